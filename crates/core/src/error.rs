@@ -1,0 +1,194 @@
+//! One error for set-up calls and one small copyable error for operations in the hot loop.
+
+use std::fmt;
+
+/// What went wrong, in the classes the engine acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Path, share or export does not exist.
+    NotFound,
+    /// It exists although it must not.
+    Exists,
+    /// The identity may not do this.
+    Permission,
+    /// No space or quota left.
+    NoSpace,
+    /// The target is read-only.
+    ReadOnly,
+    /// The target cannot do what was asked.
+    Unsupported,
+    /// A value is out of range or contradicts another.
+    Invalid,
+    /// No answer within the time allowed.
+    Timeout,
+    /// The connection or the server is gone.
+    Disconnected,
+    /// Fewer bytes moved than asked for, before the end that the file should have.
+    Short,
+    /// Data read differs from data written.
+    Corrupt,
+    /// Any other failure reported by the target.
+    Io,
+}
+
+impl ErrorKind {
+    /// Whether further operations of the same worker cannot succeed either.
+    pub fn ends_worker(self) -> bool {
+        matches!(
+            self,
+            ErrorKind::NoSpace
+                | ErrorKind::ReadOnly
+                | ErrorKind::Disconnected
+                | ErrorKind::Unsupported
+        )
+    }
+
+    /// The name used in results: `no_space`, `disconnected`, ...
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::NotFound => "not_found",
+            ErrorKind::Exists => "exists",
+            ErrorKind::Permission => "permission",
+            ErrorKind::NoSpace => "no_space",
+            ErrorKind::ReadOnly => "read_only",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Invalid => "invalid",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Disconnected => "disconnected",
+            ErrorKind::Short => "short",
+            ErrorKind::Corrupt => "corrupt",
+            ErrorKind::Io => "io",
+        }
+    }
+
+    /// The class of an errno value.
+    pub fn from_errno(errno: i32) -> ErrorKind {
+        match errno {
+            libc::ENOENT | libc::ENOTDIR => ErrorKind::NotFound,
+            libc::EEXIST | libc::ENOTEMPTY => ErrorKind::Exists,
+            libc::EACCES | libc::EPERM => ErrorKind::Permission,
+            libc::ENOSPC | libc::EDQUOT | libc::EFBIG => ErrorKind::NoSpace,
+            libc::EROFS => ErrorKind::ReadOnly,
+            libc::ENOTSUP | libc::ENOSYS => ErrorKind::Unsupported,
+            libc::EINVAL | libc::ENAMETOOLONG | libc::EISDIR => ErrorKind::Invalid,
+            libc::ETIMEDOUT => ErrorKind::Timeout,
+            libc::ESTALE
+            | libc::ENOTCONN
+            | libc::ECONNRESET
+            | libc::EPIPE
+            | libc::ECONNREFUSED
+            | libc::EHOSTDOWN
+            | libc::ENODEV
+            | libc::ENXIO => ErrorKind::Disconnected,
+            _ => ErrorKind::Io,
+        }
+    }
+}
+
+/// The failure of one operation in the hot loop: its class and the target's raw status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpError {
+    /// The class.
+    pub kind: ErrorKind,
+    /// errno, NTSTATUS or nfsstat as the target reported it; 0 where there is none.
+    pub status: i64,
+}
+
+impl OpError {
+    /// From an errno value (positive).
+    pub fn from_errno(errno: i32) -> OpError {
+        OpError {
+            kind: ErrorKind::from_errno(errno),
+            status: errno as i64,
+        }
+    }
+}
+
+/// The failure of a set-up or metadata call: class, operation, raw status, and what it was about.
+#[derive(Debug)]
+pub struct Error {
+    /// The class.
+    pub kind: ErrorKind,
+    /// The call that failed: `open`, `connect`, ...
+    pub operation: &'static str,
+    /// errno, NTSTATUS or nfsstat; 0 where there is none.
+    pub status: i64,
+    /// What happened and, where known, what to do next.
+    pub message: String,
+    /// Named facts: path, offset, option.
+    pub context: Vec<(&'static str, String)>,
+    /// The error underneath.
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Result of a set-up or metadata call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of this class in this call.
+    pub fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Error {
+        Error {
+            kind,
+            operation,
+            status: 0,
+            message: message.into(),
+            context: Vec::new(),
+            source: None,
+        }
+    }
+
+    /// From an operating-system error.
+    pub fn from_io(operation: &'static str, err: std::io::Error) -> Error {
+        let errno = err.raw_os_error().unwrap_or(0);
+        let kind = if errno == 0 {
+            ErrorKind::Io
+        } else {
+            ErrorKind::from_errno(errno)
+        };
+        Error {
+            kind,
+            operation,
+            status: errno as i64,
+            message: err.to_string(),
+            context: Vec::new(),
+            source: Some(Box::new(err)),
+        }
+    }
+
+    /// From errno, just after a libc call failed.
+    pub fn last_os(operation: &'static str) -> Error {
+        Error::from_io(operation, std::io::Error::last_os_error())
+    }
+
+    /// Adds a named fact.
+    pub fn with(mut self, name: &'static str, value: impl ToString) -> Error {
+        self.context.push((name, value.to_string()));
+        self
+    }
+
+    /// The copyable form for the hot loop.
+    pub fn op_error(&self) -> OpError {
+        OpError {
+            kind: self.kind,
+            status: self.status,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.operation, self.message)?;
+        for (name, value) in &self.context {
+            write!(f, ", {name}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source
+            .as_deref()
+            .map(|e| e as &(dyn std::error::Error + 'static))
+    }
+}

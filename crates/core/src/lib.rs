@@ -1,0 +1,21 @@
+//! What the engine and every target share: operations, sessions, capabilities, errors, units, clock.
+//!
+//! No I/O happens here and no sibling crate is imported. A target is one crate that implements
+//! [`Target`] and [`Session`]; the engine knows nothing else about it.
+
+mod caps;
+mod clock;
+mod error;
+mod op;
+mod target;
+mod units;
+
+pub use caps::{Alignment, Caps};
+pub use clock::{monotonic_ns, wall_ns, Clock};
+pub use error::{Error, ErrorKind, OpError, Result};
+pub use op::{Completion, FileId, IoBuf, Op, OpKind, Submit, Token};
+pub use target::{
+    Access, Create, DirEntry, FileStat, FlushKind, Lock, OpenOptions, Session, Space, SyncMode,
+    Target, WireCounters,
+};
+pub use units::{Bytes, Nanos};

@@ -1,0 +1,235 @@
+//! The seam: a shared [`Target`], and one [`Session`] per worker thread.
+
+use crate::{Caps, Clock, Completion, FileId, IoBuf, Op, Result, Submit, Token};
+use std::time::Duration;
+
+/// A thing under test, shared by all workers.
+pub trait Target: Send + Sync {
+    /// Short name of the protocol: `local`, `sim`, `null`, `smb`, `nfs`.
+    fn protocol(&self) -> &'static str;
+
+    /// What it can do.
+    fn caps(&self) -> Caps;
+
+    /// The clock its operations are timed with.
+    fn clock(&self) -> Clock;
+
+    /// Opens a session for worker `worker` (from 0). Blocks until connected.
+    fn connect(&self, worker: u32) -> Result<Box<dyn Session>>;
+
+    /// What was negotiated or found, as name and value, for the result's `target` record.
+    fn facts(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+/// Whether `open` may or must create.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Create {
+    /// The file must exist.
+    #[default]
+    Never,
+    /// Create it if it is missing.
+    IfMissing,
+    /// It must not exist yet.
+    New,
+}
+
+/// Durability of each write on an open file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncMode {
+    /// Writes may be cached.
+    #[default]
+    None,
+    /// Data durable before the write is acknowledged (O_DSYNC, DATA_SYNC).
+    Data,
+    /// Data and metadata durable (O_SYNC, FILE_SYNC, write-through).
+    All,
+    /// As `All`, and reads wait for pending writes (O_RSYNC).
+    ReadsToo,
+}
+
+/// How a file's bytes are reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Positioned calls (`pread`, `pwrite`, protocol reads and writes).
+    #[default]
+    Positioned,
+    /// The file cursor: `read`/`write`, with `lseek` before a call that does not continue the last.
+    Cursor,
+    /// C library stream whose buffer is one record.
+    Stdio,
+    /// Memory map; flush is `msync`.
+    Mmap,
+}
+
+/// Locks taken around the work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lock {
+    /// None.
+    #[default]
+    None,
+    /// The whole file while it is open.
+    File,
+    /// Each record during its operation.
+    Record,
+}
+
+/// How to open a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Open for reading.
+    pub read: bool,
+    /// Open for writing.
+    pub write: bool,
+    /// Whether it may be created.
+    pub create: Create,
+    /// Cut to zero length.
+    pub truncate: bool,
+    /// Unbuffered.
+    pub direct: bool,
+    /// Durability of each write.
+    pub sync: SyncMode,
+    /// How bytes are reached.
+    pub access: Access,
+    /// Locks.
+    pub lock: Lock,
+    /// Record size: stream buffer of `Stdio`, in bytes.
+    pub record_bytes: u32,
+    /// Length the file will have: what `Mmap` maps, in bytes.
+    pub file_bytes: u64,
+}
+
+/// What a flush must reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlushKind {
+    /// Data and metadata (`fsync`, COMMIT, SMB FLUSH).
+    #[default]
+    All,
+    /// Data only (`fdatasync`).
+    Data,
+}
+
+/// What is known of a file or folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStat {
+    /// Length in bytes.
+    pub len_bytes: u64,
+    /// Space taken, where the target says; less than the length means holes.
+    pub allocated_bytes: Option<u64>,
+    /// A folder.
+    pub is_dir: bool,
+}
+
+/// One entry of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Name without folder.
+    pub name: String,
+    /// A folder.
+    pub is_dir: bool,
+}
+
+/// Room on the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes this identity may still write.
+    pub free_bytes: u64,
+    /// Size of the file system.
+    pub total_bytes: u64,
+}
+
+/// Bytes a session put on and took off the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireCounters {
+    /// Sent by the client.
+    pub sent_bytes: u64,
+    /// Received by the client.
+    pub received_bytes: u64,
+}
+
+/// One worker's way to the target. Paths are relative to the target's root, with `/` between parts.
+///
+/// A session is used by one thread at a time. It never retries: a retry would hide latency.
+pub trait Session: Send {
+    /// Opens a file. Blocks.
+    fn open(&mut self, path: &str, options: &OpenOptions) -> Result<FileId>;
+
+    /// Closes a file. Blocks; all its operations must have been reaped.
+    fn close(&mut self, file: FileId) -> Result<()>;
+
+    /// Tells the session which memory operations will use, so that it can be registered once.
+    ///
+    /// # Safety
+    /// The regions stay valid until the session is dropped or this is called again.
+    unsafe fn register_memory(&mut self, regions: &[IoBuf]) -> Result<()> {
+        let _ = regions;
+        Ok(())
+    }
+
+    /// Starts an operation. Does not block on asynchronous targets; a synchronous target carries the
+    /// operation out here and hands the completion over at the next `reap`. `Err` means the session
+    /// is unusable; a failed operation is a completion with an error instead.
+    ///
+    /// # Safety
+    /// `buf` is valid for `op.len_bytes` bytes (reads: writable) and nobody else touches it until the
+    /// operation was reaped or the session was dropped.
+    unsafe fn submit(&mut self, op: &Op, buf: IoBuf, token: Token) -> Result<Submit>;
+
+    /// Appends finished operations to `out` and returns how many. Waits until at least `min` are there
+    /// or `timeout` has passed (`None`: no limit). On a virtual clock it never waits: it returns what
+    /// has finished by the clock's present time.
+    fn reap(
+        &mut self,
+        min: usize,
+        timeout: Option<Duration>,
+        out: &mut Vec<Completion>,
+    ) -> Result<usize>;
+
+    /// Virtual time only: when the earliest outstanding operation finishes.
+    fn next_event_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Makes all acknowledged writes of the file durable. Blocks (a virtual clock is advanced).
+    fn flush(&mut self, file: FileId, kind: FlushKind) -> Result<()>;
+
+    /// Sets the file's length in bytes. Blocks.
+    fn set_len(&mut self, file: FileId, len_bytes: u64) -> Result<()>;
+
+    /// Drops the client's cached pages of a file, after writing them back. Blocks.
+    fn evict(&mut self, path: &str) -> Result<()> {
+        Err(crate::Error::new(
+            crate::ErrorKind::Unsupported,
+            "evict",
+            "this target cannot drop cached data on request",
+        )
+        .with("path", path))
+    }
+
+    /// Share of a file's pages held in the client's cache, 0 to 1, where it can be told.
+    fn cached_fraction(&mut self, path: &str) -> Result<Option<f64>> {
+        let _ = path;
+        Ok(None)
+    }
+
+    /// What is known of a path. Blocks.
+    fn stat(&mut self, path: &str) -> Result<FileStat>;
+    /// Makes a folder. Blocks.
+    fn mkdir(&mut self, path: &str) -> Result<()>;
+    /// Removes an empty folder. Blocks.
+    fn rmdir(&mut self, path: &str) -> Result<()>;
+    /// Lists a folder, without `.` and `..`. Blocks.
+    fn readdir(&mut self, path: &str) -> Result<Vec<DirEntry>>;
+    /// Renames a file or folder. Blocks.
+    fn rename(&mut self, from: &str, to: &str) -> Result<()>;
+    /// Removes a file. Blocks.
+    fn remove(&mut self, path: &str) -> Result<()>;
+    /// Room left. Blocks.
+    fn space(&mut self) -> Result<Space>;
+
+    /// Bytes on the wire so far, where the session counts them.
+    fn wire(&self) -> Option<WireCounters> {
+        None
+    }
+}
