@@ -1,0 +1,189 @@
+"""What to measure: `RunSpec` and its cells, plain versioned data handed to the engine as JSON.
+
+The engine (crates/engine/src/spec.rs) reads the same names and refuses unknown ones. A cell is one set
+of parameters carried out once; the run is the list of cells in order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from naslab.errors import SpecError
+
+SPEC_SCHEMA = 1
+MAX_RECORD_BYTES = 1 << 30
+
+DATA_OPS = (
+    "write", "rewrite", "read", "reread", "random_read", "random_write", "backward_read",
+    "record_rewrite", "stride_read", "fwrite", "frewrite", "fread", "freread", "pwrite", "repwrite",
+    "pread", "repread", "mixed",
+)  # fmt: skip
+"""Operation names of DESIGN.md section 4 that move file data, in IOzone's column order."""
+
+Pattern = Literal["sequential", "permutation", "random", "backward", "stride", "same_record"]
+Durability = Literal["none", "end", "each"]
+
+
+@dataclass
+class DataSpec:
+    """Contents of written blocks.
+
+    kind: `random` (incompressible, every 4 KiB block unique and tagged), `iozone` (zero but for 8 bytes
+    a page, as IOzone writes), `fill` (the byte `fill`).
+    compress_ratio, dedupe_ratio: raw size over reduced size, >= 1; only for `random`.
+    """
+
+    kind: Literal["random", "iozone", "fill"] = "random"
+    compress_ratio: float = 1.0
+    dedupe_ratio: float = 1.0
+    fill: int = 0
+
+
+@dataclass
+class PaceSpec:
+    """Open loop: operations start when due, latency counts from the due time.
+
+    rate_per_s: operations per second over all workers.
+    """
+
+    rate_per_s: float
+    arrival: Literal["constant", "poisson"] = "constant"
+
+
+@dataclass
+class CellSpec:
+    """One cell. Sizes in bytes, times in nanoseconds.
+
+    op: name of DESIGN.md section 4. files: one path per worker (or one for all), relative to the folder.
+    pattern: order of offsets; `permutation` visits each record once, `stride` jumps `stride_records` and
+    restarts one record later at the end, `same_record` stays at offset 0.
+    write_fraction: share of operations that write, 0 to 1. read_workers: for a mix by worker, the first
+    so many workers read and the others write (then write_fraction is unused).
+    stop_*: the cell ends at the first that is reached; all None = one pass over the file.
+    stonewall: the first worker to finish ends the others.
+    timed_flush, timed_close: part of the timed window. flush: `fsync` after the last operation, timed
+    apart when not part of the window; its time is the time to durable.
+    """
+
+    op: str
+    file_bytes: int
+    record_bytes: int
+    files: list[str]
+    id: int = 0
+    block: int = 0
+    workers: int = 1
+    queue_depth: int = 1
+    pattern: Pattern = "sequential"
+    stride_records: int = 17
+    write_fraction: float = 0.0
+    read_workers: int | None = None
+    seed: int = 0
+    # files
+    create: Literal["never", "if_missing", "new"] = "never"
+    remove_before: bool = False
+    truncate: bool = False
+    direct: bool = False
+    sync: Literal["none", "data", "all", "reads_too"] = "none"
+    access: Literal["positioned", "cursor", "stdio", "mmap"] = "positioned"
+    lock: Literal["none", "file", "record"] = "none"
+    cold: bool = False
+    prime: bool = False
+    # when it stops
+    stop_bytes: int | None = None
+    stop_ops: int | None = None
+    duration_ns: int | None = None
+    warmup_ns: int = 0
+    stonewall: bool = False
+    # what is timed
+    flush: Literal["none", "data", "all"] = "all"
+    timed_flush: bool = False
+    timed_close: bool = False
+    think_ns: int = 0
+    pace: PaceSpec | None = None
+    # data
+    data: DataSpec = field(default_factory=DataSpec)
+    verify: bool = False
+    # recording
+    interval_ns: int = 1_000_000_000
+    record_ops: bool = False
+    # labels kept with the result, not used by the engine
+    durability: Durability = "end"
+    cache_state: Literal["warm", "cold", "unknown"] = "unknown"
+    workload: str | None = None
+
+    def records(self) -> int:
+        """Whole records in the file."""
+        return self.file_bytes // self.record_bytes
+
+    def planned_bytes(self) -> int:
+        """Bytes one execution moves over all workers, when it is not bounded by time."""
+        if self.stop_bytes is not None:
+            return self.stop_bytes
+        if self.stop_ops is not None:
+            return self.stop_ops * self.record_bytes
+        return self.records() * self.record_bytes * self.workers
+
+    def writes(self) -> bool:
+        """Whether any operation of the cell writes."""
+        return self.write_fraction > 0 or (self.read_workers is not None and self.read_workers < self.workers)
+
+    def validate(self) -> None:
+        """Raises SpecError naming the field, the value and the next step."""
+        _check(self.record_bytes >= 1, f"record_bytes {self.record_bytes}: give at least 1 byte")
+        _check(
+            self.record_bytes <= MAX_RECORD_BYTES,
+            f"record_bytes {self.record_bytes}: records above 1 GiB are not supported; choose a smaller --record",
+        )
+        _check(
+            self.file_bytes >= self.record_bytes,
+            f"record_bytes {self.record_bytes} is larger than file_bytes {self.file_bytes}: "
+            "choose a smaller --record or a larger --file-size",
+        )
+        _check(1 <= self.workers <= 4096, f"workers {self.workers}: give 1 to 4096")
+        _check(1 <= self.queue_depth <= 4096, f"queue_depth {self.queue_depth}: give 1 to 4096")
+        _check(
+            len(self.files) in (1, self.workers),
+            f"files: {len(self.files)} names for {self.workers} workers; give one for all or one for each",
+        )
+        _check(0.0 <= self.write_fraction <= 1.0, f"write_fraction {self.write_fraction}: give 0 to 1")
+        _check(self.data.compress_ratio >= 1.0, f"compress_ratio {self.data.compress_ratio}: give at least 1")
+        _check(self.data.dedupe_ratio >= 1.0, f"dedupe_ratio {self.data.dedupe_ratio}: give at least 1")
+        _check(
+            not (self.verify and self.data.dedupe_ratio > 1.0),
+            "--verify tags every block, which makes it unique: it cannot be combined with --dedupe",
+        )
+        _check(self.interval_ns >= 1_000_000, f"interval_ns {self.interval_ns}: give at least 1 ms")
+
+
+@dataclass
+class RunSpec:
+    """A whole run: target, folder, cells. `target` is what `naslab.targets.parse_target` gives the engine."""
+
+    target: dict[str, Any]
+    cells: list[CellSpec]
+    run_id: str = ""
+    command: str = "run"
+    folder: str | None = None
+    cleanup_files: list[str] = field(default_factory=list)
+    seed: int = 0
+    timeout_ns: int = 30_000_000_000
+    progress_interval_ns: int = 200_000_000
+    schema: int = SPEC_SCHEMA
+
+    def validate(self) -> None:
+        """Checks every cell. Raises SpecError."""
+        _check(bool(self.cells), "the plan holds no cells: widen --file-size, --record or --tests")
+        for cell in self.cells:
+            cell.validate()
+
+    def to_json(self) -> str:
+        """The JSON the engine reads."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+def _check(ok: bool, message: str) -> None:
+    if not ok:
+        raise SpecError(message)
