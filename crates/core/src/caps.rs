@@ -55,10 +55,7 @@ impl Default for Caps {
             evict: false,
             virtual_time: false,
             wire_counters: false,
-            alignment: Alignment {
-                offset_bytes: 1,
-                memory_bytes: 1,
-            },
+            alignment: Alignment { offset_bytes: 1, memory_bytes: 1 },
         }
     }
 }

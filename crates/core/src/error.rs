@@ -34,13 +34,7 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Whether further operations of the same worker cannot succeed either.
     pub fn ends_worker(self) -> bool {
-        matches!(
-            self,
-            ErrorKind::NoSpace
-                | ErrorKind::ReadOnly
-                | ErrorKind::Disconnected
-                | ErrorKind::Unsupported
-        )
+        matches!(self, ErrorKind::NoSpace | ErrorKind::ReadOnly | ErrorKind::Disconnected | ErrorKind::Unsupported)
     }
 
     /// The name used in results: `no_space`, `disconnected`, ...
@@ -97,10 +91,7 @@ pub struct OpError {
 impl OpError {
     /// From an errno value (positive).
     pub fn from_errno(errno: i32) -> OpError {
-        OpError {
-            kind: ErrorKind::from_errno(errno),
-            status: errno as i64,
-        }
+        OpError { kind: ErrorKind::from_errno(errno), status: errno as i64 }
     }
 }
 
@@ -127,24 +118,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error of this class in this call.
     pub fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Error {
-        Error {
-            kind,
-            operation,
-            status: 0,
-            message: message.into(),
-            context: Vec::new(),
-            source: None,
-        }
+        Error { kind, operation, status: 0, message: message.into(), context: Vec::new(), source: None }
     }
 
     /// From an operating-system error.
     pub fn from_io(operation: &'static str, err: std::io::Error) -> Error {
         let errno = err.raw_os_error().unwrap_or(0);
-        let kind = if errno == 0 {
-            ErrorKind::Io
-        } else {
-            ErrorKind::from_errno(errno)
-        };
+        let kind = if errno == 0 { ErrorKind::Io } else { ErrorKind::from_errno(errno) };
         Error {
             kind,
             operation,
@@ -168,10 +148,7 @@ impl Error {
 
     /// The copyable form for the hot loop.
     pub fn op_error(&self) -> OpError {
-        OpError {
-            kind: self.kind,
-            status: self.status,
-        }
+        OpError { kind: self.kind, status: self.status }
     }
 }
 
@@ -187,8 +164,6 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source
-            .as_deref()
-            .map(|e| e as &(dyn std::error::Error + 'static))
+        self.source.as_deref().map(|e| e as &(dyn std::error::Error + 'static))
     }
 }

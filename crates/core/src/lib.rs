@@ -6,6 +6,7 @@
 mod caps;
 mod clock;
 mod error;
+mod memory;
 mod op;
 mod target;
 mod units;
@@ -13,9 +14,9 @@ mod units;
 pub use caps::{Alignment, Caps};
 pub use clock::{monotonic_ns, wall_ns, Clock};
 pub use error::{Error, ErrorKind, OpError, Result};
+pub use memory::AlignedBuf;
 pub use op::{Completion, FileId, IoBuf, Op, OpKind, Submit, Token};
 pub use target::{
-    Access, Create, DirEntry, FileStat, FlushKind, Lock, OpenOptions, Session, Space, SyncMode,
-    Target, WireCounters,
+    Access, Create, DirEntry, FileStat, FlushKind, Lock, OpenOptions, Session, Space, SyncMode, Target, WireCounters,
 };
 pub use units::{Bytes, Nanos};

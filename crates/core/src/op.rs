@@ -85,17 +85,11 @@ unsafe impl Send for IoBuf {}
 impl IoBuf {
     /// The memory of a slice. The caller keeps the slice alive and unaliased while lent.
     pub fn from_slice(slice: &mut [u8]) -> IoBuf {
-        IoBuf {
-            ptr: slice.as_mut_ptr(),
-            len: slice.len(),
-        }
+        IoBuf { ptr: slice.as_mut_ptr(), len: slice.len() }
     }
 
     /// An empty buffer, for operations that move no data.
     pub fn empty() -> IoBuf {
-        IoBuf {
-            ptr: std::ptr::NonNull::dangling().as_ptr(),
-            len: 0,
-        }
+        IoBuf { ptr: std::ptr::NonNull::dangling().as_ptr(), len: 0 }
     }
 }

@@ -179,12 +179,7 @@ pub trait Session: Send {
     /// Appends finished operations to `out` and returns how many. Waits until at least `min` are there
     /// or `timeout` has passed (`None`: no limit). On a virtual clock it never waits: it returns what
     /// has finished by the clock's present time.
-    fn reap(
-        &mut self,
-        min: usize,
-        timeout: Option<Duration>,
-        out: &mut Vec<Completion>,
-    ) -> Result<usize>;
+    fn reap(&mut self, min: usize, timeout: Option<Duration>, out: &mut Vec<Completion>) -> Result<usize>;
 
     /// Virtual time only: when the earliest outstanding operation finishes.
     fn next_event_ns(&self) -> Option<u64> {
@@ -199,12 +194,8 @@ pub trait Session: Send {
 
     /// Drops the client's cached pages of a file, after writing them back. Blocks.
     fn evict(&mut self, path: &str) -> Result<()> {
-        Err(crate::Error::new(
-            crate::ErrorKind::Unsupported,
-            "evict",
-            "this target cannot drop cached data on request",
-        )
-        .with("path", path))
+        Err(crate::Error::new(crate::ErrorKind::Unsupported, "evict", "this target cannot drop cached data on request")
+            .with("path", path))
     }
 
     /// Share of a file's pages held in the client's cache, 0 to 1, where it can be told.

@@ -1,1 +1,19 @@
-//! Placeholder until its first commit in this session.
+//! What to do next and with which bytes: offset patterns, mixes, arrival times, payload and its check.
+//!
+//! Everything here is pure and seeded: the same seed gives the same operations. Nothing reads a clock.
+
+mod arrival;
+mod data;
+mod measure;
+mod offsets;
+mod rng;
+mod stream;
+mod tag;
+
+pub use arrival::{Arrival, ArrivalKind};
+pub use data::{check_record, DataKind, DataSpec, Payload, BLOCK_BYTES};
+pub use measure::{measure, Reducibility};
+pub use offsets::{Offsets, Pattern};
+pub use rng::Rng;
+pub use stream::{Mix, OpStream};
+pub use tag::{tag_unit, Defect, Tagger, TAG_BYTES, TAG_MAGIC};
