@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from naslab.results import Run, cell_blobs, cell_document, new_document, warning
+from naslab.results import Run, cell_blobs, cell_document, iso_utc, new_document, warning
 from naslab.results.histogram import from_values
 from naslab.results.run import MemoryBlobs
 from naslab.spec import CellSpec, PaceSpec, RunSpec
@@ -26,7 +26,7 @@ SEEK_NS = 8_000_000
 START_WALL_NS = 1_795_200_000 * 10**9  # 2026-11-20T18:40:00Z
 RUN_ID = "20261120-184000-x7k2"
 OPS = ("write", "rewrite", "read", "reread", "random_read", "random_write", "mixed")
-FILE_SIZES = tuple((1 << 20) << step for step in range(0, 10, 2)) + (512 << 20,)
+FILE_SIZES = (*((1 << 20) << step for step in range(0, 10, 2)), 512 << 20)
 RECORD_SIZES = (4 << 10, 64 << 10, 1 << 20)
 MAX_SAMPLES = 120
 
@@ -88,7 +88,7 @@ def make_parts(
         blobs[cell.id] = cell_blobs(result, raw)
     document["status"] = status
     document["end_wall_ns"] = start_wall_ns + clock_ns
-    document["finished_at"] = "2026-11-20T18:58:00Z"
+    document["finished_at"] = iso_utc(document["end_wall_ns"])
     document["warnings"].append(warning("no_free_space_check", "the server did not say how much space is free"))
     return document, blobs, spec
 

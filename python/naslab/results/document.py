@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 from naslab import __version__
@@ -245,7 +245,7 @@ def warning(kind: str, message: str, cell: int | None = None) -> RunWarning:
 
 def iso_utc(wall_ns: int) -> str:
     """ISO 8601 in UTC, to the second, of nanoseconds since 1970."""
-    return datetime.fromtimestamp(wall_ns // 10**9, tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(wall_ns // 10**9, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 _SPEC_DEFAULTS: dict[str, Any] = {
@@ -290,8 +290,18 @@ def _kind(found: Mapping[str, Any]) -> KindDocument:
     return {
         "ops": found["ops"],
         "bytes": found["bytes"],
-        "latency_ns": found["latency_ns"],
-        "response_ns": found.get("response_ns"),
+        "latency_ns": _within(found["latency_ns"]),
+        "response_ns": _within(found["response_ns"]) if found.get("response_ns") else None,
+    }
+
+
+def _within(latency: Mapping[str, Any]) -> Latency:
+    """Percentiles are upper ends of histogram buckets; none may pass the exact maximum."""
+    high = latency.get("max")
+    found = {name: latency.get(name) for name in LATENCY_NAMES}
+    return {  # type: ignore[return-value]
+        name: high if name.startswith("p") and value is not None and high is not None and value > high else value
+        for name, value in found.items()
     }
 
 
@@ -326,7 +336,7 @@ def _latency(result: Mapping[str, Any], blobs: Sequence[bytes] | None) -> dict[s
     if not data:
         return {"latency_ns": dict.fromkeys(LATENCY_NAMES), "latency_clock": clock}
     if len(data) == 1:
-        return {"latency_ns": dict(data[0][field]), "latency_clock": clock}
+        return {"latency_ns": _within(data[0][field]), "latency_clock": clock}
     merged: dict[str, Any] = dict.fromkeys(LATENCY_NAMES)
     indexes = [v.get("response_histogram" if response else "histogram") for v in data]
     if blobs is not None and all(index is not None for index in indexes):
@@ -336,4 +346,4 @@ def _latency(result: Mapping[str, Any], blobs: Sequence[bytes] | None) -> dict[s
     merged["min"] = min(v[field]["min"] for v in data)
     merged["max"] = max(v[field]["max"] for v in data)
     merged["mean"] = round(sum(v[field]["mean"] * v["ops"] for v in data) / sum(v["ops"] for v in data))
-    return {"latency_ns": merged, "latency_clock": clock}
+    return {"latency_ns": _within(merged), "latency_clock": clock}

@@ -55,7 +55,8 @@ class Histogram:
 
     @property
     def _half_magnitude(self) -> int:
-        return max((2 * 10**self.significant_digits - 1).bit_length(), 1) - 1
+        largest: int = 2 * 10**self.significant_digits
+        return (largest - 1).bit_length() - 1
 
     def _shift_and_lower(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         half = 1 << self._half_magnitude
@@ -211,7 +212,8 @@ def _decode_counts(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[
     zigzag = np.add.reduceat(parts, starts)
     numbers = (zigzag >> 1) ^ -(zigzag & 1)
     steps = np.where(numbers < 0, -numbers, 1)
-    if float(steps.astype(np.float64).sum()) > 1 << 24 or float(np.maximum(numbers, 0).astype(np.float64).sum()) > 2**62:
+    samples = np.where(numbers > 0, numbers, 0)
+    if steps.sum(dtype=np.float64) > 1 << 24 or samples.sum(dtype=np.float64) > 1 << 62:
         raise StoreError("histogram: a run of empty buckets, or the sum of counts, is out of range")
     indexes = np.cumsum(steps) - steps
     keep = numbers > 0

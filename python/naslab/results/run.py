@@ -157,11 +157,12 @@ class Run:
         if data is None:
             return np.empty((0, width), np.int64)
         if len(data) % (8 * width):
-            raise StoreError(f"{name} of cell {_cell_id(cell)}, run {self.run_id}: {len(data)} bytes are not whole rows")
+            what = f"{name} of cell {_cell_id(cell)}, run {self.run_id}"
+            raise StoreError(f"{what}: {len(data)} bytes are not whole rows")
         return np.frombuffer(data, dtype="<i8").reshape(-1, width)
 
     def columns(self) -> dict[str, list[Any]]:
-        """The cells by column: {name: values}, names and units as in docs/reference/run-document.md; None = no value."""
+        """The cells by column, {name: values}; names, units as in docs/reference/run-document.md, None: no value."""
         rows = [cell_row(self.document, cell) for cell in self.cells]
         return {column.name: [row[at] for row in rows] for at, column in enumerate(CELL_COLUMNS)}
 
@@ -261,4 +262,5 @@ def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise UsageError(f"this table needs {name}: pip install {name}; or use Run.table(), which needs NumPy only") from error
+        hint = f"pip install {name}; or use Run.table(), which needs NumPy only"
+        raise UsageError(f"this table needs {name}: {hint}") from error

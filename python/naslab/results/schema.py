@@ -1,0 +1,328 @@
+"""The run document described as data: every field, its type, unit and meaning, and the JSON schema of it.
+
+docs/reference/run.schema.json and docs/reference/run-document.md are made from here:
+
+    python -m naslab.results.schema docs/reference
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from naslab.results.document import LATENCY_NAMES, SCHEMA
+from naslab.spec import DATA_OPS
+
+METADATA_OPS = ("create", "stat", "open_close", "readdir", "rename", "mkdir", "rmdir", "remove")
+REGIMES = (
+    "client_cache", "server_cache", "link", "latency", "disk", "burst", "baseline", "above_link", "mixed", "unknown",
+)  # fmt: skip
+LIMIT_KINDS = (
+    "link", "latency", "server_cache", "disk", "disk_iops", "burst_credit", "client_cpu", "client_nic", "server_cpu",
+    "client_cache", "protocol", "source", "unknown",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field.
+
+    type: integer, number, string, boolean, object, array, or the name of a table below (`[]` for a list of
+    it, `{}` for an object of it by name). unit: of a number. nullable: may be null. required: always there.
+    """
+
+    name: str
+    type: str
+    about: str
+    unit: str | None = None
+    nullable: bool = False
+    required: bool = True
+    enum: tuple[str, ...] | None = None
+
+
+def _f(name: str, type_: str, about: str, unit: str | None = None, **more: Any) -> Field:
+    nullable = type_.endswith("?")
+    return Field(name, type_.rstrip("?"), about, unit, nullable=nullable, **more)
+
+
+RUN = (
+    _f("schema", "integer", f"version of this document; this naslab writes {SCHEMA}"),
+    _f("naslab_version", "string", "version of naslab that measured"),
+    _f("run_id", "string", "id in the store; ids sort by time"),
+    _f("command", "string", "command that measured: run, sweep, apps, sustained, ..."),
+    _f("label", "string?", "name given by the user"),
+    _f(
+        "status", "string",
+        "complete: all cells measured; partial: ended early; failed: invalid; running: not yet ended",
+        enum=("complete", "partial", "failed", "running"),
+    ),
+    _f("warnings", "warning[]", "what a reader of the numbers must know, in the order found"),
+    _f("started_at", "string", "start, ISO 8601 in UTC, for people"),
+    _f("finished_at", "string?", "end, ISO 8601 in UTC, for people"),
+    _f("start_wall_ns", "integer", "start on the wall clock", "ns since 1970"),
+    _f("end_wall_ns", "integer?", "end on the wall clock", "ns since 1970"),
+    _f("seed", "integer", "seed of offsets, data and order"),
+    _f("argv", "array?", "the command line, without secrets"),
+    _f("target", "target", "what was measured; more fields as the protocol has them"),
+    _f("environment", "object", "client and server as found: CPU, RAM, kernel, NIC, MTU, server free space"),
+    _f("cells", "cell[]", "results in the order they were measured"),
+    _f("verdict", "verdict", "what limits the target; empty until explained"),
+    _f(
+        "blobs", "object", "exported files only: raw data in base64, {cell id: {name: text}}; names below",
+        required=False,
+    ),
+)  # fmt: skip
+
+TARGET = (
+    _f("url", "string", "the target without secrets"),
+    _f("protocol", "string", "smb, nfs, local, sim or null"),
+    _f("dialect", "string?", "protocol version, e.g. 3.1.1 or 4.1"),
+    _f("signing", "string?", "signing algorithm in use, e.g. aes-gmac; null: unsigned"),
+    _f("encryption", "string?", "cipher in use; null: not encrypted"),
+)
+
+WARNING = (
+    _f("kind", "string", "one word for programs, e.g. client_cache, unfinished"),
+    _f("message", "string", "one sentence for people"),
+    _f("cell", "integer?", "id of the cell it is about; null: the run"),
+)
+
+_STATUS_MEANING = "complete: as planned; partial: ended early, numbers hold for what was done; failed: no result"
+
+CELL = (
+    _f("id", "integer", "unique in the run"),
+    _f("op", "string", f"operation: {', '.join(DATA_OPS)}; metadata: {', '.join(METADATA_OPS)}"),
+    _f("workload", "string?", "application workload, when the cell is one"),
+    _f("file_bytes", "integer", "file size", "bytes"),
+    _f("record_bytes", "integer", "record size: bytes per operation", "bytes"),
+    _f("queue_depth", "integer", "operations in flight per worker"),
+    _f("workers", "integer", "threads, each with its own session"),
+    _f("block", "integer", "which repeat: cells of one block were measured together, blocks in random order"),
+    _f("durability", "string", "none; end: one flush at the end; each: every write", enum=("none", "end", "each")),
+    _f("cache_state", "string", "of caches before the cell", enum=("warm", "cold", "unknown")),
+    _f("bytes", "integer", "bytes moved in the timed window", "bytes"),
+    _f("ops", "integer", "operations completed in the timed window"),
+    _f("errors", "integer", "operations that failed"),
+    _f("duration_ns", "integer", "timed window less pauses: what throughput divides by (last worker done)", "ns"),
+    _f("acknowledged_bytes_per_s", "number", "bytes / acknowledged_ns", "bytes/s"),
+    _f("durable_bytes_per_s", "number?", "bytes / (acknowledged_ns + flush_ns); null: not flushed", "bytes/s"),
+    _f("throughput_bytes_per_s", "number", "bytes / duration_ns", "bytes/s"),
+    _f("throughput_mib_per_s", "number", "the same in MiB/s (2^20)", "MiB/s"),
+    _f("iops", "number", "ops / duration_ns", "1/s"),
+    _f("cpu_fraction", "number", "client CPU: (cpu_user_ns + cpu_system_ns) / window_ns; 1 = one core"),
+    _f("latency_ns", "latency", "over all kinds but flush; from the clock that latency_clock names"),
+    _f(
+        "latency_clock", "string", "service: from submission; response: from the due time (open loop)",
+        enum=("service", "response"),
+    ),
+    _f("wire_bytes", "integer?", "bytes sent and received on the wire; null: not counted", "bytes"),
+    _f("wire_sent_bytes", "integer?", "bytes sent on the wire", "bytes"),
+    _f("wire_received_bytes", "integer?", "bytes received on the wire", "bytes"),
+    _f("regime", "string?", "what the cell measured; null: not explained", enum=REGIMES),
+    _f("predicted", "boolean", "true: not measured but predicted by --adaptive"),
+    _f("status", "string", _STATUS_MEANING, enum=("complete", "partial", "failed")),
+    _f("stop_reason", "string", "done, bytes, ops, duration, stonewall, interrupted or error"),
+    _f("start_ns", "integer", "start of the timed window, monotonic clock", "ns"),
+    _f("end_ns", "integer", "end of the cell, monotonic clock", "ns"),
+    _f("start_wall_ns", "integer", "start on the wall clock", "ns since 1970"),
+    _f("window_ns", "integer", "timed window, pauses included", "ns"),
+    _f("pause_ns", "integer", "pauses within the window", "ns"),
+    _f("acknowledged_ns", "integer", "until the last operation was acknowledged", "ns"),
+    _f("flush_ns", "integer?", "flush after that; null: none asked for", "ns"),
+    _f("close_ns", "integer?", "close after that; null: not timed", "ns"),
+    _f("warmup_bytes", "integer", "moved before the timed window", "bytes"),
+    _f("warmup_ops", "integer", "operations before the timed window"),
+    _f("pattern", "string", "order of offsets: sequential, permutation, random, backward, stride, same_record"),
+    _f("access", "string", "positioned, cursor, stdio or mmap"),
+    _f("write_fraction", "number", "share of operations that write, 0 to 1"),
+    _f("direct", "boolean", "the client's cache was asked to be bypassed"),
+    _f("sync", "string", "write-through asked of each operation: none, data, all, reads_too"),
+    _f("errors_by_status", "error_count[]", "failed operations by raw status"),
+    _f("first_error", "string?", "the first error in words"),
+    _f("kinds", "kind{}", "by kind of operation: read, write, flush, or a metadata operation"),
+    _f("workers_detail", "worker[]", "each worker's part"),
+    _f("cpu_user_ns", "integer", "client CPU time in the process", "ns"),
+    _f("cpu_system_ns", "integer", "client CPU time in the kernel for the process", "ns"),
+    _f("generation_cpu_ns", "integer", "of that, making data", "ns"),
+    _f("verify_cpu_ns", "integer", "of that, checking data", "ns"),
+    _f("storage_read_bytes", "integer?", "read from the client's block devices; local targets", "bytes"),
+    _f("storage_write_bytes", "integer?", "written to the client's block devices; local targets", "bytes"),
+    _f("interval_ns", "integer", "interval of the series", "ns"),
+    _f("missed_starts", "integer", "open loop: operations that could not start when due"),
+    _f("offered_per_s", "number?", "open loop: operations offered; null: closed loop", "1/s"),
+    _f("verified", "object?", "--verify: blocks checked, blocks bad, the first bad one"),
+    _f("direct_proof", "object?", "evidence that the client's cache did not answer: o_direct, cached_fraction, proven"),
+    _f("data_measured", "object?", "written data as measured: compress_ratio_zlib, compress_ratio_lz4, dedupe_ratio"),
+    _f("warnings", "warning[]", "about this cell"),
+)  # fmt: skip
+
+_LATENCY_ABOUT = {"min": "smallest", "mean": "mean", "max": "largest"}
+LATENCY = tuple(
+    _f(name, "integer?", _LATENCY_ABOUT.get(name, f"{name[1:].replace('_', '.')} % were at most this"), "ns")
+    for name in LATENCY_NAMES
+)
+
+KIND = (
+    _f("ops", "integer", "operations of this kind"),
+    _f("bytes", "integer", "bytes they moved", "bytes"),
+    _f("latency_ns", "latency", "service time, from submission"),
+    _f("response_ns", "latency?", "response time from the due time; null: closed loop"),
+)
+
+WORKER = (
+    _f("worker", "integer", "from 0"),
+    _f("bytes", "integer", "bytes it moved", "bytes"),
+    _f("ops", "integer", "operations it completed"),
+    _f("start_ns", "integer", "its first operation, monotonic clock", "ns"),
+    _f("end_ns", "integer", "its last operation, monotonic clock", "ns"),
+    _f("duration_ns", "integer", "its own timed window less pauses", "ns"),
+)
+
+ERROR_COUNT = (
+    _f("kind", "string", "class of error"),
+    _f("status", "integer", "raw status: errno, NTSTATUS or nfsstat"),
+    _f("count", "integer", "operations"),
+)
+
+VERDICT = (_f("limits", "limit[]", "strongest first"),)
+
+LIMIT = (
+    _f("kind", "string", "what limits", enum=LIMIT_KINDS),
+    _f("applies_to", "object", "which cells, e.g. op and size"),
+    _f("confidence", "number", "0 to 1"),
+    _f("value", "number?", "the limit, in `unit`", required=False),
+    _f("unit", "string?", "unit of value and ci95, e.g. bytes_per_s", required=False),
+    _f("ci95", "array?", "95 % confidence interval of value: low, high", required=False),
+    _f("evidence", "string", "why, with numbers"),
+)
+
+TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
+    "run": ("Run", RUN),
+    "target": ("Target", TARGET),
+    "cell": ("Cell", CELL),
+    "latency": ("Latency", LATENCY),
+    "kind": ("Kind of operation", KIND),
+    "worker": ("Worker", WORKER),
+    "error_count": ("Error count", ERROR_COUNT),
+    "warning": ("Warning", WARNING),
+    "verdict": ("Verdict", VERDICT),
+    "limit": ("Limit", LIMIT),
+}
+OPEN_TABLES = ("target",)
+"""Tables where more fields are expected even by the strict schema."""
+
+RAW_DATA = (
+    ("latency:KIND", "service time of one kind of operation", "HdrHistogram V2 compressed, ns"),
+    ("response:KIND", "response time from the due time (open loop)", "HdrHistogram V2 compressed, ns"),
+    (
+        "series", "one row an interval of interval_ns",
+        "int64 little-endian, rows of 7: read_ops, read_bytes, write_ops, write_bytes, flush_ops, errors, "
+        "max_latency_ns",
+    ),
+    (
+        "op_log", "one row an operation, in completion order",
+        "int64 little-endian, rows of 4: offset_bytes, latency_ns, len_bytes, worker",
+    ),
+)  # fmt: skip
+
+
+def json_schema(strict: bool = False) -> dict[str, Any]:
+    """JSON schema (draft 2020-12) of a run document. strict: fields not described here are refused, for tests."""
+    definitions = {name: _table_schema(name, fields, strict) for name, (_, fields) in TABLES.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:naslab:run-document:{SCHEMA}",
+        "title": f"naslab run document, schema {SCHEMA}",
+        **definitions.pop("run"),
+        "$defs": definitions,
+    }
+
+
+def _table_schema(name: str, fields: tuple[Field, ...], strict: bool) -> dict[str, Any]:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {field.name: _field_schema(field) for field in fields},
+        "required": [field.name for field in fields if field.required],
+    }
+    if strict and name not in OPEN_TABLES:
+        schema["additionalProperties"] = False
+    return schema
+
+
+def _field_schema(field: Field) -> dict[str, Any]:
+    about = field.about + (f" ({field.unit})" if field.unit else "")
+    schema = _type_schema(field.type)
+    if field.enum:
+        schema["enum"] = list(field.enum)
+    if field.name == "schema":
+        schema["const"] = SCHEMA
+    if field.nullable:
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    return {"description": about, **schema}
+
+
+def _type_schema(type_: str) -> dict[str, Any]:
+    if type_.endswith("[]"):
+        return {"type": "array", "items": _type_schema(type_[:-2])}
+    if type_.endswith("{}"):
+        return {"type": "object", "additionalProperties": _type_schema(type_[:-2])}
+    return {"$ref": f"#/$defs/{type_}"} if type_ in TABLES else {"type": type_}
+
+
+def reference_page() -> str:
+    """docs/reference/run-document.md."""
+    lines = [
+        "# The run document",
+        "",
+        "<!-- Made by `python -m naslab.results.schema docs/reference`; edit naslab/results/schema.py instead. -->",
+        "",
+        f"What `--json` prints and `naslab export RUN -o FILE.json` writes; schema {SCHEMA}, as JSON schema in",
+        "[run.schema.json](run.schema.json). Sizes are bytes, times nanoseconds, rates bytes per second. Readers",
+        "must allow fields they do not know; a field that changes its meaning raises `schema`.",
+    ]
+    for name, (title, fields) in TABLES.items():
+        lines += ["", f"## {title}", "", "| field | type | unit | meaning |", "|---|---|---|---|"]
+        lines += [_row(field) for field in fields]
+        if name == "run":
+            lines += ["", 'Commands that give several runs print `{"schema": 1, "runs": [document, ...]}`.']
+    lines += ["", "## Raw data", ""]
+    lines += ["Kept beside the document by cell and name, and under `blobs` in exported files.", ""]
+    lines += ["| name | what | format |", "|---|---|---|"]
+    lines += [f"| `{name}` | {what} | {form} |" for name, what, form in RAW_DATA]
+    return "\n".join(lines) + "\n"
+
+
+def _row(field: Field) -> str:
+    base = field.type.removesuffix("[]").removesuffix("{}")
+    shown = f"[{base}](#{TABLES[base][0].lower().replace(' ', '-')})" if base in TABLES else base
+    many = {"[]": "list of ", "{}": "object of "}.get(field.type[-2:], "")
+    shown = many + shown
+    shown += " or null" if field.nullable else ""
+    about = field.about + (f": {', '.join(field.enum)}" if field.enum and field.enum[0] not in field.about else "")
+    about += "" if field.required else " (may be absent)"
+    return f"| `{field.name}` | {shown} | {field.unit or ''} | {about} |"
+
+
+def files() -> dict[str, str]:
+    """The generated files by name."""
+    schema = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    return {"run.schema.json": schema, "run-document.md": reference_page()}
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the generated files to the folder named. Exit code 2 without one."""
+    if len(arguments) != 1:
+        print("usage: python -m naslab.results.schema DIR", file=sys.stderr)
+        return 2
+    folder = Path(arguments[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files().items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,423 @@
+"""`Store`: runs in one SQLite file. Each cell is saved when it was measured, in one short transaction."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import random
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from naslab.errors import StoreError, UnknownRunError
+from naslab.results.document import RunDocument, iso_utc, warning
+from naslab.results.run import Run
+from naslab.store.database import open_database
+from naslab.store.process import is_dead, owner
+
+MAX_BLOB_BYTES = 4 << 30
+Status = Literal["running", "complete", "partial", "failed"]
+Blobs = Mapping[str, bytes]
+
+
+_UNFINISHED = "the process that measured this run ended before the run did; the cells stored until then are here"
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One line of `naslab runs`. status: as it reads now, `partial` for a run its process left. cells: how many."""
+
+    run_id: str
+    command: str
+    label: str | None
+    target: str
+    status: str
+    start_wall_ns: int
+    cells: int
+
+    @property
+    def started_at(self) -> str:
+        """ISO 8601, UTC."""
+        return iso_utc(self.start_wall_ns)
+
+
+def default_path() -> Path:
+    """NASLAB_STORE, or `runs.sqlite` in the user's data folder."""
+    if named := os.environ.get("NASLAB_STORE"):
+        return Path(named)
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("naslab", appauthor=False)) / "runs.sqlite"
+
+
+_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+
+
+def new_run_id(now_ns: int | None = None) -> str:
+    """A short id that sorts by time, UTC: `20261120-183012-x7k2`. Unique but for 1 in 900,000 a second."""
+    when = time.strftime("%Y%m%d-%H%M%S", time.gmtime((time.time_ns() if now_ns is None else now_ns) // 10**9))
+    pick = random.SystemRandom()
+    return f"{when}-{''.join(pick.choice(_ALPHABET) for _ in range(4))}"
+
+
+class Store:
+    """Runs in one file. Opened at the first use: reading never makes a file. May be shared by threads.
+
+    Every method raises StoreError when the file is not a store, is of a newer naslab, or cannot be read or
+    written.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        """path: the file; None for NASLAB_STORE or the user's data folder."""
+        self.path = Path(path) if path is not None else default_path()
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._writable = False
+        self._pid = 0
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the file; the next call opens it again."""
+        with self._lock:
+            if self._connection is not None and self._pid == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    # writing
+
+    def create_run(self, document: Mapping[str, Any], spec: Any = None) -> str:
+        """Saves a run that begins, owned by this process; returns its id.
+
+        document: from `new_document`; its cells and warnings are saved too. spec: `RunSpec` or a dict.
+        Raises StoreError when the id is taken.
+        """
+        with self._transaction() as db:
+            self._insert_run(db, document, spec, {})
+        return cast("str", document["run_id"])
+
+    def save(self, document: Mapping[str, Any], spec: Any = None, blobs: Mapping[int, Blobs] | None = None) -> str:
+        """Saves a whole run at once (imported, merged), with its raw data {cell id: {name: bytes}}.
+
+        Raises StoreError when the id is taken; nothing is saved then.
+        """
+        with self._transaction() as db:
+            self._insert_run(db, document, spec, blobs or {})
+        return cast("str", document["run_id"])
+
+    def add_cell(self, run_id: str, cell: Mapping[str, Any], blobs: Blobs | None = None) -> None:
+        """Saves a cell with its raw data, all or nothing; saving the same id again replaces it.
+
+        Raises UnknownRunError when there is no such run.
+        """
+        with self._transaction() as db:
+            self._must_exist(db, run_id)
+            _insert_cell(db, run_id, cell, blobs or {})
+
+    def add_warning(self, run_id: str, kind: str, message: str, cell: int | None = None) -> None:
+        """Adds a typed warning to the run, or names the cell it is about. Raises UnknownRunError."""
+        with self._transaction() as db:
+            self._must_exist(db, run_id)
+            _insert_warning(db, run_id, warning(kind, message, cell))
+
+    def finish_run(self, run_id: str, status: Status, **updates: Any) -> None:
+        """Ends a run: status, end time, and `updates` of the document's top-level fields. Raises UnknownRunError."""
+        now = time.time_ns()
+        ended = {"end_wall_ns": now, "finished_at": iso_utc(now)}
+        self._update(run_id, {**ended, **updates, "status": status})
+        with self._lock, suppress(sqlite3.Error):  # the run is saved; this only moves it out of the log
+            self._open(write=True).execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def update_run(self, run_id: str, **updates: Any) -> None:
+        """Changes top-level fields of the document, e.g. `verdict`, `label`. Raises UnknownRunError."""
+        self._update(run_id, updates)
+
+    def update_cell(self, run_id: str, cell_id: int, **updates: Any) -> None:
+        """Changes fields of a cell, e.g. `regime`. Raises UnknownRunError when there is no such cell."""
+        with self._transaction() as db:
+            found = db.execute(
+                "SELECT document FROM cells WHERE run_id = ? AND cell_id = ?", (run_id, cell_id)
+            ).fetchone()
+            if found is None:
+                raise UnknownRunError(f"run {run_id} has no cell {cell_id} in {self.path}")
+            text = _dump({**json.loads(found[0]), **updates, "id": cell_id})
+            db.execute("UPDATE cells SET document = ? WHERE run_id = ? AND cell_id = ?", (text, run_id, cell_id))
+
+    def delete_run(self, run_id: str) -> None:
+        """Removes a run (its whole id) and its raw data. Raises UnknownRunError."""
+        with self._transaction() as db:
+            self._must_exist(db, run_id)
+            db.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
+
+    # reading
+
+    def load(self, ref: str = "last") -> Run:
+        """The run named by `ref`: an id, a unique prefix, `last`, or a file that `naslab export` wrote.
+
+        Raises UnknownRunError (listing near matches) when there is none or more than one.
+        """
+        if _is_file(ref):
+            from naslab.exchange.json_file import read_json
+
+            return read_json(Path(ref))
+        run_id = self.resolve(ref)
+        with self._lock:
+            db = self._open(write=False)
+            db.execute("BEGIN")  # one moment of the run, while it may still be written
+            try:
+                return Run(self._document(db, run_id), StoreBlobs(self, run_id))
+            finally:
+                db.execute("COMMIT")
+
+    def resolve(self, ref: str) -> str:
+        """The whole id of an id, a unique prefix or `last`. Raises UnknownRunError."""
+        if ref == "last":
+            rows = self._rows("SELECT run_id FROM runs ORDER BY start_wall_ns DESC, seq DESC LIMIT 1")
+            if not rows:
+                raise UnknownRunError(f"no runs are stored in {self.path} yet; measure one with: naslab run TARGET")
+            return cast("str", rows[0][0])
+        escaped = ref.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        rows = self._rows(
+            "SELECT run_id FROM runs WHERE run_id LIKE ? ESCAPE '\\' ORDER BY start_wall_ns DESC", (escaped + "%",)
+        )
+        found = [row[0] for row in rows]
+        if ref in found:
+            return ref
+        if len(found) == 1 and ref:
+            return cast("str", found[0])
+        raise UnknownRunError(self._no_match(ref, found if ref else []))
+
+    def spec(self, run_id: str) -> dict[str, Any] | None:
+        """The run specification as a dict, None when the run has none (imported). Raises UnknownRunError."""
+        rows = self._rows("SELECT spec FROM runs WHERE run_id = ?", (run_id,))
+        if not rows:
+            raise UnknownRunError(self._no_match(run_id, []))
+        return json.loads(rows[0][0]) if rows[0][0] else None
+
+    def list_runs(
+        self, limit: int | None = None, label: str | None = None, target: str | None = None
+    ) -> list[RunSummary]:
+        """Runs, newest first. label, target: only those that contain this text, upper or lower case alike."""
+        rows = self._rows(
+            """SELECT run_id, command, label, target, status, owner, start_wall_ns,
+                      (SELECT count(*) FROM cells WHERE cells.run_id = runs.run_id)
+               FROM runs
+               WHERE (?1 IS NULL OR instr(lower(coalesce(label, '')), lower(?1)))
+                 AND (?2 IS NULL OR instr(lower(target), lower(?2)))
+               ORDER BY start_wall_ns DESC, seq DESC LIMIT ?3""",
+            (label, target, -1 if limit is None else limit),
+        )
+        return [RunSummary(r[0], r[1], r[2], r[3], _status_now(r[4], r[5]), r[6], r[7]) for r in rows]
+
+    def unfinished(self) -> list[RunSummary]:
+        """Runs whose process ended before they did, newest first: their files may still lie on the target."""
+        left = self._rows("SELECT run_id FROM runs WHERE status = 'running'")
+        ids = {row[0] for row in left}
+        return [run for run in self.list_runs() if run.run_id in ids and run.status == "partial"]
+
+    # inside
+
+    def _open(self, write: bool) -> sqlite3.Connection:
+        if self._pid != os.getpid():  # a connection must not cross a fork
+            self._connection = None
+        if self._connection is not None and (self._writable or not write):
+            return self._connection
+        self.close()
+        opened = open_database(self.path, write)
+        if opened is None:
+            raise UnknownRunError(f"there is no store at {self.path} yet; measure something first")
+        self._connection, self._writable, self._pid = opened, write, os.getpid()
+        return opened
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            db = self._open(write=True)
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield db
+                    db.execute("COMMIT")
+                except BaseException:
+                    if db.in_transaction:
+                        db.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise StoreError(f"store {self.path}: {error}") from error
+
+    def _rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """All rows; none when there is no file yet."""
+        with self._lock:
+            if self._connection is None and not self.path.exists():
+                return []
+            try:
+                db = self._open(write=False)
+                return db.execute(sql, values).fetchall()
+            except UnknownRunError:
+                return []
+            except sqlite3.Error as error:
+                raise StoreError(f"store {self.path}: {error}") from error
+
+    def _insert_run(
+        self, db: sqlite3.Connection, document: Mapping[str, Any], spec: Any, blobs: Mapping[int, Blobs]
+    ) -> None:
+        run_id, status = document["run_id"], document["status"]
+        if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone():
+            raise StoreError(f"store {self.path} already holds a run {run_id}; delete it first")
+        plain = asdict(spec) if is_dataclass(spec) and not isinstance(spec, type) else spec
+        db.execute(
+            """INSERT INTO runs (run_id, start_wall_ns, command, label, target, status, owner, document, spec)
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            (
+                run_id, document["start_wall_ns"], document["command"], document.get("label"),
+                document["target"].get("url") or "", status, _dump(owner()) if status == "running" else None,
+                _dump(_without(document, "cells", "warnings")), None if plain is None else _dump(plain),
+            ),
+        )  # fmt: skip
+        for found in document.get("warnings", []):
+            _insert_warning(db, run_id, found)
+        for cell in document.get("cells", []):
+            _insert_cell(db, run_id, cell, blobs.get(cell["id"], {}))
+
+    def _update(self, run_id: str, updates: Mapping[str, Any]) -> None:
+        if refused := {"run_id", "cells", "warnings", "schema"} & updates.keys():
+            raise StoreError(f"these fields of a run are not changed this way: {', '.join(sorted(refused))}")
+        with self._transaction() as db:
+            self._must_exist(db, run_id)
+            text = db.execute("SELECT document FROM runs WHERE run_id = ?", (run_id,)).fetchone()[0]
+            document = {**json.loads(text), **updates}
+            db.execute(
+                """UPDATE runs SET document = ?, status = ?, label = ?, target = ?, start_wall_ns = ?,
+                          owner = CASE WHEN ?2 = 'running' THEN owner END WHERE run_id = ?""",
+                (
+                    _dump(document), document["status"], document.get("label"),
+                    document["target"].get("url") or "", document["start_wall_ns"], run_id,
+                ),
+            )  # fmt: skip
+
+    def _must_exist(self, db: sqlite3.Connection, run_id: str) -> None:
+        if not db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone():
+            raise UnknownRunError(self._no_match(run_id, []))
+
+    def _document(self, db: sqlite3.Connection, run_id: str) -> RunDocument:
+        try:
+            found = db.execute("SELECT document, status, owner FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            if found is None:
+                raise UnknownRunError(f"run {run_id} was deleted from {self.path}")
+            cells = db.execute("SELECT document FROM cells WHERE run_id = ? ORDER BY seq", (run_id,)).fetchall()
+            told = db.execute(
+                "SELECT kind, message, cell_id FROM warnings WHERE run_id = ? ORDER BY seq", (run_id,)
+            ).fetchall()
+            document = json.loads(found[0])
+            document["cells"] = [json.loads(row[0]) for row in cells]
+        except (sqlite3.Error, ValueError) as error:
+            raise StoreError(f"store {self.path}: run {run_id} is damaged: {error}") from error
+        document["status"] = _status_now(found[1], found[2])
+        document["warnings"] = [warning(*row) for row in told]
+        if document["status"] != found[1]:
+            document["warnings"].append(warning("unfinished", _UNFINISHED))
+        return cast("RunDocument", document)
+
+    def _no_match(self, ref: str, several: list[str]) -> str:
+        if several:
+            shown = ", ".join(several[:5]) + (f" and {len(several) - 5} more" if len(several) > 5 else "")
+            return f"{ref!r} begins the ids of {len(several)} runs in {self.path}: {shown}; write more of it"
+        ids = [run.run_id for run in self.list_runs(limit=1000)]
+        if not ids:
+            return f"no run {ref!r}: no runs are stored in {self.path} yet"
+        near = difflib.get_close_matches(ref, ids, n=3, cutoff=0.5) or [i for i in ids if ref and ref in i][:3]
+        hint = f"near: {', '.join(near)}" if near else f"newest: {', '.join(ids[:3])}"
+        return f"no run {ref!r} in {self.path} ({hint}); see all with: naslab runs"
+
+
+class StoreBlobs:
+    """Raw data of a stored run, read from the store when asked for."""
+
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._store = store
+        self._run_id = run_id
+
+    def names(self, cell_id: int) -> list[str]:
+        """Names of the cell's blobs, sorted."""
+        rows = self._store._rows(
+            "SELECT name FROM blobs WHERE run_id = ? AND cell_id = ? ORDER BY name", (self._run_id, cell_id)
+        )
+        return [row[0] for row in rows]
+
+    def get(self, cell_id: int, name: str) -> bytes | None:
+        """One blob, or None. Raises StoreError when it is damaged."""
+        rows = self._store._rows(
+            "SELECT raw_bytes, data FROM blobs WHERE run_id = ? AND cell_id = ? AND name = ?",
+            (self._run_id, cell_id, name),
+        )
+        return _unpack(rows[0][0], rows[0][1], f"{name} of cell {cell_id}, run {self._run_id}") if rows else None
+
+
+def _insert_cell(db: sqlite3.Connection, run_id: str, cell: Mapping[str, Any], blobs: Blobs) -> None:
+    db.execute(
+        """INSERT INTO cells (run_id, cell_id, document) VALUES (?, ?, ?)
+           ON CONFLICT (run_id, cell_id) DO UPDATE SET document = excluded.document""",
+        (run_id, cell["id"], _dump(cell)),
+    )
+    db.execute("DELETE FROM blobs WHERE run_id = ? AND cell_id = ?", (run_id, cell["id"]))
+    db.executemany(
+        "INSERT INTO blobs (run_id, cell_id, name, raw_bytes, data) VALUES (?, ?, ?, ?, ?)",
+        [(run_id, cell["id"], name, len(data), zlib.compress(data, 1)) for name, data in blobs.items()],
+    )
+
+
+def _insert_warning(db: sqlite3.Connection, run_id: str, found: Mapping[str, Any]) -> None:
+    db.execute(
+        "INSERT INTO warnings (run_id, kind, message, cell_id) VALUES (?, ?, ?, ?)",
+        (run_id, found["kind"], found["message"], found.get("cell")),
+    )
+
+
+def _unpack(raw_bytes: int, data: bytes, what: str) -> bytes:
+    """Inflates to exactly `raw_bytes`, never more."""
+    unpacker = zlib.decompressobj()
+    try:
+        if not 0 <= raw_bytes <= MAX_BLOB_BYTES:
+            raise ValueError(f"{raw_bytes} bytes is out of range")
+        raw = unpacker.decompress(data, raw_bytes + 1)
+    except (zlib.error, ValueError, TypeError) as error:
+        raise StoreError(f"{what}: damaged ({error})") from error
+    if len(raw) != raw_bytes or not unpacker.eof:
+        raise StoreError(f"{what}: damaged (its length is not {raw_bytes} bytes)")
+    return raw
+
+
+def _status_now(status: str, owner_json: str | None) -> str:
+    if status != "running":
+        return status
+    try:
+        dead = owner_json is None or is_dead(json.loads(owner_json))
+    except (ValueError, AttributeError):
+        dead = True
+    return "partial" if dead else "running"
+
+
+def _dump(value: Any) -> str:
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"a result cannot be stored as JSON: {error}") from error
+
+
+def _without(document: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in names}
+
+
+def _is_file(ref: str) -> bool:
+    return ref.lower().endswith(".json") or os.sep in ref or "/" in ref
