@@ -17,6 +17,8 @@ pub mod mounts;
 mod null;
 mod paths;
 mod posix;
+#[cfg(target_os = "linux")]
+mod ring;
 mod slab;
 mod space;
 mod stream;
