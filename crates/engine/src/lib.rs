@@ -1,1 +1,26 @@
-//! Placeholder until its first commit in this session.
+//! Carries out a run: worker threads, a common start, pacing, recording.
+//!
+//! [`run`] takes a [`RunSpec`] and a target and reports through [`Events`]. Results are returned, never
+//! printed. Only this crate starts threads. Targets on a virtual clock are driven from one thread, so a
+//! simulated run gives the same result every time.
+
+mod assemble;
+mod cell;
+mod drive;
+mod files;
+mod hist;
+mod recorder;
+mod result;
+mod run;
+mod spec;
+mod threads;
+mod usage;
+mod verify;
+mod worker;
+mod workspace;
+
+pub use hist::{decode as decode_histogram, LATENCY_MAX_NS, LATENCY_SIGNIFICANT_DIGITS};
+pub use result::{CellOutcome, CellResult, Progress};
+pub use run::{run, Events, RunEnd};
+pub use spec::{CellSpec, RunSpec};
+pub use workspace::{clean, find_folders, LeftFolder, MARKER_NAME};

@@ -1,0 +1,218 @@
+//! Merges the workers' results of a cell into one.
+
+use crate::cell::{CellJob, WorkerResult};
+use crate::hist::{encode, LatencySummary};
+use crate::recorder::{Recorder, SeriesRow};
+use crate::result::*;
+use crate::usage::Cpu;
+use crate::verify::Verified;
+use crate::worker::StopReason;
+use naslab_core::OpKind;
+use naslab_workload::Reducibility;
+use std::collections::BTreeMap;
+
+/// A file whose pages are cached beyond this share was not read or written directly.
+const DIRECT_CACHED_MAX: f64 = 0.01;
+
+/// Readings taken around the cell by the coordinator.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Around {
+    pub start_wall_ns: u64,
+    pub cpu: Cpu,
+    pub storage: Option<(u64, u64)>,
+    pub measured: Option<Reducibility>,
+}
+
+/// The cell's result. `workers` is not empty.
+pub(crate) fn assemble(job: &CellJob, workers: Vec<WorkerResult>, around: &Around) -> CellOutcome {
+    let mut blobs = Vec::new();
+    let mut merged =
+        Recorder::new(&[], job.spec.pace.is_some(), job.spec.interval_ns, job.spec.record_ops.then_some(0));
+    workers.iter().for_each(|w| merged.merge(&w.recorder));
+    let (ops, bytes) = merged.totals();
+    let times = Times::of(&workers);
+    let stop = stop_reason(&workers);
+    let verified = merge_verified(&workers);
+    let bad = verified.as_ref().map_or(0, |v| v.bad);
+    let failed = stop == "error" || merged.error_count > 0 || bad > 0 || workers.iter().any(|w| w.error.is_some());
+    let storage = around.storage;
+    let result = CellResult {
+        id: job.spec.id,
+        op: job.spec.op.clone(),
+        status: if stop == "interrupted" {
+            "partial"
+        } else if failed {
+            "failed"
+        } else {
+            "complete"
+        },
+        stop_reason: stop,
+        start_ns: times.start_ns,
+        end_ns: times.end_ns,
+        start_wall_ns: around.start_wall_ns,
+        window_ns: times.end_ns - times.start_ns,
+        pause_ns: times.pause_ns,
+        duration_ns: (times.end_ns - times.start_ns).saturating_sub(times.pause_ns),
+        acknowledged_ns: (times.ack_ns - times.start_ns).saturating_sub(times.pause_ns),
+        flush_ns: workers.iter().filter_map(|w| w.flush_ns).max(),
+        close_ns: workers.iter().map(|w| w.close_ns).max().unwrap_or(0),
+        bytes,
+        ops,
+        errors: merged.error_count,
+        errors_by_status: statuses(&merged),
+        first_error: workers.iter().find_map(|w| w.error.as_ref()).map(ToString::to_string),
+        kinds: kinds(&merged, &mut blobs),
+        workers: workers.iter().map(summary).collect(),
+        cpu_user_ns: around.cpu.user_ns,
+        cpu_system_ns: around.cpu.system_ns,
+        generation_cpu_ns: workers.iter().map(|w| w.generation_ns).sum(),
+        verify_cpu_ns: verified.as_ref().map_or(0, |v| v.cpu_ns),
+        wire: wire(&workers),
+        storage_read_bytes: storage.map(|s| s.0),
+        storage_write_bytes: storage.map(|s| s.1),
+        interval_ns: job.spec.interval_ns,
+        series: push(&mut blobs, rows(&merged.series)),
+        op_log: merged.op_log.as_ref().and_then(|log| push(&mut blobs, rows(log))),
+        missed_starts: workers.iter().map(|w| w.missed_starts).sum(),
+        verified: verified.map(verified_summary),
+        direct_proof: direct_proof(job, &workers, bytes, storage),
+        data_measured: around.measured,
+    };
+    CellOutcome { result, blobs }
+}
+
+struct Times {
+    start_ns: u64,
+    ack_ns: u64,
+    end_ns: u64,
+    pause_ns: u64,
+}
+
+impl Times {
+    fn of(workers: &[WorkerResult]) -> Times {
+        let start_ns = workers.iter().map(|w| w.start_ns).min().unwrap_or(0);
+        let last = |f: fn(&WorkerResult) -> u64| workers.iter().map(f).max().unwrap_or(start_ns).max(start_ns);
+        Times {
+            start_ns,
+            ack_ns: last(|w| w.ack_ns),
+            end_ns: last(|w| w.end_ns),
+            pause_ns: workers.iter().map(|w| w.pause_ns).sum::<u64>() / workers.len().max(1) as u64,
+        }
+    }
+}
+
+fn stop_reason(workers: &[WorkerResult]) -> &'static str {
+    let any = |reason| workers.iter().any(|w| w.stop == reason);
+    if any(StopReason::Interrupted) {
+        "interrupted"
+    } else if any(StopReason::Error) || workers.iter().any(|w| w.error.is_some()) {
+        "error"
+    } else if any(StopReason::Stonewall) {
+        "stonewall"
+    } else if any(StopReason::Duration) {
+        "duration"
+    } else {
+        "done"
+    }
+}
+
+fn merge_verified(workers: &[WorkerResult]) -> Option<Verified> {
+    let mut all: Option<Verified> = None;
+    for found in workers.iter().filter_map(|w| w.verified.as_ref()) {
+        all.get_or_insert_with(Verified::default).merge(found);
+    }
+    all
+}
+
+fn verified_summary(v: Verified) -> VerifiedSummary {
+    VerifiedSummary {
+        blocks: v.blocks,
+        bad: v.bad,
+        first_bad: v.first_bad.map(|(at, defect)| format!("at byte {at}: {defect:?}")),
+    }
+}
+
+fn statuses(merged: &Recorder) -> Vec<StatusCount> {
+    let count =
+        |(e, count): &(naslab_core::OpError, u64)| StatusCount { kind: e.kind.name(), status: e.status, count: *count };
+    merged.errors.iter().map(count).collect()
+}
+
+fn kinds(merged: &Recorder, blobs: &mut Vec<Vec<u8>>) -> BTreeMap<&'static str, KindResult> {
+    let mut out = BTreeMap::new();
+    for (kind, record) in OpKind::ALL.iter().zip(&merged.kinds) {
+        let Some(record) = record.as_ref().filter(|r| r.ops > 0) else { continue };
+        let histogram = blobs.len();
+        blobs.push(encode(&record.service));
+        let response_histogram = record.response.as_ref().map(|h| {
+            blobs.push(encode(h));
+            blobs.len() - 1
+        });
+        out.insert(
+            kind.name(),
+            KindResult {
+                ops: record.ops,
+                bytes: record.bytes,
+                latency_ns: LatencySummary::of(&record.service),
+                histogram,
+                response_ns: record.response.as_ref().map(LatencySummary::of),
+                response_histogram,
+            },
+        );
+    }
+    out
+}
+
+fn summary(w: &WorkerResult) -> WorkerSummary {
+    let (ops, bytes) = w.recorder.totals();
+    WorkerSummary {
+        worker: w.worker,
+        bytes,
+        ops,
+        start_ns: w.start_ns,
+        end_ns: w.end_ns,
+        duration_ns: w.end_ns.saturating_sub(w.start_ns).saturating_sub(w.pause_ns),
+    }
+}
+
+fn wire(workers: &[WorkerResult]) -> Option<Wire> {
+    let counted: Vec<_> = workers.iter().filter_map(|w| w.wire).collect();
+    (!counted.is_empty()).then(|| Wire {
+        sent_bytes: counted.iter().map(|w| w.sent_bytes).sum(),
+        received_bytes: counted.iter().map(|w| w.received_bytes).sum(),
+    })
+}
+
+fn rows<const N: usize>(rows: &[[i64; N]]) -> Vec<u8> {
+    rows.iter().flatten().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+fn push(blobs: &mut Vec<Vec<u8>>, blob: Vec<u8>) -> Option<usize> {
+    blobs.push(blob);
+    Some(blobs.len() - 1)
+}
+
+/// Direct I/O leaves no pages behind and moves its bytes to or from storage.
+fn direct_proof(
+    job: &CellJob,
+    workers: &[WorkerResult],
+    bytes: u64,
+    storage: Option<(u64, u64)>,
+) -> Option<DirectProof> {
+    if !job.spec.direct {
+        return None;
+    }
+    let cached = workers
+        .iter()
+        .filter_map(|w| w.cached_fraction)
+        .fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))));
+    let moved = storage.is_some_and(|(r, w)| (r + w) as f64 >= 0.95 * bytes as f64);
+    let proven = match cached {
+        Some(fraction) => fraction <= DIRECT_CACHED_MAX,
+        None => moved || job.caps.virtual_time,
+    };
+    Some(DirectProof { o_direct: true, cached_fraction: cached, proven })
+}
+
+/// Column count of the series blob, for readers.
+const _: () = assert!(std::mem::size_of::<SeriesRow>() == 56);

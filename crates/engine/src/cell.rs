@@ -1,0 +1,375 @@
+//! One worker's part of one cell: untimed set-up, the window, untimed end.
+
+use crate::files::{one_op, FilePlan};
+use crate::recorder::Recorder;
+use crate::spec::CellSpec;
+use crate::verify::{Verified, Verifier};
+use crate::worker::{Counters, Flags, Limits, StopReason, Worker};
+use crate::workspace::remove_if_there;
+use naslab_core::{Caps, Clock, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Result, Session, WireCounters};
+use naslab_workload::{Arrival, DataSpec, Mix, OpStream, Payload};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Operations logged per worker at most.
+const OP_LOG_MAX: u64 = 1 << 22;
+
+/// A cell made ready for its workers.
+pub(crate) struct CellJob {
+    pub spec: CellSpec,
+    pub plans: Vec<FilePlan>,
+    pub caps: Caps,
+    pub clock: Clock,
+    pub seed: u64,
+    pub flags: Flags,
+    pub counters: Vec<Counters>,
+}
+
+/// What one worker brings home.
+pub(crate) struct WorkerResult {
+    pub worker: u32,
+    pub recorder: Recorder,
+    pub start_ns: u64,
+    pub ack_ns: u64,
+    pub end_ns: u64,
+    pub pause_ns: u64,
+    pub flush_ns: Option<u64>,
+    pub close_ns: u64,
+    pub generation_ns: u64,
+    pub missed_starts: u64,
+    pub verified: Option<Verified>,
+    pub stop: StopReason,
+    pub error: Option<Error>,
+    pub wire: Option<WireCounters>,
+    pub cached_fraction: Option<f64>,
+}
+
+/// A worker between its set-up and its end.
+pub(crate) struct Ready<'a> {
+    pub worker: Worker<'a>,
+    job: &'a CellJob,
+    index: u32,
+    file: FileId,
+    wire_before: Option<WireCounters>,
+    /// End of the last completion on the clock of windows.
+    pub ack_ns: u64,
+    pub error: Option<Error>,
+}
+
+/// Removes and creates what this worker owns.
+pub(crate) fn prepare_file(session: &mut dyn Session, job: &CellJob, index: u32) -> Result<()> {
+    let plan = &job.plans[index as usize];
+    if !plan.owner {
+        return Ok(());
+    }
+    if job.spec.remove_before {
+        remove_if_there(session, &plan.path)?;
+    }
+    if job.caps.evict && (job.spec.cold || job.spec.direct) && session.stat(&plan.path).is_ok() {
+        session.evict(&plan.path)?;
+    }
+    if job.spec.shared_file() && job.spec.writes() {
+        let file = session.open(&plan.path, &creating(&job.spec))?;
+        session.close(file)?;
+    }
+    Ok(())
+}
+
+fn creating(spec: &CellSpec) -> OpenOptions {
+    let writer = (0..spec.workers).find(|w| spec.write_fraction_of(*w) > 0.0).unwrap_or(0);
+    OpenOptions { access: Default::default(), ..spec.open_options(writer) }
+}
+
+/// Opens the file, allocates and registers memory, primes: all untimed.
+pub(crate) fn open<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -> Result<Ready<'a>> {
+    let spec = &job.spec;
+    let plan = &job.plans[index as usize];
+    let mut options = spec.open_options(index);
+    if spec.shared_file() && options.write {
+        options.create = naslab_core::Create::Never;
+        options.truncate = false;
+    }
+    let file = session.open(&plan.path, &options)?;
+    if job.caps.flush {
+        session.flush(file, Default::default())?;
+    }
+    let wire_before = session.wire();
+    let mut worker = make_worker(session, job, index)?;
+    worker.stream.set_file(file);
+    worker.register()?;
+    if spec.prime {
+        prime(&mut worker, job, file)?;
+    }
+    Ok(Ready { worker, job, index, file, wire_before, ack_ns: 0, error: None })
+}
+
+fn make_worker<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -> Result<Worker<'a>> {
+    let spec = &job.spec;
+    let plan = &job.plans[index as usize];
+    let fraction = spec.write_fraction_of(index);
+    let mut kinds = Vec::new();
+    if fraction < 1.0 {
+        kinds.push(OpKind::Read);
+    }
+    if fraction > 0.0 {
+        kinds.push(OpKind::Write);
+    }
+    let stream = make_stream(job, index);
+    let log = spec.record_ops.then(|| stream.ops_left().min(OP_LOG_MAX) as usize);
+    let recorder = Recorder::new(&kinds, spec.pace.is_some(), spec.interval_ns, log);
+    let payload = match fraction > 0.0 {
+        true => {
+            let data = DataSpec { kind: spec.data_kind(), seed: job.seed };
+            Some(Payload::new(&data, spec.record_bytes, spec.queue_depth, index, plan.tagger)?)
+        }
+        false => None,
+    };
+    let threaded = spec.queue_depth > 1 && !job.caps.virtual_time;
+    let verifier = plan.check.map(|check| Verifier::new(check, threaded, spec.queue_depth as usize + 64));
+    let limits = Limits {
+        depth: spec.queue_depth,
+        duration_ns: spec.duration_ns,
+        warmup_ns: spec.warmup_ns,
+        think_ns: spec.think_ns,
+        think_counted: spec.think_counted,
+        gap_ns: spec.pace.map_or(0, |p| (1e9 * spec.workers as f64 / p.rate_per_s) as u64),
+    };
+    let counters = &job.counters[index as usize];
+    let needs_reads = fraction < 1.0 || spec.prime;
+    Worker::new(
+        session,
+        stream,
+        recorder,
+        payload,
+        verifier,
+        job.clock.clone(),
+        &job.flags,
+        counters,
+        limits,
+        spec.record_bytes,
+        needs_reads,
+    )
+}
+
+fn make_stream(job: &CellJob, index: u32) -> OpStream {
+    let spec = &job.spec;
+    let (first, records) = share(spec, index);
+    let ops = ops_of(spec, index, records);
+    let mix = Mix { write_fraction: spec.write_fraction_of(index) };
+    let seed = spec.seed ^ if spec.shared_file() { 0 } else { (index as u64) << 32 };
+    let stream = OpStream::new(spec.pattern(), first, records, spec.record_bytes, ops, mix, seed);
+    match spec.pace {
+        Some(pace) => {
+            stream.with_arrival(Arrival::new(pace.arrival(), pace.rate_per_s, index, spec.workers, spec.seed))
+        }
+        None => stream,
+    }
+}
+
+/// The records a worker visits: its part of a shared file, or all of its own.
+fn share(spec: &CellSpec, index: u32) -> (u64, u64) {
+    if spec.shared_file() {
+        part(spec.records(), index, spec.workers)
+    } else {
+        (0, spec.records())
+    }
+}
+
+/// Part `index` of `of` when `total` things are divided as evenly as whole numbers allow: first, count.
+pub(crate) fn part(total: u64, index: u32, of: u32) -> (u64, u64) {
+    let (index, of) = (index as u64, of as u64);
+    let (each, rest) = (total / of, total % of);
+    (index * each + index.min(rest), each + u64::from(index < rest))
+}
+
+fn ops_of(spec: &CellSpec, index: u32, records: u64) -> u64 {
+    let by_bytes = spec.stop_bytes.map(|b| b / spec.record_bytes as u64);
+    let total = match (spec.stop_ops, by_bytes) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    match total {
+        Some(total) => part(total, index, spec.workers).1,
+        None if spec.duration_ns.is_some() => u64::MAX,
+        None => records,
+    }
+}
+
+/// One untimed read of record 0, as IOzone does before its read tests.
+fn prime(worker: &mut Worker<'_>, job: &CellJob, file: FileId) -> Result<()> {
+    let buf = worker.scratch();
+    let len_bytes = job.spec.record_bytes;
+    let op = Op { kind: OpKind::Read, file, offset_bytes: 0, len_bytes, due_ns: None };
+    one_op(worker.session, &job.clock, &op, naslab_core::IoBuf { len: len_bytes as usize, ..buf })?;
+    Ok(())
+}
+
+impl Ready<'_> {
+    /// Starts the window.
+    pub fn begin(&mut self) {
+        self.job.counters[self.index as usize].timing.store(true, Ordering::Relaxed);
+        self.worker.begin();
+    }
+
+    /// Notes that the last operation ended (or that the worker gave up with `error`).
+    pub fn acknowledged(&mut self, error: Option<Error>) {
+        self.ack_ns = self.job.clock.window_ns();
+        self.error = error;
+        self.job.counters[self.index as usize].timing.store(false, Ordering::Relaxed);
+        if self.job.spec.stonewall && self.worker.stop == Some(StopReason::Done) {
+            self.job.flags.stonewall.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Flush and close, timed or not, and everything that must not be timed.
+    pub fn finish(mut self) -> WorkerResult {
+        let spec = &self.job.spec;
+        let clock = &self.job.clock;
+        let mut end_ns = self.ack_ns;
+        let mut flush_ns = None;
+        let wants_flush = self.job.caps.flush && (spec.write_fraction_of(self.index) > 0.0 || spec.timed_flush);
+        if spec.timed_flush {
+            flush_ns = self.flush(wants_flush);
+            end_ns = clock.window_ns();
+        }
+        let stop = self.worker.stop.unwrap_or(StopReason::Error);
+        if stop == StopReason::Stonewall && spec.finish_untimed && self.error.is_none() {
+            self.error = self.worker.finish_untimed().err();
+        }
+        if !spec.timed_flush {
+            flush_ns = self.flush(wants_flush);
+        }
+        let cached_fraction = self.cached_fraction();
+        let before_close = clock.window_ns();
+        let closed = self.worker.session.close(self.file);
+        let close_ns = clock.window_ns() - before_close;
+        if spec.timed_close {
+            end_ns = clock.window_ns().max(end_ns);
+        }
+        if let (Err(error), None) = (closed, &self.error) {
+            self.error = Some(error);
+        }
+        self.result(stop, end_ns, flush_ns, close_ns, cached_fraction)
+    }
+
+    /// Time from the call to durability, in nanoseconds.
+    fn flush(&mut self, wanted: bool) -> Option<u64> {
+        let kind = self.job.spec.flush_kind().filter(|_| wanted)?;
+        let start = self.job.clock.window_ns();
+        match self.worker.session.flush(self.file, kind) {
+            Ok(()) => Some(self.job.clock.window_ns() - start),
+            Err(error) => {
+                self.error.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    fn cached_fraction(&mut self) -> Option<f64> {
+        if !self.job.spec.direct {
+            return None;
+        }
+        self.worker.session.cached_fraction(&self.job.plans[self.index as usize].path).ok().flatten()
+    }
+
+    fn result(
+        self,
+        stop: StopReason,
+        end_ns: u64,
+        flush_ns: Option<u64>,
+        close_ns: u64,
+        cached_fraction: Option<f64>,
+    ) -> WorkerResult {
+        let mut worker = self.worker;
+        worker.recorder.finish();
+        if let Some(log) = &mut worker.recorder.op_log {
+            log.iter_mut().for_each(|row| row[3] = self.index as i64);
+        }
+        let wire = match (self.wire_before, worker.session.wire()) {
+            (Some(before), Some(after)) => Some(WireCounters {
+                sent_bytes: after.sent_bytes - before.sent_bytes,
+                received_bytes: after.received_bytes - before.received_bytes,
+            }),
+            _ => None,
+        };
+        WorkerResult {
+            worker: self.index,
+            start_ns: worker.window_start_ns,
+            ack_ns: self.ack_ns,
+            end_ns,
+            pause_ns: worker.pause_ns,
+            flush_ns,
+            close_ns,
+            generation_ns: worker.generation_ns,
+            missed_starts: worker.missed_starts,
+            verified: worker.verifier.take().map(Verifier::finish),
+            stop,
+            error: self.error,
+            wire,
+            cached_fraction,
+            recorder: worker.recorder,
+        }
+    }
+}
+
+/// Drains what is in flight after an error or an interruption.
+pub(crate) fn drain(ready: &mut Ready<'_>) {
+    if let Err(error) = ready.worker.drain(Duration::from_secs(5)) {
+        ready.error.get_or_insert(error);
+    }
+}
+
+/// Refuses what the target cannot do, before anything is written.
+pub(crate) fn check_caps(spec: &CellSpec, caps: &Caps, protocol: &str) -> Result<()> {
+    use naslab_core::Access;
+    let refuse = |what: &str, next: &str| {
+        let message = format!("cell {} ({}): the {protocol} target has no {what}: {next}", spec.id, spec.op);
+        Err(Error::new(ErrorKind::Unsupported, "plan", message))
+    };
+    if spec.queue_depth > caps.max_depth {
+        return refuse("such queue depth", "lower --depth, or use --workers (local paths: ?engine=uring)");
+    }
+    if spec.direct && !caps.direct {
+        return refuse("unbuffered I/O", "leave out --direct");
+    }
+    if spec.syncs() && !caps.sync_writes {
+        return refuse("writes that are durable one by one", "use --durability end");
+    }
+    if spec.timed_flush && !caps.flush {
+        return refuse("flush", "use --durability none");
+    }
+    if spec.verify && !caps.keeps_data {
+        return refuse("memory of what was written", "leave out --verify (simulator: ?store_data=true)");
+    }
+    if spec.locks() && !caps.locks {
+        return refuse("locks", "leave out the lock option");
+    }
+    match spec.access() {
+        Access::Mmap if !caps.mmap => refuse("memory mapping", "leave out the mmap option"),
+        Access::Stdio if !caps.stdio => refuse("stdio streams", "choose tests without fwrite and fread"),
+        Access::Cursor if !caps.cursor => refuse("file cursor", "use positioned access"),
+        _ if spec.direct && spec.record_bytes % caps.alignment.offset_bytes.max(1) != 0 => {
+            refuse(&format!("unbuffered record of {} bytes", spec.record_bytes), "use a multiple of its block size")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn parts_cover_everything_once(total in 0u64..10_000, of in 1u32..64) {
+            let mut next = 0;
+            for index in 0..of {
+                let (first, count) = part(total, index, of);
+                prop_assert_eq!(first, next);
+                next = first + count;
+            }
+            prop_assert_eq!(next, total);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What the run knows of the files it wrote: tags, generations, contents, and whose they are.
+
+use crate::spec::{CellSpec, Existing, RunSpec};
+use crate::verify::Check;
+use naslab_core::{Clock, Error, ErrorKind, IoBuf, Op, OpKind, OpenOptions, Result, Session};
+use naslab_workload::{tag_unit, DataKind, Tagger, TAG_MAGIC};
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+/// How one worker tags and checks its file in one cell.
+#[derive(Clone, Debug)]
+pub(crate) struct FilePlan {
+    pub path: String,
+    pub tagger: Option<Tagger>,
+    pub check: Option<Check>,
+    /// This worker removes and creates the file; others wait.
+    pub owner: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FileState {
+    number: u32,
+    generation: u32,
+    exact: bool,
+    kind: DataKind,
+    unit: Option<u32>,
+    checksum: bool,
+}
+
+/// The files of a run.
+#[derive(Debug)]
+pub(crate) struct FileBook {
+    run: u64,
+    folder: Option<String>,
+    states: HashMap<String, FileState>,
+    numbers: HashMap<String, u32>,
+}
+
+impl FileBook {
+    /// An empty book for this run.
+    pub fn new(spec: &RunSpec) -> FileBook {
+        let run =
+            spec.run_id.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ b as u64).wrapping_mul(0x100_0000_01b3));
+        FileBook { run, folder: spec.folder.clone(), states: HashMap::new(), numbers: HashMap::new() }
+    }
+
+    /// Path under the target's root.
+    pub fn path(&self, name: &str) -> String {
+        match &self.folder {
+            Some(folder) => format!("{folder}/{name}"),
+            None => name.to_string(),
+        }
+    }
+
+    /// Plans the files of a cell, one entry per worker. Refuses checks that could not be trusted.
+    pub fn plan(&mut self, cell: &CellSpec) -> Result<Vec<FilePlan>> {
+        let mut seen = BTreeSet::new();
+        (0..cell.workers)
+            .map(|worker| {
+                let path = self.path(cell.file_of(worker));
+                let owner = seen.insert(path.clone());
+                let writes = cell.write_fraction_of(worker) > 0.0;
+                let tagger = if writes { self.tagger(cell, &path) } else { None };
+                let reads = cell.write_fraction_of(worker) < 1.0;
+                let check = if cell.verify && reads { Some(self.check(cell, &path, writes)?) } else { None };
+                Ok(FilePlan { path, tagger, check, owner })
+            })
+            .collect()
+    }
+
+    fn number(&mut self, path: &str) -> u32 {
+        let next = self.numbers.len() as u32 + 1;
+        *self.numbers.entry(path.to_string()).or_insert(next)
+    }
+
+    fn tagger(&mut self, cell: &CellSpec, path: &str) -> Option<Tagger> {
+        let DataKind::Random { dedupe_ratio, .. } = cell.data_kind() else { return None };
+        let unit = tag_unit(cell.record_bytes).filter(|u| dedupe_ratio <= 1.0 || *u == 4096)?;
+        let number = self.number(path);
+        let generation = self.states.get(path).map_or(0, |s| s.generation) + 1;
+        Some(Tagger { run: self.run, file: number, generation, unit, checksum: cell.verify })
+    }
+
+    fn check(&mut self, cell: &CellSpec, path: &str, writes: bool) -> Result<Check> {
+        let refuse = |message: &str| Err(Error::new(ErrorKind::Invalid, "verify", message).with("file", path));
+        if writes && (cell.queue_depth > 1 || cell.shared_file()) {
+            return refuse("reads and writes of one file overlap here: use --depth 1 and a file per worker");
+        }
+        let Some(state) = self.states.get(path).copied() else {
+            return refuse("this run has not written the file: put a write test before the read");
+        };
+        if !matches!(state.kind, DataKind::Random { .. }) {
+            return Ok(Check { kind: state.kind, tagger: None, exact: true });
+        }
+        let Some(unit) = state.unit.filter(|u| cell.record_bytes % u == 0) else {
+            return refuse("the record size does not fit the size in which the file was tagged");
+        };
+        if !state.checksum {
+            return refuse("the file was written without --verify");
+        }
+        let tagger = Tagger {
+            run: self.run,
+            file: state.number,
+            generation: state.generation + u32::from(writes),
+            unit,
+            checksum: true,
+        };
+        Ok(Check { kind: state.kind, tagger: Some(tagger), exact: state.exact && !writes })
+    }
+
+    /// Notes what a cell wrote. `complete`: every planned write succeeded.
+    pub fn wrote(&mut self, cell: &CellSpec, plans: &[FilePlan], complete: bool) {
+        for plan in plans.iter().filter(|p| p.tagger.is_some() || cell.writes()) {
+            let generation = plan.tagger.map_or(0, |t| t.generation);
+            let number = self.number(&plan.path);
+            self.states.insert(
+                plan.path.clone(),
+                FileState {
+                    number,
+                    generation,
+                    exact: complete && cell.covers_file(),
+                    kind: cell.data_kind(),
+                    unit: plan.tagger.map(|t| t.unit),
+                    checksum: cell.verify,
+                },
+            );
+        }
+    }
+}
+
+/// Refuses to run over files that are not ours. Returns the paths that must never be removed.
+pub(crate) fn protect_foreign(
+    spec: &RunSpec,
+    book: &FileBook,
+    session: &mut dyn Session,
+    clock: &Clock,
+) -> Result<BTreeSet<String>> {
+    let mut protected = BTreeSet::new();
+    if spec.folder.is_some() {
+        return Ok(protected);
+    }
+    let mut seen = BTreeSet::new();
+    for cell in &spec.cells {
+        for name in &cell.files {
+            let path = book.path(name);
+            if seen.insert(path.clone()) && is_foreign(session, clock, &path)? {
+                let reads_only = spec.cells.iter().filter(|c| c.files.contains(name)).all(|c| !c.writes());
+                allow(spec.existing, reads_only, &path)?;
+                if spec.existing == Existing::Read {
+                    protected.insert(path);
+                }
+            }
+        }
+    }
+    Ok(protected)
+}
+
+fn allow(existing: Existing, reads_only: bool, path: &str) -> Result<()> {
+    let message = match existing {
+        Existing::Overwrite => return Ok(()),
+        Existing::Read if reads_only => return Ok(()),
+        Existing::Read => {
+            "the file exists, naslab did not write it, and the plan would write to it: \
+                           --read-existing allows reading only; give --overwrite to let it be overwritten and removed"
+        }
+        Existing::Refuse => {
+            "the file exists and naslab did not write it: choose another name, \
+                             or give --read-existing to read it, or --overwrite to let it be overwritten and removed"
+        }
+    };
+    Err(Error::new(ErrorKind::Exists, "open", message).with("file", path))
+}
+
+/// Whether a path exists and does not start with one of our tags.
+fn is_foreign(session: &mut dyn Session, clock: &Clock, path: &str) -> Result<bool> {
+    let stat = match session.stat(path) {
+        Ok(stat) => stat,
+        Err(e) if e.kind == ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(e),
+    };
+    if stat.is_dir {
+        let message = "the path is a folder, a file name is needed: add one";
+        return Err(Error::new(ErrorKind::Invalid, "open", message).with("file", path));
+    }
+    if stat.len_bytes < TAG_MAGIC.len() as u64 {
+        return Ok(true);
+    }
+    let head = read_small(session, clock, path, TAG_MAGIC.len() as u32)?;
+    Ok(head != TAG_MAGIC)
+}
+
+/// The first `len` bytes of a file (fewer if it is shorter).
+pub(crate) fn read_small(session: &mut dyn Session, clock: &Clock, path: &str, len: u32) -> Result<Vec<u8>> {
+    let file = session.open(path, &OpenOptions { read: true, ..OpenOptions::default() })?;
+    let mut data = vec![0u8; len as usize];
+    let op = Op { kind: OpKind::Read, file, offset_bytes: 0, len_bytes: len, due_ns: None };
+    let done = one_op(session, clock, &op, IoBuf::from_slice(&mut data));
+    session.close(file)?;
+    data.truncate(done? as usize);
+    Ok(data)
+}
+
+/// Writes a small file that must not exist yet, durably.
+pub(crate) fn write_small(session: &mut dyn Session, clock: &Clock, path: &str, data: &mut [u8]) -> Result<()> {
+    let options = OpenOptions { read: true, write: true, create: naslab_core::Create::New, ..OpenOptions::default() };
+    let file = session.open(path, &options)?;
+    let op = Op { kind: OpKind::Write, file, offset_bytes: 0, len_bytes: data.len() as u32, due_ns: None };
+    let done =
+        one_op(session, clock, &op, IoBuf::from_slice(data)).and_then(|_| session.flush(file, Default::default()));
+    session.close(file)?;
+    done
+}
+
+/// Carries out one operation and waits for it; bytes moved. A read that meets the end of file is fine.
+pub(crate) fn one_op(session: &mut dyn Session, clock: &Clock, op: &Op, buf: IoBuf) -> Result<u32> {
+    let mut out = Vec::with_capacity(1);
+    // SAFETY: `buf` outlives this call, which returns only after the operation ended (or failed for good).
+    unsafe { session.submit(op, buf, 0)? };
+    loop {
+        if session.reap(1, Some(Duration::from_secs(30)), &mut out)? > 0 {
+            break;
+        }
+        match session.next_event_ns() {
+            Some(at) if clock.is_virtual() => clock.advance_to(at),
+            _ => return Err(Error::new(ErrorKind::Timeout, op.kind.name(), "no answer within 30 s")),
+        }
+    }
+    match out[0].error {
+        Some(e) if e.kind != ErrorKind::Short => {
+            let os = std::io::Error::from_raw_os_error(e.status as i32);
+            let mut error = Error::new(e.kind, op.kind.name(), os.to_string());
+            error.status = e.status;
+            Err(error)
+        }
+        _ => Ok(out[0].bytes),
+    }
+}

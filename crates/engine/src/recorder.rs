@@ -1,0 +1,242 @@
+//! What one worker records: histograms, interval series, counts, errors.
+
+use crate::hist;
+use hdrhistogram::Histogram;
+use naslab_core::{OpError, OpKind};
+
+/// Columns of one interval: read ops, read bytes, write ops, write bytes, flush ops, errors, worst latency.
+pub(crate) const SERIES_COLUMNS: usize = 7;
+/// One interval of the series.
+pub(crate) type SeriesRow = [i64; SERIES_COLUMNS];
+
+/// Counts and latencies of one operation kind.
+#[derive(Debug)]
+pub(crate) struct KindRecord {
+    pub ops: u64,
+    pub bytes: u64,
+    pub service: Histogram<u64>,
+    pub response: Option<Histogram<u64>>,
+}
+
+/// All that one worker records in one cell.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    pub kinds: [Option<KindRecord>; 3],
+    pub series: Vec<SeriesRow>,
+    row: SeriesRow,
+    interval_ns: u64,
+    boundary_ns: u64,
+    pub errors: Vec<(OpError, u64)>,
+    pub error_count: u64,
+    open_loop: bool,
+    pub op_log: Option<Vec<[i64; 4]>>,
+}
+
+impl Recorder {
+    /// A recorder for these kinds of operation.
+    pub fn new(kinds: &[OpKind], open_loop: bool, interval_ns: u64, log_ops: Option<usize>) -> Recorder {
+        let record = |kind: OpKind| {
+            kinds.contains(&kind).then(|| KindRecord {
+                ops: 0,
+                bytes: 0,
+                service: hist::empty(),
+                response: open_loop.then(hist::empty),
+            })
+        };
+        let mut recorder = Recorder {
+            kinds: OpKind::ALL.map(record),
+            series: Vec::with_capacity(1024),
+            row: [0; SERIES_COLUMNS],
+            interval_ns,
+            boundary_ns: 0,
+            errors: Vec::new(),
+            error_count: 0,
+            open_loop,
+            op_log: log_ops.map(Vec::with_capacity),
+        };
+        recorder.reset();
+        recorder
+    }
+
+    /// Sets the start of the first interval.
+    pub fn arm(&mut self, now_ns: u64) {
+        self.boundary_ns = now_ns.saturating_add(self.interval_ns);
+    }
+
+    /// Forgets everything recorded (and touches all memory, so that no page fault happens later).
+    pub fn reset(&mut self) {
+        for kind in self.kinds.iter_mut().flatten() {
+            kind.ops = 0;
+            kind.bytes = 0;
+            kind.service.reset();
+            kind.response.iter_mut().for_each(Histogram::reset);
+        }
+        self.series.clear();
+        self.row = [0; SERIES_COLUMNS];
+        self.errors.clear();
+        self.error_count = 0;
+        self.op_log.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Records a finished operation. `response_ns` counts from the due time in an open loop.
+    #[inline]
+    pub fn success(&mut self, kind: OpKind, bytes: u32, now_ns: u64, service_ns: u64, response_ns: u64) {
+        self.roll_to(now_ns);
+        let index = kind as usize;
+        self.row[2 * index] += 1;
+        if index < 2 {
+            self.row[2 * index + 1] += bytes as i64;
+        }
+        self.row[6] = self.row[6].max(service_ns as i64);
+        if let Some(record) = &mut self.kinds[index] {
+            record.ops += 1;
+            record.bytes += bytes as u64;
+            record.service.saturating_record(service_ns);
+            if self.open_loop {
+                record.response.iter_mut().for_each(|h| h.saturating_record(response_ns));
+            }
+        }
+    }
+
+    /// Records a failed operation.
+    #[cold]
+    pub fn failure(&mut self, error: OpError, now_ns: u64) {
+        self.roll_to(now_ns);
+        self.row[5] += 1;
+        self.error_count += 1;
+        match self.errors.iter_mut().find(|(e, _)| *e == error) {
+            Some((_, count)) => *count += 1,
+            None => self.errors.push((error, 1)),
+        }
+    }
+
+    #[inline]
+    fn roll_to(&mut self, now_ns: u64) {
+        if now_ns >= self.boundary_ns {
+            self.roll(now_ns);
+        }
+    }
+
+    #[cold]
+    fn roll(&mut self, now_ns: u64) {
+        while now_ns >= self.boundary_ns {
+            self.series.push(std::mem::take(&mut self.row));
+            self.boundary_ns += self.interval_ns;
+        }
+    }
+
+    /// Closes the last, partial interval.
+    pub fn finish(&mut self) {
+        if self.row.iter().any(|v| *v != 0) {
+            self.series.push(std::mem::take(&mut self.row));
+        }
+    }
+
+    /// Operations and bytes so far, over all kinds.
+    pub fn totals(&self) -> (u64, u64) {
+        self.kinds.iter().flatten().fold((0, 0), |(o, b), k| (o + k.ops, b + k.bytes))
+    }
+
+    /// Adds another worker's record of the same cell.
+    pub fn merge(&mut self, other: &Recorder) {
+        for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
+            if let Some(theirs) = theirs {
+                mine.get_or_insert_with(|| KindRecord {
+                    ops: 0,
+                    bytes: 0,
+                    service: hist::empty(),
+                    response: theirs.response.is_some().then(hist::empty),
+                })
+                .add(theirs);
+            }
+        }
+        for (i, row) in other.series.iter().enumerate() {
+            match self.series.get_mut(i) {
+                Some(mine) => add_rows(mine, row),
+                None => self.series.push(*row),
+            }
+        }
+        self.error_count += other.error_count;
+        for (error, count) in &other.errors {
+            match self.errors.iter_mut().find(|(e, _)| e == error) {
+                Some((_, mine)) => *mine += count,
+                None => self.errors.push((*error, *count)),
+            }
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.op_log, &other.op_log) {
+            mine.extend_from_slice(theirs);
+        }
+    }
+}
+
+impl KindRecord {
+    fn add(&mut self, other: &KindRecord) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        // Both histograms have the same constant bounds, so adding cannot fail.
+        let _ = self.service.add(&other.service);
+        if let (Some(mine), Some(theirs)) = (&mut self.response, &other.response) {
+            let _ = mine.add(theirs);
+        }
+    }
+}
+
+fn add_rows(mine: &mut SeriesRow, other: &SeriesRow) {
+    for column in 0..SERIES_COLUMNS - 1 {
+        mine[column] += other[column];
+    }
+    mine[6] = mine[6].max(other[6]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorder() -> Recorder {
+        let mut r = Recorder::new(&[OpKind::Read, OpKind::Write], false, 100, None);
+        r.arm(0);
+        r
+    }
+
+    #[test]
+    fn intervals_hold_what_ended_in_them() {
+        let mut r = recorder();
+        r.success(OpKind::Read, 10, 50, 5, 5);
+        r.success(OpKind::Write, 20, 250, 9, 9);
+        r.finish();
+        assert_eq!(r.series, [[1, 10, 0, 0, 0, 0, 5], [0; 7], [0, 0, 1, 20, 0, 0, 9]]);
+    }
+
+    #[test]
+    fn merging_commutes() {
+        let mut a = recorder();
+        let mut b = recorder();
+        a.success(OpKind::Read, 10, 50, 5, 5);
+        b.success(OpKind::Read, 10, 150, 7, 7);
+        b.failure(OpError::from_errno(5), 160);
+        a.finish();
+        b.finish();
+        let (mut ab, mut ba) = (recorder(), recorder());
+        ab.merge(&a);
+        ab.merge(&b);
+        ba.merge(&b);
+        ba.merge(&a);
+        assert_eq!(ab.series, ba.series);
+        assert_eq!(ab.totals(), (2, 20));
+        assert_eq!(ab.error_count, ba.error_count);
+        let hist = |r: &Recorder| r.kinds[0].as_ref().map(|k| k.service.clone());
+        assert_eq!(hist(&ab), hist(&ba));
+    }
+
+    #[test]
+    fn starting_again_forgets_the_warm_up() {
+        let mut r = recorder();
+        r.success(OpKind::Read, 10, 50, 5, 5);
+        r.reset();
+        r.arm(1000);
+        assert_eq!(r.totals(), (0, 0));
+        r.success(OpKind::Read, 10, 1050, 5, 5);
+        r.finish();
+        assert_eq!(r.series.len(), 1);
+    }
+}

@@ -1,0 +1,126 @@
+//! What a cell brings back, in the form of docs/notes/0001-seams.md.
+
+use crate::hist::LatencySummary;
+use naslab_workload::Reducibility;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Progress of the cell under way.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Progress {
+    pub cell: u64,
+    pub bytes: u64,
+    pub ops: u64,
+    pub errors: u64,
+    pub elapsed_ns: u64,
+    pub bytes_per_s: f64,
+}
+
+/// A cell result and the blobs it refers to by index.
+#[derive(Debug)]
+pub struct CellOutcome {
+    /// The result.
+    pub result: CellResult,
+    /// Histograms, series, operation log.
+    pub blobs: Vec<Vec<u8>>,
+}
+
+/// Result of one cell. Names as documented in docs/notes/0001-seams.md.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct CellResult {
+    pub id: u64,
+    pub op: String,
+    pub status: &'static str,
+    pub stop_reason: &'static str,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub start_wall_ns: u64,
+    pub window_ns: u64,
+    pub pause_ns: u64,
+    pub duration_ns: u64,
+    pub acknowledged_ns: u64,
+    pub flush_ns: Option<u64>,
+    pub close_ns: u64,
+    pub bytes: u64,
+    pub ops: u64,
+    pub errors: u64,
+    pub errors_by_status: Vec<StatusCount>,
+    pub first_error: Option<String>,
+    pub kinds: BTreeMap<&'static str, KindResult>,
+    pub workers: Vec<WorkerSummary>,
+    pub cpu_user_ns: u64,
+    pub cpu_system_ns: u64,
+    pub generation_cpu_ns: u64,
+    pub verify_cpu_ns: u64,
+    pub wire: Option<Wire>,
+    pub storage_read_bytes: Option<u64>,
+    pub storage_write_bytes: Option<u64>,
+    pub interval_ns: u64,
+    pub series: Option<usize>,
+    pub op_log: Option<usize>,
+    pub missed_starts: u64,
+    pub verified: Option<VerifiedSummary>,
+    pub direct_proof: Option<DirectProof>,
+    pub data_measured: Option<Reducibility>,
+}
+
+/// Failures of one class and raw status.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct StatusCount {
+    pub kind: &'static str,
+    pub status: i64,
+    pub count: u64,
+}
+
+/// One operation kind: counts, latency, indices of its histograms.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct KindResult {
+    pub ops: u64,
+    pub bytes: u64,
+    pub latency_ns: LatencySummary,
+    pub histogram: usize,
+    pub response_ns: Option<LatencySummary>,
+    pub response_histogram: Option<usize>,
+}
+
+/// One worker's share.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct WorkerSummary {
+    pub worker: u32,
+    pub bytes: u64,
+    pub ops: u64,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub duration_ns: u64,
+}
+
+/// Bytes on the wire.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Wire {
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+}
+
+/// What checking found.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct VerifiedSummary {
+    pub blocks: u64,
+    pub bad: u64,
+    pub first_bad: Option<String>,
+}
+
+/// Whether unbuffered I/O was seen to be unbuffered.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct DirectProof {
+    pub o_direct: bool,
+    pub cached_fraction: Option<f64>,
+    pub proven: bool,
+}

@@ -1,0 +1,201 @@
+//! Worker threads: one per worker, kept for the whole run with its session.
+
+use crate::cell::{self, CellJob, WorkerResult};
+use crate::worker::Pump;
+use naslab_core::{monotonic_ns, Error, ErrorKind, Result, Session, Target};
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// Workers begin together this long after the last one is ready, in nanoseconds.
+const COMMON_START_NS: u64 = 300_000;
+
+/// What the coordinator tells waiting workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// Not yet.
+    Wait,
+    /// Files are prepared: open them.
+    Open,
+    /// Begin at this CLOCK_MONOTONIC time.
+    Begin(u64),
+    /// Some worker failed: go home.
+    Abort,
+}
+
+/// Holds workers at the common points of a cell.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    signal: Mutex<Signal>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn new() -> Gate {
+        Gate { signal: Mutex::new(Signal::Wait), changed: Condvar::new() }
+    }
+
+    /// Sets the signal. A poisoned lock only means that a worker panicked; the signal is still plain data.
+    pub fn set(&self, signal: Signal) {
+        *self.signal.lock().unwrap_or_else(|e| e.into_inner()) = signal;
+        self.changed.notify_all();
+    }
+
+    fn wait_past(&self, past: Signal) -> Signal {
+        let mut signal = self.signal.lock().unwrap_or_else(|e| e.into_inner());
+        while *signal == past || *signal == Signal::Wait {
+            signal = self.changed.wait(signal).unwrap_or_else(|e| e.into_inner());
+        }
+        *signal
+    }
+}
+
+/// What a worker reports.
+pub(crate) enum Message {
+    /// A step of the set-up ended.
+    Step(Result<()>),
+    /// The cell ended for this worker; `None` if it never began.
+    Done(Option<Box<WorkerResult>>),
+}
+
+struct Order {
+    job: Arc<CellJob>,
+    gate: Arc<Gate>,
+    index: u32,
+}
+
+/// The threads of a run.
+pub(crate) struct Threads {
+    target: Arc<dyn Target>,
+    orders: Vec<Sender<Order>>,
+    messages: Receiver<Message>,
+    report: Sender<Message>,
+}
+
+impl Threads {
+    pub fn new(target: Arc<dyn Target>) -> Threads {
+        let (report, messages) = channel();
+        Threads { target, orders: Vec::new(), messages, report }
+    }
+
+    /// Hands a cell to its workers; they wait at the gate.
+    pub fn start(&mut self, job: &Arc<CellJob>) -> Result<Arc<Gate>> {
+        while self.orders.len() < job.spec.workers as usize {
+            self.spawn()?;
+        }
+        let gate = Arc::new(Gate::new());
+        for index in 0..job.spec.workers {
+            let order = Order { job: job.clone(), gate: gate.clone(), index };
+            if self.orders[index as usize].send(order).is_err() {
+                return Err(Error::new(ErrorKind::Io, "workers", "a worker thread ended before its time"));
+            }
+        }
+        Ok(gate)
+    }
+
+    /// Where workers report.
+    pub fn messages(&self) -> &Receiver<Message> {
+        &self.messages
+    }
+
+    fn spawn(&mut self) -> Result<()> {
+        let (sender, orders) = channel();
+        let target = self.target.clone();
+        let report = self.report.clone();
+        let index = self.orders.len();
+        std::thread::Builder::new()
+            .name(format!("worker-{index}"))
+            .spawn(move || work(&*target, &orders, &report))
+            .map_err(|e| Error::from_io("workers", e))?;
+        self.orders.push(sender);
+        Ok(())
+    }
+}
+
+/// A worker thread's life: cells until the run drops its channel.
+fn work(target: &dyn Target, orders: &Receiver<Order>, report: &Sender<Message>) {
+    let mut session: Option<Box<dyn Session>> = None;
+    for order in orders {
+        let done = carry_out(target, &mut session, &order, report);
+        if done.as_ref().is_some_and(|d| d.error.is_some()) {
+            // The session may be unusable; the next cell connects anew.
+            session = None;
+        }
+        if report.send(Message::Done(done.map(Box::new))).is_err() {
+            return;
+        }
+    }
+}
+
+fn carry_out(
+    target: &dyn Target,
+    session: &mut Option<Box<dyn Session>>,
+    order: &Order,
+    report: &Sender<Message>,
+) -> Option<WorkerResult> {
+    let Order { job, gate, index } = order;
+    // The coordinator listens until every worker reported Done, so sending cannot fail before that.
+    let step = |result: Result<()>| drop(report.send(Message::Step(result)));
+    let session = match connected(target, session, *index) {
+        Ok(session) => session,
+        Err(error) => {
+            step(Err(error));
+            return None;
+        }
+    };
+    step(cell::prepare_file(session, job, *index));
+    if gate.wait_past(Signal::Wait) != Signal::Open {
+        return None;
+    }
+    let mut ready = match cell::open(session, job, *index) {
+        Ok(ready) => ready,
+        Err(error) => {
+            step(Err(error));
+            return None;
+        }
+    };
+    step(Ok(()));
+    let Signal::Begin(at_ns) = gate.wait_past(Signal::Open) else {
+        return None;
+    };
+    while monotonic_ns() < at_ns {
+        std::hint::spin_loop();
+    }
+    measure(&mut ready);
+    Some(ready.finish())
+}
+
+fn connected<'s>(
+    target: &dyn Target,
+    session: &'s mut Option<Box<dyn Session>>,
+    index: u32,
+) -> Result<&'s mut dyn Session> {
+    if session.is_none() {
+        *session = Some(target.connect(index)?);
+    }
+    match session {
+        Some(session) => Ok(&mut **session),
+        None => Err(Error::new(ErrorKind::Io, "connect", "no session")),
+    }
+}
+
+/// The window.
+fn measure(ready: &mut cell::Ready<'_>) {
+    ready.begin();
+    let error = loop {
+        match ready.worker.pump(true) {
+            Ok(Pump::Finished) => break None,
+            Ok(_) => {}
+            Err(error) => break Some(error),
+        }
+    };
+    let failed = error.is_some();
+    ready.acknowledged(error);
+    if failed {
+        cell::drain(ready);
+    }
+}
+
+/// When workers that are ready now shall begin.
+pub(crate) fn common_start(workers: u32) -> u64 {
+    monotonic_ns() + if workers > 1 { COMMON_START_NS } else { 0 }
+}

@@ -1,0 +1,48 @@
+//! CPU time and storage traffic of this process and thread.
+
+/// CPU time in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cpu {
+    pub user_ns: u64,
+    pub system_ns: u64,
+}
+
+impl Cpu {
+    /// Of the whole process.
+    pub fn now() -> Cpu {
+        // SAFETY: rusage is plain data and getrusage fills it.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+            usage
+        };
+        Cpu { user_ns: timeval_ns(usage.ru_utime), system_ns: timeval_ns(usage.ru_stime) }
+    }
+
+    /// Since `earlier`.
+    pub fn since(self, earlier: Cpu) -> Cpu {
+        Cpu {
+            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
+            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+        }
+    }
+}
+
+fn timeval_ns(t: libc::timeval) -> u64 {
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000
+}
+
+/// CPU time of the calling thread, in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Bytes this process caused to be read from and written to storage (/proc/self/io), if the system says.
+pub(crate) fn storage_bytes() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(": ")?.trim().parse().ok());
+    Some((field("read_bytes")?, field("write_bytes")?))
+}

@@ -1,0 +1,75 @@
+//! The folder a run makes for itself, and nothing outside it.
+
+use crate::files::{read_small, write_small};
+use naslab_core::{Clock, Error, ErrorKind, Result, Session};
+
+/// Name of the owner mark inside a run's folder.
+pub const MARKER_NAME: &str = "naslab-owner.json";
+/// Run folders start with this.
+const FOLDER_PREFIX: &str = "naslab-";
+/// The mark is never longer.
+const MARKER_MAX_BYTES: u32 = 4096;
+
+/// A folder that some run left behind.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct LeftFolder {
+    /// Name under the target's root.
+    pub folder: String,
+    /// Text of its owner mark (JSON).
+    pub owner: String,
+}
+
+/// Makes the folder and marks it. The folder must not exist yet.
+pub(crate) fn make(session: &mut dyn Session, clock: &Clock, folder: &str, owner: &str) -> Result<()> {
+    session.mkdir(folder)?;
+    let mut text = owner.as_bytes().to_vec();
+    write_small(session, clock, &format!("{folder}/{MARKER_NAME}"), &mut text)
+}
+
+/// Folders with our mark directly under the target's root.
+pub fn find_folders(session: &mut dyn Session, clock: &Clock) -> Result<Vec<LeftFolder>> {
+    let mut found = Vec::new();
+    for entry in session.readdir("")? {
+        if !entry.is_dir || !entry.name.starts_with(FOLDER_PREFIX) {
+            continue;
+        }
+        let marker = format!("{}/{MARKER_NAME}", entry.name);
+        if let Ok(bytes) = read_small(session, clock, &marker, MARKER_MAX_BYTES) {
+            let owner = String::from_utf8_lossy(&bytes).into_owned();
+            if owner.contains("\"naslab_run\"") {
+                found.push(LeftFolder { folder: entry.name, owner });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Removes a marked folder: files named `naslab*` in it, the mark last. Names of files it did not make
+/// are returned and left, with the folder around them.
+pub fn clean(session: &mut dyn Session, folder: &str) -> Result<Vec<String>> {
+    let mut foreign = Vec::new();
+    for entry in session.readdir(folder)? {
+        let path = format!("{folder}/{}", entry.name);
+        if entry.name == MARKER_NAME {
+            continue;
+        }
+        if entry.is_dir || !entry.name.starts_with("naslab") {
+            foreign.push(path);
+        } else {
+            session.remove(&path)?;
+        }
+    }
+    if foreign.is_empty() {
+        remove_if_there(session, &format!("{folder}/{MARKER_NAME}"))?;
+        session.rmdir(folder)?;
+    }
+    Ok(foreign)
+}
+
+/// Removes a file; a missing one is fine.
+pub(crate) fn remove_if_there(session: &mut dyn Session, path: &str) -> Result<()> {
+    match session.remove(path) {
+        Err(e) if e.kind != ErrorKind::NotFound => Err(Error::with(e, "file", path)),
+        _ => Ok(()),
+    }
+}
