@@ -84,6 +84,9 @@ impl Map {
     /// # Safety
     /// `ptr` is valid for `op.len_bytes` bytes, writable for reads.
     pub(crate) unsafe fn transfer(&mut self, op: &Op, ptr: *mut u8) -> Moved {
+        if op.len_bytes == 0 {
+            return (0, None);
+        }
         let left = (self.len as u64).saturating_sub(op.offset_bytes);
         let fits = left.min(op.len_bytes as u64) as usize;
         if op.kind == OpKind::Write {

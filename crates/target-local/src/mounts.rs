@@ -178,17 +178,27 @@ fn device_of(path: &Path) -> Option<(u32, u32)> {
 }
 
 /// Bytes read from and written to the server of the NFS mount at `point`: fields 5 and 6 of its
-/// `bytes:` line in mountstats. They are file contents, without RPC headers.
+/// `bytes:` line in mountstats. They are file contents, without RPC headers. Of mounts stacked on one
+/// point the last counts.
 pub fn nfs_bytes(mountstats: &str, point: &str) -> Option<WireCounters> {
-    let place = format!(" mounted on {point} with fstype nfs");
-    let from = mountstats.rfind(&place)?;
-    let line = mountstats[from..]
-        .lines()
-        .skip(1)
-        .take_while(|line| !line.starts_with("device "))
-        .find_map(|line| line.trim().strip_prefix("bytes:"))?;
-    let mut fields = line.split_whitespace().skip(4);
+    let mut here = false;
+    let mut found = None;
+    for line in mountstats.lines() {
+        if line.starts_with("device ") {
+            here = nfs_point(line).is_some_and(|place| place == point);
+        } else if here && line.trim_start().starts_with("bytes:") {
+            found = Some(line);
+        }
+    }
+    let mut fields = found?.split_whitespace().skip(5);
     Some(WireCounters { received_bytes: fields.next()?.parse().ok()?, sent_bytes: fields.next()?.parse().ok()? })
+}
+
+/// The mount point in the heading of an NFS mount's statistics.
+fn nfs_point(heading: &str) -> Option<String> {
+    let (_, rest) = heading.split_once(" mounted on ")?;
+    let (point, fs_type) = rest.split_once(" with fstype ")?;
+    fs_type.starts_with("nfs").then(|| unescape(point))
 }
 
 /// [`nfs_bytes`] of this process's mountstats.
@@ -286,12 +296,13 @@ mod tests {
         let stats = "device proc mounted on /proc with fstype proc\n\
             device nas:/a mounted on /mnt/a with fstype nfs4 statvers=1.1\n\
             \topts:\trw\n\tbytes:\t1 2 3 4 500 600 7 8\n\
-            device nas:/b mounted on /mnt/b with fstype nfs statvers=1.1\n\
+            device nas:/b mounted on /mnt/b\\040c with fstype nfs statvers=1.1\n\
             \tbytes:\t1 2 3 4 50 60 7 8\n";
-        let got = nfs_bytes(stats, "/mnt/b").unwrap();
+        let got = nfs_bytes(stats, "/mnt/b c").unwrap();
         assert_eq!((got.received_bytes, got.sent_bytes), (50, 60));
         assert_eq!(nfs_bytes(stats, "/mnt/a").unwrap().sent_bytes, 600);
         assert_eq!(nfs_bytes(stats, "/proc"), None);
+        assert_eq!(nfs_bytes(stats, "/mnt"), None);
     }
 
     #[test]

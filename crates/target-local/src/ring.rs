@@ -4,7 +4,7 @@ use io_uring::{squeue, types, EnterFlags, IoUring};
 use naslab_core::IoBuf;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Registered file slots; files numbered beyond are used through their descriptor.
@@ -14,34 +14,59 @@ const BUFFER_BYTES: usize = 1 << 30;
 /// A file slot without a file.
 const EMPTY: RawFd = -1;
 
-/// What set-up came to, over all sessions of a target: for its facts.
+/// What set-up came to, the worst over all sessions of a target: for its facts. Each number is 0 before
+/// the first session has set up.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    /// 1 + index into [`SETUPS`]; 0 before the first ring. The worst of all sessions.
+    /// 1 + index into [`SETUPS`].
     setup: AtomicU32,
-    /// errno of the last failed registration, or 0.
-    files_errno: AtomicI32,
-    buffers_errno: AtomicI32,
+    /// [`REGISTERED`], or that + errno of a refusal.
+    files: AtomicU32,
+    buffers: AtomicU32,
 }
+
+/// A registration that succeeded.
+const REGISTERED: u32 = 1;
 
 impl Notes {
     /// Names and values for the result's `target` record; complete once all sessions have run.
     pub(crate) fn facts(&self) -> Vec<(String, String)> {
-        let index = self.setup.load(Ordering::Relaxed);
-        let Some(setup) = (index as usize).checked_sub(1).and_then(|i| SETUPS.get(i)) else {
-            return Vec::new();
-        };
-        let said = |errno: &AtomicI32, advice: &str| match errno.load(Ordering::Relaxed) {
-            0 => "registered".to_string(),
-            code => format!("plain: {}{advice}", io::Error::from_raw_os_error(code)),
+        let setup = match self.setup.load(Ordering::Relaxed) {
+            0 => return Vec::new(),
+            number => SETUPS.get(number as usize - 1).unwrap_or(&"plain"),
         };
         let fact = |name: &str, value: String| (name.to_string(), value);
         vec![
             fact("uring_setup", setup.to_string()),
-            fact("uring_files", said(&self.files_errno, "")),
-            fact("uring_buffers", said(&self.buffers_errno, " (ulimit -l bounds registered memory)")),
+            fact("uring_files", registration(&self.files)),
+            fact("uring_buffers", registration(&self.buffers)),
         ]
     }
+}
+
+/// What is known of a registration, in words.
+fn registration(note: &AtomicU32) -> String {
+    match note.load(Ordering::Relaxed) {
+        0 => "none".to_string(),
+        REGISTERED => "registered".to_string(),
+        code => {
+            let errno = (code - REGISTERED) as i32;
+            let advice = match errno {
+                libc::ENOMEM => " (raise the limit of locked memory: ulimit -l)",
+                _ => "",
+            };
+            format!("plain: {}{advice}", io::Error::from_raw_os_error(errno))
+        }
+    }
+}
+
+/// Keeps the outcome of a registration.
+fn note<T>(place: &AtomicU32, outcome: &io::Result<T>) {
+    let code = match outcome {
+        Ok(_) => REGISTERED,
+        Err(err) => REGISTERED + err.raw_os_error().unwrap_or(libc::EIO).unsigned_abs(),
+    };
+    place.fetch_max(code, Ordering::Relaxed);
 }
 
 /// Set-ups from best to plainest; kernels before 6.1 and 5.19 refuse the first two.
@@ -105,13 +130,8 @@ impl Ring {
         let registered = submitter
             .register_files_sparse(FILE_SLOTS)
             .or_else(|_| submitter.register_files(&[EMPTY; FILE_SLOTS as usize]));
-        let file_slots = match registered {
-            Ok(()) => FILE_SLOTS,
-            Err(err) => {
-                note(&notes.files_errno, &err);
-                0
-            }
-        };
+        note(&notes.files, &registered);
+        let file_slots = if registered.is_ok() { FILE_SLOTS } else { 0 };
         Ring { ring, file_slots, regions: Vec::new() }
     }
 
@@ -150,10 +170,13 @@ impl Ring {
                 iov_len: region.end - region.start,
             })
             .collect();
-        match self.ring.submitter().register_buffers(&vectors) {
-            Ok(()) => self.regions = regions,
-            Err(err) if err.raw_os_error() == Some(libc::EEXIST) => return Err(err),
-            Err(err) => note(&notes.buffers_errno, &err),
+        let registered = self.ring.submitter().register_buffers(&vectors);
+        if matches!(&registered, Err(err) if err.raw_os_error() == Some(libc::EEXIST)) {
+            return registered;
+        }
+        note(&notes.buffers, &registered);
+        if registered.is_ok() {
+            self.regions = regions;
         }
         Ok(())
     }
@@ -249,11 +272,6 @@ fn go_on(result: io::Result<usize>) -> io::Result<()> {
     }
 }
 
-fn note(place: &AtomicI32, err: &io::Error) {
-    let code = err.raw_os_error().unwrap_or(libc::EIO);
-    place.store(code, Ordering::Relaxed);
-}
-
 /// The memory in order, neighbours joined, cut to what the kernel takes as one buffer.
 fn pieces(memory: &[IoBuf]) -> Vec<Region> {
     let mut spans: Vec<(usize, usize)> =
@@ -297,5 +315,29 @@ mod tests {
         assert_eq!(spans(&[buf(100, 10), buf(0, 10), buf(50, 0)]), [(0, 10), (100, 110)]);
         let giant = spans(&[buf(0, BUFFER_BYTES + 1)]);
         assert_eq!(giant, [(0, BUFFER_BYTES), (BUFFER_BYTES, BUFFER_BYTES + 1)]);
+    }
+
+    #[test]
+    fn refused_memory_is_noted_and_not_used() {
+        let notes = Notes::default();
+        assert!(notes.facts().is_empty());
+        let mut ring = match Ring::new(4, &notes) {
+            Ok(ring) => ring,
+            Err(err) => return println!("SKIP: no io_uring: {err}"),
+        };
+        let buffers = |notes: &Notes| notes.facts().remove(2).1;
+        assert_eq!(buffers(&notes), "none");
+        // SAFETY: the kernel refuses an address where nothing is mapped.
+        unsafe { ring.set_buffers(&[buf(4096, 4096)], &notes) }.unwrap();
+        assert!(buffers(&notes).starts_with("plain: Bad address"));
+        assert_eq!(ring.buffer_number(4096 as *mut u8, 1), None);
+        let memory = vec![0u8; 8192];
+        // SAFETY: the memory lives until the ring is gone.
+        unsafe { ring.set_buffers(&[buf(memory.as_ptr() as usize, 8192)], &notes) }.unwrap();
+        let first = memory.as_ptr().cast_mut();
+        assert_eq!(ring.buffer_number(first, 8192), Some(0));
+        assert_eq!(ring.buffer_number(first, 8193), None);
+        assert_eq!(ring.buffer_number(first.wrapping_sub(1), 2), None);
+        drop(ring);
     }
 }

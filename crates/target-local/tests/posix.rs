@@ -79,6 +79,29 @@ fn a_stream_holds_writes_back_until_flushed() {
 }
 
 #[test]
+fn a_stream_can_be_unbuffered_by_the_system() {
+    let folder = work_folder();
+    let mut session = posix(folder.path());
+    let direct = OpenOptions { direct: true, ..options(Access::Stdio, 0) };
+    let file = match session.open("f", &direct) {
+        Ok(file) => file,
+        Err(err) => return println!("SKIP: {err}"),
+    };
+    let mut pages = Pages::new(4096);
+    for kind in [OpKind::Write, OpKind::Read] {
+        for offset in (0..10).map(|i| i * 4096) {
+            pages.slice().copy_from_slice(&pattern(offset, 4096));
+            let done = run(&mut *session, kind, file, offset, pages.slice());
+            assert_eq!((done.bytes, done.error), (4096, None), "{kind:?} {offset}");
+            assert_eq!(pages.slice(), pattern(offset, 4096));
+        }
+        session.flush(file, FlushKind::All).unwrap();
+    }
+    session.close(file).unwrap();
+    assert!(session.cached_fraction("f").unwrap().unwrap() < 0.02);
+}
+
+#[test]
 fn streams_dropped_with_the_session_are_closed() {
     let folder = work_folder();
     let mut session = posix(folder.path());
@@ -115,6 +138,7 @@ fn maps_know_their_bounds() {
     let durable = OpenOptions { sync: SyncMode::All, ..options(Access::Mmap, 10_000) };
     let file = session.open("f", &durable).unwrap();
     write(&mut *session, file, 5000, &pattern(0, 5000));
+    write(&mut *session, file, u64::MAX, &[]);
     for offset in [5001, 20_000, u64::MAX] {
         let mut data = [0; 5000];
         let done = run(&mut *session, OpKind::Write, file, offset, &mut data);

@@ -194,6 +194,28 @@ fn waiting_ends_with_the_time_limit() {
 }
 
 #[test]
+fn short_counts_are_continued_within_the_operation() {
+    use std::io::Write;
+    let folder = work_folder();
+    let Some(mut session) = uring(folder.path(), 2) else {
+        return;
+    };
+    let file = endless(&mut *session, folder.path());
+    let mut pipe = std::fs::OpenOptions::new().write(true).open(folder.path().join("fifo")).unwrap();
+    let mut record = vec![0; 300];
+    submit(&mut *session, OpKind::Read, file, 0, &mut record, 1);
+    let mut out = Vec::new();
+    for part in pattern(0, 300).chunks(100) {
+        assert!(out.is_empty());
+        pipe.write_all(part).unwrap();
+        let limit = Duration::from_millis(20);
+        session.reap(1, Some(limit), &mut out).unwrap();
+    }
+    assert_eq!((out[0].bytes, out[0].error), (300, None));
+    assert_eq!(record, pattern(0, 300));
+}
+
+#[test]
 fn dropping_with_operations_in_flight_ends_them() {
     let folder = work_folder();
     let Some(mut session) = uring(folder.path(), 64) else {
