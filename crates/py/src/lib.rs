@@ -1,1 +1,117 @@
-//! Placeholder until its first commit in this session.
+//! The only crate that knows Python: JSON in, JSON and bytes out.
+#![allow(missing_docs)] // the public names are documented in python/naslab/_engine.pyi
+
+mod errors;
+mod events;
+mod targets;
+
+use naslab_core::{Clock, Create, OpenOptions, Session};
+use pyo3::prelude::*;
+use serde_json::json;
+
+/// Carries out a run; see docs/notes/0001-seams.md. Returns how it ended, as JSON.
+#[pyfunction]
+fn run(py: Python<'_>, spec_json: &str, owner_mark: &str, on_event: Py<PyAny>) -> PyResult<String> {
+    let spec: naslab_engine::RunSpec =
+        serde_json::from_str(spec_json).map_err(|e| errors::SpecError::new_err(format!("run specification: {e}")))?;
+    let depth = spec.cells.iter().map(|c| c.queue_depth).max().unwrap_or(1);
+    let target = targets::make(&spec.target, depth).map_err(errors::to_py)?;
+    let mut events = events::PyEvents::new(on_event);
+    let end = py.detach(|| naslab_engine::run(&spec, &target, owner_mark, &mut events));
+    if let Some(error) = events.into_error() {
+        return Err(error);
+    }
+    let mut end = serde_json::to_value(end.map_err(errors::to_py)?).map_err(errors::json)?;
+    end["facts"] = json!(target.facts().into_iter().collect::<std::collections::BTreeMap<_, _>>());
+    Ok(end.to_string())
+}
+
+/// What a target is and can do, and the room on it, as JSON.
+#[pyfunction]
+fn probe(py: Python<'_>, target_json: &str, depth: u32) -> PyResult<String> {
+    py.detach(|| {
+        let target = targets::parse(target_json, depth)?;
+        let mut session = target.connect(0)?;
+        let caps = target.caps();
+        let space = session.space().ok().map(|s| json!({"free_bytes": s.free_bytes, "total_bytes": s.total_bytes}));
+        let facts: std::collections::BTreeMap<_, _> = target.facts().into_iter().collect();
+        Ok(json!({
+            "protocol": target.protocol(),
+            "facts": facts,
+            "space": space,
+            "caps": {
+                "max_depth": caps.max_depth, "direct": caps.direct, "sync_writes": caps.sync_writes,
+                "flush": caps.flush, "stdio": caps.stdio, "cursor": caps.cursor, "mmap": caps.mmap,
+                "locks": caps.locks, "keeps_data": caps.keeps_data, "evict": caps.evict,
+                "virtual_time": caps.virtual_time, "wire_counters": caps.wire_counters,
+                "alignment_offset_bytes": caps.alignment.offset_bytes,
+                "alignment_memory_bytes": caps.alignment.memory_bytes,
+            },
+        })
+        .to_string())
+    })
+    .map_err(errors::to_py)
+}
+
+/// Folders that runs left behind under the target's root, as a JSON list.
+#[pyfunction]
+fn find_folders(py: Python<'_>, target_json: &str) -> PyResult<String> {
+    let found = py
+        .detach(|| with_session(target_json, naslab_engine::find_folders))
+        .map_err(errors::to_py)?;
+    serde_json::to_string(&found).map_err(errors::json)
+}
+
+/// Removes a folder that a run left behind; returns what in it naslab did not make.
+#[pyfunction]
+fn clean(py: Python<'_>, target_json: &str, folder: &str) -> PyResult<Vec<String>> {
+    py.detach(|| with_session(target_json, |session, _| naslab_engine::clean(session, folder)))
+        .map_err(errors::to_py)
+}
+
+/// Length and folder flag of a path, or None.
+#[pyfunction]
+fn stat(py: Python<'_>, target_json: &str, path: &str) -> PyResult<Option<(u64, bool)>> {
+    let found = py.detach(|| with_session(target_json, |session, _| session.stat(path)));
+    match found {
+        Ok(stat) => Ok(Some((stat.len_bytes, stat.is_dir))),
+        Err(e) if e.kind == naslab_core::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(errors::to_py(e)),
+    }
+}
+
+/// Makes a new file of holes.
+#[pyfunction]
+fn make_sparse(py: Python<'_>, target_json: &str, path: &str, size_bytes: u64) -> PyResult<()> {
+    py.detach(|| {
+        with_session(target_json, |session, _| {
+            let options =
+                OpenOptions { read: true, write: true, create: Create::New, ..OpenOptions::default() };
+            let file = session.open(path, &options)?;
+            let grown = session.set_len(file, size_bytes);
+            session.close(file)?;
+            grown
+        })
+    })
+    .map_err(errors::to_py)
+}
+
+fn with_session<T>(
+    target_json: &str,
+    work: impl FnOnce(&mut dyn Session, &Clock) -> naslab_core::Result<T>,
+) -> naslab_core::Result<T> {
+    let target = targets::parse(target_json, 1)?;
+    let mut session = target.connect(0)?;
+    work(&mut *session, &target.clock())
+}
+
+#[pymodule]
+fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(probe, module)?)?;
+    module.add_function(wrap_pyfunction!(find_folders, module)?)?;
+    module.add_function(wrap_pyfunction!(clean, module)?)?;
+    module.add_function(wrap_pyfunction!(stat, module)?)?;
+    module.add_function(wrap_pyfunction!(make_sparse, module)?)
+}

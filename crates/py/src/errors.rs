@@ -1,0 +1,27 @@
+//! Engine errors as the classes of python/naslab/errors.py.
+
+use naslab_core::{Error, ErrorKind};
+use pyo3::import_exception;
+use pyo3::PyErr;
+
+import_exception!(naslab.errors, SpecError);
+import_exception!(naslab.errors, UsageError);
+import_exception!(naslab.errors, TargetError);
+import_exception!(naslab.errors, SpaceError);
+
+/// Wrong requests become UsageError (exit 2), failures of the target TargetError (exit 1).
+pub(crate) fn to_py(error: Error) -> PyErr {
+    let args = (error.to_string(), error.kind.name(), error.status);
+    match error.kind {
+        ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Exists | ErrorKind::NotFound => {
+            UsageError::new_err(args.0)
+        }
+        ErrorKind::NoSpace => SpaceError::new_err(args),
+        _ => TargetError::new_err(args),
+    }
+}
+
+/// A value that cannot be written as JSON.
+pub(crate) fn json(error: serde_json::Error) -> PyErr {
+    TargetError::new_err((error.to_string(), "io", 0))
+}

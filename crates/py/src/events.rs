@@ -1,0 +1,66 @@
+//! Events of a run as calls of one Python function, and Ctrl-C.
+
+use naslab_core::{Error, ErrorKind, Result};
+use naslab_engine::{CellOutcome, Events, Progress};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+/// Calls `on_event(kind, json, blobs)`. The first exception ends the run and is raised from `run`.
+pub(crate) struct PyEvents {
+    on_event: Py<PyAny>,
+    error: Option<PyErr>,
+}
+
+impl PyEvents {
+    pub fn new(on_event: Py<PyAny>) -> PyEvents {
+        PyEvents { on_event, error: None }
+    }
+
+    /// What the callback or a signal raised. Interruption by a signal is the run's status, not an error.
+    pub fn into_error(self) -> Option<PyErr> {
+        self.error
+    }
+
+    fn call(&mut self, kind: &str, json: String, blobs: &[Vec<u8>]) -> Result<()> {
+        let outcome = Python::attach(|py| {
+            let blobs = PyList::new(py, blobs.iter().map(|b| PyBytes::new(py, b)))?;
+            self.on_event.call1(py, (kind, json, blobs))
+        });
+        outcome.map(drop).map_err(|error| {
+            self.error.get_or_insert(error);
+            Error::new(ErrorKind::Invalid, "event", "the caller stopped the run")
+        })
+    }
+}
+
+impl Events for PyEvents {
+    fn before_cell(&mut self, id: u64) -> Result<()> {
+        self.call("before", serde_json::json!({ "cell": id }).to_string(), &[])
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if let Ok(json) = serde_json::to_string(progress) {
+            // A failing progress display ends the run through `interrupted`.
+            let _ = self.call("progress", json, &[]);
+        }
+    }
+
+    fn cell(&mut self, outcome: CellOutcome) -> Result<()> {
+        let json = serde_json::to_string(&outcome.result)
+            .map_err(|e| Error::new(ErrorKind::Io, "event", e.to_string()))?;
+        self.call("cell", json, &outcome.blobs)
+    }
+
+    fn interrupted(&mut self) -> bool {
+        if self.error.is_some() {
+            return true;
+        }
+        match Python::attach(|py| py.check_signals()) {
+            Ok(()) => false,
+            Err(error) => {
+                self.error = Some(error);
+                true
+            }
+        }
+    }
+}
