@@ -16,8 +16,9 @@ pub(crate) struct Stream {
     fd: RawFd,
     /// The stream's buffer: only freed here, after the stream was closed.
     buffer: Option<(NonNull<u8>, Layout)>,
-    /// Where the next sequential operation of this kind would be; anything else needs `fseek`.
-    next: Option<(OpKind, u64)>,
+    /// Where the stream stands, and the kind of the last operation, if any. C demands `fseek` between
+    /// reading and writing. `None` after a failure.
+    place: Option<(Option<OpKind>, u64)>,
 }
 
 // SAFETY: the stream and its buffer belong to this value alone.
@@ -62,12 +63,17 @@ impl Stream {
         self.fd
     }
 
+    /// Whether the operation goes on where the stream stands.
+    fn continues(&self, op: &Op) -> bool {
+        self.place.is_some_and(|(kind, offset)| offset == op.offset_bytes && kind.unwrap_or(op.kind) == op.kind)
+    }
+
     /// One record through the stream.
     ///
     /// # Safety
     /// `ptr` is valid for `op.len_bytes` bytes, writable for reads.
     pub(crate) unsafe fn transfer(&mut self, op: &Op, ptr: *mut u8) -> Moved {
-        if self.next != Some((op.kind, op.offset_bytes)) {
+        if !self.continues(op) {
             let offset = op.offset_bytes as libc::off_t;
             if libc::fseeko(self.file.as_ptr(), offset, libc::SEEK_SET) != 0 {
                 return (0, Some(OpError::from_errno(sys::errno())));
@@ -79,7 +85,7 @@ impl Stream {
             _ => libc::fread(ptr.cast(), 1, len, file),
         };
         if done == len {
-            self.next = Some((op.kind, op.offset_bytes + len as u64));
+            self.place = Some((Some(op.kind), op.offset_bytes + len as u64));
             return (op.len_bytes, None);
         }
         let error = match libc::ferror(file) {
@@ -87,7 +93,7 @@ impl Stream {
             _ => OpError::from_errno(sys::errno()),
         };
         libc::clearerr(file);
-        self.next = None;
+        self.place = None;
         (done as u32, Some(error))
     }
 
@@ -108,7 +114,7 @@ impl Stream {
 
     pub(crate) fn set_len(&mut self, len_bytes: u64) -> Result<()> {
         self.push_out()?;
-        self.next = None;
+        self.place = None;
         sys::truncate_fd(self.fd, len_bytes).map_err(|err| Error::from_io("set_len", err))
     }
 
