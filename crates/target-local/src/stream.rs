@@ -36,7 +36,7 @@ impl Stream {
             let _ = sys::close_fd(fd);
             return Err(error);
         };
-        let mut stream = Stream { file, fd, buffer: None, next: Some((OpKind::Read, 0)) };
+        let mut stream = Stream { file, fd, buffer: None, place: Some((None, 0)) };
         stream.set_buffer(options.record_bytes as usize)?;
         Ok(stream)
     }
