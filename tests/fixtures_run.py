@@ -79,10 +79,10 @@ def make_parts(
     blobs: dict[int, dict[str, bytes]] = {}
     clock_ns = 5_000_000_000
     grid = [(b, f, r, o) for b in range(blocks) for f in file_sizes for r in record_sizes if r <= f for o in ops]
-    for block, file_bytes, record_bytes, op in grid:
-        cell = _spec_cell(len(spec.cells), op, file_bytes, record_bytes, block, interval_ns, pace_per_s)
+    for at in grid:
+        cell = _spec_cell(len(spec.cells), at, interval_ns, pace_per_s)
         spec.cells.append(cell)
-        result, raw = engine_result(cell, rng, clock_ns, speed, op_log, start_wall_ns)
+        result, raw = engine_result(cell, rng, clock_ns, speed=speed, op_log=op_log, start_wall_ns=start_wall_ns)
         clock_ns = result["end_ns"] + 50_000_000
         document["cells"].append(cell_document(dataclasses.asdict(cell), result, raw))
         blobs[cell.id] = cell_blobs(result, raw)
@@ -93,9 +93,8 @@ def make_parts(
     return document, blobs, spec
 
 
-def _spec_cell(
-    cell_id: int, op: str, file_bytes: int, record_bytes: int, block: int, interval_ns: int, pace_per_s: float | None
-) -> CellSpec:
+def _spec_cell(cell_id: int, at: tuple[int, int, int, str], interval_ns: int, pace_per_s: float | None) -> CellSpec:
+    block, file_bytes, record_bytes, op = at
     write = 1.0 if "write" in op else 0.5 if op == "mixed" else 0.0
     return CellSpec(
         op, file_bytes, record_bytes, [f"f{file_bytes}"], id=cell_id, block=block, write_fraction=write,
@@ -109,6 +108,7 @@ def engine_result(
     cell: CellSpec,
     rng: random.Random,
     start_ns: int = 0,
+    *,
     speed: float = 1.0,
     op_log: bool = False,
     start_wall_ns: int = START_WALL_NS,

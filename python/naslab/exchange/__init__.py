@@ -1,0 +1,1 @@
+"""Import and export of results. Submodules are loaded when used: `export`, `json_file`, `excel`."""

@@ -74,7 +74,7 @@ class Histogram:
     def values_ns(self) -> NDArray[np.int64]:
         """(n,) largest value of each bucket, nanoseconds, which HdrHistogram reports for quantiles."""
         shift, lower = self._shift_and_lower()
-        return lower + (np.int64(1) << shift) - 1
+        return (lower - 1) + (np.int64(1) << shift)
 
     @property
     def total(self) -> int:
@@ -82,10 +82,10 @@ class Histogram:
         return int(self.counts.sum())
 
     def mean_ns(self) -> float | None:
-        """Mean of the bucket middles, nanoseconds; None without samples."""
+        """Mean of the bucket middles, as HdrHistogram's `mean`, nanoseconds; None without samples."""
         if not self.total:
             return None
-        middle = (self.lower_ns.astype(np.float64) + self.values_ns) / 2
+        middle = self.lower_ns + ((self.values_ns - self.lower_ns + 1) >> 1)
         return float(np.average(middle, weights=self.counts))
 
     def quantiles(self, qs: Iterable[float]) -> NDArray[np.float64]:
@@ -128,16 +128,16 @@ def from_values(
     significant_digits: int = 3,
     lowest_ns: int = 1,
 ) -> Histogram:
-    """A histogram of values (nanoseconds, 0 to 2^62) that occurred `counts` times (once each when None)."""
+    """A histogram of values (nanoseconds, 0 to 2^63 - 1) that occurred `counts` times (once each when None)."""
     empty = Histogram(np.empty(0, np.int64), np.empty(0, np.int64), significant_digits, lowest_ns)
     values = np.asarray(values_ns, dtype=np.int64)
     weights = np.ones(len(values), np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
-    if len(values) and (values.min() < 0 or values.max() > 1 << 62):
-        raise StoreError("a latency is negative or above 2^62 ns; it cannot be recorded")
+    if len(values) and values.min() < 0:
+        raise StoreError("a latency is negative; it cannot be recorded")
     half = empty._half_magnitude
-    # exact bit length: frexp is right for all integers below 2^53, and above that only rounds up
+    # exact bit length: frexp is right for all integers below 2^53, and above that may round up
     top = values >> empty._unit_magnitude
-    bits = np.frexp(top.astype(np.float64))[1].astype(np.int64)
+    bits = np.minimum(np.frexp(top.astype(np.float64))[1].astype(np.int64), 63)
     bits -= (bits > 0) & ((np.int64(1) << np.maximum(bits - 1, 0)) > top)
     bucket = np.maximum(bits - (half + 1), 0)
     sub = top >> bucket

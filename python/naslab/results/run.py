@@ -72,8 +72,10 @@ class Run:
         return cast("list[dict[str, Any]]", self.document["cells"])
 
     def cell(self, cell: Mapping[str, Any] | int) -> dict[str, Any]:
-        """The cell with this id. Raises UsageError when there is none."""
-        wanted = _cell_id(cell)
+        """The cell with this id; a cell itself is given back. Raises UsageError when there is none."""
+        if not isinstance(cell, int):
+            return dict(cell)
+        wanted = cell
         for found in self.cells:
             if found["id"] == wanted:
                 return found
@@ -193,6 +195,16 @@ class Run:
     def ops(self) -> list[str]:
         """Operation names in the run, in the order they were first measured."""
         return list(dict.fromkeys(cell["op"] for cell in self.cells))
+
+    def sweep_ops(self) -> list[str]:
+        """Operations measured over file and record sizes, all else equal: those `grid` shows whole."""
+        shapes: dict[str, set[tuple[int, int]]] = {}
+        others: dict[str, set[tuple[Any, ...]]] = {}
+        for cell in self.cells:
+            shapes.setdefault(cell["op"], set()).add((cell["file_bytes"], cell["record_bytes"]))
+            other = tuple(cell.get(n) for n in ("queue_depth", "workers", "workload", "durability", "offered_per_s"))
+            others.setdefault(cell["op"], set()).add(other)
+        return [op for op in self.ops() if len(shapes[op]) > 1 and len(others[op]) == 1]
 
     def grid(
         self,

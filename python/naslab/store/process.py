@@ -61,12 +61,16 @@ def is_dead(found: dict[str, Any]) -> bool:
         return False
     if found.get("start_time") is not None and Path("/proc/self/stat").exists():
         return _start_time(pid) != found["start_time"] or _state(pid) in ("Z", "X")
+    return not _answers(pid)
+
+
+def _answers(pid: int) -> bool:
     if os.name != "posix":
-        return False
+        return True  # os.kill would end it there
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return True
-    except OSError:
         return False
-    return False
+    except OSError:
+        return True
+    return True

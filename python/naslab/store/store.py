@@ -27,6 +27,7 @@ Status = Literal["running", "complete", "partial", "failed"]
 Blobs = Mapping[str, bytes]
 
 
+_OF_PARENTS: list[sqlite3.Connection] = []
 _UNFINISHED = "the process that measured this run ended before the run did; the cells stored until then are here"
 
 
@@ -88,10 +89,15 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        if getattr(self, "_connection", None) is not None:
+            self.close()
+
     def close(self) -> None:
         """Lets go of the file; the next call opens it again."""
         with self._lock:
-            if self._connection is not None and self._pid == os.getpid():
+            self._leave_if_forked()
+            if self._connection is not None:
                 self._connection.close()
             self._connection = None
 
@@ -107,7 +113,7 @@ class Store:
             self._insert_run(db, document, spec, {})
         return cast("str", document["run_id"])
 
-    def save(self, document: Mapping[str, Any], spec: Any = None, blobs: Mapping[int, Blobs] | None = None) -> str:
+    def save(self, document: Mapping[str, Any], blobs: Mapping[int, Blobs] | None = None, spec: Any = None) -> str:
         """Saves a whole run at once (imported, merged), with its raw data {cell id: {name: bytes}}.
 
         Raises StoreError when the id is taken; nothing is saved then.
@@ -229,8 +235,7 @@ class Store:
     # inside
 
     def _open(self, write: bool) -> sqlite3.Connection:
-        if self._pid != os.getpid():  # a connection must not cross a fork
-            self._connection = None
+        self._leave_if_forked()
         if self._connection is not None and (self._writable or not write):
             return self._connection
         self.close()
@@ -239,6 +244,12 @@ class Store:
             raise UnknownRunError(f"there is no store at {self.path} yet; measure something first")
         self._connection, self._writable, self._pid = opened, write, os.getpid()
         return opened
+
+    def _leave_if_forked(self) -> None:
+        """A connection must not cross a fork, and not be closed there either: it is the parent's."""
+        if self._connection is not None and self._pid != os.getpid():
+            _OF_PARENTS.append(self._connection)
+            self._connection = None
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -1,0 +1,52 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from naslab.results import Run
+from naslab.store import Store
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store of its own."""
+    return Store(tmp_path / "runs.sqlite")
+
+
+@pytest.fixture
+def parts() -> tuple[dict[str, Any], dict[int, dict[str, bytes]], Any]:
+    """(document, blobs, spec) of a small synthetic sweep; see fixtures_run.make_parts."""
+    from fixtures_run import make_parts
+
+    return make_parts(ops=("write", "read", "mixed"), file_sizes=(1 << 20, 16 << 20), record_sizes=(4096, 65536))
+
+
+@pytest.fixture
+def run(parts: tuple[dict[str, Any], dict[int, dict[str, bytes]], Any]) -> Run:
+    """The same as a Run in memory."""
+    from naslab.results.run import MemoryBlobs
+
+    return Run(parts[0], MemoryBlobs(parts[1]))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def golden() -> Callable[[str, str], None]:
+    """Compares text with tests/golden/NAME; NASLAB_UPDATE_GOLDEN=1 writes it instead."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if os.environ.get("NASLAB_UPDATE_GOLDEN") == "1":
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        expected = path.read_text(encoding="utf-8") if path.exists() else ""
+        assert text == expected, f"{path} differs; if that is meant, run again with NASLAB_UPDATE_GOLDEN=1"
+
+    return check
