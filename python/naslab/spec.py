@@ -63,7 +63,8 @@ class CellSpec:
     write_fraction: share of operations that write, 0 to 1. read_workers: for a mix by worker, the first
     so many workers read and the others write (then write_fraction is unused).
     stop_*: the cell ends at the first that is reached; all None = one pass over the file.
-    stonewall: the first worker to finish ends the others.
+    stonewall: the first worker to finish ends the others; with finish_untimed they write the rest of
+    their files outside the window. think_counted: think time stays in the window.
     timed_flush, timed_close: part of the timed window. flush: `fsync` after the last operation, timed
     apart when not part of the window; its time is the time to durable.
     """
@@ -97,6 +98,7 @@ class CellSpec:
     duration_ns: int | None = None
     warmup_ns: int = 0
     stonewall: bool = False
+    finish_untimed: bool = False
     # what is timed
     flush: Literal["none", "data", "all"] = "all"
     timed_flush: bool = False
@@ -160,7 +162,13 @@ class CellSpec:
 
 @dataclass
 class RunSpec:
-    """A whole run: target, folder, cells. `target` is what `naslab.targets.parse_target` gives the engine."""
+    """A whole run: target, folder, cells. `target` is what `naslab.targets.Target.engine_spec` gives.
+
+    folder: made for the run and removed with it; None: cells name files under the target's root.
+    cleanup_files: removed at the end, however the run ends. existing: treatment of files that naslab did
+    not write (`refuse`; `read`: only by cells that read; `overwrite`: also written and removed).
+    timeout_ns: longest time without any completion.
+    """
 
     target: dict[str, Any]
     cells: list[CellSpec]
@@ -168,6 +176,7 @@ class RunSpec:
     command: str = "run"
     folder: str | None = None
     cleanup_files: list[str] = field(default_factory=list)
+    existing: Literal["refuse", "read", "overwrite"] = "refuse"
     seed: int = 0
     timeout_ns: int = 30_000_000_000
     progress_interval_ns: int = 200_000_000
