@@ -246,7 +246,9 @@ impl Ready<'_> {
         if spec.timed_close {
             end_ns = clock.window_ns().max(end_ns);
         }
-        if let (Err(error), None) = (closed, &self.error) {
+        // SAFETY: no region is lent any more.
+        let forgotten = unsafe { self.worker.session.register_memory(&[]) };
+        if let (Err(error), None) = (closed.and(forgotten), &self.error) {
             self.error = Some(error);
         }
         self.result(stop, end_ns, flush_ns, close_ns, cached_fraction)

@@ -1,0 +1,1 @@
+"""Turns results into statements: validity, summaries in words."""

@@ -1,0 +1,250 @@
+"""Carries a plan out: probe, check room, run, save each cell as it ends, finish.
+
+`execute` does a whole run; `Execution` lets a command add cells in stages that depend on what was
+measured before. Every cell is in the store before anything looks at it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from naslab import _engine
+from naslab.analysis.validity import cell_regime, cell_warnings, run_warnings
+from naslab.environment import boot_id, describe_client
+from naslab.errors import SpaceError
+from naslab.results.document import cell_blobs, cell_document, new_document
+from naslab.spec import CellSpec, RunSpec
+from naslab.store import new_run_id
+from naslab.targets import Target
+from naslab.units import amount_text
+
+if TYPE_CHECKING:
+    from naslab.results.run import Run
+    from naslab.store import Store
+
+SPACE_FACTOR = 1.2
+"""Room asked for, over the files' sizes (DESIGN.md section 2)."""
+
+OnCell = Callable[[dict[str, Any]], None]
+OnBefore = Callable[[int], None]
+OnProgress = Callable[[dict[str, Any]], None]
+
+
+@dataclass
+class Hooks:
+    """What a caller wants to hear: before a cell opens its files, as it goes, and its document when it ended."""
+
+    before_cell: OnBefore | None = None
+    progress: OnProgress | None = None
+    on_cell: OnCell | None = None
+
+
+@dataclass
+class Execution:
+    """One run under way. Made by `start`; `stage` measures cells; `finish` ends it."""
+
+    store: Store
+    target: Target
+    document: dict[str, Any]
+    spec: RunSpec
+    hooks: Hooks = field(default_factory=Hooks)
+    status: str = "complete"
+    caps: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def run_id(self) -> str:
+        """Identity of the run."""
+        return str(self.document["run_id"])
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        """Documents of the cells measured so far."""
+        return list(self.document["cells"])
+
+    def stage(self, cells: list[CellSpec]) -> None:
+        """Measures more cells; their ids are set here if they clash. Raises what the engine raises."""
+        spec = dataclasses.replace(self.spec, cells=cells)
+        by_id = {cell.id: cell for cell in cells}
+        with termination_as_interrupt():
+            try:
+                end = json.loads(_engine.run(spec.to_json(), _owner_mark(self.run_id), self._listener(by_id)))
+            except KeyboardInterrupt:
+                self.status = "partial"
+                raise
+            except BaseException:
+                self.status = "failed"
+                raise
+        self._take_end(end)
+
+    def finish(self, **updates: Any) -> Run:
+        """Saves the run's status, warnings and `updates` of its document; the run as stored."""
+        for kind, message, cell in run_warnings(self.document):
+            self.warn(kind, message, cell)
+        self.store.finish_run(self.run_id, self.status, **updates)  # type: ignore[arg-type]
+        return self.store.load(self.run_id)
+
+    def warn(self, kind: str, message: str, cell: int | None = None) -> None:
+        """Saves a typed warning with the run."""
+        self.store.add_warning(self.run_id, kind, message, cell)
+
+    def _listener(self, by_id: Mapping[int, CellSpec]) -> Callable[[str, str, list[bytes]], None]:
+        def on_event(kind: str, text: str, blobs: list[bytes]) -> None:
+            event = json.loads(text)
+            if kind == "cell":
+                self._take_cell(by_id[event["id"]], event, blobs)
+            elif kind == "before" and self.hooks.before_cell:
+                self.hooks.before_cell(event["cell"])
+            elif kind == "progress" and self.hooks.progress:
+                self.hooks.progress(event)
+
+        return on_event
+
+    def _take_cell(self, spec: CellSpec, event: dict[str, Any], blobs: list[bytes]) -> None:
+        cell: dict[str, Any] = dict(cell_document(dataclasses.asdict(spec), event, blobs))
+        cell["regime"] = cell_regime(cell, self.document)
+        cell["warnings"] = cell_warnings(cell, self.document)
+        self.store.add_cell(self.run_id, cell, cell_blobs(event, blobs))
+        self.document["cells"] = [c for c in self.document["cells"] if c["id"] != cell["id"]] + [cell]
+        if self.hooks.on_cell:
+            self.hooks.on_cell(cell)
+
+    def _take_end(self, end: dict[str, Any]) -> None:
+        if end["status"] == "interrupted":
+            self.status = "partial"
+        elif end["status"] != "complete":
+            self.status = "failed"
+        if end["error"]:
+            self.warn("error", end["error"])
+        for path in end["left_behind"]:
+            self.warn("left_behind", f"could not be removed: {path}; run `naslab clean` on the target")
+        environment = {**self.document["environment"], "target": end["facts"]}
+        self.document["environment"] = environment
+        self.store.update_run(self.run_id, environment=environment)
+
+
+def start(
+    spec: RunSpec,
+    target: Target,
+    store: Store,
+    *,
+    document_extra: Mapping[str, Any] | None = None,
+    hooks: Hooks | None = None,
+) -> Execution:
+    """Probes the target, checks the room for the plan, and saves a run that begins.
+
+    spec.cells may be empty when stages follow. document_extra: `argv`, `labels`, `note` of the document.
+    Raises UsageError, SpaceError, TargetError before anything was written.
+    """
+    spec.run_id = spec.run_id or new_run_id()
+    spec.target = target.engine_spec()
+    if spec.folder == "":
+        spec.folder = f"naslab-{spec.run_id}"
+    for cell in spec.cells:
+        cell.validate()
+    probed = probe(target, spec.cells)
+    check_space(spec.cells, probed)
+    extra = dict(document_extra or {})
+    document: dict[str, Any] = dict(
+        new_document(
+            spec.run_id,
+            spec.command,
+            {"url": target.url, "protocol": target.protocol},
+            environment={"client": describe_client(), "target": probed["facts"], "space": probed["space"]},
+            seed=spec.seed,
+            argv=extra.pop("argv", None),
+        )
+    )
+    document.update(extra)
+    store.create_run(document, dataclasses.asdict(spec))
+    return Execution(store, target, document, spec, hooks or Hooks(), caps=probed["caps"])
+
+
+def execute(
+    spec: RunSpec,
+    *,
+    target: Target,
+    store: Store,
+    document_extra: Mapping[str, Any] | None = None,
+    on_cell: OnCell | None = None,
+    before_cell: OnBefore | None = None,
+    progress: OnProgress | None = None,
+) -> Run:
+    """Carries out a whole run and returns it as stored.
+
+    An interruption (Ctrl-C, SIGTERM) keeps what was measured: the run is stored as `partial` and returned.
+    Raises UsageError, SpaceError or TargetError; if cells were measured by then, they are stored.
+    """
+    spec.validate()
+    execution = start(
+        spec, target, store, document_extra=document_extra, hooks=Hooks(before_cell, progress, on_cell)
+    )
+    try:
+        execution.stage(spec.cells)
+    except KeyboardInterrupt:
+        execution.warn("interrupted", "the run was interrupted; cells measured until then are kept")
+    except BaseException as error:
+        execution.warn("error", str(error))
+        execution.finish()
+        raise
+    return execution.finish()
+
+
+def probe(target: Target, cells: list[CellSpec]) -> dict[str, Any]:
+    """Protocol, facts, abilities and space of a target. Raises UsageError, TargetError."""
+    depth = max((cell.queue_depth for cell in cells), default=1)
+    return dict(json.loads(_engine.probe(target.engine_json(), depth)))
+
+
+def needed_bytes(cells: list[CellSpec]) -> int:
+    """Room that the cells' files take together, each at its largest."""
+    largest: dict[str, int] = {}
+    for cell in cells:
+        for name in cell.files:
+            largest[name] = max(largest.get(name, 0), cell.file_bytes)
+    return sum(largest.values())
+
+
+def check_space(cells: list[CellSpec], probed: Mapping[str, Any]) -> None:
+    """Raises SpaceError when the target has less than 1.2 times the room the plan writes."""
+    writing = [cell for cell in cells if cell.writes()]
+    needed = int(needed_bytes(writing) * SPACE_FACTOR)
+    space = probed.get("space")
+    if space is not None and needed > space["free_bytes"]:
+        raise SpaceError(
+            f"the plan needs {amount_text(needed)} ({SPACE_FACTOR} times its files), the target has "
+            f"{amount_text(space['free_bytes'])} free: use a smaller --file-size or free some space",
+            "no_space",
+        )
+
+
+@contextlib.contextmanager
+def termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: measured cells kept, files removed. Main thread only."""
+
+    def raise_interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        previous = signal.signal(signal.SIGTERM, raise_interrupt)
+    except ValueError:  # not the main thread: the caller owns the signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _owner_mark(run_id: str) -> str:
+    return json.dumps({
+        "naslab_run": run_id, "host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id(),
+        "what": "made by naslab; `naslab clean` removes it when its run is gone",
+    })  # fmt: skip
