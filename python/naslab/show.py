@@ -33,7 +33,7 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
         parts += [*_matrix(run, op, columns), ""]
     rest = [cell for cell in run.cells if cell["op"] not in grids]
     if rest:
-        parts += [_cell_table(rest), ""]
+        parts += [_cell_table(rest, columns), ""]
     if not run.cells:
         parts += ["No cell was measured.", ""]
     parts += [*_limits(run), *_warnings(run)]
@@ -46,13 +46,19 @@ def list_runs_text(runs: Sequence[RunSummary], width: int | None = None, color: 
 
     if not runs:
         return "No runs are stored yet; measure one with: naslab run TARGET\n"
-    table = _table(("run", "started (UTC)", "command", "target", "label", "cells", "status"), right=("cells",))
+    columns = _width(width)
+    header = ("run", "started (UTC)", "command", "target", "label", "cells", "status")
+    shown = header if columns >= _NARROW else ("run", "target", "status")
+    table = _table(shown, right=("cells",))
+    for column in (table.columns[0], table.columns[-1]):
+        column.no_wrap = True
     for run in runs:
         started = run.started_at[:16].replace("T", " ")
-        texts = (run.run_id, started, run.command, _plain(run.target), _plain(run.label or ""), str(run.cells))
-        table.add_row(*map(Text, texts), Text(run.status, style=_STATUS_STYLE.get(run.status, "")))
-    table.columns[0].no_wrap = True
-    return _render([table], _width(width), color)
+        texts = (run.run_id, started, run.command, run.target, run.label or "", str(run.cells), run.status)
+        row = {name: Text(_plain(text)) for name, text in zip(header, texts, strict=True)}
+        row["status"].stylize(_STATUS_STYLE.get(run.status, ""))
+        table.add_row(*(row[name] for name in shown))
+    return _render([table], columns, color)
 
 
 def _width(width: int | None) -> int:
@@ -86,9 +92,9 @@ def _table(header: Iterable[str], right: Iterable[str] = ()) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for name in header:
-        table.add_column(name, justify="right" if name in right else "left")
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=name in right, overflow="fold")
     return table
 
 
@@ -191,12 +197,16 @@ def _matrix(run: Run, op: str, width: int) -> list[RenderableType]:
 
 
 _CELL_HEADER = ("op", "file", "record", "depth", "workers", "MB/s", "IOPS", "p50", "p99", "CPU %", "errors", "note")
+_NARROW_HEADER = ("op", "record", "MB/s", "p99", "note")
+_NARROW = 84
 
 
-def _cell_table(cells: Sequence[Mapping[str, Any]]) -> RenderableType:
+def _cell_table(cells: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
+    """A row a cell; a narrow terminal gets the columns that matter most."""
     from rich.text import Text
 
-    table = _table(_CELL_HEADER, right=_CELL_HEADER[1:-1])
+    header = _CELL_HEADER if width >= _NARROW else _NARROW_HEADER
+    table = _table(header, right=header[1:-1])
     for cell in cells:
         latency = cell["latency_ns"]
         texts = (
@@ -205,7 +215,8 @@ def _cell_table(cells: Sequence[Mapping[str, Any]]) -> RenderableType:
             _number(cell["iops"]), _latency(latency["p50"]), _latency(latency["p99"]),
             f"{100 * cell['cpu_fraction']:.0f}", str(cell["errors"]), _note(cell),
         )  # fmt: skip
-        table.add_row(*(Text(_plain(text)) for text in texts))
+        named = dict(zip(_CELL_HEADER, texts, strict=True))
+        table.add_row(*(Text(_plain(named[name])) for name in header))
     return table  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""The run document: what every reader of a result reads (DESIGN.md section 4).
+"""The run document: what every reader of a result reads (docs/reference/run-document.md).
 
 Built here from facts about the run (`new_document`) and from what the engine measured (`cell_document`);
 described for people and machines by `naslab.results.schema`. Plain dicts, integers in bytes and
@@ -50,7 +50,7 @@ class KindDocument(TypedDict):
 
 
 class CellDocument(TypedDict):
-    """One cell: the short form of DESIGN.md section 4 first, then the details. Units: naslab.results.schema."""
+    """One cell: the fields promised to programs first, then the details. Units: naslab.results.schema."""
 
     id: int
     op: str
