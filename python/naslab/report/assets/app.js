@@ -1,0 +1,511 @@
+"use strict";
+/* The page's script: unpacks the data, draws each chart when it comes near the view, runs the choosers, the table
+   and the downloads. All foreign text is set as text, never as markup. Nothing is fetched. */
+(() => {
+  const NARROW_PX = 640;
+  const PAGE_ROWS = 50;
+  const darkQuery = matchMedia("(prefers-color-scheme: dark)");
+  const touch = matchMedia("(pointer: coarse)").matches;
+  let printing = false;
+  let darkOf = {};
+  const charts = [];
+
+  // --- unpacking ---------------------------------------------------------------------------------------
+
+  async function unpacked(id) {
+    const text = atob(document.getElementById(id).textContent);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  }
+
+  async function unpackedJson(id) {
+    return JSON.parse(new TextDecoder().decode(await unpacked(id)));
+  }
+
+  async function loadPlotly() {
+    const script = document.createElement("script");
+    script.textContent = new TextDecoder().decode(await unpacked("naslab-plotly"));
+    document.head.append(script);
+  }
+
+  function element(tag, attributes = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  }
+
+  // --- charts ------------------------------------------------------------------------------------------
+
+  class Chart {
+    constructor(data) {
+      Object.assign(this, data);
+      this.section = document.getElementById(data.id);
+      this.plot = document.getElementById(`plot-${data.id}`);
+      this.caption = document.getElementById(`caption-${data.id}`);
+      this.controls = this.section.querySelector(".controls");
+      this.path = [...data.entries[0].path];
+      this.filterValue = null;
+      this.view = 0;
+      this.drawn = false;
+      this.buildControls();
+    }
+
+    get entry() {
+      return this.entries.find((entry) => entry.path.every((part, i) => part === this.path[i])) ?? this.entries[0];
+    }
+
+    get filter() {
+      const filter = this.entry.figure.filter;
+      return filter && filter.options.length > 1 ? filter : null;
+    }
+
+    optionsAt(level) {
+      const under = this.entries.filter((entry) => this.path.slice(0, level).every((part, i) => part === entry.path[i]));
+      return [...new Set(under.map((entry) => entry.path[level]))];
+    }
+
+    choose(level, value) {
+      const wanted = [...this.path.slice(0, level), value];
+      const under = this.entries.filter((entry) => wanted.every((part, i) => part === entry.path[i]));
+      const rest = this.path.slice(level + 1);
+      const same = under.find((entry) => rest.every((part, i) => part === entry.path[level + 1 + i]));
+      this.path = [...(same ?? under[0]).path];
+      this.refresh();
+    }
+
+    refresh() {
+      const focused = this.controls.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+      this.buildControls();
+      if (focused) this.controls.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+      this.describe();
+      if (this.drawn) this.draw();
+    }
+
+    buildControls() {
+      this.controls.replaceChildren();
+      this.levels.forEach((name, level) => {
+        const options = this.optionsAt(level);
+        if (options.length < 2) return;
+        const short = options.length <= 8 && options.every((text) => text.length <= 24) && name !== "Cell" && name !== "Run";
+        const items = options.map((text) => ({ value: text, label: text }));
+        const pick = (value) => this.choose(level, value);
+        this.controls.append(short ? this.tabs(name, items, this.path[level], pick) : this.select(name, items, this.path[level], pick));
+      });
+      const filter = this.filter;
+      if (filter) {
+        if (!filter.options.some((option) => option.value === this.filterValue)) this.filterValue = filter.options[0].value;
+        this.controls.append(this.select(filter.label, filter.options, this.filterValue, (value) => {
+          this.filterValue = value;
+          this.refresh();
+        }));
+      } else {
+        this.filterValue = this.entry.figure.filter?.options[0].value ?? null;
+      }
+      if (this.entry.figure.cameras) this.controls.append(this.viewButtons());
+    }
+
+    tabs(name, items, current, pick) {
+      const list = element("div", { class: "tabs", role: "tablist", "aria-label": `${name}, ${this.title}` });
+      for (const { value, label } of items) {
+        const on = value === current;
+        const tab = element("button", {
+          type: "button", role: "tab", "aria-selected": String(on), "aria-controls": this.plot.id,
+          tabindex: on ? "0" : "-1", "data-value": value, "data-key": on ? `${name}:on` : `${name}:${value}`,
+        }, label);
+        tab.addEventListener("click", () => pick(value));
+        list.append(tab);
+      }
+      list.addEventListener("keydown", (event) => {
+        const at = items.findIndex((item) => item.value === current);
+        const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: items.length - 1 }[event.key];
+        if (to === undefined) return;
+        event.preventDefault();
+        pick(items[(to + items.length) % items.length].value);
+        this.controls.querySelector(`[data-key="${CSS.escape(`${name}:on`)}"]`)?.focus();
+      });
+      return list;
+    }
+
+    select(name, items, current, pick) {
+      const list = element("select", { "data-key": `select:${name}`, "aria-controls": this.plot.id });
+      for (const { value, label } of items) list.append(new Option(label, value, false, value === current));
+      list.addEventListener("change", () => pick(list.value));
+      return element("label", { class: "choice" }, element("span", {}, name), list);
+    }
+
+    viewButtons() {
+      const group = element("div", { class: "choice views", role: "group", "aria-label": "Viewpoint" }, element("span", {}, "View"));
+      ["From small sizes", "From large sizes"].forEach((text, index) => {
+        const button = element("button", {
+          type: "button", "aria-pressed": String(index === this.view), "data-key": `view:${index}`,
+        }, text);
+        button.addEventListener("click", () => {
+          this.view = index;
+          this.refresh();
+        });
+        group.append(button);
+      });
+      return group;
+    }
+
+    describe() {
+      const option = this.entry.figure.filter?.options.find((one) => one.value === this.filterValue);
+      const text = option?.caption ?? this.entry.caption;
+      this.caption.textContent = text;
+      this.plot.setAttribute("aria-label", `${this.title}. ${text}`);
+    }
+
+    draw() {
+      const { figure } = this.entry;
+      const filter = figure.filter;
+      const keep = (trace) => !filter || this.filterValue === "all" || String(trace.meta?.[filter.by]) === this.filterValue;
+      const dark = darkQuery.matches && !printing;
+      const drawn = recoloured({ data: figure.data.filter(keep), layout: figure.layout }, dark);
+      const option = filter?.options.find((one) => one.value === this.filterValue);
+      if (option?.yaxis) drawn.layout.yaxis = recoloured(option.yaxis, dark);
+      fit(drawn, this.plot.clientWidth);
+      if (figure.cameras) drawn.layout.scene.camera = figure.cameras[this.view];
+      this.plot.querySelector(".waiting")?.remove();
+      Plotly.react(this.plot, drawn.data, drawn.layout, CONFIG);
+      this.plot.style.minHeight = "0";
+      this.drawn = true;
+      this.width = this.plot.clientWidth;
+    }
+  }
+
+  const CONFIG = {
+    displaylogo: false, displayModeBar: touch ? false : "hover", responsive: false, showSendToCloud: false, showLink: false, scrollZoom: false,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "hoverClosestCartesian", "hoverCompareCartesian", "tableRotation", "resetCameraLastSave3d", "hoverClosest3d", "orbitRotation"],
+  };
+
+  function recoloured(value, dark) {
+    if (typeof value === "string") return (dark && darkOf[value]) || value;
+    if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map((item) => recoloured(item, dark));
+    if (value && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, recoloured(inner, dark)]));
+    }
+    return value;
+  }
+
+  /* Suit a figure to the width there is: legends and colour bars go below, long names wrap, cell text that would
+     not fit goes away (the caption, the hover text and the table still say it). */
+  function fit(figure, width) {
+    const { layout, data } = figure;
+    const narrow = width < NARROW_PX;
+    layout.width = width;
+    layout.height ??= narrow ? 400 : 460;
+    if (touch) {
+      layout.dragmode = false;
+      if (layout.scene) layout.scene.dragmode = false;
+      for (const axis of ["xaxis", "yaxis", "yaxis2"]) if (layout[axis]) layout[axis].fixedrange = true;
+    }
+    if (data[0].type === "heatmap") fitHeat(data, layout, width, narrow);
+    if (!narrow) return;
+    for (const trace of data) if (trace.mode === "markers+text") trace.mode = "markers"; // told in the caption
+    layout.font.size = 12;
+    layout.margin = { ...layout.margin, l: Math.min(layout.margin.l, 52), r: 10 };
+    if (layout.legend && layout.legend.orientation !== "h") {
+      Object.assign(layout.legend, { orientation: "h", x: 0, xanchor: "left", y: -0.22, yanchor: "top" });
+      const rows = Math.ceil(data.filter((trace) => trace.showlegend !== false).length / 3);
+      if (layout.showlegend !== false && !layout.scene) layout.height += 24 * rows;
+    }
+    if (layout.scene) {
+      layout.height = 420;
+      data[0].showscale = false; // the vertical axis says the same
+    }
+    const names = layout.yaxis?.categoryarray;
+    if (names) Object.assign(layout.yaxis, { tickmode: "array", tickvals: names, ticktext: names.map(wrapped) });
+    for (const axis of ["xaxis", "yaxis"]) thinTicks(layout[axis], axis === "xaxis" ? 5 : 9);
+  }
+
+  function fitHeat(data, layout, width, narrow) {
+    const [map, values] = data;
+    const room = (width - (narrow ? 90 : 190)) / map.x.length;
+    const longest = Math.max(...values.text.map((text) => text.length));
+    const size = Math.min(13, Math.floor(room / (longest * 0.62)));
+    if (size < 9) data.pop();
+    else values.textfont.size = size;
+    if (!narrow) return;
+    Object.assign(map.colorbar, { orientation: "h", y: 1.03, yanchor: "bottom", len: 1, thickness: 10 });
+    layout.height += 70;
+  }
+
+  function thinTicks(axis, most) {
+    if (!axis?.tickvals || axis.type !== "log" || axis.tickvals.length <= most) return;
+    const step = Math.ceil(axis.tickvals.length / most);
+    const chosen = (_, i) => i % step === 0;
+    axis.tickvals = axis.tickvals.filter(chosen);
+    axis.ticktext = axis.ticktext.filter(chosen);
+  }
+
+  function wrapped(text) {
+    const lines = [""];
+    for (const word of text.split(" ")) {
+      if ((lines.at(-1) + word).length > 15 && lines.at(-1)) lines.push("");
+      lines[lines.length - 1] += (lines.at(-1) ? " " : "") + word;
+    }
+    return lines.join("<br>");
+  }
+
+  function drawWhenNear() {
+    const near = new IntersectionObserver((seen) => {
+      for (const { isIntersecting, target } of seen) {
+        const chart = charts.find((one) => one.plot === target);
+        if (isIntersecting && !chart.drawn) {
+          near.unobserve(target);
+          chart.draw();
+        }
+      }
+    }, { rootMargin: "250px 0px" });
+    charts.forEach((chart) => near.observe(chart.plot));
+  }
+
+  function redrawAll(undrawnToo = false) {
+    for (const chart of charts) if (chart.drawn || undrawnToo) chart.draw();
+  }
+
+  function watchWindow() {
+    let timer;
+    addEventListener("resize", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => charts.forEach((chart) => {
+        if (chart.drawn && chart.width !== chart.plot.clientWidth) chart.draw();
+      }), 120);
+    });
+    darkQuery.addEventListener("change", () => redrawAll());
+    addEventListener("beforeprint", () => {
+      printing = true;
+      redrawAll(true);
+    });
+    addEventListener("afterprint", () => {
+      printing = false;
+      redrawAll();
+    });
+  }
+
+  // --- text of numbers ---------------------------------------------------------------------------------
+
+  const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+  const digits = (value) => (Math.abs(value) >= 100 ? grouped.format(value) : String(Number(value.toPrecision(3))));
+
+  function sizeText(bytes) {
+    if (bytes == null) return "";
+    for (const [unit, factor] of [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 1024]]) {
+      if (bytes >= factor) return `${Number((bytes / factor).toPrecision(3))} ${unit}`;
+    }
+    return `${grouped.format(bytes)} B`;
+  }
+
+  function timeText(ns) {
+    if (ns == null) return "";
+    for (const [unit, factor] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) if (ns >= factor) return `${digits(ns / factor)} ${unit}`;
+    return `${ns} ns`;
+  }
+
+  const plain = (value) => (value == null ? "" : String(value));
+  const words = (value) => plain(value).replaceAll("_", " ");
+  const lookup = (object, path) => path.split(".").reduce((value, key) => (value == null ? null : value[key]), object);
+
+  // --- the table ---------------------------------------------------------------------------------------
+
+  const COLUMNS = [
+    ["Run", (row) => row.run.label ?? row.run.target?.url ?? row.run.run_id, plain, "run"],
+    ["Test", (row) => row.cell.workload ?? row.cell.op, words],
+    ["File", (row) => row.cell.file_bytes, sizeText, "num"],
+    ["Record", (row) => row.cell.record_bytes, sizeText, "num"],
+    ["Repeat", (row) => (row.cell.block ?? 0) + 1, plain, "num"],
+    ["Depth", (row) => row.cell.queue_depth, plain, "num"],
+    ["Workers", (row) => row.cell.workers, plain, "num"],
+    ["MB/s", (row) => (row.cell.throughput_bytes_per_s ?? 0) / 1e6, digits, "num"],
+    ["ops/s", (row) => row.cell.iops ?? 0, digits, "num"],
+    ["p50", (row) => row.cell.latency_ns?.p50, timeText, "num"],
+    ["p99", (row) => row.cell.latency_ns?.p99, timeText, "num"],
+    ["p99.9", (row) => row.cell.latency_ns?.p99_9, timeText, "num"],
+    ["Max", (row) => row.cell.latency_ns?.max, timeText, "num"],
+    ["Errors", (row) => row.cell.errors ?? 0, plain, "num"],
+    ["Durability", (row) => row.cell.durability, plain],
+    ["Cache", (row) => row.cell.cache_state, plain],
+    ["Regime", (row) => row.cell.regime, words],
+    ["Status", (row) => (row.cell.predicted ? "predicted" : row.cell.status ?? "complete"), plain],
+  ];
+
+  class Table {
+    constructor(data) {
+      this.rows = data.runs.flatMap((run) => run.cells.map((cell) => ({ run, cell })));
+      this.columns = COLUMNS.filter(([, , , kind]) => kind !== "run" || data.runs.length > 1);
+      this.table = document.getElementById("cells");
+      this.pager = document.getElementById("pager");
+      this.page = 0;
+      this.sorted = null;
+      this.descending = false;
+      this.head();
+      this.show();
+    }
+
+    get pages() {
+      return Math.max(1, Math.ceil(this.rows.length / PAGE_ROWS));
+    }
+
+    head() {
+      const cells = this.columns.map(([name, , , kind], index) => {
+        const button = element("button", { type: "button" }, name);
+        button.addEventListener("click", () => this.sort(index));
+        return element("th", { scope: "col", class: kind === "num" ? "num" : "" }, button);
+      });
+      this.body = element("tbody");
+      this.table.replaceChildren(element("caption", { class: "hidden" }, "Every cell"), element("thead", {}, element("tr", {}, ...cells)), this.body);
+      this.heads = cells;
+    }
+
+    sort(index) {
+      this.descending = this.sorted === index && !this.descending;
+      this.sorted = index;
+      const value = this.columns[index][1];
+      const sign = this.descending ? -1 : 1;
+      const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : plain(a).localeCompare(plain(b), "en"));
+      this.rows.sort((a, b) => {
+        const [x, y] = [value(a), value(b)];
+        return x == null || y == null ? (x == null) - (y == null) : sign * compare(x, y);
+      });
+      this.heads.forEach((head, i) => (i === index ? head.setAttribute("aria-sort", this.descending ? "descending" : "ascending") : head.removeAttribute("aria-sort")));
+      this.page = 0;
+      this.show();
+    }
+
+    show() {
+      const from = this.page * PAGE_ROWS;
+      const shown = this.rows.slice(from, from + PAGE_ROWS);
+      this.body.replaceChildren(...shown.map((row) => element("tr", {}, ...this.columns.map(([, value, text, kind]) => {
+        const found = value(row);
+        return element("td", kind === "num" ? { class: "num" } : {}, found == null ? "" : text(found));
+      }))));
+      this.pages > 1 ? this.showPager(from, shown.length) : this.pager.replaceChildren(this.count(from, shown.length));
+    }
+
+    count(from, shown) {
+      const text = this.rows.length ? `${grouped.format(from + 1)} to ${grouped.format(from + shown)} of ${grouped.format(this.rows.length)} cells` : "No cells.";
+      return element("span", { "aria-live": "polite" }, text);
+    }
+
+    showPager(from, shown) {
+      const focused = this.pager.contains(document.activeElement) ? document.activeElement.textContent : null;
+      const button = (text, page) => {
+        const made = element("button", { type: "button" }, text);
+        made.disabled = page < 0 || page >= this.pages || page === this.page;
+        made.addEventListener("click", () => {
+          this.page = page;
+          this.show();
+        });
+        return made;
+      };
+      const made = [button("First", 0), button("Previous", this.page - 1), button("Next", this.page + 1), button("Last", this.pages - 1)];
+      this.pager.replaceChildren(...made, this.count(from, shown));
+      if (focused) (made.find((one) => one.textContent === focused && !one.disabled) ?? made.find((one) => !one.disabled)).focus();
+    }
+  }
+
+  // --- downloads ---------------------------------------------------------------------------------------
+
+  /* One CSV field. Text that a spreadsheet would take for a formula gets an apostrophe. */
+  function field(value) {
+    if (value == null) return "";
+    if (typeof value !== "string") return String(value);
+    const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  }
+
+  function cellsCsv(data) {
+    const lines = [data.columns.map(([name]) => name).join(",")];
+    for (const run of data.runs) {
+      for (const cell of run.cells) {
+        lines.push(data.columns.map(([, path]) => field(path.startsWith("run.") ? lookup(run, path.slice(4)) : lookup(cell, path))).join(","));
+      }
+    }
+    return [`${lines.join("\r\n")}\r\n`];
+  }
+
+  /* The columns of the interval series (see payload.py): planes of bytes, ZigZag, bytes as what differs from
+     operations times record size. */
+  function seriesColumns(about, bytes) {
+    const columns = {};
+    let at = 0;
+    for (const { name, planes } of about.columns) {
+      const values = new Float64Array(about.rows);
+      for (const byte of planes) {
+        const factor = 256 ** byte;
+        for (let i = 0; i < about.rows; i++) values[i] += bytes[at + i] * factor;
+        at += about.rows;
+      }
+      for (let i = 0; i < about.rows; i++) values[i] = values[i] % 2 ? -(values[i] + 1) / 2 : values[i] / 2;
+      columns[name] = values;
+    }
+    let row = 0;
+    const derived = about.columns.filter(({ ops }) => ops);
+    for (const [, , count, , record] of about.cells) {
+      for (let i = row; i < row + count; i++) for (const { name, ops } of derived) columns[name][i] += columns[ops][i] * record;
+      row += count;
+    }
+    return columns;
+  }
+
+  async function seriesCsv(data) {
+    const about = data.series;
+    const columns = seriesColumns(about, await unpacked("naslab-series"));
+    const names = about.columns.map(({ name }) => name);
+    const parts = [`run_id,cell,interval_s,t_s,${names.join(",")}\r\n`];
+    let row = 0;
+    for (const [run, cell, count, interval] of about.cells) {
+      const head = `${field(data.runs[run].run_id)},${cell},${interval}`;
+      const lines = [];
+      for (let i = 0; i < count; i++, row++) {
+        lines.push(`${head},${Number((i * interval).toFixed(6))},${names.map((name) => columns[name][row]).join(",")}\r\n`);
+      }
+      parts.push(lines.join(""));
+    }
+    return parts;
+  }
+
+  function runJson(data) {
+    return [JSON.stringify(data.runs.length === 1 ? data.runs[0] : { schema: 1, runs: data.runs }, null, 1)];
+  }
+
+  function offerDownloads(data) {
+    const id = data.runs.length === 1 ? String(data.runs[0].run_id).replace(/[^\w.-]/g, "_") : "runs";
+    const kinds = {
+      csv: ["cells.csv", "text/csv", cellsCsv],
+      json: ["run.json", "application/json", runJson],
+      series: ["series.csv", "text/csv", seriesCsv],
+    };
+    for (const button of document.querySelectorAll("[data-download]")) {
+      const [name, type, make] = kinds[button.dataset.download];
+      button.addEventListener("click", async () => {
+        const url = URL.createObjectURL(new Blob(await make(data), { type }));
+        element("a", { href: url, download: `naslab-${id}-${name}` }).click();
+        setTimeout(() => URL.revokeObjectURL(url), 60000);
+      });
+    }
+  }
+
+  // --- start -------------------------------------------------------------------------------------------
+
+  async function start() {
+    const { charts: found, dark } = await unpackedJson("naslab-charts");
+    darkOf = dark;
+    if (found.length) {
+      charts.push(...found.map((data) => new Chart(data)));
+      charts.forEach((chart) => chart.describe());
+      await loadPlotly();
+      drawWhenNear();
+      watchWindow();
+    }
+    const data = await unpackedJson("naslab-runs");
+    new Table(data);
+    offerDownloads(data);
+    document.documentElement.dataset.ready = "true";
+  }
+
+  start();
+})();

@@ -1,0 +1,684 @@
+"""Figures of the report: pure functions from tests and runs to Plotly's JSON, as plain dicts.
+
+Every number is a measured one: rates in MB/s (10^6 bytes per second) or operations per second, latencies in
+milliseconds, sizes in bytes on logarithmic axes. Colours are the light ones of `theme`, which the page
+swaps for dark. `meta` of a trace names what a chooser filters by; `filter` of a figure is that chooser.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naslab.report import theme
+from naslab.report.axes import (
+    base_layout,
+    log_ticks,
+    number,
+    numbers,
+    plain_axis,
+    rate_axis,
+    scaled,
+    size_axis,
+    time_axis,
+)  # fmt: skip
+from naslab.report.labels import count_label, plot_text, size_label, tight, time_label, value_label
+from naslab.report.model import PERCENTILES, Case, Spot, cell_label, percentile_ns, place
+from naslab.report.thinning import keep_extremes
+
+Figure = dict[str, Any]
+Trace = dict[str, Any]
+
+ALL = "all"
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon", "star")
+_RATE_TITLE = {"bytes": "Throughput (MB/s)", "ops": "Operations per second"}
+_UNIT = {"bytes": "MB/s", "ops": "ops/s"}
+
+
+# --- throughput against a size ---------------------------------------------------------------------------
+
+
+def throughput(cases: Sequence[tuple[str, Case]], ceilings: Sequence[tuple[str, float]] = ()) -> Figure:
+    """Throughput against file size, one line per record size, log axes.
+
+    cases: (run name, test) for each run overlaid. With one run the colour means the record size, with
+    several the run, and a chooser picks the record size. ceilings: (text, bytes per second).
+    """
+    several = len(cases) > 1
+    records = sorted({record for _, case in cases for record in case.records})
+    colours = theme.ladder(len(records))
+    traces: list[Trace] = []
+    for index, (name, case) in enumerate(cases):
+        for record in case.records:
+            rank = records.index(record)
+            look = (theme.run_colour(index), index) if several else (colours[rank], rank)
+            label = f"{plot_text(name)}, {size_label(record)}" if several else size_label(record)
+            points = [(file, (file, record)) for file in case.files if (file, record) in case.spots]
+            lines = _line(case, points, label, look, {"record": record})
+            traces += [{**line, "legendrank": 1000 + index if several else 1000 - rank} for line in lines]
+    files = sorted({file for _, case in cases for file in case.files})
+    unit = cases[0][1].unit
+    figure = _size_figure(traces, "File size", files, unit, ceilings)
+    legend = figure["layout"]["legend"]
+    legend["title"]["text"] = "Run, record size" if several else "Record size"
+    legend["tracegroupgap"] = 0
+    if several and len(records) > 1:
+        options = [{"value": str(record), "label": size_label(record)} for record in reversed(records)]
+        figure["filter"] = {
+            "by": "record",
+            "label": "Record size",
+            "options": [*options, {"value": ALL, "label": "All record sizes"}],
+        }
+    return figure
+
+
+def slices(case: Case, ceilings: Sequence[tuple[str, float]] = ()) -> Figure:
+    """Throughput against record size at a chosen file size (chooser `file`, largest first)."""
+    traces: list[Trace] = []
+    options = []
+    for file in reversed(case.files):
+        points = [(record, (file, record)) for record in case.records if (file, record) in case.spots]
+        traces += _line(case, points, f"{size_label(file)} file", (theme.ACCENT, 0), {"file": file})
+        values = {record: statistics.median(case.values(at)) for record, at in points}
+        options.append(
+            {"value": str(file), "label": size_label(file), "caption": tight(_slice_finding(case, file, values))}
+        )
+    figure = _size_figure(traces, "Record size", case.records, case.unit, ceilings)
+    figure["layout"]["showlegend"] = False
+    figure["filter"] = {"by": "file", "label": "File size", "options": options}
+    return figure
+
+
+def _slice_finding(case: Case, file: int, values: dict[int, float]) -> str:
+    best, worst = max(values, key=values.__getitem__), min(values, key=values.__getitem__)
+    head = f"{case.label} of a {size_label(file)} file"
+    if best == worst:
+        return f"{head}: {value_label(values[best], case.unit)} with {size_label(best)} records."
+    return (
+        f"{head}: highest {value_label(values[best], case.unit)} with {size_label(best)} records, "
+        f"lowest {value_label(values[worst], case.unit)} with {size_label(worst)} records."
+    )
+
+
+def _line(
+    case: Case, points: list[tuple[int, Spot]], name: str, look: tuple[str, int], meta: dict[str, int]
+) -> list[Trace]:
+    """Band from lowest to highest repeat, a dot for each repeat, the median line with its markers.
+
+    look: colour, and index of the marker's shape, a second sign beside the colour.
+    """
+    colour, symbol = look
+    unit = case.unit
+    medians = [scaled(statistics.median(case.values(at)), unit) for _, at in points]
+    shared: Trace = {"type": "scatter", "name": name, "legendgroup": name, "meta": meta}
+    traces: list[Trace] = []
+    if any(len(case.values(at)) > 1 for _, at in points):
+        traces += [_band(case, points, shared, colour), _dots(case, points, shared, colour)]
+    traces.append(
+        {
+            **shared,
+            "mode": "lines+markers",
+            "x": [size for size, _ in points],
+            "y": medians,
+            "line": {"color": colour, "width": 2},
+            "marker": {"color": colour, "size": 7, "symbol": [_symbol(case, at, symbol) for _, at in points]},
+            "customdata": [[place(at), _note(case, at)] for _, at in points],
+            "hovertemplate": f"<b>%{{y:,.4~g}} {_UNIT[unit]}</b><br>%{{customdata[0]}}<br>%{{customdata[1]}}"
+            "<extra></extra>",
+        }
+    )
+    return traces
+
+
+def _symbol(case: Case, at: Spot, index: int) -> str:
+    return SYMBOLS[index % len(SYMBOLS)] + ("-open" if case.predicted(at) else "")
+
+
+def _note(case: Case, at: Spot) -> str:
+    if case.predicted(at):
+        return "predicted, not measured"
+    values = case.values(at)
+    if len(values) == 1:
+        return "one measurement"
+    low, high = value_label(min(values), case.unit), value_label(max(values), case.unit)
+    return f"median of {len(values)}: {low} to {high}"
+
+
+def _band(case: Case, points: list[tuple[int, Spot]], shared: Trace, colour: str) -> Trace:
+    sizes = [size for size, _ in points]
+    low = [scaled(min(case.values(at)), case.unit) for _, at in points]
+    high = [scaled(max(case.values(at)), case.unit) for _, at in points]
+    return {
+        **shared,
+        "mode": "lines",
+        "x": sizes + sizes[::-1],
+        "y": high + low[::-1],
+        "fill": "toself",
+        "fillcolor": theme.band(colour),
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _dots(case: Case, points: list[tuple[int, Spot]], shared: Trace, colour: str) -> Trace:
+    pairs = [(size, scaled(value, case.unit)) for size, at in points for value in case.values(at)]
+    return {
+        **shared,
+        "mode": "markers",
+        "x": [size for size, _ in pairs],
+        "y": [value for _, value in pairs],
+        "marker": {"color": colour, "size": 4, "opacity": 0.55},
+        "hovertemplate": f"%{{y:,.4~g}} {_UNIT[case.unit]}, one repeat<extra></extra>",
+        "showlegend": False,
+    }
+
+
+def _size_figure(
+    traces: list[Trace], title: str, sizes: Sequence[int], unit: str, ceilings: Sequence[tuple[str, float]]
+) -> Figure:
+    drawn = [value for trace in traces for value in trace["y"]]
+    shapes, notes = [], []
+    for text, ceiling in ceilings if unit == "bytes" else ():
+        level = scaled(ceiling, unit)
+        if drawn and level <= 4 * max(drawn) and level >= min(drawn) / 4:
+            drawn.append(level)
+            shapes.append(_rule(level))
+            notes.append(_rule_label(level, text))
+    layout = base_layout(
+        xaxis=size_axis(title, sizes), yaxis=rate_axis(drawn, _RATE_TITLE[unit]), shapes=shapes, annotations=notes
+    )
+    return {"data": traces, "layout": layout}
+
+
+def _rule(level: float) -> dict[str, Any]:
+    return {
+        "type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": level, "y1": level,
+        "line": {"color": theme.RULE, "width": 1.5, "dash": "dash"}, "layer": "below",
+    }  # fmt: skip
+
+
+def _rule_label(level: float, text: str) -> dict[str, Any]:
+    return {
+        "xref": "paper", "x": 0, "xanchor": "left", "yref": "y", "y": math.log10(level), "yanchor": "bottom",
+        "text": plot_text(text), "showarrow": False, "font": {"color": theme.RULE, "size": 12},
+    }  # fmt: skip
+
+
+# --- tests of one size: bars -----------------------------------------------------------------------------
+
+
+def bars(runs: Sequence[tuple[str, Sequence[Case]]], ceilings: Sequence[tuple[str, float]] = ()) -> Figure:
+    """Tests with one size each, as horizontal bars of the median with a dot for each repeat.
+
+    All tests have one unit. Linear axis from zero.
+    """
+    labels = list(dict.fromkeys(case.label for _, cases in runs for case in cases))
+    unit = runs[0][1][0].unit
+    traces: list[Trace] = []
+    for index, (name, cases) in enumerate(runs):
+        colour = theme.run_colour(index) if len(runs) > 1 else theme.ACCENT
+        traces += _bar_traces(name, cases, colour)
+    longest = max(len(label) for label in labels)
+    layout = base_layout(
+        barmode="group",
+        bargap=0.35,
+        height=max(180, 90 + 46 * len(labels) * len(runs)),
+        xaxis=plain_axis(_RATE_TITLE[unit], rangemode="tozero"),
+        yaxis=plain_axis(
+            "",
+            type="category",
+            categoryorder="array",
+            categoryarray=[plot_text(x) for x in labels[::-1]],
+            ticklabelstandoff=6,
+        ),
+        showlegend=len(runs) > 1,
+        shapes=[],
+        annotations=[],
+    )
+    layout["margin"]["l"] = min(60 + 5 * longest, 200)
+    top = max(value for trace in traces for value in trace["x"])
+    for text, ceiling in ceilings if unit == "bytes" else ():
+        level = scaled(ceiling, unit)
+        if level <= 2 * top:
+            layout["shapes"].append(
+                {**_rule(level), "xref": "x", "x0": level, "x1": level, "yref": "paper", "y0": 0, "y1": 1}
+            )
+            layout["annotations"].append(
+                {**_rule_label(1, text), "xref": "x", "x": level, "xanchor": "right", "yref": "paper", "y": 1}
+            )
+            layout["margin"]["t"] = 36
+    return {"data": traces, "layout": layout}
+
+
+def _bar_traces(name: str, cases: Sequence[Case], colour: str) -> list[Trace]:
+    spots = [next(iter(case.spots)) for case in cases]
+    medians = [statistics.median(case.values(at)) for case, at in zip(cases, spots, strict=True)]
+    labels = [plot_text(case.label) for case in cases]
+    shared: Trace = {"orientation": "h", "name": plot_text(name), "legendgroup": name}
+    bar: Trace = {
+        **shared,
+        "type": "bar",
+        "x": [scaled(value, case.unit) for value, case in zip(medians, cases, strict=True)],
+        "y": labels,
+        "marker": {"color": colour},
+        "text": [value_label(value, case.unit) for value, case in zip(medians, cases, strict=True)],
+        "textposition": "auto",
+        "insidetextanchor": "start",
+        "insidetextfont": {"color": theme.SURFACE},
+        "customdata": [[place(at), _note(case, at)] for case, at in zip(cases, spots, strict=True)],
+        "hovertemplate": "<b>%{text}</b><br>%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
+        "offsetgroup": name,
+    }
+    if max(case.repeats() for case in cases) == 1:
+        return [bar]
+    dots = [(label, value) for label, case, at in zip(labels, cases, spots, strict=True) for value in case.values(at)]
+    return [
+        bar,
+        {
+            **shared,
+            "type": "scatter",
+            "mode": "markers",
+            "x": [scaled(value, cases[0].unit) for _, value in dots],
+            "y": [label for label, _ in dots],
+            "marker": {"color": theme.SURFACE, "size": 6, "line": {"color": theme.INK, "width": 1}},
+            "hovertemplate": f"%{{x:,.4~g}} {_UNIT[cases[0].unit]}, one repeat<extra></extra>",
+            "showlegend": False,
+            "offsetgroup": name,
+            "scattermode": "group",
+        },
+    ]
+
+
+# --- record size x file size -----------------------------------------------------------------------------
+
+
+def _matrix(case: Case) -> list[list[float | None]]:
+    """Medians, rows = record sizes, columns = file sizes, None where nothing was measured."""
+    medians = case.medians()
+    return [
+        [scaled(medians[file, record], case.unit) if (file, record) in medians else None for file in case.files]
+        for record in case.records
+    ]
+
+
+def _short(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _levels(rows: list[list[float | None]]) -> tuple[list[list[float | None]], list[float]]:
+    """(log10 of every cell, ticks for its colour bar)."""
+    known = [cell for row in rows for cell in row if cell]
+    logs = [[number(math.log10(cell)) if cell else None for cell in row] for row in rows]
+    return logs, [tick for tick in log_ticks(min(known), max(known)) if min(known) <= tick <= max(known)]
+
+
+def _colour_bar(ticks: list[float], unit: str) -> dict[str, Any]:
+    return {
+        "title": {"text": _UNIT[unit], "side": "top"},
+        "tickvals": [number(math.log10(tick)) for tick in ticks],
+        "ticktext": [f"{tick:,.10g}" for tick in ticks],
+        "thickness": 12,
+        "outlinewidth": 0,
+        "len": 0.9,
+    }
+
+
+def heat(case: Case) -> Figure:
+    """Heat map of record size against file size; colour on a log scale, the value in every cell.
+
+    `customdata` holds the values (MB/s or ops/s), `z` their log10. Predicted cells read `~`.
+    """
+    rows = _matrix(case)
+    logs, ticks = _levels(rows)
+    text = [
+        [("~" if cell is not None and case.predicted((file, record)) else "") + _short(cell)
+         for file, cell in zip(case.files, row, strict=True)]
+        for record, row in zip(case.records, rows, strict=True)
+    ]  # fmt: skip
+    files, records = [size_label(file) for file in case.files], [size_label(record) for record in case.records]
+    trace: Trace = {
+        "type": "heatmap",
+        "x": files,
+        "y": records,
+        "z": logs,
+        "customdata": rows,
+        "text": text,
+        "colorscale": theme.CIVIDIS,
+        "colorbar": _colour_bar(ticks, case.unit),
+        "xgap": 2,
+        "ygap": 2,
+        "hoverongaps": False,
+        "hovertemplate": f"<b>%{{customdata:,.4~g}} {_UNIT[case.unit]}</b><br>"
+        "%{x} file, %{y} records<extra></extra>",
+    }
+    layout = base_layout(
+        xaxis=plain_axis("File size", type="category", showgrid=False),
+        yaxis=plain_axis("Record size", type="category", showgrid=False),
+        height=max(260, 130 + 34 * len(case.records)),
+        showlegend=False,
+    )
+    return {"data": [trace, _cell_text(files, records, text, logs)], "layout": layout}
+
+
+def _cell_text(files: list[str], records: list[str], text: list[list[str]], logs: list[list[float | None]]) -> Trace:
+    """The values as text, black or white by the colour beneath, which a heat map's own text cannot do."""
+    known = [level for row in logs for level in row if level is not None]
+    low, width = min(known), (max(known) - min(known)) or 1.0
+    cells = [
+        (files[column], records[row], text[row][column], theme.text_on(theme.CIVIDIS, (level - low) / width))
+        for row, levels in enumerate(logs)
+        for column, level in enumerate(levels)
+        if level is not None
+    ]
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": [cell[0] for cell in cells],
+        "y": [cell[1] for cell in cells],
+        "text": [cell[2] for cell in cells],
+        "textfont": {"size": 12, "color": [cell[3] for cell in cells]},
+        "hoverinfo": "skip",
+        "cliponaxis": False,
+    }
+
+
+CAMERAS = (
+    {"eye": {"x": -1.36, "y": -1.46, "z": 0.78}, "center": {"x": 0, "y": 0, "z": -0.24}},
+    {"eye": {"x": 1.46, "y": -1.36, "z": 0.73}, "center": {"x": 0, "y": 0, "z": -0.24}},
+)
+"""The fixed viewpoints: small sizes in front, then large files in front."""
+
+
+def surface(case: Case) -> Figure:
+    """3D surface of throughput over record size and file size; `cameras` holds the two viewpoints.
+
+    x, y: log2 of the sizes. z: the values on a log axis when they span more than a factor of 30.
+    """
+    rows = _matrix(case)
+    logs, ticks = _levels(rows)
+    known = [cell for row in rows for cell in row if cell]
+    trace: Trace = {
+        "type": "surface",
+        "x": [number(math.log2(file)) for file in case.files],
+        "y": [number(math.log2(record)) for record in case.records],
+        "z": rows,
+        "surfacecolor": logs,
+        "colorscale": theme.VIRIDIS,
+        "colorbar": {**_colour_bar(ticks, case.unit), "len": 0.7},
+        "connectgaps": False,
+        "contours": {"x": _mesh(case.files), "y": _mesh(case.records)},
+        "text": [
+            [f"{size_label(file)} file, {size_label(record)} records" for file in case.files] for record in case.records
+        ],
+        "hovertemplate": f"<b>%{{z:,.4~g}} {_UNIT[case.unit]}</b><br>%{{text}}<extra></extra>",
+        "lighting": {"ambient": 0.75, "diffuse": 0.5, "specular": 0.05, "roughness": 0.9},
+    }
+    scene = {
+        "xaxis": _scene_axis("File size", case.files),
+        "yaxis": _scene_axis("Record size", case.records),
+        "zaxis": _scene_rates(known, case.unit),
+        "camera": CAMERAS[0],
+        "aspectmode": "manual",
+        "aspectratio": {"x": 1.25, "y": 1.25, "z": 0.75},
+        "bgcolor": theme.SURFACE,
+    }
+    layout = base_layout(scene=scene, height=520)
+    layout["margin"] = {"l": 0, "r": 0, "t": 0, "b": 0}
+    return {"data": [trace], "layout": layout, "cameras": list(CAMERAS)}
+
+
+def _mesh(sizes: Sequence[int]) -> dict[str, Any]:
+    """Lines on the surface at every size, when the sizes are evenly spaced; else where Plotly puts them."""
+    logs = [math.log2(size) for size in sizes]
+    mesh: dict[str, Any] = {"show": True, "color": theme.GRID, "width": 1}
+    steps = {number(b - a) for a, b in itertools.pairwise(logs)}
+    return {**mesh, "start": logs[0], "end": logs[-1], "size": steps.pop()} if len(steps) == 1 else mesh
+
+
+def _scene_axis(title: str, sizes: Sequence[int]) -> dict[str, Any]:
+    ticks = sizes[:: -(-len(sizes) // 6)]
+    return {
+        "title": {"text": title},
+        "tickvals": [number(math.log2(size)) for size in ticks],
+        "ticktext": [size_label(size) for size in ticks],
+        "gridcolor": theme.GRID,
+        "color": theme.MUTED,
+        "showbackground": False,
+    }
+
+
+def _scene_rates(known: list[float], unit: str) -> dict[str, Any]:
+    axis: dict[str, Any] = {
+        "title": {"text": _UNIT[unit]}, "gridcolor": theme.GRID, "color": theme.MUTED, "showbackground": False,
+    }  # fmt: skip
+    if max(known) > 30 * min(known):
+        ticks = [10.0**decade for decade in range(-6, 13)]
+        return {**axis, "type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.10g}" for tick in ticks]}
+    return {**axis, "rangemode": "tozero"}
+
+
+# --- latency ---------------------------------------------------------------------------------------------
+
+
+def percentiles(case: Case) -> Figure:
+    """Latency percentiles against file size, one line each; a chooser picks the record size (largest first)."""
+    colours = theme.ladder(len(PERCENTILES))
+    traces: list[Trace] = []
+    options = []
+    for record in reversed(case.records):
+        spots = [(file, record) for file in case.files if (file, record) in case.spots]
+        for (key, name), colour in zip(PERCENTILES, colours, strict=True):
+            found = [(at[0], percentile_ns(case, at, key)) for at in spots]
+            points = [(file, value) for file, value in found if value]
+            if points:
+                traces.append(_percentile_line(points, name, colour, record))
+        drawn = [value for trace in traces if trace["meta"]["record"] == record for value in trace["y"]]
+        options.append(
+            {
+                "value": str(record),
+                "label": size_label(record),
+                "caption": tight(_latency_finding(case, spots, record)),
+                "yaxis": time_axis(drawn, "Latency"),
+            }
+        )
+    layout = base_layout(xaxis=size_axis("File size", case.files), yaxis=options[0]["yaxis"])
+    layout["legend"]["title"]["text"] = "Percentile"
+    layout["legend"]["traceorder"] = "reversed"
+    return {
+        "data": traces,
+        "layout": layout,
+        "filter": {"by": "record", "label": "Record size", "options": options},
+    }
+
+
+def _percentile_line(points: list[tuple[int, float]], name: str, colour: str, record: int) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "meta": {"record": record},
+        "x": [file for file, _ in points],
+        "y": numbers(value / 1e6 for _, value in points),
+        "line": {"color": colour, "width": 2},
+        "marker": {"color": colour, "size": 6},
+        "customdata": [[time_label(value), size_label(file)] for file, value in points],
+        "hovertemplate": f"<b>{name}: %{{customdata[0]}}</b><br>%{{customdata[1]}} file<extra></extra>",
+    }
+
+
+def _latency_finding(case: Case, spots: list[Spot], record: int) -> str:
+    worst = {at: percentile_ns(case, at, "p99") for at in spots}
+    known = {at: value for at, value in worst.items() if value}
+    if not known:
+        return f"{case.label} with {size_label(record)} records: no latencies were recorded."
+    high, low = max(known, key=known.__getitem__), min(known, key=known.__getitem__)
+    head = f"{case.label} with {size_label(record)} records: 99 % of operations took at most"
+    if high == low:
+        return f"{head} {time_label(known[high])}."
+    return (
+        f"{head} {time_label(known[low])} in the best cell ({size_label(low[0])} file) and "
+        f"{time_label(known[high])} in the worst ({size_label(high[0])} file)."
+    )
+
+
+def percentile_dots(cases: Sequence[Case]) -> Figure:
+    """Latency percentiles of tests with one size each: a column of marks per test."""
+    colours = theme.ladder(len(PERCENTILES))
+    symbols = ("circle", "diamond", "square", "triangle-up", "line-ew-open")
+    spots = [next(iter(case.spots)) for case in cases]
+    traces: list[Trace] = []
+    sides = ("top center", "bottom center") * 3
+    for (key, name), colour, symbol, side in zip(PERCENTILES, colours, symbols, sides, strict=False):
+        found = [(case.label, percentile_ns(case, at, key)) for case, at in zip(cases, spots, strict=True)]
+        points = [(label, value) for label, value in found if value]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers+text" if len(cases) <= 4 else "markers",
+                "name": name,
+                "y": [plot_text(label) for label, _ in points],
+                "x": numbers(value / 1e6 for _, value in points),
+                "marker": {"color": colour, "size": 11, "symbol": symbol, "line": {"color": colour, "width": 2}},
+                "text": [time_label(value) for _, value in points],
+                "textposition": side,
+                "textfont": {"size": 11},
+                "cliponaxis": False,
+                "hovertemplate": f"<b>{name}: %{{text}}</b><br>%{{y}}<extra></extra>",
+            }
+        )
+    drawn = [value for trace in traces for value in trace["x"]]
+    order = [plot_text(case.label) for case in cases][::-1]
+    layout = base_layout(
+        xaxis=time_axis(drawn, "Latency"),
+        yaxis=plain_axis(
+            "",
+            type="category",
+            categoryorder="array",
+            categoryarray=order,
+            ticklabelstandoff=6,
+            range=[-0.6, len(cases) - 0.4],
+        ),
+        height=max(220, 130 + 60 * len(cases)),
+    )
+    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    layout["margin"]["t"] = 40
+    return {"data": traces, "layout": layout}
+
+
+def log_bins(values: NDArray[Any], counts: NDArray[Any], most: int = 64) -> tuple[list[float], list[float]]:
+    """(edges in ns, share of the samples in percent) of a histogram on equal steps of log latency.
+
+    values: (n,) ns, ascending. counts: (n,). 24 steps or 40 a decade, at most `most`. No sample is lost.
+    """
+    total = float(counts.sum())
+    low, high = float(max(values[0], 1)), float(max(values[-1], 1))
+    bins = int(min(most, max(24, math.ceil(40 * math.log10(high / low))))) if high > low else 1
+    edges = np.geomspace(low * 0.999, high * 1.001, bins + 1)
+    share, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=counts)
+    return numbers(edges), numbers(share / total * 100)
+
+
+def distribution(found: Sequence[tuple[str, NDArray[Any], NDArray[Any]]]) -> Figure:
+    """Distribution of latency as filled steps of the share of operations: (kind, values_ns, counts) of each."""
+    colours = {"read": theme.ACCENT, "write": theme.LATENCY, "flush": theme.run_colour(2)}
+    traces: list[Trace] = []
+    for kind, values, counts in found:
+        edges, share = log_bins(values, counts)
+        colour = colours.get(kind, theme.run_colour(3))
+        middle = [time_label(math.sqrt(a * b)) for a, b in itertools.pairwise(edges)]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": op_name(kind, int(counts.sum())),
+                "x": numbers(edge / 1e6 for edge in [edges[0], *edges]),
+                "y": [0.0, *share, 0.0],
+                "line": {"shape": "hv", "color": colour, "width": 1.5},
+                "fill": "tozeroy",
+                "fillcolor": theme.band(colour),
+                "text": ["", *middle, ""],
+                "hovertemplate": "%{y:.3~g} % of operations around %{text}<extra></extra>",
+            }
+        )
+    drawn = [value for trace in traces for value in trace["x"]]
+    layout = base_layout(
+        xaxis=time_axis(drawn, "Latency"),
+        yaxis=plain_axis("Share of operations (%)", rangemode="tozero"),
+        showlegend=True,
+        height=340,
+    )
+    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    layout["margin"]["t"] = 36
+    return {"data": traces, "layout": layout}
+
+
+def op_name(kind: str, count: int) -> str:
+    """`Read (12,000 operations)`."""
+    return f"{kind.capitalize()} ({count_label(count, 'operation')})"
+
+
+# --- interval series -------------------------------------------------------------------------------------
+
+
+def series(times_s: NDArray[Any], lines: dict[str, NDArray[Any]], worst_ns: NDArray[Any], buckets: int) -> Figure:
+    """Throughput over time above, worst latency of each interval below, thinned to the extremes of `buckets`.
+
+    times_s: (n,) start of each interval. lines: name -> (n,) bytes per second. worst_ns: (n,).
+    """
+    colours = {"Read": theme.ACCENT, "Write": theme.LATENCY}
+    traces: list[Trace] = []
+    for name, rates in lines.items():
+        keep = keep_extremes(rates, buckets)
+        traces.append(
+            _series_line(
+                (times_s[keep], rates[keep] / 1e6), name, colours.get(name, theme.ACCENT), "y", "%{y:,.4~g} MB/s"
+            )
+        )
+    keep = keep_extremes(worst_ns, buckets)
+    worst = _series_line(
+        (times_s[keep], worst_ns[keep] / 1e6), "Worst latency", theme.MUTED, "y2", "worst latency %{y:,.4~g} ms"
+    )
+    worst["line"]["width"] = 1
+    traces.append(worst)
+    layout = base_layout(
+        xaxis=plain_axis("Time since the start (s)", anchor="y2"),
+        yaxis=plain_axis("Throughput (MB/s)", domain=[0.4, 1], range=[0, 1.08 * _top(traces[:-1])]),
+        yaxis2=plain_axis("Worst latency (ms)", domain=[0, 0.3], range=[0, 1.08 * _top([worst])]),
+        height=460,
+        hovermode="x",
+        showlegend=len(lines) > 1,
+    )
+    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    layout["margin"]["t"] = 36 if len(lines) > 1 else 16
+    return {"data": traces, "layout": layout}
+
+
+def _top(traces: list[Trace]) -> float:
+    return max((value for trace in traces for value in trace["y"]), default=0.0) or 1.0
+
+
+def _series_line(points: tuple[NDArray[Any], NDArray[Any]], name: str, colour: str, axis: str, hover: str) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": numbers(points[0]),
+        "y": numbers(points[1]),
+        "yaxis": axis,
+        "line": {"color": colour, "width": 1.5},
+        "hovertemplate": f"{hover}<extra></extra>",
+    }
+
+
+def cell_options(case: Case) -> list[tuple[str, dict[str, Any]]]:
+    """(name, cell) of every cell of a test."""
+    return [(cell_label(cell, case), cell) for cell in case.cells]

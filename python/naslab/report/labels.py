@@ -1,0 +1,93 @@
+"""Text of the report: sizes, rates, latencies and names as people read them."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from typing import Any
+
+from naslab.units import rate_text
+
+_BINARY_UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+_TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
+
+
+def size_label(size_bytes: float) -> str:
+    """Size in powers of 1024, short: 65536 -> `64 KiB`; 1500 -> `1,500 B`; 1.5 MiB -> `1.5 MiB`."""
+    for unit, factor in _BINARY_UNITS:
+        if size_bytes >= factor:
+            value = size_bytes / factor
+            return f"{value:.0f} {unit}" if value == int(value) else f"{value:.3g} {unit}"
+    return f"{size_bytes:,.0f} B"
+
+
+def time_label(duration_ns: float) -> str:
+    """Latency with three significant digits: 1500 -> `1.5 µs`."""
+    for unit, factor in _TIME_UNITS:
+        if duration_ns >= factor:
+            value = duration_ns / factor
+            return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+    return f"{duration_ns:.0f} ns"
+
+
+def value_label(value: float | None, unit: str) -> str:
+    """A throughput (`unit` is `bytes`) or an operation rate (`ops`) with its unit."""
+    if unit == "bytes":
+        return rate_text(value)
+    if value is None:
+        return "-"
+    return f"{value:,.0f} ops/s" if value >= 100 else f"{value:.3g} ops/s"
+
+
+def count_label(count: int, one: str, many: str | None = None) -> str:
+    """`1 cell`, `2,000 cells`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def op_label(op: str) -> str:
+    """`random_read` -> `Random read`; application names (with capitals) stay as they are."""
+    text = op.replace("_", " ")
+    return text if text != text.lower() else text[:1].upper() + text[1:]
+
+
+_NUMBER_SPACE = re.compile(r"(?<=\d) (?=(?:%|MB/s|ops/s|[KMGT]iB|B|[mµn]?s|[MG]bit/s)(?![\w/]))")
+
+
+def tight(text: str) -> str:
+    """A sentence whose numbers stay with their units: `118 MB/s` does not break at the line's end."""
+    return _NUMBER_SPACE.sub("\N{NO-BREAK SPACE}", text)
+
+
+def percent(fraction: float) -> str:
+    """`93 %`."""
+    return f"{fraction * 100:.0f} %"
+
+
+def clean(text: object) -> str:
+    """Text without control and direction-override characters."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(text))
+
+
+def esc(text: object) -> str:
+    """Text for HTML bodies and quoted attributes."""
+    return html.escape(clean(text), quote=True)
+
+
+def plot_text(text: object) -> str:
+    """Text for a Plotly label, which otherwise takes `<b>` and `<a href>` for markup."""
+    return clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def plain(value: Any) -> str:
+    """A fact of unknown shape in one line: yes, no, not stated, lists with commas."""
+    if value is None or value == "":
+        return "not stated"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.6g}" if math.isfinite(value) else "not stated"
+    if isinstance(value, list | tuple):
+        return ", ".join(plain(item) for item in value) or "none"
+    return clean(value)

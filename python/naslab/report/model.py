@@ -1,0 +1,192 @@
+"""What the report draws, from the cells of a run: tests, grids, repeats, findings. No pictures here."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from naslab.report.labels import op_label, percent, plain, size_label, value_label
+from naslab.spec import DATA_OPS
+
+if TYPE_CHECKING:
+    from naslab.results.run import Run
+
+Cell = dict[str, Any]
+Spot = tuple[int, int]
+"""(file_bytes, record_bytes)"""
+
+PERCENTILES = (("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p99_9", "p99.9"), ("max", "max"))
+_SPLITTERS = (
+    "workers", "queue_depth", "offered_per_s", "write_fraction", "durability", "sync", "direct", "access",
+    "pattern", "cache_state",
+)  # fmt: skip
+
+
+@dataclass
+class Case:
+    """One test of a run: cells that differ only in file size, record size and repeat.
+
+    unit: `bytes` (values are bytes per second) or `ops` (operations per second).
+    """
+
+    label: str
+    op: str
+    unit: str
+    cells: list[Cell]
+    spots: dict[Spot, list[Cell]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for cell in self.cells:
+            self.spots.setdefault(spot(cell), []).append(cell)
+
+    @property
+    def files(self) -> list[int]:
+        """File sizes with a value, ascending."""
+        return sorted({file for file, _ in self.spots})
+
+    @property
+    def records(self) -> list[int]:
+        """Record sizes with a value, ascending."""
+        return sorted({record for _, record in self.spots})
+
+    def values(self, at: Spot) -> list[float]:
+        """Values of the repeats at one spot, in the order measured; empty where nothing was."""
+        return [value(cell, self.unit) for cell in self.spots.get(at, [])]
+
+    def medians(self) -> dict[Spot, float]:
+        """Median over the repeats of every spot."""
+        return {at: statistics.median(self.values(at)) for at in self.spots}
+
+    def predicted(self, at: Spot) -> bool:
+        """Whether the value at a spot was predicted, not measured."""
+        return any(cell.get("predicted") for cell in self.spots.get(at, []))
+
+    def repeats(self) -> int:
+        """Most repeats at any spot."""
+        return max(len(cells) for cells in self.spots.values())
+
+
+def spot(cell: Cell) -> Spot:
+    """(file_bytes, record_bytes) of a cell; metadata cells have zeros."""
+    return int(cell.get("file_bytes") or 0), int(cell.get("record_bytes") or 0)
+
+
+def value(cell: Cell, unit: str) -> float:
+    """Bytes or operations per second of a cell."""
+    return float(cell.get("throughput_bytes_per_s" if unit == "bytes" else "iops") or 0.0)
+
+
+def usable(cell: Cell) -> bool:
+    """Whether a cell has a value to draw: it did not fail and something was done."""
+    done = (cell.get("throughput_bytes_per_s") or 0) > 0 or (cell.get("iops") or 0) > 0
+    return cell.get("status", "complete") != "failed" and done
+
+
+def failed(run: Run) -> list[Cell]:
+    """Cells without a value."""
+    return [cell for cell in run.cells if not usable(cell)]
+
+
+def cases(run: Run) -> list[Case]:
+    """Tests of a run in IOzone's order, others as measured. A field that two cells of one operation and
+    one size differ in (depth, workers, durability ...) makes them separate tests, named after it."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in run.cells:
+        if usable(cell):
+            groups.setdefault(cell.get("workload") or cell["op"], []).append(cell)
+    order = {op: i for i, op in enumerate(DATA_OPS)}
+    names = sorted(groups, key=lambda name: order.get(name, len(order)))
+    return [case for name in names for case in _split(name, groups[name])]
+
+
+def _split(name: str, cells: list[Cell]) -> Iterator[Case]:
+    fields = [key for key in _SPLITTERS if _differs_at_one_spot(cells, key)]
+    parts: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in cells:
+        parts.setdefault(tuple(cell.get(key) for key in fields), []).append(cell)
+    for chosen, members in parts.items():
+        words = [_field_text(key, chosen_value) for key, chosen_value in zip(fields, chosen, strict=True)]
+        unit = "bytes" if any((c.get("throughput_bytes_per_s") or 0) > 0 for c in members) else "ops"
+        yield Case(", ".join([op_label(name), *words]), members[0]["op"], unit, members)
+
+
+def _differs_at_one_spot(cells: list[Cell], key: str) -> bool:
+    seen: dict[Spot, Any] = {}
+    return any(seen.setdefault(spot(cell), cell.get(key)) != cell.get(key) for cell in cells)
+
+
+def _field_text(key: str, chosen: Any) -> str:
+    if chosen is None:
+        return f"{key.replace('_', ' ')} not known" if key != "offered_per_s" else "closed loop"
+    if key in ("direct", "pattern", "cache_state", "access"):
+        return (
+            ("direct" if chosen else "buffered")
+            if key == "direct"
+            else f"{key.split('_', maxsplit=1)[0]} {plain(chosen)}"
+        )
+    formats = {
+        "workers": f"{chosen} workers",
+        "queue_depth": f"depth {chosen}",
+        "offered_per_s": f"{chosen} ops/s offered",
+        "write_fraction": f"{percent(float(chosen))} writes" if key == "write_fraction" else "",
+    }
+    return formats.get(key, f"{key} {plain(chosen)}")
+
+
+def place(at: Spot) -> str:
+    """`64 MiB file, 1 MiB records`."""
+    file, record = at
+    parts = [f"{size_label(file)} file"] if file else []
+    parts += [f"{size_label(record)} records"] if record else []
+    return ", ".join(parts) or "no file data"
+
+
+def extremes(case: Case) -> tuple[tuple[Spot, float], tuple[Spot, float]]:
+    """(highest, lowest) median of a test, with where."""
+    ranked = sorted(case.medians().items(), key=lambda item: item[1])
+    return ranked[-1], ranked[0]
+
+
+def finding(case: Case) -> str:
+    """The finding of a test in one sentence: highest, lowest, where, over how many repeats."""
+    (high_at, high), (low_at, low) = extremes(case)
+    repeats = case.repeats()
+    basis = f" (medians of up to {repeats} repeats)" if repeats > 1 else ""
+    if high_at == low_at:
+        return f"{case.label}: {value_label(high, case.unit)} with {place(high_at)}{basis}."
+    return (
+        f"{case.label}: highest {value_label(high, case.unit)} with {place(high_at)}; "
+        f"lowest {value_label(low, case.unit)} with {place(low_at)}{basis}."
+    )
+
+
+def percentile_ns(case: Case, at: Spot, name: str) -> float | None:
+    """Median over the repeats of one latency percentile, in nanoseconds; None when none was recorded."""
+    found = [cell["latency_ns"][name] for cell in case.spots[at] if (cell.get("latency_ns") or {}).get(name)]
+    return statistics.median(found) if found else None
+
+
+def cell_label(cell: Cell, case: Case) -> str:
+    """Name of one cell within its test."""
+    label = place(spot(cell))
+    return f"{label}, repeat {int(cell.get('block') or 0) + 1}" if case.repeats() > 1 else label
+
+
+def run_label(run: Run, runs: list[Run]) -> str:
+    """Short name of a run, distinct among `runs`: its label, or its target's URL, with the id when shared."""
+    names = [_own_name(other) for other in runs]
+    name = _own_name(run)
+    return f"{name} ({run.document.get('run_id', '')})" if names.count(name) > 1 else name
+
+
+def _own_name(run: Run) -> str:
+    if run.document.get("label"):
+        return str(run.document["label"])
+    labels = run.document.get("labels")
+    for key in ("name", "device", "system"):
+        if isinstance(labels, dict) and labels.get(key):
+            return str(labels[key])
+    target = run.document.get("target") or {}
+    return str(target.get("url") or target.get("protocol") or run.document.get("run_id") or "run")

@@ -1,0 +1,546 @@
+"""The page: headline, charts, facts, data, in one HTML text. All foreign text goes through `esc`."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from naslab import __version__
+from naslab.errors import UsageError
+from naslab.report import theme
+from naslab.report.ceilings import link_text
+from naslab.report.labels import count_label, esc, op_label, percent, plain, size_label, tight, time_label, value_label
+from naslab.report.model import Case, Spot, extremes, failed, place, spot, usable
+from naslab.report.payload import pack, pack_json, pack_series
+from naslab.report.rawdata import read_series
+from naslab.report.views import Chart, Shown, charts, shown
+from naslab.units import duration_text, rate_text
+
+if TYPE_CHECKING:
+    from naslab.results.run import Run
+
+_STATUS = {
+    "complete": ("✓", "Complete"), "partial": ("!", "Partial: some cells are missing or cut short"),
+    "failed": ("✕", "Failed"), "running": ("…", "Still running when the report was made"),
+}  # fmt: skip
+_COMMAND_TEXT = {
+    "run": "Survey of", "sweep": "Sweep of", "apps": "Application workloads on", "sustained": "Sustained load on",
+    "tree": "Metadata and small files on", "curve": "Latency against load on", "iozone": "IOzone test of",
+    "diskspd": "DiskSpd test of", "replay": "Trace replay on", "profile": "Rate by position on", "job": "Job on",
+    "durable": "Durability test of",
+}  # fmt: skip
+_LIMIT_TEXT = {
+    "link": "the network link", "latency": "latency of each request", "server_cache": "the server's cache",
+    "disk": "the disks", "disk_iops": "operations the disks can do", "burst_credit": "burst credit",
+    "client_cpu": "the client's CPU", "client_nic": "the client's network card", "server_cpu": "the server's CPU",
+    "client_cache": "the client's cache", "protocol": "the protocol", "source": "the source of the data",
+}  # fmt: skip
+MAX_LISTED = 12
+
+
+def page(runs: list[Run]) -> str:
+    """HTML text of the report. Raises UsageError without a run or without the plotly package."""
+    if not runs:
+        raise UsageError("report: name at least one RUN")
+    prepared = shown(runs)
+    series = [one for run in prepared for cell in run.run.cells if (one := read_series(run.run, run.index, cell))]
+    drawn = charts(prepared, series)
+    about, blob = pack_series(series)
+    app, plotly = _asset("app.js"), _plotly_js()
+    body = "\n".join([_header(prepared), _navigation(drawn, prepared), *_sections(prepared, drawn, about)])
+    return _TEMPLATE.format(
+        csp=f"default-src 'none'; script-src {_hash(app)} {_hash(plotly)}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'",
+        title=esc(_title(prepared)),
+        style=_asset("style.css"),
+        body=body,
+        version=esc(__version__),
+        charts=pack_json({"charts": [_chart_data(chart) for chart in drawn], "dark": theme.DARK}),
+        runs=pack_json(_run_data(runs, about)),
+        series=blob,
+        plotly=pack(plotly.encode("utf-8")),
+        app=app,
+    )
+
+
+def _asset(name: str) -> str:
+    return (resources.files("naslab.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _plotly_js() -> str:
+    """Plotly's script, found without importing its Python package, which is slow. Raises UsageError without it."""
+    spec = importlib.util.find_spec("plotly")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        path = Path(folder) / "package_data" / "plotly.min.js"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise UsageError("report: the charts need the package plotly: pip install plotly")
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode('utf-8')).digest()).decode('ascii')}'"
+
+
+def _chart_data(chart: Chart) -> dict[str, Any]:
+    return {"id": chart.id, "title": chart.title, "levels": chart.levels, "entries": chart.entries}
+
+
+def _run_data(runs: list[Run], series: dict[str, Any]) -> dict[str, Any]:
+    from naslab.results.columns import CELL_COLUMNS
+
+    return {
+        "runs": [run.document for run in runs],
+        "columns": [[column.name, column.path] for column in CELL_COLUMNS],
+        "series": series,
+    }
+
+
+# --- headline --------------------------------------------------------------------------------------------
+
+
+def _title(runs: list[Shown]) -> str:
+    if len(runs) > 1:
+        return f"{len(runs)} runs compared"
+    document = runs[0].run.document
+    target = document.get("target") or {}
+    command = str(document.get("command") or "run")
+    what = _COMMAND_TEXT.get(command, f"{op_label(command)}:")
+    return f"{what} {target.get('url') or target.get('protocol') or 'a target'}"
+
+
+def _header(runs: list[Shown]) -> str:
+    document = runs[0].run.document
+    parts = [f"<h1>{esc(_title(runs))}</h1>"]
+    if len(runs) == 1:
+        parts.append(f'<p class="facts">{_status(document)} {_facts_line(document)}</p>')
+        if document.get("label"):
+            parts.append(f'<p class="label">{esc(document["label"])}</p>')
+    else:
+        parts.append(_runs_table(runs))
+    parts += [_summary(runs), _verdicts(runs), _validity(runs)]
+    return f"<header>{''.join(parts)}</header>"
+
+
+def _status(document: Mapping[str, Any]) -> str:
+    status = str(document.get("status") or "unknown")
+    mark, text = _STATUS.get(status, ("?", f"Status {status}"))
+    kind = status if status in _STATUS else "unknown"
+    return f'<span class="status {kind}"><span aria-hidden="true">{mark}</span> {esc(text)}</span>'
+
+
+def _facts_line(document: Mapping[str, Any]) -> str:
+    cells = document.get("cells") or []
+    facts = [_protocol(document), _when(document.get("started_at")), count_label(len(cells), "cell")]
+    seconds = _span_ns(document)
+    if seconds:
+        facts.append(f"took {duration_text(seconds)}")
+    facts.append(f"run {document.get('run_id', '')}")
+    return " · ".join(f"<span>{esc(fact)}</span>" for fact in facts if fact)
+
+
+def _when(started: Any) -> str:
+    """`20 Nov 2026, 18:40 UTC` of an ISO 8601 time; anything else as it is."""
+    try:
+        moment = datetime.fromisoformat(str(started)).astimezone(UTC)
+    except ValueError:
+        return str(started or "")
+    return f"{moment.day} {moment:%b %Y, %H:%M} UTC"
+
+
+def _span_ns(document: Mapping[str, Any]) -> int:
+    start, end = document.get("start_wall_ns"), document.get("end_wall_ns")
+    return max(int(end) - int(start), 0) if start and end else 0
+
+
+def _protocol(document: Mapping[str, Any]) -> str:
+    target = document.get("target") or {}
+    words = [
+        str(target.get("protocol") or "").upper()
+        if target.get("protocol") in ("smb", "nfs")
+        else target.get("protocol")
+    ]
+    words += [target.get("dialect")]
+    text = " ".join(str(word) for word in words if word)
+    if target.get("signing"):
+        text += f", signing {target['signing']}"
+    return text + (f", encryption {target['encryption']}" if target.get("encryption") else "")
+
+
+def _runs_table(runs: list[Shown]) -> str:
+    documents: list[tuple[str, Mapping[str, Any]]] = [(run.name, run.run.document) for run in runs]
+    rows = [
+        [esc(name), _status(found), esc(_protocol(found)), esc(_when(found.get("started_at"))),
+         f"{len(found['cells']):,}", esc(found.get("run_id", ""))]
+        for name, found in documents
+    ]  # fmt: skip
+    return _table("The runs", ["Run", "Status", "Protocol", "Started", "Cells", "Id"], rows, numeric={4})
+
+
+def _summary(runs: list[Shown]) -> str:
+    """The document's own sentences; else the peak of each test, else that nothing was measured."""
+    parts = []
+    for run in runs:
+        sentences = _given_summary(run.run.document) or _own_summary(run)
+        head = f"<h3>{esc(run.name)}</h3>" if len(runs) > 1 else ""
+        parts.append(head + "".join(f"<p>{esc(tight(text))}</p>" for text in sentences))
+    return f'<section class="summary" aria-label="Summary">{"".join(parts)}</section>'
+
+
+def _given_summary(document: Mapping[str, Any]) -> list[str]:
+    given = document.get("summary") or []
+    return [given] if isinstance(given, str) else [str(text) for text in given]
+
+
+def _own_summary(run: Shown) -> list[str]:
+    cells = run.run.cells
+    if not cells:
+        return ["This run holds no cells: nothing was measured."]
+    if not run.cases:
+        return [
+            f"All {count_label(len(cells), 'cell')} failed: nothing was measured."
+            if len(cells) > 1
+            else "The only cell failed: nothing was measured."
+        ]
+    sentences = [_peak(run, unit) for unit in ("bytes", "ops") if any(case.unit == unit for case in run.cases)]
+    missing = len(failed(run.run))
+    if missing:
+        sentences.append(f"{count_label(missing, 'cell')} of {len(cells):,} gave no value.")
+    return sentences
+
+
+def _peak(run: Shown, unit: str) -> str:
+    """The highest value of the run in one sentence, beside what its link can carry."""
+    best = max((case for case in run.cases if case.unit == unit), key=lambda case: extremes(case)[0][1])
+    at, value = extremes(best)[0]
+    noun = "throughput" if unit == "bytes" else "rate"
+    text = f"Highest {noun}: {value_label(value, unit)} ({best.label}, {place(at)})"
+    if unit == "bytes" and run.ceilings:
+        text += (
+            f", {percent(value / run.ceilings[0][1])} of what the {run.ceilings[0][0].split(' link')[0]} link can carry"
+        )
+    return f"{text}."
+
+
+def _verdicts(runs: list[Shown]) -> str:
+    parts = []
+    for run in runs:
+        limits = (run.run.document.get("verdict") or {}).get("limits") or []
+        if limits:
+            head = f"What limited {esc(run.name)}" if len(runs) > 1 else "What limited it"
+            parts.append(f'<section class="verdict"><h2>{head}</h2><ol>{"".join(map(_limit, limits))}</ol></section>')
+    return "".join(parts)
+
+
+def _limit(limit: Mapping[str, Any]) -> str:
+    kind = str(limit.get("kind") or "unknown")
+    head = _LIMIT_TEXT.get(kind, "not known" if kind == "unknown" else op_label(kind))
+    applies = " ".join(str(part).replace("_", " ") for part in (limit.get("applies_to") or {}).values())
+    value = _limit_value(limit)
+    confidence = limit.get("confidence")
+    sure = f", confidence {percent(confidence)}" if isinstance(confidence, int | float) else ""
+    scope = f"{op_label(applies)}: " if applies else ""
+    evidence = (
+        f'<br><span class="evidence">{esc(tight(str(limit["evidence"])))}</span>' if limit.get("evidence") else ""
+    )
+    return f"<li><strong>{esc(scope + head)}</strong>{esc(tight(value + sure))}{evidence}</li>"
+
+
+def _limit_value(limit: Mapping[str, Any]) -> str:
+    value, unit, interval = limit.get("value"), limit.get("unit"), limit.get("ci95")
+    if not isinstance(value, int | float) or not value:
+        return ""
+
+    def text(number: float) -> str:
+        return (
+            rate_text(number) if unit == "bytes_per_s" else f"{number:,.4g} {str(unit or '').replace('_', ' ')}".strip()
+        )
+
+    if (
+        isinstance(interval, list | tuple)
+        and len(interval) == 2
+        and all(isinstance(end, int | float) for end in interval)
+    ):
+        return f", {text(value)} (95 % interval {text(interval[0])} to {text(interval[1])})"
+    return f", {text(value)}"
+
+
+# --- validity --------------------------------------------------------------------------------------------
+
+
+def _validity(runs: list[Shown]) -> str:
+    notes: dict[str, list[str]] = {}
+    for run in runs:
+        for note in _notes(run):
+            notes.setdefault(note, []).append(run.name)
+    if not notes:
+        return '<p class="validity ok">No warning about the validity of these numbers.</p>'
+    items = []
+    for note, names in notes.items():
+        whose = "" if len(runs) == 1 else "All runs: " if len(names) == len(runs) else f"{', '.join(names)}: "
+        items.append(f"<li>{esc(whose + tight(note))}</li>")
+    return f'<section class="validity"><h2>Before you use these numbers</h2><ul>{"".join(items)}</ul></section>'
+
+
+def _notes(run: Shown) -> Iterator[str]:
+    """Warnings of the run, then what the cells say, each once with its count."""
+    yield from dict.fromkeys(_warning_text(warning) for warning in run.run.document.get("warnings") or [])
+    cells = run.run.cells
+    told = Counter(_warning_text(warning) for cell in cells for warning in cell.get("warnings") or [])
+    for text, count in told.most_common(MAX_LISTED):
+        yield f"{text} ({count_label(count, 'cell')})" if count > 1 else text
+    if len(told) > MAX_LISTED:
+        yield f"{count_label(len(told) - MAX_LISTED, 'further kind')} of warnings: see the JSON download."
+    for text, count in _counted(cells):
+        if count:
+            yield f"{count_label(count, 'cell')} {text}"
+
+
+def _warning_text(warning: Any) -> str:
+    text = str(warning.get("message") or warning.get("kind") or "") if isinstance(warning, Mapping) else str(warning)
+    return text[:1].upper() + text[1:]
+
+
+def _counted(cells: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    verified = [cell.get("verified") or {} for cell in cells]
+    proofs = [cell.get("direct_proof") or {} for cell in cells]
+    unproven = [bool(proof.get("o_direct")) and not proof.get("proven") for proof in proofs]
+    return [
+        ("gave no value.", sum(not usable(cell) for cell in cells)),
+        ("ended early (partial).", sum(cell.get("status") == "partial" for cell in cells)),
+        ("had operations that failed.", sum(bool(cell.get("errors")) and usable(cell) for cell in cells)),
+        ("read data that differs from what was written.", sum(bool(found.get("bad")) for found in verified)),
+        ("came from the client's cache, not from the server.", sum(c.get("regime") == "client_cache" for c in cells)),
+        ("are above what the link can carry.", sum(cell.get("regime") == "above_link" for cell in cells)),
+        ("asked for direct I/O without proof that they got it.", sum(unproven)),
+        ("were predicted, not measured.", sum(bool(cell.get("predicted")) for cell in cells)),
+    ]  # fmt: skip
+
+
+# --- sections --------------------------------------------------------------------------------------------
+
+
+def _navigation(drawn: list[Chart], runs: list[Shown]) -> str:
+    links = [(chart.id, chart.title) for chart in drawn]
+    if any(failed(run.run) for run in runs):
+        links.append(("failures", "Cells without a value"))
+    links += [("environment", "Environment"), ("data", "Data")]
+    items = "".join(f'<li><a href="#{name}">{esc(text)}</a></li>' for name, text in links)
+    return f'<nav aria-label="On this page"><ul>{items}</ul></nav>'
+
+
+def _sections(runs: list[Shown], drawn: list[Chart], series: dict[str, Any]) -> Iterator[str]:
+    if any(run.cases for run in runs):
+        yield _by_test(runs)
+    yield from (_chart_section(chart) for chart in drawn)
+    if any(failed(run.run) for run in runs):
+        yield _failures(runs)
+    yield _environment(runs)
+    yield _data(runs, series)
+
+
+def _by_test(runs: list[Shown]) -> str:
+    if len(runs) > 1:
+        heads, rows = ["Highest of each test", *(run.name for run in runs)], _side_by_side(runs)
+    else:
+        heads, rows = ["Test", "Cells", "Highest", "Lowest"], [_test_row(case) for case in runs[0].cases]
+        if all(len(case.spots) == 1 for case in runs[0].cases):
+            heads, rows = ["Test", "Cells", "Result"], [row[:-1] for row in rows]
+    numeric = {1} if len(runs) == 1 else set()
+    return f'<section id="results"><h2>Results by test</h2>{_table("Results by test", heads, rows, numeric)}</section>'
+
+
+def _side_by_side(runs: list[Shown]) -> list[list[str]]:
+    """One row per test, one column per run, with the highest median of each."""
+    found = [{case.label: case for case in run.cases} for run in runs]
+    labels = dict.fromkeys(label for cases in found for label in cases)
+    return [
+        [esc(label), *(_highest(cases[label]) if label in cases else "" for cases in found)]
+        for label in labels
+    ]  # fmt: skip
+
+
+def _highest(case: Case) -> str:
+    return _value_cell(extremes(case)[0], case.unit)
+
+
+def _test_row(case: Case) -> list[str]:
+    high, low = extremes(case)
+    lowest = _value_cell(low, case.unit) if len(case.spots) > 1 else ""
+    return [esc(case.label), f"{len(case.cells):,}", _value_cell(high, case.unit), lowest]
+
+
+def _value_cell(found: tuple[Spot, float], unit: str) -> str:
+    at, value = found
+    return f'<strong>{esc(tight(value_label(value, unit)))}</strong> <span class="where">{esc(tight(place(at)))}</span>'
+
+
+def _chart_section(chart: Chart) -> str:
+    caption = chart.entries[0]["caption"]
+    note = f'<p class="note">{esc(chart.note)}</p>' if chart.note else ""
+    return (
+        f'<section id="{chart.id}" class="figure" data-chart="{chart.id}"><h2>{esc(chart.title)}</h2>'
+        f'<p class="lead">{esc(chart.lead)}</p><div class="controls"></div>'
+        f'<div class="plot" id="plot-{chart.id}" role="img" aria-label="{esc(chart.title)}. {esc(caption)}"></div>'
+        f'<p class="caption" id="caption-{chart.id}" aria-live="polite">{esc(caption)}</p>{note}</section>'
+    )
+
+
+def _failures(runs: list[Shown]) -> str:
+    rows = []
+    for run in runs:
+        for cell in failed(run.run)[:25]:
+            why = cell.get("first_error") or cell.get("stop_reason") or "no operation finished"
+            name = op_label(str(cell.get("workload") or cell["op"]))
+            rows.append([*([esc(run.name)] if len(runs) > 1 else []), esc(name), esc(place(spot(cell))), esc(why)])
+    total = sum(len(failed(run.run)) for run in runs)
+    more = f"<p>{len(rows):,} of {total:,} are listed.</p>" if total > len(rows) else ""
+    table = _table("Cells without a value", [*(["Run"] if len(runs) > 1 else []), "Test", "Cell", "Reason"], rows)
+    return f'<section id="failures"><h2>Cells without a value</h2>{table}{more}</section>'
+
+
+def _environment(runs: list[Shown]) -> str:
+    parts = []
+    for run in runs:
+        document: Mapping[str, Any] = run.run.document
+        head = f"<h3>{esc(run.name)}</h3>" if len(runs) > 1 else ""
+        groups = [
+            ("Run", {**{key: document[key] for key in _RUN_KEYS if document.get(key) is not None}, **_labels(document)}),
+            ("Target", document.get("target") or {}),
+            ("Environment", document.get("environment") or {}),
+        ]  # fmt: skip
+        note = "".join(
+            f'<p class="usernote">{esc(document[key])}</p>' for key in ("note", "notes") if document.get(key)
+        )
+        parts.append(
+            head + note + '<div class="pair">' + "".join(_fact_table(*group) for group in groups if group[1]) + "</div>"
+        )
+    return f'<section id="environment"><h2>Environment</h2>{"".join(parts)}</section>'
+
+
+_RUN_KEYS = ("run_id", "command", "argv", "label", "started_at", "finished_at", "seed", "naslab_version")
+
+
+def _labels(document: Mapping[str, Any]) -> dict[str, Any]:
+    labels = document.get("labels") or {}
+    return dict(labels) if isinstance(labels, Mapping) else {"labels": labels}
+
+
+def _fact_table(title: str, facts: Mapping[str, Any]) -> str:
+    rows = [[esc(key), esc(text)] for key, text in _flat(facts)]
+    return _table(title, ["Fact", "Value"], rows, facts=True)
+
+
+def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(name, text) of every leaf of nested facts."""
+    for key, value in facts.items():
+        name = f"{prefix}{str(key).replace('_', ' ')}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}, ")
+        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            for number, item in enumerate(value[:MAX_LISTED], 1):
+                yield from _flat(item, f"{name} {number}, ")
+        elif key == "argv" and isinstance(value, list):
+            yield "command line", " ".join(str(word) for word in value)
+        else:
+            yield _with_unit(name, value)
+
+
+def _with_unit(name: str, value: Any) -> tuple[str, str]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        for ending, text in (
+            (" bits per s", link_text),
+            (" bytes per s", rate_text),
+            (" bytes", size_label),
+            (" ns", time_label),
+        ):
+            if name.endswith(ending) and value > 0:
+                return name.removesuffix(ending), text(value)
+        return name, f"{value:,}" if isinstance(value, int) and "seed" not in name else plain(value)
+    return name, plain(value)
+
+
+def _data(runs: list[Shown], series: dict[str, Any]) -> str:
+    buttons = ['<button type="button" data-download="csv">Cells (CSV)</button>',
+               '<button type="button" data-download="json">Run document (JSON)</button>']  # fmt: skip
+    note = ""
+    if series["rows"]:
+        buttons.append('<button type="button" data-download="series">Interval series (CSV)</button>')
+        if series["factor"] > 1:
+            note = (
+                f'<p class="note">The series of this report are long: the download sums {series["factor"]} '
+                "neighbouring intervals into one. `naslab export` gives every one.</p>"
+            )
+    return (
+        '<section id="data"><h2>Data</h2><p class="lead">Every cell as measured. Choose a heading to sort.</p>'
+        f'<div class="controls downloads" role="group" aria-label="Downloads">{"".join(buttons)}</div>{note}'
+        '<div class="scroll" tabindex="0" role="region" aria-label="Table of cells"><table id="cells"></table></div>'
+        '<div class="pager" id="pager"></div></section>'
+    )
+
+
+def _table(
+    caption: str,
+    heads: list[str],
+    rows: list[list[str]],
+    numeric: set[int] | None = None,
+    facts: bool = False,
+) -> str:
+    """A small table. rows: HTML that is escaped already. numeric: columns set to the right.
+
+    facts: the caption is shown, the first column holds the names; else caption is for screen readers alone.
+    """
+    numeric = numeric or set()
+    mark = dict.fromkeys(numeric, ' class="num"')
+    head = "".join(f'<th scope="col"{mark.get(i, "")}>{esc(text)}</th>' for i, text in enumerate(heads))
+    body = "".join(
+        "<tr>" + "".join(
+            f'<th scope="row">{text}</th>' if facts and i == 0 else f"<td{mark.get(i, '')}>{text}</td>"
+            for i, text in enumerate(row)
+        ) + "</tr>"
+        for row in rows
+    )  # fmt: skip
+    hidden = "" if facts else ' class="hidden"'
+    head_class = ' class="hidden"' if facts else ""
+    return (
+        f'<div class="scroll"><table><caption{hidden}>{esc(caption)}</caption>'
+        f"<thead{head_class}><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+_TEMPLATE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{csp}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<meta name="generator" content="naslab {version}">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>
+{style}</style>
+</head>
+<body>
+<a class="skip" href="#content">Skip to the results</a>
+<main id="content">
+{body}
+</main>
+<noscript><p class="noscript">Charts, table and downloads need JavaScript; nothing is loaded.</p></noscript>
+<footer>naslab {version}. Rates in MB/s (10<sup>6</sup> bytes), sizes in powers of 1024. Charts: Plotly.js, MIT licence.
+This file holds all its data and loads nothing.</footer>
+<script type="text/plain" id="naslab-charts">{charts}</script>
+<script type="text/plain" id="naslab-runs">{runs}</script>
+<script type="text/plain" id="naslab-series">{series}</script>
+<script type="text/plain" id="naslab-plotly">{plotly}</script>
+<script>{app}</script>
+</body>
+</html>
+"""
