@@ -104,6 +104,7 @@ class CellSpec:
     timed_flush: bool = False
     timed_close: bool = False
     think_ns: int = 0
+    think_counted: bool = False
     pace: PaceSpec | None = None
     # data
     data: DataSpec = field(default_factory=DataSpec)

@@ -1,0 +1,189 @@
+"""`naslab iozone ARGS...`: parse, plan, execute, print."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from naslab import __version__
+from naslab.errors import InterruptedRunError, NaslabError
+from naslab.iozone import oplog, sheet, text, throughput
+from naslab.iozone.args import Args, parse
+from naslab.iozone.options import help_text
+from naslab.iozone.plan import Plan, make_plan, redact
+from naslab.iozone.remount import Remounter
+from naslab.iozone.tables import Results
+
+Execute = Callable[..., Any]
+"""`naslab.execute.execute`: (spec, *, store, document_extra, on_cell, before_cell, progress) -> Run."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Carries out an IOzone command line (without the program's name). Returns the exit code: 0, 1 or 2."""
+    try:
+        args = parse(argv)
+        if args.help or args.version:
+            sys.stdout.write(help_text() if args.help else f"naslab {__version__}, iozone front end\n")
+            return 0
+        return _run(args)
+    except NaslabError as error:
+        _say(f"error: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return 1
+
+
+def _run(args: Args) -> int:
+    """Plan, then execute. Raises NaslabError for what is wrong before anything was written."""
+    from naslab.execute import execute
+    from naslab.store import Store
+    from naslab.targets import parse_target
+
+    plan = make_plan(args)
+    remounter = _remounter(args)
+    target = parse_target(plan.folder)
+    spec = plan.run_spec()
+    spec.validate()
+    for message in args.warnings:
+        _say(f"warning: {message}")
+    session = Session(plan, sys.stdout, remounter)
+    extra = _document_extra(args)
+    return session.carry_out(
+        lambda **hooks: execute(spec, target=target, store=Store(args.store), document_extra=extra, **hooks)
+    )
+
+
+def _remounter(args: Args) -> Remounter | None:
+    if args.mount is None:
+        return None
+    remounter = Remounter(args.mount, args.umount_command, args.mount_command)
+    remounter.check(args.file)
+    return remounter
+
+
+def _document_extra(args: Args) -> dict[str, Any]:
+    """What the run document keeps beside the measurements; passwords are left out."""
+    extra: dict[str, Any] = {
+        "argv": ["iozone", *(redact(word) for word in args.argv)],
+        "warnings": [{"kind": "iozone", "message": message, "cell": None} for message in args.warnings],
+    }
+    extra |= {name: getattr(args, name) for name in ("label", "note") if getattr(args, name) is not None}
+    return extra
+
+
+def _say(message: str) -> None:
+    print(f"naslab iozone: {message}", file=sys.stderr)
+
+
+class Session:
+    """One run on its way: prints as cells end, and the reports at its end, however it ends.
+
+    out: where IOzone's text goes; nothing is printed there with --json.
+    """
+
+    def __init__(self, plan: Plan, out: TextIO, remounter: Remounter | None = None) -> None:
+        self.plan = plan
+        self.results = Results(plan)
+        self._out = out
+        self._remounter = remounter
+        self._begun = False
+        self._cells: list[dict[str, Any]] = []
+        writer = throughput.BlockWriter if plan.counts else text.TableWriter
+        self._writer = writer(plan, open(os.devnull, "w") if plan.args.json else out)  # noqa: SIM115
+
+    def carry_out(self, execute: Callable[..., Any]) -> int:
+        """Runs the cells through `execute`, which takes the hooks. Returns the exit code."""
+        self._print(text.banner(self.plan.args, self.plan, datetime.now().astimezone()))
+        self._writer.header()
+        run, failure = None, None
+        try:
+            run = execute(on_cell=self.on_cell, before_cell=self.before_cell, progress=self.progress())
+        except (NaslabError, KeyboardInterrupt) as error:
+            failure = error
+        return self._finish(run, failure)
+
+    def before_cell(self, cell_id: int) -> None:
+        """Pause (-+q), remount (-U), sizes of the row. Raises TargetError when remounting fails."""
+        if self._begun and self.plan.args.pause_s:
+            time.sleep(self.plan.args.pause_s)
+        self._begun = True
+        self._writer.start(cell_id)
+        if self._remounter is not None:
+            self._remounter.remount()
+
+    def on_cell(self, cell: Mapping[str, Any]) -> None:
+        """A cell ended: keep it and print it."""
+        self._cells.append(dict(cell))
+        self.results.add(cell)
+        self._writer.cell(cell)
+
+    def progress(self) -> Callable[..., None] | None:
+        """IOzone shows no progress but its rows."""
+        return None
+
+    def _finish(self, run: Any, failure: BaseException | None) -> int:
+        """End lines, report, spreadsheet, -Q files; the message of a failure. Returns the exit code."""
+        stopped = run is not None and run.document["status"] == "partial"
+        interrupted = stopped or isinstance(failure, (InterruptedRunError, KeyboardInterrupt))
+        whole = failure is None and len(self.results.values) == len(self.plan.cells)
+        if whole:
+            self._writer.end_row()
+        else:
+            self._writer.break_row()
+            self._print("iozone: interrupted\n" if interrupted else "iozone: failed\n")
+        self._reports(whole)
+        code = 0 if whole else 1
+        if failure is not None:
+            _say(f"error: {failure}" if str(failure) else "interrupted")
+            code = max(code, getattr(failure, "exit_code", 1))
+        elif not whole:
+            _say("interrupted" if interrupted else f"error: {self._first_error()}")
+        return self._write_files(run, code)
+
+    def _reports(self, whole: bool) -> None:
+        """The report of throughput mode comes before `iozone test complete.`, the other one after it."""
+        args, end = self.plan.args, "\niozone test complete.\n"
+        tables = ""
+        if args.report and self.results.values:
+            tables = throughput.report(self.results) if self.plan.counts else text.report(self.results)
+        if not whole:
+            self._print(("" if self.plan.counts or not tables else "\n") + tables + "exiting iozone\n\n")
+        elif self.plan.counts:
+            self._print(tables + end)
+        else:
+            self._print(end + tables)
+
+    def _write_files(self, run: Any, code: int) -> int:
+        args = self.plan.args
+        try:
+            if args.excel is not None and self.results.values:
+                sheet.write_sheet(self.results, Path(args.excel), text.command_line(args))
+            if run is not None and (args.offset_files or args.histograms):
+                oplog.write_files(
+                    run, Path(), throughput=args.throughput, offsets=args.offset_files, histograms=args.histograms
+                )
+        except (NaslabError, OSError) as error:
+            _say(f"error: {error}")
+            code = max(code, 1)
+        if args.json and run is not None:
+            print(run.to_json())
+        return code
+
+    def _first_error(self) -> str:
+        """What a cell that did not complete says."""
+        for cell in self._cells:
+            if cell["status"] != "complete" or cell["errors"]:
+                found = cell.get("first_error") or f"stopped by {cell.get('stop_reason', 'an error')}"
+                return f"{cell['op']}, file {cell['file_bytes']} bytes, record {cell['record_bytes']} bytes: {found}"
+        return "not all cells were measured"
+
+    def _print(self, words: str) -> None:
+        if not self.plan.args.json:
+            self._out.write(words)
+            self._out.flush()
