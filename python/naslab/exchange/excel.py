@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from openpyxl.cell import WriteOnlyCell
 from openpyxl.chart import LineChart, Reference, SurfaceChart3D
 from openpyxl.styles import Font
 from openpyxl.utils import get_column_letter
+from openpyxl.worksheet.properties import PageSetupProperties
 
 from naslab.exchange.files import safe_text
 from naslab.results.columns import CELL_COLUMNS, cell_row
@@ -98,11 +99,11 @@ def _styled(sheet: Any, value: Any, bold: bool = False, italic: bool = False) ->
 def _series_sheets(book: Any, run: Run) -> None:
     rows = _series_rows(run)
     widths = (12,) * len(SERIES_HEADER)
-    part = list(islice(rows, MAX_ROWS - 1))
-    number = 1
-    while part or number == 1:
-        _sheet(book, "series" if number == 1 else f"series {number}", SERIES_HEADER, part, widths)
-        part = list(islice(rows, MAX_ROWS - 1))
+    _sheet(book, "series", SERIES_HEADER, islice(rows, MAX_ROWS - 1), widths)
+    number = 2
+    while (first := next(rows, None)) is not None:
+        part = chain([first], islice(rows, MAX_ROWS - 2))
+        _sheet(book, f"series {number}", SERIES_HEADER, part, widths)
         number += 1
 
 
@@ -120,6 +121,9 @@ def _sweep_sheet(book: Any, run: Run, op: str) -> None:
         return
     predicted = run.grid(op, "predicted")[2]
     sheet = book.create_sheet(op[:31])
+    sheet.page_setup.orientation = "landscape"  # printed on one page's width, charts whole
+    sheet.page_setup.fitToHeight = 0
+    sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
     sheet.column_dimensions["A"].width = 24
     repeats = len({cell["block"] for cell in run.cells if cell["op"] == op})
     note = ", italic: predicted" if (predicted > 0).any() else ""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from naslab.results.columns import CELL_COLUMNS
 from naslab.results.document import LATENCY_NAMES, SCHEMA
 from naslab.spec import DATA_OPS
 
@@ -292,7 +293,36 @@ def reference_page() -> str:
     lines += ["Kept beside the document by cell and name, and under `blobs` in exported files.", ""]
     lines += ["| name | what | format |", "|---|---|---|"]
     lines += [f"| `{name}` | {what} | {form} |" for name, what, form in RAW_DATA]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + _tables_section()) + "\n"
+
+
+_TABLES_INTRO = """
+## Tables for your own charts
+
+```python
+import naslab
+
+run = naslab.load("last")             # an id, a prefix, "last" or an exported file
+table = run.table()                   # NumPy structured array, a row a cell; also run.to_pandas(), run.to_polars()
+files, records, matrix = run.grid("read", "latency_ns.p99")  # median over repeats, NaN where nothing was measured
+series = run.series(run.cells[0])     # structured array, a row an interval: t_s and the columns above
+values_ns, counts = run.histogram(run.cells[0], "latency:read")
+p50, p99 = run.quantiles(run.cells[0], [0.5, 0.99])          # ns
+```
+
+The columns of the cells table, which .csv, .xlsx and .parquet hold too:
+
+| column | type | unit | field |
+|---|---|---|---|"""
+
+
+def _tables_section() -> list[str]:
+    units = {f"{prefix}{f.name}": f.unit for prefix, table in (("", CELL), ("latency_ns.", LATENCY)) for f in table}
+    rows = [
+        f"| `{c.name}` | {c.kind}{' or missing' if c.nullable else ''} | {units.get(c.path) or ''} | `{c.path}` |"
+        for c in CELL_COLUMNS
+    ]
+    return [*_TABLES_INTRO.split("\n"), *rows]
 
 
 def _row(field: Field) -> str:
