@@ -23,5 +23,5 @@ def clean(target_json: str, folder: str) -> list[str]:
 def stat(target_json: str, path: str) -> tuple[int, bool] | None:
     """Length in bytes and whether it is a folder; None if missing. Raises TargetError."""
 
-def make_sparse(target_json: str, path: str, size_bytes: int) -> None:
-    """Make a new file of holes. Raises UsageError if it exists, SpaceError, TargetError."""
+def set_len(target_json: str, path: str, size_bytes: int, create: bool) -> None:
+    """Set a file's length; `create` makes it first. Raises UsageError if it exists, SpaceError, TargetError."""

@@ -125,7 +125,7 @@ class Execution:
             self.warn("error", end["error"])
         for path in end["left_behind"]:
             self.warn("left_behind", f"could not be removed: {path}; run `naslab clean` on the target")
-        environment = {**self.document["environment"], "target": end["facts"]}
+        environment = {**self.document["environment"], "target": _typed(end["facts"])}
         self.document["environment"] = environment
         self.store.update_run(self.run_id, environment=environment)
 
@@ -200,7 +200,13 @@ def execute(
 def probe(target: Target, cells: list[CellSpec]) -> dict[str, Any]:
     """Protocol, facts, abilities and space of a target. Raises UsageError, TargetError."""
     depth = max((cell.queue_depth for cell in cells), default=1)
-    return dict(json.loads(_engine.probe(target.engine_json(), depth)))
+    probed = dict(json.loads(_engine.probe(target.engine_json(), depth)))
+    return {**probed, "facts": _typed(probed["facts"])}
+
+
+def _typed(facts: Mapping[str, str]) -> dict[str, Any]:
+    """Facts come as text; whole numbers become integers."""
+    return {name: int(value) if value.isdigit() else value for name, value in facts.items()}
 
 
 def needed_bytes(cells: list[CellSpec]) -> int:

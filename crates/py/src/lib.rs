@@ -80,17 +80,17 @@ fn stat(py: Python<'_>, target_json: &str, path: &str) -> PyResult<Option<(u64, 
     }
 }
 
-/// Makes a new file of holes.
+/// Sets a file's length; with `create` the file is made and must not exist yet.
 #[pyfunction]
-fn make_sparse(py: Python<'_>, target_json: &str, path: &str, size_bytes: u64) -> PyResult<()> {
+fn set_len(py: Python<'_>, target_json: &str, path: &str, size_bytes: u64, create: bool) -> PyResult<()> {
+    let create = if create { Create::New } else { Create::Never };
     py.detach(|| {
         with_session(target_json, |session, _| {
-            let options =
-                OpenOptions { read: true, write: true, create: Create::New, ..OpenOptions::default() };
+            let options = OpenOptions { read: true, write: true, create, ..OpenOptions::default() };
             let file = session.open(path, &options)?;
-            let grown = session.set_len(file, size_bytes);
+            let resized = session.set_len(file, size_bytes);
             session.close(file)?;
-            grown
+            resized
         })
     })
     .map_err(errors::to_py)
@@ -113,5 +113,5 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(find_folders, module)?)?;
     module.add_function(wrap_pyfunction!(clean, module)?)?;
     module.add_function(wrap_pyfunction!(stat, module)?)?;
-    module.add_function(wrap_pyfunction!(make_sparse, module)?)
+    module.add_function(wrap_pyfunction!(set_len, module)?)
 }

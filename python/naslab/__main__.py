@@ -1,0 +1,5 @@
+"""`python -m naslab`."""
+
+from naslab.cli import entry
+
+entry()

@@ -1,0 +1,74 @@
+"""A run in a few sentences, from its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from naslab.units import duration_text, rate_text, size_text
+
+Cell = Mapping[str, Any]
+
+
+def summarise(document: Mapping[str, Any]) -> list[str]:
+    """Sentences: the best and the largest-file rate per test, latency of small records, durability, regimes."""
+    cells = [c for c in document["cells"] if c["bytes"] and c["duration_ns"]]
+    if not cells:
+        return ["Nothing was measured."]
+    sentences = [*_rates(cells), *_latency(cells), *_durability(cells), *_regimes(cells), *_errors(document["cells"])]
+    return [s for s in sentences if s]
+
+
+def _rates(cells: Sequence[Cell]) -> Iterable[str]:
+    for op in dict.fromkeys(c["op"] for c in cells):
+        of_op = [c for c in cells if c["op"] == op]
+        best = max(of_op, key=lambda c: c["throughput_bytes_per_s"])
+        largest = max(c["file_bytes"] for c in of_op)
+        at_end = median(c["throughput_bytes_per_s"] for c in of_op if c["file_bytes"] == largest)
+        name = op.replace("_", " ")
+        text = (
+            f"{name}: up to {rate_text(best['throughput_bytes_per_s'])} "
+            f"({size_text(best['file_bytes'])} file, {size_text(best['record_bytes'])} records)"
+        )
+        if best["file_bytes"] != largest:
+            text += f"; {rate_text(at_end)} at {size_text(largest)} (median over records)"
+        yield text + "."
+
+
+def _latency(cells: Sequence[Cell]) -> Iterable[str]:
+    small = min(c["record_bytes"] for c in cells)
+    for op in ("random_read", "random_write", "read"):
+        found = [c for c in cells if c["op"] == op and c["record_bytes"] == small and c["latency_ns"]["p50"]]
+        if found:
+            cell = max(found, key=lambda c: c["file_bytes"])
+            latency = cell["latency_ns"]
+            yield (
+                f"{op.replace('_', ' ')} of {size_text(small)} at depth {cell['queue_depth']}: "
+                f"{cell['iops']:,.0f} IOPS, median {duration_text(latency['p50'])}, p99 {duration_text(latency['p99'])}."
+            )
+
+
+def _durability(cells: Sequence[Cell]) -> Iterable[str]:
+    writes = [c for c in cells if "write" in c["kinds"] and c["durable_bytes_per_s"]]
+    if not writes:
+        return
+    largest = max(writes, key=lambda c: (c["file_bytes"], c["bytes"]))
+    acknowledged, durable = largest["acknowledged_bytes_per_s"], largest["durable_bytes_per_s"]
+    yield (
+        f"{largest['op'].replace('_', ' ')} of {size_text(largest['file_bytes'])}: acknowledged at "
+        f"{rate_text(acknowledged)}, durable at {rate_text(durable)} counting the flush."
+    )
+
+
+def _regimes(cells: Sequence[Cell]) -> Iterable[str]:
+    for regime, words in (("client_cache", "served by the client's own cache"), ("disk", "moved by the device")):
+        count = sum(c["regime"] == regime for c in cells)
+        if count:
+            yield f"{count} of {len(cells)} cells were {words}, by the bytes counted below the cache."
+
+
+def _errors(cells: Sequence[Cell]) -> Iterable[str]:
+    failed = [c for c in cells if c["status"] != "complete"]
+    if failed:
+        yield f"{len(failed)} cells did not complete; they are marked."

@@ -1,0 +1,216 @@
+"""The commands: options in, one function of another room called, text or JSON out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from naslab import __version__
+from naslab.cli import options as o
+
+app = typer.Typer(
+    name="naslab",
+    help="Measure any file server, and see what limits it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def run_app(args: list[str]) -> int:
+    """Parses and runs one command; its exit code."""
+    try:
+        code = app(args=args, prog_name="naslab", standalone_mode=False)
+    except Exception as error:
+        if not _is_usage_error(error):
+            raise
+        show = getattr(error, "show", None)
+        if show is not None:
+            show(file=sys.stderr)
+        return int(getattr(error, "exit_code", 2))
+    return code if isinstance(code, int) else 0
+
+
+def _is_usage_error(error: Exception) -> bool:
+    """Typer carries its own copy of click; its errors are known by shape, not by import."""
+    return hasattr(error, "exit_code") and hasattr(error, "format_message") or type(error).__name__ in ("Exit", "Abort")
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"naslab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Measure any file server, and see what limits it."""
+
+
+@app.command()
+def run(
+    target: o.TargetArg,
+    direct: o.DirectOpt = False,
+    seed: o.SeedOpt = 0,
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    timeout: o.TimeoutOpt = "30s",
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """The main job: a small sweep and a few seconds sustained, with a summary in words, in two minutes."""
+    from naslab.cli.measure import Common, run_survey
+
+    common = Common("run", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report)
+    return run_survey(target, common, direct=direct)
+
+
+@app.command()
+def sweep(
+    target: Annotated[str, typer.Argument(help="What to measure: a folder, sim:…, null:.", show_default=False)] = "",
+    file_size: Annotated[
+        str, typer.Option("--file-size", help="File sizes: 64k..64m (doubling) or a list with commas.")
+    ] = "64k..64m",
+    record: Annotated[str, typer.Option("--record", help="Record sizes, in the same form.")] = "4k..1m",
+    tests: Annotated[
+        str, typer.Option("--tests", help="Tests with commas, or default, all, stdio, positioned.")
+    ] = "default",
+    repeat: o.RepeatOpt = 1,
+    depth: o.DepthOpt = 1,
+    workers: o.WorkersOpt = 1,
+    durability: o.DurabilityOpt = "end",
+    direct: o.DirectOpt = False,
+    cold: Annotated[bool, typer.Option("--cold", help="Drop the client's cached pages before each read test.")] = False,
+    compress: o.CompressOpt = 1.0,
+    dedupe: o.DedupeOpt = 1.0,
+    verify: o.VerifyOpt = False,
+    seed: o.SeedOpt = 0,
+    plan: o.PlanOpt = False,
+    resume: Annotated[
+        str, typer.Option("--resume", help="Go on where this run was cut; no TARGET is given.", show_default=False)
+    ] = "",
+    max_bytes: o.MaxBytesOpt = "",
+    budget: o.BudgetOpt = "",
+    timeout: o.TimeoutOpt = "30s",
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """File size x record size x test: IOzone's method with honest data and cache labels."""
+    from naslab.cli.measure import Common, SweepRequest, resume_sweep, run_sweep
+
+    common = Common("sweep", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report)
+    if resume:
+        return resume_sweep(resume, target, common)
+    request = SweepRequest(
+        target, file_size, record, tests, repeat, depth, workers, durability, direct, cold, compress, dedupe, verify,
+        plan, max_bytes, budget,
+    )  # fmt: skip
+    return run_sweep(request, common)
+
+
+@app.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+def iozone(
+    args: Annotated[Optional[list[str]], typer.Argument(help="IOzone's own options.")] = None,  # noqa: UP007, UP045
+) -> int:
+    """IOzone's command line: naslab iozone -Rab out.xls -i 0 -i 1 -f FILE …"""
+    from naslab.iozone.run import main as iozone_main
+
+    return iozone_main(args or ["--help"])
+
+
+@app.command()
+def runs(
+    label: o.LabelOpt = None,
+    target: Annotated[str, typer.Option("--target", help="Only targets that contain this text.")] = "",
+    limit: Annotated[int, typer.Option("--limit", help="At most so many, newest first.", min=1)] = 50,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+) -> int:
+    """List stored runs."""
+    from naslab.cli.read import list_runs
+
+    return list_runs(o.parse_labels(label), target, limit, store, as_json)
+
+
+@app.command()
+def show(run: o.RunArg = "last", store: o.StoreOpt = None, as_json: o.JsonOpt = False) -> int:
+    """Show a run in the terminal."""
+    from naslab.cli.read import show_one
+
+    return show_one(run, store, as_json)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[str], typer.Argument(help="One or more runs.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("naslab-report.html"),
+    store: o.StoreOpt = None,
+) -> int:
+    """Write one self-contained HTML file."""
+    from naslab.cli.read import write_report
+
+    return write_report(runs, output, store)
+
+
+@app.command()
+def export(
+    run: o.RunArg,
+    output: Annotated[Path, typer.Option("--output", "-o", help="FILE.json, .csv, .xlsx or .parquet.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    store: o.StoreOpt = None,
+) -> int:
+    """Write a run as JSON (complete), CSV, XLSX or Parquet."""
+    from naslab.cli.read import export_run
+
+    return export_run(run, output, force, store)
+
+
+@app.command()
+def mkfile(
+    path: Annotated[Path, typer.Argument(help="File to make; it must not exist.", show_default=False)],
+    size: Annotated[str, typer.Option("--size", help="Its size.", show_default=False)],
+    sparse: Annotated[bool, typer.Option("--sparse", help="Holes only: reads of it do not reach the disk.")] = False,
+    seed: o.SeedOpt = 0,
+    store: o.StoreOpt = None,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Make a file for a test, of incompressible data (or of holes)."""
+    from naslab.cli.measure import make_file
+
+    return make_file(path, size, sparse, seed, quiet)
+
+
+@app.command()
+def clean(
+    target: o.TargetArg,
+    force: Annotated[bool, typer.Option("--force", help="Also folders whose run may still be going.")] = False,
+    as_json: o.JsonOpt = False,
+) -> int:
+    """Remove folders that killed runs left on a target."""
+    from naslab.cli.read import clean_target
+
+    return clean_target(target, force, as_json)
+
+
+def command_names() -> list[str]:
+    """Names of all commands, for the reference and its test."""
+    return [str(c.name or (c.callback and c.callback.__name__)) for c in app.registered_commands]
+
+
+def typer_app() -> Any:
+    """The click command behind the app, for the reference generator."""
+    return typer.main.get_command(app)

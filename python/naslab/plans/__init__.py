@@ -1,0 +1,1 @@
+"""Plans: what a command will measure, as cells, before anything runs."""
