@@ -1,0 +1,62 @@
+# naslab: `make demo` builds all and shows the main job; `make test` runs every test.
+# Other targets: build, check, bench, docs, clean.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# One stamp per set-up step, so that a second run is quick.
+STAMPS := $(VENV)/.stamps
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+# A machine may forbid bytecode or set its own default store: neither may reach naslab here.
+unexport PYTHONDONTWRITEBYTECODE
+unexport NASLAB_STORE
+
+.PHONY: build demo test check bench docs clean tools
+.DEFAULT_GOAL := build
+
+tools:
+	@PYTHON="$(PYTHON)" tools/need-tools
+
+$(STAMPS)/venv: pyproject.toml | tools
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip "maturin>=1.9,<2"
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/build: $(STAMPS)/venv $(RUST_SOURCES) pyproject.toml
+	@echo "building naslab (the first time takes a few minutes) ..."
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --quiet
+	@$(BIN)/python -m compileall -q python $(VENV)/lib >/dev/null || true
+	@touch $@
+
+$(STAMPS)/dev: $(STAMPS)/build
+	@$(BIN)/python tools/dev-requirements | $(BIN)/python -m pip install --quiet -r /dev/stdin
+	@$(BIN)/python -m compileall -q $(VENV)/lib >/dev/null || true
+	@touch $@
+
+build: $(STAMPS)/build
+
+demo: build
+	@tools/demo
+
+test: $(STAMPS)/dev
+	@tools/system-packages test
+	@tools/run-tests
+
+check: $(STAMPS)/dev
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	$(BIN)/ruff format --check python tests benches tools
+	$(BIN)/ruff check python tests benches tools
+	$(BIN)/mypy
+	$(BIN)/python tools/make-docs --check
+
+docs: build
+	$(BIN)/python tools/make-docs
+
+bench: $(STAMPS)/dev
+	@tools/system-packages bench
+	@$(BIN)/python benches/bench.py $(BENCH)
+
+clean:
+	rm -rf $(VENV) target demo
