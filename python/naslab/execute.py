@@ -160,6 +160,8 @@ def start(
             environment={"client": describe_client(), "target": probed["facts"], "space": probed["space"]},
             seed=spec.seed,
             argv=extra.pop("argv", None),
+            labels=extra.pop("labels", None),
+            note=extra.pop("note", None),
         )
     )
     document.update(extra)
@@ -183,9 +185,7 @@ def execute(
     Raises UsageError, SpaceError or TargetError; if cells were measured by then, they are stored.
     """
     spec.validate()
-    execution = start(
-        spec, target, store, document_extra=document_extra, hooks=Hooks(before_cell, progress, on_cell)
-    )
+    execution = start(spec, target, store, document_extra=document_extra, hooks=Hooks(before_cell, progress, on_cell))
     try:
         execution.stage(spec.cells)
     except KeyboardInterrupt:

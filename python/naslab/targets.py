@@ -7,6 +7,7 @@ recognised and refused until their clients are built.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tomllib
@@ -123,18 +124,12 @@ def _sim_value(key: str, value: str) -> Any:
             raise UsageError(f"{key}: {value!r} is not JSON: {error}") from None
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
-    if key.endswith("_ns") and not value.isdigit():
-        return parse_duration(value, key)
-    if key.endswith(_SIM_SIZES):
-        return parse_size(value, key)
-    try:
-        return int(value)
-    except ValueError:
-        pass
-    try:
-        return float(value)
-    except ValueError:
-        return value
+    if key.endswith(("_ns", *_SIM_SIZES)) and not value.isdigit():
+        return parse_duration(value, key) if key.endswith("_ns") else parse_size(value, key)
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            return number(value)
+    return value
 
 
 def _query(text: str, query: str) -> list[tuple[str, str]]:

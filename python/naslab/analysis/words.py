@@ -43,10 +43,9 @@ def _latency(cells: Sequence[Cell]) -> Iterable[str]:
         if found:
             cell = max(found, key=lambda c: c["file_bytes"])
             latency = cell["latency_ns"]
-            yield (
-                f"{op.replace('_', ' ')} of {size_text(small)} at depth {cell['queue_depth']}: "
-                f"{cell['iops']:,.0f} IOPS, median {duration_text(latency['p50'])}, p99 {duration_text(latency['p99'])}."
-            )
+            head = f"{op.replace('_', ' ')} of {size_text(small)} at depth {cell['queue_depth']}"
+            median_text, worst_text = duration_text(latency["p50"]), duration_text(latency["p99"])
+            yield f"{head}: {cell['iops']:,.0f} IOPS, median {median_text}, p99 {worst_text}."
 
 
 def _durability(cells: Sequence[Cell]) -> Iterable[str]:

@@ -37,7 +37,8 @@ def run_app(args: list[str]) -> int:
 
 def _is_usage_error(error: Exception) -> bool:
     """Typer carries its own copy of click; its errors are known by shape, not by import."""
-    return hasattr(error, "exit_code") and hasattr(error, "format_message") or type(error).__name__ in ("Exit", "Abort")
+    by_shape = hasattr(error, "exit_code") and hasattr(error, "format_message")
+    return by_shape or type(error).__name__ in ("Exit", "Abort")
 
 
 def _version(value: bool) -> None:
@@ -124,7 +125,7 @@ def sweep(
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
 def iozone(
-    args: Annotated[Optional[list[str]], typer.Argument(help="IOzone's own options.")] = None,  # noqa: UP007, UP045
+    args: Annotated[Optional[list[str]], typer.Argument(help="IOzone's own options.")] = None,  # noqa: UP045
 ) -> int:
     """IOzone's command line: naslab iozone -Rab out.xls -i 0 -i 1 -f FILE …"""
     from naslab.iozone.run import main as iozone_main
@@ -134,7 +135,7 @@ def iozone(
 
 @app.command()
 def runs(
-    label: o.LabelOpt = None,
+    label: Annotated[str, typer.Option("--label", help="Only runs whose labels contain this text.")] = "",
     target: Annotated[str, typer.Option("--target", help="Only targets that contain this text.")] = "",
     limit: Annotated[int, typer.Option("--limit", help="At most so many, newest first.", min=1)] = 50,
     store: o.StoreOpt = None,
@@ -143,7 +144,7 @@ def runs(
     """List stored runs."""
     from naslab.cli.read import list_runs
 
-    return list_runs(o.parse_labels(label), target, limit, store, as_json)
+    return list_runs(label, target, limit, store, as_json)
 
 
 @app.command()

@@ -244,17 +244,12 @@ def run_survey(target_text: str, common: Common, *, direct: bool) -> int:
 def _survey_stages(execution: Execution, progress: Progress, seed: int, direct: bool, free_bytes: int) -> None:
     execution.stage(execution.spec.cells)
     rate = survey.durable_rate(execution.cells)
-    steps = (
-        lambda first: survey.sweep_cells(rate, execution.caps, free_bytes, seed=seed, direct=direct),
-        lambda first: survey.sustained_cells(
-            rate, execution.caps, free_bytes, first_id=first, seed=seed, direct=direct
-        ),
-    )
-    for step in steps:
+    for plan in (survey.sweep_cells, survey.sustained_cells):
         if execution.status != "complete":
             return
         first_id = 1 + max(cell["id"] for cell in execution.cells)
-        cells = [dataclasses.replace(c, id=first_id + i) for i, c in enumerate(step(first_id))]
+        planned = plan(rate, execution.caps, free_bytes, seed=seed, direct=direct)
+        cells = [dataclasses.replace(c, id=first_id + i) for i, c in enumerate(planned)]
         progress.add(cells)
         execution.stage(cells)
 
@@ -276,9 +271,8 @@ def print_plan(cells: list[CellSpec], probed: dict[str, Any], as_json: bool) -> 
         return 0
     print(f"{'cell':>5}  {'test':<15} {'file':>8} {'record':>8}  block")
     for cell in cells:
-        print(
-            f"{cell.id:>5}  {cell.op:<15} {size_text(cell.file_bytes):>8} {size_text(cell.record_bytes):>8}  {cell.block}"
-        )
+        file, record = size_text(cell.file_bytes), size_text(cell.record_bytes)
+        print(f"{cell.id:>5}  {cell.op:<15} {file:>8} {record:>8}  {cell.block}")
     at = ", ".join(f"{duration_text(s * 1e9)} at the rate of {name}" for name, s in times.items())
     print(f"\n{len(cells)} cells move {amount_text(moved)}: {at}.")
     free_text = "unknown" if free is None else amount_text(free)

@@ -12,15 +12,17 @@ from naslab.errors import UsageError
 TargetArg = Annotated[str, typer.Argument(help="What to measure: a folder, sim:…, null:.", show_default=False)]
 RunArg = Annotated[str, typer.Argument(help="A run: its id, a unique prefix, `last`, or an exported .json file.")]
 StoreOpt = Annotated[
-    Optional[Path],  # noqa: UP007, UP045 - Typer reads this at run time
-    typer.Option("--store", help="File that keeps results.", envvar="NASLAB_STORE", show_default="the user's data folder"),
+    Optional[Path],  # noqa: UP045 - Typer reads this at run time
+    typer.Option(
+        "--store", help="File that keeps results.", envvar="NASLAB_STORE", show_default="the user's data folder"
+    ),
 ]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
 QuietOpt = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
 SeedOpt = Annotated[int, typer.Option("--seed", help="Seed of data, orders and simulated servers.", min=0)]
 VerifyOpt = Annotated[bool, typer.Option("--verify", help="Tag every block and check it on reading.")]
 LabelOpt = Annotated[
-    Optional[list[str]],  # noqa: UP007, UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--label", help="A condition of the test, key=value; may be repeated.", show_default=False),
 ]
 NoteOpt = Annotated[str, typer.Option("--note", help="A remark kept with the run.", show_default=False)]
@@ -42,7 +44,7 @@ DurabilityOpt = Annotated[
 CompressOpt = Annotated[float, typer.Option("--compress", help="Written data compress this many times.", min=1.0)]
 DedupeOpt = Annotated[float, typer.Option("--dedupe", help="Written data deduplicate this many times.", min=1.0)]
 ReportOpt = Annotated[
-    Optional[Path],  # noqa: UP007, UP045
+    Optional[Path],  # noqa: UP045
     typer.Option("--report", "-o", help="Also write an HTML report to this file.", show_default=False),
 ]
 

@@ -20,12 +20,12 @@ def _print_json(value: Any) -> int:
     return 0
 
 
-def list_runs(labels: dict[str, str], target: str, limit: int, store: Path | None, as_json: bool) -> int:
+def list_runs(label: str, target: str, limit: int, store: Path | None, as_json: bool) -> int:
     """`naslab runs`."""
     from naslab.show import list_runs_text
 
     opened = Store(store)
-    found = opened.list_runs(limit=limit, labels=labels, target=target or None)
+    found = opened.list_runs(limit, label or None, target or None)
     if as_json:
         return _print_json({"schema": 1, "runs": [opened.load(run.run_id).document for run in found]})
     print(list_runs_text(found))

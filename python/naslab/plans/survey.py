@@ -38,18 +38,22 @@ def durable_rate(cells: list[dict[str, Any]]) -> float:
     return max(min(rates, default=1e6), 1e6)
 
 
-def sweep_cells(rate_bytes_per_s: float, caps: Mapping[str, Any], free_bytes: int, **common: Any) -> list[CellSpec]:
+def sweep_cells(
+    rate_bytes_per_s: float, caps: Mapping[str, Any], free_bytes: int, *, seed: int, direct: bool
+) -> list[CellSpec]:
     """Stage 2: three file sizes, a factor of 16 apart, that take about SWEEP_SECONDS at the measured rate."""
     passes = len(DEFAULT_OPS) * len(SWEEP_RECORDS) * (1 + 1 / 16 + 1 / 256)
     fitting = min(rate_bytes_per_s * SWEEP_SECONDS / passes, free_bytes / 4, MAX_FILE_BYTES)
     largest = max(1 << (int(fitting).bit_length() - 1) if fitting >= 1 else 1, MIN_FILE_BYTES)
     sizes = sorted({max(largest >> shift, 64 << 10) for shift in (8, 4, 0)})
-    options = SweepOptions(sizes, [r for r in SWEEP_RECORDS if r <= largest], list(DEFAULT_OPS), **common)
+    options = SweepOptions(
+        sizes, [r for r in SWEEP_RECORDS if r <= largest], list(DEFAULT_OPS), seed=seed, direct=direct
+    )
     return plan_cells(options, caps)
 
 
 def sustained_cells(
-    rate_bytes_per_s: float, caps: Mapping[str, Any], free_bytes: int, *, first_id: int, seed: int, direct: bool
+    rate_bytes_per_s: float, caps: Mapping[str, Any], free_bytes: int, *, seed: int, direct: bool
 ) -> list[CellSpec]:
     """Stage 3: sequential write, sequential read and 4 KiB random read, each for some seconds."""
     fitting = min(rate_bytes_per_s * SUSTAINED_SECONDS, MAX_SUSTAINED_BYTES, free_bytes / 4)
@@ -59,15 +63,19 @@ def sustained_cells(
         "file_bytes": file_bytes, "files": [SUSTAINED_FILE], "seed": seed, "direct": direct,
         "interval_ns": SECOND_NS // 10,
     }  # fmt: skip
-    timed = {"duration_ns": SUSTAINED_SECONDS * SECOND_NS, "cold": cold, "cache_state": "cold" if cold else "unknown"}
+    timed: dict[str, Any] = {
+        "duration_ns": SUSTAINED_SECONDS * SECOND_NS,
+        "cold": cold,
+        "cache_state": "cold" if cold else "unknown",
+    }
     return [
         CellSpec(
-            op="write", workload="sustained", id=first_id, record_bytes=1 << 20, write_fraction=1.0,
+            op="write", workload="sustained", record_bytes=1 << 20, write_fraction=1.0,
             create="if_missing", remove_before=True, cache_state="warm", **common,
         ),
-        CellSpec(op="read", workload="sustained", id=first_id + 1, record_bytes=1 << 20, **timed, **common),
+        CellSpec(op="read", workload="sustained", record_bytes=1 << 20, **timed, **common),
         CellSpec(
-            op="random_read", workload="sustained", id=first_id + 2, record_bytes=4096, pattern="random",
+            op="random_read", workload="sustained", record_bytes=4096, pattern="random",
             **timed, **common,
         ),
     ]  # fmt: skip

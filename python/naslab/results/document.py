@@ -151,6 +151,9 @@ class RunDocument(TypedDict):
     run_id: str
     command: str
     label: str | None
+    labels: dict[str, str]
+    note: str | None
+    summary: list[str]
     status: str
     warnings: list[RunWarning]
     started_at: str
@@ -172,6 +175,8 @@ def new_document(
     *,
     environment: Mapping[str, Any] | None = None,
     label: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    note: str | None = None,
     seed: int = 0,
     argv: Sequence[str] | None = None,
     start_wall_ns: int | None = None,
@@ -179,7 +184,9 @@ def new_document(
     """A run document that has just begun: status `running`, no cells.
 
     target: at least `url` (without secrets) and `protocol`; other keys are kept. argv: the command line,
-    without secrets. start_wall_ns: nanoseconds since 1970, now when None.
+    without secrets. labels: conditions of the test, key and value; note: a remark. label: short name for lists
+    and charts; None for the label `name`, or all labels in one line. start_wall_ns: nanoseconds since 1970;
+    None for now.
     """
     start = time.time_ns() if start_wall_ns is None else start_wall_ns
     known: dict[str, Any] = {"url": "", "protocol": "", "dialect": None, "signing": None, "encryption": None}
@@ -188,7 +195,10 @@ def new_document(
         "naslab_version": __version__,
         "run_id": run_id,
         "command": command,
-        "label": label,
+        "label": _short_label(labels) if label is None else label,
+        "labels": dict(labels or {}),
+        "note": note or None,
+        "summary": [],
         "status": "running",
         "warnings": [],
         "started_at": iso_utc(start),
@@ -202,6 +212,13 @@ def new_document(
         "cells": [],
         "verdict": {"limits": []},
     }
+
+
+def _short_label(labels: Mapping[str, str] | None) -> str | None:
+    """The label `name`, else all labels in one line, else None."""
+    if not labels:
+        return None
+    return labels.get("name") or ", ".join(f"{key}={value}" for key, value in labels.items())
 
 
 def cell_document(

@@ -54,7 +54,10 @@ RUN = (
     _f("naslab_version", "string", "version of naslab that measured"),
     _f("run_id", "string", "id in the store; ids sort by time"),
     _f("command", "string", "command that measured: run, sweep, apps, sustained, ..."),
-    _f("label", "string?", "name given by the user"),
+    _f("label", "string?", "short name for lists and charts: the label `name`, else all labels in one line"),
+    _f("labels", "object", "conditions of the test given by the user, key and value"),
+    _f("note", "string?", "remark given by the user"),
+    _f("summary", "array", "the result in sentences"),
     _f(
         "status", "string",
         "complete: all cells measured; partial: ended early; failed: invalid; running: not yet ended",
