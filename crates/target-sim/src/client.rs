@@ -71,7 +71,7 @@ impl State {
             return Next::At(copied, Stage::Finish);
         };
         let page = u64::from(self.config.page_bytes);
-        let (from, to) = (head.0 * page, (tail.1 * page).min(file_len));
+        let (from, to) = (head.0 * page, tail.1 * page);
         let asked = to.min(job.offset + available) - from.max(job.offset);
         self.stats.client_cache_read_bytes += available - asked;
         self.ask_for(id, from, to - from, now_ns)

@@ -68,6 +68,11 @@ mod tests {
     }
 
     #[test]
+    fn streams_of_one_seed_differ() {
+        assert_ne!(Noise::new(1, 1).uniform(), Noise::new(1, 2).uniform());
+    }
+
+    #[test]
     fn no_jitter_draws_nothing() {
         assert_eq!(Noise::new(1, 1).lognormal_ns(200_000, 0.0), 200_000);
     }

@@ -421,7 +421,6 @@ impl State {
         for job in &mut self.jobs {
             if job.session == session && job.kind != Kind::SendBack {
                 job.dead = true;
-                job.buf = IoBuf::empty();
             }
         }
         let peer = std::mem::take(&mut self.peers[session as usize]);

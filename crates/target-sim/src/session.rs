@@ -99,7 +99,7 @@ fn check_options(path: &str, options: &OpenOptions) -> Result<()> {
     Ok(())
 }
 
-/// Finds or makes the file and cuts it, as the options say.
+/// Finds or makes the file, cuts it as the options say, and counts it as open.
 fn open_in(state: &mut State, path: &str, options: &OpenOptions) -> Result<u32> {
     let found = state.tree.find_file("open", path)?;
     let creates = found.is_none() && options.create != Create::Never;
@@ -115,6 +115,7 @@ fn open_in(state: &mut State, path: &str, options: &OpenOptions) -> Result<u32> 
     if options.truncate {
         cut(state, "open", file, 0)?;
     }
+    state.tree.hold(file);
     Ok(file)
 }
 
@@ -221,7 +222,6 @@ impl Session for SimSession {
         check_options(path, options)?;
         let file = self.call("open", path, |state| open_in(state, path, options))?;
         let mut state = lock(&self.shared);
-        state.tree.hold(file);
         let durable = options.sync != SyncMode::None;
         let open = Open {
             file,

@@ -77,6 +77,13 @@ fn only_the_missing_pages_are_read() {
 }
 
 #[test]
+fn a_part_hit_waits_for_both_memory_and_disk() {
+    let (_t, mut c, f) = setup(SimConfig { server_cache_bytes_per_s: 1_000_000, disk_iops: 0, ..server_cached() });
+    c.one(&read(f, 0, 4096));
+    assert_eq!(c.one(&read(f, 0, 8192)).took_ns(), 4_096_000 + 1);
+}
+
+#[test]
 fn small_reads_bring_whole_pages() {
     let (t, mut c, f) = setup(SimConfig { page_bytes: 65536, ..server_cached() });
     c.all(1, sequence(OpKind::Read, f, 131_072, 512));
@@ -124,6 +131,31 @@ fn a_removed_file_leaves_the_cache() {
     let before = t.stats().disk_read_bytes;
     c.all(1, sequence(OpKind::Read, h, 8 * MIB, MIB));
     assert_eq!(t.stats().disk_read_bytes - before, 8 * MIB, "no page of the old file is hit");
+}
+
+#[test]
+fn what_was_cut_off_leaves_the_caches() {
+    for client_cache_bytes in [0, 16 * MIB] {
+        let (t, mut c, f) = setup(SimConfig { client_cache_bytes, client_cache_bytes_per_s: GB, ..server_cached() });
+        c.one(&read(f, 0, 65536));
+        c.session.set_len(f, 4096).unwrap();
+        c.session.set_len(f, 65536).unwrap();
+        let before = t.stats();
+        c.one(&read(f, 0, 65536));
+        let after = t.stats();
+        assert_eq!(after.disk_read_bytes - before.disk_read_bytes, 15 * 4096);
+    }
+}
+
+#[test]
+fn a_removed_file_leaves_the_client_cache() {
+    let (_t, mut c, _) = setup(client_cached());
+    let g = c.open("g", &read_write());
+    c.one(&write(g, 0, 65536));
+    c.session.close(g).unwrap();
+    c.session.remove("g").unwrap();
+    c.open("h", &read_write());
+    assert_eq!(c.session.cached_fraction("h").unwrap(), Some(0.0));
 }
 
 fn client_cached() -> SimConfig {

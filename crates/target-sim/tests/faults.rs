@@ -99,6 +99,22 @@ fn a_freeze_stops_everybody() {
     assert_eq!(b.one(&read(g, 0, 1)).took_ns(), 100, "and then it goes on");
 }
 
+#[test]
+fn a_freeze_holds_metadata_calls_and_the_drain_too() {
+    let config = SimConfig { write_back_bytes: 100 * MIB, disk_write_bytes_per_s: MIB, ..latency_only(100) };
+    let fault = FaultConfig { duration_ns: 20 * SECOND, op: FaultOp::Read, ..at(0, FaultKind::Freeze) };
+    let (t, mut c, f) = setup_with(config, fault);
+    c.all(1, sequence(OpKind::Write, f, 10 * MIB, MIB));
+    let start = c.now();
+    c.submit(&read(f, 0, 1), 0).unwrap();
+    c.clock.advance_to(start + 10 * SECOND);
+    let written = t.stats().disk_written_bytes;
+    c.session.stat("f").unwrap();
+    assert_eq!(c.now() - start, 50 + 20 * SECOND + 50);
+    assert_eq!(written, 2 * MIB, "one request under way, one waiting");
+    assert_eq!(t.stats().disk_written_bytes, written);
+}
+
 fn lost(token: u32) -> Completion {
     Completion { token, bytes: 0, error: Some(OpError::from_errno(libc::ECONNRESET)) }
 }
@@ -152,6 +168,28 @@ fn a_session_cut_off_inside_a_call_returns_from_it() {
     a.submit(&read(f, 0, 1), 0).unwrap();
     assert_eq!(b.session.stat("f").unwrap_err().kind, ErrorKind::Disconnected);
     assert_eq!(a.wait().unwrap(), [lost(0)]);
+    let err = b.session.reap(0, None, &mut Vec::new()).unwrap_err();
+    assert_eq!(err.kind, ErrorKind::Disconnected, "the call is no operation to reap");
+}
+
+#[test]
+fn a_submission_after_the_cut_fails_even_before_a_reap() {
+    let (_t, mut c, f) = setup(at(0, FaultKind::Disconnect));
+    c.submit(&read(f, 0, 1), 0).unwrap();
+    c.clock.advance_to(c.now() + SECOND);
+    assert!(c.submit(&read(f, 0, 1), 1).is_err());
+    assert_eq!(c.wait().unwrap(), [lost(0)]);
+}
+
+#[test]
+fn every_rule_counts_every_operation() {
+    let t =
+        target(SimConfig { faults: vec![at(0, FaultKind::Error), at(1, FaultKind::Enospc)], ..SimConfig::default() });
+    let mut c = Client::new(&t);
+    let f = c.open("f", &read_write());
+    let seen = c.try_all(1, (0..4).map(|i| write(f, i, 1)));
+    let expected = [(0, OpError::from_errno(libc::EIO)), (1, OpError::from_errno(libc::ENOSPC))];
+    assert_eq!(errors(&seen), expected);
 }
 
 #[test]

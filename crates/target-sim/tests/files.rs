@@ -204,6 +204,18 @@ fn a_removed_open_file_lives_until_it_is_closed() {
 }
 
 #[test]
+fn a_dropped_session_closes_its_files() {
+    let t = target(SimConfig { capacity_bytes: 1000, ..SimConfig::default() });
+    let (mut a, mut b) = (Client::new(&t), Client::new(&t));
+    let f = a.open("f", &read_write());
+    a.one(&write(f, 0, 600));
+    b.session.remove("f").unwrap();
+    assert_eq!(b.session.space().unwrap().free_bytes, 400);
+    drop(a);
+    assert_eq!(b.session.space().unwrap().free_bytes, 1000);
+}
+
+#[test]
 fn space_runs_out_exactly() {
     for client_write_back_bytes in [0, MIB] {
         let mut c = Client::new(&target(SimConfig {

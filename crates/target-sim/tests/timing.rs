@@ -218,6 +218,25 @@ fn a_session_is_busy_at_its_depth() {
     assert_eq!(c.submit(&read(f, 0, 1), 3).unwrap(), Queued);
 }
 
+#[test]
+fn the_same_offset_of_another_file_is_a_seek() {
+    let (t, mut c, f) = with_file(latency_only(1));
+    let g = c.open("g", &read_write());
+    c.session.set_len(g, MIB).unwrap();
+    c.one(&read(f, 0, 4096));
+    c.one(&read(g, 4096, 4096));
+    assert_eq!(t.stats().disk_seeks, 2);
+}
+
+#[test]
+fn no_operation_takes_no_time() {
+    let config = SimConfig { jitter: 5.0, ..latency_only(1) };
+    let (_t, mut c, f) = with_file(config);
+    let seen = c.all(1, sequence(OpKind::Read, f, 4_096_000, 4096));
+    assert!(seen.iter().all(|s| s.took_ns() >= 1));
+    assert!(seen.iter().any(|s| s.took_ns() > 5));
+}
+
 fn trace(seed: u64, jitter: f64) -> Vec<Seen> {
     let config = SimConfig {
         seed,
