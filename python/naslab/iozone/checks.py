@@ -150,7 +150,8 @@ def _choose_tests(args: Args) -> None:
             args.warnings.append("tests 9 to 12 switch -E on; IOzone would skip them silently")
     dropped = {8: "runs in throughput mode only: add -t N"} if not args.throughput else {}
     dropped |= {4: "does not exist in throughput mode"} if args.throughput and args.tests else {}
-    dropped |= {6: "cannot use -B (mmap)", 7: "cannot use -B (mmap)"} if args.mmap else {}
+    if args.mmap or args.depth > 1:
+        dropped |= dict.fromkeys((6, 7), "uses stdio, which has neither mmap (-B) nor a queue (-H, -k)")
     for number, reason in dropped.items():
         if number in asked:
             args.warnings.append(f"test {number} is left out: it {reason}")

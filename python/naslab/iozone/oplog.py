@@ -108,7 +108,7 @@ def histogram_text(op: str, worker: int, log: Iterable[Operation]) -> str:
     left = iter(counts)
     text = f"Child: {worker} Op: {WORDS[op].log}\n"
     for number, band in enumerate(BANDS, start=1):
-        text += f"Band {number}: " + "".join(f"{name:>7}:{next(left):<8d}" for name, _ in band).rstrip(" ") + "\n"
+        text += f"Band {number}:   " + "".join(f"{name:>5}:{next(left):<8d}" for name, _ in band) + "\n"
     return text + "\n"
 
 

@@ -36,13 +36,11 @@ class Option:
     repeated: bool = False
 
 
-def _flag(  # noqa: PLR0917
-    flag: str, dest: str, meaning: str, echo: str = "", how: How = "implemented", note: str = ""
-) -> Option:
+def _flag(flag: str, dest: str, meaning: str, echo: str = "", how: How = "implemented", note: str = "") -> Option:
     return Option(flag, "flag", "", meaning, how, dest, note, echo)
 
 
-def _value(  # noqa: PLR0917
+def _value(
     flag: str, kind: Kind, operand: str, dest: str, meaning: str, echo: str = "",
     how: How = "implemented", note: str = "", repeated: bool = False,
 ) -> Option:  # fmt: skip

@@ -99,8 +99,6 @@ class Session:
 
     def carry_out(self, execute: Callable[..., Any]) -> int:
         """Runs the cells through `execute`, which takes the hooks. Returns the exit code."""
-        self._print(text.banner(self.plan.args, self.plan, datetime.now().astimezone()))
-        self._writer.header()
         run, failure = None, None
         try:
             run = execute(on_cell=self.on_cell, before_cell=self.before_cell, progress=self.progress())
@@ -112,32 +110,36 @@ class Session:
         """Pause (-+q), remount (-U), sizes of the row. Raises TargetError when remounting fails."""
         if self._begun and self.plan.args.pause_s:
             time.sleep(self.plan.args.pause_s)
-        self._begun = True
+        self._begin()
         self._writer.start(cell_id)
         if self._remounter is not None:
             self._remounter.remount()
 
     def on_cell(self, cell: Mapping[str, Any]) -> None:
         """A cell ended: keep it and print it."""
+        self._begin()
         self._cells.append(dict(cell))
         self.results.add(cell)
         self._writer.cell(cell)
+
+    def _begin(self) -> None:
+        """Banner and header, once; a run refused before its first cell prints nothing on standard output."""
+        if not self._begun:
+            self._print(text.banner(self.plan.args, self.plan, datetime.now().astimezone()))
+            self._writer.header()
+            self._begun = True
 
     def progress(self) -> Callable[..., None] | None:
         """IOzone shows no progress but its rows."""
         return None
 
     def _finish(self, run: Any, failure: BaseException | None) -> int:
-        """End lines, report, spreadsheet, -Q files; the message of a failure. Returns the exit code."""
+        """End lines, report, message of a failure, files. Returns the exit code."""
         stopped = run is not None and run.document["status"] == "partial"
         interrupted = stopped or isinstance(failure, (InterruptedRunError, KeyboardInterrupt))
         whole = failure is None and len(self.results.values) == len(self.plan.cells)
-        if whole:
-            self._writer.end_row()
-        else:
-            self._writer.break_row()
-            self._print("iozone: interrupted\n" if interrupted else "iozone: failed\n")
-        self._reports(whole)
+        if self._begun:
+            self._end(whole, interrupted)
         code = 0 if whole else 1
         if failure is not None:
             _say(f"error: {failure}" if str(failure) else "interrupted")
@@ -145,6 +147,15 @@ class Session:
         elif not whole:
             _say("interrupted" if interrupted else f"error: {self._first_error()}")
         return self._write_files(run, code)
+
+    def _end(self, whole: bool, interrupted: bool) -> None:
+        """The last line of the table, what happened, the report."""
+        if whole:
+            self._writer.end_row()
+        else:
+            self._writer.break_row()
+            self._print("iozone: interrupted\n" if interrupted else "iozone: failed\n")
+        self._reports(whole)
 
     def _reports(self, whole: bool) -> None:
         """The report of throughput mode comes before `iozone test complete.`, the other one after it."""
@@ -179,8 +190,9 @@ class Session:
         """What a cell that did not complete says."""
         for cell in self._cells:
             if cell["status"] != "complete" or cell["errors"]:
-                found = cell.get("first_error") or f"stopped by {cell.get('stop_reason', 'an error')}"
-                return f"{cell['op']}, file {cell['file_bytes']} bytes, record {cell['record_bytes']} bytes: {found}"
+                kinds = ", ".join(f"{e['count']} x {e['kind']}" for e in cell["errors_by_status"])
+                sizes = f"file {cell['file_bytes']} bytes, record {cell['record_bytes']} bytes"
+                return f"{cell['op']}, {sizes}: {cell['first_error'] or kinds or cell['stop_reason']}"
         return "not all cells were measured"
 
     def _print(self, words: str) -> None:
