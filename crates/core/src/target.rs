@@ -181,7 +181,8 @@ pub trait Session: Send {
     /// has finished by the clock's present time.
     fn reap(&mut self, min: usize, timeout: Option<Duration>, out: &mut Vec<Completion>) -> Result<usize>;
 
-    /// Virtual time only: when the earliest outstanding operation finishes.
+    /// Virtual time only: when something next happens to the outstanding operations, at the latest when
+    /// the earliest of them finishes. The driver advances to it, reaps, and asks again.
     fn next_event_ns(&self) -> Option<u64> {
         None
     }
