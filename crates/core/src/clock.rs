@@ -17,6 +17,8 @@ pub enum Clock {
         ticks: quanta::Clock,
         /// Counter value at creation.
         base: u64,
+        /// Ticks of the counter per nanosecond.
+        ticks_per_ns: f64,
     },
     /// Virtual nanoseconds, shared with the simulated target.
     Virtual(Arc<AtomicU64>),
@@ -26,8 +28,10 @@ impl Clock {
     /// A clock on the machine's counter, starting near zero.
     pub fn real() -> Clock {
         let ticks = quanta::Clock::new();
+        const SPAN_TICKS: u64 = 1 << 40;
+        let ticks_per_ns = SPAN_TICKS as f64 / ticks.delta_as_nanos(0, SPAN_TICKS) as f64;
         let base = ticks.raw();
-        Clock::Real { ticks, base }
+        Clock::Real { ticks, base, ticks_per_ns }
     }
 
     /// A virtual clock at zero.
@@ -39,8 +43,35 @@ impl Clock {
     #[inline(always)]
     pub fn now_ns(&self) -> u64 {
         match self {
-            Clock::Real { ticks, base } => ticks.delta_as_nanos(*base, ticks.raw()),
+            Clock::Real { ticks, base, .. } => ticks.delta_as_nanos(*base, ticks.raw()),
             Clock::Virtual(now) => now.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The bare counter, for the hot path: compare ticks with ticks and convert spans only.
+    #[inline(always)]
+    pub fn ticks(&self) -> u64 {
+        match self {
+            Clock::Real { ticks, .. } => ticks.raw(),
+            Clock::Virtual(now) => now.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Nanoseconds between two readings of `ticks`; 0 if `to` lies before `from`.
+    #[inline(always)]
+    pub fn span_ns(&self, from: u64, to: u64) -> u64 {
+        match self {
+            Clock::Real { ticks, .. } => ticks.delta_as_nanos(from, to),
+            Clock::Virtual(_) => to.saturating_sub(from),
+        }
+    }
+
+    /// Ticks that a span of nanoseconds takes.
+    #[inline]
+    pub fn ticks_of(&self, span_ns: u64) -> u64 {
+        match self {
+            Clock::Real { ticks_per_ns, .. } => (span_ns as f64 * ticks_per_ns) as u64,
+            Clock::Virtual(_) => span_ns,
         }
     }
 
@@ -93,6 +124,16 @@ mod tests {
         clock.advance_to(3);
         assert_eq!(clock.now_ns(), 5);
         assert_eq!(clock.window_ns(), 5);
+    }
+
+    #[test]
+    fn ticks_and_nanoseconds_agree() {
+        let clock = Clock::real();
+        let from = clock.ticks();
+        let span = clock.span_ns(from, from + clock.ticks_of(1_000_000_000));
+        assert!(span.abs_diff(1_000_000_000) < 10, "{span}");
+        assert_eq!(clock.span_ns(from, from.saturating_sub(5)), 0);
+        assert_eq!(Clock::new_virtual().ticks_of(7), 7);
     }
 
     #[test]

@@ -116,7 +116,8 @@ fn make_worker<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -
     }
     let stream = make_stream(job, index);
     let log = spec.record_ops.then(|| stream.ops_left().min(OP_LOG_MAX) as usize);
-    let recorder = Recorder::new(&kinds, spec.pace.is_some(), spec.interval_ns, log);
+    let interval = job.clock.ticks_of(spec.interval_ns);
+    let recorder = Recorder::new(&kinds, spec.pace.is_some(), interval, log);
     let payload = match fraction > 0.0 {
         true => {
             let data = DataSpec { kind: spec.data_kind(), seed: job.seed };
@@ -299,7 +300,7 @@ impl Ready<'_> {
             start_ns: worker.window_start_ns,
             ack_ns: self.ack_ns,
             end_ns,
-            pause_ns: worker.pause_ns,
+            pause_ns: worker.pause_ns(),
             flush_ns,
             close_ns,
             generation_ns: worker.generation_ns,

@@ -24,8 +24,8 @@ pub(crate) struct Recorder {
     pub kinds: [Option<KindRecord>; 3],
     pub series: Vec<SeriesRow>,
     row: SeriesRow,
-    interval_ns: u64,
-    boundary_ns: u64,
+    interval_ticks: u64,
+    boundary: u64,
     pub errors: Vec<(OpError, u64)>,
     pub error_count: u64,
     open_loop: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// A recorder for these kinds of operation.
-    pub fn new(kinds: &[OpKind], open_loop: bool, interval_ns: u64, log_ops: Option<usize>) -> Recorder {
+    pub fn new(kinds: &[OpKind], open_loop: bool, interval_ticks: u64, log_ops: Option<usize>) -> Recorder {
         let record = |kind: OpKind| {
             kinds.contains(&kind).then(|| KindRecord {
                 ops: 0,
@@ -47,8 +47,8 @@ impl Recorder {
             kinds: OpKind::ALL.map(record),
             series: Vec::with_capacity(1024),
             row: [0; SERIES_COLUMNS],
-            interval_ns,
-            boundary_ns: 0,
+            interval_ticks: interval_ticks.max(1),
+            boundary: u64::MAX,
             errors: Vec::new(),
             error_count: 0,
             open_loop,
@@ -58,9 +58,9 @@ impl Recorder {
         recorder
     }
 
-    /// Sets the start of the first interval.
-    pub fn arm(&mut self, now_ns: u64) {
-        self.boundary_ns = now_ns.saturating_add(self.interval_ns);
+    /// Sets the start of the first interval, in ticks of the engine's clock.
+    pub fn arm(&mut self, now: u64) {
+        self.boundary = now.saturating_add(self.interval_ticks);
     }
 
     /// Forgets everything recorded (and touches all memory, so that no page fault happens later).
@@ -78,10 +78,10 @@ impl Recorder {
         self.op_log.iter_mut().for_each(Vec::clear);
     }
 
-    /// Records a finished operation. `response_ns` counts from the due time in an open loop.
-    #[inline]
-    pub fn success(&mut self, kind: OpKind, bytes: u32, now_ns: u64, service_ns: u64, response_ns: u64) {
-        self.roll_to(now_ns);
+    /// Records an operation that ended at tick `now`. `response_ns` counts from the due time in an open loop.
+    #[inline(always)]
+    pub fn success(&mut self, kind: OpKind, bytes: u32, now: u64, service_ns: u64, response_ns: u64) {
+        self.roll_to(now);
         let index = kind as usize;
         self.row[2 * index] += 1;
         if index < 2 {
@@ -100,8 +100,8 @@ impl Recorder {
 
     /// Records a failed operation.
     #[cold]
-    pub fn failure(&mut self, error: OpError, now_ns: u64) {
-        self.roll_to(now_ns);
+    pub fn failure(&mut self, error: OpError, now: u64) {
+        self.roll_to(now);
         self.row[5] += 1;
         self.error_count += 1;
         match self.errors.iter_mut().find(|(e, _)| *e == error) {
@@ -111,17 +111,17 @@ impl Recorder {
     }
 
     #[inline]
-    fn roll_to(&mut self, now_ns: u64) {
-        if now_ns >= self.boundary_ns {
-            self.roll(now_ns);
+    fn roll_to(&mut self, now: u64) {
+        if now >= self.boundary {
+            self.roll(now);
         }
     }
 
     #[cold]
-    fn roll(&mut self, now_ns: u64) {
-        while now_ns >= self.boundary_ns {
+    fn roll(&mut self, now: u64) {
+        while now >= self.boundary {
             self.series.push(std::mem::take(&mut self.row));
-            self.boundary_ns += self.interval_ns;
+            self.boundary += self.interval_ticks;
         }
     }
 

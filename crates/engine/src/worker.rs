@@ -3,7 +3,7 @@
 use crate::recorder::Recorder;
 use crate::verify::Verifier;
 use naslab_core::{
-    AlignedBuf, Clock, Completion, Error, ErrorKind, IoBuf, Op, OpError, OpKind, Result, Session, Submit,
+    AlignedBuf, Clock, Completion, Error, ErrorKind, FileId, IoBuf, Op, OpError, OpKind, Result, Session, Submit,
 };
 use naslab_workload::{OpStream, Payload};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// Longest wait for a completion before the stop flags are looked at again.
 const REAP_SLICE: Duration = Duration::from_millis(50);
-/// Waits for a due time shorter than this are spun, in nanoseconds.
-const SPIN_NS: u64 = 60_000;
+/// Waits for a due time shorter than this are spun.
+const SPIN: Duration = Duration::from_micros(60);
 /// One in so many generated records is timed, to estimate the CPU spent on generation.
 const GENERATION_SAMPLE: u64 = 64;
 /// A worker gives up after so many failures in a row.
@@ -75,8 +75,8 @@ pub(crate) enum Pump {
 
 #[derive(Clone, Copy)]
 struct Slot {
-    start_ns: u64,
-    due_ns: u64,
+    start: u64,
+    due: u64,
     offset_bytes: u64,
     len_bytes: u32,
     kind: OpKind,
@@ -101,19 +101,23 @@ pub(crate) struct Worker<'a> {
     slots: Vec<Slot>,
     free: Vec<u32>,
     completions: Vec<Completion>,
-    pending: Option<Op>,
-    start_ns: u64,
+    /// An operation that must wait, valid while `has_pending`.
+    pending: Op,
+    has_pending: bool,
+    /// Start of the window, in ticks of the clock as all points in time below.
+    start: u64,
     /// Start of the window on the clock of windows (CLOCK_MONOTONIC or virtual), after warm-up.
     pub window_start_ns: u64,
-    warm_until_ns: u64,
-    deadline_ns: u64,
-    last_end_ns: u64,
-    next_think_ns: u64,
-    wake_ns: u64,
+    warm_until: u64,
+    deadline: u64,
+    last_end: u64,
+    next_think: u64,
+    wake: u64,
+    gap: u64,
+    think: u64,
+    pause: u64,
     failures_in_a_row: u64,
     generated: u64,
-    /// Time taken out of the window: generation, checking and think time while nothing was in flight.
-    pub pause_ns: u64,
     pub generation_ns: u64,
     pub missed_starts: u64,
     pub stop: Option<StopReason>,
@@ -140,8 +144,8 @@ impl<'a> Worker<'a> {
         let read_buffers = if reads { depth + spare } else { 0 };
         let read_stride = (record_bytes as usize).next_multiple_of(4096);
         let empty = Slot {
-            start_ns: 0,
-            due_ns: 0,
+            start: 0,
+            due: 0,
             offset_bytes: 0,
             len_bytes: 0,
             kind: OpKind::Read,
@@ -154,7 +158,6 @@ impl<'a> Worker<'a> {
             recorder,
             payload,
             verifier,
-            clock,
             flags,
             counters,
             limits,
@@ -164,20 +167,24 @@ impl<'a> Worker<'a> {
             slots: vec![empty; depth],
             free: (0..limits.depth).rev().collect(),
             completions: Vec::with_capacity(depth),
-            pending: None,
-            start_ns: 0,
+            pending: Op { kind: OpKind::Read, file: FileId(0), offset_bytes: 0, len_bytes: 0, due_ns: None },
+            has_pending: false,
+            start: 0,
             window_start_ns: 0,
-            warm_until_ns: u64::MAX,
-            deadline_ns: u64::MAX,
-            last_end_ns: 0,
-            next_think_ns: 0,
-            wake_ns: 0,
+            warm_until: u64::MAX,
+            deadline: u64::MAX,
+            last_end: 0,
+            next_think: 0,
+            wake: 0,
+            gap: clock.ticks_of(limits.gap_ns),
+            think: clock.ticks_of(limits.think_ns),
+            pause: 0,
             failures_in_a_row: 0,
             generated: 0,
-            pause_ns: 0,
             generation_ns: 0,
             missed_starts: 0,
             stop: None,
+            clock,
         })
     }
 
@@ -198,16 +205,26 @@ impl<'a> Worker<'a> {
     /// Starts the window.
     pub fn begin(&mut self) {
         self.window_start_ns = self.clock.window_ns();
-        let now = self.clock.now_ns();
-        self.start_ns = now;
-        self.last_end_ns = now;
+        let now = self.clock.ticks();
+        self.start = now;
+        self.last_end = now;
         self.recorder.arm(now);
         if self.limits.warmup_ns > 0 {
-            self.warm_until_ns = now + self.limits.warmup_ns;
+            self.warm_until = now + self.clock.ticks_of(self.limits.warmup_ns);
         }
         if let Some(duration) = self.limits.duration_ns {
-            self.deadline_ns = now + self.limits.warmup_ns + duration;
+            self.deadline = now + self.clock.ticks_of(self.limits.warmup_ns + duration);
         }
+    }
+
+    /// Time taken out of the window: generation, checking and think time while nothing was in flight.
+    pub fn pause_ns(&self) -> u64 {
+        self.clock.span_ns(0, self.pause)
+    }
+
+    /// Time until a point in ticks; zero if it has passed.
+    fn until(&self, at: u64) -> Duration {
+        Duration::from_nanos(self.clock.span_ns(self.clock.ticks(), at))
     }
 
     fn outstanding(&self) -> usize {
@@ -224,18 +241,14 @@ impl<'a> Worker<'a> {
             }
             return Ok(self.idle(wait, submitted));
         }
-        let timeout = if self.wake_ns > 0 {
-            Duration::from_nanos(self.wake_ns.saturating_sub(self.clock.now_ns())).min(REAP_SLICE)
-        } else {
-            REAP_SLICE
-        };
+        let timeout = if self.wake > 0 { self.until(self.wake).min(REAP_SLICE) } else { REAP_SLICE };
         let reaped = self.session.reap(usize::from(wait), Some(timeout), &mut self.completions)?;
         if reaped > 0 {
-            self.complete_all()?;
+            self.complete_all();
         }
         Ok(match submitted || reaped > 0 {
             true => Pump::Progressed,
-            false => Pump::Waiting((self.wake_ns > 0).then_some(self.wake_ns)),
+            false => Pump::Waiting((self.wake > 0).then_some(self.wake)),
         })
     }
 
@@ -243,37 +256,51 @@ impl<'a> Worker<'a> {
         if submitted {
             return Pump::Progressed;
         }
-        if wait && self.wake_ns > 0 {
-            let now = self.clock.now_ns();
-            if self.wake_ns > now + SPIN_NS {
-                std::thread::sleep(Duration::from_nanos(self.wake_ns - now - SPIN_NS).min(REAP_SLICE));
-            } else {
-                std::hint::spin_loop();
+        if wait && self.wake > 0 {
+            match self.until(self.wake).checked_sub(SPIN) {
+                Some(rest) if !rest.is_zero() => std::thread::sleep(rest.min(REAP_SLICE)),
+                _ => std::hint::spin_loop(),
             }
         }
-        Pump::Waiting((self.wake_ns > 0).then_some(self.wake_ns))
+        Pump::Waiting((self.wake > 0).then_some(self.wake))
     }
 
     /// Fills the queue; true if anything was submitted.
     #[inline]
     fn fill(&mut self) -> Result<bool> {
         let mut submitted = false;
-        self.wake_ns = 0;
+        self.wake = 0;
         while self.stop.is_none() && !self.free.is_empty() {
             self.check_flags();
             if self.stop.is_some() {
                 break;
             }
-            let Some(op) = self.pending.take().or_else(|| self.stream.next_op()) else {
+            let Some(op) = self.next_op() else {
                 self.stop = Some(StopReason::Done);
                 break;
             };
-            if !self.start_op(op)? {
+            if !self.start_op(&op)? {
+                self.keep(op);
                 break;
             }
             submitted = true;
         }
         Ok(submitted)
+    }
+
+    #[inline(always)]
+    fn next_op(&mut self) -> Option<Op> {
+        if self.has_pending {
+            self.has_pending = false;
+            return Some(self.pending);
+        }
+        self.stream.next_op()
+    }
+
+    #[cold]
+    fn keep(&mut self, op: Op) {
+        self.has_pending = true;
+        self.pending = op;
     }
 
     #[inline]
@@ -285,43 +312,45 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// When an operation may start at the earliest, if that lies in the future.
-    #[inline]
-    fn not_before(&self, op: &Op) -> Option<u64> {
-        if op.due_ns.is_none() && self.next_think_ns == 0 {
-            return None;
+    /// Whether an operation must wait; then `wake` says until when.
+    #[inline(always)]
+    fn must_wait(&mut self, op: &Op) -> bool {
+        if op.due_ns.is_none() && self.think == 0 {
+            return false;
         }
-        let due = op.due_ns.map_or(0, |due| self.start_ns + due).max(self.next_think_ns);
-        (due > self.clock.now_ns()).then_some(due)
+        let due = op.due_ns.map_or(0, |due| self.start + self.clock.ticks_of(due)).max(self.next_think);
+        let now = self.clock.ticks();
+        if due <= now {
+            return false;
+        }
+        self.wake = due.min(self.deadline);
+        if now >= self.deadline {
+            self.stop = Some(StopReason::Duration);
+        }
+        true
     }
 
-    /// Starts one operation; false when it must wait (it is kept) or the time is up.
-    #[inline]
-    fn start_op(&mut self, op: Op) -> Result<bool> {
-        if let Some(due) = self.not_before(&op) {
-            self.pending = Some(op);
-            self.wake_ns = due.min(self.deadline_ns);
-            if due >= self.deadline_ns && self.clock.now_ns() >= self.deadline_ns {
-                self.stop = Some(StopReason::Duration);
-            }
+    /// Starts one operation; false when it must wait (the caller keeps it) or the time is up.
+    #[inline(always)]
+    fn start_op(&mut self, op: &Op) -> Result<bool> {
+        if self.must_wait(op) {
             return Ok(false);
         }
         let token = self.free[self.free.len() - 1];
-        let Some((buf, payload_slot, read_buffer)) = self.buffer_for(&op) else {
-            self.pending = Some(op);
+        let Some((buf, payload_slot, read_buffer)) = self.buffer_for(op) else {
             return Ok(false);
         };
-        let now = self.clock.now_ns();
-        if now >= self.deadline_ns {
+        let now = self.clock.ticks();
+        if now >= self.deadline {
             self.give_back(payload_slot, read_buffer);
             self.stop = Some(StopReason::Duration);
             return Ok(false);
         }
-        self.account_gap(&op, now);
-        let due_ns = op.due_ns.map_or(now, |due| self.start_ns + due);
+        self.account_gap(op, now);
+        let due = op.due_ns.map_or(now, |due| self.start + self.clock.ticks_of(due));
         self.slots[token as usize] = Slot {
-            start_ns: now,
-            due_ns,
+            start: now,
+            due,
             offset_bytes: op.offset_bytes,
             len_bytes: op.len_bytes,
             kind: op.kind,
@@ -329,30 +358,33 @@ impl<'a> Worker<'a> {
             read_buffer,
         };
         // SAFETY: the buffer belongs to this token until its completion is processed.
-        match unsafe { self.session.submit(&op, buf, token)? } {
+        match unsafe { self.session.submit(op, buf, token)? } {
             Submit::Queued => {
                 self.free.pop();
-                self.missed_starts += u64::from(now > due_ns + self.limits.gap_ns);
+                self.missed_starts += u64::from(now > due + self.gap);
                 Ok(true)
             }
-            Submit::Busy => {
-                self.give_back(payload_slot, read_buffer);
-                self.pending = Some(op);
-                if self.outstanding() == 0 {
-                    return Err(Error::new(ErrorKind::Io, "submit", "the target is busy with nothing in flight"));
-                }
-                Ok(false)
-            }
+            Submit::Busy => self.refused(payload_slot, read_buffer),
         }
     }
 
+    /// The session has no room: legal only while something is in flight.
+    #[cold]
+    fn refused(&mut self, payload_slot: u32, read_buffer: u32) -> Result<bool> {
+        self.give_back(payload_slot, read_buffer);
+        if self.outstanding() == 0 {
+            return Err(Error::new(ErrorKind::Io, "submit", "the target is busy with nothing in flight"));
+        }
+        Ok(false)
+    }
+
     /// The client's own work between operations does not count while nothing is in flight.
-    #[inline]
+    #[inline(always)]
     fn account_gap(&mut self, op: &Op, now: u64) {
         let own_work = op.kind == OpKind::Write || self.verifier.is_some();
-        let thinking = self.limits.think_ns > 0 && !self.limits.think_counted;
+        let thinking = self.think > 0 && !self.limits.think_counted;
         if (own_work || thinking) && op.due_ns.is_none() && self.outstanding() == 0 {
-            self.pause_ns += now - self.last_end_ns;
+            self.pause += now - self.last_end;
         }
     }
 
@@ -389,9 +421,9 @@ impl<'a> Worker<'a> {
         if self.generated % GENERATION_SAMPLE != 1 {
             return payload.take(offset_bytes);
         }
-        let start = self.clock.now_ns();
+        let start = self.clock.ticks();
         let taken = payload.take(offset_bytes);
-        self.generation_ns += (self.clock.now_ns() - start) * GENERATION_SAMPLE;
+        self.generation_ns += self.clock.span_ns(start, self.clock.ticks()) * GENERATION_SAMPLE;
         taken
     }
 
@@ -405,63 +437,63 @@ impl<'a> Worker<'a> {
         }
     }
 
-    #[inline]
-    fn complete_all(&mut self) -> Result<()> {
-        let now = self.clock.now_ns();
+    #[inline(always)]
+    fn complete_all(&mut self) {
+        let now = self.clock.ticks();
         for i in 0..self.completions.len() {
-            let completion = self.completions[i];
-            self.complete(completion, now);
+            self.complete(i, now);
         }
         self.completions.clear();
-        self.last_end_ns = now;
-        if self.limits.think_ns > 0 {
-            self.next_think_ns = now + self.limits.think_ns;
+        self.last_end = now;
+        if self.think > 0 {
+            self.next_think = now + self.think;
         }
-        if now >= self.warm_until_ns {
-            self.end_warm_up(now);
+        if now >= self.warm_until {
+            self.end_warm_up();
         }
-        Ok(())
     }
 
     #[cold]
-    fn end_warm_up(&mut self, now: u64) {
-        self.warm_until_ns = u64::MAX;
-        self.pause_ns = 0;
+    fn end_warm_up(&mut self) {
+        self.warm_until = u64::MAX;
+        self.pause = 0;
         self.missed_starts = 0;
         self.recorder.reset();
+        let now = self.clock.ticks();
         self.recorder.arm(now);
+        self.last_end = now;
         self.window_start_ns = self.clock.window_ns();
     }
 
-    #[inline]
-    fn complete(&mut self, completion: Completion, now: u64) {
-        let slot = self.slots[completion.token as usize];
-        self.free.push(completion.token);
-        match completion.error {
-            None => {
-                self.succeed(&slot, completion.bytes, now);
-                self.failures_in_a_row = 0;
-            }
+    #[inline(always)]
+    fn complete(&mut self, index: usize, now: u64) {
+        let Completion { token, bytes, error } = self.completions[index];
+        let slot = self.slots[token as usize];
+        self.free.push(token);
+        match error {
+            None => self.succeed(&slot, bytes, now),
             Some(error) => self.fail(error, now),
         }
         if slot.payload_slot != NO_SLOT {
             self.payload.iter_mut().for_each(|p| p.release(slot.payload_slot));
         }
-        if slot.read_buffer != NO_SLOT && self.verified(&slot, completion.error.is_none()) {
+        if slot.read_buffer != NO_SLOT && self.verified(&slot, error.is_none()) {
             self.read_free.push(slot.read_buffer);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn succeed(&mut self, slot: &Slot, bytes: u32, now: u64) {
-        let service = now.saturating_sub(slot.start_ns);
-        self.recorder.success(slot.kind, bytes, now, service, now.saturating_sub(slot.due_ns));
+        let service_ns = self.clock.span_ns(slot.start, now);
+        let response_ns = if slot.due == slot.start { service_ns } else { self.clock.span_ns(slot.due, now) };
+        self.recorder.success(slot.kind, bytes, now, service_ns, response_ns);
+        self.failures_in_a_row = 0;
         // Only this worker writes its counters, so plain load and store count exactly.
         let add = |c: &AtomicU64, n: u64| c.store(c.load(Ordering::Relaxed) + n, Ordering::Relaxed);
         add(&self.counters.ops, 1);
         add(&self.counters.bytes, bytes as u64);
         if let Some(log) = &mut self.recorder.op_log {
-            log.push([slot.offset_bytes as i64, service as i64, bytes as i64, 0]);
+            log.push([slot.offset_bytes as i64, service_ns as i64, bytes as i64, 0]);
         }
     }
 
@@ -495,26 +527,26 @@ impl<'a> Worker<'a> {
             if self.session.reap(1, Some(limit), &mut self.completions)? == 0 {
                 return Err(Error::new(ErrorKind::Timeout, "reap", "operations in flight did not end"));
             }
-            self.complete_all()?;
+            self.complete_all();
         }
         Ok(())
     }
 
     /// Writes what a stonewalled pass left out, unrecorded, so that later passes find a whole file.
     pub fn finish_untimed(&mut self) -> Result<()> {
-        let kept = std::mem::replace(&mut self.recorder, Recorder::new(&[], false, u64::MAX / 2, None));
+        let kept = std::mem::replace(&mut self.recorder, Recorder::new(&[], false, u64::MAX, None));
         let outcome = self.finish_rest();
         self.recorder = kept;
         outcome
     }
 
     fn finish_rest(&mut self) -> Result<()> {
-        self.deadline_ns = u64::MAX;
+        self.deadline = u64::MAX;
         let reason = self.stop;
         loop {
             self.stop = None;
-            let Some(op) = self.pending.take().or_else(|| self.stream.next_op()) else { break };
-            self.start_op(Op { due_ns: None, ..op })?;
+            let Some(op) = self.next_op() else { break };
+            self.start_op(&Op { due_ns: None, ..op })?;
             self.drain(REAP_SLICE * 200)?;
             if self.stop.is_some() || self.flags.interrupt.load(Ordering::Relaxed) {
                 break;

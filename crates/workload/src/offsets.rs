@@ -51,7 +51,7 @@ impl Offsets {
     }
 
     /// The next record number.
-    #[inline]
+    #[inline(always)]
     pub fn next_record(&mut self) -> u64 {
         let step = self.step;
         self.step = if step + 1 == self.count { 0 } else { step + 1 };

@@ -67,7 +67,7 @@ impl OpStream {
     }
 
     /// The next operation, or `None` after the last. Due times count from the cell's start.
-    #[inline]
+    #[inline(always)]
     pub fn next_op(&mut self) -> Option<Op> {
         if self.ops_left == 0 {
             return None;
@@ -83,7 +83,7 @@ impl OpStream {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_kind(&mut self) -> OpKind {
         match self.write_below {
             0 => OpKind::Read,
