@@ -11,7 +11,8 @@ use naslab_core::{
     Access, Completion, DirEntry, Error, FileId, FileStat, FlushKind, IoBuf, Lock, Op, OpError, OpKind, OpenOptions,
     Result, Session, Space, Submit, Token, WireCounters,
 };
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use rustix::fs::SeekFrom;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// How the bytes of an open file are reached. Maps come before the descriptor they belong to, so that
@@ -116,18 +117,20 @@ impl OpenFile {
     }
 }
 
-/// `pread` or `pwrite`.
+/// `pread` or `pwrite`, as bare system calls: the C library's wrappers of a threaded process also look for
+/// cancellation, 2 to 3 % of a cached 4 KiB read.
 ///
 /// # Safety
 /// `ptr` is valid for `op.len_bytes` bytes, writable for reads.
 #[inline]
 unsafe fn positioned(fd: RawFd, op: &Op, ptr: *mut u8) -> Moved {
-    let (len, offset) = (op.len_bytes as usize, op.offset_bytes);
-    let at = |done: usize| offset.wrapping_add(done as u64) as libc::off_t;
+    let fd = BorrowedFd::borrow_raw(fd);
+    let buf = std::slice::from_raw_parts_mut(ptr, op.len_bytes as usize);
+    let at = |done: usize| op.offset_bytes.wrapping_add(done as u64);
     if op.kind == OpKind::Write {
-        whole(op.len_bytes, |done| libc::pwrite(fd, ptr.add(done).cast(), len - done, at(done)))
+        whole(op.len_bytes, |done| rustix::io::pwrite(fd, &buf[done..], at(done)))
     } else {
-        whole(op.len_bytes, |done| libc::pread(fd, ptr.add(done).cast(), len - done, at(done)))
+        whole(op.len_bytes, |done| rustix::io::pread(fd, &mut buf[done..], at(done)))
     }
 }
 
@@ -139,17 +142,18 @@ unsafe fn positioned(fd: RawFd, op: &Op, ptr: *mut u8) -> Moved {
 /// `ptr` is valid for `op.len_bytes` bytes, writable for reads.
 #[inline]
 unsafe fn cursor(fd: RawFd, position: &mut u64, op: &Op, ptr: *mut u8) -> Moved {
+    let fd = BorrowedFd::borrow_raw(fd);
     if op.offset_bytes != *position {
-        if libc::lseek(fd, op.offset_bytes as libc::off_t, libc::SEEK_SET) == -1 {
-            return (0, Some(OpError::from_errno(sys::errno())));
+        if let Err(errno) = rustix::fs::seek(fd, SeekFrom::Start(op.offset_bytes)) {
+            return (0, Some(OpError::from_errno(errno.raw_os_error())));
         }
         *position = op.offset_bytes;
     }
-    let len = op.len_bytes as usize;
+    let buf = std::slice::from_raw_parts_mut(ptr, op.len_bytes as usize);
     let moved = if op.kind == OpKind::Write {
-        whole(op.len_bytes, |done| libc::write(fd, ptr.add(done).cast(), len - done))
+        whole(op.len_bytes, |done| rustix::io::write(fd, &buf[done..]))
     } else {
-        whole(op.len_bytes, |done| libc::read(fd, ptr.add(done).cast(), len - done))
+        whole(op.len_bytes, |done| rustix::io::read(fd, &mut buf[done..]))
     };
     *position += moved.0 as u64;
     moved

@@ -1,7 +1,7 @@
 //! Moving one record through a call that may move less.
 
-use crate::sys;
 use naslab_core::{ErrorKind, OpError};
+use rustix::io::Errno;
 
 /// What an operation moved, and why it stopped short.
 pub(crate) type Moved = (u32, Option<OpError>);
@@ -15,20 +15,15 @@ pub(crate) const INVALID: OpError = OpError { kind: ErrorKind::Invalid, status: 
 /// Repeats `call(bytes done so far)` until `len` bytes have moved. A short count is followed by a call
 /// for the rest, an interrupted call by itself; zero is the end of the file.
 #[inline]
-pub(crate) fn whole(len: u32, mut call: impl FnMut(usize) -> isize) -> Moved {
+pub(crate) fn whole(len: u32, mut call: impl FnMut(usize) -> Result<usize, Errno>) -> Moved {
     let want = len as usize;
     let mut done = 0;
     while done < want {
-        let moved = call(done);
-        if moved > 0 {
-            done += moved as usize;
-        } else if moved == 0 {
-            return (done as u32, Some(SHORT));
-        } else {
-            match sys::errno() {
-                libc::EINTR => {}
-                errno => return (done as u32, Some(failure(errno, done))),
-            }
+        match call(done) {
+            Ok(0) => return (done as u32, Some(SHORT)),
+            Ok(moved) => done += moved,
+            Err(Errno::INTR) => {}
+            Err(errno) => return (done as u32, Some(failure(errno.raw_os_error(), done))),
         }
     }
     (len, None)
@@ -49,9 +44,9 @@ mod tests {
 
     #[test]
     fn short_counts_are_continued_and_zero_ends() {
-        let mut steps = [3isize, 5, 2].into_iter();
-        assert_eq!(whole(10, |_| steps.next().unwrap()), (10, None));
-        let mut steps = [3isize, 0].into_iter();
+        let mut steps = [3, 5, 2].into_iter();
+        assert_eq!(whole(10, |_| Ok(steps.next().unwrap())), (10, None));
+        let mut steps = [Ok(3), Err(Errno::INTR), Ok(0)].into_iter();
         assert_eq!(whole(10, |_| steps.next().unwrap()), (3, Some(SHORT)));
         assert_eq!(whole(0, |_| unreachable!()), (0, None));
     }
