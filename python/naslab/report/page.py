@@ -21,6 +21,7 @@ from naslab.report.model import Case, Spot, extremes, failed, place, spot, usabl
 from naslab.report.payload import pack, pack_json, pack_series
 from naslab.report.rawdata import read_series
 from naslab.report.views import Chart, Shown, charts, shown
+from naslab.results.columns import CELL_COLUMNS
 from naslab.units import duration_text, rate_text
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ _LIMIT_TEXT = {
     "client_cache": "the client's cache", "protocol": "the protocol", "source": "the source of the data",
 }  # fmt: skip
 MAX_LISTED = 12
+PAGE_BUDGET_BYTES = 11_600_000
+"""Size of a page above which interval series are summed to coarser ones rather than embedded whole."""
+LEAST_SERIES_BYTES = 1_000_000
 
 
 def page(runs: list[Run]) -> str:
@@ -52,8 +56,20 @@ def page(runs: list[Run]) -> str:
     prepared = shown(runs)
     series = [one for run in prepared for cell in run.run.cells if (one := read_series(run.run, run.index, cell))]
     drawn = charts(prepared, series)
-    about, blob = pack_series(series)
     app, plotly = _asset("app.js"), _plotly_js()
+    packed = {
+        "charts": pack_json(
+            {
+                "charts": [_chart_data(chart) for chart in drawn],
+                "dark": theme.DARK,
+                "columns": [[column.name, column.path] for column in CELL_COLUMNS],
+            }
+        ),
+        "runs": pack_json(_documents(runs)),
+        "plotly": pack(plotly.encode("utf-8")),
+    }
+    left = PAGE_BUDGET_BYTES - sum(map(len, packed.values()))
+    about, packed["series"] = pack_series(series, max(left * 3 // 4, LEAST_SERIES_BYTES))
     body = "\n".join([_header(prepared), _navigation(drawn, prepared), *_sections(prepared, drawn, about)])
     return _TEMPLATE.format(
         csp=f"default-src 'none'; script-src {_hash(app)} {_hash(plotly)}; style-src 'unsafe-inline'; "
@@ -62,11 +78,9 @@ def page(runs: list[Run]) -> str:
         style=_asset("style.css"),
         body=body,
         version=esc(__version__),
-        charts=pack_json({"charts": [_chart_data(chart) for chart in drawn], "dark": theme.DARK}),
-        runs=pack_json(_run_data(runs, about)),
-        series=blob,
-        plotly=pack(plotly.encode("utf-8")),
+        about=pack_json(about),
         app=app,
+        **packed,
     )
 
 
@@ -92,14 +106,9 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
     return {"id": chart.id, "title": chart.title, "levels": chart.levels, "entries": chart.entries}
 
 
-def _run_data(runs: list[Run], series: dict[str, Any]) -> dict[str, Any]:
-    from naslab.results.columns import CELL_COLUMNS
-
-    return {
-        "runs": [run.document for run in runs],
-        "columns": [[column.name, column.path] for column in CELL_COLUMNS],
-        "series": series,
-    }
+def _documents(runs: list[Run]) -> Mapping[str, Any]:
+    """What the JSON download holds: the document of one run, or of several as `compare --json` prints them."""
+    return runs[0].document if len(runs) == 1 else {"schema": 1, "runs": [run.document for run in runs]}
 
 
 # --- headline --------------------------------------------------------------------------------------------
@@ -410,8 +419,9 @@ def _environment(runs: list[Shown]) -> str:
     for run in runs:
         document: Mapping[str, Any] = run.run.document
         head = f"<h3>{esc(run.name)}</h3>" if len(runs) > 1 else ""
+        about = {key: document[key] for key in _RUN_KEYS if document.get(key) is not None}
         groups = [
-            ("Run", {**{key: document[key] for key in _RUN_KEYS if document.get(key) is not None}, **_labels(document)}),
+            ("Run", {**about, **_labels(document)}),
             ("Target", document.get("target") or {}),
             ("Environment", document.get("environment") or {}),
         ]  # fmt: skip
@@ -538,6 +548,7 @@ _TEMPLATE = """<!doctype html>
 This file holds all its data and loads nothing.</footer>
 <script type="text/plain" id="naslab-charts">{charts}</script>
 <script type="text/plain" id="naslab-runs">{runs}</script>
+<script type="text/plain" id="naslab-series-about">{about}</script>
 <script type="text/plain" id="naslab-series">{series}</script>
 <script type="text/plain" id="naslab-plotly">{plotly}</script>
 <script>{app}</script>

@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from naslab.report.rawdata import COLUMN, Series
 from naslab.results.run import SERIES_COLUMNS
 
-SERIES_BUDGET_BYTES = 5_000_000
-"""Most deflated bytes of interval series in one page. Longer series are summed over neighbouring intervals."""
-
 _BYTES_OF = {"read_bytes": "read_ops", "write_bytes": "write_ops"}
 
 
@@ -43,12 +40,13 @@ def _finite(value: Any) -> Any:
     return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def pack_series(found: Sequence[Series], budget: int = SERIES_BUDGET_BYTES) -> tuple[dict[str, Any], str]:
+def pack_series(found: Sequence[Series], budget: int) -> tuple[dict[str, Any], str]:
     """(description for the page's script, base64) of all interval series.
 
     Columns are stored as planes of one byte: every lowest byte, then every second one, planes of zeros left
     out, which deflates to about half of interleaved integers. Bytes are stored as what differs from
-    operations times record size. Negative numbers are ZigZag. Above `budget` the series are made coarser.
+    operations times record size. Negative numbers are ZigZag. Above `budget` deflated bytes the series are
+    made coarser.
     """
     factor = 1
     while True:

@@ -20,13 +20,20 @@
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
 
-  async function unpackedJson(id) {
-    return JSON.parse(new TextDecoder().decode(await unpacked(id)));
+  const unpackedText = async (id) => new TextDecoder().decode(await unpacked(id));
+  const unpackedJson = async (id) => JSON.parse(await unpackedText(id));
+
+  /* Integers that a double cannot hold (times in ns since 1970) stay exact, as text. */
+  function exactJson(text) {
+    return JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) =>
+      /^-?\d{16,}$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token));
   }
+
+  const runsOf = (found) => found.runs ?? [found];
 
   async function loadPlotly() {
     const script = document.createElement("script");
-    script.textContent = new TextDecoder().decode(await unpacked("naslab-plotly"));
+    script.textContent = await unpackedText("naslab-plotly");
     document.head.append(script);
   }
 
@@ -417,9 +424,9 @@
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   }
 
-  function cellsCsv(data) {
+  async function cellsCsv(data) {
     const lines = [data.columns.map(([name]) => name).join(",")];
-    for (const run of data.runs) {
+    for (const run of runsOf(exactJson(await unpackedText("naslab-runs")))) {
       for (const cell of run.cells) {
         lines.push(data.columns.map(([, path]) => field(path.startsWith("run.") ? lookup(run, path.slice(4)) : lookup(cell, path))).join(","));
       }
@@ -452,7 +459,7 @@
   }
 
   async function seriesCsv(data) {
-    const about = data.series;
+    const about = await unpackedJson("naslab-series-about");
     const columns = seriesColumns(about, await unpacked("naslab-series"));
     const names = about.columns.map(({ name }) => name);
     const parts = [`run_id,cell,interval_s,t_s,${names.join(",")}\r\n`];
@@ -468,9 +475,7 @@
     return parts;
   }
 
-  function runJson(data) {
-    return [JSON.stringify(data.runs.length === 1 ? data.runs[0] : { schema: 1, runs: data.runs }, null, 1)];
-  }
+  const runJson = async () => [await unpacked("naslab-runs")];
 
   function offerDownloads(data) {
     const id = data.runs.length === 1 ? String(data.runs[0].run_id).replace(/[^\w.-]/g, "_") : "runs";
@@ -492,7 +497,7 @@
   // --- start -------------------------------------------------------------------------------------------
 
   async function start() {
-    const { charts: found, dark } = await unpackedJson("naslab-charts");
+    const { charts: found, dark, columns } = await unpackedJson("naslab-charts");
     darkOf = dark;
     if (found.length) {
       charts.push(...found.map((data) => new Chart(data)));
@@ -501,7 +506,7 @@
       drawWhenNear();
       watchWindow();
     }
-    const data = await unpackedJson("naslab-runs");
+    const data = { runs: runsOf(await unpackedJson("naslab-runs")), columns };
     new Table(data);
     offerDownloads(data);
     document.documentElement.dataset.ready = "true";
