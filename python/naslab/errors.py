@@ -4,9 +4,10 @@ NaslabError
 ├── UsageError            bad option, value or combination: exit 2, nothing was written
 │   ├── SpecError         a run specification that contradicts itself
 │   └── UnknownRunError   a RUN that names no stored run, or more than one
-├── TargetError           the target refused, vanished or cannot do what was asked: exit 1
+├── TargetError           the target refused, vanished or cannot do what was asked: exit 1 (2 before the run began)
 │   └── SpaceError        not enough room for the plan
-├── StoreError            the store of results cannot be opened, read or written: exit 1
+├── StoreError            the store of results cannot be read or written: exit 1
+│   └── BadStoreError     the file named is no store or run of this naslab: exit 2, it was left untouched
 └── InterruptedRunError   Ctrl-C or SIGTERM; what was measured is stored: exit 1
 
 Rust raises these classes too (crates/py).
@@ -36,12 +37,21 @@ class UnknownRunError(UsageError):
 
 
 class TargetError(NaslabError):
-    """The target failed: `kind` is the class, `status` the raw status (errno, NTSTATUS, nfsstat)."""
+    """The target failed: `kind` is the class, `status` the raw status (errno, NTSTATUS, nfsstat).
 
-    def __init__(self, message: str, kind: str = "io", status: int = 0) -> None:
+    before_run: it failed before anything was measured or stored, which ends with exit code 2.
+    """
+
+    def __init__(self, message: str, kind: str = "io", status: int = 0, before_run: bool = False) -> None:
         super().__init__(message)
         self.kind = kind
         self.status = status
+        self.refuse(before_run)
+
+    def refuse(self, before_run: bool = True) -> None:
+        """Says whether this happened before the run began."""
+        self.before_run = before_run
+        self.exit_code = 2 if before_run else 1
 
 
 class SpaceError(TargetError):
@@ -50,6 +60,12 @@ class SpaceError(TargetError):
 
 class StoreError(NaslabError):
     """The store of results cannot be opened, read or written."""
+
+
+class BadStoreError(StoreError):
+    """The file given is not a store (or not an exported run) that this naslab can use."""
+
+    exit_code = 2
 
 
 class InterruptedRunError(NaslabError):

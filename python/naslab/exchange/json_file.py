@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from naslab.errors import StoreError, UnknownRunError
+from naslab.errors import BadStoreError, StoreError, UnknownRunError
 from naslab.results.document import SCHEMA
 from naslab.results.run import MemoryBlobs, Run
 
@@ -40,21 +40,21 @@ def read_json(path: Path) -> Run:
     """
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise StoreError(f"{path} is above {MAX_FILE_BYTES} bytes; it is not a run naslab exported")
+            raise BadStoreError(f"{path} is above {MAX_FILE_BYTES} bytes; it is not a run naslab exported")
         found = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise UnknownRunError(f"there is no file {path}; name a run by its id (naslab runs), or a file") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise StoreError(f"{path} is not a run naslab exported: {error}") from error
+        raise BadStoreError(f"{path} is not a run naslab exported: {error}") from error
     return run_from_object(found, str(path))
 
 
 def run_from_object(found: Any, what: str) -> Run:
     """The run in parsed JSON. Raises StoreError naming `what` when it is not a run document."""
     if not isinstance(found, dict) or not isinstance(found.get("schema"), int) or "run_id" not in found:
-        raise StoreError(f"{what} is not a run naslab exported: it has no schema and run_id")
+        raise BadStoreError(f"{what} is not a run naslab exported: it has no schema and run_id")
     if found["schema"] > SCHEMA:
-        raise StoreError(f"{what} has schema {found['schema']} and this naslab knows {SCHEMA}: upgrade naslab")
+        raise BadStoreError(f"{what} has schema {found['schema']} and this naslab knows {SCHEMA}: upgrade naslab")
     document = {key: value for key, value in found.items() if key != "blobs"}
     _check_shape(document, what)
     return Run(document, MemoryBlobs(_read_blobs(found.get("blobs") or {}, what)))  # type: ignore[arg-type]
@@ -68,10 +68,10 @@ _SHAPE: dict[str, type | tuple[type, ...]] = {
 def _check_shape(document: dict[str, Any], what: str) -> None:
     for name, kind in _SHAPE.items():
         if not isinstance(document.get(name), kind):
-            raise StoreError(f"{what} is not a run naslab exported: {name} is missing or of another type")
+            raise BadStoreError(f"{what} is not a run naslab exported: {name} is missing or of another type")
     ids = [cell.get("id") if isinstance(cell, dict) else None for cell in document["cells"]]
     if any(not isinstance(found, int) for found in ids) or len(set(ids)) != len(ids):
-        raise StoreError(f"{what} is not a run naslab exported: its cells have no ids of their own")
+        raise BadStoreError(f"{what} is not a run naslab exported: its cells have no ids of their own")
 
 
 def _read_blobs(found: Any, what: str) -> dict[int, dict[str, bytes]]:
@@ -81,7 +81,7 @@ def _read_blobs(found: Any, what: str) -> dict[int, dict[str, bytes]]:
             for cell, named in found.items()
         }
     except (ValueError, TypeError, AttributeError, binascii.Error) as error:
-        raise StoreError(f"{what}: its raw data is damaged: {error}") from error
+        raise BadStoreError(f"{what}: its raw data is damaged: {error}") from error
 
 
 def _dump(value: Any) -> str:

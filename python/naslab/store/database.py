@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
-from naslab.errors import StoreError
+from naslab.errors import BadStoreError, StoreError
 from naslab.store.migrations import MIGRATIONS, NEWEST
 
 APPLICATION_ID = 0x6E61736C
@@ -39,7 +39,7 @@ def open_database(path: Path, write: bool) -> sqlite3.Connection | None:
             return _open_writable(path)
         return _open_readable(path)
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"store {path}: {error}; name another with --store") from error
+        raise BadStoreError(f"store {path}: {error}; name another with --store") from error
 
 
 def _check_header(path: Path) -> bool:
@@ -50,11 +50,11 @@ def _check_header(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise StoreError(f"store {path}: {error}; name another with --store") from error
+        raise BadStoreError(f"store {path}: {error}; name another with --store") from error
     if not header:
         return False
     if header[:16] != _MAGIC or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise StoreError(f"{path} is not a naslab store; it was left untouched; name another with --store")
+        raise BadStoreError(f"{path} is not a naslab store; it was left untouched; name another with --store")
     return True
 
 
@@ -100,7 +100,7 @@ def _open_readable(path: Path) -> sqlite3.Connection:
             if isinstance(error, StoreError):
                 raise
             last = error
-    raise StoreError(f"store {path} cannot be read here ({last}); copy it, with its -wal file, to a writable folder")
+    raise BadStoreError(f"store {path} cannot be read here ({last}); copy it, with its -wal file, to a writable folder")
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -110,7 +110,7 @@ def _version(connection: sqlite3.Connection) -> int:
 def _check_version(connection: sqlite3.Connection, path: Path) -> int:
     version = _version(connection)
     if version > NEWEST:
-        raise StoreError(
+        raise BadStoreError(
             f"store {path} has layout {version} and this naslab knows {NEWEST}: "
             "upgrade naslab, or name another store with --store"
         )
@@ -125,7 +125,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     try:
         version = _check_version(connection, path)  # again: another process may have been first
         if version == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise StoreError(f"{path} is not a naslab store; it was left untouched; name another with --store")
+            raise BadStoreError(f"{path} is not a naslab store; it was left untouched; name another with --store")
         for statements in MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement)

@@ -145,6 +145,24 @@ class Store:
         with self._lock, suppress(sqlite3.Error):  # the run is saved; this only moves it out of the log
             self._open(write=True).execute("PRAGMA wal_checkpoint(PASSIVE)")
 
+    def reopen_run(self, run_id: str) -> None:
+        """Makes this process the owner of an ended or abandoned run, which goes on.
+
+        Raises UnknownRunError, and StoreError when the process that measures it may still live.
+        """
+        with self._transaction() as db:
+            self._must_exist(db, run_id)
+            text, status, owned = db.execute(
+                "SELECT document, status, owner FROM runs WHERE run_id = ?", (run_id,)
+            ).fetchone()
+            if _status_now(status, owned) == "running":
+                raise StoreError(f"run {run_id} is still being measured; wait for it, or stop it first")
+            document = {**json.loads(text), "status": "running", "finished_at": None, "end_wall_ns": None}
+            db.execute(
+                "UPDATE runs SET document = ?, status = 'running', owner = ? WHERE run_id = ?",
+                (_dump(document), _dump(owner()), run_id),
+            )
+
     def update_run(self, run_id: str, **updates: Any) -> None:
         """Changes top-level fields of the document, e.g. `verdict`, `label`. Raises UnknownRunError."""
         self._update(run_id, updates)
