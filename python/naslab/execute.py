@@ -9,20 +9,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import signal
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from naslab import _engine
 from naslab.analysis.validity import cell_regime, cell_warnings, run_warnings
-from naslab.environment import boot_id, describe_client
-from naslab.errors import SpaceError
+from naslab.environment import describe_client
+from naslab.errors import SpaceError, TargetError, UsageError
+from naslab.messages import readable
 from naslab.results.document import cell_blobs, cell_document, new_document
 from naslab.spec import CellSpec, RunSpec
 from naslab.store import new_run_id
+from naslab.store.process import owner
 from naslab.targets import Target
 from naslab.units import amount_text
 
@@ -49,7 +49,11 @@ class Hooks:
 
 @dataclass
 class Execution:
-    """One run under way. Made by `start`; `stage` measures cells; `finish` ends it."""
+    """One run under way. Made by `start`; `stage` measures cells; `finish` ends it.
+
+    begun: a cell was about to be measured. A run that fails before is taken out of the store again: it was
+    refused, it did not run.
+    """
 
     store: Store
     target: Target
@@ -58,6 +62,7 @@ class Execution:
     hooks: Hooks = field(default_factory=Hooks)
     status: str = "complete"
     caps: dict[str, Any] = field(default_factory=dict)
+    begun: bool = False
 
     @property
     def run_id(self) -> str:
@@ -70,24 +75,34 @@ class Execution:
         return list(self.document["cells"])
 
     def stage(self, cells: list[CellSpec]) -> None:
-        """Measures more cells; their ids are set here if they clash. Raises what the engine raises."""
+        """Measures more cells. Raises what the engine raises; a refusal before the first cell ends with exit 2."""
         spec = dataclasses.replace(self.spec, cells=cells)
         by_id = {cell.id: cell for cell in cells}
         with termination_as_interrupt():
             try:
-                end = json.loads(_engine.run(spec.to_json(), _owner_mark(self.run_id), self._listener(by_id)))
+                with engine_errors(self.target.url):
+                    end = json.loads(_engine.run(spec.to_json(), _owner_mark(self.run_id), self._listener(by_id)))
             except KeyboardInterrupt:
                 self.status = "partial"
                 raise
-            except BaseException:
+            except BaseException as error:
                 self.status = "failed"
+                if not self.begun:
+                    self._withdraw(error)
                 raise
         self._take_end(end)
 
+    def _withdraw(self, error: BaseException) -> None:
+        self.store.delete_run(self.run_id)
+        if isinstance(error, TargetError):
+            error.refuse()
+
     def finish(self, **updates: Any) -> Run:
         """Saves the run's status, warnings and `updates` of its document; the run as stored."""
-        for kind, message, cell in run_warnings(self.document):
-            self.warn(kind, message, cell)
+        known = {(w["kind"], w["message"], w["cell"]) for w in self.store.load(self.run_id).document["warnings"]}
+        for found in run_warnings(self.document):
+            if found not in known:
+                self.warn(*found)
         self.store.finish_run(self.run_id, self.status, **updates)  # type: ignore[arg-type]
         return self.store.load(self.run_id)
 
@@ -98,6 +113,7 @@ class Execution:
     def _listener(self, by_id: Mapping[int, CellSpec]) -> Callable[[str, str, list[bytes]], None]:
         def on_event(kind: str, text: str, blobs: list[bytes]) -> None:
             event = json.loads(text)
+            self.begun = True
             if kind == "cell":
                 self._take_cell(by_id[event["id"]], event, blobs)
             elif kind == "before" and self.hooks.before_cell:
@@ -109,6 +125,8 @@ class Execution:
 
     def _take_cell(self, spec: CellSpec, event: dict[str, Any], blobs: list[bytes]) -> None:
         cell: dict[str, Any] = dict(cell_document(dataclasses.asdict(spec), event, blobs))
+        if cell["first_error"]:
+            cell["first_error"] = readable(cell["first_error"])
         cell["regime"] = cell_regime(cell, self.document)
         cell["warnings"] = cell_warnings(cell, self.document)
         self.store.add_cell(self.run_id, cell, cell_blobs(event, blobs))
@@ -122,9 +140,10 @@ class Execution:
         elif end["status"] != "complete":
             self.status = "failed"
         if end["error"]:
-            self.warn("error", end["error"])
+            self.warn("error", readable(end["error"], end["error_kind"]))
         for path in end["left_behind"]:
-            self.warn("left_behind", f"could not be removed: {path}; run `naslab clean` on the target")
+            message = f"left on the target: {readable(path)}; look at it, then run `naslab clean` on the target"
+            self.warn("left_behind", message)
         environment = {**self.document["environment"], "target": _typed(end["facts"])}
         self.document["environment"] = environment
         self.store.update_run(self.run_id, environment=environment)
@@ -141,14 +160,14 @@ def start(
     """Probes the target, checks the room for the plan, and saves a run that begins.
 
     spec.cells may be empty when stages follow. document_extra: `argv`, `labels`, `note` of the document.
-    Raises UsageError, SpaceError, TargetError before anything was written.
+    Raises UsageError, SpaceError, TargetError, StoreError before anything was written to the target.
     """
+    target = target.seeded(spec.seed)
     spec.run_id = spec.run_id or new_run_id()
     spec.target = target.engine_spec()
     if spec.folder == "":
         spec.folder = f"naslab-{spec.run_id}"
-    for cell in spec.cells:
-        cell.validate()
+    spec.validate()
     probed = probe(target, spec.cells)
     check_space(spec.cells, probed)
     extra = dict(document_extra or {})
@@ -191,8 +210,9 @@ def execute(
     except KeyboardInterrupt:
         execution.warn("interrupted", "the run was interrupted; cells measured until then are kept")
     except BaseException as error:
-        execution.warn("error", str(error))
-        execution.finish()
+        if execution.begun:
+            execution.warn("error", str(error))
+            execution.finish()
         raise
     return execution.finish()
 
@@ -200,8 +220,31 @@ def execute(
 def probe(target: Target, cells: list[CellSpec]) -> dict[str, Any]:
     """Protocol, facts, abilities and space of a target. Raises UsageError, TargetError."""
     depth = max((cell.queue_depth for cell in cells), default=1)
-    probed = dict(json.loads(_engine.probe(target.engine_json(), depth)))
+    with engine_errors(target.url, before_run=True):
+        probed = dict(json.loads(_engine.probe(target.engine_json(), depth)))
     return {**probed, "facts": _typed(probed["facts"])}
+
+
+@contextlib.contextmanager
+def engine_errors(url: str, before_run: bool = False) -> Iterator[None]:
+    """Errors of the engine, said for people; with the target's name where the error is about its options."""
+    try:
+        yield
+    except TargetError as error:
+        error.args = (readable(str(error), error.kind),)
+        error.refuse(before_run)
+        raise
+    except UsageError as error:
+        options = "target: options of the target: "
+        if str(error).startswith(options):
+            error.args = (f"target {url!r}: {str(error).removeprefix(options)}{_reference(url)}",)
+        else:
+            error.args = (readable(str(error)),)
+        raise
+
+
+def _reference(url: str) -> str:
+    return "; docs/reference/sim.md explains the fields" if url.startswith("sim:") else ""
 
 
 def _typed(facts: Mapping[str, str]) -> dict[str, Any]:
@@ -228,29 +271,33 @@ def check_space(cells: list[CellSpec], probed: Mapping[str, Any]) -> None:
             f"the plan needs {amount_text(needed)} ({SPACE_FACTOR} times its files), the target has "
             f"{amount_text(space['free_bytes'])} free: use a smaller --file-size or free some space",
             "no_space",
+            before_run=True,
         )
 
 
 @contextlib.contextmanager
 def termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends a run as Ctrl-C does: measured cells kept, files removed. Main thread only."""
+    """SIGTERM and SIGHUP end a run as Ctrl-C does: measured cells kept, files removed. Main thread only."""
 
     def raise_interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     try:
-        previous = signal.signal(signal.SIGTERM, raise_interrupt)
+        previous = [(number, signal.getsignal(number)) for number in numbers]
+        for number, handler in previous:
+            if handler != signal.SIG_IGN:  # nohup stays in force
+                signal.signal(number, raise_interrupt)
     except ValueError:  # not the main thread: the caller owns the signals
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous:
+            signal.signal(number, handler)
 
 
 def _owner_mark(run_id: str) -> str:
-    return json.dumps({
-        "naslab_run": run_id, "host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id(),
-        "what": "made by naslab; `naslab clean` removes it when its run is gone",
-    })  # fmt: skip
+    what = "made by naslab; `naslab clean` removes it when its run is gone"
+    return json.dumps({"naslab_run": run_id, **owner(), "what": what})

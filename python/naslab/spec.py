@@ -138,7 +138,7 @@ class CellSpec:
         _check(self.record_bytes >= 1, f"record_bytes {self.record_bytes}: give at least 1 byte")
         _check(
             self.record_bytes <= MAX_RECORD_BYTES,
-            f"record_bytes {self.record_bytes}: records above 1 GiB are not supported; choose a smaller --record",
+            f"--record {self.record_bytes}: records above 1 GiB are not supported; choose a smaller --record",
         )
         _check(
             self.file_bytes >= self.record_bytes,
@@ -186,6 +186,7 @@ class RunSpec:
     def validate(self) -> None:
         """Checks every cell. Raises SpecError."""
         _check(bool(self.cells), "the plan holds no cells: widen --file-size, --record or --tests")
+        _check(len({cell.id for cell in self.cells}) == len(self.cells), "the plan uses a cell id twice")
         for cell in self.cells:
             cell.validate()
 

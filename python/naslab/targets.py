@@ -8,7 +8,9 @@ recognised and refused until their clients are built.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
+import math
 import os
 import tomllib
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from naslab.errors import UsageError
+from naslab.messages import without_secrets
 from naslab.units import parse_duration, parse_size
 
 _NOT_YET = {
@@ -48,100 +51,145 @@ class Target:
         """What the engine makes the target from."""
         return {"protocol": self.protocol, "options": self.options}
 
+    def seeded(self, seed: int) -> Target:
+        """The same, with the run's seed for a simulated server whose name gives none."""
+        if self.protocol != "sim" or "seed" in self.options:
+            return self
+        return dataclasses.replace(self, options={**self.options, "seed": seed})
+
     def engine_json(self) -> str:
         """`engine_spec` as JSON text."""
         return json.dumps(self.engine_spec())
 
 
+def folder_target(folder: Path) -> Target:
+    """A local folder, whatever its name looks like. Raises UsageError when it is none."""
+    root = _folder(str(folder), folder)
+    return Target(str(root), "local", {"root": str(root), "engine": "auto"})
+
+
 def parse_target(text: str) -> Target:
-    """The target that `text` names. Raises UsageError naming the text and the next step."""
+    """The target that `text` names. Raises UsageError naming the text, without secrets, and the next step."""
+    shown = without_secrets(text)
+    if not text.strip() or "\0" in text:
+        raise UsageError(f"target {shown!r}: give a folder, sim:… or null:")
     if text.startswith("\\\\"):
-        raise UsageError(f"target {text!r}: {_NOT_YET['smb']}")
+        raise UsageError(f"target UNC path: {_NOT_YET['smb']}")
     scheme, colon, rest = text.partition(":")
-    if colon and len(scheme) > 1 and scheme.isalnum() and not Path(text).exists():
-        return _parse_scheme(text, scheme.lower(), rest)
-    return _parse_path(text)
+    is_scheme = colon and len(scheme) > 1 and "/" not in scheme and not os.path.lexists(text)
+    if is_scheme and not scheme.startswith((".", "~")):
+        return _parse_scheme(shown, scheme.lower(), rest)
+    return _parse_path(text, shown)
 
 
-def _parse_scheme(text: str, scheme: str, rest: str) -> Target:
+def _parse_scheme(shown: str, scheme: str, rest: str) -> Target:
     if scheme == "null":
-        if rest.strip("/?"):
-            raise UsageError(f"target {text!r}: null: takes no options")
+        if rest.strip("/"):
+            raise UsageError(f"target {shown!r}: null: takes no options; write null:")
         return Target("null:", "null")
     if scheme == "sim":
-        return _parse_sim(text, rest)
+        return _parse_sim(shown, rest)
     if scheme in _NOT_YET:
         raise UsageError(f"target {scheme}: {_NOT_YET[scheme]}")
-    raise UsageError(f"target {text!r}: unknown kind {scheme!r}; give a path, sim:… or null:")
+    raise UsageError(f"target {shown!r}: unknown kind {scheme!r}; give a path, sim:… or null:")
 
 
-def _parse_path(text: str) -> Target:
-    path_text, options = text, {}
-    if "?" in text and not Path(text).exists():
+def _parse_path(text: str, shown: str) -> Target:
+    path_text, query, options = text, "", {}
+    if "?" in text and not _exists(Path(text)):
         path_text, _, query = text.partition("?")
-        options = dict(_query(text, query))
-    path = Path(path_text).expanduser()
-    root = Path(os.path.abspath(path))
-    if not root.exists():
-        raise UsageError(f"target {path_text!r}: there is no such folder; create it or mount the share first")
-    if not root.is_dir():
-        raise UsageError(f"target {path_text!r} is a file; give the folder that naslab shall work in")
+        options = _query(shown, query)
+    root = _folder(without_secrets(path_text), Path(path_text))
     engine = options.pop("engine", "auto")
     if engine not in ("auto", "posix", "uring"):
-        raise UsageError(f"target {text!r}: engine={engine!r}; use auto, posix or uring")
-    direct = _flag(text, "direct", options.pop("direct", "0"))
+        raise UsageError(f"target {shown!r}: engine={engine!r}; use auto, posix or uring")
+    direct = _flag(shown, "direct", options.pop("direct", "0"))
     if options:
         unknown = ", ".join(options)
-        raise UsageError(f"target {text!r}: unknown option {unknown}; a path takes engine= and direct=")
-    return Target(text if path_text != text else str(root), "local", {"root": str(root), "engine": engine}, direct)
+        raise UsageError(f"target {shown!r}: unknown option {unknown}; a path takes engine= and direct=")
+    return Target(f"{root}?{query}" if query else str(root), "local", {"root": str(root), "engine": engine}, direct)
 
 
-def _parse_sim(text: str, rest: str) -> Target:
-    name, _, query = rest.partition("?")
-    options: dict[str, Any] = {}
-    if name:
-        options = _sim_file(text, Path(unquote(name)))
-    for key, value in _query(text, query):
-        options[key] = _sim_value(key, value)
-    return Target(text, "sim", options)
-
-
-def _sim_file(text: str, path: Path) -> dict[str, Any]:
+def _exists(path: Path) -> bool:
+    """Whether there is such a path; a name no file system takes is none."""
     try:
-        return tomllib.loads(path.read_text())
-    except OSError as error:
-        raise UsageError(f"target {text!r}: {path}: {error.strerror}; give sim:FILE.toml or sim:?field=value") from None
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _folder(shown: str, path: Path) -> Path:
+    """The absolute path of a folder that is there. Raises UsageError."""
+    try:
+        root = Path(os.path.abspath(path.expanduser()))
+        str(root).encode()
+        is_there, is_folder = root.exists(), root.is_dir()
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "not a name that a folder can have"
+        raise UsageError(f"target {shown!r}: {reason}; give another folder") from None
+    if not is_there:
+        raise UsageError(f"target {shown!r}: there is no such folder; create it or mount the share first")
+    if not is_folder:
+        raise UsageError(f"target {shown!r} is not a folder; give the folder that naslab shall work in")
+    return root
+
+
+def _parse_sim(shown: str, rest: str) -> Target:
+    name, _, query = rest.partition("?")
+    options: dict[str, Any] = _sim_file(shown, Path(unquote(name))) if name else {}
+    for key, value in _query(shown, query).items():
+        options[key] = _sim_value(shown, key, value)
+    return Target(f"sim:{rest}", "sim", options)
+
+
+def _sim_file(shown: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"target {text!r}: {path} is not TOML: {error}") from None
+        raise UsageError(f"target {shown!r}: {path} is not TOML: {error}; see docs/reference/sim.md") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"target {shown!r}: {path}: {reason}; give sim:FILE.toml or sim:?field=value") from None
 
 
-def _sim_value(key: str, value: str) -> Any:
+def _sim_value(shown: str, key: str, value: str) -> Any:
     """Sizes, rates and times may carry a unit; tables (buckets, faults, files) are JSON."""
-    if value[:1] in "[{":
+    where = f"target {shown!r}: {key}"
+    if value[:1] in "[{" and value:
         try:
             return json.loads(value)
-        except json.JSONDecodeError as error:
-            raise UsageError(f"{key}: {value!r} is not JSON: {error}") from None
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise UsageError(f"{where}: {value!r} is not JSON: {error}") from None
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
-    if key.endswith(("_ns", *_SIM_SIZES)) and not value.isdigit():
-        return parse_duration(value, key) if key.endswith("_ns") else parse_size(value, key)
+    if key.endswith(("_ns", *_SIM_SIZES)):
+        whole = value.isdecimal() and value.isascii()
+        if key.endswith("_ns"):
+            return int(value) if whole and len(value) < 20 else parse_duration(value, where)
+        return parse_size(value, where)
     for number in (int, float):
         with contextlib.suppress(ValueError):
-            return number(value)
+            found = number(value)
+            if math.isfinite(found) and abs(found) < 1 << 64:
+                return found
     return value
 
 
-def _query(text: str, query: str) -> list[tuple[str, str]]:
+def _query(shown: str, query: str) -> dict[str, str]:
+    """name=value pairs. Raises UsageError when malformed, or when a name comes twice."""
     try:
-        return parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), encoding="utf-8")
     except ValueError:
-        raise UsageError(f"target {text!r}: {query!r} is not name=value&name=value") from None
+        raise UsageError(f"target {shown!r}: {query!r} is not name=value&name=value") from None
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise UsageError(f"target {shown!r}: an option is given twice; give it once")
+    return found
 
 
-def _flag(text: str, name: str, value: str) -> bool:
+def _flag(shown: str, name: str, value: str) -> bool:
     if value.lower() in _TRUE:
         return True
     if value.lower() in _FALSE:
         return False
-    raise UsageError(f"target {text!r}: {name}={value!r}; use 1 or 0")
+    raise UsageError(f"target {shown!r}: {name}={value!r}; use 1 or 0")

@@ -11,8 +11,11 @@ import re
 from naslab.errors import UsageError
 
 _BINARY = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\Z")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|min|h)?\Z")
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\Z")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|min|h)?\Z")
+MAX_SIZE_BYTES = (1 << 63) - 1
+MAX_DURATION_NS = (1 << 63) - 1
+_MAX_DIGITS = 30
 _DURATION_NS = {
     "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9,
 }  # fmt: skip
@@ -40,10 +43,16 @@ def parse_size(text: str, option: str = "size") -> int:
         raise UsageError(
             f"{option}: {text!r} is not a size; write 64k, 1m, 2g (powers of 1024) or 64kB, 1MB (powers of 1000)"
         )
-    value = float(match.group(1)) * factor if "." in match.group(1) else int(match.group(1)) * factor
-    if value != int(value):
-        raise UsageError(f"{option}: {text!r} is not a whole number of bytes")
-    return int(value)
+    whole, _, fraction = match.group(1).partition(".")
+    if len(whole) > _MAX_DIGITS or len(fraction) > _MAX_DIGITS:
+        raise UsageError(f"{option}: {text[:40]!r} has too many digits; write a size of at most {MAX_SIZE_BYTES} bytes")
+    scale = int(10 ** len(fraction))
+    value, rest = divmod(int(whole + fraction) * factor, scale)
+    if rest:
+        raise UsageError(f"{option}: {text!r} is not a whole number of bytes; write the bytes themselves")
+    if value > MAX_SIZE_BYTES:
+        raise UsageError(f"{option}: {text!r} is above the largest file there can be ({MAX_SIZE_BYTES} bytes)")
+    return value
 
 
 def parse_size_list(text: str, option: str = "size") -> list[int]:
@@ -53,9 +62,11 @@ def parse_size_list(text: str, option: str = "size") -> list[int]:
     """
     sizes: set[int] = set()
     for part in text.split(","):
+        if not all(end.strip() for end in part.split("..")):
+            raise UsageError(f"{option}: {text!r} lacks a size; write 64k..1g (doubling), or 4k,64k,1m")
         if ".." in part:
             low, high = (parse_size(end, option) for end in part.split("..", 1))
-            if low == 0 or low > high:
+            if low < 1 or low > high:
                 raise UsageError(f"{option}: the range {part!r} is empty; write it small..large, from at least 1")
             while low <= high:
                 sizes.add(low)
@@ -72,7 +83,10 @@ def parse_duration(text: str, option: str = "duration") -> int:
     match = _DURATION.match(text.strip())
     if not match:
         raise UsageError(f"{option}: {text!r} is not a duration; write 30s, 5m, 1h or 200us")
-    return round(float(match.group(1)) * _DURATION_NS[match.group(2) or "s"])
+    value = float(match.group(1)) * _DURATION_NS[match.group(2) or "s"]
+    if value > MAX_DURATION_NS:
+        raise UsageError(f"{option}: {text!r} is too long; write 30s, 5m, 1h")
+    return round(value)
 
 
 def size_text(size_bytes: int) -> str:

@@ -16,7 +16,14 @@ def summarise(document: Mapping[str, Any]) -> list[str]:
     cells = [c for c in document["cells"] if c["bytes"] and c["duration_ns"]]
     if not cells:
         return ["Nothing was measured."]
-    sentences = [*_rates(cells), *_latency(cells), *_durability(cells), *_regimes(cells), *_errors(document["cells"])]
+    telling = [c for c in cells if c["workload"] != "probe"] or cells
+    sentences = [
+        *_rates(telling),
+        *_latency(telling),
+        *_durability(telling),
+        *_regimes(cells),
+        *_errors(document["cells"]),
+    ]
     return [s for s in sentences if s]
 
 

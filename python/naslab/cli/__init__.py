@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -12,24 +14,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (without the program's name); the exit code of DESIGN.md section 4."""
     args = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(args)
+        code = _dispatch(args)
+        sys.stdout.flush()
+        return code
     except NaslabError as error:
-        print(f"naslab: {error}", file=sys.stderr)
-        return error.exit_code
+        return _fail(f"naslab: {error}", error.exit_code)
     except KeyboardInterrupt:
-        print("naslab: interrupted", file=sys.stderr)
-        return 1
+        return _fail("naslab: interrupted", 1)
     except BrokenPipeError:
-        sys.stderr.close()
+        _abandon_stdout()
         return 1
+    except OSError as error:  # standard output on a full disk, a folder that vanished
+        _abandon_stdout()
+        return _fail(f"naslab: {error}", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    """Prints what cannot be said in this terminal's encoding with replacement characters."""
+    encoding = sys.stderr.encoding or "utf-8"
+    print(message.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+    return code
+
+
+def _abandon_stdout() -> None:
+    """Nobody reads any more: what is still buffered goes nowhere, and Python says nothing about it at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _dispatch(args: list[str]) -> int:
-    if args[:1] == ["iozone"] and args[1:] not in ([], ["--help"]):
+    if args[:1] == ["iozone"]:
         # IOzone's own option syntax: click's parser must not see it.
         from naslab.iozone.run import main as iozone_main
 
-        return iozone_main(args[1:])
+        return iozone_main(["-h"] if args[1:] in ([], ["--help"]) else args[1:])
     from naslab.cli.app import run_app
 
     return run_app(args)

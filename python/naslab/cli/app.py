@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -28,10 +29,7 @@ def run_app(args: list[str]) -> int:
     except Exception as error:
         if not _is_usage_error(error):
             raise
-        show = getattr(error, "show", None)
-        if show is not None:
-            show(file=sys.stderr)
-        return int(getattr(error, "exit_code", 2))
+        return _say_usage_error(error)
     return code if isinstance(code, int) else 0
 
 
@@ -39,6 +37,33 @@ def _is_usage_error(error: Exception) -> bool:
     """Typer carries its own copy of click; its errors are known by shape, not by import."""
     by_shape = hasattr(error, "exit_code") and hasattr(error, "format_message")
     return by_shape or type(error).__name__ in ("Exit", "Abort")
+
+
+_RULES = (
+    ("Input should be greater than or equal to ", "give at least "),
+    ("Input should be less than or equal to ", "give at most "),
+    ("Input should be a valid integer", "give a whole number"),
+    ("Input should be a valid number", "give a number"),
+)
+
+
+def _say_usage_error(error: Any) -> int:
+    """One line with the option, the value and where to read on, instead of click's block."""
+    code = int(getattr(error, "exit_code", 2))
+    if not hasattr(error, "format_message"):
+        return code
+    message = error.format_message().strip()
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(message, file=sys.stderr)
+        return code
+    message = re.sub(r"^Invalid value for '?(.*?)'?: ", r"\1: ", message).rstrip(".")
+    for theirs, ours in _RULES:
+        if theirs in message:
+            option, _, rest = message.partition(theirs)
+            message = option + ours + rest.partition(",")[0]
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "naslab"
+    print(f"naslab: {message}; see {command} --help", file=sys.stderr)
+    return code
 
 
 def _version(value: bool) -> None:
@@ -59,25 +84,42 @@ def _root(
 @app.command()
 def run(
     target: o.TargetArg,
+    repeat: o.RepeatOpt = 1,
+    depth: o.DepthOpt = 1,
+    workers: o.WorkersOpt = 1,
+    durability: o.DurabilityOpt = "end",
     direct: o.DirectOpt = False,
+    compress: o.CompressOpt = 1.0,
+    dedupe: o.DedupeOpt = 1.0,
+    verify: o.VerifyOpt = False,
     seed: o.SeedOpt = 0,
+    budget: o.BudgetOpt = "2m",
+    max_bytes: o.MaxBytesOpt = "",
+    timeout: o.TimeoutOpt = "30s",
     label: o.LabelOpt = None,
     note: o.NoteOpt = "",
     report: o.ReportOpt = None,
-    timeout: o.TimeoutOpt = "30s",
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
     """The main job: a small sweep and a few seconds sustained, with a summary in words, in two minutes."""
-    from naslab.cli.measure import Common, run_survey
+    from naslab.cli.common import Common, Load
+    from naslab.cli.survey import run_survey
 
-    common = Common("run", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report)
-    return run_survey(target, common, direct=direct)
+    common = Common(
+        "run", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget
+    )  # fmt: skip
+    return run_survey(target, Load(repeat, depth, workers, durability, direct, compress, dedupe, verify), common)
+
+
+_WITH_RESUME = {"resume", "target", "plan", "max_bytes", "budget", "timeout", "report", "store", "as_json", "quiet"}
+"""Options of sweep that mean something beside --resume; the plan itself is the stored run's."""
 
 
 @app.command()
 def sweep(
+    context: typer.Context,
     target: Annotated[str, typer.Argument(help="What to measure: a folder, sim:…, null:.", show_default=False)] = "",
     file_size: Annotated[
         str, typer.Option("--file-size", help="File sizes: 64k..64m (doubling) or a list with commas.")
@@ -100,8 +142,8 @@ def sweep(
     resume: Annotated[
         str, typer.Option("--resume", help="Go on where this run was cut; no TARGET is given.", show_default=False)
     ] = "",
-    max_bytes: o.MaxBytesOpt = "",
     budget: o.BudgetOpt = "",
+    max_bytes: o.MaxBytesOpt = "",
     timeout: o.TimeoutOpt = "30s",
     label: o.LabelOpt = None,
     note: o.NoteOpt = "",
@@ -111,16 +153,17 @@ def sweep(
     quiet: o.QuietOpt = False,
 ) -> int:
     """File size x record size x test: IOzone's method with honest data and cache labels."""
-    from naslab.cli.measure import Common, SweepRequest, resume_sweep, run_sweep
+    from naslab.cli.common import Common, Load
+    from naslab.cli.sweep import SweepRequest, resume_sweep, run_sweep
 
-    common = Common("sweep", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report)
-    if resume:
-        return resume_sweep(resume, target, common)
-    request = SweepRequest(
-        target, file_size, record, tests, repeat, depth, workers, durability, direct, cold, compress, dedupe, verify,
-        plan, max_bytes, budget,
+    common = Common(
+        "sweep", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget
     )  # fmt: skip
-    return run_sweep(request, common)
+    if o.is_given(context, "resume"):
+        o.refuse_others(context, _WITH_RESUME, "--resume goes on with the stored plan")
+        return resume_sweep(resume, target, common, plan)
+    load = Load(repeat, depth, workers, durability, direct, compress, dedupe, verify)
+    return run_sweep(SweepRequest(target, file_size, record, tests, cold, plan, load), common)
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
@@ -130,7 +173,7 @@ def iozone(
     """IOzone's command line: naslab iozone -Rab out.xls -i 0 -i 1 -f FILE …"""
     from naslab.iozone.run import main as iozone_main
 
-    return iozone_main(args or ["--help"])
+    return iozone_main(args or ["-h"])
 
 
 @app.command()
@@ -186,13 +229,13 @@ def mkfile(
     size: Annotated[str, typer.Option("--size", help="Its size.", show_default=False)],
     sparse: Annotated[bool, typer.Option("--sparse", help="Holes only: reads of it do not reach the disk.")] = False,
     seed: o.SeedOpt = 0,
-    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
     """Make a file for a test, of incompressible data (or of holes)."""
-    from naslab.cli.measure import make_file
+    from naslab.cli.mkfile import make_file
 
-    return make_file(path, size, sparse, seed, quiet)
+    return make_file(path, size, sparse, seed, as_json, quiet)
 
 
 @app.command()
@@ -202,7 +245,7 @@ def clean(
     as_json: o.JsonOpt = False,
 ) -> int:
     """Remove folders that killed runs left on a target."""
-    from naslab.cli.read import clean_target
+    from naslab.cli.clean import clean_target
 
     return clean_target(target, force, as_json)
 

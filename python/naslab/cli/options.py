@@ -9,6 +9,8 @@ import typer
 
 from naslab.errors import UsageError
 
+MAX_SEED = (1 << 63) - 1
+
 TargetArg = Annotated[str, typer.Argument(help="What to measure: a folder, sim:…, null:.", show_default=False)]
 RunArg = Annotated[str, typer.Argument(help="A run: its id, a unique prefix, `last`, or an exported .json file.")]
 StoreOpt = Annotated[
@@ -17,9 +19,11 @@ StoreOpt = Annotated[
         "--store", help="File that keeps results.", envvar="NASLAB_STORE", show_default="the user's data folder"
     ),
 ]
-JsonOpt = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
-QuietOpt = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
-SeedOpt = Annotated[int, typer.Option("--seed", help="Seed of data, orders and simulated servers.", min=0)]
+JsonOpt = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout, messages on stderr.")]
+QuietOpt = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; errors are still told.")]
+SeedOpt = Annotated[
+    int, typer.Option("--seed", help="Seed of data, orders and simulated servers.", min=0, max=MAX_SEED)
+]
 VerifyOpt = Annotated[bool, typer.Option("--verify", help="Tag every block and check it on reading.")]
 LabelOpt = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -28,10 +32,12 @@ LabelOpt = Annotated[
 NoteOpt = Annotated[str, typer.Option("--note", help="A remark kept with the run.", show_default=False)]
 PlanOpt = Annotated[bool, typer.Option("--plan", help="Print cells, bytes, time and space; measure nothing.")]
 MaxBytesOpt = Annotated[
-    str, typer.Option("--max-bytes", help="Refuse a plan that moves more than this.", show_default=False)
+    str,
+    typer.Option("--max-bytes", help="Move no more than this, e.g. 20G; a larger plan is refused.", show_default=False),
 ]
 BudgetOpt = Annotated[
-    str, typer.Option("--budget", help="Start no further row after this time, e.g. 5m.", show_default=False)
+    str,
+    typer.Option("--budget", help="Begin no further part of the plan after this time, e.g. 5m.", show_default=False),
 ]
 TimeoutOpt = Annotated[str, typer.Option("--timeout", help="Give up when no operation ends for so long.")]
 DirectOpt = Annotated[bool, typer.Option("--direct", help="Unbuffered I/O, and proof that it is unbuffered.")]
@@ -41,8 +47,8 @@ RepeatOpt = Annotated[int, typer.Option("--repeat", help="Blocks; above 1 rows r
 DurabilityOpt = Annotated[
     str, typer.Option("--durability", help="none, end (one flush, timed apart) or each (durable writes).")
 ]
-CompressOpt = Annotated[float, typer.Option("--compress", help="Written data compress this many times.", min=1.0)]
-DedupeOpt = Annotated[float, typer.Option("--dedupe", help="Written data deduplicate this many times.", min=1.0)]
+CompressOpt = Annotated[float, typer.Option("--compress", help="Written data compress by this ratio.", min=1.0)]
+DedupeOpt = Annotated[float, typer.Option("--dedupe", help="Written data deduplicate by this ratio.", min=1.0)]
 ReportOpt = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--report", "-o", help="Also write an HTML report to this file.", show_default=False),
@@ -56,5 +62,21 @@ def parse_labels(labels: list[str] | None) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise UsageError(f"--label {text!r}: write key=value, e.g. --label ram=1g")
+        if key.strip() in found:
+            raise UsageError(f"--label {text!r}: {key.strip()} is given twice; give each key once")
         found[key.strip()] = value.strip()
     return found
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether the command line (not a default, not the environment) sets this parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def refuse_others(context: typer.Context, allowed: set[str], why: str) -> None:
+    """Raises UsageError when an option outside `allowed` is on the command line."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in allowed and is_given(context, name):
+            raise UsageError(f"{why}: leave {parameter.opts[0]} out")

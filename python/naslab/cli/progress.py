@@ -18,7 +18,9 @@ TIMED_WORK_PER_S = 1e9
 
 def describe(cell: CellSpec) -> str:
     """One cell in a few words: `read, 64m file, 4k records`."""
-    words = f"{cell.workload or cell.op}, {size_text(cell.file_bytes)} file, {size_text(cell.record_bytes)} records"
+    name = f"{cell.workload} " if cell.workload else ""
+    name += cell.op.replace("_", " ")
+    words = f"{name}, {size_text(cell.file_bytes)} file, {size_text(cell.record_bytes)} records"
     if cell.queue_depth > 1:
         words += f", depth {cell.queue_depth}"
     return words + (f", {cell.workers} workers" if cell.workers > 1 else "")
@@ -31,7 +33,7 @@ class Progress:
         self._cells: dict[int, CellSpec] = {}
         self._total = 0.0
         self._done = 0.0
-        self._finished = 0
+        self._ended: set[int] = set()
         self._now = 0.0
         self._quiet = quiet
         self._started = time.monotonic()
@@ -46,6 +48,11 @@ class Progress:
         self._total += sum(_work(cell) for cell in cells)
         if self._live is not None:
             self._live.update(self._task, total=self._total)
+
+    def drop(self, cells: Sequence[CellSpec]) -> None:
+        """Those of these cells that were not measured will not be."""
+        gone = [self._cells.pop(cell.id) for cell in cells if cell.id not in self._ended]
+        self._total -= sum(_work(cell) for cell in gone)
 
     @property
     def hooks(self) -> Hooks:
@@ -84,7 +91,7 @@ class Progress:
 
     def _cell(self, cell: dict[str, Any]) -> None:
         self._done += _work(self._cells[cell["id"]])
-        self._finished += 1
+        self._ended.add(cell["id"])
         self._show(cell["id"], 0.0, cell["throughput_bytes_per_s"])
 
     def _show(self, cell_id: int, part: float, rate: float | None) -> None:
@@ -99,7 +106,7 @@ class Progress:
         elapsed = time.monotonic() - self._started
         share = (self._done + part) / self._total if self._total else 0.0
         left = f", about {duration_text(elapsed * (1 - share) / share * 1e9)} left" if share > 0.01 else ""
-        return f"naslab: {self._finished} of {len(self._cells)} cells, {share:.0%}{left}: {text}"
+        return f"naslab: {len(self._ended)} of {len(self._cells)} cells, {share:.0%}{left}: {text}"
 
 
 def _work(cell: CellSpec) -> float:

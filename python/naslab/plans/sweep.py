@@ -56,8 +56,8 @@ def parse_ops(text: str) -> list[str]:
     Raises UsageError for an unknown name.
     """
     wanted: set[str] = set()
-    for part in text.replace("-", "_").split(","):
-        name = part.strip()
+    for part in text.split(","):
+        name = part.strip().lower().replace("-", "_")
         if name in GROUPS:
             wanted.update(GROUPS[name])
         elif name in DATA_OPS and name != "mixed":
@@ -75,12 +75,16 @@ def with_prerequisites(ops: Sequence[str]) -> tuple[list[str], str | None]:
     return ["write", *ops], "the other tests need a written file: the test write was added"
 
 
-def check_caps(ops: Sequence[str], caps: Mapping[str, Any], depth: int) -> None:
-    """Raises UsageError when a test needs what the target lacks."""
-    stdio = [op for op in ops if op in GROUPS["stdio"]]
+def check_caps(options: SweepOptions, caps: Mapping[str, Any]) -> None:
+    """Raises UsageError when the plan needs what the target lacks."""
+    stdio = [op for op in options.ops if op in GROUPS["stdio"]]
     if stdio and not caps["stdio"]:
-        why = "io_uring has none: leave --depth at 1" if depth > 1 else "choose other --tests"
+        why = "io_uring has none: leave --depth at 1" if options.queue_depth > 1 else "choose other --tests"
         raise UsageError(f"--tests {','.join(stdio)}: this target has no stdio streams; {why}")
+    if stdio and options.direct:
+        raise UsageError(f"--tests {','.join(stdio)}: stdio streams are buffered; leave out --direct or these tests")
+    if options.cold and not caps["evict"]:
+        raise UsageError("--cold: cached pages of this target cannot be dropped; leave it out, or use --direct")
 
 
 def plan_cells(options: SweepOptions, caps: Mapping[str, Any]) -> list[CellSpec]:
@@ -116,7 +120,6 @@ def make_cell(
 ) -> CellSpec:
     """One cell of the sweep."""
     reads = op in _READS
-    names = [FILE_NAME] if options.workers == 1 else [f"{FILE_NAME}.{w}" for w in range(options.workers)]
     cold = reads and options.cold
     return CellSpec(
         op=op,
@@ -124,7 +127,7 @@ def make_cell(
         block=block,
         file_bytes=file_bytes,
         record_bytes=record_bytes,
-        files=names,
+        files=worker_files(FILE_NAME, options.workers),
         workers=options.workers,
         queue_depth=options.queue_depth,
         pattern=_PATTERNS.get(op, "sequential"),  # type: ignore[arg-type]
@@ -143,6 +146,11 @@ def make_cell(
         durability=options.durability,
         cache_state="cold" if cold or options.direct else "warm",
     )
+
+
+def worker_files(name: str, workers: int) -> list[str]:
+    """A file for each worker."""
+    return [name] if workers == 1 else [f"{name}.{worker}" for worker in range(workers)]
 
 
 def _access(op: str, caps: Mapping[str, Any]) -> Literal["positioned", "cursor", "stdio", "mmap"]:

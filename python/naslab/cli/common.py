@@ -1,0 +1,228 @@
+"""What all measuring commands share: their options, the budget, the end of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from naslab.analysis.words import summarise
+from naslab.cli.progress import Progress
+from naslab.errors import NaslabError, UsageError
+from naslab.execute import Execution, termination_as_interrupt
+from naslab.messages import without_secrets
+from naslab.plans.sweep import SweepOptions, rows_of
+from naslab.spec import CellSpec, DataSpec, RunSpec
+from naslab.units import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from naslab.results.run import Run
+
+
+@dataclass
+class Common:
+    """Options that every measuring command takes. max_bytes, budget, timeout: as written, with units."""
+
+    command: str
+    store: Path | None
+    as_json: bool
+    quiet: bool
+    seed: int
+    labels: dict[str, str]
+    note: str
+    timeout: str
+    report: Path | None
+    max_bytes: str = ""
+    budget: str = ""
+
+    def document_extra(self) -> dict[str, Any]:
+        """Fields of the run document that come from options."""
+        argv = [without_secrets(word) for word in sys.argv[1:]]
+        return {"argv": argv, "labels": self.labels, "note": self.note or None}
+
+    def run_spec(self) -> RunSpec:
+        """A run in a folder of its own, without cells yet. Raises UsageError for what these options get wrong."""
+        self.check()
+        return RunSpec({}, [], command=self.command, folder="", seed=self.seed, timeout_ns=self.timeout_ns())
+
+    def check(self) -> None:
+        """Everything that can be known to be wrong before anything is measured. Raises UsageError."""
+        self.timeout_ns()
+        self.budget_ns()
+        self.most_bytes()
+        if self.report is not None:
+            check_output(self.report, "--report")
+
+    def timeout_ns(self) -> int:
+        """`--timeout`. Raises UsageError."""
+        return _positive(parse_duration(self.timeout, "--timeout"), "--timeout", self.timeout)
+
+    def budget_ns(self) -> int | None:
+        """`--budget`, None when not given. Raises UsageError."""
+        return _positive(parse_duration(self.budget, "--budget"), "--budget", self.budget) if self.budget else None
+
+    def most_bytes(self) -> int | None:
+        """`--max-bytes`, None when not given. Raises UsageError."""
+        if not self.max_bytes:
+            return None
+        return _positive(parse_size(self.max_bytes, "--max-bytes"), "--max-bytes", self.max_bytes)
+
+
+def _positive(value: int, option: str, text: str) -> int:
+    if value <= 0:
+        raise UsageError(f"{option} {text!r}: give more than 0")
+    return value
+
+
+def check_output(path: Path, option: str) -> None:
+    """Raises UsageError when a file cannot be written there, before hours are spent on its contents."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise UsageError(f"{option} {path}: that is a folder; name a file in it")
+    if not folder.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {folder}; create it first")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{option} {path}: the folder {folder} cannot be written to; choose another")
+
+
+@dataclass
+class Load:
+    """Options of the commands that do I/O, as parsed by the command line."""
+
+    repeat: int = 1
+    depth: int = 1
+    workers: int = 1
+    durability: str = "end"
+    direct: bool = False
+    compress: float = 1.0
+    dedupe: float = 1.0
+    verify: bool = False
+
+    def options(self, seed: int, direct: bool, **more: Any) -> SweepOptions:
+        """As options of a sweep. direct: the target's name asks for it. Raises UsageError."""
+        if self.durability not in ("none", "end", "each"):
+            raise UsageError(f"--durability {self.durability!r}: use none, end or each")
+        for option, ratio in (("--compress", self.compress), ("--dedupe", self.dedupe)):
+            if not 1.0 <= ratio <= 1e6:
+                raise UsageError(f"{option} {ratio}: give a ratio from 1 to 1000000")
+        sizes = {"file_sizes": [], "records": [], "ops": [], **more}
+        return SweepOptions(
+            repeat=self.repeat, workers=self.workers, queue_depth=self.depth, seed=seed,
+            durability=self.durability,  # type: ignore[arg-type]
+            direct=self.direct or direct, verify=self.verify, data=DataSpec("random", self.compress, self.dedupe),
+            **sizes,
+        )  # fmt: skip
+
+
+@dataclass
+class Budget:
+    """Time that may be spent. On a simulated server its own clock counts too: what is slow there is slow."""
+
+    limit_ns: int
+    execution: Execution
+    _started: float = field(default_factory=time.monotonic)
+    _simulated_ns: int = 0
+    _seen: set[int] = field(default_factory=set)
+
+    def spent(self, share: float = 1.0) -> bool:
+        """Whether `share` of the budget is gone."""
+        for cell in self.execution.cells:
+            if cell["id"] not in self._seen:
+                self._seen.add(cell["id"])
+                self._simulated_ns += cell["end_ns"] - cell["start_ns"]
+        return max((time.monotonic() - self._started) * 1e9, self._simulated_ns) >= self.limit_ns * share
+
+    def stage(self, cells: list[CellSpec], share: float = 1.0) -> tuple[int, int]:
+        """Measures row after row until `share` of the budget is gone; rows measured, rows planned."""
+        rows = rows_of(cells)
+        for done, row in enumerate(rows):
+            if self.spent(share) or self.execution.status != "complete":
+                return done, len(rows)
+            self.execution.stage(row)
+        return len(rows), len(rows)
+
+
+def measure(execution: Execution, common: Common, cells: list[CellSpec], work: Callable[[Progress], None]) -> int:
+    """Carries `work` out with progress, and ends the run however that went; the exit code."""
+    with termination_as_interrupt():
+        failure: NaslabError | None = None
+        with Progress(cells, common.quiet) as progress:
+            execution.hooks = progress.hooks
+            try:
+                work(progress)
+            except KeyboardInterrupt:
+                execution.warn("interrupted", "the run was interrupted; what was measured until then is kept")
+            except NaslabError as error:
+                if not execution.begun:
+                    raise
+                failure = error
+        return finish(execution, common, failure)
+
+
+def finish(execution: Execution, common: Common, failure: NaslabError | None = None) -> int:
+    """Saves the end of the run, prints it, and says what went wrong; the exit code."""
+    try:
+        if failure is not None:
+            execution.warn("error", str(failure))
+        execution.document["cells"].sort(key=lambda cell: cell["id"])
+        summary = summarise(execution.document)
+        run = execution.finish(summary=summary)
+    except NaslabError as error:
+        raise failure or error from error
+    if common.report and run.cells:
+        from naslab.report import write
+
+        write([run], common.report)
+    if common.as_json:
+        json.dump(run.document, sys.stdout)
+        print()
+    elif not common.quiet:
+        _say(run, summary, common.report)
+    return _exit_code(run, failure)
+
+
+def _say(run: Run, summary: list[str], report: Path | None) -> None:
+    from naslab.show import show_run
+
+    print(show_run(run))
+    for sentence in summary:
+        print(sentence)
+    print(f"\nStored as run {run.run_id}. See it again: naslab show {run.run_id}")
+    if report and run.cells:
+        print(f"Report: {report.resolve()}")
+    elif run.cells:
+        print(f"Charts: naslab report {run.run_id} -o report.html")
+
+
+def _exit_code(run: Run, failure: NaslabError | None) -> int:
+    """0 for a whole run and for one that its budget ended; else 1, with the reason on stderr."""
+    status, kinds = run.document["status"], {w["kind"] for w in run.document["warnings"]}
+    if status == "complete" or (status == "partial" and failure is None and "interrupted" not in kinds):
+        return 0
+    further = f"; go on with: naslab sweep --resume {run.run_id}" if run.document["command"] == "sweep" else ""
+    if status == "partial":
+        print(f"naslab: interrupted; what was measured is stored as run {run.run_id}{further}", file=sys.stderr)
+    else:
+        print(
+            f"naslab: the run failed: {_reason(run, failure)}; it is stored as {run.run_id}{further}", file=sys.stderr
+        )
+    return 1
+
+
+def _reason(run: Run, failure: NaslabError | None) -> str:
+    if failure is not None:
+        return str(failure)
+    for found in reversed(run.document["warnings"]):
+        if found["kind"] == "error":
+            return found["message"]
+    for cell in run.cells:
+        if cell["status"] == "failed":
+            told = next((w["message"] for w in cell["warnings"] if w["kind"] in ("error", "corrupt")), None)
+            told = told or next((w["message"] for w in cell["warnings"]), cell["stop_reason"])
+            return f"{cell['op'].replace('_', ' ')} (cell {cell['id']}): {told}"
+    return "a cell did not complete"

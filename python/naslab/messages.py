@@ -1,0 +1,71 @@
+"""Errors of the engine as sentences for people, and texts without secrets.
+
+The engine says `mkdir: Permission denied (os error 13), path=naslab-x`: operation, cause, named facts. Here
+that becomes `cannot make the folder naslab-x: Permission denied`, with a next step where one is known.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SHAPE = re.compile(r"(?P<operation>[a-z_ ]+): (?P<cause>.*)\Z", re.DOTALL)
+_FACT = re.compile(r", (?P<name>[a-z_]+)=(?P<value>[^=]*)\Z", re.DOTALL)
+_OS_ERROR = re.compile(r" \(os error \d+\)")
+_CELL = re.compile(r"\Acell \d+ \(\w+\): ")
+_SECRET = re.compile(r"(//[^/@\s:]*):[^/\s]*@")
+_ACTIONS = {
+    "mkdir": "make the folder", "open": "open", "open root": "use", "read": "read", "write": "write",
+    "flush": "flush", "connect": "connect to", "stat": "look at", "remove": "remove", "rmdir": "remove the folder",
+    "readdir": "list the folder", "set_len": "set the length of", "rename": "rename", "close": "close",
+    "evict": "drop the cached pages of", "space": "find the free space of",
+}  # fmt: skip
+_SILENT = ("plan", "verify", "choose engine")
+_STEPS = {
+    "permission": "give a folder that you may write to",
+    "read_only": "mount it writable or choose another folder",
+    "no_space": "free some space or choose smaller sizes",
+    "disconnected": "check the server and the network",
+    "timeout": "check the server and the network, or raise --timeout",
+}
+_KIND_WORDS = (
+    ("permission", "Permission denied"), ("permission", "Operation not permitted"),
+    ("read_only", "Read-only file system"),
+    ("no_space", "No space left"), ("no_space", "quota exceeded"),
+)  # fmt: skip
+_THINGS = ("path", "file", "root")
+
+
+def readable(text: str, kind: str | None = None) -> str:
+    """One sentence from the engine's error text. kind: class of the error; None to guess it from the text."""
+    shape = _SHAPE.match(text.strip())
+    if shape is None or shape["operation"] not in (*_ACTIONS, *_SILENT):
+        return text
+    cause, facts = _facts(_OS_ERROR.sub("", shape["cause"]))
+    cause = _CELL.sub("", cause)
+    step = _STEPS.get(kind or _kind(cause), "")
+    end = f"; {step}" if step else ""
+    thing = next((facts.pop(name) for name in _THINGS if facts.get(name)), None)
+    extra = "".join(f", {name.replace('_', ' ')} {value}" for name, value in facts.items())
+    action = _ACTIONS.get(shape["operation"])
+    if action is None:
+        named = f" ({thing})" if thing else ""
+        return f"{cause}{named}{extra}{end}"
+    return f"cannot {action}{' ' + thing if thing else ''}: {cause}{extra}{end}"
+
+
+def _facts(cause: str) -> tuple[str, dict[str, str]]:
+    """The cause without its named facts, and these."""
+    facts: dict[str, str] = {}
+    while found := _FACT.search(cause):
+        facts = {found["name"]: found["value"], **facts}
+        cause = cause[: found.start()]
+    return cause, facts
+
+
+def _kind(cause: str) -> str:
+    return next((kind for kind, words in _KIND_WORDS if words in cause), "")
+
+
+def without_secrets(text: str) -> str:
+    """The text with every `//user:password@` shown as `//user:***@`."""
+    return _SECRET.sub(r"\1:***@", text)
