@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _STATUS_STYLE = {"complete": "green", "partial": "yellow", "running": "cyan", "failed": "red"}
 MIN_WIDTH = 40
+_SECTIONS = {"target": "server"}
+"""Names of the environment's sections, where `show` has another line of that name."""
+_UNLIMITED_BYTES = 1 << 60
+"""Targets without a limit report such space; it tells nothing."""
 
 
 def show_run(run: Run, width: int | None = None, color: bool | None = None) -> str:
@@ -28,16 +32,24 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
     """
     columns = _width(width)
     parts: list[RenderableType] = [*_header(run), ""]
-    grids = run.sweep_ops()
+    plain = _without_workloads(run)
+    grids = plain.sweep_ops()
     for op in grids:
-        parts += [*_matrix(run, op, columns), ""]
-    rest = [cell for cell in run.cells if cell["op"] not in grids]
+        parts += [*_matrix(plain, op, columns), ""]
+    rest = [cell for cell in run.cells if cell.get("workload") or cell["op"] not in grids]
     if rest:
         parts += [_cell_table(rest, columns), ""]
     if not run.cells:
         parts += ["No cell was measured.", ""]
     parts += [*_limits(run), *_warnings(run)]
     return _render(parts, columns, color)
+
+
+def _without_workloads(run: Run) -> Run:
+    """The run's sweep alone: cells of a workload are no points of its surface."""
+    from naslab.results.run import Run as Runs
+
+    return Runs({**run.document, "cells": [c for c in run.document["cells"] if not c.get("workload")]})
 
 
 def list_runs_text(runs: Sequence[RunSummary], width: int | None = None, color: bool | None = None) -> str:
@@ -139,7 +151,7 @@ def _when(document: Mapping[str, Any]) -> str:
 def _environment(environment: Mapping[str, Any]) -> list[tuple[str, str]]:
     sections = {k: v for k, v in environment.items() if isinstance(v, Mapping)}
     loose = {k: v for k, v in environment.items() if not isinstance(v, Mapping)}
-    found = [(name, ", ".join(_pairs(section))) for name, section in sections.items()]
+    found = [(_SECTIONS.get(name, name), ", ".join(_pairs(section))) for name, section in sections.items()]
     found += [("also", ", ".join(_pairs(loose)))] if loose else []
     return [(name, text) for name, text in found if text]
 
@@ -148,7 +160,9 @@ def _pairs(values: Mapping[str, Any]) -> list[str]:
     """`ram 16 GiB`, `nic 1000 Mbit/s`: scalars with their units; what is nested or unknown is left out."""
     found = []
     for name, value in values.items():
-        if value is None or isinstance(value, Mapping | list | tuple):
+        if value is None or isinstance(value, Mapping | list | tuple) or str(value).startswith(("{", "[")):
+            continue
+        if name.endswith("_bytes") and isinstance(value, int) and value >= _UNLIMITED_BYTES:
             continue
         text, label = str(value), name
         if name.endswith("_bits_per_s"):
@@ -196,8 +210,11 @@ def _matrix(run: Run, op: str, width: int) -> list[RenderableType]:
     return parts
 
 
-_CELL_HEADER = ("op", "file", "record", "depth", "workers", "MB/s", "IOPS", "p50", "p99", "CPU %", "errors", "note")
-_NARROW_HEADER = ("op", "record", "MB/s", "p99", "note")
+_CELL_HEADER = (
+    "workload", "op", "file", "record", "depth", "workers", "MB/s", "IOPS", "p50", "p99", "CPU %", "errors", "note",
+)  # fmt: skip
+_DROPPED_FIRST = ("CPU %", "workers", "errors", "depth", "IOPS", "p50", "file", "note", "record")
+"""Columns that a narrow terminal goes without, one after another."""
 _NARROW = 84
 
 
@@ -205,19 +222,37 @@ def _cell_table(cells: Sequence[Mapping[str, Any]], width: int) -> RenderableTyp
     """A row a cell; a narrow terminal gets the columns that matter most."""
     from rich.text import Text
 
-    header = _CELL_HEADER if width >= _NARROW else _NARROW_HEADER
-    table = _table(header, right=header[1:-1])
-    for cell in cells:
-        latency = cell["latency_ns"]
-        texts = (
-            cell.get("workload") or cell["op"], size_text(cell["file_bytes"]), size_text(cell["record_bytes"]),
-            str(cell["queue_depth"]), str(cell["workers"]), _number(cell["throughput_bytes_per_s"] / 1e6),
-            _number(cell["iops"]), _latency(latency["p50"]), _latency(latency["p99"]),
-            f"{100 * cell['cpu_fraction']:.0f}", str(cell["errors"]), _note(cell),
-        )  # fmt: skip
-        named = dict(zip(_CELL_HEADER, texts, strict=True))
-        table.add_row(*(Text(_plain(named[name])) for name in header))
+    rows = [dict(zip(_CELL_HEADER, _cell_texts(cell), strict=True)) for cell in cells]
+    header = _fitting(rows, width)
+    table = _table(header, right=[name for name in header if name not in ("workload", "op", "note")])
+    for row in rows:
+        table.add_row(*(Text(row[name]) for name in header))
     return table  # type: ignore[no-any-return]
+
+
+def _cell_texts(cell: Mapping[str, Any]) -> tuple[str, ...]:
+    latency = cell["latency_ns"]
+    texts = (
+        cell.get("workload") or "", cell["op"], size_text(cell["file_bytes"]), size_text(cell["record_bytes"]),
+        str(cell["queue_depth"]), str(cell["workers"]), _number(cell["throughput_bytes_per_s"] / 1e6),
+        _number(cell["iops"]), _latency(latency["p50"]), _latency(latency["p99"]),
+        f"{100 * cell['cpu_fraction']:.0f}", str(cell["errors"]), _note(cell),
+    )  # fmt: skip
+    return tuple(map(_plain, texts))
+
+
+def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
+    """Columns that say something and fit side by side."""
+    always = [name for name in _CELL_HEADER if name not in ("workload", "note")]
+    header = [name for name in _CELL_HEADER if name in always or any(row[name] for row in rows)]
+
+    def needed() -> int:
+        return sum(2 + max(len(name), *(min(len(row[name]), 24) for row in rows)) for name in header)
+
+    for name in _DROPPED_FIRST:
+        if needed() > width and name in header:
+            header.remove(name)
+    return header
 
 
 def _latency(value_ns: int | None) -> str:
