@@ -97,7 +97,7 @@ IOZONE_LETTERS: tuple[Option, ...] = (
     _flag("-N", "usec", "report microseconds per operation",
           "Microseconds/op Mode. Output is in microseconds per operation."),
     _flag("-o", "sync_all", "O_SYNC writes", "SYNC Mode. "),
-    _flag("-O", "iops", "report operations per second", "IOPS Mode. Output is in operations per second."),
+    _flag("-O", "iops", "report operations per second", "OPS Mode. Output is in operations per second."),
     _flag("-p", "purge", "purge the processor cache", how="no effect",
           note="it purges the processor's cache, never the page cache: use -U, or -I, to measure without a cache"),
     _refused("-P", "CPU", "bind children to processors", "use taskset -c LIST naslab iozone ... instead"),

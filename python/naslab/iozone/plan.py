@@ -162,9 +162,14 @@ def file_sizes(args: Args) -> list[int]:
 
 
 def record_sizes(args: Args) -> list[int]:
-    """Record sizes in KiB of the report's header: -r, or the series from -y up to -q, whatever fits or not."""
-    if args.records or not args.automatic:
-        return args.records or [4]
+    """Record sizes in KiB to run where they fit: -r, or auto mode's series from -y up to -q."""
+    return report_records(args) if args.records or args.automatic else [4]
+
+
+def report_records(args: Args) -> list[int]:
+    """Record sizes in KiB of the report's header: without -r always the whole series."""
+    if args.records:
+        return args.records
     return _series(args.min_record or 4, args.max_record or MAX_RECORD_KIB, args.multiplier)
 
 

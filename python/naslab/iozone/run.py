@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -95,7 +95,7 @@ class Session:
         self._begun = False
         self._cells: list[dict[str, Any]] = []
         writer = throughput.BlockWriter if plan.counts else text.TableWriter
-        self._writer = writer(plan, open(os.devnull, "w") if plan.args.json else out)  # noqa: SIM115
+        self._writer = writer(plan, io.StringIO() if plan.args.json else out)
 
     def carry_out(self, execute: Callable[..., Any]) -> int:
         """Runs the cells through `execute`, which takes the hooks. Returns the exit code."""

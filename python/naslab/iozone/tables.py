@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from naslab.iozone.args import Args
-from naslab.iozone.plan import KIB, Plan, record_sizes
+from naslab.iozone.plan import KIB, Plan, report_records
 
 TEXT_NAMES: dict[str, str] = {
     "write": "Writer", "rewrite": "Re-writer", "read": "Reader", "reread": "Re-Reader",
@@ -71,13 +71,14 @@ class Results:
         """Single mode's tables in IOzone's order; with -+u the CPU tables follow."""
         for values, cpu in ((self.values, False), *(((self.cpu, True),) if self.plan.args.cpu else ())):
             for op in self.plan.ops:
-                yield Table(op, cpu, record_sizes(self.plan.args), list(self._rows(op, values)))
+                yield Table(op, cpu, report_records(self.plan.args), list(self._rows(op, values)))
 
     def _rows(self, op: str, values: Mapping[tuple[int, str], float]) -> Iterator[tuple[int, list[float]]]:
-        """Files of which anything was measured; cells cut off, left out or not reached are 0."""
+        """Files of which anything was measured; cells cut off, left out or failed are 0. Ends where the run did."""
         begun = {index for index, _ in self.values}
+        last = max(begun, default=-1)
         by_file: dict[int, list[int]] = {}
-        for index, row in enumerate(self.plan.rows):
+        for index, row in enumerate(self.plan.rows[: last + 1]):
             by_file.setdefault(row.file_kib, []).append(index)
         for file_kib, indexes in by_file.items():
             if begun.intersection(indexes):
