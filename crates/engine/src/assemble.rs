@@ -4,6 +4,7 @@ use crate::cell::{CellJob, WorkerResult};
 use crate::hist::{encode, LatencySummary};
 use crate::recorder::{Recorder, SeriesRow};
 use crate::result::*;
+use crate::spec::CellSpec;
 use crate::usage::Cpu;
 use crate::verify::Verified;
 use crate::worker::StopReason;
@@ -18,21 +19,21 @@ const DIRECT_CACHED_MAX: f64 = 0.01;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Around {
     pub start_wall_ns: u64,
-    pub cpu: Cpu,
     pub storage: Option<(u64, u64)>,
     pub measured: Option<Reducibility>,
 }
 
 /// The cell's result. `workers` is not empty.
-pub(crate) fn assemble(job: &CellJob, workers: Vec<WorkerResult>, around: &Around) -> CellOutcome {
+pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around) -> CellOutcome {
     let mut blobs = Vec::new();
     let mut merged =
         Recorder::new(&[], job.spec.pace.is_some(), job.spec.interval_ns, job.spec.record_ops.then_some(0));
     workers.iter().for_each(|w| merged.merge(&w.recorder));
     let (ops, bytes) = merged.totals();
-    let times = Times::of(&workers);
-    let stop = stop_reason(&workers);
-    let verified = merge_verified(&workers);
+    let times = Times::of(workers);
+    let stop = stop_reason(&job.spec, workers);
+    let cpu = cpu(workers);
+    let verified = merge_verified(workers);
     let bad = verified.as_ref().map_or(0, |v| v.bad);
     let failed = stop == "error" || merged.error_count > 0 || bad > 0 || workers.iter().any(|w| w.error.is_some());
     let storage = around.storage;
@@ -60,14 +61,14 @@ pub(crate) fn assemble(job: &CellJob, workers: Vec<WorkerResult>, around: &Aroun
         ops,
         errors: merged.error_count,
         errors_by_status: statuses(&merged),
-        first_error: workers.iter().find_map(|w| w.error.as_ref()).map(ToString::to_string),
+        first_error: first_error(workers),
         kinds: kinds(&merged, &mut blobs),
         workers: workers.iter().map(summary).collect(),
-        cpu_user_ns: around.cpu.user_ns,
-        cpu_system_ns: around.cpu.system_ns,
+        cpu_user_ns: cpu.user_ns,
+        cpu_system_ns: cpu.system_ns,
         generation_cpu_ns: workers.iter().map(|w| w.generation_ns).sum(),
         verify_cpu_ns: verified.as_ref().map_or(0, |v| v.cpu_ns),
-        wire: wire(&workers),
+        wire: wire(workers),
         storage_read_bytes: storage.map(|s| s.0),
         storage_write_bytes: storage.map(|s| s.1),
         interval_ns: job.spec.interval_ns,
@@ -75,7 +76,7 @@ pub(crate) fn assemble(job: &CellJob, workers: Vec<WorkerResult>, around: &Aroun
         op_log: merged.op_log.as_ref().and_then(|log| push(&mut blobs, rows(log))),
         missed_starts: workers.iter().map(|w| w.missed_starts).sum(),
         verified: verified.map(verified_summary),
-        direct_proof: direct_proof(job, &workers, bytes, storage),
+        direct_proof: direct_proof(job, workers, bytes, storage),
         data_measured: around.measured,
     };
     CellOutcome { result, blobs }
@@ -101,18 +102,33 @@ impl Times {
     }
 }
 
-fn stop_reason(workers: &[WorkerResult]) -> &'static str {
+/// CPU time of the process from the first worker's start to the last one's end.
+fn cpu(workers: &[WorkerResult]) -> Cpu {
+    let first = |f: fn(Cpu) -> u64| workers.iter().map(|w| f(w.cpu_before)).min().unwrap_or(0);
+    let last = |f: fn(Cpu) -> u64| workers.iter().map(|w| f(w.cpu_after)).max().unwrap_or(0);
+    let after = Cpu { user_ns: last(|c| c.user_ns), system_ns: last(|c| c.system_ns) };
+    after.since(Cpu { user_ns: first(|c| c.user_ns), system_ns: first(|c| c.system_ns) })
+}
+
+/// What went wrong first: a failed session before a failed operation.
+fn first_error(workers: &[WorkerResult]) -> Option<String> {
+    let session = workers.iter().find_map(|w| w.error.as_ref()).map(ToString::to_string);
+    let operation = || workers.iter().find_map(|w| w.recorder.errors.first());
+    session.or_else(|| operation().map(|(e, _)| format!("an operation failed: {}, status={}", e.kind.name(), e.status)))
+}
+
+fn stop_reason(spec: &CellSpec, workers: &[WorkerResult]) -> &'static str {
     let any = |reason| workers.iter().any(|w| w.stop == reason);
-    if any(StopReason::Interrupted) {
-        "interrupted"
-    } else if any(StopReason::Error) || workers.iter().any(|w| w.error.is_some()) {
+    if any(StopReason::Error) || workers.iter().any(|w| w.error.is_some()) {
         "error"
+    } else if any(StopReason::Interrupted) {
+        "interrupted"
     } else if any(StopReason::Stonewall) {
         "stonewall"
     } else if any(StopReason::Duration) {
         "duration"
     } else {
-        "done"
+        spec.bound()
     }
 }
 

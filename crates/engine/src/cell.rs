@@ -3,6 +3,7 @@
 use crate::files::{one_op, FilePlan};
 use crate::recorder::Recorder;
 use crate::spec::CellSpec;
+use crate::usage::Cpu;
 use crate::verify::{Verified, Verifier};
 use crate::worker::{Counters, Flags, Limits, StopReason, Worker};
 use crate::workspace::remove_if_there;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 /// Operations logged per worker at most.
 const OP_LOG_MAX: u64 = 1 << 22;
+/// After a session failed: longest wait for a completion of what it had in flight.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// A cell made ready for its workers.
 pub(crate) struct CellJob {
@@ -23,6 +26,15 @@ pub(crate) struct CellJob {
     pub seed: u64,
     pub flags: Flags,
     pub counters: Vec<Counters>,
+}
+
+impl CellJob {
+    /// Longest time for which the cell itself may start nothing: think time and gaps between due times
+    /// (exponential gaps exceed 32 times their mean once in 10^14).
+    pub fn longest_wait_ns(&self) -> u64 {
+        let gap_ns = self.spec.pace.map_or(0.0, |p| 32e9 * self.spec.workers as f64 / p.rate_per_s);
+        self.spec.think_ns.saturating_add(gap_ns as u64)
+    }
 }
 
 /// What one worker brings home.
@@ -41,7 +53,16 @@ pub(crate) struct WorkerResult {
     pub stop: StopReason,
     pub error: Option<Error>,
     pub wire: Option<WireCounters>,
+    pub cpu_before: Cpu,
+    pub cpu_after: Cpu,
     pub cached_fraction: Option<f64>,
+}
+
+impl WorkerResult {
+    /// Whether the session can be used again.
+    pub fn session_is_good(&self) -> bool {
+        self.error.is_none() && self.stop != StopReason::Error
+    }
 }
 
 /// A worker between its set-up and its end.
@@ -50,7 +71,8 @@ pub(crate) struct Ready<'a> {
     job: &'a CellJob,
     index: u32,
     file: FileId,
-    wire_before: Option<WireCounters>,
+    /// CPU time of the process when the window ended.
+    cpu_after: Cpu,
     /// End of the last completion on the clock of windows.
     pub ack_ns: u64,
     pub error: Option<Error>,
@@ -84,23 +106,32 @@ fn creating(spec: &CellSpec) -> OpenOptions {
 pub(crate) fn open<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -> Result<Ready<'a>> {
     let spec = &job.spec;
     let plan = &job.plans[index as usize];
-    let mut options = spec.open_options(index);
-    if spec.shared_file() && options.write {
-        options.create = naslab_core::Create::Never;
-        options.truncate = false;
-    }
+    let options = open_options(spec, index);
     let file = session.open(&plan.path, &options)?;
     if job.caps.flush {
-        session.flush(file, Default::default())?;
+        let flushed = session.flush(file, Default::default());
+        // Some servers flush only what is open for writing.
+        flushed.or_else(|e| if options.write { Err(e) } else { Ok(()) })?;
     }
-    let wire_before = session.wire();
     let mut worker = make_worker(session, job, index)?;
     worker.stream.set_file(file);
     worker.register()?;
     if spec.prime {
         prime(&mut worker, job, file)?;
     }
-    Ok(Ready { worker, job, index, file, wire_before, ack_ns: 0, error: None })
+    worker.wire_before = worker.session.wire();
+    Ok(Ready { worker, job, index, file, cpu_after: Cpu::default(), ack_ns: 0, error: None })
+}
+
+/// How a worker opens its file: the owner of a shared file has created and cut it by now.
+fn open_options(spec: &CellSpec, index: u32) -> OpenOptions {
+    let mut options = spec.open_options(index);
+    if spec.shared_file() && spec.writes() {
+        options.create = naslab_core::Create::Never;
+        options.truncate = false;
+    }
+    options.truncate &= options.write;
+    options
 }
 
 fn make_worker<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -> Result<Worker<'a>> {
@@ -157,7 +188,7 @@ fn make_stream(job: &CellJob, index: u32) -> OpStream {
     let (first, records) = share(spec, index);
     let ops = ops_of(spec, index, records);
     let mix = Mix { write_fraction: spec.write_fraction_of(index) };
-    let seed = spec.seed ^ if spec.shared_file() { 0 } else { (index as u64) << 32 };
+    let seed = spec.seed ^ (index as u64) << 32;
     let stream = OpStream::new(spec.pattern(), first, records, spec.record_bytes, ops, mix, seed);
     match spec.pace {
         Some(pace) => {
@@ -167,12 +198,15 @@ fn make_stream(job: &CellJob, index: u32) -> OpStream {
     }
 }
 
-/// The records a worker visits: its part of a shared file, or all of its own.
+/// The records a worker visits: its part of a shared file, or all of its own. With fewer records than
+/// workers, those without a part double up, unless each record is to be visited just once.
 fn share(spec: &CellSpec, index: u32) -> (u64, u64) {
-    if spec.shared_file() {
-        part(spec.records(), index, spec.workers)
-    } else {
-        (0, spec.records())
+    if !spec.shared_file() {
+        return (0, spec.records());
+    }
+    match part(spec.records(), index, spec.workers) {
+        (_, 0) if !spec.one_pass() => (index as u64 % spec.records(), 1),
+        own => own,
     }
 }
 
@@ -201,8 +235,20 @@ fn prime(worker: &mut Worker<'_>, job: &CellJob, file: FileId) -> Result<()> {
     let buf = worker.scratch();
     let len_bytes = job.spec.record_bytes;
     let op = Op { kind: OpKind::Read, file, offset_bytes: 0, len_bytes, due_ns: None };
-    one_op(worker.session, &job.clock, &op, naslab_core::IoBuf { len: len_bytes as usize, ..buf })?;
-    Ok(())
+    let read = one_op(worker.session, &job.clock, &op, naslab_core::IoBuf { len: len_bytes as usize, ..buf });
+    if read.is_err() {
+        // It may still be under way.
+        worker.abandon_memory();
+    }
+    read.map(drop)
+}
+
+/// What came after the last operation.
+struct End {
+    end_ns: u64,
+    flush_ns: Option<u64>,
+    close_ns: u64,
+    cached_fraction: Option<f64>,
 }
 
 impl Ready<'_> {
@@ -212,57 +258,93 @@ impl Ready<'_> {
         self.worker.begin();
     }
 
-    /// Notes that the last operation ended (or that the worker gave up with `error`).
-    pub fn acknowledged(&mut self, error: Option<Error>) {
+    /// The last operation ended.
+    pub fn acknowledged(&mut self) {
+        let stop = self.worker.stop;
+        if self.worker.verifier.is_some() && stop == Some(StopReason::Done) {
+            self.worker.pause_since_last();
+        }
         self.ack_ns = self.job.clock.window_ns();
-        self.error = error;
-        self.job.counters[self.index as usize].timing.store(false, Ordering::Relaxed);
-        if self.job.spec.stonewall && self.worker.stop == Some(StopReason::Done) {
+        self.cpu_after = Cpu::now();
+        let counters = &self.job.counters[self.index as usize];
+        counters.timing.store(false, Ordering::Relaxed);
+        let worked = counters.ops.load(Ordering::Relaxed) > 0;
+        if self.job.spec.stonewall && stop == Some(StopReason::Done) && worked {
             self.job.flags.stonewall.store(true, Ordering::Relaxed);
         }
+        if self.worker.is_warming_up() {
+            self.forget_warm_up(worked);
+        }
+    }
+
+    /// Nothing of a cell that ended before its window began is a result.
+    fn forget_warm_up(&mut self, worked: bool) {
+        self.worker.recorder.reset();
+        self.worker.window_start_ns = self.ack_ns;
+        let cut_short = matches!(self.worker.stop, Some(StopReason::Interrupted | StopReason::Error));
+        if worked && !cut_short {
+            let message = "the cell ended within its warm-up: give a shorter warm-up or more to do";
+            self.error.get_or_insert(Error::new(ErrorKind::Invalid, "run", message));
+        }
+    }
+
+    /// The session failed. What was in flight is waited for and, if it never ends, counted as failed.
+    pub fn failed(&mut self, error: Error) {
+        let hangs = self.job.flags.give_up.load(Ordering::Relaxed);
+        // Of two errors the first is the cause.
+        let _ = self.worker.drain(if hangs { Duration::ZERO } else { DRAIN_LIMIT });
+        self.worker.stop = Some(StopReason::Error);
+        self.acknowledged();
+        for _ in 0..self.worker.outstanding().max(1) {
+            self.worker.recorder.failure(error.op_error(), self.job.clock.ticks());
+        }
+        self.error = Some(error);
     }
 
     /// Flush and close, timed or not, and everything that must not be timed.
     pub fn finish(mut self) -> WorkerResult {
-        let spec = &self.job.spec;
-        let clock = &self.job.clock;
-        let mut end_ns = self.ack_ns;
-        let mut flush_ns = None;
-        let wants_flush = self.job.caps.flush && (spec.write_fraction_of(self.index) > 0.0 || spec.timed_flush);
-        if spec.timed_flush {
-            flush_ns = self.flush(wants_flush);
-            end_ns = clock.window_ns();
-        }
         let stop = self.worker.stop.unwrap_or(StopReason::Error);
+        let mut end = End { end_ns: self.ack_ns, flush_ns: None, close_ns: 0, cached_fraction: None };
+        if self.worker.outstanding() > 0 {
+            self.worker.abandon_memory();
+            return self.result(stop, end);
+        }
+        let spec = &self.job.spec;
+        if spec.timed_flush {
+            end.flush_ns = self.flush();
+            end.end_ns = self.job.clock.window_ns();
+            self.cpu_after = Cpu::now();
+        }
         if stop == StopReason::Stonewall && spec.finish_untimed && self.error.is_none() {
             self.error = self.worker.finish_untimed().err();
         }
-        if !spec.timed_flush {
-            flush_ns = self.flush(wants_flush);
+        if !spec.timed_flush && stop != StopReason::Interrupted {
+            end.flush_ns = self.flush();
         }
-        let cached_fraction = self.cached_fraction();
-        let before_close = clock.window_ns();
-        let closed = self.worker.session.close(self.file);
-        let close_ns = clock.window_ns() - before_close;
+        end.cached_fraction = self.cached_fraction();
+        end.close_ns = self.close();
         if spec.timed_close {
-            end_ns = clock.window_ns().max(end_ns);
+            end.end_ns += end.close_ns;
+            self.cpu_after = Cpu::now();
         }
-        // SAFETY: no region is lent any more.
-        let forgotten = unsafe { self.worker.session.register_memory(&[]) };
-        if let (Err(error), None) = (closed.and(forgotten), &self.error) {
-            self.error = Some(error);
-        }
-        self.result(stop, end_ns, flush_ns, close_ns, cached_fraction)
+        self.result(stop, end)
     }
 
     /// Time from the call to durability, in nanoseconds.
-    fn flush(&mut self, wanted: bool) -> Option<u64> {
-        let kind = self.job.spec.flush_kind().filter(|_| wanted)?;
+    fn flush(&mut self) -> Option<u64> {
+        let spec = &self.job.spec;
+        let writes = spec.write_fraction_of(self.index) > 0.0;
+        let wanted = self.job.caps.flush && (writes || spec.timed_flush);
+        let kind = spec.flush_kind().filter(|_| wanted)?;
+        if self.error.is_some() || self.worker.stop == Some(StopReason::Error) {
+            return None;
+        }
         let start = self.job.clock.window_ns();
         match self.worker.session.flush(self.file, kind) {
             Ok(()) => Some(self.job.clock.window_ns() - start),
             Err(error) => {
-                self.error.get_or_insert(error);
+                // Some servers flush only what is open for writing.
+                self.error = Some(error).filter(|_| writes);
                 None
             }
         }
@@ -275,50 +357,55 @@ impl Ready<'_> {
         self.worker.session.cached_fraction(&self.job.plans[self.index as usize].path).ok().flatten()
     }
 
-    fn result(
-        self,
-        stop: StopReason,
-        end_ns: u64,
-        flush_ns: Option<u64>,
-        close_ns: u64,
-        cached_fraction: Option<f64>,
-    ) -> WorkerResult {
-        let mut worker = self.worker;
+    /// Time to close, in nanoseconds.
+    fn close(&mut self) -> u64 {
+        let start = self.job.clock.window_ns();
+        let closed = self.worker.session.close(self.file);
+        let close_ns = self.job.clock.window_ns() - start;
+        // SAFETY: no region is lent any more.
+        let forgotten = unsafe { self.worker.session.register_memory(&[]) };
+        if let Err(error) = closed.and(forgotten) {
+            self.error.get_or_insert(error);
+        }
+        close_ns
+    }
+
+    fn result(self, stop: StopReason, end: End) -> WorkerResult {
+        let Ready { mut worker, mut error, .. } = self;
         worker.recorder.finish();
         if let Some(log) = &mut worker.recorder.op_log {
             log.iter_mut().for_each(|row| row[3] = self.index as i64);
         }
-        let wire = match (self.wire_before, worker.session.wire()) {
-            (Some(before), Some(after)) => Some(WireCounters {
-                sent_bytes: after.sent_bytes - before.sent_bytes,
-                received_bytes: after.received_bytes - before.received_bytes,
-            }),
-            _ => None,
+        let wire = worker.wire_before.zip(worker.session.wire()).map(|(before, after)| WireCounters {
+            sent_bytes: after.sent_bytes.saturating_sub(before.sent_bytes),
+            received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
+        });
+        let verified = match worker.verifier.take().map(Verifier::finish).transpose() {
+            Ok(found) => found,
+            Err(lost) => {
+                error.get_or_insert(lost);
+                None
+            }
         };
         WorkerResult {
             worker: self.index,
             start_ns: worker.window_start_ns,
             ack_ns: self.ack_ns,
-            end_ns,
+            end_ns: end.end_ns,
             pause_ns: worker.pause_ns(),
-            flush_ns,
-            close_ns,
+            flush_ns: end.flush_ns,
+            close_ns: end.close_ns,
             generation_ns: worker.generation_ns,
             missed_starts: worker.missed_starts,
-            verified: worker.verifier.take().map(Verifier::finish),
+            verified,
             stop,
-            error: self.error,
+            error,
             wire,
-            cached_fraction,
+            cpu_before: worker.cpu_before,
+            cpu_after: self.cpu_after,
+            cached_fraction: end.cached_fraction,
             recorder: worker.recorder,
         }
-    }
-}
-
-/// Drains what is in flight after an error or an interruption.
-pub(crate) fn drain(ready: &mut Ready<'_>) {
-    if let Err(error) = ready.worker.drain(Duration::from_secs(5)) {
-        ready.error.get_or_insert(error);
     }
 }
 

@@ -4,26 +4,66 @@ use crate::cell::{self, CellJob, Ready, WorkerResult};
 use crate::result::Progress;
 use crate::run::Events;
 use crate::threads::{common_start, Gate, Message, Signal, Threads};
-use crate::usage::Cpu;
-use crate::worker::{Pump, StopReason};
+use crate::worker::Pump;
 use naslab_core::{monotonic_ns, Error, ErrorKind, Result, Session, Target};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often flags and signals are looked at.
 const SLICE: Duration = Duration::from_millis(20);
 /// A virtual run looks at signals once in so many steps.
 const VIRTUAL_CHECK_STEPS: u64 = 10_000;
+/// A virtual run that makes no step in so many turns never will.
+const VIRTUAL_STUCK_STEPS: u32 = 1000;
+
+/// Opening, flushing, closing and cleaning up can be slow without a sign of life: they may take this many
+/// times the run's timeout.
+const QUIET_TIMEOUTS: u64 = 30;
+/// After a hang was found: how long workers have to come home with what they measured.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// What the coordinator watches for during a cell.
 pub(crate) struct Watch<'a> {
     pub events: &'a mut dyn Events,
     pub progress_interval_ns: u64,
     pub timeout_ns: u64,
-    /// CPU used in the window, once it began.
-    pub cpu: Cpu,
+}
+
+/// Waits for something that gives no sign of life until it has ended.
+pub(crate) struct Patience {
+    timeout_ns: u64,
+    since_ns: u64,
+    interrupted_ns: Option<u64>,
+}
+
+impl Patience {
+    pub fn new(timeout_ns: u64) -> Patience {
+        Patience { timeout_ns, since_ns: monotonic_ns(), interrupted_ns: None }
+    }
+
+    /// Waits no longer than the run's timeout.
+    pub fn hurry(&mut self) {
+        self.interrupted_ns = Some(monotonic_ns());
+    }
+
+    /// A Timeout error when it has taken too long. After Ctrl-C the run's timeout is the limit.
+    pub fn check(&mut self, what: &str, events: &mut dyn Events) -> Result<()> {
+        let now = monotonic_ns();
+        if self.interrupted_ns.is_none() && events.interrupted() {
+            self.interrupted_ns = Some(now);
+        }
+        let (since, limit) = match self.interrupted_ns {
+            Some(at) => (at, self.timeout_ns),
+            None => (self.since_ns, self.timeout_ns.saturating_mul(QUIET_TIMEOUTS)),
+        };
+        if now - since <= limit {
+            return Ok(());
+        }
+        let message = format!("{what} did not end within {} s: the target hangs", (now - since) / 1_000_000_000);
+        Err(Error::new(ErrorKind::Timeout, "run", message))
+    }
 }
 
 /// The way workers are run.
@@ -48,7 +88,12 @@ impl Driver {
                 while sessions.len() < job.spec.workers as usize {
                     sessions.push(target.connect(sessions.len() as u32)?);
                 }
-                run_virtual(sessions, job, watch)
+                let results = run_virtual(sessions, job, watch);
+                if !results.as_ref().is_ok_and(|all| all.iter().all(WorkerResult::session_is_good)) {
+                    // The next cell connects anew.
+                    sessions.clear();
+                }
+                results
             }
         }
     }
@@ -56,15 +101,13 @@ impl Driver {
 
 fn run_threads(threads: &mut Threads, job: &Arc<CellJob>, watch: &mut Watch<'_>) -> Result<Vec<WorkerResult>> {
     let gate = threads.start(job)?;
-    let mut crew = Crew { threads, job, gate, done: Vec::new(), home: 0 };
+    let mut crew = Crew { threads, job, gate, done: Vec::new(), home: 0, panicked: None };
     let workers = job.spec.workers;
-    crew.step(watch)?;
+    crew.step("preparing the files", watch)?;
     crew.gate.set(Signal::Open);
-    crew.step(watch)?;
-    let before = Cpu::now();
+    crew.step("opening the files", watch)?;
     crew.gate.set(Signal::Begin(common_start(workers)));
     crew.wait_done(watch)?;
-    watch.cpu = Cpu::now().since(before);
     crew.done.sort_by_key(|r| r.worker);
     Ok(crew.done)
 }
@@ -76,11 +119,13 @@ struct Crew<'t> {
     gate: Arc<Gate>,
     done: Vec<WorkerResult>,
     home: u32,
+    panicked: Option<Error>,
 }
 
 impl Crew<'_> {
     /// Waits until every worker ended a step of the set-up; sends all home if one failed.
-    fn step(&mut self, watch: &mut Watch<'_>) -> Result<()> {
+    fn step(&mut self, what: &str, watch: &mut Watch<'_>) -> Result<()> {
+        let mut patience = Patience::new(watch.timeout_ns);
         let mut failed = None;
         let mut stepped = 0;
         while stepped < self.job.spec.workers {
@@ -89,18 +134,37 @@ impl Crew<'_> {
                     stepped += 1;
                     failed = failed.or(result.err());
                 }
-                Ok(Message::Done(_)) => self.home += 1,
-                Err(RecvTimeoutError::Timeout) => self.look(watch),
+                Ok(message) => {
+                    stepped += u32::from(matches!(message, Message::Panicked(_)));
+                    self.welcome(message);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look(watch);
+                    patience.check(what, watch.events).inspect_err(|_| self.gate.set(Signal::Abort))?;
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(lost()),
             }
         }
-        match failed {
+        match failed.or(self.panicked.take()) {
             None => Ok(()),
             Some(error) => {
-                self.send_home()?;
+                self.send_home(watch)?;
                 Err(error)
             }
         }
+    }
+
+    /// A worker came home.
+    fn welcome(&mut self, message: Message) {
+        match message {
+            Message::Step(_) => return,
+            Message::Done(result) => self.done.extend(result.map(|r| *r)),
+            Message::Panicked(error) => {
+                self.panicked.get_or_insert(error);
+                self.job.flags.interrupt.store(true, Ordering::Relaxed);
+            }
+        }
+        self.home += 1;
     }
 
     fn look(&self, watch: &mut Watch<'_>) {
@@ -110,39 +174,54 @@ impl Crew<'_> {
     }
 
     /// After a failed set-up: the rest goes home too.
-    fn send_home(&mut self) -> Result<()> {
+    fn send_home(&mut self, watch: &mut Watch<'_>) -> Result<()> {
         self.gate.set(Signal::Abort);
+        let mut patience = Patience::new(watch.timeout_ns);
         while self.home < self.job.spec.workers {
-            match self.threads.messages().recv_timeout(Duration::from_secs(30)) {
-                Ok(Message::Done(_)) => self.home += 1,
-                Ok(Message::Step(_)) => {}
-                Err(_) => return Err(lost()),
+            match self.threads.messages().recv_timeout(SLICE) {
+                Ok(message) => self.welcome(message),
+                Err(RecvTimeoutError::Timeout) => patience.check("closing the files", watch.events)?,
+                Err(RecvTimeoutError::Disconnected) => return Err(lost()),
             }
         }
         Ok(())
     }
 
     fn wait_done(&mut self, watch: &mut Watch<'_>) -> Result<()> {
-        let mut pace = Pace::new(watch.progress_interval_ns, watch.timeout_ns);
+        let mut pace = Pace::new(self.job, watch);
         while self.home < self.job.spec.workers {
             match self.threads.messages().recv_timeout(SLICE) {
-                Ok(Message::Done(result)) => {
-                    self.home += 1;
-                    self.done.extend(result.map(|r| *r));
-                }
-                Ok(Message::Step(_)) => {}
+                Ok(message) => self.welcome(message),
                 Err(RecvTimeoutError::Timeout) => {
                     self.look(watch);
-                    pace.tick(self.job, watch)?;
+                    if let Err(hang) = pace.tick(self.job, watch) {
+                        self.recall(hang)?;
+                    }
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(lost()),
             }
         }
-        if self.done.len() == self.job.spec.workers as usize {
-            Ok(())
-        } else {
-            Err(lost())
+        match self.panicked.take() {
+            Some(error) => Err(error),
+            None if self.done.len() == self.job.spec.workers as usize => Ok(()),
+            None => Err(lost()),
         }
+    }
+
+    /// The target hangs: workers that wait for completions come home; whoever sits inside a call cannot,
+    /// and then `hang` is all there is.
+    fn recall(&mut self, hang: Error) -> Result<()> {
+        self.job.flags.give_up.store(true, Ordering::Relaxed);
+        self.job.flags.interrupt.store(true, Ordering::Relaxed);
+        let until = Instant::now() + GRACE;
+        while self.home < self.job.spec.workers {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.threads.messages().recv_timeout(left) {
+                Ok(message) => self.welcome(message),
+                Err(_) => return Err(hang),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -153,17 +232,23 @@ fn lost() -> Error {
 /// Progress events and the watch over stalls.
 struct Pace {
     interval_ns: u64,
+    /// Longest time without a completion: waiting that the cell itself asks for does not count.
     timeout_ns: u64,
     started_ns: u64,
     next_ns: u64,
     last: (u64, u64, u64),
     moved_ns: u64,
+    quiet: Patience,
 }
 
 impl Pace {
-    fn new(interval_ns: u64, timeout_ns: u64) -> Pace {
+    fn new(job: &CellJob, watch: &Watch<'_>) -> Pace {
         let now = monotonic_ns();
-        Pace { interval_ns, timeout_ns, started_ns: now, next_ns: now + interval_ns, last: (0, 0, now), moved_ns: now }
+        let timeout_ns = watch.timeout_ns.saturating_add(job.longest_wait_ns());
+        let next_ns = now + watch.progress_interval_ns;
+        let quiet = Patience::new(watch.timeout_ns);
+        let interval_ns = watch.progress_interval_ns;
+        Pace { interval_ns, timeout_ns, started_ns: now, next_ns, last: (0, 0, now), moved_ns: now, quiet }
     }
 
     fn tick(&mut self, job: &CellJob, watch: &mut Watch<'_>) -> Result<()> {
@@ -172,19 +257,31 @@ impl Pace {
         let ops = sum(|c| c.ops.load(Ordering::Relaxed));
         let errors = sum(|c| c.errors.load(Ordering::Relaxed));
         let timing = job.counters.iter().any(|c| c.timing.load(Ordering::Relaxed));
-        if ops + errors != self.last.0 || !timing {
+        if ops + errors != self.last.0 {
             self.moved_ns = now;
             self.last.0 = ops + errors;
-        } else if now - self.moved_ns > self.timeout_ns {
-            job.flags.interrupt.store(true, Ordering::Relaxed);
-            let message = format!("no operation ended for {} s: the target hangs", self.timeout_ns / 1_000_000_000);
-            return Err(Error::new(ErrorKind::Timeout, "run", message));
+            self.quiet = Patience::new(watch.timeout_ns);
+        } else if !job.clock.is_virtual() {
+            self.check(timing, now, watch)?;
         }
         if now >= self.next_ns {
             let bytes = sum(|c| c.bytes.load(Ordering::Relaxed));
             self.report(job, watch, now, (ops, bytes, errors));
         }
         Ok(())
+    }
+
+    /// An error when nothing has ended for too long.
+    fn check(&mut self, timing: bool, now: u64, watch: &mut Watch<'_>) -> Result<()> {
+        if !timing {
+            self.moved_ns = now;
+            return self.quiet.check("flushing and closing the files", watch.events);
+        }
+        if now - self.moved_ns <= self.timeout_ns {
+            return Ok(());
+        }
+        let message = format!("no operation ended for {} s: the target hangs", (now - self.moved_ns) / 1_000_000_000);
+        Err(Error::new(ErrorKind::Timeout, "run", message))
     }
 
     fn report(&mut self, job: &CellJob, watch: &mut Watch<'_>, now: u64, (ops, bytes, errors): (u64, u64, u64)) {
@@ -217,17 +314,16 @@ fn run_virtual(
     for (index, session) in crew.iter_mut().enumerate() {
         ready.push(cell::open(&mut **session, job, index as u32)?);
     }
-    let before = Cpu::now();
     ready.iter_mut().for_each(Ready::begin);
     pump_all(&mut ready, job, watch)?;
-    watch.cpu = Cpu::now().since(before);
     Ok(ready.into_iter().map(Ready::finish).collect())
 }
 
 /// Steps all workers through virtual time until each has ended.
 fn pump_all(ready: &mut [Ready<'_>], job: &CellJob, watch: &mut Watch<'_>) -> Result<()> {
     let mut running: Vec<bool> = vec![true; ready.len()];
-    let mut pace = Pace::new(watch.progress_interval_ns, u64::MAX);
+    let mut pace = Pace::new(job, watch);
+    let mut stuck = 0u32;
     for step in 0u64.. {
         if step % VIRTUAL_CHECK_STEPS == 0 {
             if watch.events.interrupted() {
@@ -237,17 +333,38 @@ fn pump_all(ready: &mut [Ready<'_>], job: &CellJob, watch: &mut Watch<'_>) -> Re
         }
         match step_all(ready, &mut running) {
             Step::Ended => break,
-            Step::Progressed => {}
-            Step::WaitUntil(at) => job.clock.advance_to(at),
+            Step::Progressed => stuck = 0,
+            Step::WaitUntil(at) if at > job.clock.now_ns() => {
+                job.clock.advance_to(at);
+                stuck = 0;
+            }
+            Step::WaitUntil(_) | Step::Stuck => stuck += 1,
+        }
+        if stuck > VIRTUAL_STUCK_STEPS {
+            ready.iter_mut().for_each(|r| r.worker.abandon_memory());
+            return Err(stuck_error(ready, &running, job));
         }
     }
     Ok(())
+}
+
+/// Virtual time stands still: a defect of the target or of the engine, named rather than waited for.
+fn stuck_error(ready: &[Ready<'_>], running: &[bool], job: &CellJob) -> Error {
+    let left = running.iter().filter(|r| **r).count();
+    let in_flight: usize = ready.iter().map(|r| r.worker.outstanding()).sum();
+    let message = "virtual time stands still: workers wait, and the target names no time to wait for";
+    Error::new(ErrorKind::Timeout, "run", message)
+        .with("workers", left)
+        .with("in_flight", in_flight)
+        .with("clock_ns", job.clock.now_ns())
 }
 
 enum Step {
     Ended,
     Progressed,
     WaitUntil(u64),
+    /// Nothing moved, and nobody knows when anything will.
+    Stuck,
 }
 
 fn step_all(ready: &mut [Ready<'_>], running: &mut [bool]) -> Step {
@@ -262,23 +379,19 @@ fn step_all(ready: &mut [Ready<'_>], running: &mut [bool]) -> Step {
                 sooner(one.worker.session.next_event_ns());
             }
             Ok(Pump::Finished) => {
-                one.acknowledged(None);
+                one.acknowledged();
                 *running = false;
             }
             Err(error) => {
-                one.worker.stop = Some(StopReason::Error);
-                one.acknowledged(Some(error));
+                one.failed(error);
                 *running = false;
             }
         }
     }
     match (running.iter().any(|r| *r), progressed, next) {
         (false, _, _) => Step::Ended,
-        (true, false, Some(at)) => Step::WaitUntil(at),
-        (true, false, None) => {
-            // Nothing is due and nothing is in flight: only a stopped worker may be left.
-            Step::Progressed
-        }
         (true, true, _) => Step::Progressed,
+        (true, false, Some(at)) => Step::WaitUntil(at),
+        (true, false, None) => Step::Stuck,
     }
 }

@@ -17,14 +17,47 @@ pub(crate) struct FilePlan {
     pub owner: bool,
 }
 
+/// What is known of a file's contents.
 #[derive(Clone, Copy, Debug)]
 struct FileState {
     number: u32,
     generation: u32,
+    /// Every block has this generation.
     exact: bool,
+    /// Bytes from the start that were ever written.
+    bytes: u64,
+    contents: Option<Contents>,
+}
+
+/// What all blocks of a file have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Contents {
     kind: DataKind,
+    /// Blocks in which the file was tagged, or in which its pattern repeats.
     unit: Option<u32>,
     checksum: bool,
+}
+
+impl Contents {
+    fn of(cell: &CellSpec, tagger: Option<&Tagger>) -> Contents {
+        let unit = match cell.data_kind() {
+            DataKind::Random { .. } => tagger.map(|t| t.unit),
+            _ if cell.record_bytes % 4096 == 0 => Some(4096),
+            _ => Some(cell.record_bytes),
+        };
+        Contents { kind: cell.data_kind(), unit, checksum: cell.verify }
+    }
+
+    /// Whether records of this size can be checked block by block.
+    fn fits(&self, record_bytes: u32) -> bool {
+        match (self.kind, self.unit) {
+            (DataKind::Fill(_), _) => true,
+            (DataKind::Random { .. }, Some(unit)) => record_bytes % unit == 0,
+            (DataKind::Iozone, Some(4096)) => record_bytes % 4096 == 0,
+            (DataKind::Iozone, Some(unit)) => record_bytes == unit,
+            (_, None) => false,
+        }
+    }
 }
 
 /// The files of a run.
@@ -83,73 +116,79 @@ impl FileBook {
 
     fn check(&mut self, cell: &CellSpec, path: &str, writes: bool) -> Result<Check> {
         let refuse = |message: &str| Err(Error::new(ErrorKind::Invalid, "verify", message).with("file", path));
-        if writes && (cell.queue_depth > 1 || cell.shared_file()) {
+        if writes && (cell.queue_depth > 1 || cell.shared_file()) || cell.shared_file() && cell.writes() {
             return refuse("reads and writes of one file overlap here: use --depth 1 and a file per worker");
         }
         let Some(state) = self.states.get(path).copied() else {
             return refuse("this run has not written the file: put a write test before the read");
         };
-        if !matches!(state.kind, DataKind::Random { .. }) {
-            return Ok(Check { kind: state.kind, tagger: None, exact: true });
-        }
-        let Some(unit) = state.unit.filter(|u| cell.record_bytes % u == 0) else {
-            return refuse("the record size does not fit the size in which the file was tagged");
+        let Some(contents) = state.contents else {
+            return refuse("parts of the file were written in different ways: write it whole before the read");
         };
-        if !state.checksum {
+        if writes && contents != Contents::of(cell, self.tagger(cell, path).as_ref()) {
+            return refuse("the file was written with other data or another record size: use the same for the mix");
+        }
+        if !contents.fits(cell.record_bytes) {
+            return refuse("the record size does not fit the size in which the file was tagged");
+        }
+        if !matches!(contents.kind, DataKind::Random { .. }) {
+            return Ok(Check { kind: contents.kind, tagger: None, exact: true });
+        }
+        if !contents.checksum {
             return refuse("the file was written without --verify");
         }
         let tagger = Tagger {
             run: self.run,
             file: state.number,
             generation: state.generation + u32::from(writes),
-            unit,
+            unit: contents.unit.unwrap_or(0),
             checksum: true,
         };
-        Ok(Check { kind: state.kind, tagger: Some(tagger), exact: state.exact && !writes })
+        Ok(Check { kind: contents.kind, tagger: Some(tagger), exact: state.exact && !writes })
     }
 
-    /// Notes what a cell wrote. `complete`: every planned write succeeded.
-    pub fn wrote(&mut self, cell: &CellSpec, plans: &[FilePlan], complete: bool) {
-        for plan in plans.iter().filter(|p| p.tagger.is_some() || cell.writes()) {
-            let generation = plan.tagger.map_or(0, |t| t.generation);
+    /// Notes what a cell wrote. `whole`: every planned write succeeded.
+    pub fn wrote(&mut self, cell: &CellSpec, plans: &[FilePlan], whole: bool) {
+        let afresh = cell.remove_before || cell.truncate;
+        for (worker, plan) in plans.iter().enumerate() {
+            if cell.write_fraction_of(worker as u32) <= 0.0 {
+                continue;
+            }
             let number = self.number(&plan.path);
-            self.states.insert(
-                plan.path.clone(),
-                FileState {
-                    number,
-                    generation,
-                    exact: complete && cell.covers_file(),
-                    kind: cell.data_kind(),
-                    unit: plan.tagger.map(|t| t.unit),
-                    checksum: cell.verify,
-                },
-            );
+            let before = self.states.get(&plan.path).copied();
+            let old_bytes = before.filter(|_| !afresh).map_or(0, |b| b.bytes);
+            let new_bytes = cell.records() * cell.record_bytes as u64;
+            let exact = whole && cell.covers_file() && new_bytes >= old_bytes;
+            let bytes = new_bytes.max(old_bytes);
+            let now = Contents::of(cell, plan.tagger.as_ref());
+            // Where old blocks remain, they must be like the new ones, or nothing can be said of all.
+            let contents = match before.filter(|_| !exact && !afresh) {
+                Some(old) => old.contents.filter(|c| *c == now),
+                None => Some(now),
+            };
+            let generation = plan.tagger.map_or(before.map_or(0, |b| b.generation), |t| t.generation);
+            self.states.insert(plan.path.clone(), FileState { number, generation, exact, bytes, contents });
         }
     }
 }
 
 /// Refuses to run over files that are not ours. Returns the paths that must never be removed.
-pub(crate) fn protect_foreign(
-    spec: &RunSpec,
-    book: &FileBook,
-    session: &mut dyn Session,
-    clock: &Clock,
-) -> Result<BTreeSet<String>> {
+pub(crate) fn protect_foreign(spec: &RunSpec, session: &mut dyn Session, clock: &Clock) -> Result<BTreeSet<String>> {
     let mut protected = BTreeSet::new();
     if spec.folder.is_some() {
         return Ok(protected);
     }
-    let mut seen = BTreeSet::new();
-    for cell in &spec.cells {
-        for name in &cell.files {
-            let path = book.path(name);
-            if seen.insert(path.clone()) && is_foreign(session, clock, &path)? {
-                let reads_only = spec.cells.iter().filter(|c| c.files.contains(name)).all(|c| !c.writes());
-                allow(spec.existing, reads_only, &path)?;
-                if spec.existing == Existing::Read {
-                    protected.insert(path);
-                }
-            }
+    let named = spec.cells.iter().flat_map(|c| &c.files).chain(&spec.cleanup_files);
+    for name in named.collect::<BTreeSet<_>>() {
+        if !is_foreign(session, clock, name)? {
+            continue;
+        }
+        let mut users = spec.cells.iter().filter(|c| c.files.contains(name)).peekable();
+        if users.peek().is_some() {
+            allow(spec.existing, users.all(CellSpec::only_reads), name)?;
+        }
+        if spec.existing != Existing::Overwrite {
+            protected.insert(name.clone());
         }
     }
     Ok(protected)
@@ -194,27 +233,33 @@ pub(crate) fn read_small(session: &mut dyn Session, clock: &Clock, path: &str, l
     let file = session.open(path, &OpenOptions { read: true, ..OpenOptions::default() })?;
     let mut data = vec![0u8; len as usize];
     let op = Op { kind: OpKind::Read, file, offset_bytes: 0, len_bytes: len, due_ns: None };
-    let done = one_op(session, clock, &op, IoBuf::from_slice(&mut data));
+    let done = one_op(session, clock, &op, IoBuf::from_slice(&mut data)).inspect_err(|_| abandon(&mut data));
     session.close(file)?;
     data.truncate(done? as usize);
     Ok(data)
 }
 
 /// Writes a small file that must not exist yet, durably.
-pub(crate) fn write_small(session: &mut dyn Session, clock: &Clock, path: &str, data: &mut [u8]) -> Result<()> {
+pub(crate) fn write_small(session: &mut dyn Session, clock: &Clock, path: &str, mut data: Vec<u8>) -> Result<()> {
     let options = OpenOptions { read: true, write: true, create: naslab_core::Create::New, ..OpenOptions::default() };
     let file = session.open(path, &options)?;
     let op = Op { kind: OpKind::Write, file, offset_bytes: 0, len_bytes: data.len() as u32, due_ns: None };
-    let done =
-        one_op(session, clock, &op, IoBuf::from_slice(data)).and_then(|_| session.flush(file, Default::default()));
+    let done = one_op(session, clock, &op, IoBuf::from_slice(&mut data)).inspect_err(|_| abandon(&mut data));
+    let done = done.and_then(|_| session.flush(file, Default::default()));
     session.close(file)?;
     done
 }
 
+/// Gives memory away that an operation which did not end may still use.
+fn abandon(data: &mut Vec<u8>) {
+    std::mem::forget(std::mem::take(data));
+}
+
 /// Carries out one operation and waits for it; bytes moved. A read that meets the end of file is fine.
+/// After an error the operation may still be under way: the caller keeps `buf` alive for good.
 pub(crate) fn one_op(session: &mut dyn Session, clock: &Clock, op: &Op, buf: IoBuf) -> Result<u32> {
     let mut out = Vec::with_capacity(1);
-    // SAFETY: `buf` outlives this call, which returns only after the operation ended (or failed for good).
+    // SAFETY: `buf` outlives the operation, as the caller promises.
     unsafe { session.submit(op, buf, 0)? };
     loop {
         if session.reap(1, Some(Duration::from_secs(30)), &mut out)? > 0 {

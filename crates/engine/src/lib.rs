@@ -13,6 +13,7 @@ mod recorder;
 mod result;
 mod run;
 mod spec;
+mod steward;
 mod threads;
 mod usage;
 mod verify;

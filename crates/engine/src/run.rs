@@ -3,21 +3,22 @@
 use crate::assemble::{assemble, Around};
 use crate::cell::{check_caps, CellJob};
 use crate::drive::{Driver, Watch};
-use crate::files::{protect_foreign, FileBook};
+use crate::files::FileBook;
 use crate::result::{CellOutcome, Progress};
 use crate::spec::{CellSpec, RunSpec, SPEC_SCHEMA};
-use crate::usage::{storage_bytes, Cpu};
+use crate::steward::Steward;
+use crate::usage::storage_bytes;
 use crate::worker::{Counters, Flags};
-use crate::workspace::{clean, make, remove_if_there};
-use naslab_core::{wall_ns, Error, ErrorKind, Result, Session, Target};
+use naslab_core::{wall_ns, Error, ErrorKind, Result, Target};
 use naslab_workload::{measure, DataKind, DataSpec, Payload, Reducibility, Tagger};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Buffers of one cell may take this much memory.
 const MAX_BUFFER_BYTES: u64 = 8 << 30;
 /// Payload measured for its reducibility.
 const SAMPLE_BYTES: u64 = 4 << 20;
+/// A worker's ring of payload takes at least this.
+const RING_BYTES: u64 = 1 << 20;
 
 /// Receives what happens during a run. An error from any call ends the run after the present cell.
 pub trait Events {
@@ -49,19 +50,15 @@ pub struct RunEnd {
 /// Carries out a run. `Err` only when nothing was started; later failures are in [`RunEnd`].
 pub fn run(spec: &RunSpec, target: &Arc<dyn Target>, owner_mark: &str, events: &mut dyn Events) -> Result<RunEnd> {
     check(spec, &**target)?;
-    let mut session = target.connect(0)?;
-    let clock = target.clock();
+    let steward = Steward::prepare(spec, target, owner_mark, events)?;
     let mut book = FileBook::new(spec);
-    let protected = protect_foreign(spec, &book, &mut *session, &clock)?;
-    if let Some(folder) = &spec.folder {
-        make(&mut *session, &clock, folder, owner_mark)?;
-    }
     let mut driver = Driver::new(target);
     let mut run = Run { spec, target, book: &mut book, events, interrupted: false, measured: None };
     let outcome = run.cells(&mut driver);
     let interrupted = run.interrupted;
     drop(driver);
-    let left_behind = clean_up(spec, &book, &protected, &mut *session);
+    let hangs = matches!(&outcome, Err(e) if e.kind == ErrorKind::Timeout);
+    let left_behind = steward.clean_up(hangs, events);
     Ok(end(outcome, interrupted, left_behind))
 }
 
@@ -82,32 +79,50 @@ fn end(outcome: Result<bool>, interrupted: bool, left_behind: Vec<String>) -> Ru
 }
 
 fn check(spec: &RunSpec, target: &dyn Target) -> Result<()> {
-    let invalid = |message: String| Err(Error::new(ErrorKind::Invalid, "plan", message));
     if spec.schema != SPEC_SCHEMA {
         return invalid(format!("specification version {} is not {SPEC_SCHEMA}: update naslab", spec.schema));
     }
+    if spec.timeout_ns == 0 {
+        return invalid("timeout_ns must be above 0".to_string());
+    }
     let caps = target.caps();
     for cell in &spec.cells {
-        if cell.record_bytes == 0 || cell.file_bytes < cell.record_bytes as u64 || cell.workers == 0 {
-            return invalid(format!("cell {}: record, file and workers must fit one another", cell.id));
-        }
-        if cell.files.len() != 1 && cell.files.len() != cell.workers as usize || cell.queue_depth == 0 {
-            return invalid(format!("cell {}: give one file, or one per worker, and a depth of at least 1", cell.id));
-        }
-        if cell.pace.is_some_and(|p| !(p.rate_per_s > 0.0 && p.rate_per_s.is_finite())) {
-            return invalid(format!("cell {}: the rate must be above 0", cell.id));
-        }
-        let stride = (cell.record_bytes as u64).next_multiple_of(4096);
-        let buffers = stride.saturating_mul(2 * cell.queue_depth as u64 * cell.workers as u64);
-        if buffers > MAX_BUFFER_BYTES {
-            return invalid(format!(
-                "cell {}: {buffers} bytes of buffers are needed: use a smaller record, depth or number of workers",
-                cell.id
-            ));
-        }
+        check_cell(cell)?;
         check_caps(cell, &caps, target.protocol())?;
     }
     Ok(())
+}
+
+fn check_cell(cell: &CellSpec) -> Result<()> {
+    let id = cell.id;
+    if cell.record_bytes == 0 || cell.file_bytes < cell.record_bytes as u64 || cell.workers == 0 {
+        return invalid(format!("cell {id}: record, file and workers must fit one another"));
+    }
+    if cell.files.len() != 1 && cell.files.len() != cell.workers as usize || cell.queue_depth == 0 {
+        return invalid(format!("cell {id}: give one file, or one per worker, and a depth of at least 1"));
+    }
+    if !(0.0..=1.0).contains(&cell.write_fraction) || cell.interval_ns == 0 {
+        return invalid(format!("cell {id}: give a write fraction from 0 to 1 and an interval above 0"));
+    }
+    if cell.pace.is_some_and(|p| !(p.rate_per_s > 0.0 && p.rate_per_s.is_finite())) {
+        return invalid(format!("cell {id}: the rate must be above 0"));
+    }
+    if cell.verify && matches!(cell.data_kind(), DataKind::Random { dedupe_ratio, .. } if dedupe_ratio > 1.0) {
+        return invalid(format!("cell {id}: --verify makes every block unique: leave out --dedupe"));
+    }
+    let stride = (cell.record_bytes as u64).next_multiple_of(4096);
+    let ring = stride.saturating_mul(cell.queue_depth as u64).max(RING_BYTES);
+    let buffers = ring.saturating_mul(2 * cell.workers as u64);
+    if buffers > MAX_BUFFER_BYTES {
+        return invalid(format!(
+            "cell {id}: {buffers} bytes of buffers are needed: use a smaller record, depth or number of workers"
+        ));
+    }
+    Ok(())
+}
+
+fn invalid(message: String) -> Result<()> {
+    Err(Error::new(ErrorKind::Invalid, "plan", message))
 }
 
 struct Run<'a> {
@@ -131,18 +146,16 @@ impl Run<'_> {
                 break;
             }
             self.events.before_cell(cell.id)?;
-            let (status, fatal) = self.cell(driver, cell)?;
+            let status = self.cell(driver, cell).map_err(|e| e.with("cell", cell.id))?;
             good &= status == "complete";
             self.interrupted |= status == "partial";
-            if fatal {
-                return Ok(false);
-            }
         }
         Ok(good)
     }
 
-    /// One cell: its status, and whether going on makes no sense.
-    fn cell(&mut self, driver: &mut Driver, cell: &CellSpec) -> Result<(&'static str, bool)> {
+    /// One cell: its status. Failed operations and sessions are its result, and the next cell connects anew;
+    /// an error is what no later cell could get past: a set-up that fails, a target that hangs.
+    fn cell(&mut self, driver: &mut Driver, cell: &CellSpec) -> Result<&'static str> {
         let plans = self.book.plan(cell)?;
         let measured = self.measured(cell)?;
         let job = Arc::new(CellJob {
@@ -160,17 +173,16 @@ impl Run<'_> {
             events: &mut *self.events,
             progress_interval_ns: self.spec.progress_interval_ns,
             timeout_ns: self.spec.timeout_ns,
-            cpu: Cpu::default(),
         };
-        let workers = driver.run(&job, &mut watch)?;
-        around.cpu = watch.cpu;
-        around.storage = before.zip(storage_bytes()).map(|(b, a)| (a.0 - b.0, a.1 - b.1));
-        let outcome = assemble(&job, workers, &around);
-        let status = outcome.result.status;
-        let fatal = outcome.result.stop_reason == "error";
-        self.book.wrote(cell, &job.plans, status == "complete");
+        let mut workers = driver.run(&job, &mut watch)?;
+        around.storage = before.zip(storage_bytes()).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)));
+        let outcome = assemble(&job, &workers, &around);
+        let (status, stop) = (outcome.result.status, outcome.result.stop_reason);
+        let whole = status == "complete" && (stop != "stonewall" || cell.finish_untimed);
+        self.book.wrote(cell, &job.plans, whole);
         self.events.cell(outcome)?;
-        Ok((status, fatal))
+        let hang = workers.iter_mut().find_map(|w| w.error.take_if(|e| e.kind == ErrorKind::Timeout));
+        hang.map_or(Ok(status), Err)
     }
 
     /// Reducibility of what the cell writes, measured on its own payload; once per kind of data.
@@ -208,25 +220,4 @@ fn sample(kind: DataKind, seed: u64) -> Result<Reducibility> {
         payload.release(slot);
     }
     Ok(measure(&data))
-}
-
-/// Removes what the run made; returns what could not be removed.
-fn clean_up(spec: &RunSpec, book: &FileBook, protected: &BTreeSet<String>, session: &mut dyn Session) -> Vec<String> {
-    let mut left = Vec::new();
-    for name in &spec.cleanup_files {
-        let path = book.path(name);
-        if protected.contains(&path) {
-            continue;
-        }
-        if let Err(error) = remove_if_there(session, &path) {
-            left.push(error.to_string());
-        }
-    }
-    if let Some(folder) = &spec.folder {
-        match clean(session, folder) {
-            Ok(foreign) => left.extend(foreign),
-            Err(error) => left.push(error.to_string()),
-        }
-    }
-    left
 }

@@ -137,6 +137,16 @@ names!(FlushName: None, Data, All);
 names!(ArrivalName: Constant, Poisson);
 names!(DataName: Random, Iozone, Fill);
 
+impl RunSpec {
+    /// Path under the target's root of a file named by a cell.
+    pub fn path(&self, name: &str) -> String {
+        match &self.folder {
+            Some(folder) => format!("{folder}/{name}"),
+            None => name.to_string(),
+        }
+    }
+}
+
 impl PaceSpec {
     /// Spacing of arrivals.
     pub fn arrival(&self) -> ArrivalKind {
@@ -172,6 +182,17 @@ impl CellSpec {
         self.stop_bytes.is_none() && self.stop_ops.is_none() && self.duration_ns.is_none()
     }
 
+    /// What ends the cell if neither time nor an error does: `ops`, `bytes`, or `done` for the file's end.
+    pub fn bound(&self) -> &'static str {
+        let by_bytes = self.stop_bytes.map(|b| b / self.record_bytes.max(1) as u64);
+        match (self.stop_ops, by_bytes) {
+            (Some(ops), Some(by_bytes)) if by_bytes < ops => "bytes",
+            (Some(_), _) => "ops",
+            (None, Some(_)) => "bytes",
+            (None, None) => "done",
+        }
+    }
+
     /// Whole records in the file.
     pub fn records(&self) -> u64 {
         self.file_bytes / self.record_bytes.max(1) as u64
@@ -189,6 +210,11 @@ impl CellSpec {
     /// Whether any worker writes.
     pub fn writes(&self) -> bool {
         (0..self.workers).any(|w| self.write_fraction_of(w) > 0.0)
+    }
+
+    /// Whether the cell leaves its files as they are.
+    pub fn only_reads(&self) -> bool {
+        !self.writes() && !self.remove_before
     }
 
     /// Whether any worker reads.

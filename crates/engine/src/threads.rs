@@ -3,6 +3,7 @@
 use crate::cell::{self, CellJob, WorkerResult};
 use crate::worker::Pump;
 use naslab_core::{monotonic_ns, Error, ErrorKind, Result, Session, Target};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -55,6 +56,8 @@ pub(crate) enum Message {
     Step(Result<()>),
     /// The cell ended for this worker; `None` if it never began.
     Done(Option<Box<WorkerResult>>),
+    /// The worker's thread panicked: a defect in naslab. It reports nothing else of the cell.
+    Panicked(Error),
 }
 
 struct Order {
@@ -86,6 +89,7 @@ impl Threads {
         for index in 0..job.spec.workers {
             let order = Order { job: job.clone(), gate: gate.clone(), index };
             if self.orders[index as usize].send(order).is_err() {
+                gate.set(Signal::Abort);
                 return Err(Error::new(ErrorKind::Io, "workers", "a worker thread ended before its time"));
             }
         }
@@ -115,15 +119,30 @@ impl Threads {
 fn work(target: &dyn Target, orders: &Receiver<Order>, report: &Sender<Message>) {
     let mut session: Option<Box<dyn Session>> = None;
     for order in orders {
-        let done = carry_out(target, &mut session, &order, report);
-        if done.as_ref().is_some_and(|d| d.error.is_some()) {
-            // The session may be unusable; the next cell connects anew.
-            session = None;
+        // What a panic leaves half done is not used again: the session goes, and the run ends.
+        let outcome = guarded(|| carry_out(target, &mut session, &order, report));
+        let usable = matches!(&outcome, Ok(Some(done)) if done.session_is_good());
+        let message = match outcome {
+            Ok(done) => Message::Done(done.map(Box::new)),
+            Err(error) => Message::Panicked(error),
+        };
+        if !usable {
+            // Closes what was open and ends what was in flight; the next cell connects anew.
+            let _ = guarded(|| session = None);
         }
-        if report.send(Message::Done(done.map(Box::new))).is_err() {
+        if report.send(message).is_err() {
             return;
         }
     }
+}
+
+/// Runs `work`; a panic in it becomes an error.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+        let message = format!("a thread of naslab panicked, which is a defect: {}", text.unwrap_or("no message"));
+        Error::new(ErrorKind::Io, "workers", message)
+    })
 }
 
 fn carry_out(
@@ -181,17 +200,12 @@ fn connected<'s>(
 /// The window.
 fn measure(ready: &mut cell::Ready<'_>) {
     ready.begin();
-    let error = loop {
+    loop {
         match ready.worker.pump(true) {
-            Ok(Pump::Finished) => break None,
+            Ok(Pump::Finished) => return ready.acknowledged(),
             Ok(_) => {}
-            Err(error) => break Some(error),
+            Err(error) => return ready.failed(error),
         }
-    };
-    let failed = error.is_some();
-    ready.acknowledged(error);
-    if failed {
-        cell::drain(ready);
     }
 }
 

@@ -5,7 +5,7 @@
 //! no completion.
 
 use crate::usage::thread_cpu_ns;
-use naslab_core::IoBuf;
+use naslab_core::{Error, ErrorKind, IoBuf, Result};
 use naslab_workload::{check_record, DataKind, Defect, Tagger};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::thread::JoinHandle;
@@ -102,13 +102,13 @@ impl Verifier {
     }
 
     /// Waits for the checks under way and returns what was found.
-    pub fn finish(self) -> Verified {
+    pub fn finish(self) -> Result<Verified> {
         match self.lane {
-            Lane::Inline(found) => found,
+            Lane::Inline(found) => Ok(found),
             Lane::Thread { jobs, done, thread } => {
                 drop(jobs);
                 while done.recv().is_ok() {}
-                thread.join().unwrap_or_default()
+                thread.join().map_err(|_| Error::new(ErrorKind::Io, "verify", "the checking thread ended early"))
             }
         }
     }

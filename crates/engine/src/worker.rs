@@ -1,9 +1,11 @@
 //! The hot loop: one worker keeps its session's queue full and records completions.
 
 use crate::recorder::Recorder;
+use crate::usage::Cpu;
 use crate::verify::Verifier;
 use naslab_core::{
     AlignedBuf, Clock, Completion, Error, ErrorKind, FileId, IoBuf, Op, OpError, OpKind, Result, Session, Submit,
+    WireCounters,
 };
 use naslab_workload::{OpStream, Payload};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,6 +40,8 @@ pub(crate) struct Flags {
     pub interrupt: AtomicBool,
     /// Some worker finished and the cell stops with the first.
     pub stonewall: AtomicBool,
+    /// The target hangs: come home without what is in flight.
+    pub give_up: AtomicBool,
 }
 
 /// Why a worker stopped.
@@ -120,6 +124,9 @@ pub(crate) struct Worker<'a> {
     generated: u64,
     pub generation_ns: u64,
     pub missed_starts: u64,
+    /// Wire bytes of the session and CPU time of the process when the window began.
+    pub wire_before: Option<WireCounters>,
+    pub cpu_before: Cpu,
     pub stop: Option<StopReason>,
 }
 
@@ -183,6 +190,8 @@ impl<'a> Worker<'a> {
             generated: 0,
             generation_ns: 0,
             missed_starts: 0,
+            wire_before: None,
+            cpu_before: Cpu::default(),
             stop: None,
             clock,
         })
@@ -204,16 +213,18 @@ impl<'a> Worker<'a> {
 
     /// Starts the window.
     pub fn begin(&mut self) {
+        self.cpu_before = Cpu::now();
         self.window_start_ns = self.clock.window_ns();
         let now = self.clock.ticks();
         self.start = now;
         self.last_end = now;
         self.recorder.arm(now);
         if self.limits.warmup_ns > 0 {
-            self.warm_until = now + self.clock.ticks_of(self.limits.warmup_ns);
+            self.warm_until = now.saturating_add(self.clock.ticks_of(self.limits.warmup_ns));
         }
         if let Some(duration) = self.limits.duration_ns {
-            self.deadline = now + self.clock.ticks_of(self.limits.warmup_ns + duration);
+            let span_ns = self.limits.warmup_ns.saturating_add(duration);
+            self.deadline = now.saturating_add(self.clock.ticks_of(span_ns));
         }
     }
 
@@ -227,7 +238,18 @@ impl<'a> Worker<'a> {
         Duration::from_nanos(self.clock.span_ns(self.clock.ticks(), at))
     }
 
-    fn outstanding(&self) -> usize {
+    /// Whether the window has not begun yet.
+    pub fn is_warming_up(&self) -> bool {
+        self.limits.warmup_ns > 0 && self.warm_until != u64::MAX
+    }
+
+    /// Takes the time since the last completion out of the window: its record was being checked.
+    pub fn pause_since_last(&mut self) {
+        self.pause += self.clock.ticks().saturating_sub(self.last_end);
+    }
+
+    /// Operations whose completion has not been seen.
+    pub fn outstanding(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
@@ -245,6 +267,8 @@ impl<'a> Worker<'a> {
         let reaped = self.session.reap(usize::from(wait), Some(timeout), &mut self.completions)?;
         if reaped > 0 {
             self.complete_all();
+        } else if self.flags.give_up.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Timeout, "reap", "operations in flight did not end"));
         }
         Ok(match submitted || reaped > 0 {
             true => Pump::Progressed,
@@ -343,7 +367,7 @@ impl<'a> Worker<'a> {
         let now = self.clock.ticks();
         if now >= self.deadline {
             self.give_back(payload_slot, read_buffer);
-            self.stop = Some(StopReason::Duration);
+            self.time_is_up(op);
             return Ok(false);
         }
         self.account_gap(op, now);
@@ -368,6 +392,18 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// The window is over. In an open loop, what was due in it and never started was missed.
+    #[cold]
+    fn time_is_up(&mut self, op: &Op) {
+        self.stop = Some(StopReason::Duration);
+        if let Some(due_ns) = op.due_ns {
+            let due = self.start + self.clock.ticks_of(due_ns);
+            if due < self.deadline {
+                self.missed_starts += 1 + (self.deadline - 1 - due) / self.gap.max(1);
+            }
+        }
+    }
+
     /// The session has no room: legal only while something is in flight.
     #[cold]
     fn refused(&mut self, payload_slot: u32, read_buffer: u32) -> Result<bool> {
@@ -384,7 +420,8 @@ impl<'a> Worker<'a> {
         let own_work = op.kind == OpKind::Write || self.verifier.is_some();
         let thinking = self.think > 0 && !self.limits.think_counted;
         if (own_work || thinking) && op.due_ns.is_none() && self.outstanding() == 0 {
-            self.pause += now - self.last_end;
+            let from = if self.limits.think_counted { self.last_end.max(self.next_think) } else { self.last_end };
+            self.pause += now.saturating_sub(from);
         }
     }
 
@@ -407,7 +444,9 @@ impl<'a> Worker<'a> {
     #[inline]
     fn read_buffer(&mut self) -> Option<u32> {
         if let Some(verifier) = &mut self.verifier {
-            while let Some(buffer) = verifier.freed(self.read_free.is_empty()) {
+            // While operations are in flight, their completions must not wait for the checker.
+            let idle = self.slots.len() == self.free.len();
+            while let Some(buffer) = verifier.freed(idle && self.read_free.is_empty()) {
                 self.read_free.push(buffer);
             }
         }
@@ -458,7 +497,10 @@ impl<'a> Worker<'a> {
         self.warm_until = u64::MAX;
         self.pause = 0;
         self.missed_starts = 0;
+        self.generation_ns = 0;
         self.recorder.reset();
+        self.wire_before = self.session.wire();
+        self.cpu_before = Cpu::now();
         let now = self.clock.ticks();
         self.recorder.arm(now);
         self.last_end = now;
@@ -492,7 +534,7 @@ impl<'a> Worker<'a> {
         let add = |c: &AtomicU64, n: u64| c.store(c.load(Ordering::Relaxed) + n, Ordering::Relaxed);
         add(&self.counters.ops, 1);
         add(&self.counters.bytes, bytes as u64);
-        if let Some(log) = &mut self.recorder.op_log {
+        if let Some(log) = self.recorder.op_log.as_mut().filter(|log| log.len() < log.capacity()) {
             log.push([slot.offset_bytes as i64, service_ns as i64, bytes as i64, 0]);
         }
     }
@@ -524,35 +566,61 @@ impl<'a> Worker<'a> {
     /// Reaps everything in flight, giving up after `limit` without a completion.
     pub fn drain(&mut self, limit: Duration) -> Result<()> {
         while self.outstanding() > 0 {
-            if self.session.reap(1, Some(limit), &mut self.completions)? == 0 {
-                return Err(Error::new(ErrorKind::Timeout, "reap", "operations in flight did not end"));
+            if self.session.reap(1, Some(limit), &mut self.completions)? > 0 {
+                self.complete_all();
+                continue;
             }
-            self.complete_all();
+            match self.session.next_event_ns() {
+                Some(at) if self.clock.is_virtual() => self.clock.advance_to(at),
+                _ => return Err(Error::new(ErrorKind::Timeout, "reap", "operations in flight did not end")),
+            }
         }
         Ok(())
+    }
+
+    /// Gives memory away that a session may still use, because its operations never ended.
+    pub fn abandon_memory(&mut self) {
+        if let Ok(empty) = AlignedBuf::new(1) {
+            std::mem::forget(std::mem::replace(&mut self.read_memory, empty));
+        }
+        std::mem::forget(self.payload.take());
     }
 
     /// Writes what a stonewalled pass left out, unrecorded, so that later passes find a whole file.
     pub fn finish_untimed(&mut self) -> Result<()> {
         let kept = std::mem::replace(&mut self.recorder, Recorder::new(&[], false, u64::MAX, None));
+        let (pause, missed, generation_ns) = (self.pause, self.missed_starts, self.generation_ns);
+        let reason = self.stop;
         let outcome = self.finish_rest();
-        self.recorder = kept;
-        outcome
+        self.stop = reason;
+        (self.pause, self.missed_starts, self.generation_ns) = (pause, missed, generation_ns);
+        let failed = std::mem::replace(&mut self.recorder, kept).errors;
+        match failed.first() {
+            Some((error, _)) if outcome.is_ok() => Err(not_finished(error)),
+            _ => outcome,
+        }
     }
 
     fn finish_rest(&mut self) -> Result<()> {
         self.deadline = u64::MAX;
-        let reason = self.stop;
-        loop {
+        self.warm_until = u64::MAX;
+        self.think = 0;
+        while !self.flags.interrupt.load(Ordering::Relaxed) {
             self.stop = None;
             let Some(op) = self.next_op() else { break };
-            self.start_op(&Op { due_ns: None, ..op })?;
+            if !self.start_op(&Op { due_ns: None, ..op })? {
+                return Err(Error::new(ErrorKind::Io, "submit", "no buffer is free with nothing in flight"));
+            }
             self.drain(REAP_SLICE * 200)?;
-            if self.stop.is_some() || self.flags.interrupt.load(Ordering::Relaxed) {
+            if self.stop.is_some() {
                 break;
             }
         }
-        self.stop = reason;
         Ok(())
     }
+}
+
+fn not_finished(error: &OpError) -> Error {
+    let message = format!("the rest of the file could not be written after the window: {}", error.kind.name());
+    Error { status: error.status, ..Error::new(error.kind, "write", message) }
 }

@@ -22,8 +22,12 @@ pub struct LeftFolder {
 /// Makes the folder and marks it. The folder must not exist yet.
 pub(crate) fn make(session: &mut dyn Session, clock: &Clock, folder: &str, owner: &str) -> Result<()> {
     session.mkdir(folder)?;
-    let mut text = owner.as_bytes().to_vec();
-    write_small(session, clock, &format!("{folder}/{MARKER_NAME}"), &mut text)
+    let text = owner.as_bytes().to_vec();
+    let mark = format!("{folder}/{MARKER_NAME}");
+    write_small(session, clock, &mark, text).inspect_err(|_| {
+        // An unmarked folder would be found by nobody. What cannot be removed either is in the error's path.
+        let _ = remove_if_there(session, &mark).and_then(|()| session.rmdir(folder));
+    })
 }
 
 /// Folders with our mark directly under the target's root.
@@ -45,9 +49,20 @@ pub fn find_folders(session: &mut dyn Session, clock: &Clock) -> Result<Vec<Left
 }
 
 /// Removes a marked folder: files named `naslab*` in it, the mark last. Names of files it did not make
-/// are returned and left, with the folder around them.
+/// are returned and left, with the folder and its mark around them. A folder without mark is refused.
 pub fn clean(session: &mut dyn Session, folder: &str) -> Result<Vec<String>> {
+    let marked = session.readdir(folder)?.iter().any(|entry| entry.name == MARKER_NAME && !entry.is_dir);
+    if !marked {
+        let message = "the folder has no owner mark, so naslab did not make it: remove it yourself";
+        return Err(Error::new(ErrorKind::Permission, "clean", message).with("folder", folder));
+    }
+    remove_made(session, folder)
+}
+
+/// As [`clean`], for a folder that this run made. What fails is passed over; the first failure is returned.
+pub(crate) fn remove_made(session: &mut dyn Session, folder: &str) -> Result<Vec<String>> {
     let mut foreign = Vec::new();
+    let mut failed = Ok(());
     for entry in session.readdir(folder)? {
         let path = format!("{folder}/{}", entry.name);
         if entry.name == MARKER_NAME {
@@ -56,9 +71,10 @@ pub fn clean(session: &mut dyn Session, folder: &str) -> Result<Vec<String>> {
         if entry.is_dir || !entry.name.starts_with("naslab") {
             foreign.push(path);
         } else {
-            session.remove(&path)?;
+            failed = failed.and(remove_if_there(session, &path));
         }
     }
+    failed?;
     if foreign.is_empty() {
         remove_if_there(session, &format!("{folder}/{MARKER_NAME}"))?;
         session.rmdir(folder)?;
