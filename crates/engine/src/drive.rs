@@ -102,11 +102,15 @@ impl Driver {
 fn run_threads(threads: &mut Threads, job: &Arc<CellJob>, watch: &mut Watch<'_>) -> Result<Vec<WorkerResult>> {
     let gate = threads.start(job)?;
     let mut crew = Crew { threads, job, gate, done: Vec::new(), home: 0, panicked: None };
-    let workers = job.spec.workers;
+    let several = job.spec.workers > 1;
     crew.step("preparing the files", watch)?;
-    crew.gate.set(Signal::Open);
+    if several {
+        crew.gate.set(Signal::Open);
+    }
     crew.step("opening the files", watch)?;
-    crew.gate.set(Signal::Begin(common_start(workers)));
+    if several {
+        crew.gate.set(Signal::Begin(common_start()));
+    }
     crew.wait_done(watch)?;
     crew.done.sort_by_key(|r| r.worker);
     Ok(crew.done)
