@@ -6,6 +6,7 @@ counters saw. Deeper attribution is a later room's work.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -69,14 +70,22 @@ def cell_warnings(cell: Mapping[str, Any], document: Mapping[str, Any]) -> list[
     if verified and verified["bad"]:
         add("corrupt", f"{verified['bad']} records read differ from what was written; first {verified['first_bad']}")
     if cell["errors"]:
-        kinds = ", ".join(f"{e['count']} x {e['kind']} (status {e['status']})" for e in cell["errors_by_status"])
-        add("errors", f"{cell['errors']} operations failed: {kinds}")
-    if cell.get("first_error"):
+        kinds = ", ".join(_counted(e, document["target"]["protocol"]) for e in cell["errors_by_status"])
+        add("errors", f"{cell['errors']} {'operation' if cell['errors'] == 1 else 'operations'} failed: {kinds}")
+    if cell.get("first_error") and not (cell["errors"] and cell["first_error"].startswith("an operation failed")):
         add("error", cell["first_error"])
     measured = cell.get("data_measured")
     if measured and measured["compress_ratio_zlib"] > 20:
         add("compressible", "the data compress more than 20 times: a compressing server's disks see almost nothing")
     return found
+
+
+def _counted(error: Mapping[str, Any], protocol: str) -> str:
+    """`3 x io (errno 5, Input/output error)`; other protocols have statuses of their own."""
+    status = error["status"]
+    if protocol in ("local", "sim") and status > 0:
+        return f"{error['count']} x {error['kind']} (errno {status}, {os.strerror(status)})"
+    return f"{error['count']} x {error['kind']}" + (f" (status {status:#x})" if status else "")
 
 
 def run_warnings(document: Mapping[str, Any]) -> list[tuple[str, str, int | None]]:

@@ -222,7 +222,7 @@ def _reason(run: Run, failure: NaslabError | None) -> str:
             return found["message"]
     for cell in run.cells:
         if cell["status"] == "failed":
-            told = next((w["message"] for w in cell["warnings"] if w["kind"] in ("error", "corrupt")), None)
-            told = told or next((w["message"] for w in cell["warnings"]), cell["stop_reason"])
+            telling = [w["message"] for w in cell["warnings"] if w["kind"] in ("corrupt", "errors", "error")]
+            told = telling[0] if telling else cell["stop_reason"]
             return f"{cell['op'].replace('_', ' ')} (cell {cell['id']}): {told}"
     return "a cell did not complete"

@@ -15,7 +15,7 @@ from naslab.spec import CellSpec, RunSpec
 from naslab.targets import Target, folder_target
 from naslab.units import parse_size
 
-LEAST_RECORD_BYTES, RECORD_BYTES = 64, 1 << 20
+BLOCK_BYTES, RECORD_BYTES = 4096, 1 << 20
 
 
 def make_file(path: Path, size: str, sparse: bool, seed: int, as_json: bool, quiet: bool) -> int:
@@ -48,8 +48,9 @@ def _removed_on_failure(path: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not (isinstance(error, UsageError) or path.is_symlink()):
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            if not (isinstance(error, UsageError) or path.is_symlink()):
+                path.unlink(missing_ok=True)
         raise
 
 
@@ -57,7 +58,7 @@ def _write_file(target: Target, path: Path, size_bytes: int, seed: int, quiet: b
     """Whole records, the last of which is then cut to the size."""
     from naslab import _engine
 
-    record = min(RECORD_BYTES, max(size_bytes, LEAST_RECORD_BYTES))
+    record = min(RECORD_BYTES, -(-size_bytes // BLOCK_BYTES) * BLOCK_BYTES)
     whole = -(-size_bytes // record) * record
     cell = CellSpec("write", whole, record, [path.name], write_fraction=1.0, create="new", seed=seed)
     check_space([cell], probe(target, [cell]))
@@ -77,7 +78,7 @@ def _write_file(target: Target, path: Path, size_bytes: int, seed: int, quiet: b
             end = json.loads(_engine.run(spec.to_json(), "{}", on_event))
         if end["status"] != "complete":
             reason = readable(end["error"] or failed or "not all of it could be written", end["error_kind"])
-            raise TargetError(f"{path}: {reason}; the part that was written was removed")
+            raise TargetError(f"{path}: {reason}; nothing of it was left", before_run=True)
         if whole != size_bytes:
             with engine_errors(target.url):
                 _engine.set_len(target.engine_json(), path.name, size_bytes, False)

@@ -313,9 +313,9 @@ def _kind(found: Mapping[str, Any]) -> KindDocument:
 
 
 def _within(latency: Mapping[str, Any]) -> Latency:
-    """Percentiles are upper ends of histogram buckets; none may pass the exact maximum."""
+    """Whole nanoseconds. Percentiles are upper ends of histogram buckets; none may pass the exact maximum."""
     high = latency.get("max")
-    found = {name: latency.get(name) for name in LATENCY_NAMES}
+    found = {name: None if latency.get(name) is None else round(latency[name]) for name in LATENCY_NAMES}
     return {  # type: ignore[return-value]
         name: high if name.startswith("p") and value is not None and high is not None and value > high else value
         for name, value in found.items()

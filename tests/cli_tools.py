@@ -1,0 +1,134 @@
+"""Running the real `naslab` as a user does, for tests of the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = [sys.executable, "-m", "naslab"]
+SIM = "sim:?link_bytes_per_s=125MB&latency_ns=200us"
+LONG_SIM = "sim:?link_bytes_per_s=125MB&latency_ns=200us&store_data=true"
+
+
+def need(available: object, what: str) -> None:
+    """Skips with a reason, or fails when the lab is required."""
+    if not available:
+        (pytest.fail if os.environ.get("NASLAB_LAB_REQUIRED") == "1" else pytest.skip)(f"{what} is needed")
+
+
+@dataclass
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def ok(self) -> Done:
+        """Itself, if it ended well and without a traceback."""
+        assert self.code == 0, f"exit {self.code}\n{self.out}\n{self.err}"
+        return self.sound()
+
+    def sound(self) -> Done:
+        """Itself, if nothing in it looks like a crash."""
+        for text in (self.out, self.err):
+            assert "Traceback" not in text and "panicked" not in text, text
+        return self
+
+    def json(self) -> Any:
+        """The one JSON document on stdout."""
+        return json.loads(self.out)
+
+
+class Cli:
+    """Calls with a store of its own in `folder`; `target` is an empty folder there to measure."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = folder / "store.sqlite"
+        self.target = folder / "target"
+        self.target.mkdir()
+        self.env = {**os.environ, "NASLAB_STORE": str(self.store), "COLUMNS": "100"}
+
+    def __call__(self, *words: object, **more: Any) -> Done:
+        options = {"cwd": self.folder, "env": self.env, "timeout": 60, **more}
+        command = [*options.pop("prefix", []), *PROGRAM, *map(str, words)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, **options)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *words: object) -> subprocess.Popen[str]:
+        """The same without waiting."""
+        return subprocess.Popen(
+            [*PROGRAM, *map(str, words)], cwd=self.folder, env=self.env, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def sweep(self, target: object, *words: object, **more: Any) -> Any:
+        """The document of a small sweep that ended well."""
+        small = ("--file-size", "64k,128k", "--record", "4k,64k")
+        return self("sweep", target, *small, *words, "--json", **more).ok().json()
+
+    def runs(self) -> list[Any]:
+        """Documents of all stored runs, newest first."""
+        return list(self("runs", "--json").ok().json()["runs"])
+
+    def cells_stored(self) -> int:
+        """Cells in the store, read beside whoever writes."""
+        try:
+            with sqlite3.connect(f"file:{self.store}?mode=ro", uri=True) as db:
+                found = db.execute("SELECT count(*) FROM cells").fetchone()[0]
+            db.close()
+        except sqlite3.Error:
+            return 0
+        return int(found)
+
+
+def wait_until(condition: Callable[[], object], child: subprocess.Popen[str], what: str) -> None:
+    """Waits for a moment in the life of `child`. Fails when it ended before, or after a minute."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        if child.poll() is not None:
+            raise AssertionError(f"ended before {what}: {child.communicate()}")
+        if time.monotonic() > deadline:
+            child.kill()
+            raise AssertionError(f"no {what} within a minute: {child.communicate()}")
+        time.sleep(0.01)
+
+
+def snapshot(folder: Path) -> dict[str, Any]:
+    """All that lies below a folder: kind, mode, contents or link, and time of change of files."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = ("link", os.readlink(path))
+        elif path.is_dir():
+            found[name] = ("folder", status.st_mode)
+        else:
+            found[name] = ("file", status.st_mode, status.st_mtime_ns, path.read_bytes())
+    return found
+
+
+def populate(folder: Path) -> dict[str, Any]:
+    """Things of the user that naslab must not touch; their snapshot."""
+    (folder / "photos").mkdir()
+    (folder / "photos" / "one.jpg").write_bytes(os.urandom(5000))
+    (folder / "naslab.sweep").write_bytes(b"a file of the user with a name of ours")
+    (folder / "naslab-xyz").mkdir()
+    (folder / "naslab-xyz" / "naslab.sweep").write_bytes(b"a folder without a mark")
+    (folder / "naslab-empty").mkdir()
+    (folder / "naslab-file").write_text("not a folder")
+    (folder / "link").symlink_to("photos")
+    (folder / "naslab-link").symlink_to("photos")
+    return snapshot(folder)
