@@ -11,7 +11,7 @@ from naslab.units import rate_text
 
 _BINARY_UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def size_label(size_bytes: float) -> str:
@@ -66,7 +66,7 @@ def percent(fraction: float) -> str:
 
 
 def clean(text: object) -> str:
-    """Text without control and direction-override characters."""
+    """Text without control, direction-override and half characters."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 

@@ -30,21 +30,14 @@ class Series:
         """Length of an interval in seconds."""
         return float(self.cell.get("interval_ns") or 1_000_000_000) / 1e9
 
-    def lengths_s(self) -> NDArray[np.float64]:
-        """(n,) seconds of each interval: the last one ends with the cell's timed window."""
+    def whole(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """(start in s, rows) without a last interval cut short by the end of the timed window, which counts
+        too few operations to give a rate."""
         n = len(self.rows)
-        lengths = np.full(n, self.interval_s)
         window_s = float(self.cell.get("window_ns") or self.cell.get("duration_ns") or 0) / 1e9
-        last = window_s - (n - 1) * self.interval_s
-        if 0 < last < self.interval_s:
-            lengths[-1] = last
-        return lengths
-
-    def whole(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-        """(start in s, rows, lengths in s) without a last interval too short to give a rate (under a tenth)."""
-        lengths = self.lengths_s()
-        n = len(lengths) - (1 if len(lengths) > 1 and lengths[-1] < 0.1 * self.interval_s else 0)
-        return np.arange(n, dtype=np.float64) * self.interval_s, self.rows[:n], lengths[:n]
+        last_s = window_s - (n - 1) * self.interval_s
+        n -= 1 if n > 1 and 0 < last_s < 0.999 * self.interval_s else 0
+        return np.arange(n, dtype=np.float64) * self.interval_s, self.rows[:n]
 
 
 def read_series(run: Run, index: int, cell: dict[str, Any]) -> Series | None:

@@ -282,8 +282,8 @@ def _series(runs: list[Shown], found: Sequence[Series]) -> Chart:
 
 def series_figure(one: Series, case: Case, buckets: int) -> tuple[figures.Figure, str]:
     """Figure and finding of one interval series."""
-    times, rows, lengths = one.whole()
-    read, write = (rows[:, COLUMN[f"{kind}_bytes"]] / lengths for kind in ("read", "write"))
+    times, rows = one.whole()
+    read, write = (rows[:, COLUMN[f"{kind}_bytes"]] / one.interval_s for kind in ("read", "write"))
     lines = {name: rates for name, rates in (("Read", read), ("Write", write)) if rates.any()} or {"Read": read}
     worst = rows[:, COLUMN["max_latency_ns"]]
     total = read + write

@@ -4,7 +4,9 @@
 (() => {
   const NARROW_PX = 640;
   const PAGE_ROWS = 50;
-  const darkQuery = matchMedia("(prefers-color-scheme: dark)");
+  /* Listened to, never read: reading `matches` between a change and its event makes Chromium drop the event. */
+  const darkChange = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
   const touch = matchMedia("(pointer: coarse)").matches;
   let printing = false;
   let darkOf = {};
@@ -169,7 +171,7 @@
       const { figure } = this.entry;
       const filter = figure.filter;
       const keep = (trace) => !filter || this.filterValue === "all" || String(trace.meta?.[filter.by]) === this.filterValue;
-      const dark = darkQuery.matches && !printing;
+      const dark = isDark() && !printing;
       const drawn = recoloured({ data: figure.data.filter(keep), layout: figure.layout }, dark);
       const option = filter?.options.find((one) => one.value === this.filterValue);
       if (option?.yaxis) drawn.layout.yaxis = recoloured(option.yaxis, dark);
@@ -282,7 +284,7 @@
         if (chart.drawn && chart.width !== chart.plot.clientWidth) chart.draw();
       }), 120);
     });
-    darkQuery.addEventListener("change", () => redrawAll());
+    darkChange.addEventListener("change", () => redrawAll());
     addEventListener("beforeprint", () => {
       printing = true;
       redrawAll(true);
