@@ -125,20 +125,20 @@ fn within_a_minute(spec: Value, target: Arc<Fake>, interrupt_after: Option<u64>)
     answer.recv_timeout(Duration::from_secs(60)).expect("run returns")
 }
 
-/// Two workers on a misbehaving target, with a run timeout of 50 ms.
-fn hang(fault: Fault, over: Value) -> naslab_core::Result<Ran> {
+/// Two workers on a misbehaving target.
+fn misbehaving(fault: Fault, timeout_ms: u64, over: Value) -> naslab_core::Result<Ran> {
     let files = json!(["naslab-a", "naslab-b"]);
     let mut cell = write_cell(json!({"workers": 2, "files": files, "stop_ops": 1000, "queue_depth": 4}));
     for (name, value) in over.as_object().unwrap() {
         cell[name] = value.clone();
     }
-    let run = json!({"timeout_ns": 50 * MS, "folder": "naslab-r1", "cleanup_files": files});
+    let run = json!({"timeout_ns": timeout_ms * MS, "folder": "naslab-r1", "cleanup_files": files});
     within_a_minute(spec_json(vec![cell.clone(), cell], run), Arc::new(Fake::new(fault)), None)
 }
 
 #[test]
 fn an_operation_that_never_ends_is_a_timeout_and_the_rest_is_kept() {
-    let ran = hang(Fault::LoseOp(100), json!({})).unwrap();
+    let ran = misbehaving(Fault::LoseOp(100), 500, json!({})).unwrap();
     assert_eq!((ran.end.status, ran.end.error_kind), ("failed", Some("timeout")));
     // The workers could come home: what they measured is there, and the lost operation is a failure.
     assert_eq!(ran.cells.len(), 1, "no later cell");
@@ -152,7 +152,7 @@ fn an_operation_that_never_ends_is_a_timeout_and_the_rest_is_kept() {
 #[test]
 fn a_call_that_never_returns_is_a_timeout() {
     for call in [Call::Submit(100), Call::Open, Call::Flush, Call::Close, Call::Connect] {
-        let ran = hang(Fault::HangIn(call), json!({})).unwrap();
+        let ran = misbehaving(Fault::HangIn(call), 50, json!({})).unwrap();
         assert_eq!((ran.end.status, ran.end.error_kind), ("failed", Some("timeout")), "{call:?}");
         assert!(ran.cells.is_empty(), "{call:?}");
     }
@@ -160,7 +160,7 @@ fn a_call_that_never_returns_is_a_timeout() {
 
 #[test]
 fn clean_up_that_hangs_is_reported_as_left_behind() {
-    let ran = hang(Fault::HangIn(Call::Remove), json!({})).unwrap();
+    let ran = misbehaving(Fault::HangIn(Call::Remove), 50, json!({})).unwrap();
     assert_eq!(ran.cells.len(), 2);
     assert_eq!(ran.end.left_behind.len(), 1);
     assert!(ran.end.left_behind[0].contains("naslab-r1"), "{:?}", ran.end.left_behind);
@@ -168,10 +168,10 @@ fn clean_up_that_hangs_is_reported_as_left_behind() {
 
 #[test]
 fn a_slow_pace_or_long_think_time_is_no_hang() {
-    let slow = json!({"pace": {"rate_per_s": 10.0, "arrival": "constant"}, "stop_ops": 6});
-    assert_eq!(hang(Fault::None, slow).unwrap().end.status, "complete");
-    let thinking = json!({"think_ns": 150 * MS, "stop_ops": 4});
-    assert_eq!(hang(Fault::None, thinking).unwrap().end.status, "complete");
+    let slow = json!({"pace": {"rate_per_s": 4.0, "arrival": "constant"}, "stop_ops": 4});
+    assert_eq!(misbehaving(Fault::None, 300, slow).unwrap().end.status, "complete");
+    let thinking = json!({"think_ns": 500 * MS, "stop_ops": 4, "queue_depth": 1});
+    assert_eq!(misbehaving(Fault::None, 300, thinking).unwrap().end.status, "complete");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_panic_in_a_worker_is_an_error_that_names_it() {
         (Call::Flush, &json!({})),
         (Call::Close, &json!({})),
     ] {
-        let ran = hang(Fault::PanicIn(call), over.clone()).unwrap();
+        let ran = misbehaving(Fault::PanicIn(call), 20_000, over.clone()).unwrap();
         let error = ran.end.error.unwrap();
         assert_eq!((ran.end.status, ran.cells.len()), ("failed", 0));
         assert!(error.contains("planted panic"), "{call:?}: {error}");
@@ -193,7 +193,7 @@ fn a_panic_in_a_worker_is_an_error_that_names_it() {
 
 #[test]
 fn a_session_that_fails_counts_its_operation() {
-    let ran = hang(Fault::FailSubmit(100), json!({})).unwrap();
+    let ran = misbehaving(Fault::FailSubmit(100), 20_000, json!({})).unwrap();
     assert_eq!(statuses(&ran, 0), [("disconnected", 0, 1)]);
     assert_eq!(ran.cell(0).status, "failed");
     assert!(ran.cell(0).first_error.as_ref().unwrap().contains("planted"));
@@ -228,8 +228,9 @@ fn interrupted(target: &Arc<dyn Target>, over: Value) -> Ran {
         cells[0][name] = value.clone();
     }
     cells.push(cell(json!({})));
-    let spec = spec(cells, json!({"folder": "naslab-r1", "cleanup_files": files}));
-    let mut events = Collector { interrupt_after: Some(6), ..Collector::default() };
+    let run = json!({"folder": "naslab-r1", "cleanup_files": files, "progress_interval_ns": 1});
+    let spec = spec(cells, run);
+    let mut events = Collector { interrupt_on_progress: true, ..Collector::default() };
     let end = go_with(&spec, target, &mut events);
     Ran { end, cells: events.cells }
 }
@@ -291,5 +292,5 @@ fn progress_counts_up_and_is_never_above_the_result() {
     assert!(!events.progress.is_empty());
     assert!(events.progress.windows(2).all(|w| w[0].ops <= w[1].ops && w[0].bytes <= w[1].bytes));
     let last = events.progress.last().unwrap();
-    assert!(last.ops <= r.ops && last.bytes <= r.bytes && last.bytes == last.ops * 4096);
+    assert!(last.ops <= r.ops && last.bytes <= r.bytes);
 }

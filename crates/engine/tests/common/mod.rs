@@ -73,6 +73,8 @@ pub struct Collector<'a> {
     pub asked: u64,
     /// From this many questions on, the user wants to stop.
     pub interrupt_after: Option<u64>,
+    /// The user wants to stop once there is progress to be seen.
+    pub interrupt_on_progress: bool,
     pub before: Option<Hook<'a>>,
     pub after: Option<Hook<'a>>,
 }
@@ -93,7 +95,8 @@ impl Events for Collector<'_> {
     }
     fn interrupted(&mut self) -> bool {
         self.asked += 1;
-        self.interrupt_after.is_some_and(|n| self.asked > n)
+        let seen = self.progress.iter().any(|p| p.ops > 0);
+        self.interrupt_after.is_some_and(|n| self.asked > n) || self.interrupt_on_progress && seen
     }
 }
 
