@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from naslab import _engine
 from naslab.analysis.validity import cell_regime, cell_warnings, run_warnings
 from naslab.environment import describe_client
-from naslab.errors import SpaceError, TargetError, UsageError
+from naslab.errors import NaslabError, SpaceError, TargetError, UsageError
 from naslab.messages import readable
 from naslab.results.document import cell_blobs, cell_document, new_document
 from naslab.spec import CellSpec, RunSpec
@@ -84,13 +84,27 @@ class Execution:
                     end = json.loads(_engine.run(spec.to_json(), _owner_mark(self.run_id), self._listener(by_id)))
             except KeyboardInterrupt:
                 self.status = "partial"
+                self._note_left_folder()
                 raise
             except BaseException as error:
                 self.status = "failed"
+                self._note_left_folder()
                 if not self.begun:
                     self._withdraw(error)
                 raise
         self._take_end(end)
+
+    def _note_left_folder(self) -> None:
+        """After an exception the engine's own list of what it left is lost: looks for the folder itself."""
+        with contextlib.suppress(NaslabError):
+            for left in json.loads(_engine.find_folders(self.target.engine_json())):
+                if left["folder"] == self.spec.folder and f'"{self.run_id}"' in left["owner"]:
+                    for path in _engine.clean(self.target.engine_json(), left["folder"]):
+                        self._note_left(path)
+
+    def _note_left(self, path: str) -> None:
+        message = f"left on the target: {readable(path)}; look at it, then run `naslab clean` on the target"
+        self.warn("left_behind", message)
 
     def _withdraw(self, error: BaseException) -> None:
         self.store.delete_run(self.run_id)
@@ -142,8 +156,7 @@ class Execution:
         if end["error"]:
             self.warn("error", readable(end["error"], end["error_kind"]))
         for path in end["left_behind"]:
-            message = f"left on the target: {readable(path)}; look at it, then run `naslab clean` on the target"
-            self.warn("left_behind", message)
+            self._note_left(path)
         environment = {**self.document["environment"], "target": _typed(end["facts"])}
         self.document["environment"] = environment
         self.store.update_run(self.run_id, environment=environment)

@@ -146,10 +146,10 @@ def _sim_file(shown: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"target {shown!r}: {path} is not TOML: {error}; see docs/reference/sim.md") from None
+        raise UsageError(f"target {shown!r}: the file is not TOML: {error}; see docs/reference/sim.md") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"target {shown!r}: {path}: {reason}; give sim:FILE.toml or sim:?field=value") from None
+        raise UsageError(f"target {shown!r}: {reason}; give sim:FILE.toml or sim:?field=value") from None
 
 
 def _sim_value(shown: str, key: str, value: str) -> Any:

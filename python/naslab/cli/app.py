@@ -22,6 +22,10 @@ app = typer.Typer(
 )
 
 
+_TYPER_INTERRUPTED = 130
+"""What Typer makes of Ctrl-C."""
+
+
 def run_app(args: list[str]) -> int:
     """Parses and runs one command; its exit code."""
     try:
@@ -29,7 +33,9 @@ def run_app(args: list[str]) -> int:
     except Exception as error:
         if not _is_usage_error(error):
             raise
-        return _say_usage_error(error)
+        code = _say_usage_error(error)
+    if code == _TYPER_INTERRUPTED:
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
 
 

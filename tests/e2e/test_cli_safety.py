@@ -1,0 +1,311 @@
+"""naslab never touches what is not its own, and a run that is cut loses nothing that was measured."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_tools import PROGRAM, SIM, Cli, Done, populate, snapshot, wait_until
+
+LONG = ("--file-size", "64k,512k", "--record", "4k,64k", "--durability", "each", "--repeat", "60", "--quiet")
+"""Minutes of work, in small cells; the tests cut it after a moment."""
+
+
+def begin(cli: Cli, cells: int = 3) -> subprocess.Popen[str]:
+    """A long sweep of the folder, some cells under way."""
+    child = cli.start("sweep", cli.target, *LONG)
+    wait_until(lambda: cli.cells_stored() >= cells, child, f"{cells} cells")
+    return child
+
+
+def end(child: subprocess.Popen[str], number: int) -> Done:
+    child.send_signal(number)
+    out, err = child.communicate(timeout=60)
+    return Done(child.returncode, out, err).sound()
+
+
+def run_folder(cli: Cli) -> Path:
+    """The folder of the run under way."""
+    return next(path for path in cli.target.iterdir() if (path / "naslab-owner.json").exists())
+
+
+def sound_store(cli: Cli) -> None:
+    with sqlite3.connect(cli.store) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+    db.close()
+
+
+def cut_short(cli: Cli) -> dict[str, Any]:
+    """Makes the newest stored plan short, so that resuming it takes a moment: its first two blocks."""
+    run_id = cli.runs()[0]["run_id"]
+    with sqlite3.connect(cli.store) as db:
+        spec = json.loads(db.execute("SELECT spec FROM runs WHERE run_id = ?", (run_id,)).fetchone()[0])
+        spec["cells"] = [cell for cell in spec["cells"] if cell["block"] < 1]
+        db.execute("UPDATE runs SET spec = ? WHERE run_id = ?", (json.dumps(spec), run_id))
+    db.close()
+    return dict(spec)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_keep_what_was_measured(number: int, cli: Cli) -> None:
+    before = populate(cli.target)
+    child = begin(cli)
+    assert run_folder(cli).name != "naslab-xyz"
+    done = end(child, number)
+    assert done.code == 1 and len(done.err.splitlines()) == 1, done
+    assert snapshot(cli.target) == before
+    run = cli.runs()[0]
+    assert run["status"] == "partial" and "interrupted" in {w["kind"] for w in run["warnings"]}
+    assert len(run["cells"]) >= 3 and f"--resume {run['run_id']}" in done.err
+    assert all(c["status"] in ("complete", "partial") for c in run["cells"])
+
+
+def test_ctrl_c_before_the_first_cell(cli: Cli) -> None:
+    child = cli.start("sweep", cli.target, *LONG)
+    wait_until(cli.store.exists, child, "store")
+    done = end(child, signal.SIGINT)
+    assert done.code == 1 and list(cli.target.iterdir()) == []
+
+
+@pytest.mark.parametrize("cells", [0, 1, 7, 20])
+def test_kill_clean_resume(cells: int, cli: Cli) -> None:
+    """kill -9 at several moments: the store is whole, clean tidies, resume completes every cell once."""
+    before = populate(cli.target)
+    child = cli.start("sweep", cli.target, *LONG)
+    ready = (lambda: cli.cells_stored() >= cells) if cells else (lambda: _marked(cli))
+    wait_until(ready, child, f"{cells} cells")
+    end(child, signal.SIGKILL)
+    sound_store(cli)
+    run = cli.runs()[0]
+    assert run["status"] == "partial" and "unfinished" in {w["kind"] for w in run["warnings"]}
+    assert len(run["cells"]) >= cells
+    cut_short(cli)
+    if cells == 7:
+        cleaned = cli("clean", cli.target, "--json").ok().json()
+        assert cleaned["removed"] == [f"naslab-{run['run_id']}"] and snapshot(cli.target) == before
+    old = {c["id"]: c["start_wall_ns"] for c in cli.runs()[0]["cells"] if c["status"] == "complete"}
+    whole = cli("sweep", "--resume", "last", "--json").ok().json()
+    assert whole["status"] == "complete" and snapshot(cli.target) == before
+    done = [c for c in whole["cells"] if c["block"] == 0]
+    assert Counter(c["id"] for c in done) == Counter(range(24))
+    rows = {(c["file_bytes"], c["record_bytes"]): [] for c in done}  # type: ignore[var-annotated]
+    for c in done:
+        rows[c["file_bytes"], c["record_bytes"]].append(old.get(c["id"]) == c["start_wall_ns"])
+    assert all(all(kept) or not any(kept) for kept in rows.values()), "a row is measured whole or kept whole"
+
+
+def _marked(cli: Cli) -> bool:
+    return any((path / "naslab-owner.json").exists() for path in cli.target.iterdir())
+
+
+def test_clean_leaves_living_runs_alone(cli: Cli) -> None:
+    child = begin(cli)
+    folder = run_folder(cli)
+    kept = cli("clean", cli.target).ok()
+    assert f"kept {folder.name}" in kept.out and folder.exists()
+    assert cli("sweep", "--resume", "last").code == 2, "a living run is not resumed"
+    end(child, signal.SIGKILL)
+    assert f"removed {folder.name}" in cli("clean", cli.target).ok().out
+    assert list(cli.target.iterdir()) == []
+    assert "nothing to clean" in cli("clean", cli.target).ok().out
+
+
+def test_foreign_files_in_the_run_folder_survive(cli: Cli) -> None:
+    child = begin(cli)
+    folder = run_folder(cli)
+    (folder / "thesis.txt").write_text("do not lose this")
+    (folder / "drafts").mkdir()
+    (folder / "drafts" / "one").write_text("1")
+    done = end(child, signal.SIGINT)
+    assert done.code == 1
+    assert {p.name for p in folder.iterdir()} == {"naslab-owner.json", "thesis.txt", "drafts"}
+    warned = [w for w in cli.runs()[0]["warnings"] if w["kind"] == "left_behind"]
+    assert len(warned) == 2 and any("thesis.txt" in w["message"] for w in warned)
+    refused = cli("clean", cli.target).sound()
+    assert refused.code == 1 and "thesis.txt" in refused.out and (folder / "thesis.txt").exists()
+    (folder / "thesis.txt").unlink()
+    (folder / "drafts" / "one").unlink()
+    (folder / "drafts").rmdir()
+    cli("clean", cli.target).ok()
+    assert list(cli.target.iterdir()) == []
+
+
+MARK = {"naslab_run": "20200101-000000-aaaa", "host": os.uname().nodename, "boot_id": "another boot", "pid": 1}
+
+
+def marked_folder(folder: Path, mark: object) -> Path:
+    folder.mkdir()
+    (folder / "naslab.sweep").write_bytes(b"old data")
+    (folder / "naslab-owner.json").write_text(mark if isinstance(mark, str) else json.dumps(mark))
+    return folder
+
+
+MARKS: dict[str, tuple[object, str]] = {
+    "dead": (MARK, "removed"),
+    "other host": ({**MARK, "host": "elsewhere"}, "running"),
+    "damaged": ('{"naslab_run": "20200101', "running"),
+    "list": ('["naslab_run", 1]', "running"),
+    "not ours": ('{"owner": "me"}', ""),
+    "empty": ("", ""),
+}
+
+
+@pytest.mark.parametrize("name", MARKS)
+def test_marks(name: str, cli: Cli) -> None:
+    mark, outcome = MARKS[name]
+    folder = marked_folder(cli.target / "naslab-20200101-000000-aaaa", mark)
+    cleaned = cli("clean", cli.target, "--json").ok().json()
+    for kind in ("removed", "running", "foreign"):
+        assert cleaned[kind] == ([folder.name] if kind == outcome else [])
+    assert folder.exists() == (outcome != "removed")
+    if outcome == "running":
+        assert cli("clean", cli.target, "--force", "--json").ok().json()["removed"] == [folder.name]
+
+
+def test_clean_follows_no_links(cli: Cli, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    marked_folder(elsewhere, MARK)
+    (elsewhere / "naslab.precious").write_text("not on the target")
+    (cli.target / "naslab-link").symlink_to(elsewhere)
+    inside = marked_folder(cli.target / "naslab-dead", MARK)
+    (inside / "naslab.link").symlink_to(elsewhere / "naslab.precious")
+    (inside / "naslab.folder").symlink_to(elsewhere)
+    before = snapshot(elsewhere)
+    assert cli("clean", cli.target, "--json").ok().json()["removed"] == ["naslab-dead"]
+    assert snapshot(elsewhere) == before and (cli.target / "naslab-link").is_symlink()
+
+
+def test_mkfile_follows_no_links(cli: Cli, tmp_path: Path) -> None:
+    for name, to in (("dangling", tmp_path / "victim"), ("loop", cli.target / "loop")):
+        (cli.target / name).symlink_to(to)
+        done = cli("mkfile", cli.target / name, "--size", "1k").sound()
+        assert done.code == 2 and not (tmp_path / "victim").exists()
+
+
+def test_mkfile_interrupted_leaves_nothing(cli: Cli) -> None:
+    child = cli.start("mkfile", cli.target / "big", "--size", "20g", "--quiet")
+    wait_until((cli.target / "big").exists, child, "file")
+    done = end(child, signal.SIGINT)
+    assert done.code == 1 and done.err == "naslab: interrupted\n" and list(cli.target.iterdir()) == []
+
+
+SECRETS = (
+    "smb://user:s3cr3t@host/share", "SMB://user:s3cr3t@host/share", "nfs://u:s3cr3t@host/x", "foo://u:s3cr3t@host/x",
+    "\\\\user:s3cr3t@host\\share", "//user:s3cr3t@host/share", "smb://user:s3@cr3t@host/share",
+    "sim://user:s3cr3t@host/share", "null://user:s3cr3t@host/share",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", SECRETS)
+def test_secrets_are_never_shown_or_stored(target: str, cli: Cli) -> None:
+    for command in ("run", "clean"):
+        done = cli(command, target).sound()
+        assert done.code == 2 and len(done.err.splitlines()) == 1
+        assert "cr3t" not in done.out + done.err
+    assert not cli.store.exists() or b"cr3t" not in cli.store.read_bytes()
+
+
+def test_secrets_in_other_arguments_are_not_stored(cli: Cli) -> None:
+    small = ("--file-size", "64k", "--record", "64k", "--quiet")
+    cli("sweep", "null:", *small, "--report", cli.folder / "r.html", "--label", "at=smb://me:s3cr3t@host/x").ok()
+    assert "s3cr3t" not in json.dumps(cli.runs()[0]["argv"])
+
+
+def test_two_runs_at_once_share_a_store_and_a_target(cli: Cli) -> None:
+    words = ("sweep", cli.target, "--file-size", "64k..256k", "--record", "4k", "--quiet")
+    children = [cli.start(*words) for _ in range(3)]
+    for child in children:
+        out, err = child.communicate(timeout=60)
+        assert (child.returncode, out, err) == (0, "", "")
+    runs = cli.runs()
+    assert len({run["run_id"] for run in runs}) == 3
+    assert all(run["status"] == "complete" and len(run["cells"]) == 18 for run in runs)
+    assert list(cli.target.iterdir()) == []
+    sound_store(cli)
+
+
+def closed_pipe(cli: Cli, *words: str) -> tuple[int, str]:
+    """Exit code and messages when the reader of stdout is gone before the first byte."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*PROGRAM, *words], cwd=cli.folder, env=cli.env, stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    return done.returncode, done.stderr
+
+
+def test_nobody_reads(cli: Cli) -> None:
+    cli.sweep(SIM)
+    for words in (("show",), ("runs", "--json"), ("sweep", "--help"), ("sweep", "null:", "--file-size", "64k")):
+        assert closed_pipe(cli, *words) == (1, ""), words
+    assert [run["status"] for run in cli.runs()] == ["complete", "complete"]
+
+
+def test_stdout_on_a_full_disk(cli: Cli) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("/dev/full is needed")
+    cli.sweep(SIM)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*PROGRAM, "show"], cwd=cli.folder, env=cli.env, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1 and "No space left" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("change", ["gone", "file"])
+def test_resume_when_the_folder_changed(change: str, cli: Cli) -> None:
+    end(begin(cli), signal.SIGINT)
+    cli.target.rmdir()
+    if change == "file":
+        cli.target.write_text("now a file")
+    done = cli("sweep", "--resume", "last").sound()
+    assert done.code == 2 and str(cli.target) in done.err
+    assert cli.runs()[0]["status"] == "partial"
+
+
+def test_the_target_vanishes_in_the_middle(cli: Cli) -> None:
+    child = begin(cli)
+    folder = run_folder(cli)
+    moved = cli.folder / "moved away"
+    folder.rename(moved)
+    out, err = child.communicate(timeout=60)
+    done = Done(child.returncode, out, err).sound()
+    assert done.code == 1 and "the run failed" in done.err and "No such file" in done.err, done
+    assert cli.runs()[0]["status"] == "failed" and len(cli.runs()[0]["cells"]) >= 3
+
+
+def test_resume_of_a_survey_is_refused(cli: Cli) -> None:
+    cli("run", "null:", "--budget", "1s", "--quiet").ok()
+    done = cli("sweep", "--resume", "last").sound()
+    assert done.code == 2 and "not a sweep" in done.err
+
+
+def test_progress(cli: Cli) -> None:
+    """A live bar on a terminal, nothing of it elsewhere; stdout keeps the result alone."""
+    import pty
+
+    main, side = pty.openpty()
+    words = [*PROGRAM, "run", "null:", "--budget", "3s", "--json"]
+    with (cli.folder / "out.json").open("w") as out:
+        child = subprocess.Popen(words, cwd=cli.folder, env={**cli.env, "TERM": "xterm"}, stdout=out, stderr=side)
+    os.close(side)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal closes with its last writer
+        while part := os.read(main, 65536):
+            shown += part
+    child.wait(timeout=60)
+    os.close(main)
+    out_text = (cli.folder / "out.json").read_text()
+    assert child.returncode == 0 and json.loads(out_text)["status"] == "complete"
+    assert b"%" in shown and "━".encode() in shown and b"records" in shown and b"\x1b[" in shown
