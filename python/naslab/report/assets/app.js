@@ -239,7 +239,9 @@
     else values.textfont.size = size;
     if (!narrow) return;
     Object.assign(map.colorbar, { orientation: "h", y: 1.03, yanchor: "bottom", len: 1, thickness: 10 });
-    layout.height += 70;
+    layout.xaxis.title.standoff = 48;
+    layout.margin.b = 100;
+    layout.height += 110;
   }
 
   function thinTicks(axis, most) {
