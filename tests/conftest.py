@@ -44,7 +44,7 @@ def golden() -> Callable[[str, str], None]:
     def check(name: str, text: str) -> None:
         path = GOLDEN / name
         if os.environ.get("NASLAB_UPDATE_GOLDEN") == "1":
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         expected = path.read_text(encoding="utf-8") if path.exists() else ""
         assert text == expected, f"{path} differs; if that is meant, run again with NASLAB_UPDATE_GOLDEN=1"

@@ -77,4 +77,4 @@ def _regimes(cells: Sequence[Cell]) -> Iterable[str]:
 def _errors(cells: Sequence[Cell]) -> Iterable[str]:
     failed = [c for c in cells if c["status"] != "complete"]
     if failed:
-        yield f"{len(failed)} cells did not complete; they are marked."
+        yield f"{len(failed)} {'cell' if len(failed) == 1 else 'cells'} did not complete, marked in the table."

@@ -126,13 +126,15 @@ _WITH_RESUME = {"resume", "target", "plan", "max_bytes", "budget", "timeout", "r
 @app.command()
 def sweep(
     context: typer.Context,
-    target: Annotated[str, typer.Argument(help="What to measure: a folder, sim:…, null:.", show_default=False)] = "",
+    target: Annotated[
+        str, typer.Argument(metavar="[TARGET]", help="What to measure: a folder, sim:…, null:.", show_default=False)
+    ] = "",
     file_size: Annotated[
-        str, typer.Option("--file-size", help="File sizes: 64k..64m (doubling) or a list with commas.")
+        str, typer.Option("--file-size", metavar="LIST", help="File sizes: 64k..64m (doubling) or a list with commas.")
     ] = "64k..64m",
-    record: Annotated[str, typer.Option("--record", help="Record sizes, in the same form.")] = "4k..1m",
+    record: Annotated[str, typer.Option("--record", metavar="LIST", help="Record sizes, in the same form.")] = "4k..1m",
     tests: Annotated[
-        str, typer.Option("--tests", help="Tests with commas, or default, all, stdio, positioned.")
+        str, typer.Option("--tests", metavar="LIST", help="Tests with commas, or default, all, stdio, positioned.")
     ] = "default",
     repeat: o.RepeatOpt = 1,
     depth: o.DepthOpt = 1,
@@ -146,7 +148,10 @@ def sweep(
     seed: o.SeedOpt = 0,
     plan: o.PlanOpt = False,
     resume: Annotated[
-        str, typer.Option("--resume", help="Go on where this run was cut; no TARGET is given.", show_default=False)
+        str,
+        typer.Option(
+            "--resume", metavar="RUN", help="Go on where this run was cut; no TARGET is given.", show_default=False
+        ),
     ] = "",
     budget: o.BudgetOpt = "",
     max_bytes: o.MaxBytesOpt = "",
@@ -174,7 +179,7 @@ def sweep(
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
 def iozone(
-    args: Annotated[Optional[list[str]], typer.Argument(help="IOzone's own options.")] = None,  # noqa: UP045
+    args: Annotated[Optional[list[str]], typer.Argument(metavar="[ARGS]...", help="IOzone's own options.")] = None,  # noqa: UP045
 ) -> int:
     """IOzone's command line: naslab iozone -Rab out.xls -i 0 -i 1 -f FILE …"""
     from naslab.iozone.run import main as iozone_main
@@ -184,9 +189,11 @@ def iozone(
 
 @app.command()
 def runs(
-    label: Annotated[str, typer.Option("--label", help="Only runs whose labels contain this text.")] = "",
-    target: Annotated[str, typer.Option("--target", help="Only targets that contain this text.")] = "",
-    limit: Annotated[int, typer.Option("--limit", help="At most so many, newest first.", min=1)] = 50,
+    label: Annotated[
+        str, typer.Option("--label", metavar="TEXT", help="Only runs whose labels contain this text.")
+    ] = "",
+    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets that contain this text.")] = "",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many, newest first.", min=1)] = 50,
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
@@ -206,8 +213,10 @@ def show(run: o.RunArg = "last", store: o.StoreOpt = None, as_json: o.JsonOpt = 
 
 @app.command()
 def report(
-    runs: Annotated[list[str], typer.Argument(help="One or more runs.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("naslab-report.html"),
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="One or more runs.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.")] = Path(
+        "naslab-report.html"
+    ),
     store: o.StoreOpt = None,
 ) -> int:
     """Write one self-contained HTML file."""
@@ -219,7 +228,7 @@ def report(
 @app.command()
 def export(
     run: o.RunArg,
-    output: Annotated[Path, typer.Option("--output", "-o", help="FILE.json, .csv, .xlsx or .parquet.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="FILE.json, .csv, .xlsx or .parquet.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     store: o.StoreOpt = None,
 ) -> int:
@@ -231,8 +240,8 @@ def export(
 
 @app.command()
 def mkfile(
-    path: Annotated[Path, typer.Argument(help="File to make; it must not exist.", show_default=False)],
-    size: Annotated[str, typer.Option("--size", help="Its size.", show_default=False)],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="File to make; it must not exist.", show_default=False)],
+    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Its size.", show_default=False)],
     sparse: Annotated[bool, typer.Option("--sparse", help="Holes only: reads of it do not reach the disk.")] = False,
     seed: o.SeedOpt = 0,
     as_json: o.JsonOpt = False,
@@ -246,7 +255,7 @@ def mkfile(
 
 @app.command()
 def clean(
-    target: o.TargetArg,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The target to tidy.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Also folders whose run may still be going.")] = False,
     as_json: o.JsonOpt = False,
 ) -> int:

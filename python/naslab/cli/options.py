@@ -11,47 +11,91 @@ from naslab.errors import UsageError
 
 MAX_SEED = (1 << 63) - 1
 
-TargetArg = Annotated[str, typer.Argument(help="What to measure: a folder, sim:…, null:.", show_default=False)]
-RunArg = Annotated[str, typer.Argument(help="A run: its id, a unique prefix, `last`, or an exported .json file.")]
+
+def check_seed(value: int) -> int:
+    """Raises UsageError for a seed that 63 bits cannot hold."""
+    if value > MAX_SEED:
+        raise UsageError(f"--seed {value}: give at most {MAX_SEED}")
+    return value
+
+
+TargetArg = Annotated[
+    str, typer.Argument(metavar="TARGET", help="What to measure: a folder, sim:…, null:.", show_default=False)
+]
+RunArg = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run: its id, a unique prefix, `last`, or an exported .json file.")
+]
 StoreOpt = Annotated[
     Optional[Path],  # noqa: UP045 - Typer reads this at run time
     typer.Option(
-        "--store", help="File that keeps results.", envvar="NASLAB_STORE", show_default="the user's data folder"
+        "--store",
+        metavar="FILE",
+        help="File that keeps results.",
+        envvar="NASLAB_STORE",
+        show_default="the user's data folder",
     ),
 ]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout, messages on stderr.")]
 QuietOpt = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; errors are still told.")]
 SeedOpt = Annotated[
-    int, typer.Option("--seed", help="Seed of data, orders and simulated servers.", min=0, max=MAX_SEED)
+    int,
+    typer.Option("--seed", metavar="N", help="Seed of data, orders and simulated servers.", min=0, callback=check_seed),
 ]
 VerifyOpt = Annotated[bool, typer.Option("--verify", help="Tag every block and check it on reading.")]
 LabelOpt = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--label", help="A condition of the test, key=value; may be repeated.", show_default=False),
+    typer.Option(
+        "--label", metavar="KEY=VALUE", help="A condition of the test, key=value; may be repeated.", show_default=False
+    ),
 ]
-NoteOpt = Annotated[str, typer.Option("--note", help="A remark kept with the run.", show_default=False)]
+NoteOpt = Annotated[str, typer.Option("--note", metavar="TEXT", help="A remark kept with the run.", show_default=False)]
 PlanOpt = Annotated[bool, typer.Option("--plan", help="Print cells, bytes, time and space; measure nothing.")]
 MaxBytesOpt = Annotated[
     str,
-    typer.Option("--max-bytes", help="Move no more than this, e.g. 20G; a larger plan is refused.", show_default=False),
+    typer.Option(
+        "--max-bytes",
+        metavar="SIZE",
+        help="Move no more than this, e.g. 20G; a larger plan is refused.",
+        show_default=False,
+    ),
 ]
 BudgetOpt = Annotated[
     str,
-    typer.Option("--budget", help="Begin no further part of the plan after this time, e.g. 5m.", show_default=False),
+    typer.Option(
+        "--budget",
+        metavar="TIME",
+        help="Begin no further part of the plan after this time, e.g. 5m.",
+        show_default=False,
+    ),
 ]
-TimeoutOpt = Annotated[str, typer.Option("--timeout", help="Give up when no operation ends for so long.")]
+TimeoutOpt = Annotated[
+    str, typer.Option("--timeout", metavar="TIME", help="Give up when no operation ends for so long.")
+]
 DirectOpt = Annotated[bool, typer.Option("--direct", help="Unbuffered I/O, and proof that it is unbuffered.")]
-DepthOpt = Annotated[int, typer.Option("--depth", help="Operations in flight per worker.", min=1, max=4096)]
-WorkersOpt = Annotated[int, typer.Option("--workers", help="Workers, each with a file of its own.", min=1, max=4096)]
-RepeatOpt = Annotated[int, typer.Option("--repeat", help="Blocks; above 1 rows run in random order.", min=1, max=1000)]
-DurabilityOpt = Annotated[
-    str, typer.Option("--durability", help="none, end (one flush, timed apart) or each (durable writes).")
+DepthOpt = Annotated[
+    int, typer.Option("--depth", metavar="N", help="Operations in flight per worker.", min=1, max=4096)
 ]
-CompressOpt = Annotated[float, typer.Option("--compress", help="Written data compress by this ratio.", min=1.0)]
-DedupeOpt = Annotated[float, typer.Option("--dedupe", help="Written data deduplicate by this ratio.", min=1.0)]
+WorkersOpt = Annotated[
+    int, typer.Option("--workers", metavar="N", help="Workers, each with a file of its own.", min=1, max=4096)
+]
+RepeatOpt = Annotated[
+    int, typer.Option("--repeat", metavar="N", help="Blocks; above 1 rows run in random order.", min=1, max=1000)
+]
+DurabilityOpt = Annotated[
+    str,
+    typer.Option(
+        "--durability", metavar="none|end|each", help="none, end (one flush, timed apart) or each (durable writes)."
+    ),
+]
+CompressOpt = Annotated[
+    float, typer.Option("--compress", metavar="RATIO", help="Written data compress by this ratio.", min=1.0)
+]
+DedupeOpt = Annotated[
+    float, typer.Option("--dedupe", metavar="RATIO", help="Written data deduplicate by this ratio.", min=1.0)
+]
 ReportOpt = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option("--report", "-o", help="Also write an HTML report to this file.", show_default=False),
+    typer.Option("--report", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),
 ]
 
 

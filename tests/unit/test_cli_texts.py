@@ -1,0 +1,146 @@
+"""Help, the reference and progress: complete, and as people last approved them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from cli_tools import PROGRAM
+from naslab.cli import options
+from naslab.cli.app import command_names, typer_app
+from naslab.cli.progress import Progress, describe
+from naslab.cli.reference import reference_page
+from naslab.errors import UsageError
+from naslab.spec import CellSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN_TYPER = "0.29"
+"""Version of Typer whose layout the golden files show."""
+Golden = Callable[[str, str], None]
+COMMANDS = typer_app().commands
+
+
+def help_of(*words: str) -> str:
+    done = subprocess.run(
+        [*PROGRAM, *words, "--help"], env={**os.environ, "COLUMNS": "100", "TERM": "dumb"}, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return "\n".join(line.rstrip() for line in done.stdout.splitlines()) + "\n"
+
+
+def test_root_help_lists_every_command(golden: Golden) -> None:
+    text = help_of()
+    assert set(command_names()) == set(COMMANDS)
+    assert all(f"\n  {name} " in text for name in command_names())
+    if typer.__version__.startswith(GOLDEN_TYPER):
+        golden("cli/naslab.txt", text)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_lists_every_option(name: str, golden: Golden) -> None:
+    text = help_of(name)
+    if name == "iozone":
+        assert "-i" in text and "naslab iozone" in text
+        return
+    for parameter in COMMANDS[name].params:
+        assert parameter.help, f"{parameter.name} has no help"
+        assert parameter.metavar or parameter.is_flag, f"{parameter.name} has no word for its value"
+        if parameter.param_type_name == "option":
+            assert all(option in text for option in parameter.opts)
+    if typer.__version__.startswith(GOLDEN_TYPER):
+        golden(f"cli/{name}.txt", text)
+
+
+def test_reference_names_every_option() -> None:
+    page = reference_page()
+    for name, command in COMMANDS.items():
+        part = page.split(f"## naslab {name}\n")[1].split("\n## ")[0]
+        if name != "iozone":
+            assert all(f"`{parameter.opts[0]}" in part or parameter.metavar in part for parameter in command.params)
+
+
+def test_generated_pages_are_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "make-docs", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_shared_options_mean_the_same_everywhere() -> None:
+    """DESIGN section 4: long forms are fixed; one meaning each."""
+    texts: dict[str, set[str]] = {}
+    for name, command in COMMANDS.items():
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and name != "runs":
+                texts.setdefault(parameter.opts[0], set()).add(parameter.help)
+    assert {option: text for option, text in texts.items() if len(text) > 1}.keys() <= {"--force", "--output"}
+    measuring = (
+        "--timeout --repeat --budget --max-bytes --seed --verify --store --json --quiet --depth --workers "
+        "--durability --compress --dedupe --label --note"
+    ).split()
+    for name in ("run", "sweep"):
+        assert set(measuring) <= {option for parameter in COMMANDS[name].params for option in parameter.opts}
+
+
+@pytest.mark.parametrize("text", ["x", "=1", " =1", ""])
+def test_labels(text: str) -> None:
+    assert options.parse_labels(None) == {}
+    assert options.parse_labels(["a=1", " b = two=2 "]) == {"a": "1", "b": "two=2"}
+    with pytest.raises(UsageError, match="--label"):
+        options.parse_labels(["a=1", text])
+
+
+def cell(cell_id: int = 0, **more: Any) -> CellSpec:
+    return CellSpec(
+        **{"op": "random_read", "file_bytes": 1 << 20, "record_bytes": 4096, "files": ["a"], **more}, id=cell_id
+    )
+
+
+def event(**more: Any) -> dict[str, Any]:
+    return {"cell": 0, "bytes": 1 << 19, "ops": 1, "errors": 0, "elapsed_ns": 10**9, "bytes_per_s": 5e6, **more}
+
+
+def test_plain_lines_when_not_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("naslab.cli.progress.time.monotonic", lambda: now)
+    with Progress([cell(), cell(1)]) as progress:
+        hooks = progress.hooks
+        assert hooks.before_cell and hooks.progress and hooks.on_cell
+        hooks.before_cell(0)
+        hooks.progress(event())
+        assert capsys.readouterr().err == "", "nothing within the first seconds"
+        now = 10.0
+        hooks.progress(event())
+        hooks.progress(event())
+        line = "naslab: 0 of 2 cells, 25%, about 30 s left: random read, 1m file, 4k records: 5 MB/s\n"
+        assert capsys.readouterr().err == line, "one line in five seconds"
+        now = 20.0
+        hooks.on_cell({"id": 0, "throughput_bytes_per_s": 7e6})
+        assert "1 of 2 cells, 50%, about 20 s left" in capsys.readouterr().err
+        progress.drop([cell(), cell(1)])
+        now = 30.0
+        hooks.on_cell({"id": 0, "throughput_bytes_per_s": 7e6})
+    assert capsys.readouterr().out == ""
+
+
+def test_quiet_progress_says_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("naslab.cli.progress.PLAIN_INTERVAL_S", 0.0)
+    with Progress([cell()], quiet=True) as progress:
+        assert progress.hooks.progress
+        progress.hooks.progress(event())
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_cells_in_words() -> None:
+    assert describe(cell()) == "random read, 1m file, 4k records"
+    more = cell(workload="sustained", queue_depth=8, workers=2)
+    assert describe(more) == "sustained random read, 1m file, 4k records, depth 8, 2 workers"

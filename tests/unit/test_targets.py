@@ -1,0 +1,110 @@
+"""Names of targets: understood, or refused with a UsageError that shows no password."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from naslab.errors import UsageError
+from naslab.messages import readable, without_secrets
+from naslab.targets import Target, folder_target, parse_target
+
+PIECES = st.lists(
+    st.sampled_from(
+        ["sim:", "null:", "smb:", "nfs:", "//", "\\\\", "?", "&", "=", "latency_ns", "200us", "direct", "1", "/", "..",
+         "~", "[", "{", "]", "%00", "%", "user:pw@", "\0", "\udc80", "1e400", "nan", "é", " ", "x" * 300]
+    ),
+    max_size=8,
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=400)
+@given(st.one_of(st.text(), PIECES))
+def test_nothing_but_usage_errors(text: str) -> None:
+    try:
+        target = parse_target(text)
+    except UsageError as error:
+        assert "target" in str(error)
+        return
+    assert target.protocol in ("local", "sim", "null")
+    json.loads(target.engine_json())
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("sim:", {}),
+        ("sim:?link_bytes_per_s=125MB&latency_ns=200us", {"link_bytes_per_s": 125_000_000, "latency_ns": 200_000}),
+        ("sim:?link_bytes_per_s=0&disk_iops=60&jitter=0.5", {"link_bytes_per_s": 0, "disk_iops": 60, "jitter": 0.5}),
+        ("sim:?store_data=true&read_only=False", {"store_data": True, "read_only": False}),
+        ('sim:?faults=[{"kind":"enospc","at_op":3}]', {"faults": [{"kind": "enospc", "at_op": 3}]}),
+    ],
+)
+def test_sim(text: str, options: dict[str, Any]) -> None:
+    assert parse_target(text) == Target(text, "sim", options)
+
+
+def test_seed_reaches_the_simulator() -> None:
+    assert parse_target("sim:").seeded(5).options == {"seed": 5}
+    assert parse_target("sim:?seed=2").seeded(5).options == {"seed": 2}
+    assert parse_target("null:").seeded(5) == parse_target("null:")
+
+
+def test_sim_file_with_overrides(tmp_path: Path) -> None:
+    file = tmp_path / "nas.toml"
+    file.write_text("latency_ns = 5\n[[files]]\npath = 'a'\n")
+    found = parse_target(f"sim:{file}?latency_ns=1ms")
+    assert found.options == {"latency_ns": 1_000_000, "files": [{"path": "a"}]}
+
+
+def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    odd = tmp_path / "what?direct=1"
+    odd.mkdir()
+    local = {"root": str(tmp_path), "engine": "auto"}
+    assert parse_target(".") == parse_target(f"{tmp_path}/") == Target(str(tmp_path), "local", local)
+    assert parse_target("what?direct=1").options["root"] == str(odd), "an existing name is a name"
+    found = parse_target(".?engine=uring&direct=yes")
+    assert found == Target(f"{tmp_path}?engine=uring&direct=yes", "local", {**local, "engine": "uring"}, True)
+    colon = tmp_path / "sim:x"
+    colon.mkdir()
+    assert parse_target("sim:x").protocol == "local" and folder_target(colon).options["root"] == str(colon)
+    assert parse_target("./sim:x").protocol == "local"
+
+
+@given(st.text("abc:@/.?%", max_size=30), st.text("xyz!@#:", min_size=1, max_size=12).filter(lambda s: s.strip("@")))
+def test_passwords_are_hidden(host: str, password: str) -> None:
+    secret = f"S3{password}CR3T"
+    for text in (f"smb://user:{secret}@{host}", f"foo://u:{secret}@{host}"):
+        assert secret not in without_secrets(text)
+        with pytest.raises(UsageError) as caught:
+            parse_target(text)
+        assert secret not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind", "words"),
+    [
+        (
+            "mkdir: Permission denied (os error 13), path=naslab-1", "permission",
+            "cannot make the folder naslab-1: Permission denied; give a folder that you may write to",
+        ),
+        ("plan: cell 3 (read): the null target has no flush: x", None, "the null target has no flush: x"),
+        ("open: No space left on device (os error 28), file=a, offset=3", None,
+         "cannot open a: No space left on device, offset 3; free some space or choose smaller sizes"),
+        ("something else, a=b", None, "something else, a=b"),
+        ("umount: failed, a=b", None, "umount: failed, a=b"),
+    ],
+)  # fmt: skip
+def test_engine_errors_read_well(raw: str, kind: str | None, words: str) -> None:
+    assert readable(raw, kind) == words
+
+
+@given(st.text())
+def test_any_text_is_readable(text: str) -> None:
+    assert isinstance(readable(text), str)
