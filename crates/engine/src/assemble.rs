@@ -57,6 +57,8 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
         acknowledged_ns: (times.ack_ns - times.start_ns).saturating_sub(times.pause_ns),
         flush_ns: workers.iter().filter_map(|w| w.flush_ns).max(),
         close_ns: workers.iter().map(|w| w.close_ns).max().unwrap_or(0),
+        warmup_bytes: workers.iter().map(|w| w.warm_up.1).sum(),
+        warmup_ops: workers.iter().map(|w| w.warm_up.0).sum(),
         bytes,
         ops,
         errors: merged.error_count,

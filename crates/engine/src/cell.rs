@@ -49,6 +49,8 @@ pub(crate) struct WorkerResult {
     pub close_ns: u64,
     pub generation_ns: u64,
     pub missed_starts: u64,
+    /// Operations and bytes before the window.
+    pub warm_up: (u64, u64),
     pub verified: Option<Verified>,
     pub stop: StopReason,
     pub error: Option<Error>,
@@ -279,6 +281,7 @@ impl Ready<'_> {
 
     /// Nothing of a cell that ended before its window began is a result.
     fn forget_warm_up(&mut self, worked: bool) {
+        self.worker.warm_up = self.worker.recorder.totals();
         self.worker.recorder.reset();
         self.worker.window_start_ns = self.ack_ns;
         let cut_short = matches!(self.worker.stop, Some(StopReason::Interrupted | StopReason::Error));
@@ -397,6 +400,7 @@ impl Ready<'_> {
             close_ns: end.close_ns,
             generation_ns: worker.generation_ns,
             missed_starts: worker.missed_starts,
+            warm_up: worker.warm_up,
             verified,
             stop,
             error,

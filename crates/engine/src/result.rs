@@ -43,6 +43,8 @@ pub struct CellResult {
     pub acknowledged_ns: u64,
     pub flush_ns: Option<u64>,
     pub close_ns: u64,
+    pub warmup_bytes: u64,
+    pub warmup_ops: u64,
     pub bytes: u64,
     pub ops: u64,
     pub errors: u64,

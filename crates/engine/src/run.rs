@@ -110,6 +110,9 @@ fn check_cell(cell: &CellSpec) -> Result<()> {
     if cell.verify && matches!(cell.data_kind(), DataKind::Random { dedupe_ratio, .. } if dedupe_ratio > 1.0) {
         return invalid(format!("cell {id}: --verify makes every block unique: leave out --dedupe"));
     }
+    if cell.locks_itself_out() {
+        return invalid(format!("cell {id}: one lock on a file that several workers write: give each its own file"));
+    }
     let stride = (cell.record_bytes as u64).next_multiple_of(4096);
     let ring = stride.saturating_mul(cell.queue_depth as u64).max(RING_BYTES);
     let buffers = ring.saturating_mul(2 * cell.workers as u64);

@@ -298,6 +298,11 @@ impl CellSpec {
         self.lock != LockName::None
     }
 
+    /// Whether workers would wait for one another to close the file before any of them could begin.
+    pub fn locks_itself_out(&self) -> bool {
+        self.lock == LockName::File && self.shared_file() && self.writes()
+    }
+
     /// Whether each write must be durable.
     pub fn syncs(&self) -> bool {
         self.sync != SyncName::None

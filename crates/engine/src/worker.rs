@@ -124,6 +124,8 @@ pub(crate) struct Worker<'a> {
     generated: u64,
     pub generation_ns: u64,
     pub missed_starts: u64,
+    /// Operations and bytes before the window.
+    pub warm_up: (u64, u64),
     /// Wire bytes of the session and CPU time of the process when the window began.
     pub wire_before: Option<WireCounters>,
     pub cpu_before: Cpu,
@@ -190,6 +192,7 @@ impl<'a> Worker<'a> {
             generated: 0,
             generation_ns: 0,
             missed_starts: 0,
+            warm_up: (0, 0),
             wire_before: None,
             cpu_before: Cpu::default(),
             stop: None,
@@ -499,6 +502,7 @@ impl<'a> Worker<'a> {
         self.pause = 0;
         self.missed_starts = 0;
         self.generation_ns = 0;
+        self.warm_up = self.recorder.totals();
         self.recorder.reset();
         self.wire_before = self.session.wire();
         self.cpu_before = Cpu::now();

@@ -213,3 +213,17 @@ fn sweeping_open_loop_and_warm_up_on_the_real_clock_keep_their_sums() {
     assert!(ran.cell(1).ops > 0);
     assert_sums(&ran.cells[1]);
 }
+
+#[test]
+fn locks_let_every_worker_through() {
+    for lock in ["file", "record"] {
+        let root = tempfile::tempdir().unwrap();
+        let target = local(root.path(), Engine::Posix, 1).unwrap();
+        let own = json!({"workers": 2, "files": ["naslab-0", "naslab-1"], "lock": lock});
+        let mut cells = vec![with(write_cell(json!({})), &own), with(cell(json!({})), &own)];
+        cells.push(write_cell(json!({})));
+        cells.push(cell(json!({"workers": 3, "lock": lock})));
+        let ran = go(&spec(cells, json!({"folder": "naslab-r1"})), &target);
+        assert_eq!(ran.end.status, "complete", "{lock}: {:?}", ran.end);
+    }
+}

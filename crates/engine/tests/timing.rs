@@ -188,6 +188,8 @@ fn warm_up_is_not_counted() {
     let (r, outcome) = (ran.cell(0), &ran.cells[0]);
     assert_sums(outcome);
     assert_eq!((r.ops, r.duration_ns), (20, 20 * MS));
+    // Six reads of 1 ms and one of 4 ms.
+    assert_eq!((r.warmup_ops, r.warmup_bytes), (7, 7 * 4096));
     assert_eq!(op_log(outcome).len(), 20);
     let rows = series(outcome);
     assert_eq!((rows.len(), rows[0][0], rows[20][0]), (21, 0, 1), "each ends on a boundary");
@@ -201,6 +203,7 @@ fn a_cell_that_ends_in_its_warm_up_has_no_result() {
     let ran = sim_run(latency_only(MS), cells);
     let r = ran.cell(0);
     assert_eq!((r.status, r.ops, r.bytes, r.duration_ns), ("failed", 0, 0, 0));
+    assert_eq!((r.warmup_ops, r.warmup_bytes), (5, 5 * 4096));
     assert!(r.first_error.as_ref().unwrap().contains("warm-up"), "{:?}", r.first_error);
     assert_eq!(ran.cell(1).status, "complete");
 }

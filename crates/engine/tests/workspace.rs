@@ -243,6 +243,7 @@ fn bad_plans_are_refused_before_anything_is_made() {
         json!({"queue_depth": 2}),
         json!({"interval_ns": 0}),
         json!({"write_fraction": 1.5}),
+        json!({"lock": "file", "workers": 2, "write_fraction": 1.0}),
         json!({"pace": {"rate_per_s": 0.0, "arrival": "constant"}}),
         json!({"record_bytes": 1u64 << 30, "file_bytes": 1u64 << 30, "workers": 9, "files": ["a"]}),
         json!({"workers": 4096, "queue_depth": 1, "file_bytes": 1u64 << 40, "record_bytes": 1 << 21}),
