@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -92,13 +93,21 @@ def failed(run: Run) -> list[Cell]:
 def cases(run: Run) -> list[Case]:
     """Tests of a run in IOzone's order, others as measured. A field that two cells of one operation and
     one size differ in (depth, workers, durability ...) makes them separate tests, named after it."""
-    groups: dict[str, list[Cell]] = {}
+    groups: dict[tuple[str | None, str], list[Cell]] = {}
     for cell in run.cells:
         if usable(cell):
-            groups.setdefault(cell.get("workload") or cell["op"], []).append(cell)
+            groups.setdefault((cell.get("workload"), cell["op"]), []).append(cell)
     order = {op: i for i, op in enumerate(DATA_OPS)}
-    names = sorted(groups, key=lambda name: order.get(name, len(order)))
-    return [case for name in names for case in _split(name, groups[name])]
+    keys = sorted(groups, key=lambda key: len(order) if key[0] else order.get(key[1], len(order)))
+    several = Counter(workload for workload, _ in keys)
+    return [case for key in keys for case in _split(_name(*key, several[key[0]] > 1), groups[key])]
+
+
+def _name(workload: str | None, op: str, several: bool) -> str:
+    """A workload's name, with the operation where it has several."""
+    if workload is None:
+        return op_label(op)
+    return f"{op_label(workload)}: {op_label(op).lower()}" if several else op_label(workload)
 
 
 def _split(name: str, cells: list[Cell]) -> Iterator[Case]:
@@ -109,7 +118,7 @@ def _split(name: str, cells: list[Cell]) -> Iterator[Case]:
     for chosen, members in parts.items():
         words = [_field_text(key, chosen_value) for key, chosen_value in zip(fields, chosen, strict=True)]
         unit = "bytes" if any((c.get("throughput_bytes_per_s") or 0) > 0 for c in members) else "ops"
-        yield Case(", ".join([op_label(name), *words]), members[0]["op"], unit, members)
+        yield Case(", ".join([name, *words]), members[0]["op"], unit, members)
 
 
 def _differs_at_one_spot(cells: list[Cell], key: str) -> bool:

@@ -306,8 +306,9 @@ def _notes(run: Shown) -> Iterator[str]:
         yield f"{text} ({count_label(count, 'cell')})" if count > 1 else text
     if len(told) > MAX_LISTED:
         yield f"{count_label(len(told) - MAX_LISTED, 'further kind')} of warnings: see the JSON download."
-    for text, count in _counted(cells):
-        if count:
+    said = {w.get("kind") for w in run.run.document.get("warnings") or [] if isinstance(w, Mapping)}
+    for kind, text, count in _counted(cells):
+        if count and kind not in said:
             yield f"{count_label(count, 'cell')} {text}"
 
 
@@ -316,19 +317,20 @@ def _warning_text(warning: Any) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _counted(cells: list[dict[str, Any]]) -> list[tuple[str, int]]:
+def _counted(cells: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
     verified = [cell.get("verified") or {} for cell in cells]
     proofs = [cell.get("direct_proof") or {} for cell in cells]
+    cached = sum(cell.get("regime") == "client_cache" for cell in cells)
     unproven = [bool(proof.get("o_direct")) and not proof.get("proven") for proof in proofs]
     return [
-        ("gave no value.", sum(not usable(cell) for cell in cells)),
-        ("ended early (partial).", sum(cell.get("status") == "partial" for cell in cells)),
-        ("had operations that failed.", sum(bool(cell.get("errors")) and usable(cell) for cell in cells)),
-        ("read data that differs from what was written.", sum(bool(found.get("bad")) for found in verified)),
-        ("came from the client's cache, not from the server.", sum(c.get("regime") == "client_cache" for c in cells)),
-        ("are above what the link can carry.", sum(cell.get("regime") == "above_link" for cell in cells)),
-        ("asked for direct I/O without proof that they got it.", sum(unproven)),
-        ("were predicted, not measured.", sum(bool(cell.get("predicted")) for cell in cells)),
+        ("no_value", "gave no value.", sum(not usable(cell) for cell in cells)),
+        ("partial", "ended early (partial).", sum(cell.get("status") == "partial" for cell in cells)),
+        ("errors", "had operations that failed.", sum(bool(cell.get("errors")) and usable(cell) for cell in cells)),
+        ("corrupt", "read data that differs from what was written.", sum(bool(found.get("bad")) for found in verified)),
+        ("client_cache", "came from the client's cache, not from the server.", cached),
+        ("above_link", "are above what the link can carry.", sum(cell.get("regime") == "above_link" for cell in cells)),
+        ("not_direct", "asked for direct I/O without proof that they got it.", sum(unproven)),
+        ("predicted", "were predicted, not measured.", sum(bool(cell.get("predicted")) for cell in cells)),
     ]  # fmt: skip
 
 
