@@ -435,6 +435,9 @@ pub(crate) fn check_caps(spec: &CellSpec, caps: &Caps, protocol: &str) -> Result
     if spec.verify && !caps.keeps_data {
         return refuse("memory of what was written", "leave out --verify (simulator: ?store_data=true)");
     }
+    if spec.cold && !caps.evict {
+        return refuse("way to drop cached data", "leave out --cold");
+    }
     if spec.locks() && !caps.locks {
         return refuse("locks", "leave out the lock option");
     }

@@ -378,3 +378,12 @@ fn intervals_add_up_and_hold_what_ended_in_them() {
     assert_eq!(ops, [9, 10, 10, 10, 10, 10, 10, 10, 10, 10, 1]);
     assert!(rows.iter().all(|r| r[6] == MS as i64));
 }
+
+#[test]
+fn a_cold_cell_reads_nothing_from_the_client_s_cache() {
+    let config = SimConfig { client_cache_bytes: 1 << 30, latency_ns: 1000, ..SimConfig::default() };
+    let cells = vec![write_cell(json!({})), cell(json!({})), cell(json!({"cold": true}))];
+    let ran = sim_run(config, cells);
+    let received = |at| ran.cell(at).wire.as_ref().unwrap().received_bytes;
+    assert_eq!((received(1), received(2)), (0, 65536));
+}

@@ -258,6 +258,26 @@ fn bad_plans_are_refused_before_anything_is_made() {
 }
 
 #[test]
+fn what_a_target_cannot_do_is_refused_before_anything_happens() {
+    let target = std::sync::Arc::new(common::fake::Fake::new(common::fake::Fault::None));
+    for over in [
+        json!({"cold": true}),
+        json!({"direct": true}),
+        json!({"sync": "all"}),
+        json!({"lock": "record"}),
+        json!({"access": "mmap"}),
+        json!({"access": "stdio"}),
+        json!({"access": "cursor"}),
+        json!({"queue_depth": 65}),
+    ] {
+        let plan = spec(vec![cell(over.clone())], json!({"folder": "naslab-r1"}));
+        let error = run(&plan, &dyn_target(&target), OWNER, &mut Collector::default()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unsupported, "{over}: {error}");
+    }
+    assert_eq!(target.open_sessions(), 0);
+}
+
+#[test]
 fn unknown_names_in_a_specification_are_refused() {
     let mut spec = spec_json(vec![cell(json!({}))], json!({}));
     spec["cells"][0]["colour"] = json!("blue");
