@@ -133,7 +133,8 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {NEWEST}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # an interruption may come just after the commit
+            connection.execute("ROLLBACK")
         raise
 
 
