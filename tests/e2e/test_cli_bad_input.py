@@ -21,7 +21,7 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unknown option": ((*SWEEP, "--bogus"), ("--bogus", "naslab sweep --help")),
     "option without value": ((*SWEEP, "--record"), ("--record", "--help")),
     "too many arguments": (("show", "a", "b"), ("b", "naslab show --help")),
-    "missing path of run": (("run",), ("target", "naslab run --help")),
+    "missing path of run": (("run",), ("TARGET", "naslab run --help")),
     "missing path of sweep": (("sweep",), ("TARGET", "--resume")),
     "empty path": (("sweep", ""), ("TARGET",)),
     "size with a wrong suffix": ((*SWEEP, "--file-size", "12q"), ("--file-size", "'12q'", "64k")),
