@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -70,7 +71,7 @@ class Cli:
         """The same without waiting."""
         return subprocess.Popen(
             [*PROGRAM, *map(str, words)], cwd=self.folder, env=self.env, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_default_signals,  # noqa: PLW1509
         )  # fmt: skip
 
     def sweep(self, target: object, *words: object, **more: Any) -> Any:
@@ -91,6 +92,12 @@ class Cli:
         except sqlite3.Error:
             return 0
         return int(found)
+
+
+def _default_signals() -> None:
+    """A shell starts what runs in its background with Ctrl-C ignored, and children inherit that."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def wait_until(condition: Callable[[], object], child: subprocess.Popen[str], what: str) -> None:
