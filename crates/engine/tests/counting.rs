@@ -219,3 +219,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn workers_without_a_part_of_a_shared_file_stay_inside_it() {
+    for (stop, ops) in [(Stop::Pass, 2), (Stop::Ops(50), 50), (Stop::Duration(1_000_000), 500)] {
+        let shape = Shape {
+            workers: 5,
+            depth: 1,
+            stop,
+            pattern: "sequential",
+            write_fraction: 1.0,
+            read_workers: None,
+            shared: true,
+            records: 2,
+            record_bytes: 4096,
+            seed: 1,
+        };
+        let config = SimConfig { op_overhead_ns: 0, latency_ns: 10_000, ..SimConfig::default() };
+        on_the_simulator(&shape, config.clone());
+        let ran = sim_run(SimConfig { files: vec![planted("f0", 8192)], ..config }, vec![shape.cell()]);
+        assert_eq!(ran.cell(0).ops, ops, "{stop:?}");
+    }
+}

@@ -150,6 +150,15 @@ fn an_operation_that_never_ends_is_a_timeout_and_the_rest_is_kept() {
 }
 
 #[test]
+fn every_operation_lost_in_flight_is_a_failure() {
+    let ran = misbehaving(Fault::LoseFrom(100), 300, json!({})).unwrap();
+    let r = ran.cell(0);
+    // Operation 0 wrote the owner mark. Both queues of four are full of what never ends.
+    assert_eq!((r.ops, r.errors, statuses(&ran, 0)), (99, 8, vec![("timeout", 0, 8)]));
+    assert_sums(&ran.cells[0]);
+}
+
+#[test]
 fn a_call_that_never_returns_is_a_timeout() {
     for call in [Call::Submit(100), Call::Open, Call::Flush, Call::Close, Call::Connect] {
         let ran = misbehaving(Fault::HangIn(call), 50, json!({})).unwrap();

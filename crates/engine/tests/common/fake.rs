@@ -19,6 +19,8 @@ pub enum Fault {
     PanicIn(Call),
     /// The operation with this number never ends, but calls return.
     LoseOp(u64),
+    /// No operation from this number on ever ends.
+    LoseFrom(u64),
     /// The session becomes unusable at the operation with this number.
     FailSubmit(u64),
 }
@@ -113,6 +115,7 @@ impl Session for FakeSession {
         misbehave(self.fault, Call::Submit(number));
         match self.fault {
             Fault::LoseOp(lost) if lost == number => return Ok(Submit::Queued),
+            Fault::LoseFrom(first) if first <= number => return Ok(Submit::Queued),
             Fault::FailSubmit(at) if at == number => {
                 return Err(Error::new(ErrorKind::Disconnected, "submit", "planted"));
             }
