@@ -119,7 +119,7 @@ fn a_stall_counts_once_in_service_and_for_all_who_waited_in_response() {
     let stall = FaultConfig { duration_ns: 100 * MS, ..fault(FaultOp::Read, 501, FaultKind::Stall) };
     let config = SimConfig { faults: vec![stall], ..latency_only(200_000) };
     // Read number 0 is the look at the planted file: the stall hits the operation due at 500 ms.
-    let ran = sim_run(config, vec![open_loop(json!({"duration_ns": SECOND}))]);
+    let ran = sim_run(config, vec![open_loop(json!({"duration_ns": SECOND, "interval_ns": MS}))]);
     let (r, outcome) = (ran.cell(0), &ran.cells[0]);
     assert_eq!(r.ops, 1000);
     assert_eq!(service_above(outcome, "read", MS), 1);
@@ -130,6 +130,8 @@ fn a_stall_counts_once_in_service_and_for_all_who_waited_in_response() {
     let worst = response(r, "read")["max"].as_f64().unwrap();
     assert!(close(worst, 100_200_000.0, BOUND), "{worst}");
     assert_eq!(response_above(outcome, "read", 99_000_000), 2, "the stalled one, and the next: 99.4 ms");
+    let slow_rows = series(outcome).iter().filter(|row| row[6] > MS as i64).count();
+    assert_eq!(slow_rows, 1, "the series shows service times");
 }
 
 #[test]

@@ -78,6 +78,7 @@ impl Target for Fake {
         misbehave(fault, Call::Connect);
         Ok(Box::new(FakeSession {
             fault,
+            broken: false,
             done: VecDeque::new(),
             submitted: self.submitted.clone(),
             sessions: self.sessions.clone(),
@@ -96,6 +97,7 @@ fn misbehave(fault: Fault, call: Call) {
 
 struct FakeSession {
     fault: Fault,
+    broken: bool,
     done: VecDeque<Completion>,
     submitted: Arc<AtomicU64>,
     sessions: Arc<AtomicU64>,
@@ -104,6 +106,9 @@ struct FakeSession {
 impl Session for FakeSession {
     fn open(&mut self, _path: &str, _options: &OpenOptions) -> Result<FileId> {
         misbehave(self.fault, Call::Open);
+        if self.broken {
+            return Err(Error::new(ErrorKind::Disconnected, "open", "the session failed before"));
+        }
         Ok(FileId(0))
     }
     fn close(&mut self, _file: FileId) -> Result<()> {
@@ -117,6 +122,7 @@ impl Session for FakeSession {
             Fault::LoseOp(lost) if lost == number => return Ok(Submit::Queued),
             Fault::LoseFrom(first) if first <= number => return Ok(Submit::Queued),
             Fault::FailSubmit(at) if at == number => {
+                self.broken = true;
                 return Err(Error::new(ErrorKind::Disconnected, "submit", "planted"));
             }
             _ => {}
