@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -106,9 +107,9 @@ def _fill(path: Path) -> None:
 
 IOZONE_TESTS = " ".join(f"-i {test}" for test in range(8))
 IOZONE_MODES = {
-    "buffered": "-s 16m -s 64m -r 4k -r 64k -r 1m",
-    "direct": "-I -s 16m -s 64m -r 64k -r 1m",
-    "-e -c": "-e -c -s 16m -s 64m -r 4k -r 64k -r 1m",
+    "buffered": "-s 32m -s 128m -r 4k -r 64k -r 1m",
+    "direct": "-I -s 32m -s 128m -r 64k -r 1m",
+    "-e -c": "-e -c -s 32m -s 128m -r 4k -r 64k -r 1m",
 }
 COLUMNS = (
     (24, 33, "write"), (33, 42, "rewrite"), (42, 51, "read"), (51, 60, "reread"), (60, 69, "random read"),
@@ -136,6 +137,7 @@ def _parity_of(mode: str, real: str, arguments: list[str], folder: Path, rounds:
     )
     for at in range(rounds):
         for into, command in commands if at % 2 == 0 else commands[::-1]:
+            os.sync()  # what the run before left dirty must not be written during this one
             into.append(_table(command))
     ratios = {key: [a[key] / b[key] for a, b in zip(ours, theirs, strict=True)] for key in ours[0]}
     per_cell = {key: median(values) for key, values in ratios.items()}

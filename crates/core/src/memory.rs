@@ -5,8 +5,6 @@ use std::alloc::{alloc, dealloc, Layout};
 use std::ptr::NonNull;
 
 const PAGE_BYTES: usize = 4096;
-/// Buffers from half of this on are laid out in pages of this size, where the system has them.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Owned memory aligned to 4096 bytes, every page touched so that no fault happens while timing.
 #[derive(Debug)]
@@ -25,16 +23,14 @@ impl AlignedBuf {
         // SAFETY: the layout has a non-zero size.
         let ptr = unsafe { alloc(layout) };
         let ptr = NonNull::new(ptr).ok_or_else(|| too_much(len))?;
-        advise_huge(ptr, layout);
         // SAFETY: the allocation is `layout.size()` bytes long. Writing all of it also makes it resident.
         unsafe { ptr.as_ptr().write_bytes(0, layout.size()) };
         Ok(AlignedBuf { ptr, len })
     }
 
     fn layout(len: usize) -> Result<Layout> {
-        let page = if len >= HUGE_PAGE_BYTES / 2 { HUGE_PAGE_BYTES } else { PAGE_BYTES };
-        let size = len.max(1).checked_next_multiple_of(page).ok_or_else(|| too_much(len))?;
-        Layout::from_size_align(size, page).map_err(|_| too_much(len))
+        let size = len.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or_else(|| too_much(len))?;
+        Layout::from_size_align(size, PAGE_BYTES).map_err(|_| too_much(len))
     }
 
     /// Length in bytes.
@@ -74,18 +70,6 @@ impl Drop for AlignedBuf {
             unsafe { dealloc(self.ptr.as_ptr(), layout) };
         }
     }
-}
-
-/// Asks for huge pages before the first touch: copies of large records then miss the TLB less. Where the
-/// system refuses, small pages serve as well.
-fn advise_huge(ptr: NonNull<u8>, layout: Layout) {
-    #[cfg(target_os = "linux")]
-    if layout.align() == HUGE_PAGE_BYTES {
-        // SAFETY: the range was just allocated with this layout; advice changes no contents.
-        unsafe { libc::madvise(ptr.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (ptr, layout);
 }
 
 fn too_much(len: usize) -> Error {
