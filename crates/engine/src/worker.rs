@@ -231,7 +231,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Time taken out of the window: generation, checking and think time while nothing was in flight.
+    /// Time taken out of the window: the client's own work and think time while nothing was in flight.
     pub fn pause_ns(&self) -> u64 {
         self.clock.span_ns(0, self.pause)
     }
@@ -417,12 +417,11 @@ impl<'a> Worker<'a> {
         Ok(false)
     }
 
-    /// The client's own work between operations does not count while nothing is in flight.
+    /// The client's own work between operations (choosing, stamping, checking, thinking) does not count while
+    /// nothing is in flight: the server waits for us then, and we do not wait for it.
     #[inline(always)]
     fn account_gap(&mut self, op: &Op, now: u64) {
-        let own_work = op.kind == OpKind::Write || self.verifier.is_some();
-        let thinking = self.think > 0 && !self.limits.think_counted;
-        if (own_work || thinking) && op.due_ns.is_none() && self.outstanding() == 0 {
+        if op.due_ns.is_none() && self.outstanding() == 0 {
             let from = if self.limits.think_counted { self.last_end.max(self.next_think) } else { self.last_end };
             self.pause += now.saturating_sub(from);
         }
@@ -460,12 +459,11 @@ impl<'a> Worker<'a> {
     fn generate(&mut self, offset_bytes: u64) -> Option<(u32, IoBuf)> {
         let payload = self.payload.as_mut()?;
         self.generated += 1;
-        let alone = self.slots.len() == 1;
         if self.generated % GENERATION_SAMPLE != 1 {
-            return take_warm(payload, offset_bytes, alone);
+            return payload.take(offset_bytes);
         }
         let start = self.clock.ticks();
-        let taken = take_warm(payload, offset_bytes, alone);
+        let taken = payload.take(offset_bytes);
         self.generation_ns += self.clock.span_ns(start, self.clock.ticks()) * GENERATION_SAMPLE;
         taken
     }
@@ -628,14 +626,4 @@ impl<'a> Worker<'a> {
 fn not_finished(error: &OpError) -> Error {
     let message = format!("the rest of the file could not be written after the window: {}", error.kind.name());
     Error { status: error.status, ..Error::new(error.kind, "write", message) }
-}
-
-/// A stamped slot; with nothing else in flight it is also brought near, as this time is not in the window.
-#[inline(always)]
-fn take_warm(payload: &mut Payload, offset_bytes: u64, alone: bool) -> Option<(u32, IoBuf)> {
-    let taken = payload.take(offset_bytes)?;
-    if alone {
-        payload.warm(taken.1);
-    }
-    Some(taken)
 }

@@ -46,8 +46,8 @@ impl Events for PyEvents {
     }
 
     fn cell(&mut self, outcome: CellOutcome) -> Result<()> {
-        let json = serde_json::to_string(&outcome.result)
-            .map_err(|e| Error::new(ErrorKind::Io, "event", e.to_string()))?;
+        let json =
+            serde_json::to_string(&outcome.result).map_err(|e| Error::new(ErrorKind::Io, "event", e.to_string()))?;
         self.call("cell", json, &outcome.blobs)
     }
 

@@ -56,17 +56,14 @@ fn probe(py: Python<'_>, target_json: &str, depth: u32) -> PyResult<String> {
 /// Folders that runs left behind under the target's root, as a JSON list.
 #[pyfunction]
 fn find_folders(py: Python<'_>, target_json: &str) -> PyResult<String> {
-    let found = py
-        .detach(|| with_session(target_json, naslab_engine::find_folders))
-        .map_err(errors::to_py)?;
+    let found = py.detach(|| with_session(target_json, naslab_engine::find_folders)).map_err(errors::to_py)?;
     serde_json::to_string(&found).map_err(errors::json)
 }
 
 /// Removes a folder that a run left behind; returns what in it naslab did not make.
 #[pyfunction]
 fn clean(py: Python<'_>, target_json: &str, folder: &str) -> PyResult<Vec<String>> {
-    py.detach(|| with_session(target_json, |session, _| naslab_engine::clean(session, folder)))
-        .map_err(errors::to_py)
+    py.detach(|| with_session(target_json, |session, _| naslab_engine::clean(session, folder))).map_err(errors::to_py)
 }
 
 /// Length and folder flag of a path, or None.

@@ -9,6 +9,11 @@ pub const BLOCK_BYTES: usize = 4096;
 /// The ring is at least this long, so that repeats lie beyond the windows of zlib (32 KiB) and lz4
 /// (64 KiB) and beyond the records that file systems compress (128 KiB by default, 1 MiB at most).
 const RING_BYTES: usize = 1 << 20;
+/// Records up to this size are written from one slot that is changed throughout before each use, when
+/// nothing else is in flight.
+const FOLD_BYTES: usize = 32 << 10;
+/// Slots up to this size are brought near before use, when nothing else is in flight.
+const NEAR_BYTES: usize = 256 << 10;
 /// Distinct blocks that duplicates are drawn from.
 const DUPLICATES: usize = 8;
 
@@ -60,6 +65,10 @@ pub struct Payload {
     duplicate_below: u64,
     source: Vec<u8>,
     rng: Rng,
+    /// Bytes at the head of each block that are changed throughout before each use; 0 with a ring.
+    fold_bytes: usize,
+    /// Whether a slot is read once before use.
+    warm: bool,
 }
 
 impl Payload {
@@ -69,7 +78,8 @@ impl Payload {
     pub fn new(spec: &DataSpec, record_bytes: u32, depth: u32, worker: u32, tagger: Option<Tagger>) -> Result<Payload> {
         let record_bytes = record_bytes as usize;
         let slot_bytes = record_bytes.next_multiple_of(BLOCK_BYTES);
-        let slots = (depth as usize).max(RING_BYTES.div_ceil(slot_bytes));
+        let fold_bytes = fold_bytes(spec, record_bytes, depth, tagger);
+        let slots = if fold_bytes > 0 { 1 } else { (depth as usize).max(RING_BYTES.div_ceil(slot_bytes)) };
         let mut memory = AlignedBuf::new(slots * slot_bytes)?;
         fill(memory.as_mut_slice(), spec, worker);
         let dedupe = match spec.kind {
@@ -87,6 +97,8 @@ impl Payload {
             tagger,
             body_crcs: Vec::new(),
             rng: Rng::new(spec.seed, 0xDA7A ^ worker as u64),
+            fold_bytes,
+            warm: depth == 1 && fold_bytes == 0 && slot_bytes <= NEAR_BYTES,
         };
         payload.compute_body_crcs();
         Ok(payload)
@@ -104,24 +116,10 @@ impl Payload {
         let slot = self.free_slot()?;
         self.busy[slot] = true;
         self.stamp(slot, offset_bytes);
+        if self.warm {
+            self.bring_near(slot);
+        }
         Some((slot as u32, self.memory.lend(slot * self.slot_bytes, self.record_bytes)))
-    }
-
-    /// Reads a slot once, so that it is as near to the processor as a buffer used again and again. Worth it
-    /// for slots that fit the near caches; larger ones are left alone.
-    #[inline]
-    pub fn warm(&self, buf: IoBuf) {
-        const LINE_BYTES: usize = 64;
-        const NEAR_BYTES: usize = 256 << 10;
-        if buf.len > NEAR_BYTES {
-            return;
-        }
-        let mut sum = 0u8;
-        for at in (0..buf.len).step_by(LINE_BYTES) {
-            // SAFETY: `buf` is a slot of this ring, taken by the caller, and `at` lies inside it.
-            sum ^= unsafe { buf.ptr.add(at).read() };
-        }
-        std::hint::black_box(sum);
     }
 
     /// Gives a slot back.
@@ -148,6 +146,9 @@ impl Payload {
         let unit = tagger.unit as usize;
         let units = self.record_bytes / unit;
         let at = slot * self.slot_bytes;
+        if self.fold_bytes > 0 {
+            self.fold();
+        }
         for i in 0..units {
             let start = at + i * unit;
             let duplicate = self.duplicate_below > 0 && self.copy_block(start);
@@ -155,6 +156,29 @@ impl Payload {
                 let crc = self.body_crcs.get(slot * units + i).copied().unwrap_or(0);
                 let block = &mut self.memory.as_mut_slice()[start..start + unit];
                 tagger.stamp(block, offset_bytes + (i * unit) as u64, crc);
+            }
+        }
+    }
+
+    /// Reads a slot once, so that it is as near to the processor as a buffer used again and again.
+    fn bring_near(&self, slot: usize) {
+        const LINE_BYTES: usize = 64;
+        let at = slot * self.slot_bytes;
+        let bytes = &self.memory.as_slice()[at..at + self.slot_bytes];
+        std::hint::black_box(bytes.iter().step_by(LINE_BYTES).fold(0u8, |sum, byte| sum ^ byte));
+    }
+
+    /// Changes every random byte of the one slot: no data repeat at any distance, and the slot stays as near
+    /// to the processor as a buffer written again and again, without pushing anything else out of its caches.
+    #[inline]
+    fn fold(&mut self) {
+        let key = self.rng.bits() | 1;
+        let fold_bytes = self.fold_bytes;
+        for block in self.memory.as_mut_slice()[..self.record_bytes].chunks_mut(BLOCK_BYTES) {
+            let random = block.len().min(fold_bytes);
+            for word in block[..random].chunks_exact_mut(8) {
+                let mixed = u64::from_le_bytes(word.try_into().unwrap_or_default()) ^ key;
+                word.copy_from_slice(&mixed.to_le_bytes());
             }
         }
     }
@@ -260,6 +284,22 @@ fn fill_random(memory: &mut [u8], compress_ratio: f64, seed: u64) {
     }
 }
 
+/// Whether one slot suffices: nothing else in flight, small records, no checksums or duplicates that a
+/// change would spoil. The bytes of each block to change, or 0.
+fn fold_bytes(spec: &DataSpec, record_bytes: usize, depth: u32, tagger: Option<Tagger>) -> usize {
+    match spec.kind {
+        DataKind::Random { compress_ratio, dedupe_ratio }
+            if dedupe_ratio <= 1.0
+                && depth == 1
+                && record_bytes <= FOLD_BYTES
+                && tagger.is_some_and(|t| !t.checksum) =>
+        {
+            random_bytes_per_block(compress_ratio)
+        }
+        _ => 0,
+    }
+}
+
 /// Random bytes at the head of a block so that it compresses `ratio` times, tag included.
 ///
 /// What the codecs add for the run of zeros and save on the tag nearly cancels: fitted to zlib level 1
@@ -286,9 +326,12 @@ mod tests {
 
     fn sample(compress_ratio: f64, dedupe_ratio: f64, bytes: usize) -> Vec<u8> {
         let spec = DataSpec { kind: DataKind::Random { compress_ratio, dedupe_ratio }, seed: 9 };
+        sample_of(&spec, 65536, 1, bytes)
+    }
+
+    fn sample_of(spec: &DataSpec, record: u32, depth: u32, bytes: usize) -> Vec<u8> {
         let tagger = Tagger { run: 5, file: 1, generation: 1, unit: 4096, checksum: false };
-        let record = 65536;
-        let mut payload = Payload::new(&spec, record, 1, 0, Some(tagger)).unwrap();
+        let mut payload = Payload::new(spec, record, depth, 0, Some(tagger)).unwrap();
         let mut out = Vec::with_capacity(bytes);
         while out.len() < bytes {
             let (slot, buf) = payload.take(out.len() as u64).unwrap();
@@ -320,10 +363,12 @@ mod tests {
 
     #[test]
     fn default_data_do_not_repeat_within_a_megabyte_window() {
-        let data = sample(1.0, 1.0, 2 << 20);
-        let body = |i: usize| &data[i * BLOCK_BYTES + TAG_BYTES..(i + 1) * BLOCK_BYTES];
-        let near = RING_BYTES / BLOCK_BYTES;
-        assert!((1..near).all(|i| body(0) != body(i)));
+        for (record, depth) in [(4096, 1), (65536, 1), (4096, 8), (262_144, 1)] {
+            let data = sample_of(&DataSpec::random(9), record, depth, 2 << 20);
+            let body = |i: usize| &data[i * BLOCK_BYTES + TAG_BYTES..(i + 1) * BLOCK_BYTES];
+            let near = RING_BYTES / BLOCK_BYTES;
+            assert!((1..near).all(|i| body(0) != body(i)), "records of {record} at depth {depth}");
+        }
     }
 
     #[test]
