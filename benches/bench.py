@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -21,8 +21,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from comparison import Row, Skip, print_table  # noqa: E402
-from peers import engine_floor, help_time, iozone_parity, local_io  # noqa: E402
+from comparison import Row, Skip, print_table
+from peers import engine_floor, help_time, iozone_parity, local_io
 
 GROUPS = {"floor": engine_floor, "local": local_io, "iozone": iozone_parity, "start": help_time}
 
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def _document(rows: list[Row], rounds: int) -> dict[str, Any]:
-    machine = {"system": platform.platform(), "cpus": shutil.os.cpu_count(), "python": platform.python_version()}
+    machine = {"system": platform.platform(), "cpus": os.cpu_count(), "python": platform.python_version()}
     return {"schema": 1, "machine": machine, "rounds": rounds, "rows": [row.as_dict() for row in rows]}
 
 

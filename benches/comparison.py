@@ -73,7 +73,7 @@ def print_table(rows: list[Row], rounds: int) -> None:
     head = f"{'what':<44} {'naslab':>12} {'peer':>12} {'ratio':>7} {'low95':>7}  {'bar':<18} verdict"
     print(f"medians of {rounds} interleaved rounds; ratio: median of the rounds' own ratios\n{head}\n{'-' * len(head)}")
     for row in rows:
-        verdict = {True: "met", False: "MISSED", None: ""}[row.met]
+        verdict = {True: "met", False: "MISSED", None: "undecided" if row.bar else ""}[row.met]
         cells = [_number(row.ours), _number(row.peer), _ratio(row.ratio), _ratio(row.low95)]
         print(f"{row.name:<44} {cells[0]:>12} {cells[1]:>12} {cells[2]:>7} {cells[3]:>7}  {row.bar:<18} {verdict}")
         if row.note:

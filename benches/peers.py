@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from comparison import Row, Skip, interleave, ratio_row
+from comparison import Row, Skip, bootstrap_low, interleave, ratio_row
 
 from naslab import _engine
 from naslab.spec import CellSpec, RunSpec
@@ -107,9 +107,9 @@ def _fill(path: Path) -> None:
 
 IOZONE_TESTS = " ".join(f"-i {test}" for test in range(8))
 IOZONE_MODES = {
-    "buffered": "-s 32m -s 128m -r 4k -r 64k -r 1m",
-    "direct": "-I -s 32m -s 128m -r 64k -r 1m",
-    "-e -c": "-e -c -s 32m -s 128m -r 4k -r 64k -r 1m",
+    "buffered": "-s 64m -s 128m -s 256m -r 4k -r 64k -r 1m",
+    "direct": "-I -s 64m -s 128m -r 64k -r 1m",
+    "-e -c": "-e -c -s 64m -s 128m -r 4k -r 64k -r 1m",
 }
 COLUMNS = (
     (24, 33, "write"), (33, 42, "rewrite"), (42, 51, "read"), (51, 60, "reread"), (60, 69, "random read"),
@@ -117,6 +117,7 @@ COLUMNS = (
     (107, 116, "fwrite"), (116, 125, "frewrite"), (125, 134, "fread"), (134, 143, "freread"),
 )  # fmt: skip
 Cells = dict[tuple[int, int, str], float]
+Ratios = dict[tuple[int, int, str], list[float]]
 
 
 def iozone_parity(folder: Path, rounds: int) -> list[Row]:
@@ -132,7 +133,10 @@ def _parity_of(mode: str, real: str, arguments: list[str], folder: Path, rounds:
     ours: list[Cells] = []
     theirs: list[Cells] = []
     commands = (
-        (ours, [str(NASLAB), "iozone", *arguments, "-f", str(folder / "ours"), "--quiet", "--store", str(folder / "db")]),
+        (
+            ours,
+            [str(NASLAB), "iozone", *arguments, "-f", str(folder / "ours"), "--quiet", "--store", str(folder / "db")],
+        ),
         (theirs, [real, *arguments, "-f", str(folder / "theirs")]),
     )
     for at in range(rounds):
@@ -140,9 +144,8 @@ def _parity_of(mode: str, real: str, arguments: list[str], folder: Path, rounds:
             os.sync()  # what the run before left dirty must not be written during this one
             into.append(_table(command))
     ratios = {key: [a[key] / b[key] for a, b in zip(ours, theirs, strict=True)] for key in ours[0]}
-    per_cell = {key: median(values) for key, values in ratios.items()}
-    rows = [_test_row(mode, test, per_cell, ours, theirs) for test in dict.fromkeys(key[2] for key in per_cell)]
-    return [*rows, _spread_row(mode, list(per_cell.values()))]
+    rows = [_test_row(mode, test, ratios, ours, theirs) for test in dict.fromkeys(key[2] for key in ratios)]
+    return [*rows, _spread_row(mode, [median(values) for values in ratios.values()])]
 
 
 def _table(command: list[str]) -> Cells:
@@ -158,11 +161,16 @@ def _table(command: list[str]) -> Cells:
     return cells
 
 
-def _test_row(mode: str, test: str, per_cell: Cells, ours: list[Cells], theirs: list[Cells]) -> Row:
-    keys = [key for key in per_cell if key[2] == test]
-    middle = median(per_cell[key] for key in keys)
+def _test_row(mode: str, test: str, ratios: Ratios, ours: list[Cells], theirs: list[Cells]) -> Row:
+    """One test of one mode: missed only if the interval of its median ratio lies wholly outside the bar."""
+    keys = [key for key in ratios if key[2] == test]
+    rounds = [median(ratios[key][at] for key in keys) for at in range(len(ours))]
+    middle, low = median(median(ratios[key]) for key in keys), bootstrap_low(rounds)
+    high = 1 / bootstrap_low([1 / ratio for ratio in rounds])
+    met = True if 0.95 <= middle <= 1.10 else None if low <= 1.10 and high >= 0.95 else False
     mine, peer = (median(run[key] for run in runs for key in keys) for runs in (ours, theirs))
-    return Row(f"iozone {mode}: {test}, KiB/s", mine, peer, middle, min(per_cell[key] for key in keys), "", None)
+    note = "undecided: the interval of the ratio crosses the bar" if met is None else ""
+    return Row(f"iozone {mode}: {test}, KiB/s", mine, peer, middle, low, "0.95-1.10", met, note)
 
 
 def _spread_row(mode: str, ratios: list[float]) -> Row:

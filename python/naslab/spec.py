@@ -127,7 +127,7 @@ class CellSpec:
             return self.stop_bytes
         if self.stop_ops is not None:
             return self.stop_ops * self.record_bytes
-        return self.records() * self.record_bytes * self.workers
+        return self.records() * self.record_bytes * len(self.files)
 
     def writes(self) -> bool:
         """Whether any operation of the cell writes."""

@@ -25,7 +25,7 @@ def test_pip_install_builds_an_abi3_package(tmp_path: Path) -> None:
     wheel = next(place.glob("naslab-*.dist-info/WHEEL")).read_text()
     assert "Tag: cp311-abi3-" in wheel
     done = subprocess.run(
-        [sys.executable, "-c", "import naslab; print(naslab.__file__); from naslab.cli import main; main(['--version'])"],
+        [sys.executable, "-c", "import naslab, naslab.cli as c; print(naslab.__file__); c.main(['--version'])"],
         env={**os.environ, "PYTHONPATH": str(place)}, capture_output=True, text=True, check=True, cwd=tmp_path,
     )  # fmt: skip
     where, version = done.stdout.splitlines()

@@ -124,4 +124,27 @@ def test_summary() -> None:
         "1 cell did not complete, marked in the table.",
     ]
     assert summarise(document()) == ["Nothing was measured."]
+
+
+def test_summary_of_a_survey_puts_the_large_file_first() -> None:
+    large = {"workload": "sustained", "file_bytes": 1 << 30, "record_bytes": 1 << 20}
+    cells = [
+        cell(op="write", workload="probe", kinds={"write": {}}),
+        cell(op="write", throughput_bytes_per_s=1e8, kinds={"write": {}}),
+        cell(op="reread", throughput_bytes_per_s=9e8, file_bytes=4 << 20),
+        cell(op="read", throughput_bytes_per_s=7e8),
+        cell(op="write", throughput_bytes_per_s=1e8, durable_bytes_per_s=5e7, kinds={"write": {}}, **large),
+        cell(op="read", throughput_bytes_per_s=1.1e8, cache_state="cold", **large),
+        cell(op="random_read", **{**large, "record_bytes": 4096}),
+    ]
+    assert summarise(document(*cells))[:4] == [
+        "1g file in 1m records: written at 100 MB/s, 50 MB/s until it was durable.",
+        "1g file in 1m records: read at 110 MB/s, caches dropped first.",
+        "random read of 4k at depth 1: 24,414 IOPS, median 200 us, p99 400 us.",
+        "Files of 1m to 4m: writes 100 MB/s to 100 MB/s, reads 700 MB/s to 900 MB/s.",
+    ]
+
+
+def test_summary_without_results() -> None:
+    assert summarise(document()) == ["Nothing was measured."]
     assert summarise(document(cell(bytes=0))) == ["Nothing was measured."]

@@ -171,9 +171,12 @@ fn kinds(merged: &Recorder, blobs: &mut Vec<Vec<u8>>) -> BTreeMap<&'static str, 
             KindResult {
                 ops: record.ops,
                 bytes: record.bytes,
-                latency_ns: LatencySummary::of(&record.service),
+                latency_ns: LatencySummary::of(&record.service, record.service_range.0, record.service_range.1),
                 histogram,
-                response_ns: record.response.as_ref().map(LatencySummary::of),
+                response_ns: record
+                    .response
+                    .as_ref()
+                    .map(|h| LatencySummary::of(h, record.response_range.0, record.response_range.1)),
                 response_histogram,
             },
         );

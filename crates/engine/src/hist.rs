@@ -44,16 +44,17 @@ pub struct LatencySummary {
 }
 
 impl LatencySummary {
-    pub(crate) fn of(h: &Histogram<u64>) -> LatencySummary {
+    /// Percentiles are upper ends of histogram buckets; least and greatest are exact.
+    pub(crate) fn of(h: &Histogram<u64>, least: u64, greatest: u64) -> LatencySummary {
         LatencySummary {
-            min: h.min(),
+            min: least,
             mean: h.mean(),
             p50: h.value_at_quantile(0.5),
             p90: h.value_at_quantile(0.9),
             p99: h.value_at_quantile(0.99),
             p99_9: h.value_at_quantile(0.999),
             p99_99: h.value_at_quantile(0.9999),
-            max: h.max(),
+            max: greatest,
         }
     }
 }

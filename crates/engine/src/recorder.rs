@@ -16,6 +16,19 @@ pub(crate) struct KindRecord {
     pub bytes: u64,
     pub service: Histogram<u64>,
     pub response: Option<Histogram<u64>>,
+    /// Exact least and greatest service time, in nanoseconds.
+    pub service_range: (u64, u64),
+    /// Exact least and greatest response time, in nanoseconds.
+    pub response_range: (u64, u64),
+}
+
+/// The range of no value at all.
+const EMPTY_RANGE: (u64, u64) = (u64::MAX, 0);
+
+#[inline(always)]
+fn widen(range: &mut (u64, u64), low: u64, high: u64) {
+    range.0 = range.0.min(low);
+    range.1 = range.1.max(high);
 }
 
 /// All that one worker records in one cell.
@@ -41,6 +54,8 @@ impl Recorder {
                 bytes: 0,
                 service: hist::empty(),
                 response: open_loop.then(hist::empty),
+                service_range: EMPTY_RANGE,
+                response_range: EMPTY_RANGE,
             })
         };
         let mut recorder = Recorder {
@@ -69,6 +84,8 @@ impl Recorder {
             kind.ops = 0;
             kind.bytes = 0;
             kind.service.reset();
+            kind.service_range = EMPTY_RANGE;
+            kind.response_range = EMPTY_RANGE;
             kind.response.iter_mut().for_each(Histogram::reset);
         }
         self.series.clear();
@@ -92,7 +109,9 @@ impl Recorder {
             record.ops += 1;
             record.bytes += bytes as u64;
             record.service.saturating_record(service_ns);
+            widen(&mut record.service_range, service_ns, service_ns);
             if self.open_loop {
+                widen(&mut record.response_range, response_ns, response_ns);
                 record.response.iter_mut().for_each(|h| h.saturating_record(response_ns));
             }
         }
@@ -146,6 +165,8 @@ impl Recorder {
                     bytes: 0,
                     service: hist::empty(),
                     response: theirs.response.is_some().then(hist::empty),
+                    service_range: EMPTY_RANGE,
+                    response_range: EMPTY_RANGE,
                 })
                 .add(theirs);
             }
@@ -173,6 +194,8 @@ impl KindRecord {
     fn add(&mut self, other: &KindRecord) {
         self.ops += other.ops;
         self.bytes += other.bytes;
+        widen(&mut self.service_range, other.service_range.0, other.service_range.1);
+        widen(&mut self.response_range, other.response_range.0, other.response_range.1);
         // Both histograms have the same constant bounds, so adding cannot fail.
         let _ = self.service.add(&other.service);
         if let (Some(mine), Some(theirs)) = (&mut self.response, &other.response) {

@@ -7,6 +7,8 @@ use naslab_core::{Clock, Error, ErrorKind, Result, Session};
 pub const MARKER_NAME: &str = "naslab-owner.json";
 /// Run folders start with this.
 const FOLDER_PREFIX: &str = "naslab-";
+/// Files of a run, in its folder, start with this.
+const FILE_PREFIX: &str = "naslab.";
 /// The mark is never longer.
 const MARKER_MAX_BYTES: u32 = 4096;
 
@@ -48,7 +50,7 @@ pub fn find_folders(session: &mut dyn Session, clock: &Clock) -> Result<Vec<Left
     Ok(found)
 }
 
-/// Removes a marked folder: files named `naslab*` in it, the mark last. Names of files it did not make
+/// Removes a marked folder: files named `naslab.*` in it, the mark last. Names of files it did not make
 /// are returned and left, with the folder and its mark around them. A folder without mark is refused.
 pub fn clean(session: &mut dyn Session, folder: &str) -> Result<Vec<String>> {
     let marked = session.readdir(folder)?.iter().any(|entry| entry.name == MARKER_NAME && !entry.is_dir);
@@ -68,7 +70,7 @@ pub(crate) fn remove_made(session: &mut dyn Session, folder: &str) -> Result<Vec
         if entry.name == MARKER_NAME {
             continue;
         }
-        if entry.is_dir || !entry.name.starts_with("naslab") {
+        if entry.is_dir || !entry.name.starts_with(FILE_PREFIX) {
             foreign.push(path);
         } else {
             failed = failed.and(remove_if_there(session, &path));

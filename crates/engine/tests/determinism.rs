@@ -20,7 +20,7 @@ fn config() -> SimConfig {
 }
 
 fn plan(seed: u64) -> Vec<Value> {
-    let files = json!(["naslab-0", "naslab-1", "naslab-2", "naslab-3"]);
+    let files = json!(["naslab.0", "naslab.1", "naslab.2", "naslab.3"]);
     let shape =
         json!({"workers": 4, "queue_depth": 3, "files": files, "seed": seed, "record_ops": true, "interval_ns": MS});
     let mut cells = vec![write_cell(shape.clone()), cell(shape.clone()), cell(shape)];

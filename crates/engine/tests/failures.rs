@@ -44,7 +44,7 @@ fn short_reads_are_errors_and_their_bytes_are_not_counted() {
 
 #[test]
 fn reading_beyond_the_end_is_short_too() {
-    let config = SimConfig { files: vec![planted("naslab-a", 10 * 4096 + 100)], ..latency_only(1000) };
+    let config = SimConfig { files: vec![planted("naslab.a", 10 * 4096 + 100)], ..latency_only(1000) };
     let ran = sim_run(config, vec![cell(json!({}))]);
     assert_eq!(statuses(&ran, 0), [("short", 0, 6)]);
     assert_eq!(ran.cell(0).bytes, 10 * 4096);
@@ -62,7 +62,7 @@ fn a_worker_gives_up_after_a_thousand_failures_in_a_row() {
 fn a_full_server_ends_the_cell_and_not_the_run() {
     // Room for ten records besides the megabyte of the planted file.
     let config = SimConfig { capacity_bytes: (1 << 20) + 10 * 4096, ..latency_only(1000) };
-    let cells = vec![write_cell(json!({"files": ["naslab-b"]})), cell(json!({}))];
+    let cells = vec![write_cell(json!({"files": ["naslab.b"]})), cell(json!({}))];
     let ran = sim_run(config, cells);
     let r = ran.cell(0);
     assert_eq!((r.status, r.stop_reason, r.ops, r.errors), ("failed", "error", 10, 1));
@@ -81,7 +81,7 @@ fn a_read_only_server_is_refused_with_its_errno() {
 fn disconnected(scope: FaultScope, folder: Option<&str>) -> (Arc<naslab_target_sim::SimTarget>, Ran) {
     let gone = FaultConfig { scope, ..fault(FaultOp::Write, 20, FaultKind::Disconnect) };
     let target = sim(SimConfig { faults: vec![gone], op_overhead_ns: 0, latency_ns: 100_000, ..SimConfig::default() });
-    let files = json!(["naslab-a", "naslab-b"]);
+    let files = json!(["naslab.a", "naslab.b"]);
     let over = json!({"workers": 2, "queue_depth": 4, "files": files, "file_bytes": 1 << 20});
     let again = json!({"workers": 2, "queue_depth": 4, "files": files});
     let cells = vec![write_cell(over), write_cell(again)];
@@ -100,7 +100,7 @@ fn a_lost_connection_ends_its_worker_and_the_next_cell_connects_anew() {
     assert_eq!(whole, 1, "the other worker goes on");
     assert_eq!((ran.cell(1).status, ran.cell(1).ops), ("complete", 32));
     assert_eq!((ran.end.status, ran.end.left_behind.len()), ("failed", 0));
-    assert_eq!(len_of(&*target, "naslab-a"), None);
+    assert_eq!(len_of(&*target, "naslab.a"), None);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn within_a_minute(spec: Value, target: Arc<Fake>, interrupt_after: Option<u64>)
 
 /// Two workers on a misbehaving target.
 fn misbehaving(fault: Fault, timeout_ms: u64, over: Value) -> naslab_core::Result<Ran> {
-    let files = json!(["naslab-a", "naslab-b"]);
+    let files = json!(["naslab.a", "naslab.b"]);
     let mut cell = write_cell(json!({"workers": 2, "files": files, "stop_ops": 1000, "queue_depth": 4}));
     for (name, value) in over.as_object().unwrap() {
         cell[name] = value.clone();
@@ -223,14 +223,14 @@ fn virtual_time_that_stands_still_is_an_error() {
 #[test]
 fn no_session_stays_open_after_a_failed_set_up() {
     let target = Arc::new(Fake { worker: Some(1), ..Fake::new(Fault::PanicIn(Call::Open)) });
-    let cell = cell(json!({"workers": 3, "files": ["naslab-a", "naslab-b", "naslab-c"]}));
+    let cell = cell(json!({"workers": 3, "files": ["naslab.a", "naslab.b", "naslab.c"]}));
     let ran = within_a_minute(spec_json(vec![cell], json!({"folder": "naslab-r1"})), target.clone(), None).unwrap();
     assert_eq!(ran.end.status, "failed");
     assert_eq!(target.open_sessions(), 0);
 }
 
 fn interrupted(target: &Arc<dyn Target>, over: Value) -> Ran {
-    let files = json!(["naslab-a", "naslab-b"]);
+    let files = json!(["naslab.a", "naslab.b"]);
     let mut cells =
         vec![cell(json!({"workers": 2, "files": files, "queue_depth": 2, "duration_ns": 1_000_000 * SECOND}))];
     for (name, value) in over.as_object().unwrap() {

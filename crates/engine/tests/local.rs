@@ -26,7 +26,7 @@ fn local(root: &Path, engine: Engine, depth: u32) -> Option<Arc<dyn Target>> {
 const ENGINES: [(Engine, u32); 2] = [(Engine::Posix, 1), (Engine::Uring, 16)];
 
 fn shape(depth: u32, workers: u32) -> Value {
-    let files: Vec<String> = (0..workers).map(|w| format!("naslab-{w}")).collect();
+    let files: Vec<String> = (0..workers).map(|w| format!("naslab.{w}")).collect();
     json!({"queue_depth": depth, "workers": workers, "files": files, "file_bytes": 1 << 20, "verify": true})
 }
 
@@ -68,7 +68,7 @@ fn damage_on_the_disk_is_found_at_any_depth() {
         let root = tempfile::tempdir().unwrap();
         let Some(target) = local(root.path(), engine, depth) else { continue };
         let shape = shape(depth, 1);
-        let path = root.path().join("naslab-0");
+        let path = root.path().join("naslab.0");
         let hook = |id| {
             if id == 1 {
                 let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -93,7 +93,7 @@ fn each_record_is_what_and_where_it_should_be() {
     let data = json!({"kind": "fill", "compress_ratio": 1.0, "dedupe_ratio": 1.0, "fill": 90});
     let shared = write_cell(json!({"workers": 3, "file_bytes": 10 * 1000 + 7, "record_bytes": 1000, "data": data}));
     go(&spec(vec![shared], json!({"existing": "refuse"})), &target);
-    assert_eq!(fs::read(root.path().join("naslab-a")).unwrap(), vec![90; 10_000], "whole records only");
+    assert_eq!(fs::read(root.path().join("naslab.a")).unwrap(), vec![90; 10_000], "whole records only");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn truncate_and_remove_before_start_afresh() {
             let short = with(write_cell(json!({"workers": workers})), &over);
             let ran = go(&spec(vec![long, short], json!({"existing": "refuse"})), &target);
             assert_eq!(ran.end.status, "complete");
-            assert_eq!(fs::metadata(root.path().join("naslab-a")).unwrap().len(), 65536, "{over}, {workers}");
+            assert_eq!(fs::metadata(root.path().join("naslab.a")).unwrap().len(), 65536, "{over}, {workers}");
         }
     }
 }
@@ -219,7 +219,7 @@ fn locks_let_every_worker_through() {
     for lock in ["file", "record"] {
         let root = tempfile::tempdir().unwrap();
         let target = local(root.path(), Engine::Posix, 1).unwrap();
-        let own = json!({"workers": 2, "files": ["naslab-0", "naslab-1"], "lock": lock});
+        let own = json!({"workers": 2, "files": ["naslab.0", "naslab.1"], "lock": lock});
         let mut cells = vec![with(write_cell(json!({})), &own), with(cell(json!({})), &own)];
         cells.push(write_cell(json!({})));
         cells.push(cell(json!({"workers": 3, "lock": lock})));

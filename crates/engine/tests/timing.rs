@@ -21,13 +21,13 @@ fn assert_latency(summary: &Value, want_ns: u64) {
 }
 
 fn files(workers: u32) -> Vec<String> {
-    (0..workers).map(|w| format!("naslab-{w}")).collect()
+    (0..workers).map(|w| format!("naslab.{w}")).collect()
 }
 
 /// A server on which each of five workers has a file of 1 MiB.
 fn with_files(config: SimConfig) -> SimConfig {
     let mut all: Vec<_> = files(5).iter().map(|f| planted(f, 1 << 20)).collect();
-    all.push(planted("naslab-a", 1 << 20));
+    all.push(planted("naslab.a", 1 << 20));
     SimConfig { files: all, ..config }
 }
 
@@ -60,7 +60,7 @@ fn several_workers_of_unlike_speed_keep_their_own_times() {
         ..FaultConfig::default()
     };
     let config = SimConfig { faults: vec![slow_writes], ..with_files(latency_only(200_000)) };
-    let mix = cell(json!({"workers": 2, "files": ["naslab-0", "naslab-1"], "read_workers": 1, "stop_ops": 40}));
+    let mix = cell(json!({"workers": 2, "files": ["naslab.0", "naslab.1"], "read_workers": 1, "stop_ops": 40}));
     let ran = sim_run(config, vec![mix]);
     let r = ran.cell(0);
     assert_eq!((r.kinds["read"].ops, r.kinds["write"].ops), (20, 20));

@@ -38,7 +38,7 @@ fn verified(ran: &Ran, at: usize) -> (u64, u64, String) {
 #[test]
 fn sound_data_passes_in_every_order_and_size() {
     for (records, depth, workers) in [(4096, 1, 1), (16384, 1, 2), (512, 8, 1), (4096, 16, 3)] {
-        let files: Vec<String> = (0..workers).map(|w| format!("naslab-{w}")).collect();
+        let files: Vec<String> = (0..workers).map(|w| format!("naslab.{w}")).collect();
         let shape = json!({"workers": workers, "files": files, "record_bytes": records, "queue_depth": depth});
         let cells = vec![
             write(shape.clone()),
@@ -97,8 +97,8 @@ fn tampered(mut between: impl FnMut(&naslab_target_sim::SimTarget, u64)) -> Ran 
 fn a_lost_write_shows_as_a_stale_generation() {
     let old = RefCell::new(vec![0u8; 4096]);
     let ran = tampered(|target, id| match id {
-        1 => poke(target, "naslab-a", OpKind::Read, 8192, &mut old.borrow_mut()),
-        2 => poke(target, "naslab-a", OpKind::Write, 8192, &mut old.borrow_mut()),
+        1 => poke(target, "naslab.a", OpKind::Read, 8192, &mut old.borrow_mut()),
+        2 => poke(target, "naslab.a", OpKind::Write, 8192, &mut old.borrow_mut()),
         _ => {}
     });
     assert_eq!(verified(&ran, 2), (15, 1, "at byte 8192: Stale { generation: 1 }".to_string()));
@@ -109,8 +109,8 @@ fn a_misplaced_write_names_where_it_belongs() {
     let ran = tampered(|target, id| {
         if id == 2 {
             let mut block = vec![0u8; 4096];
-            poke(target, "naslab-a", OpKind::Read, 4096, &mut block);
-            poke(target, "naslab-a", OpKind::Write, 40960, &mut block);
+            poke(target, "naslab.a", OpKind::Read, 4096, &mut block);
+            poke(target, "naslab.a", OpKind::Write, 40960, &mut block);
         }
     });
     assert_eq!(verified(&ran, 2), (15, 1, "at byte 40960: Misplaced { tagged_offset_bytes: 4096 }".to_string()));
@@ -120,7 +120,7 @@ fn a_misplaced_write_names_where_it_belongs() {
 fn blocks_of_another_hand_are_no_tags() {
     let ran = tampered(|target, id| {
         if id == 2 {
-            poke(target, "naslab-a", OpKind::Write, 0, &mut vec![7u8; 4096]);
+            poke(target, "naslab.a", OpKind::Write, 0, &mut vec![7u8; 4096]);
         }
     });
     assert_eq!(verified(&ran, 2), (15, 1, "at byte 0: NoTag".to_string()));
@@ -132,11 +132,11 @@ fn another_file_s_blocks_are_misplaced() {
     let hook = |id| {
         if id == 1 {
             let mut block = vec![0u8; 4096];
-            poke(&*target, "naslab-1", OpKind::Read, 4096, &mut block);
-            poke(&*target, "naslab-0", OpKind::Write, 4096, &mut block);
+            poke(&*target, "naslab.1", OpKind::Read, 4096, &mut block);
+            poke(&*target, "naslab.0", OpKind::Write, 4096, &mut block);
         }
     };
-    let shape = json!({"workers": 2, "files": ["naslab-0", "naslab-1"]});
+    let shape = json!({"workers": 2, "files": ["naslab.0", "naslab.1"]});
     let mut events = Collector { before: Some(Box::new(hook)), ..Collector::default() };
     go_with(&spec(vec![write(shape.clone()), read(shape)], json!({})), &dyn_target(&target), &mut events);
     let v = events.cells[1].result.verified.as_ref().unwrap();
@@ -153,7 +153,7 @@ fn a_pass_in_part_leaves_older_blocks_unblamed() {
 #[test]
 fn a_stonewalled_pass_leaves_older_blocks_unblamed() {
     let stall = naslab_target_sim::FaultConfig { duration_ns: MS, ..fault(FaultOp::Write, 32 + 4, FaultKind::Stall) };
-    let shape = json!({"workers": 2, "files": ["naslab-0", "naslab-1"]});
+    let shape = json!({"workers": 2, "files": ["naslab.0", "naslab.1"]});
     let cut = with(write(shape.clone()), json!({"stonewall": true}));
     let config = SimConfig { faults: vec![stall], ..keeping() };
     let ran = sim_run(config, vec![write(shape.clone()), cut, read(shape)]);
@@ -165,7 +165,7 @@ fn a_stonewalled_pass_leaves_older_blocks_unblamed() {
 #[test]
 fn a_mix_checks_its_own_writes() {
     for workers in [1, 2] {
-        let files: Vec<String> = (0..workers).map(|w| format!("naslab-{w}")).collect();
+        let files: Vec<String> = (0..workers).map(|w| format!("naslab.{w}")).collect();
         let shape = json!({"workers": workers, "files": files});
         let mix = with(read(shape.clone()), json!({"write_fraction": 0.5, "pattern": "random", "stop_ops": 400}));
         let ran = sim_run(keeping(), vec![write(shape.clone()), mix, read(shape)]);

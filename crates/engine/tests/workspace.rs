@@ -39,7 +39,7 @@ fn the_folder_is_made_marked_and_removed() {
     let end = go_with(&spec, &target, &mut events);
     drop(events);
     assert_eq!((end.status, end.left_behind.len()), ("complete", 0));
-    assert_eq!(seen.into_inner(), (vec!["naslab-a".to_string(), MARKER_NAME.to_string()], OWNER.to_string()));
+    assert_eq!(seen.into_inner(), (vec![MARKER_NAME.to_string(), "naslab.a".to_string()], OWNER.to_string()));
     assert_eq!(names(root.path()), Vec::<String>::new());
 }
 
@@ -69,6 +69,7 @@ fn foreign_files_survive_clean_up_and_are_reported() {
     let folder = root.path().join("naslab-r1");
     let hook = |_| {
         fs::write(folder.join("thesis.txt"), "years of work").unwrap();
+        fs::write(folder.join("naslab-notes.txt"), "mine too").unwrap();
         fs::create_dir(folder.join("naslab-photos")).unwrap();
     };
     let mut events = Collector { after: Some(Box::new(hook)), ..Collector::default() };
@@ -77,9 +78,9 @@ fn foreign_files_survive_clean_up_and_are_reported() {
     drop(events);
     let mut left = end.left_behind.clone();
     left.sort();
-    assert_eq!(left, ["naslab-r1/naslab-photos", "naslab-r1/thesis.txt"]);
+    assert_eq!(left, ["naslab-r1/naslab-notes.txt", "naslab-r1/naslab-photos", "naslab-r1/thesis.txt"]);
     // The mark stays, so that the folder can be found.
-    assert_eq!(names(&folder), [MARKER_NAME, "naslab-photos", "thesis.txt"]);
+    assert_eq!(names(&folder), ["naslab-notes.txt", MARKER_NAME, "naslab-photos", "thesis.txt"]);
     assert_eq!(fs::read_to_string(folder.join("thesis.txt")).unwrap(), "years of work");
 }
 
@@ -90,7 +91,7 @@ fn left_folders_are_found_and_cleaned() {
     let make = |name: &str, mark: Option<&str>| {
         let folder = root.path().join(name);
         fs::create_dir(&folder).unwrap();
-        fs::write(folder.join("naslab-a"), "data").unwrap();
+        fs::write(folder.join("naslab.a"), "data").unwrap();
         mark.iter().for_each(|mark| fs::write(folder.join(MARKER_NAME), mark).unwrap());
     };
     make("naslab-old", Some(OWNER));
@@ -106,7 +107,7 @@ fn left_folders_are_found_and_cleaned() {
     let error = clean(&mut *session, "naslab-bare").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Permission);
     assert_eq!(names(root.path()), ["elsewhere", "naslab-bare", "naslab-file", "naslab-other"]);
-    assert_eq!(names(&root.path().join("naslab-bare")), ["naslab-a"], "nothing is removed without the mark");
+    assert_eq!(names(&root.path().join("naslab-bare")), ["naslab.a"], "nothing is removed without the mark");
 }
 
 fn refused(root: &Path, cells: Vec<Value>, over: Value) -> (ErrorKind, String) {
@@ -115,7 +116,7 @@ fn refused(root: &Path, cells: Vec<Value>, over: Value) -> (ErrorKind, String) {
 }
 
 fn precious(root: &Path) -> std::path::PathBuf {
-    let path = root.join("naslab-a");
+    let path = root.join("naslab.a");
     fs::write(&path, vec![b'x'; 65536]).unwrap();
     path
 }
@@ -124,7 +125,7 @@ fn precious(root: &Path) -> std::path::PathBuf {
 fn existing_files_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let path = precious(root.path());
-    let over = json!({"existing": "refuse", "cleanup_files": ["naslab-a"]});
+    let over = json!({"existing": "refuse", "cleanup_files": ["naslab.a"]});
     for cell in [cell(json!({})), write_cell(json!({}))] {
         let (kind, message) = refused(root.path(), vec![cell], over.clone());
         assert_eq!(kind, ErrorKind::Exists);
@@ -143,7 +144,7 @@ fn existing_files_are_refused() {
 fn existing_files_may_be_read_and_are_never_written_cut_or_removed() {
     let root = tempfile::tempdir().unwrap();
     let path = precious(root.path());
-    let over = json!({"existing": "read", "cleanup_files": ["naslab-a", "./naslab-a", "naslab-b"]});
+    let over = json!({"existing": "read", "cleanup_files": ["naslab.a", "./naslab-a", "naslab.b"]});
     for cell in [
         write_cell(json!({})),
         cell(json!({"write_fraction": 0.01})),
@@ -152,11 +153,11 @@ fn existing_files_may_be_read_and_are_never_written_cut_or_removed() {
     ] {
         assert_eq!(refused(root.path(), vec![cell], over.clone()).0, ErrorKind::Exists);
     }
-    let cells = vec![cell(json!({})), cell(json!({"truncate": true})), write_cell(json!({"files": ["naslab-b"]}))];
+    let cells = vec![cell(json!({})), cell(json!({"truncate": true})), write_cell(json!({"files": ["naslab.b"]}))];
     let ran = go(&spec(cells, over), &local(root.path()));
     assert_eq!((ran.end.status, ran.end.left_behind.len()), ("complete", 0), "{:?}", ran.end);
     assert_eq!(ran.cell(1).bytes, 65536);
-    assert_eq!(names(root.path()), ["naslab-a"]);
+    assert_eq!(names(root.path()), ["naslab.a"]);
     assert_eq!(fs::read(&path).unwrap(), vec![b'x'; 65536]);
 }
 
@@ -164,17 +165,17 @@ fn existing_files_may_be_read_and_are_never_written_cut_or_removed() {
 fn files_named_only_for_removal_are_kept_unless_ours() {
     let root = tempfile::tempdir().unwrap();
     precious(root.path());
-    let run = json!({"existing": "refuse", "cleanup_files": ["naslab-a", "naslab-b"]});
-    let ran = go(&spec(vec![write_cell(json!({"files": ["naslab-b"]}))], run), &local(root.path()));
+    let run = json!({"existing": "refuse", "cleanup_files": ["naslab.a", "naslab.b"]});
+    let ran = go(&spec(vec![write_cell(json!({"files": ["naslab.b"]}))], run), &local(root.path()));
     assert_eq!(ran.end.status, "complete");
-    assert_eq!(names(root.path()), ["naslab-a"]);
+    assert_eq!(names(root.path()), ["naslab.a"]);
 }
 
 #[test]
 fn overwrite_allows_both() {
     let root = tempfile::tempdir().unwrap();
     precious(root.path());
-    let run = json!({"existing": "overwrite", "cleanup_files": ["naslab-a"]});
+    let run = json!({"existing": "overwrite", "cleanup_files": ["naslab.a"]});
     let ran = go(&spec(vec![write_cell(json!({})), cell(json!({}))], run), &local(root.path()));
     assert_eq!(ran.end.status, "complete");
     assert_eq!(names(root.path()), Vec::<String>::new());
@@ -186,7 +187,7 @@ fn our_own_files_are_recognised_by_their_tag() {
     let keep = json!({"existing": "refuse"});
     let ran = go(&spec(vec![write_cell(json!({}))], keep.clone()), &local(root.path()));
     assert_eq!(ran.end.status, "complete");
-    assert_eq!(names(root.path()), ["naslab-a"], "not named for removal: it stays");
+    assert_eq!(names(root.path()), ["naslab.a"], "not named for removal: it stays");
     let again = go(&spec(vec![write_cell(json!({})), cell(json!({}))], keep), &local(root.path()));
     assert_eq!(again.end.status, "complete");
 }
@@ -195,31 +196,31 @@ fn our_own_files_are_recognised_by_their_tag() {
 fn files_are_removed_when_a_cell_fails() {
     let faults = vec![fault(FaultOp::Write, 3, FaultKind::Enospc)];
     let target = sim(SimConfig { faults, ..SimConfig::default() });
-    let run = json!({"cleanup_files": ["naslab-a"]});
+    let run = json!({"cleanup_files": ["naslab.a"]});
     // The second cell's file does not exist: its set-up fails and ends the run.
-    let cells = vec![write_cell(json!({})), cell(json!({"files": ["naslab-x"]}))];
+    let cells = vec![write_cell(json!({})), cell(json!({"files": ["naslab.x"]}))];
     let ran = go(&spec(cells, run), &dyn_target(&target));
     assert_eq!((ran.end.status, ran.end.error_kind, ran.cells.len()), ("failed", Some("not_found"), 1));
     assert!(ran.end.error.unwrap().contains("cell=1"));
-    assert_eq!(len_of(&*target, "naslab-a"), None);
+    assert_eq!(len_of(&*target, "naslab.a"), None);
 }
 
 #[test]
 fn what_cannot_be_removed_is_reported_and_the_rest_removed() {
     let root = tempfile::tempdir().unwrap();
-    fs::create_dir(root.path().join("naslab-b")).unwrap();
+    fs::create_dir(root.path().join("naslab.b")).unwrap();
     let target = local(root.path());
     let hook = |_| {
         // A folder now stands where a file was planned.
-        fs::create_dir(root.path().join("naslab-c")).unwrap();
+        fs::create_dir(root.path().join("naslab.c")).unwrap();
     };
     let mut events = Collector { after: Some(Box::new(hook)), ..Collector::default() };
-    let run = json!({"existing": "refuse", "cleanup_files": ["naslab-c", "naslab-a"]});
+    let run = json!({"existing": "refuse", "cleanup_files": ["naslab.c", "naslab.a"]});
     let end = go_with(&spec(vec![write_cell(json!({}))], run), &target, &mut events);
     drop(events);
     assert_eq!(end.left_behind.len(), 1);
-    assert!(end.left_behind[0].contains("naslab-c"), "{:?}", end.left_behind);
-    assert_eq!(names(root.path()), ["naslab-b", "naslab-c"]);
+    assert!(end.left_behind[0].contains("naslab.c"), "{:?}", end.left_behind);
+    assert_eq!(names(root.path()), ["naslab.b", "naslab.c"]);
 }
 
 #[test]

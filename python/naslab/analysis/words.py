@@ -12,19 +12,49 @@ Cell = Mapping[str, Any]
 
 
 def summarise(document: Mapping[str, Any]) -> list[str]:
-    """Sentences: the best and the largest-file rate per test, latency of small records, durability, regimes."""
+    """Sentences about rates, latency of small records, durability, regimes and failures.
+
+    With sustained cells (`naslab run`) they come first and the sweep is one sentence; a sweep alone gets one
+    sentence per test.
+    """
     cells = [c for c in document["cells"] if c["bytes"] and c["duration_ns"]]
     if not cells:
         return ["Nothing was measured."]
     telling = [c for c in cells if c["workload"] != "probe"] or cells
-    sentences = [
-        *_rates(telling),
-        *_latency(telling),
-        *_durability(telling),
-        *_regimes(cells),
-        *_errors(document["cells"]),
-    ]
-    return [s for s in sentences if s]
+    sustained = [c for c in telling if c["workload"] == "sustained"]
+    if sustained:
+        body = [*_sustained(sustained), *_latency(sustained), *_sweep([c for c in telling if not c["workload"]])]
+    else:
+        body = [*_rates(telling), *_latency(telling), *_durability(telling)]
+    return [*body, *_regimes(cells), *_errors(document["cells"])]
+
+
+def _sustained(cells: Sequence[Cell]) -> Iterable[str]:
+    """What one large file was written and read at."""
+    for cell in cells:
+        if cell["op"] not in ("write", "read"):
+            continue
+        head = f"{size_text(cell['file_bytes'])} file in {size_text(cell['record_bytes'])} records"
+        rate = rate_text(cell["throughput_bytes_per_s"])
+        if cell["op"] == "read":
+            yield f"{head}: read at {rate}" + (", caches dropped first." if cell["cache_state"] == "cold" else ".")
+        elif cell["durable_bytes_per_s"]:
+            yield f"{head}: written at {rate}, {rate_text(cell['durable_bytes_per_s'])} until it was durable."
+        else:
+            yield f"{head}: written at {rate}."
+
+
+def _sweep(cells: Sequence[Cell]) -> Iterable[str]:
+    """The range of a sweep: lowest and highest of reading and of writing."""
+    if not cells:
+        return
+    sizes = [c["file_bytes"] for c in cells]
+    parts = []
+    for word, reads in (("writes", False), ("reads", True)):
+        rates = [c["throughput_bytes_per_s"] for c in cells if ("read" in c["op"]) == reads]
+        if rates:
+            parts.append(f"{word} {rate_text(min(rates))} to {rate_text(max(rates))}")
+    yield f"Files of {size_text(min(sizes))} to {size_text(max(sizes))}: {', '.join(parts)}."
 
 
 def _rates(cells: Sequence[Cell]) -> Iterable[str]:

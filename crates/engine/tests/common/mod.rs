@@ -22,10 +22,10 @@ fn merge(mut base: Value, over: Value) -> Value {
     base
 }
 
-/// A cell of 16 records of 4 KiB in the file `naslab-a`, with these fields changed.
+/// A cell of 16 records of 4 KiB in the file `naslab.a`, with these fields changed.
 pub fn cell(over: Value) -> Value {
     let base = json!({
-        "op": "read", "file_bytes": 65536, "record_bytes": 4096, "files": ["naslab-a"], "id": 0, "block": 0,
+        "op": "read", "file_bytes": 65536, "record_bytes": 4096, "files": ["naslab.a"], "id": 0, "block": 0,
         "workers": 1, "queue_depth": 1, "pattern": "sequential", "stride_records": 17, "write_fraction": 0.0,
         "read_workers": null, "seed": 0, "create": "never", "remove_before": false, "truncate": false,
         "direct": false, "sync": "none", "access": "positioned", "lock": "none", "cold": false, "prime": false,
@@ -137,9 +137,9 @@ pub fn sim(config: SimConfig) -> Arc<SimTarget> {
     Arc::new(SimTarget::new(config).expect("a valid configuration"))
 }
 
-/// A server without any cost but the round trip, on which `naslab-a` is 1 MiB long.
+/// A server without any cost but the round trip, on which `naslab.a` is 1 MiB long.
 pub fn latency_only(latency_ns: u64) -> SimConfig {
-    SimConfig { op_overhead_ns: 0, latency_ns, files: vec![planted("naslab-a", 1 << 20)], ..SimConfig::default() }
+    SimConfig { op_overhead_ns: 0, latency_ns, files: vec![planted("naslab.a", 1 << 20)], ..SimConfig::default() }
 }
 
 pub fn planted(path: &str, len_bytes: u64) -> FileConfig {
