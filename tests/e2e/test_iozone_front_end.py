@@ -206,7 +206,8 @@ REAL_LINES = [
 @pytest.mark.parametrize("line", REAL_LINES)
 def test_text_is_that_of_the_real_iozone(line: str, tmp_path: Path, env: dict[str, str]) -> None:
     """Line by line from the option echoes on, figures replaced by a mark in their last place."""
-    need(shutil.which("iozone"), "iozone")
+    if shutil.which("iozone") is None:
+        pytest.skip("the real iozone is not installed: Debian has it outside its free part (iozone3)")
     try:
         real = subprocess.run(
             ["iozone", *line.split()], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True

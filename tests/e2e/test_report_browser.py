@@ -9,6 +9,7 @@ import os
 import shutil
 import statistics
 import struct
+import subprocess
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,10 +18,11 @@ from typing import Any
 import pytest
 
 from fixtures_run import make_parts, make_run
-from naslab import report
+from naslab import load, report
 from naslab.results import Run
 from naslab.results.run import MemoryBlobs
 
+ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SIZES, RECORDS = (1 << 20, 16 << 20, 64 << 20, 1 << 30), (4096, 65536, 1 << 20)
 QUIET = [
@@ -112,7 +114,8 @@ def drawn(page: Any, chart: str) -> list[dict[str, Any]]:
 
 
 def median_mb(run: Run, op: str, file: int, record: int) -> float:
-    found = [c for c in run.cells if (c["op"], c["file_bytes"], c["record_bytes"]) == (op, file, record)]
+    wanted = (None, op, file, record)
+    found = [c for c in run.cells if (c["workload"], c["op"], c["file_bytes"], c["record_bytes"]) == wanted]
     return statistics.median(c["throughput_bytes_per_s"] / 1e6 for c in found)
 
 
@@ -167,6 +170,29 @@ def test_charts_hold_the_numbers_of_the_run(opened: Open, sweep: Run, sweep_page
     assert first["y"][-1] == pytest.approx(statistics.median(c["latency_ns"]["p99"] for c in cells) / 1e6, rel=1e-5)
     series = drawn(page, "series")
     assert max(series[0]["y"]) > 0
+
+
+def test_the_demo_report_holds_the_numbers_of_its_run(opened: Open, tmp_path: Path) -> None:
+    """What `make demo` runs after building: the main job on a real disk, its store, its report."""
+    demo = subprocess.run(
+        [ROOT / "tools" / "demo"], env={**os.environ, "NASLAB_DEMO": str(tmp_path)}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert f"Open this in a browser: file://{tmp_path}/report.html" in demo.stdout
+    assert list((tmp_path / "work").iterdir()) == []
+    run = load("last", str(tmp_path / "runs.sqlite"))
+    assert run.document["status"] == "complete"
+    swept = {(c["op"], c["file_bytes"], c["record_bytes"]) for c in run.cells if c["workload"] is None}
+    page = opened(tmp_path / "report.html")
+    lines = [trace for trace in drawn(page, "throughput") if trace["mode"] == "lines+markers"]
+    shown = {("write", file, t["meta"]["record"]): mb for t in lines for file, mb in zip(t["x"], t["y"], strict=True)}
+    assert set(shown) == {spot for spot in swept if spot[0] == "write"}
+    for (op, file, record), mb in shown.items():
+        assert mb == pytest.approx(median_mb(run, op, file, record), rel=1e-5)
+    text = page.locator("body").inner_text().replace("\xa0", " ")
+    assert run.document["summary"]
+    for sentence in run.document["summary"]:
+        assert sentence in text
 
 
 def test_tabs_and_choosers_switch_what_is_drawn(opened: Open, sweep: Run, sweep_page: Path) -> None:
