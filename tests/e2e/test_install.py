@@ -62,5 +62,18 @@ def test_missing_tools_are_named_with_the_way_to_get_them(
     assert "Traceback" not in done.stderr
 
 
+def test_a_cargo_without_a_toolchain_is_no_stack_trace(tmp_path: Path) -> None:
+    broken = tmp_path / "cargo"
+    broken.write_text("#!/bin/sh\necho 'Stack backtrace:' >&2; exit 1\n")
+    broken.chmod(0o755)
+    done = subprocess.run(
+        [ROOT / "tools" / "need-tools"], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "rustup default stable" in done.stderr
+    assert "backtrace" not in done.stderr
+
+
 def _real(tool: str) -> str:
     return os.path.realpath(sys.executable) if tool == "python3" else str(shutil.which(tool))
