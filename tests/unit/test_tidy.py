@@ -1,0 +1,72 @@
+"""The house in order: short functions, no huge files, no room that must not know another."""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LONGEST_PYTHON, LONGEST_RUST = 52, 64
+"""Ratchets: lower them when the longest function gets shorter, never raise them."""
+P90_LINES = 40
+LONGEST_FILE = 800
+
+
+def python_files() -> list[Path]:
+    return sorted((ROOT / "python").rglob("*.py"))
+
+
+def rust_files() -> list[Path]:
+    return sorted(path for path in (ROOT / "crates").rglob("*.rs") if "tests" not in path.parts)
+
+
+def python_functions() -> Iterator[tuple[str, int]]:
+    for path in python_files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{path.name}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def rust_functions() -> Iterator[tuple[str, int]]:
+    """Functions as rustfmt lays them out: from `fn` to the brace at the same indentation."""
+    for path in rust_files():
+        lines = path.read_text().split("#[cfg(test)]\nmod tests")[0].splitlines()
+        for at, line in enumerate(lines):
+            match = re.match(r"( *)(pub(\(crate\))? )?(unsafe )?(extern \"C\" )?fn (\w+)", line)
+            if match and not line.rstrip().endswith(";"):
+                end = next((i for i in range(at, len(lines)) if lines[i] == match.group(1) + "}"), at)
+                yield f"{path.name}:{match.group(6)}", end - at + 1
+
+
+@pytest.mark.parametrize(("functions", "longest"), [(python_functions, LONGEST_PYTHON), (rust_functions, LONGEST_RUST)])
+def test_functions_are_short(functions: object, longest: int) -> None:
+    found = sorted(functions(), key=lambda pair: pair[1])  # type: ignore[operator]
+    lengths = [lines for _, lines in found]
+    assert len(lengths) > 200
+    assert statistics.quantiles(lengths, n=10)[-1] <= P90_LINES
+    assert found[-1][1] <= longest, f"too long: {found[-5:]}"
+
+
+def test_files_divide_into_rooms() -> None:
+    long = {path.name: path.read_text().count("\n") for path in python_files() + rust_files()}
+    assert {name: lines for name, lines in long.items() if lines > LONGEST_FILE} == {}
+
+
+def test_absent_on_purpose() -> None:
+    """The invariants of ARCHITECTURE.md that text can show."""
+    for crate in ("core", "workload", "target-sim", "target-local", "engine"):
+        text = (ROOT / "crates" / crate / "Cargo.toml").read_text()
+        needs = set(re.findall(r"^naslab-([\w-]+)\.workspace", text.split("[dev-dependencies]")[0], re.MULTILINE))
+        allowed = {"core": set(), "engine": {"core", "workload"}}.get(crate, {"core"})
+        assert needs <= allowed, f"{crate} knows {needs - allowed}"
+        assert "pyo3" not in text
+    for path in rust_files():
+        if "engine" in path.parts and "examples" not in path.parts:
+            assert not re.search(r"\be?println!", path.read_text()), f"{path} prints"
+    for path in (ROOT / "python" / "naslab" / "report").rglob("*.py"):
+        assert "_engine" not in path.read_text(), f"{path} measures"
