@@ -154,9 +154,11 @@ def test_a_kept_file_can_be_read_again(tmp_path: Path, env: dict[str, str]) -> N
 
 
 def test_json_is_one_document_and_the_run_is_stored(tmp_path: Path, env: dict[str, str]) -> None:
-    done = run(["-s", "64", "-r", "4", "-i", "0", "-i", "2", "--json", "--label", "here"], tmp_path, env)
+    done = run(["-s", "64", "-r", "4", "-i", "0", "-i", "2", "--json", "--label", "where=here"], tmp_path, env)
     document = json.loads(ended_well(done))
-    assert document["command"] == "iozone" and document["status"] == "complete" and document["label"] == "here"
+    assert (
+        document["command"] == "iozone" and document["status"] == "complete" and document["labels"] == {"where": "here"}
+    )
     assert [cell["op"] for cell in document["cells"]] == ["write", "rewrite", "random_read", "random_write"]
     assert all(cell["bytes"] == 65536 and cell["ops"] == 16 for cell in document["cells"])
     assert any("incompressible" in warning["message"] for warning in document["warnings"])

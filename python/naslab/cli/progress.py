@@ -92,7 +92,7 @@ class Progress:
     def _cell(self, cell: dict[str, Any]) -> None:
         self._done += _work(self._cells[cell["id"]])
         self._ended.add(cell["id"])
-        self._show(cell["id"], 0.0, cell["throughput_bytes_per_s"])
+        self._show(cell["id"], 0.0, cell.get("throughput_bytes_per_s"))
 
     def _show(self, cell_id: int, part: float, rate: float | None) -> None:
         text = describe(self._cells[cell_id]) + (f": {rate_text(rate)}" if rate else "")

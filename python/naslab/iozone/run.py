@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from naslab import __version__
+from naslab.cli.options import parse_labels
+from naslab.cli.progress import Progress
 from naslab.errors import InterruptedRunError, NaslabError
 from naslab.iozone import oplog, sheet, text, throughput
 from naslab.iozone.args import Args, parse
@@ -73,12 +75,22 @@ def _document_extra(args: Args) -> dict[str, Any]:
         "argv": ["iozone", *(redact(word) for word in args.argv)],
         "warnings": [{"kind": "iozone", "message": message, "cell": None} for message in args.warnings],
     }
-    extra |= {name: getattr(args, name) for name in ("label", "note") if getattr(args, name) is not None}
-    return extra
+    return {**extra, "labels": parse_labels(args.labels), "note": args.note}
 
 
 def _say(message: str) -> None:
     print(f"naslab iozone: {message}", file=sys.stderr)
+
+
+def _both(first: Callable[[Any], None], second: Callable[[Any], None] | None) -> Callable[[Any], None]:
+    """Calls one, then the other if there is one."""
+
+    def call(what: Any) -> None:
+        first(what)
+        if second is not None:
+            second(what)
+
+    return call
 
 
 class Session:
@@ -94,6 +106,9 @@ class Session:
         self._remounter = remounter
         self._begun = False
         self._cells: list[dict[str, Any]] = []
+        # Rows on a terminal are progress enough; a bar would run into them.
+        rows_seen = out.isatty() and not plan.args.json
+        self._progress = Progress(plan.cells, quiet=plan.args.quiet or rows_seen)
         writer = throughput.BlockWriter if plan.counts else text.TableWriter
         self._writer = writer(plan, io.StringIO() if plan.args.json else out)
 
@@ -101,7 +116,12 @@ class Session:
         """Runs the cells through `execute`, which takes the hooks. Returns the exit code."""
         run, failure = None, None
         try:
-            run = execute(on_cell=self.on_cell, before_cell=self.before_cell, progress=self.progress())
+            with self._progress as shown:
+                run = execute(
+                    on_cell=_both(self.on_cell, shown.hooks.on_cell),
+                    before_cell=_both(self.before_cell, shown.hooks.before_cell),
+                    progress=shown.hooks.progress,
+                )
         except (NaslabError, KeyboardInterrupt) as error:
             failure = error
         return self._finish(run, failure)
@@ -128,10 +148,6 @@ class Session:
             self._print(text.banner(self.plan.args, self.plan, datetime.now().astimezone()))
             self._writer.header()
             self._begun = True
-
-    def progress(self) -> Callable[..., None] | None:
-        """IOzone shows no progress but its rows."""
-        return None
 
     def _finish(self, run: Any, failure: BaseException | None) -> int:
         """End lines, report, message of a failure, files. Returns the exit code."""
