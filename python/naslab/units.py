@@ -11,6 +11,7 @@ import re
 from naslab.errors import UsageError
 
 _BINARY = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+_BINARY_UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\Z")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|min|h)?\Z")
 MAX_SIZE_BYTES = (1 << 63) - 1
@@ -95,6 +96,15 @@ def size_text(size_bytes: int) -> str:
         if size_bytes >= factor and size_bytes % factor == 0:
             return f"{size_bytes // factor}{suffix}"
     return str(size_bytes)
+
+
+def size_label(size_bytes: float) -> str:
+    """Size in powers of 1024, short: 65536 -> `64 KiB`; 1500 -> `1,500 B`; 1.5 MiB -> `1.5 MiB`."""
+    for unit, factor in _BINARY_UNITS:
+        if size_bytes >= factor:
+            value = size_bytes / factor
+            return f"{value:.0f} {unit}" if value == int(value) else f"{value:.3g} {unit}"
+    return f"{size_bytes:,.0f} B"
 
 
 def rate_text(bytes_per_s: float | None) -> str:

@@ -24,12 +24,13 @@ from naslab import report
 from naslab.errors import UsageError
 from naslab.report.axes import log_ticks
 from naslab.report.ceilings import link_ceilings, tcp_payload_bytes_per_s
-from naslab.report.labels import plot_text, size_label, tight, time_label
+from naslab.report.labels import plot_text, tight, time_label
 from naslab.report.payload import coarser, pack_json, pack_series
 from naslab.report.rawdata import Series
 from naslab.report.thinning import keep_extremes
 from naslab.results import Run
 from naslab.results.run import MemoryBlobs
+from naslab.units import size_label
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u202e"
 

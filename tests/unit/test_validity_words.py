@@ -116,10 +116,10 @@ def test_summary() -> None:
         cell(op="read", bytes=0, status="failed"),
     ]
     assert summarise(document(*cells)) == [
-        "write: up to 100 MB/s (1m file, 4k records).",
-        "random read: up to 300 MB/s (1m file, 64k records); 150 MB/s at 16m (median over records).",
-        "random read of 4k at depth 1: 24,414 IOPS, median 200 us, p99 400 us.",
-        "write of 1m: acknowledged at 100 MB/s, durable at 50 MB/s counting the flush.",
+        "write: up to 100 MB/s (1 MiB file, 4 KiB records).",
+        "random read: up to 300 MB/s (1 MiB file, 64 KiB records); 150 MB/s at 16 MiB (median over records).",
+        "random read of 4 KiB at depth 1: 24,414 IOPS, median 200 us, p99 400 us.",
+        "write of 1 MiB: acknowledged at 100 MB/s, durable at 50 MB/s counting the flush.",
         "1 of 5 cells were moved by the device, by the bytes counted below the cache.",
         "1 cell did not complete, marked in the table.",
     ]
@@ -138,10 +138,10 @@ def test_summary_of_a_survey_puts_the_large_file_first() -> None:
         cell(op="random_read", **{**large, "record_bytes": 4096}),
     ]
     assert summarise(document(*cells))[:4] == [
-        "1g file in 1m records: written at 100 MB/s, 50 MB/s until it was durable.",
-        "1g file in 1m records: read at 110 MB/s, caches dropped first.",
-        "random read of 4k at depth 1: 24,414 IOPS, median 200 us, p99 400 us.",
-        "Files of 1m to 4m: writes 100 MB/s to 100 MB/s, reads 700 MB/s to 900 MB/s.",
+        "1 GiB file in 1 MiB records: written at 100 MB/s, 50 MB/s until it was durable.",
+        "1 GiB file in 1 MiB records: read at 110 MB/s, caches dropped first.",
+        "random read of 4 KiB at depth 1: 24,414 IOPS, median 200 us, p99 400 us.",
+        "Files of 1 MiB to 4 MiB: writes 100 MB/s to 100 MB/s, reads 700 MB/s to 900 MB/s.",
     ]
 
 

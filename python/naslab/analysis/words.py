@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from naslab.units import duration_text, rate_text, size_text
+from naslab.units import duration_text, rate_text, size_label
 
 Cell = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ def _sustained(cells: Sequence[Cell]) -> Iterable[str]:
     for cell in cells:
         if cell["op"] not in ("write", "read"):
             continue
-        head = f"{size_text(cell['file_bytes'])} file in {size_text(cell['record_bytes'])} records"
+        head = f"{size_label(cell['file_bytes'])} file in {size_label(cell['record_bytes'])} records"
         rate = rate_text(cell["throughput_bytes_per_s"])
         if cell["op"] == "read":
             yield f"{head}: read at {rate}" + (", caches dropped first." if cell["cache_state"] == "cold" else ".")
@@ -54,7 +54,7 @@ def _sweep(cells: Sequence[Cell]) -> Iterable[str]:
         rates = [c["throughput_bytes_per_s"] for c in cells if ("read" in c["op"]) == reads]
         if rates:
             parts.append(f"{word} {rate_text(min(rates))} to {rate_text(max(rates))}")
-    yield f"Files of {size_text(min(sizes))} to {size_text(max(sizes))}: {', '.join(parts)}."
+    yield f"Files of {size_label(min(sizes))} to {size_label(max(sizes))}: {', '.join(parts)}."
 
 
 def _rates(cells: Sequence[Cell]) -> Iterable[str]:
@@ -66,10 +66,10 @@ def _rates(cells: Sequence[Cell]) -> Iterable[str]:
         name = op.replace("_", " ")
         text = (
             f"{name}: up to {rate_text(best['throughput_bytes_per_s'])} "
-            f"({size_text(best['file_bytes'])} file, {size_text(best['record_bytes'])} records)"
+            f"({size_label(best['file_bytes'])} file, {size_label(best['record_bytes'])} records)"
         )
         if best["file_bytes"] != largest:
-            text += f"; {rate_text(at_end)} at {size_text(largest)} (median over records)"
+            text += f"; {rate_text(at_end)} at {size_label(largest)} (median over records)"
         yield text + "."
 
 
@@ -80,7 +80,7 @@ def _latency(cells: Sequence[Cell]) -> Iterable[str]:
         if found:
             cell = max(found, key=lambda c: c["file_bytes"])
             latency = cell["latency_ns"]
-            head = f"{op.replace('_', ' ')} of {size_text(small)} at depth {cell['queue_depth']}"
+            head = f"{op.replace('_', ' ')} of {size_label(small)} at depth {cell['queue_depth']}"
             median_text, worst_text = duration_text(latency["p50"]), duration_text(latency["p99"])
             yield f"{head}: {cell['iops']:,.0f} IOPS, median {median_text}, p99 {worst_text}."
 
@@ -92,7 +92,7 @@ def _durability(cells: Sequence[Cell]) -> Iterable[str]:
     largest = max(writes, key=lambda c: (c["file_bytes"], c["bytes"]))
     acknowledged, durable = largest["acknowledged_bytes_per_s"], largest["durable_bytes_per_s"]
     yield (
-        f"{largest['op'].replace('_', ' ')} of {size_text(largest['file_bytes'])}: acknowledged at "
+        f"{largest['op'].replace('_', ' ')} of {size_label(largest['file_bytes'])}: acknowledged at "
         f"{rate_text(acknowledged)}, durable at {rate_text(durable)} counting the flush."
     )
 

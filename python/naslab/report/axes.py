@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from naslab.report import theme
-from naslab.report.labels import size_label, time_label
+from naslab.report.labels import time_label
+from naslab.units import size_label
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 

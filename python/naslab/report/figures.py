@@ -28,9 +28,10 @@ from naslab.report.axes import (
     size_axis,
     time_axis,
 )  # fmt: skip
-from naslab.report.labels import count_label, plot_text, size_label, tight, time_label, value_label
+from naslab.report.labels import count_label, plot_text, tight, time_label, value_label
 from naslab.report.model import PERCENTILES, Case, Spot, cell_label, percentile_ns, place
 from naslab.report.thinning import keep_extremes
+from naslab.units import size_label
 
 Figure = dict[str, Any]
 Trace = dict[str, Any]

@@ -9,18 +9,8 @@ from typing import Any
 
 from naslab.units import rate_text
 
-_BINARY_UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def size_label(size_bytes: float) -> str:
-    """Size in powers of 1024, short: 65536 -> `64 KiB`; 1500 -> `1,500 B`; 1.5 MiB -> `1.5 MiB`."""
-    for unit, factor in _BINARY_UNITS:
-        if size_bytes >= factor:
-            value = size_bytes / factor
-            return f"{value:.0f} {unit}" if value == int(value) else f"{value:.3g} {unit}"
-    return f"{size_bytes:,.0f} B"
 
 
 def time_label(duration_ns: float) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from naslab.report.labels import op_label, percent, plain, size_label, value_label
+from naslab.report.labels import op_label, percent, plain, value_label
 from naslab.spec import DATA_OPS
+from naslab.units import size_label
 
 if TYPE_CHECKING:
     from naslab.results.run import Run

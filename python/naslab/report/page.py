@@ -16,13 +16,13 @@ from naslab import __version__
 from naslab.errors import UsageError
 from naslab.report import theme
 from naslab.report.ceilings import link_text
-from naslab.report.labels import count_label, esc, op_label, percent, plain, size_label, tight, time_label, value_label
+from naslab.report.labels import count_label, esc, op_label, percent, plain, tight, time_label, value_label
 from naslab.report.model import Case, Spot, extremes, failed, place, spot, usable
 from naslab.report.payload import pack, pack_json, pack_series
 from naslab.report.rawdata import read_series
 from naslab.report.views import Chart, Shown, charts, shown
 from naslab.results.columns import CELL_COLUMNS
-from naslab.units import duration_text, rate_text
+from naslab.units import duration_text, rate_text, size_label
 
 if TYPE_CHECKING:
     from naslab.results.run import Run

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from naslab.report import figures
 from naslab.report.ceilings import link_ceilings
-from naslab.report.labels import count_label, size_label, tight, time_label, value_label
+from naslab.report.labels import count_label, tight, time_label, value_label
 from naslab.report.model import Case, Cell, cases, cell_label, finding, percentile_ns, run_label
 from naslab.report.rawdata import COLUMN, Series, histograms
+from naslab.units import size_label
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
