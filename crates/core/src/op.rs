@@ -65,6 +65,8 @@ pub struct Completion {
 pub enum Submit {
     /// Taken; its completion will be reaped.
     Queued,
+    /// Carried out within the call, as synchronous targets do: nothing is left to reap.
+    Completed(Completion),
     /// No room now: reap first and submit again. Nothing was done.
     Busy,
 }

@@ -168,7 +168,7 @@ pub trait Session: Send {
     }
 
     /// Starts an operation. Does not block on asynchronous targets; a synchronous target carries the
-    /// operation out here and hands the completion over at the next `reap`. `Err` means the session
+    /// operation out here and answers `Completed`, so that its end can be timed at once. `Err` means the session
     /// is unusable; a failed operation is a completion with an error instead.
     ///
     /// # Safety

@@ -2,7 +2,7 @@
 
 use crate::spec::{CellSpec, Existing, RunSpec};
 use crate::verify::Check;
-use naslab_core::{Clock, Error, ErrorKind, IoBuf, Op, OpKind, OpenOptions, Result, Session};
+use naslab_core::{Clock, Error, ErrorKind, IoBuf, Op, OpKind, OpenOptions, Result, Session, Submit};
 use naslab_workload::{tag_unit, DataKind, Tagger, TAG_MAGIC};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -260,8 +260,11 @@ fn abandon(data: &mut Vec<u8>) {
 pub(crate) fn one_op(session: &mut dyn Session, clock: &Clock, op: &Op, buf: IoBuf) -> Result<u32> {
     let mut out = Vec::with_capacity(1);
     // SAFETY: `buf` outlives the operation, as the caller promises.
-    unsafe { session.submit(op, buf, 0)? };
-    loop {
+    match unsafe { session.submit(op, buf, 0)? } {
+        Submit::Completed(done) => out.push(done),
+        Submit::Queued | Submit::Busy => {}
+    }
+    while out.is_empty() {
         if session.reap(1, Some(Duration::from_secs(30)), &mut out)? > 0 {
             break;
         }

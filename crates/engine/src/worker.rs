@@ -391,6 +391,14 @@ impl<'a> Worker<'a> {
                 self.missed_starts += u64::from(now > due + self.gap);
                 Ok(true)
             }
+            Submit::Completed(completion) => {
+                self.free.pop();
+                self.missed_starts += u64::from(now > due + self.gap);
+                let end = self.clock.ticks();
+                self.complete(completion, end);
+                self.after_completions(end);
+                Ok(true)
+            }
             Submit::Busy => self.refused(payload_slot, read_buffer),
         }
     }
@@ -482,9 +490,14 @@ impl<'a> Worker<'a> {
     fn complete_all(&mut self) {
         let now = self.clock.ticks();
         for i in 0..self.completions.len() {
-            self.complete(i, now);
+            self.complete(self.completions[i], now);
         }
         self.completions.clear();
+        self.after_completions(now);
+    }
+
+    #[inline(always)]
+    fn after_completions(&mut self, now: u64) {
         self.last_end = now;
         if self.think > 0 {
             self.next_think = now + self.think;
@@ -511,8 +524,8 @@ impl<'a> Worker<'a> {
     }
 
     #[inline(always)]
-    fn complete(&mut self, index: usize, now: u64) {
-        let Completion { token, bytes, error } = self.completions[index];
+    fn complete(&mut self, completion: Completion, now: u64) {
+        let Completion { token, bytes, error } = completion;
         let slot = self.slots[token as usize];
         self.free.push(token);
         match error {

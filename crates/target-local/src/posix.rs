@@ -163,12 +163,11 @@ unsafe fn cursor(fd: RawFd, position: &mut u64, op: &Op, ptr: *mut u8) -> Moved 
 pub(crate) struct PosixSession {
     tree: Tree,
     files: Slab<OpenFile>,
-    done: Option<Completion>,
 }
 
 impl PosixSession {
     pub(crate) fn new(tree: Tree) -> PosixSession {
-        PosixSession { tree, files: Slab::new(), done: None }
+        PosixSession { tree, files: Slab::new() }
     }
 
     fn file(&mut self, id: FileId, operation: &'static str) -> Result<&mut OpenFile> {
@@ -188,9 +187,6 @@ impl Session for PosixSession {
     }
 
     unsafe fn submit(&mut self, op: &Op, buf: IoBuf, token: Token) -> Result<Submit> {
-        if self.done.is_some() {
-            return Ok(Submit::Busy);
-        }
         let moves_data = op.kind != OpKind::Flush;
         let (bytes, error) = match self.files.get_mut(op.file) {
             Some(_) if moves_data && buf.len < op.len_bytes as usize => (0, Some(INVALID)),
@@ -198,18 +194,12 @@ impl Session for PosixSession {
             Some(file) => file.run(op, buf.ptr),
             None => (0, Some(OpError::from_errno(libc::EBADF))),
         };
-        self.done = Some(Completion { token, bytes, error });
-        Ok(Submit::Queued)
+        Ok(Submit::Completed(Completion { token, bytes, error }))
     }
 
-    fn reap(&mut self, _min: usize, _timeout: Option<Duration>, out: &mut Vec<Completion>) -> Result<usize> {
-        match self.done.take() {
-            Some(done) => {
-                out.push(done);
-                Ok(1)
-            }
-            None => Ok(0),
-        }
+    /// Nothing is ever in flight between calls.
+    fn reap(&mut self, _min: usize, _timeout: Option<Duration>, _out: &mut Vec<Completion>) -> Result<usize> {
+        Ok(0)
     }
 
     fn flush(&mut self, file: FileId, kind: FlushKind) -> Result<()> {

@@ -94,10 +94,8 @@ fn a_small_buffer_is_refused_before_the_call() {
         let buf = naslab_core::IoBuf::from_slice(&mut data);
         let op = op(OpKind::Write, file, 0, 9);
         // SAFETY: the operation is refused, and `data` lives to the end.
-        unsafe { session.submit(&op, buf, 1) }.unwrap();
-        let mut out = Vec::new();
-        session.reap(1, None, &mut out).unwrap();
-        assert_eq!(out[0].error.unwrap().kind, ErrorKind::Invalid);
+        let submitted = unsafe { session.submit(&op, buf, 1) }.unwrap();
+        assert_eq!(ended(session, submitted).error.unwrap().kind, ErrorKind::Invalid);
     });
 }
 

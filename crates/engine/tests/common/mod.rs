@@ -219,7 +219,9 @@ pub fn assert_sums(outcome: &CellOutcome) {
 pub fn one(target: &dyn Target, session: &mut dyn Session, op: &Op, data: &mut [u8]) -> Completion {
     let mut out = Vec::new();
     // SAFETY: `data` lives until the operation was reaped below.
-    unsafe { session.submit(op, IoBuf::from_slice(data), 0) }.unwrap();
+    if let naslab_core::Submit::Completed(done) = unsafe { session.submit(op, IoBuf::from_slice(data), 0) }.unwrap() {
+        return done;
+    }
     while session.reap(1, None, &mut out).unwrap() == 0 {
         target.clock().advance_to(session.next_event_ns().unwrap());
     }

@@ -55,11 +55,22 @@ pub fn run(session: &mut dyn Session, kind: OpKind, file: FileId, offset: u64, d
     let op = op(kind, file, offset, data.len());
     // SAFETY: `data` lives and is untouched until the operation is reaped below.
     let submitted = unsafe { session.submit(&op, IoBuf::from_slice(data), 7) };
-    assert_eq!(submitted.unwrap(), Submit::Queued);
-    let mut out = Vec::new();
-    assert_eq!(session.reap(1, None, &mut out).unwrap(), 1);
-    assert_eq!(out[0].token, 7);
-    out[0]
+    let done = ended(session, submitted.unwrap());
+    assert_eq!(done.token, 7);
+    done
+}
+
+/// The completion of the one operation that was submitted.
+pub fn ended(session: &mut dyn Session, submitted: Submit) -> Completion {
+    match submitted {
+        Submit::Completed(done) => done,
+        Submit::Queued => {
+            let mut out = Vec::new();
+            assert_eq!(session.reap(1, None, &mut out).unwrap(), 1);
+            out[0]
+        }
+        Submit::Busy => panic!("busy with nothing in flight"),
+    }
 }
 
 /// Writes all of `data`, which must succeed.
