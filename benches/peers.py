@@ -18,7 +18,7 @@ from naslab import _engine
 from naslab.spec import CellSpec, RunSpec
 
 SECONDS = 2
-FILE_BYTES = 256 << 20
+FILE_BYTES = 64 << 20
 NASLAB = Path(sys.executable).with_name("naslab")
 
 
