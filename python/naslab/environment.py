@@ -58,8 +58,3 @@ def _interface(path: Path) -> dict[str, Any]:
         "mtu_bytes": int(mtu) if mtu and mtu.isdigit() else None,
         "speed_bits_per_s": int(speed) * 10**6 if known and speed else None,
     }
-
-
-def boot_id() -> str:
-    """Identity of this boot, so that a process id is not mistaken for another's."""
-    return _read("/proc/sys/kernel/random/boot_id") or ""

@@ -1,4 +1,4 @@
-//! What the engine and every target share: operations, sessions, capabilities, errors, units, clock.
+//! What the engine and every target share: operations, sessions, capabilities, errors, clock.
 //!
 //! No I/O happens here and no sibling crate is imported. A target is one crate that implements
 //! [`Target`] and [`Session`]; the engine knows nothing else about it.
@@ -9,7 +9,6 @@ mod error;
 mod memory;
 mod op;
 mod target;
-mod units;
 
 pub use caps::{Alignment, Caps};
 pub use clock::{monotonic_ns, wall_ns, Clock};
@@ -19,4 +18,3 @@ pub use op::{Completion, FileId, IoBuf, Op, OpKind, Submit, Token};
 pub use target::{
     Access, Create, DirEntry, FileStat, FlushKind, Lock, OpenOptions, Session, Space, SyncMode, Target, WireCounters,
 };
-pub use units::{Bytes, Nanos};

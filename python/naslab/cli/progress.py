@@ -34,7 +34,6 @@ class Progress:
         self._total = 0.0
         self._done = 0.0
         self._ended: set[int] = set()
-        self._now = 0.0
         self._quiet = quiet
         self._started = time.monotonic()
         self._said = self._started

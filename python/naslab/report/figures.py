@@ -29,7 +29,7 @@ from naslab.report.axes import (
     time_axis,
 )  # fmt: skip
 from naslab.report.labels import count_label, plot_text, tight, time_label, value_label
-from naslab.report.model import PERCENTILES, Case, Spot, cell_label, percentile_ns, place
+from naslab.report.model import PERCENTILES, Case, Spot, percentile_ns, place
 from naslab.report.thinning import keep_extremes
 from naslab.units import size_label
 
@@ -678,8 +678,3 @@ def _series_line(points: tuple[NDArray[Any], NDArray[Any]], name: str, colour: s
         "line": {"color": colour, "width": 1.5},
         "hovertemplate": f"{hover}<extra></extra>",
     }
-
-
-def cell_options(case: Case) -> list[tuple[str, dict[str, Any]]]:
-    """(name, cell) of every cell of a test."""
-    return [(cell_label(cell, case), cell) for cell in case.cells]

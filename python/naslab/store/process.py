@@ -29,20 +29,28 @@ def _pid_namespace() -> str | None:
 
 def _start_time(pid: int) -> str | None:
     """Start of the process in clock ticks since boot (field 22 of /proc/PID/stat), None where there is none."""
-    stat = _read(f"/proc/{pid}/stat")
-    return stat.rpartition(")")[2].split()[19] if stat else None
+    return _stat_field(pid, 19)
 
 
 def _state(pid: int) -> str | None:
+    return _stat_field(pid, 0)
+
+
+def _stat_field(pid: int, index: int) -> str | None:
+    """Field of /proc/PID/stat, counted from the one after the program's name (field 3)."""
     stat = _read(f"/proc/{pid}/stat")
-    return stat.rpartition(")")[2].split()[0] if stat else None
+    return stat.rpartition(")")[2].split()[index] if stat else None
+
+
+def _boot_id() -> str | None:
+    return _read("/proc/sys/kernel/random/boot_id")
 
 
 def owner() -> dict[str, Any]:
     """This process, as `is_dead` reads it."""
     return {
         "host": platform.node(),
-        "boot_id": _read("/proc/sys/kernel/random/boot_id"),
+        "boot_id": _boot_id(),
         "pid_namespace": _pid_namespace(),
         "pid": os.getpid(),
         "start_time": _start_time(os.getpid()),
@@ -53,7 +61,7 @@ def is_dead(found: dict[str, Any]) -> bool:
     """Whether the process has certainly ended."""
     if found.get("host") != platform.node():
         return False
-    boot = _read("/proc/sys/kernel/random/boot_id")
+    boot = _boot_id()
     if boot is not None and found.get("boot_id") not in (None, boot):
         return True
     pid = found.get("pid")
