@@ -36,6 +36,10 @@ pub struct Caps {
     pub virtual_time: bool,
     /// The session counts the bytes it puts on the wire.
     pub wire_counters: bool,
+    /// A null operation (SMB ECHO, NFS NULL) can be timed.
+    pub ping: bool,
+    /// The server can copy a file by itself.
+    pub server_copy: bool,
     /// Alignment for unbuffered I/O.
     pub alignment: Alignment,
 }
@@ -55,6 +59,8 @@ impl Default for Caps {
             evict: false,
             virtual_time: false,
             wire_counters: false,
+            ping: false,
+            server_copy: false,
             alignment: Alignment { offset_bytes: 1, memory_bytes: 1 },
         }
     }

@@ -21,8 +21,12 @@ pub enum ErrorKind {
     Invalid,
     /// No answer within the time allowed.
     Timeout,
+    /// The server asks to come back later (NFS delay, jukebox and grace): reported, never waited out in silence.
+    Delayed,
     /// The connection or the server is gone.
     Disconnected,
+    /// The server's answer breaks the protocol: wrong lengths, unknown replies, a bad signature.
+    Protocol,
     /// Fewer bytes moved than asked for, before the end that the file should have.
     Short,
     /// Data read differs from data written.
@@ -34,7 +38,7 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Whether further operations of the same worker cannot succeed either.
     pub fn ends_worker(self) -> bool {
-        matches!(self, ErrorKind::NoSpace | ErrorKind::ReadOnly | ErrorKind::Disconnected | ErrorKind::Unsupported)
+        matches!(self, ErrorKind::NoSpace | ErrorKind::ReadOnly | ErrorKind::Disconnected | ErrorKind::Protocol | ErrorKind::Unsupported)
     }
 
     /// The name used in results: `no_space`, `disconnected`, ...
@@ -48,7 +52,9 @@ impl ErrorKind {
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::Invalid => "invalid",
             ErrorKind::Timeout => "timeout",
+            ErrorKind::Delayed => "delayed",
             ErrorKind::Disconnected => "disconnected",
+            ErrorKind::Protocol => "protocol",
             ErrorKind::Short => "short",
             ErrorKind::Corrupt => "corrupt",
             ErrorKind::Io => "io",

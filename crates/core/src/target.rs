@@ -17,7 +17,8 @@ pub trait Target: Send + Sync {
     /// Opens a session for worker `worker` (from 0). Blocks until connected.
     fn connect(&self, worker: u32) -> Result<Box<dyn Session>>;
 
-    /// What was negotiated or found, as name and value, for the result's `target` record.
+    /// What was negotiated or found, as name and value, for the result's `target` record. Protocol clients know
+    /// most of it once a session was connected.
     fn facts(&self) -> Vec<(String, String)> {
         Vec::new()
     }
@@ -98,6 +99,8 @@ pub struct OpenOptions {
     pub record_bytes: u32,
     /// Length the file will have: what `Mmap` maps, in bytes.
     pub file_bytes: u64,
+    /// The target removes the file when its last handle closes, where it can (SMB); refused elsewhere.
+    pub delete_on_close: bool,
 }
 
 /// What a flush must reach.
@@ -219,6 +222,24 @@ pub trait Session: Send {
     fn remove(&mut self, path: &str) -> Result<()>;
     /// Room left. Blocks.
     fn space(&mut self) -> Result<Space>;
+
+    /// A null operation there and back (SMB ECHO, NFS NULL). Blocks.
+    fn ping(&mut self) -> Result<()> {
+        Err(crate::Error::new(crate::ErrorKind::Unsupported, "ping", "this target has no null operation"))
+    }
+
+    /// Copies a file within the target without moving its bytes through the client; returns how many. The new
+    /// file must not exist yet. Blocks.
+    fn server_copy(&mut self, from: &str, to: &str) -> Result<u64> {
+        let message = "this target cannot copy by itself";
+        Err(crate::Error::new(crate::ErrorKind::Unsupported, "server_copy", message).with("from", from).with("to", to))
+    }
+
+    /// What the protocol did beside the operations since the session began, as name and count: `delay`, `grace`,
+    /// `verifier_changed`, `credit_wait`, ... Names that never happened may be left out.
+    fn events(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 
     /// Bytes on the wire so far, where the session counts them.
     fn wire(&self) -> Option<WireCounters> {

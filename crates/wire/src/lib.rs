@@ -1,0 +1,1 @@
+//! One TCP connection with deadlines and counted bytes, for the protocol clients.
