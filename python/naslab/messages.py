@@ -18,6 +18,7 @@ _ACTIONS = {
     "flush": "flush", "connect": "connect to", "stat": "look at", "remove": "remove", "rmdir": "remove the folder",
     "readdir": "list the folder", "set_len": "set the length of", "rename": "rename", "close": "close",
     "evict": "drop the cached pages of", "space": "find the free space of",
+    "ping": "reach", "server_copy": "copy on the server",
 }  # fmt: skip
 _SILENT = ("plan", "verify", "choose engine")
 _STEPS = {
@@ -26,6 +27,8 @@ _STEPS = {
     "no_space": "free some space or choose smaller sizes",
     "disconnected": "check the server and the network",
     "timeout": "check the server and the network, or raise --timeout",
+    "delayed": "the server asks to come back later: try again in a minute",
+    "protocol": "check that this is the right port and protocol; `naslab doctor` on the target says what it speaks",
 }
 _KIND_WORDS = (
     ("permission", "Permission denied"), ("permission", "Operation not permitted"),

@@ -143,6 +143,7 @@ impl Target for LocalTarget {
             virtual_time: false,
             wire_counters: mount.is_some_and(|mount| mount.is_nfs()),
             alignment: self.alignment,
+            ..Caps::default()
         }
     }
 

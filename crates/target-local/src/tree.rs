@@ -41,6 +41,10 @@ impl Tree {
     }
 
     pub(crate) fn open(&self, path: &str, options: &OpenOptions) -> Result<OwnedFd> {
+        if options.delete_on_close {
+            let message = "delete on close is SMB's: remove the file instead";
+            return Err(Error::new(ErrorKind::Unsupported, "open", message).with("path", path));
+        }
         let full = self.root.entry("open", path)?;
         let fs_type = self.mount().map_or("unknown", |m| &m.fs_type);
         flags::open_fd(&full, path, options, fs_type)
