@@ -281,7 +281,6 @@ impl CellSpec {
             record_bytes: self.record_bytes,
             file_bytes: self.file_bytes,
             ..OpenOptions::default()
-            delete_on_close: false,
         }
     }
 
