@@ -1,1 +1,11 @@
 //! One TCP connection with deadlines and counted bytes, for the protocol clients.
+//!
+//! The hot path of SMB and NFS is the same: gather a header and a payload into one send, and take replies off
+//! the socket so that the payload lands in the caller's memory. A [`Wire`] does this on one blocking socket
+//! without allocating. Nothing here waits longer than the connection's timeout.
+
+mod dial;
+mod wire;
+
+pub use dial::{dial, DialOptions};
+pub use wire::{ready, Ready, Wire};

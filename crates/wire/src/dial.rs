@@ -1,0 +1,101 @@
+//! Opening a connection.
+
+use crate::Wire;
+use naslab_core::{Error, ErrorKind, Result};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+/// Source ports that only root may use and that servers with `secure` exports ask for (RFC 1813's time, and
+/// still the default of Linux and most NAS). Below 512 lie well-known services.
+const PRIVILEGED_PORTS: RangeInclusive<u16> = 665..=1023;
+
+/// How to connect.
+#[derive(Clone, Copy, Debug)]
+pub struct DialOptions {
+    /// Longest time for the connection and for each call on it afterwards.
+    pub timeout: Duration,
+    /// Come from a port below 1024.
+    pub privileged_port: bool,
+}
+
+/// Connects to a host name or address, trying its addresses in turn.
+///
+/// Errors: `NotFound` when the name means nothing, `Timeout`, `Disconnected` when nobody listens there,
+/// `Permission` when a privileged port is asked for and not allowed.
+pub fn dial(host: &str, port: u16, options: &DialOptions) -> Result<Wire> {
+    let plain = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    let about = |error: Error| error.with("host", plain).with("port", port);
+    let addresses = (plain, port).to_socket_addrs().map_err(|_| {
+        about(Error::new(ErrorKind::NotFound, "connect", "this host name is not known: check its spelling"))
+    })?;
+    let until = Instant::now() + options.timeout;
+    let mut last = Error::new(ErrorKind::NotFound, "connect", "this host name has no address");
+    for address in addresses {
+        match connect(address, until, options) {
+            Ok(socket) => return Wire::new(socket, options.timeout).map_err(about),
+            Err(error) => last = error,
+        }
+    }
+    Err(about(last))
+}
+
+fn connect(address: SocketAddr, until: Instant, options: &DialOptions) -> Result<Socket> {
+    let failed = |error| refused(error);
+    if !options.privileged_port {
+        let socket = new_socket(address).map_err(failed)?;
+        return connect_until(socket, address, until).map_err(failed);
+    }
+    // A port may be taken, or its last connection to this server may still linger: try the next one.
+    let start = std::process::id() as u16;
+    let count = PRIVILEGED_PORTS.end() - PRIVILEGED_PORTS.start() + 1;
+    for step in 0..count {
+        let port = PRIVILEGED_PORTS.start() + start.wrapping_add(step) % count;
+        let socket = new_socket(address).map_err(failed)?;
+        let outcome = socket.bind(&source(address, port)).and_then(|()| connect_until(socket, address, until));
+        match outcome {
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL)) => continue,
+            Err(e) if e.raw_os_error() == Some(libc::EACCES) => {
+                let message =
+                    "a source port below 1024 needs root: run naslab as root or let the server accept any port";
+                return Err(Error {
+                    status: libc::EACCES as i64,
+                    ..Error::new(ErrorKind::Permission, "connect", message)
+                });
+            }
+            other => return other.map_err(failed),
+        }
+    }
+    Err(Error::new(ErrorKind::Io, "connect", "no source port below 1024 is free"))
+}
+
+fn new_socket(address: SocketAddr) -> io::Result<Socket> {
+    Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
+}
+
+fn connect_until(socket: Socket, address: SocketAddr, until: Instant) -> io::Result<Socket> {
+    let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    socket.connect_timeout(&SockAddr::from(address), left)?;
+    Ok(socket)
+}
+
+fn source(address: SocketAddr, port: u16) -> SockAddr {
+    let any = match address {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    SockAddr::from(SocketAddr::new(any, port))
+}
+
+fn refused(error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::TimedOut {
+        return Error::new(ErrorKind::Timeout, "connect", "the server does not answer");
+    }
+    let mut found = Error::from_io("connect", error);
+    if matches!(found.status as i32, libc::EHOSTUNREACH | libc::ENETUNREACH) {
+        found.kind = ErrorKind::Disconnected;
+    }
+    found
+}

@@ -1,0 +1,372 @@
+//! The connection.
+
+use naslab_core::{Error, ErrorKind, Result, WireCounters};
+use socket2::{SockRef, Socket};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// Most bytes that `fill` can gather, and the largest read-ahead.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// How long one blocking receive lasts before deadlines are looked at: the kernel's own timer does the waiting, so
+/// that an answer within it costs one system call and no clock reading.
+const TICK: Duration = Duration::from_millis(50);
+/// Most parts of one message.
+const MAX_PARTS: usize = 4;
+/// Most connections that `ready` looks at.
+const MAX_WIRES: usize = 32;
+
+/// One blocking TCP connection. Received bytes go through a small buffer; large payloads go past it.
+#[derive(Debug)]
+pub struct Wire {
+    socket: Socket,
+    timeout: Duration,
+    buffer: Box<[u8]>,
+    /// Unconsumed bytes are `buffer[start..end]`.
+    start: usize,
+    end: usize,
+    read_ahead: usize,
+    counters: WireCounters,
+}
+
+/// What [`ready`] saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// Bit per connection: bytes or an end of the stream are there to be received.
+    pub readable: u32,
+    /// The connection asked about takes bytes again.
+    pub writable: bool,
+}
+
+impl Wire {
+    /// Takes a connected socket. Each call on it ends within `timeout`.
+    pub fn new(socket: Socket, timeout: Duration) -> Result<Wire> {
+        let failed = |e| Error::from_io("connect", e);
+        socket.set_nonblocking(false).map_err(failed)?;
+        socket.set_tcp_nodelay(true).map_err(failed)?;
+        socket.set_read_timeout(Some(TICK)).map_err(failed)?;
+        socket.set_write_timeout(Some(TICK)).map_err(failed)?;
+        Ok(Wire {
+            socket,
+            timeout,
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            read_ahead: BUFFER_BYTES,
+            counters: WireCounters::default(),
+        })
+    }
+
+    /// Longest time of one call.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Sets the longest time of one call.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
+    /// How much one receive may take beyond what is asked for, at most 64 KiB (the value at the start). Large when
+    /// replies are small, so that many come with one system call; about one reply header when payloads are large, so
+    /// that they land in place without a copy.
+    pub fn set_read_ahead(&mut self, bytes: usize) {
+        self.read_ahead = bytes.min(BUFFER_BYTES);
+    }
+
+    /// Sends all parts (at most 4), blocking up to the timeout. Only while no reply is outstanding: a server that
+    /// blocks in its own send takes no requests, and both would wait for each other; use `send_some` then.
+    pub fn send(&mut self, parts: &[&[u8]]) -> Result<()> {
+        let total: usize = parts.iter().map(|p| p.len()).sum();
+        let mut done = 0;
+        let mut waited = Waited::default();
+        while done < total {
+            match self.send_from(parts, done, libc::MSG_NOSIGNAL)? {
+                0 => waited.check(self.timeout, "send")?,
+                taken => done += taken,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what the socket takes at once of `parts` (at most 4) from byte `done` of them all; returns the new
+    /// `done`. Never blocks.
+    #[inline]
+    pub fn send_some(&mut self, parts: &[&[u8]], done: usize) -> Result<usize> {
+        Ok(done + self.send_from(parts, done, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)?)
+    }
+
+    /// Bytes taken; zero when the socket takes none now.
+    fn send_from(&mut self, parts: &[&[u8]], done: usize, flags: i32) -> Result<usize> {
+        let mut slices = [IoSlice::new(&[]); MAX_PARTS];
+        let mut skip = done;
+        let mut count = 0;
+        for part in parts {
+            if skip >= part.len() {
+                skip -= part.len();
+                continue;
+            }
+            slices[count] = IoSlice::new(&part[skip..]);
+            skip = 0;
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(0);
+        }
+        match self.socket.send_vectored_with_flags(&slices[..count], flags) {
+            Ok(taken) => {
+                self.counters.sent_bytes += taken as u64;
+                Ok(taken)
+            }
+            Err(e) if is_wait(&e) => Ok(0),
+            Err(e) => Err(broken("send", e)),
+        }
+    }
+
+    /// Bytes received and not consumed yet.
+    #[inline]
+    pub fn buffered(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Drops the first `n` buffered bytes.
+    #[inline]
+    pub fn consume(&mut self, n: usize) {
+        debug_assert!(n <= self.end - self.start);
+        self.start = (self.start + n).min(self.end);
+    }
+
+    /// Waits until at least `n` bytes (at most 64 KiB) are buffered. A Timeout error after the timeout.
+    #[inline]
+    pub fn fill(&mut self, n: usize) -> Result<()> {
+        if self.end - self.start >= n {
+            return Ok(());
+        }
+        if self.fill_until(n, self.timeout)? {
+            return Ok(());
+        }
+        Err(too_late("receive", self.timeout))
+    }
+
+    /// As `fill`, waiting at most `wait` (zero: not at all); false when fewer bytes are there by then, which stay.
+    #[inline]
+    pub fn try_fill(&mut self, n: usize, wait: Duration) -> Result<bool> {
+        if self.end - self.start >= n {
+            return Ok(true);
+        }
+        self.fill_until(n, wait)
+    }
+
+    fn fill_until(&mut self, n: usize, wait: Duration) -> Result<bool> {
+        if n > BUFFER_BYTES {
+            return Err(Error::new(ErrorKind::Invalid, "receive", "asked to buffer more than the buffer holds"));
+        }
+        if self.buffer.len() - self.start < n {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        } else if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        let mut waited = Waited::default();
+        while self.end - self.start < n {
+            let room = self.read_ahead.max(n - (self.end - self.start)).min(BUFFER_BYTES - self.end);
+            if let Some(left) = waited.left(wait) {
+                if left.is_zero() && !wait.is_zero() {
+                    return Ok(false);
+                }
+                if left < TICK && !left.is_zero() && !poll_one(self.raw_fd(), libc::POLLIN, left)? {
+                    return Ok(false);
+                }
+            }
+            let flags = if wait < TICK { libc::MSG_DONTWAIT } else { 0 };
+            match self.receive(self.end, room, flags)? {
+                0 if wait.is_zero() => return Ok(false),
+                0 => {}
+                taken => self.end += taken,
+            }
+        }
+        Ok(true)
+    }
+
+    /// Receives into the buffer at `at`; zero when nothing came within the socket's tick.
+    fn receive(&mut self, at: usize, room: usize, flags: i32) -> Result<usize> {
+        let into = &mut self.buffer[at..at + room];
+        receive_into(&self.socket, &mut self.counters, into, flags)
+    }
+
+    /// Takes the next `into.len()` bytes: buffered ones first, then straight from the socket. Blocks up to the
+    /// timeout.
+    pub fn read_into(&mut self, into: &mut [u8]) -> Result<()> {
+        let have = (self.end - self.start).min(into.len());
+        into[..have].copy_from_slice(&self.buffer[self.start..self.start + have]);
+        self.start += have;
+        let mut done = have;
+        let mut waited = Waited::default();
+        while done < into.len() {
+            match receive_into(&self.socket, &mut self.counters, &mut into[done..], libc::MSG_WAITALL)? {
+                0 => {}
+                taken => done += taken,
+            }
+            if done < into.len() {
+                waited.check(self.timeout, "receive")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the next `n` bytes, buffered or still to come. Blocks up to the timeout.
+    pub fn skip(&mut self, mut n: usize) -> Result<()> {
+        loop {
+            let now = n.min(self.end - self.start);
+            self.start += now;
+            n -= now;
+            if n == 0 {
+                return Ok(());
+            }
+            self.fill(n.min(self.read_ahead.max(1)).min(BUFFER_BYTES))?;
+        }
+    }
+
+    /// Bytes sent and received so far.
+    pub fn counters(&self) -> WireCounters {
+        self.counters
+    }
+
+    /// The other end.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.socket.peer_addr().ok().and_then(|a| a.as_socket())
+    }
+
+    /// This end.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.socket.local_addr().ok().and_then(|a| a.as_socket())
+    }
+
+    fn raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Says to the other end that nothing more will be sent or received. Never blocks.
+    pub fn shutdown(&self) {
+        drop(self.socket.shutdown(std::net::Shutdown::Both));
+    }
+}
+
+impl AsRef<Wire> for Wire {
+    fn as_ref(&self) -> &Wire {
+        self
+    }
+}
+
+#[inline]
+fn receive_into(socket: &Socket, counters: &mut WireCounters, into: &mut [u8], flags: i32) -> Result<usize> {
+    // SAFETY: u8 and MaybeUninit<u8> have one layout, and the kernel only ever writes initialised bytes into it.
+    let into = unsafe { &mut *(into as *mut [u8] as *mut [MaybeUninit<u8>]) };
+    match SockRef::from(socket).recv_with_flags(into, flags) {
+        Ok(0) => Err(Error::new(ErrorKind::Disconnected, "receive", "the server closed the connection")),
+        Ok(taken) => {
+            counters.received_bytes += taken as u64;
+            Ok(taken)
+        }
+        Err(e) if is_wait(&e) => Ok(0),
+        Err(e) => Err(broken("receive", e)),
+    }
+}
+
+/// Time spent in one call; the clock is read only once the call had to wait.
+#[derive(Default)]
+struct Waited {
+    since: Option<Instant>,
+}
+
+impl Waited {
+    /// Time left of `limit`; `None` on the first question.
+    fn left(&mut self, limit: Duration) -> Option<Duration> {
+        match self.since {
+            Some(since) => Some(limit.saturating_sub(since.elapsed())),
+            None => {
+                self.since = Some(Instant::now());
+                if limit < TICK {
+                    Some(limit)
+                } else {
+                    None
+                }
+            }
+        }
+    }
+
+    fn check(&mut self, limit: Duration, operation: &'static str) -> Result<()> {
+        match self.left(limit) {
+            Some(left) if left.is_zero() => Err(too_late(operation, limit)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_wait(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+fn broken(operation: &'static str, error: io::Error) -> Error {
+    let mut found = Error::from_io(operation, error);
+    if found.kind == ErrorKind::Io || found.status as i32 == libc::ECONNABORTED {
+        found.kind = ErrorKind::Disconnected;
+    }
+    found
+}
+
+fn too_late(operation: &'static str, limit: Duration) -> Error {
+    let message = format!("no answer from the server for {} s", limit.as_secs_f64());
+    Error::new(ErrorKind::Timeout, operation, message)
+}
+
+fn poll_one(fd: RawFd, events: i16, wait: Duration) -> Result<bool> {
+    let mut polled = [libc::pollfd { fd, events, revents: 0 }];
+    poll(&mut polled, wait)?;
+    Ok(polled[0].revents != 0)
+}
+
+/// Waits at most `wait` (rounded up to whole milliseconds unless it is zero) for one of the descriptors.
+fn poll(polled: &mut [libc::pollfd], wait: Duration) -> Result<()> {
+    let spec = libc::timespec { tv_sec: wait.as_secs() as libc::time_t, tv_nsec: wait.subsec_nanos().into() };
+    // SAFETY: the array is valid for its length during the call, and so is the time.
+    let outcome = unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &spec, std::ptr::null()) };
+    if outcome < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(Error::from_io("poll", error));
+        }
+        polled.iter_mut().for_each(|p| p.revents = 0);
+    }
+    Ok(())
+}
+
+/// Waits until one of the connections (at most 32) has something to receive, or the one at index `writable` takes
+/// bytes again, or `wait` is over. Bytes already buffered count as received and end the wait. Allocates nothing.
+pub fn ready<W: AsRef<Wire>>(wires: &[W], writable: Option<usize>, wait: Duration) -> Result<Ready> {
+    if wires.len() > MAX_WIRES {
+        return Err(Error::new(ErrorKind::Invalid, "poll", format!("at most {MAX_WIRES} connections in one session")));
+    }
+    let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MAX_WIRES];
+    let mut found = Ready::default();
+    for (at, wire) in wires.iter().enumerate() {
+        polled[at].fd = wire.as_ref().raw_fd();
+        if writable == Some(at) {
+            polled[at].events |= libc::POLLOUT;
+        }
+        if !wire.as_ref().buffered().is_empty() {
+            found.readable |= 1 << at;
+        }
+    }
+    let polled = &mut polled[..wires.len()];
+    poll(polled, if found.readable == 0 { wait } else { Duration::ZERO })?;
+    for (at, seen) in polled.iter().enumerate() {
+        if seen.revents & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0 {
+            found.readable |= 1 << at;
+        }
+        found.writable |= writable == Some(at) && seen.revents & (libc::POLLOUT | libc::POLLERR | libc::POLLHUP) != 0;
+    }
+    Ok(found)
+}
