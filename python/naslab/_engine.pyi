@@ -11,6 +11,66 @@ def run(spec_json: str, owner_mark: str, on_event: Callable[[str, str, list[byte
     raised, after the run was ended and cleaned up.
     """
 
+class Session:
+    """One session of a target, for checks and tests. Calls block; errors are TargetError with `kind` and `status`.
+
+    A session that broke is closed: later calls raise TargetError of kind `disconnected`.
+    """
+
+    def __new__(cls, target_json: str, depth: int = 1) -> Session:
+        """Connects, with room for `depth` operations in flight."""
+    def open(self, path: str, options_json: str) -> int:
+        """Open a file; options: read, write, create (never, if_missing, new), truncate, direct, sync (none, data,
+        all), delete_on_close. Returns the file's number."""
+    def close(self, file: int) -> None:
+        """Close a file."""
+    def read(self, file: int, offset: int, length: int) -> bytes:
+        """Up to `length` bytes; fewer at the end of the file."""
+    def write(self, file: int, offset: int, data: bytes) -> int:
+        """Write `data`; returns the bytes written."""
+    def run_ops(
+        self, file: int, ops: list[tuple[str, int, int | bytes]], depth: int
+    ) -> list[tuple[int, bytes | None, str | None, int]]:
+        """Many operations (read, write, flush; offset; length or data), up to `depth` in flight.
+
+        Outcomes in the order of `ops`: bytes moved, data read, class of the error or None, raw status.
+        """
+    def flush(self, file: int) -> None:
+        """Make acknowledged writes durable."""
+    def set_len(self, file: int, len_bytes: int) -> None:
+        """Set the file's length."""
+    def stat(self, path: str) -> tuple[int, bool]:
+        """Length in bytes and whether it is a folder."""
+    def mkdir(self, path: str) -> None:
+        """Make a folder."""
+    def rmdir(self, path: str) -> None:
+        """Remove an empty folder."""
+    def readdir(self, path: str) -> list[tuple[str, bool]]:
+        """Names and whether they are folders."""
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file or folder."""
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+    def space(self) -> tuple[int, int]:
+        """Free and total bytes."""
+    def ping(self) -> None:
+        """A null operation there and back."""
+    def server_copy(self, old: str, new: str) -> int:
+        """Copy within the target; returns the bytes copied."""
+    def events(self) -> dict[str, int]:
+        """Protocol events since the session began."""
+    def facts(self) -> dict[str, str]:
+        """What was negotiated."""
+    def wire(self) -> tuple[int, int] | None:
+        """Bytes sent and received, where they are counted."""
+    def caps(self) -> str:
+        """Abilities of the target, as JSON."""
+    def end(self) -> None:
+        """End the session."""
+
+def list_exports(target_json: str) -> str:
+    """Shares or exports of a server: JSON list of {name, kind, comment}. Raises TargetError, UsageError."""
+
 def probe(target_json: str, depth: int) -> str:
     """Protocol, facts, abilities and space of a target, as JSON. Raises UsageError, TargetError."""
 

@@ -188,7 +188,7 @@ def start(
         new_document(
             spec.run_id,
             spec.command,
-            {"url": target.url, "protocol": target.protocol},
+            {"url": target.url, "protocol": target.protocol, **_negotiated(probed["facts"])},
             environment={"client": describe_client(), "target": probed["facts"], "space": probed["space"]},
             seed=spec.seed,
             argv=extra.pop("argv", None),
@@ -258,6 +258,12 @@ def engine_errors(url: str, before_run: bool = False) -> Iterator[None]:
 
 def _reference(url: str) -> str:
     return "; docs/reference/sim.md explains the fields" if url.startswith("sim:") else ""
+
+
+def _negotiated(facts: Mapping[str, Any]) -> dict[str, str | None]:
+    """Dialect, signing and encryption of the target record, where the protocol has them; "none" is null there."""
+    known = {name: str(facts[name]) for name in ("dialect", "signing", "encryption") if name in facts}
+    return {name: None if value == "none" else value for name, value in known.items()}
 
 
 def _typed(facts: Mapping[str, str]) -> dict[str, Any]:

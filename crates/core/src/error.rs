@@ -38,7 +38,14 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Whether further operations of the same worker cannot succeed either.
     pub fn ends_worker(self) -> bool {
-        matches!(self, ErrorKind::NoSpace | ErrorKind::ReadOnly | ErrorKind::Disconnected | ErrorKind::Protocol | ErrorKind::Unsupported)
+        matches!(
+            self,
+            ErrorKind::NoSpace
+                | ErrorKind::ReadOnly
+                | ErrorKind::Disconnected
+                | ErrorKind::Protocol
+                | ErrorKind::Unsupported
+        )
     }
 
     /// The name used in results: `no_space`, `disconnected`, ...

@@ -71,6 +71,7 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
         generation_cpu_ns: workers.iter().map(|w| w.generation_ns).sum(),
         verify_cpu_ns: verified.as_ref().map_or(0, |v| v.cpu_ns),
         wire: wire(workers),
+        protocol_events: events(workers),
         storage_read_bytes: storage.map(|s| s.0),
         storage_write_bytes: storage.map(|s| s.1),
         interval_ns: job.spec.interval_ns,
@@ -202,6 +203,14 @@ fn wire(workers: &[WorkerResult]) -> Option<Wire> {
         sent_bytes: counted.iter().map(|w| w.sent_bytes).sum(),
         received_bytes: counted.iter().map(|w| w.received_bytes).sum(),
     })
+}
+
+fn events(workers: &[WorkerResult]) -> BTreeMap<&'static str, u64> {
+    let mut all = BTreeMap::new();
+    for (name, count) in workers.iter().flat_map(|w| &w.events) {
+        *all.entry(*name).or_default() += count;
+    }
+    all
 }
 
 fn rows<const N: usize>(rows: &[[i64; N]]) -> Vec<u8> {

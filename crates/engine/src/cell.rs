@@ -55,6 +55,7 @@ pub(crate) struct WorkerResult {
     pub stop: StopReason,
     pub error: Option<Error>,
     pub wire: Option<WireCounters>,
+    pub events: Vec<(&'static str, u64)>,
     pub cpu_before: Cpu,
     pub cpu_after: Cpu,
     pub cached_fraction: Option<f64>,
@@ -121,7 +122,7 @@ pub(crate) fn open<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u3
     if spec.prime {
         prime(&mut worker, job, file)?;
     }
-    worker.wire_before = worker.session.wire();
+    worker.count_wire();
     Ok(Ready { worker, job, index, file, cpu_after: Cpu::default(), ack_ns: 0, error: None })
 }
 
@@ -379,10 +380,7 @@ impl Ready<'_> {
         if let Some(log) = &mut worker.recorder.op_log {
             log.iter_mut().for_each(|row| row[3] = self.index as i64);
         }
-        let wire = worker.wire_before.zip(worker.session.wire()).map(|(before, after)| WireCounters {
-            sent_bytes: after.sent_bytes.saturating_sub(before.sent_bytes),
-            received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
-        });
+        let (wire, events) = worker.counted();
         let verified = match worker.verifier.take().map(Verifier::finish).transpose() {
             Ok(found) => found,
             Err(lost) => {
@@ -405,6 +403,7 @@ impl Ready<'_> {
             stop,
             error,
             wire,
+            events,
             cpu_before: worker.cpu_before,
             cpu_after: self.cpu_after,
             cached_fraction: end.cached_fraction,
@@ -445,7 +444,7 @@ pub(crate) fn check_caps(spec: &CellSpec, caps: &Caps, protocol: &str) -> Result
         Access::Mmap if !caps.mmap => refuse("memory mapping", "leave out the mmap option"),
         Access::Stdio if !caps.stdio => refuse("stdio streams", "choose tests without fwrite and fread"),
         Access::Cursor if !caps.cursor => refuse("file cursor", "use positioned access"),
-        _ if spec.direct && spec.record_bytes % caps.alignment.offset_bytes.max(1) != 0 => {
+        _ if spec.direct && !spec.record_bytes.is_multiple_of(caps.alignment.offset_bytes.max(1)) => {
             refuse(&format!("unbuffered record of {} bytes", spec.record_bytes), "use a multiple of its block size")
         }
         _ => Ok(()),

@@ -42,7 +42,7 @@ impl Contents {
     fn of(cell: &CellSpec, tagger: Option<&Tagger>) -> Contents {
         let unit = match cell.data_kind() {
             DataKind::Random { .. } => tagger.map(|t| t.unit),
-            _ if cell.record_bytes % 4096 == 0 => Some(4096),
+            _ if cell.record_bytes.is_multiple_of(4096) => Some(4096),
             _ => Some(cell.record_bytes),
         };
         Contents { kind: cell.data_kind(), unit, checksum: cell.verify }
@@ -52,8 +52,8 @@ impl Contents {
     fn fits(&self, record_bytes: u32) -> bool {
         match (self.kind, self.unit) {
             (DataKind::Fill(_), _) => true,
-            (DataKind::Random { .. }, Some(unit)) => record_bytes % unit == 0,
-            (DataKind::Iozone, Some(4096)) => record_bytes % 4096 == 0,
+            (DataKind::Random { .. }, Some(unit)) => record_bytes.is_multiple_of(unit),
+            (DataKind::Iozone, Some(4096)) => record_bytes.is_multiple_of(4096),
             (DataKind::Iozone, Some(unit)) => record_bytes == unit,
             (_, None) => false,
         }

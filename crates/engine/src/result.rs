@@ -57,6 +57,7 @@ pub struct CellResult {
     pub generation_cpu_ns: u64,
     pub verify_cpu_ns: u64,
     pub wire: Option<Wire>,
+    pub protocol_events: BTreeMap<&'static str, u64>,
     pub storage_read_bytes: Option<u64>,
     pub storage_write_bytes: Option<u64>,
     pub interval_ns: u64,

@@ -8,6 +8,7 @@ use naslab_core::{
     WireCounters,
 };
 use naslab_workload::{OpStream, Payload};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -128,6 +129,8 @@ pub(crate) struct Worker<'a> {
     pub warm_up: (u64, u64),
     /// Wire bytes of the session and CPU time of the process when the window began.
     pub wire_before: Option<WireCounters>,
+    /// Protocol events of the session when the window began.
+    pub events_before: Vec<(&'static str, u64)>,
     pub cpu_before: Cpu,
     pub stop: Option<StopReason>,
 }
@@ -194,6 +197,7 @@ impl<'a> Worker<'a> {
             missed_starts: 0,
             warm_up: (0, 0),
             wire_before: None,
+            events_before: Vec::new(),
             cpu_before: Cpu::default(),
             stop: None,
             clock,
@@ -521,7 +525,7 @@ impl<'a> Worker<'a> {
         self.generation_ns = 0;
         self.warm_up = self.recorder.totals();
         self.recorder.reset();
-        self.wire_before = self.session.wire();
+        self.count_wire();
         self.cpu_before = Cpu::now();
         let now = self.clock.ticks();
         self.recorder.arm(now);
@@ -606,6 +610,24 @@ impl<'a> Worker<'a> {
             std::mem::forget(std::mem::replace(&mut self.read_memory, empty));
         }
         std::mem::forget(self.payload.take());
+    }
+
+    /// Remembers what the session counted so far: the window's counts begin here.
+    pub fn count_wire(&mut self) {
+        self.wire_before = self.session.wire();
+        self.events_before = self.session.events();
+    }
+
+    /// What the session counted since `count_wire`: bytes on the wire and protocol events.
+    pub fn counted(&self) -> (Option<WireCounters>, Vec<(&'static str, u64)>) {
+        let wire = self.wire_before.zip(self.session.wire()).map(|(before, after)| WireCounters {
+            sent_bytes: after.sent_bytes.saturating_sub(before.sent_bytes),
+            received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
+        });
+        let before: BTreeMap<_, _> = self.events_before.iter().copied().collect();
+        let since =
+            |(name, count): (&'static str, u64)| (name, count - before.get(name).copied().unwrap_or(0).min(count));
+        (wire, self.session.events().into_iter().map(since).filter(|(_, count)| *count > 0).collect())
     }
 
     /// Writes what a stonewalled pass left out, unrecorded, so that later passes find a whole file.

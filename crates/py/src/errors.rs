@@ -21,6 +21,11 @@ pub(crate) fn to_py(error: Error) -> PyErr {
     }
 }
 
+/// As a TargetError whatever its class: the caller acts on `kind`.
+pub(crate) fn to_py_raw(error: Error) -> PyErr {
+    TargetError::new_err((error.to_string(), error.kind.name(), error.status))
+}
+
 /// A value that cannot be written as JSON.
 pub(crate) fn json(error: serde_json::Error) -> PyErr {
     TargetError::new_err((error.to_string(), "io", 0))

@@ -3,6 +3,7 @@
 
 mod errors;
 mod events;
+mod session;
 mod targets;
 
 use naslab_core::{Clock, Create, OpenOptions, Session};
@@ -32,21 +33,13 @@ fn probe(py: Python<'_>, target_json: &str, depth: u32) -> PyResult<String> {
     py.detach(|| {
         let target = targets::parse(target_json, depth)?;
         let mut session = target.connect(0)?;
-        let caps = target.caps();
         let space = session.space().ok().map(|s| json!({"free_bytes": s.free_bytes, "total_bytes": s.total_bytes}));
         let facts: std::collections::BTreeMap<_, _> = target.facts().into_iter().collect();
         Ok(json!({
             "protocol": target.protocol(),
             "facts": facts,
             "space": space,
-            "caps": {
-                "max_depth": caps.max_depth, "direct": caps.direct, "sync_writes": caps.sync_writes,
-                "flush": caps.flush, "stdio": caps.stdio, "cursor": caps.cursor, "mmap": caps.mmap,
-                "locks": caps.locks, "keeps_data": caps.keeps_data, "evict": caps.evict,
-                "virtual_time": caps.virtual_time, "wire_counters": caps.wire_counters,
-                "alignment_offset_bytes": caps.alignment.offset_bytes,
-                "alignment_memory_bytes": caps.alignment.memory_bytes,
-            },
+            "caps": targets::caps_json(&target.caps()),
         })
         .to_string())
     })
@@ -105,6 +98,7 @@ fn with_session<T>(
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<session::PySession>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;
     module.add_function(wrap_pyfunction!(find_folders, module)?)?;

@@ -1,9 +1,10 @@
 //! The one place that knows every target crate.
 
-use naslab_core::{Error, ErrorKind, Result, Target};
+use naslab_core::{Caps, Error, ErrorKind, Result, Target};
 use naslab_target_local::{LocalOptions, LocalTarget, NullTarget};
 use naslab_target_sim::{SimConfig, SimTarget};
 use serde::Deserialize;
+use serde_json::json;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -35,4 +36,17 @@ pub(crate) fn parse(target_json: &str, depth: u32) -> Result<Arc<dyn Target>> {
 
 fn invalid(error: &serde_json::Error) -> Error {
     Error::new(ErrorKind::Invalid, "target", format!("options of the target: {error}"))
+}
+
+/// Abilities of a target as JSON.
+pub(crate) fn caps_json(caps: &Caps) -> serde_json::Value {
+    json!({
+        "max_depth": caps.max_depth, "direct": caps.direct, "sync_writes": caps.sync_writes,
+        "flush": caps.flush, "stdio": caps.stdio, "cursor": caps.cursor, "mmap": caps.mmap,
+        "locks": caps.locks, "keeps_data": caps.keeps_data, "evict": caps.evict,
+        "virtual_time": caps.virtual_time, "wire_counters": caps.wire_counters,
+        "ping": caps.ping, "server_copy": caps.server_copy,
+        "alignment_offset_bytes": caps.alignment.offset_bytes,
+        "alignment_memory_bytes": caps.alignment.memory_bytes,
+    })
 }

@@ -77,6 +77,7 @@ class CellDocument(TypedDict):
     wire_bytes: int | None
     wire_sent_bytes: int | None
     wire_received_bytes: int | None
+    protocol_events: dict[str, int]
     regime: str | None
     predicted: bool
     status: str
@@ -294,6 +295,7 @@ def _from_engine(result: Mapping[str, Any]) -> dict[str, Any]:
         cell["id"] = result["id"]
     if result.get("interval_ns"):
         cell["interval_ns"] = result["interval_ns"]
+    cell["protocol_events"] = dict(result.get("protocol_events", {}))
     cell["workers_detail"] = list(result.get("workers", []))
     cell["kinds"] = {kind: _kind(found) for kind, found in result.get("kinds", {}).items()}
     wire = result.get("wire") or {}

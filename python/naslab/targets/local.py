@@ -1,0 +1,58 @@
+"""`/path`, `./path`: a local or mounted folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from naslab.errors import UsageError
+from naslab.messages import without_secrets
+from naslab.targets.query import flag, parse_query
+from naslab.targets.target import Target
+
+
+def folder_target(folder: Path) -> Target:
+    """A local folder, whatever its name looks like. Raises UsageError when it is none."""
+    root = _folder(str(folder), folder)
+    return Target(str(root), "local", {"root": str(root), "engine": "auto"})
+
+
+def parse_path(text: str, shown: str) -> Target:
+    """The folder of this name, with its options. Raises UsageError."""
+    path_text, query, options = text, "", {}
+    if "?" in text and not _exists(Path(text)):
+        path_text, _, query = text.partition("?")
+        options = parse_query(shown, query)
+    root = _folder(without_secrets(path_text), Path(path_text))
+    engine = options.pop("engine", "auto")
+    if engine not in ("auto", "posix", "uring"):
+        raise UsageError(f"target {shown!r}: engine={engine!r}; use auto, posix or uring")
+    direct = flag(shown, "direct", options.pop("direct", "0"))
+    if options:
+        unknown = ", ".join(options)
+        raise UsageError(f"target {shown!r}: unknown option {unknown}; a path takes engine= and direct=")
+    return Target(f"{root}?{query}" if query else str(root), "local", {"root": str(root), "engine": engine}, direct)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is such a path; a name no file system takes is none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _folder(shown: str, path: Path) -> Path:
+    """The absolute path of a folder that is there. Raises UsageError."""
+    try:
+        root = Path(os.path.abspath(path.expanduser()))
+        str(root).encode()
+        is_there, is_folder = root.exists(), root.is_dir()
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "not a name that a folder can have"
+        raise UsageError(f"target {shown!r}: {reason}; give another folder") from None
+    if not is_there:
+        raise UsageError(f"target {shown!r}: there is no such folder; create it or mount the share first")
+    if not is_folder:
+        raise UsageError(f"target {shown!r} is not a folder; give the folder that naslab shall work in")
+    return root

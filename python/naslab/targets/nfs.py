@@ -1,0 +1,88 @@
+"""`nfs://host[:port]/export[/dir]?options`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from naslab.errors import UsageError
+from naslab.targets.address import Address, parse_address
+from naslab.targets.query import Options
+from naslab.targets.target import DEFAULT_TIMEOUT_NS, Target
+
+DEFAULT_PORT = 2049
+VERSIONS = ("3", "4", "4.0", "4.1", "4.2")
+_MAX_ID = (1 << 32) - 2
+MAX_GROUPS = 16
+"""AUTH_SYS carries no more (RFC 5531, appendix A)."""
+_PNFS = ("pnfs", "layout", "layouts")
+
+
+def parse_nfs(shown: str, rest: str, whole_server: bool) -> Target:
+    """The target of what follows `nfs:`. Raises UsageError."""
+    place, _, query = rest.partition("?")
+    address = parse_address(shown, "nfs", place)
+    options = Options(shown, query)
+    if address.user:
+        raise options.error("NFS has no user names; leave the user out, and give uid= and gid= if they matter")
+    if address.path is None and not whole_server:
+        raise UsageError(
+            f"target {shown!r}: the export is missing; write nfs://host/export, "
+            f"or list the exports with: naslab doctor nfs://{address.authority()}"
+        )
+    engine = _engine_options(address, options)
+    url = f"nfs://{address.authority()}{address.path_text()}{options.finish()}"
+    return Target(url, "nfs", engine, whole_server=address.path is None)
+
+
+def _engine_options(address: Address, options: Options) -> dict[str, Any]:
+    version = _version(options)
+    path = "" if address.path is None else "/" + "/".join(address.path)
+    mount_port, portmap_port = options.number("mountport", 1, 65535), options.number("portmap", 1, 65535)
+    if version is not None and version.startswith("4") and (mount_port or portmap_port):
+        raise options.error(f"version={version} has no mount protocol; leave mountport= and portmap= out")
+    slots = options.number("slots", 1, 1024)
+    if slots is not None and version in ("3", "4.0"):
+        raise options.error(f"version={version} has no slots; use version=4.1 or 4.2")
+    return {
+        "host": address.host,
+        "port": address.port,
+        "path": path,
+        "version": version,
+        "mount_port": mount_port,
+        "portmap_port": portmap_port,
+        "connections": options.number("connections", 1, 32) or 1,
+        **_identity(options),
+        "machine": None,
+        "privileged_port": options.choice("privileged", "auto", ("auto", "on", "off")),
+        "slots": slots,
+        "timeout_ns": DEFAULT_TIMEOUT_NS,
+    }
+
+
+def _version(options: Options) -> str | None:
+    for name in _PNFS:
+        if options.given(name):
+            raise options.error(
+                f"{name}=: pNFS layouts are not supported, data always go through the server named; "
+                "leave it out, or mount the export and give the mount point"
+            )
+    version = options.text("version")
+    if version == "2":
+        raise options.error("version=2 is not supported: NFSv2 is long retired; use version=3 or 4")
+    if version not in ("", *VERSIONS):
+        raise options.error(f"version={version!r}; use {', '.join(VERSIONS[:-1])} or {VERSIONS[-1]}")
+    return version or None
+
+
+def _identity(options: Options) -> dict[str, Any]:
+    """Who asks: the calling process, or the numbers given. Its further groups go along only as itself."""
+    uid, gid = options.number("uid", 0, _MAX_ID), options.number("gid", 0, _MAX_ID)
+    gids = options.numbers("gids", 0, _MAX_ID, MAX_GROUPS)
+    if gids is None:
+        gids = os.getgroups()[:MAX_GROUPS] if uid is None and gid is None else []
+    return {
+        "uid": os.geteuid() if uid is None else uid,
+        "gid": os.getegid() if gid is None else gid,
+        "gids": gids,
+    }
