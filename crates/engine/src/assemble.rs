@@ -198,7 +198,7 @@ fn summary(w: &WorkerResult) -> WorkerSummary {
 }
 
 fn wire(workers: &[WorkerResult]) -> Option<Wire> {
-    let counted: Vec<_> = workers.iter().filter_map(|w| w.wire).collect();
+    let counted: Vec<_> = workers.iter().filter_map(|w| w.counted.wire).collect();
     (!counted.is_empty()).then(|| Wire {
         sent_bytes: counted.iter().map(|w| w.sent_bytes).sum(),
         received_bytes: counted.iter().map(|w| w.received_bytes).sum(),
@@ -207,7 +207,7 @@ fn wire(workers: &[WorkerResult]) -> Option<Wire> {
 
 fn events(workers: &[WorkerResult]) -> BTreeMap<&'static str, u64> {
     let mut all = BTreeMap::new();
-    for (name, count) in workers.iter().flat_map(|w| &w.events) {
+    for (name, count) in workers.iter().flat_map(|w| &w.counted.events) {
         *all.entry(*name).or_default() += count;
     }
     all

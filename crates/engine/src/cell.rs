@@ -5,9 +5,9 @@ use crate::recorder::Recorder;
 use crate::spec::CellSpec;
 use crate::usage::Cpu;
 use crate::verify::{Verified, Verifier};
-use crate::worker::{Counters, Flags, Limits, StopReason, Worker};
+use crate::worker::{Counted, Counters, Flags, Limits, StopReason, Worker};
 use crate::workspace::remove_if_there;
-use naslab_core::{Caps, Clock, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Result, Session, WireCounters};
+use naslab_core::{Caps, Clock, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Result, Session};
 use naslab_workload::{Arrival, DataSpec, Mix, OpStream, Payload};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -54,8 +54,7 @@ pub(crate) struct WorkerResult {
     pub verified: Option<Verified>,
     pub stop: StopReason,
     pub error: Option<Error>,
-    pub wire: Option<WireCounters>,
-    pub events: Vec<(&'static str, u64)>,
+    pub counted: Counted,
     pub cpu_before: Cpu,
     pub cpu_after: Cpu,
     pub cached_fraction: Option<f64>,
@@ -122,7 +121,7 @@ pub(crate) fn open<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u3
     if spec.prime {
         prime(&mut worker, job, file)?;
     }
-    worker.count_wire();
+    worker.count();
     Ok(Ready { worker, job, index, file, cpu_after: Cpu::default(), ack_ns: 0, error: None })
 }
 
@@ -380,7 +379,7 @@ impl Ready<'_> {
         if let Some(log) = &mut worker.recorder.op_log {
             log.iter_mut().for_each(|row| row[3] = self.index as i64);
         }
-        let (wire, events) = worker.counted();
+        let counted = worker.counted();
         let verified = match worker.verifier.take().map(Verifier::finish).transpose() {
             Ok(found) => found,
             Err(lost) => {
@@ -402,8 +401,7 @@ impl Ready<'_> {
             verified,
             stop,
             error,
-            wire,
-            events,
+            counted,
             cpu_before: worker.cpu_before,
             cpu_after: self.cpu_after,
             cached_fraction: end.cached_fraction,

@@ -78,6 +78,29 @@ pub(crate) enum Pump {
     Finished,
 }
 
+/// What a session counts beside operations: bytes on the wire and protocol events.
+#[derive(Default)]
+pub(crate) struct Counted {
+    pub wire: Option<WireCounters>,
+    pub events: BTreeMap<&'static str, u64>,
+}
+
+impl Counted {
+    fn of(session: &dyn Session) -> Counted {
+        Counted { wire: session.wire(), events: session.events().into_iter().collect() }
+    }
+
+    fn since(self, before: &Counted) -> Counted {
+        let wire = before.wire.zip(self.wire).map(|(before, after)| WireCounters {
+            sent_bytes: after.sent_bytes.saturating_sub(before.sent_bytes),
+            received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
+        });
+        let earlier = |name| before.events.get(name).copied().unwrap_or(0);
+        let since = |(name, count): (&'static str, u64)| (name, count.saturating_sub(earlier(name)));
+        Counted { wire, events: self.events.into_iter().map(since).filter(|(_, count)| *count > 0).collect() }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Slot {
     start: u64,
@@ -127,10 +150,8 @@ pub(crate) struct Worker<'a> {
     pub missed_starts: u64,
     /// Operations and bytes before the window.
     pub warm_up: (u64, u64),
-    /// Wire bytes of the session and CPU time of the process when the window began.
-    pub wire_before: Option<WireCounters>,
-    /// Protocol events of the session when the window began.
-    pub events_before: Vec<(&'static str, u64)>,
+    /// What the session had counted, and CPU time of the process, when the window began.
+    counted_before: Counted,
     pub cpu_before: Cpu,
     pub stop: Option<StopReason>,
 }
@@ -196,8 +217,7 @@ impl<'a> Worker<'a> {
             generation_ns: 0,
             missed_starts: 0,
             warm_up: (0, 0),
-            wire_before: None,
-            events_before: Vec::new(),
+            counted_before: Counted::default(),
             cpu_before: Cpu::default(),
             stop: None,
             clock,
@@ -525,7 +545,7 @@ impl<'a> Worker<'a> {
         self.generation_ns = 0;
         self.warm_up = self.recorder.totals();
         self.recorder.reset();
-        self.count_wire();
+        self.count();
         self.cpu_before = Cpu::now();
         let now = self.clock.ticks();
         self.recorder.arm(now);
@@ -613,21 +633,13 @@ impl<'a> Worker<'a> {
     }
 
     /// Remembers what the session counted so far: the window's counts begin here.
-    pub fn count_wire(&mut self) {
-        self.wire_before = self.session.wire();
-        self.events_before = self.session.events();
+    pub fn count(&mut self) {
+        self.counted_before = Counted::of(self.session);
     }
 
-    /// What the session counted since `count_wire`: bytes on the wire and protocol events.
-    pub fn counted(&self) -> (Option<WireCounters>, Vec<(&'static str, u64)>) {
-        let wire = self.wire_before.zip(self.session.wire()).map(|(before, after)| WireCounters {
-            sent_bytes: after.sent_bytes.saturating_sub(before.sent_bytes),
-            received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
-        });
-        let before: BTreeMap<_, _> = self.events_before.iter().copied().collect();
-        let since =
-            |(name, count): (&'static str, u64)| (name, count - before.get(name).copied().unwrap_or(0).min(count));
-        (wire, self.session.events().into_iter().map(since).filter(|(_, count)| *count > 0).collect())
+    /// What the session counted since `count`.
+    pub fn counted(&self) -> Counted {
+        Counted::of(self.session).since(&self.counted_before)
     }
 
     /// Writes what a stonewalled pass left out, unrecorded, so that later passes find a whole file.
