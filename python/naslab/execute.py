@@ -76,7 +76,8 @@ class Execution:
 
     def stage(self, cells: list[CellSpec]) -> None:
         """Measures more cells. Raises what the engine raises; a refusal before the first cell ends with exit 2."""
-        spec = dataclasses.replace(self.spec, cells=cells)
+        # The password is in what the engine gets and in nothing that is kept.
+        spec = dataclasses.replace(self.spec, cells=cells, target=self.target.engine_spec())
         by_id = {cell.id: cell for cell in cells}
         with termination_as_interrupt():
             try:
@@ -175,9 +176,9 @@ def start(
     spec.cells may be empty when stages follow. document_extra: `argv`, `labels`, `note` of the document.
     Raises UsageError, SpaceError, TargetError, StoreError before anything was written to the target.
     """
-    target = target.seeded(spec.seed)
+    target = target.seeded(spec.seed).with_timeout(spec.timeout_ns)
     spec.run_id = spec.run_id or new_run_id()
-    spec.target = target.engine_spec()
+    spec.target = target.stored_spec()
     if spec.folder == "":
         spec.folder = f"naslab-{spec.run_id}"
     spec.validate()
@@ -198,7 +199,10 @@ def start(
     )
     document.update(extra)
     store.create_run(document, dataclasses.asdict(spec))
-    return Execution(store, target, document, spec, hooks or Hooks(), caps=probed["caps"])
+    execution = Execution(store, target, document, spec, hooks or Hooks(), caps=probed["caps"])
+    for kind, message in target.warnings:
+        execution.warn(kind, message)
+    return execution
 
 
 def execute(

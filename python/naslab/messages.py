@@ -12,7 +12,8 @@ _SHAPE = re.compile(r"(?P<operation>[a-z_ ]+): (?P<cause>.*)\Z", re.DOTALL)
 _FACT = re.compile(r", (?P<name>[a-z_]+)=(?P<value>[^=]*)\Z", re.DOTALL)
 _OS_ERROR = re.compile(r" \(os error \d+\)")
 _CELL = re.compile(r"\Acell \d+ \(\w+\): ")
-_SECRET = re.compile(r"(//[^/@\s:]*):[^/\s]*@")
+_SECRET = re.compile(r"((?://|\\\\|\b(?:smb|cifs|nfs):)[^/@\s:]*):.*@", re.DOTALL | re.IGNORECASE)
+_SECRET_OPTION = re.compile(r"([?&](?:pass(?:word|wd)?|pw)=)[^&\s]*", re.IGNORECASE)
 _ACTIONS = {
     "mkdir": "make the folder", "open": "open", "open root": "use", "read": "read", "write": "write",
     "flush": "flush", "connect": "connect to", "stat": "look at", "remove": "remove", "rmdir": "remove the folder",
@@ -70,5 +71,9 @@ def _kind(cause: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """The text with every `//user:password@` shown as `//user:***@`."""
-    return _SECRET.sub(r"\1:***@", text)
+    """The text with every `//user:password@` shown as `//user:***@`, and `?password=` without its value.
+
+    A password may hold any character, also / and @ that should have been encoded: all up to the last @ is left
+    out, at the price of a path with an @ in it.
+    """
+    return _SECRET_OPTION.sub(r"\1***", _SECRET.sub(r"\1:***@", text))

@@ -163,7 +163,8 @@ class CellSpec:
 
 @dataclass
 class RunSpec:
-    """A whole run: target, folder, cells. `target` is what `naslab.targets.Target.engine_spec` gives.
+    """A whole run: target, folder, cells. `target` is what `naslab.targets.Target.stored_spec` gives;
+    the password goes to the engine beside it.
 
     folder: made for the run and removed with it; None: cells name files under the target's root.
     cleanup_files: removed at the end, however the run ends. existing: treatment of files that naslab did

@@ -102,6 +102,7 @@ def run(
     budget: o.BudgetOpt = "2m",
     max_bytes: o.MaxBytesOpt = "",
     timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
     label: o.LabelOpt = None,
     note: o.NoteOpt = "",
     report: o.ReportOpt = None,
@@ -114,21 +115,32 @@ def run(
     from naslab.cli.survey import run_survey
 
     common = Common(
-        "run", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget
+        "run", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
+        credentials,
     )  # fmt: skip
     return run_survey(target, Load(repeat, depth, workers, durability, direct, compress, dedupe, verify), common)
 
 
-_WITH_RESUME = {"resume", "target", "plan", "max_bytes", "budget", "timeout", "report", "store", "as_json", "quiet"}
+_WITH_RESUME = {
+    "resume",
+    "target",
+    "plan",
+    "max_bytes",
+    "budget",
+    "timeout",
+    "credentials",
+    "report",
+    "store",
+    "as_json",
+    "quiet",
+}
 """Options of sweep that mean something beside --resume; the plan itself is the stored run's."""
 
 
 @app.command()
 def sweep(
     context: typer.Context,
-    target: Annotated[
-        str, typer.Argument(metavar="[TARGET]", help="What to measure: a folder, sim:…, null:.", show_default=False)
-    ] = "",
+    target: Annotated[str, typer.Argument(metavar="[TARGET]", help=o.TARGET_HELP, show_default=False)] = "",
     file_size: Annotated[
         str, typer.Option("--file-size", metavar="LIST", help="File sizes: 64k..64m (doubling) or a list with commas.")
     ] = "64k..64m",
@@ -156,6 +168,7 @@ def sweep(
     budget: o.BudgetOpt = "",
     max_bytes: o.MaxBytesOpt = "",
     timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
     label: o.LabelOpt = None,
     note: o.NoteOpt = "",
     report: o.ReportOpt = None,
@@ -168,7 +181,8 @@ def sweep(
     from naslab.cli.sweep import SweepRequest, resume_sweep, run_sweep
 
     common = Common(
-        "sweep", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget
+        "sweep", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
+        credentials,
     )  # fmt: skip
     if o.is_given(context, "resume"):
         o.refuse_others(context, _WITH_RESUME, "--resume goes on with the stored plan")
@@ -257,12 +271,13 @@ def mkfile(
 def clean(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The target to tidy.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Also folders whose run may still be going.")] = False,
+    credentials: o.CredentialsOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
     """Remove folders that killed runs left on a target."""
     from naslab.cli.clean import clean_target
 
-    return clean_target(target, force, as_json)
+    return clean_target(target, force, as_json, credentials)
 
 
 def command_names() -> list[str]:

@@ -6,11 +6,13 @@ import dataclasses
 import json
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from naslab.credentials import open_target
 from naslab.execute import engine_errors
 from naslab.store.process import is_dead
-from naslab.targets import Target, parse_target
+from naslab.targets import Target
 
 
 @dataclass
@@ -22,9 +24,9 @@ class Cleaned:
     foreign: list[str] = field(default_factory=list)
 
 
-def clean_target(target_text: str, force: bool, as_json: bool) -> int:
+def clean_target(target_text: str, force: bool, as_json: bool, credentials: Path | None = None) -> int:
     """Removes folders of dead runs; of living ones only with force. 1 when something had to stay."""
-    cleaned = clean_folders(parse_target(target_text), force)
+    cleaned = clean_folders(open_target(target_text, credentials), force)
     if as_json:
         json.dump({"schema": 1, **dataclasses.asdict(cleaned)}, sys.stdout)
         print()

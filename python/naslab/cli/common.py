@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.words import summarise
 from naslab.cli.progress import Progress
+from naslab.credentials import open_target
 from naslab.errors import NaslabError, UsageError
 from naslab.execute import Execution, termination_as_interrupt
 from naslab.messages import without_secrets
@@ -22,6 +23,7 @@ from naslab.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
+    from naslab.targets import Target
 
 
 @dataclass
@@ -39,6 +41,11 @@ class Common:
     report: Path | None
     max_bytes: str = ""
     budget: str = ""
+    credentials: Path | None = None
+
+    def target(self, text: str) -> Target:
+        """The target, with password, timeout and seed. Raises UsageError."""
+        return open_target(text, self.credentials, timeout_ns=self.timeout_ns(), seed=self.seed)
 
     def document_extra(self) -> dict[str, Any]:
         """Fields of the run document that come from options."""

@@ -19,9 +19,8 @@ def check_seed(value: int) -> int:
     return value
 
 
-TargetArg = Annotated[
-    str, typer.Argument(metavar="TARGET", help="What to measure: a folder, sim:…, null:.", show_default=False)
-]
+TARGET_HELP = "What to measure: a folder, smb://host/share, nfs://host/export, sim:…, null:."
+TargetArg = Annotated[str, typer.Argument(metavar="TARGET", help=TARGET_HELP, show_default=False)]
 RunArg = Annotated[
     str, typer.Argument(metavar="RUN", help="A run: its id, a unique prefix, `last`, or an exported .json file.")
 ]
@@ -70,6 +69,15 @@ BudgetOpt = Annotated[
 ]
 TimeoutOpt = Annotated[
     str, typer.Option("--timeout", metavar="TIME", help="Give up when no operation ends for so long.")
+]
+CredentialsOpt = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "--credentials",
+        metavar="FILE",
+        help="File with username=, password= and domain= for the server, as mount.cifs takes it.",
+        show_default="NASLAB_PASSWORD, keyring or prompt",
+    ),
 ]
 DirectOpt = Annotated[bool, typer.Option("--direct", help="Unbuffered I/O, and proof that it is unbuffered.")]
 DepthOpt = Annotated[

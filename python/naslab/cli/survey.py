@@ -11,7 +11,6 @@ from naslab.plans import survey
 from naslab.plans import sweep as sweeps
 from naslab.spec import CellSpec, RunSpec
 from naslab.store import Store
-from naslab.targets import parse_target
 
 ENOUGH = 0.6
 """Share of the budget after which no further row of the sweep begins: the sustained cells need the rest."""
@@ -19,8 +18,8 @@ ENOUGH = 0.6
 
 def run_survey(target_text: str, load: Load, common: Common) -> int:
     """`naslab run TARGET`."""
-    target = parse_target(target_text).seeded(common.seed)
     spec = common.run_spec()
+    target = common.target(target_text)
     options = load.options(common.seed, target.direct)
     probed = probe(target, [CellSpec("read", 1, 1, ["x"], queue_depth=load.depth)])
     free_bytes = int((probed["space"] or {}).get("free_bytes", 1 << 40))

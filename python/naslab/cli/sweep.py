@@ -10,6 +10,7 @@ from typing import Any
 
 from naslab.cli.common import Budget, Common, Load, measure
 from naslab.cli.progress import Progress
+from naslab.credentials import log_in
 from naslab.errors import UsageError
 from naslab.execute import SPACE_FACTOR, Execution, check_space, needed_bytes, probe, start
 from naslab.plans import sweep as sweeps
@@ -49,9 +50,9 @@ def run_sweep(request: SweepRequest, common: Common) -> int:
     """`naslab sweep TARGET`."""
     if not request.target:
         raise UsageError("sweep: TARGET is missing; give a folder, sim:… or null: (or --resume RUN)")
-    target = parse_target(request.target).seeded(common.seed)
-    options = request.parse(target, common.seed)
     spec = common.run_spec()
+    target = common.target(request.target)
+    options = request.parse(target, common.seed)
     options.ops, added = sweeps.with_prerequisites(options.ops)
     _check_size(options)
     probed = probe(target, [CellSpec("read", 1, 1, ["x"], queue_depth=options.queue_depth)])
@@ -114,7 +115,7 @@ def resume_sweep(reference: str, target_text: str, common: Common, plan: bool) -
     if not left:
         raise UsageError(f"--resume {reference}: all {len(cells)} cells are complete; nothing is left to do")
     _check_bytes(left, common)
-    target = _stored_target(stored, run.document["target"]["url"])
+    target = _stored_target(stored, run.document["target"]["url"], common)
     probed = probe(target, left)
     if plan:
         return print_plan(left, probed, common.as_json)
@@ -127,12 +128,12 @@ def resume_sweep(reference: str, target_text: str, common: Common, plan: bool) -
     return measure(execution, common, left, lambda progress: _work(execution, common, left, progress))
 
 
-def _stored_target(stored: dict[str, Any], url: str) -> Target:
-    """The target as it was understood then. Raises UsageError when its folder is gone."""
+def _stored_target(stored: dict[str, Any], url: str, common: Common) -> Target:
+    """The target as it was understood then; a password is found anew. Raises UsageError."""
     protocol, options = stored["target"]["protocol"], stored["target"]["options"]
     if protocol == "local":
         parse_target(options["root"])
-    return Target(url, protocol, options)
+    return log_in(Target(url, protocol, options), common.credentials).with_timeout(common.timeout_ns())
 
 
 def _remove_left_folder(target: Target, folder: str) -> None:

@@ -108,6 +108,7 @@ class Args:
     line_bytes: int = 32
     # naslab
     store: str | None = None
+    credentials: str | None = None
     labels: list[str] = field(default_factory=list)
     note: str | None = None
     seed: int | None = None

@@ -188,6 +188,8 @@ NASLAB: tuple[Option, ...] = (
     _value("--mount-command", "text", "CMD", "mount_command", "run instead of `mount MOUNT`", how=_OWN),
     _value("--store", "text", "FILE", "store", "the store of results (default: NASLAB_STORE or the user's data folder)",
            how=_OWN),
+    _value("--credentials", "text", "FILE", "credentials",
+           "file with username=, password= and domain= for smb:// addresses, as mount.cifs takes it", how=_OWN),
     _value(
         "--label", "text", "KEY=VALUE", "labels", "a condition of the test, kept with the run; may be repeated",
         how=_OWN, repeated=True,

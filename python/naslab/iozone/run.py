@@ -43,13 +43,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(args: Args) -> int:
     """Plan, then execute. Raises NaslabError for what is wrong before anything was written."""
+    from naslab.credentials import open_target
     from naslab.execute import execute
     from naslab.store import Store
-    from naslab.targets import parse_target
 
     plan = make_plan(args)
     remounter = _remounter(args)
-    target = parse_target(plan.folder)
+    target = open_target(plan.folder, None if args.credentials is None else Path(args.credentials))
     spec = plan.run_spec()
     spec.validate()
     for message in args.warnings:

@@ -89,7 +89,7 @@ def _is_ipv6(text: str) -> bool:
 
 def _port(shown: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and 1 <= int(text) <= 65535):
-        raise _error(shown, "the port after the host's name must be a number from 1 to 65535")
+        raise _error(shown, "the port after the host's name must be a number from 1 to 65535; a / in a password is %2F")
     return int(text)
 
 

@@ -31,7 +31,7 @@ _REFUSED = {
     "ssh": f"SSH is not supported: {_ELSE}",
     "http": f"HTTP servers are not supported: {_ELSE}",
     "https": f"HTTP servers are not supported: {_ELSE}",
-    **{name: f"WebDAV is not supported: {_ELSE}, or {_MOUNT} (davfs2)" for name in ("webdav", "webdavs", "dav", "davs")},
+    **dict.fromkeys(("webdav", "webdavs", "dav", "davs"), f"WebDAV is not supported: {_ELSE}, or {_MOUNT} (davfs2)"),
 }
 _HOST_EXPORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):/(?!/)")
 

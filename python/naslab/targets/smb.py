@@ -37,6 +37,7 @@ def _target(shown: str, address: Address, options: Options, whole_server: bool) 
         )
     if share.lower() == "ipc$":
         raise UsageError(f"target {shown!r}: IPC$ holds no files; name a share with files")
+    auth = _auth(options)
     engine: dict[str, Any] = {
         "host": address.host,
         "port": address.port or DEFAULT_PORT,
@@ -44,7 +45,7 @@ def _target(shown: str, address: Address, options: Options, whole_server: bool) 
         "root": "/".join(folders),
         "user": address.user,
         "domain": _domain(address, options),
-        "auth": _auth(options),
+        "auth": auth or ("ntlm" if address.user else "guest"),
         **_dialect_and_crypto(options),
         "connections": options.number("connections", 1, _MAX_CONNECTIONS) or 1,
         "multichannel": options.flag("multichannel", False),
@@ -55,7 +56,8 @@ def _target(shown: str, address: Address, options: Options, whole_server: bool) 
     _check_together(options, engine)
     _check_login(options, address, engine)
     url = f"smb://{address.authority()}{address.path_text()}{query}"
-    return Target(url, "smb", engine, password=address.password, whole_server=not share)
+    may_log_in = not auth and not address.user
+    return Target(url, "smb", engine, password=address.password, whole_server=not share, may_log_in=may_log_in)
 
 
 def _domain(address: Address, options: Options) -> str:
@@ -66,7 +68,7 @@ def _domain(address: Address, options: Options) -> str:
 
 
 def _auth(options: Options) -> str:
-    """`` (empty) when not given: it depends on what credentials are found."""
+    """How to log in; empty when not given."""
     value = options.text("auth").lower()
     if value in ("kerberos", "krb5", "gssapi"):
         raise options.error(

@@ -48,7 +48,8 @@ class Target:
     url: for results, without secrets. protocol: `local`, `sim`, `null`, `smb` or `nfs`. options: for the
     engine, without the password. direct: unbuffered I/O was asked for with `?direct=1`. password: kept apart
     from everything that is stored. whole_server: names a server but no share or export; only `doctor` takes
-    it. warnings: (kind, message) pairs that belong to the run.
+    it. may_log_in: neither user nor way of logging in was named, so credentials found elsewhere count, and
+    without any it is a guest's login. warnings: (kind, message) pairs that belong to the run.
     """
 
     url: str
@@ -57,6 +58,7 @@ class Target:
     direct: bool = False
     password: Secret | None = field(default=None, repr=False)
     whole_server: bool = False
+    may_log_in: bool = False
     warnings: tuple[tuple[str, str], ...] = ()
 
     def engine_spec(self) -> dict[str, Any]:
