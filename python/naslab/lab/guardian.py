@@ -1,0 +1,243 @@
+"""`python -m naslab.lab.guardian`: starts one server, and sees to it that it ends.
+
+It reads a request as JSON on standard input and answers with one line of JSON when the server answers, or why
+it does not. From then on it waits: for the end of its controller (the process that asked, by its id and start
+time; kill -9 included), or for SIGTERM. Then it kills the server with everything the server started, and
+removes its folder. SIGUSR1 starts the server anew on the same ports. If the guardian itself is killed the
+kernel kills the server (PR_SET_PDEATHSIG, and a process namespace where one can be had); the folder is then
+removed by whoever uses the lab next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from naslab.errors import NaslabError, TargetError, UsageError
+from naslab.lab import place as places
+from naslab.lab import process
+from naslab.lab.place import Place, Service
+from naslab.lab.readiness import answers, last_words
+from naslab.lab.systems import missing_packages, search_path, system
+
+READY_S = 15.0
+"""How long a server may take to answer."""
+_ATTEMPTS = 3
+"""Starts that are tried, each with other ports: another program may take one in between."""
+
+
+class Guardian:
+    """One server's life."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.system = system(request["system"])
+        self.options = self.system.make_options(request["options"])
+        self.own_data = Path(request["folder"]) if request["folder"] else None
+        self.fast = bool(request["fast"])
+        self.name = str(request["name"])
+        self.service: Service | None = None
+        self.child: subprocess.Popen[bytes] | None = None
+        self.folder: Path | None = None
+        self.prefix = _namespaces() if self.system.namespaces else []
+
+    def start(self) -> dict[str, Any]:
+        """Starts the server; its facts. Raises NaslabError."""
+        if missing := missing_packages(self.system):
+            raise UsageError(
+                f"lab: {self.system.what.split(':')[0]} needs {', '.join(missing)}; "
+                f"Debian/Ubuntu: apt install {' '.join(missing)}"
+            )
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return self._attempt()
+            except TargetError:
+                self.end()
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _attempt(self) -> dict[str, Any]:
+        self.folder = places.new_folder(self.fast)
+        me = process.find(os.getpid())
+        assert me is not None
+        places.mark(self.folder, me, name=self.name)
+        self.service = self.system.prepare(self._place(), self.options)
+        self.launch()
+        facts = {
+            **self.service.facts, "name": self.name, "folder": str(self.folder), "guardian": me,
+            "data": str(self.own_data or self.folder / "data"), "log": str(self.service.log),
+        }  # fmt: skip
+        places.mark(self.folder, me, name=self.name, facts=facts)
+        return facts
+
+    def _place(self) -> Place:
+        assert self.folder is not None
+        place = Place(self.folder, self.own_data or self.folder / "data", bool(self.prefix))
+        if self.own_data is None:
+            place.make("data")
+        return place
+
+    def launch(self) -> None:
+        """Starts the prepared server and waits until it answers. Raises TargetError with the end of its log."""
+        assert self.service is not None and self.folder is not None
+        me = os.getpid()
+        with (self.folder / "server.log").open("ab") as log:
+            self.child = subprocess.Popen(
+                [*self.prefix, "/bin/sh", "-ec", _script(self.service, bool(self.prefix))],
+                stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.folder,
+                env={**os.environ, "PATH": search_path(), **self.service.env},
+                preexec_fn=lambda: process.die_with_parent(me),  # noqa: PLW1509 - this process has one thread
+            )  # fmt: skip
+        deadline = time.monotonic() + READY_S
+        while not answers(self.service.facts):
+            if self.child.poll() is not None or time.monotonic() > deadline:
+                raise TargetError(f"lab: {self.name} does not answer: {self._why()}", before_run=True)
+            time.sleep(0.01)
+        if self.child.poll() is not None:  # somebody else answers on that port
+            raise TargetError(f"lab: {self.name} ended at once: {self._why()}", before_run=True)
+
+    def _why(self) -> str:
+        assert self.service is not None and self.folder is not None and self.child is not None
+        words = last_words(self.service.log) or last_words(self.folder / "server.log") or "its log is empty"
+        code = self.child.poll()
+        return words if code is None else f"it ended with code {code}: {words}"
+
+    def stop_server(self) -> None:
+        """Kills the server with all its children."""
+        process.kill_tree(os.getpid())
+        if self.child is not None:
+            self.child.wait()
+            if self.child.stdin is not None:
+                self.child.stdin.close()
+        self.child = None
+
+    def end(self) -> None:
+        """Kills the server and removes its folder."""
+        self.stop_server()
+        if self.folder is not None:
+            places.remove(self.folder)
+        self.folder = None
+
+    def restart(self) -> None:
+        """Starts the server anew on its ports; a server that does not come back leaves its log."""
+        self.stop_server()
+        with contextlib.suppress(TargetError):
+            self.launch()
+
+
+def _namespaces() -> list[str]:
+    """A command prefix that gives a program mount and process namespaces of its own; empty where none can be had."""
+    kinds = ["--mount", "--pid", "--fork", "--kill-child"]
+    mine = ["unshare", *kinds]
+    if os.geteuid() != 0:
+        mine = ["unshare", "--user", "--map-current-user", "--keep-caps", *kinds]
+    trial = [*mine, "mount", "-t", "tmpfs", "-o", "size=64k", "none", "/tmp"]
+    try:
+        done = subprocess.run(trial, check=False, capture_output=True, timeout=10, env=_environment())
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return mine if done.returncode == 0 else []
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PATH": search_path()}
+
+
+def _script(service: Service, in_namespaces: bool) -> str:
+    """What the shell does before it becomes the server."""
+    lines = [
+        f"mount -t tmpfs -o size={size},mode=755,uid={os.geteuid()},gid={os.getegid()} none {shlex.quote(str(path))}"
+        for path, size in service.tmpfs_bytes.items()
+    ]
+    drop = "setpriv --inh-caps=-all --ambient-caps=-all " if in_namespaces and os.geteuid() != 0 else ""
+    return "\n".join([*lines, *service.setup, f"exec {drop}{shlex.join(service.command)}"])
+
+
+def _wait(guardian: Guardian, controller: int | None) -> None:
+    """Returns when the controller is gone or SIGTERM came."""
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write)
+    watched = [wake_read] if controller is None else [wake_read, controller]
+    while True:
+        ready, _, _ = select.select(watched, [], [])
+        if controller in ready:
+            return
+        for number in os.read(wake_read, 64):
+            if number == signal.SIGUSR1:
+                guardian.restart()
+            elif number in (signal.SIGTERM, signal.SIGINT):
+                return
+
+
+def _open_controller(found: list[int] | None) -> int | None:
+    """Something that becomes readable when the controller ends. Ends this process if that happened already."""
+    if found is None:
+        return None
+    try:
+        handle = os.pidfd_open(found[0])
+    except OSError:
+        sys.exit(1)
+    if not process.is_alive(process.Process(*found)):
+        sys.exit(1)
+    return handle
+
+
+def _answer(words: dict[str, Any]) -> None:
+    """One line to whoever asked; from then on nobody listens to what this process prints."""
+    with contextlib.suppress(OSError):
+        os.write(1, json.dumps(words).encode() + b"\n")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    """Signals are taken from the wake-up descriptor."""
+
+
+class _EndedEarlyError(Exception):
+    """SIGTERM before the server was ready."""
+
+
+def _end_early(_number: int, _frame: object) -> NoReturn:
+    raise _EndedEarlyError
+
+
+def main() -> int:
+    """Entry point."""
+    request = json.load(sys.stdin)
+    controller = _open_controller(request["controller"])
+    process.adopt_orphans()
+    signal.signal(signal.SIGTERM, _end_early)
+    signal.signal(signal.SIGUSR1, _nothing)
+    guardian: Guardian | None = None
+    try:
+        guardian = Guardian(request)
+        facts = guardian.start()
+        signal.signal(signal.SIGTERM, _nothing)
+        _answer({"ok": facts})
+        _wait(guardian, controller)
+    except NaslabError as error:
+        _answer({"error": str(error), "usage": isinstance(error, UsageError)})
+        return 1
+    except _EndedEarlyError:
+        return 1
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if guardian is not None:
+            guardian.end()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

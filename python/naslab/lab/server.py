@@ -1,0 +1,204 @@
+"""A running server of the lab, as its controller sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from naslab.errors import TargetError, UsageError
+from naslab.lab import place, process
+from naslab.lab.process import Process
+from naslab.lab.readiness import answers, last_words
+from naslab.lab.systems import system
+
+_START_S = 60.0
+"""Longer than the guardian takes for all its attempts."""
+
+
+@dataclass
+class Server:
+    """A private server.
+
+    url: its main share or export. targets: all of them, by name. user: empty where none is needed.
+    credentials: a file in mount.cifs form, None where none is needed. data: the folder that `url` serves.
+    """
+
+    name: str
+    url: str
+    targets: dict[str, str]
+    user: str
+    credentials: Path | None
+    folder: Path
+    data: Path
+    port: int
+    mount_port: int | None
+    facts: dict[str, Any]
+    guardian: Process
+
+    @property
+    def password(self) -> str:
+        """The user's password, from the credentials file; empty where none is needed."""
+        if self.credentials is None:
+            return ""
+        lines = self.credentials.read_text(encoding="utf-8").splitlines()
+        return next(line.partition("=")[2] for line in lines if line.startswith("password="))
+
+    @property
+    def processes(self) -> list[Process]:
+        """Processes of the server that live, without those that only watch over it."""
+        return [found for found in process.descendants(self.guardian.pid) if process.program(found.pid) != "unshare"]
+
+    @property
+    def pids(self) -> list[int]:
+        """Their ids."""
+        return [found.pid for found in self.processes]
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the guardian and the server live."""
+        return process.is_alive(self.guardian) and bool(self.processes)
+
+    def stop(self) -> None:
+        """Ends the server; nothing of it is left. May be called again."""
+        process.send(self.guardian, signal.SIGCONT)
+        process.send(self.guardian, signal.SIGTERM)
+        if not process.wait_gone(self.guardian, 10):
+            process.send(self.guardian, signal.SIGKILL)
+            process.wait_gone(self.guardian, 10)
+        place.remove(self.folder)
+
+    def kill(self) -> None:
+        """Kills the server's processes as a crash would; folder and ports stay. Returns when they are gone."""
+        while found := self.processes:
+            for each in found:
+                process.send(each, signal.SIGKILL)
+            for each in found:
+                process.wait_gone(each, 5)
+
+    def restart(self) -> None:
+        """Starts the server anew on the same ports, killing it if it still runs. Raises TargetError."""
+        self.kill()
+        process.send(self.guardian, signal.SIGUSR1)
+        deadline = time.monotonic() + 20
+        while not (self.processes and answers(self.facts)):
+            if time.monotonic() > deadline or not process.is_alive(self.guardian):
+                raise TargetError(f"lab: {self.name} did not come back: {self.log()}")
+            time.sleep(0.01)
+
+    def freeze(self) -> None:
+        """Stops all its processes (SIGSTOP): connections stay open, nothing is answered."""
+        frozen: set[Process] = set()
+        while new := set(self.processes) - frozen:
+            for each in new:
+                process.send(each, signal.SIGSTOP)
+            frozen |= new
+
+    def thaw(self) -> None:
+        """Lets a frozen server go on."""
+        for each in self.processes:
+            process.send(each, signal.SIGCONT)
+
+    def log(self) -> str:
+        """The end of its log."""
+        return last_words(Path(self.facts["log"]))
+
+    def public(self) -> dict[str, Any]:
+        """What may be shown to anybody, as JSON types: no password."""
+        return {
+            "name": self.name, "url": self.url, "targets": self.targets, "user": self.user or None,
+            "password_file": None if self.credentials is None else str(self.credentials),
+            "pids": self.pids, "folder": str(self.folder), "data": str(self.data),
+        }  # fmt: skip
+
+
+def from_facts(facts: dict[str, Any]) -> Server:
+    """The server that a guardian described."""
+    credentials = facts.get("credentials")
+    return Server(
+        facts["name"], facts["url"], facts["targets"], facts["user"], Path(credentials) if credentials else None,
+        Path(facts["folder"]), Path(facts["data"]), facts["port"], facts.get("mount_port"), facts,
+        Process(*facts["guardian"]),
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def running(name: str, folder: Path | str | None = None, *, fast: bool = False, **options: Any) -> Iterator[Server]:
+    """A private server for the time of a `with` block; it also ends when this process does, however that ends.
+
+    folder: what its main share serves (it is kept); a private one without it. fast: that private one lies in
+    memory. options: fields of SambaOptions or GaneshaOptions. Raises UsageError, TargetError.
+    """
+    server = start(name, folder, fast=fast, tied=True, **options)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def start(
+    name: str, folder: Path | str | None = None, *, fast: bool = False, tied: bool = True, **options: Any
+) -> Server:
+    """Starts a private server. tied: it ends with this process. Raises UsageError, TargetError."""
+    system(name).make_options(options)
+    data = None if folder is None else Path(folder).absolute()
+    if data is not None and not data.is_dir():
+        raise UsageError(f"lab: {folder} is not a folder; give one for the server's main share, or none")
+    place.sweep()
+    request = {
+        "system": name, "name": name, "folder": None if data is None else str(data), "fast": fast,
+        "options": options, "controller": process.find(_own_pid()) if tied else None,
+    }  # fmt: skip
+    answer = _ask(request)
+    if "error" in answer:
+        if answer["usage"]:
+            raise UsageError(answer["error"])
+        raise TargetError(answer["error"], before_run=True)
+    return from_facts(answer["ok"])
+
+
+def _own_pid() -> int:
+    import os
+
+    return os.getpid()
+
+
+def _ask(request: dict[str, Any]) -> dict[str, Any]:
+    """Starts a guardian and returns its answer; the guardian stays. Raises TargetError when there is none."""
+    guardian = subprocess.Popen(
+        [sys.executable, "-m", "naslab.lab.guardian"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert guardian.stdin and guardian.stdout and guardian.stderr
+    try:
+        guardian.stdin.write(json.dumps(request).encode())
+        guardian.stdin.close()
+        if not select.select([guardian.stdout], [], [], _START_S)[0]:
+            raise TargetError("lab: the server's guardian does not answer; try again", before_run=True)
+        line = guardian.stdout.readline()
+        if not line:
+            words = guardian.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise TargetError(f"lab: the server's guardian failed: {' '.join(words)}", before_run=True)
+        return dict(json.loads(line))
+    except BaseException:
+        guardian.terminate()
+        raise
+    finally:
+        guardian.stdout.close()
+        guardian.stderr.close()
+        _forget(guardian)
+
+
+def _forget(guardian: subprocess.Popen[bytes]) -> None:
+    """The guardian is waited for by a thread, so that it never stays as a zombie of this process."""
+    import threading
+
+    threading.Thread(target=guardian.wait, daemon=True, name="naslab-lab-wait").start()
