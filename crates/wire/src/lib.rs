@@ -5,6 +5,7 @@
 //! without allocating. Nothing here waits longer than the connection's timeout.
 
 mod dial;
+pub mod reference;
 mod wire;
 
 pub use dial::{dial, DialOptions};
