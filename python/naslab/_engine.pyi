@@ -68,6 +68,19 @@ class Session:
     def end(self) -> None:
         """End the session."""
 
+def net_measure(options_json: str, on_event: Callable[[str, str], None]) -> str:
+    """Raw TCP to `naslab net --listen`: {host, port, connections, duration_ns, timeout_ns} in, the result as JSON.
+
+    on_event("phase", name): upload, download, both, round_trip begins. Raises UsageError, TargetError, and what
+    `on_event` or a signal handler raised.
+    """
+
+def net_listen(options_json: str, on_event: Callable[[str, str], None]) -> int:
+    """Serve such measurements: {address or null, port, once, idle_ns or null} in, how many were served out.
+
+    on_event(kind, address): `listening`, `begun`, `ended`. Raises as `net_measure` does.
+    """
+
 def list_exports(target_json: str) -> str:
     """Shares or exports of a server: JSON list of {name, kind, comment}. Raises TargetError, UsageError."""
 

@@ -3,6 +3,7 @@
 
 mod errors;
 mod events;
+mod net;
 mod session;
 mod targets;
 
@@ -101,6 +102,8 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::PySession>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;
+    module.add_function(wrap_pyfunction!(net::net_measure, module)?)?;
+    module.add_function(wrap_pyfunction!(net::net_listen, module)?)?;
     module.add_function(wrap_pyfunction!(find_folders, module)?)?;
     module.add_function(wrap_pyfunction!(clean, module)?)?;
     module.add_function(wrap_pyfunction!(stat, module)?)?;
