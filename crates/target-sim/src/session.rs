@@ -86,6 +86,9 @@ fn check_options(path: &str, options: &OpenOptions) -> Result<()> {
         let text = "the simulated server has positioned access only: choose pread and pwrite";
         return refuse(ErrorKind::Unsupported, text);
     }
+    if options.delete_on_close {
+        return refuse(ErrorKind::Unsupported, "delete on close is SMB's: remove the file instead");
+    }
     if options.lock != Lock::None {
         let text = "the simulated server has no locks: open without";
         return refuse(ErrorKind::Unsupported, text);

@@ -1,0 +1,101 @@
+"""A relay between client and server that breaks connections in chosen ways, on loopback only."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+MODES = ("close", "reset", "freeze", "half", "garbage", "noise", "endless")
+"""close and reset: the connection ends. freeze: nothing comes any more. half: part of a reply, then silence.
+garbage: random bytes instead of a reply. noise: single bytes of replies changed. endless: a reply that claims to
+be 4 GiB long."""
+
+
+class Relay:
+    """Passes bytes through until `break_down` names a mode; new connections are then broken as well."""
+
+    def __init__(self, port: int) -> None:
+        self._upstream = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._mode: str | None = None
+        self._sockets: list[socket.socket] = []
+        self._random = random.Random(7)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def break_down(self, mode: str) -> None:
+        """From the next reply on, connections break like this."""
+        self._mode = mode
+
+    def heal(self) -> None:
+        """New connections work again."""
+        self._mode = None
+
+    def close(self) -> None:
+        """Ends all connections and the relay."""
+        for each in [self._listener, *self._sockets]:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._upstream), timeout=10)
+                server.settimeout(None)
+                self._sockets += [client, server]
+                threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
+                threading.Thread(target=self._answer, args=(server, client), daemon=True).start()
+
+    def _forward(self, client: socket.socket, server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := client.recv(1 << 16):
+                server.sendall(data)
+        with contextlib.suppress(OSError):
+            server.shutdown(socket.SHUT_WR)
+
+    def _answer(self, server: socket.socket, client: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := server.recv(1 << 16):
+                if not self._pass(data, client):
+                    break
+        if self._mode not in ("freeze", "half"):
+            client.close()
+
+    def _pass(self, data: bytes, client: socket.socket) -> bool:
+        """Whether the connection goes on."""
+        if self._mode is None:
+            client.sendall(data)
+        elif self._mode == "close":
+            return False
+        elif self._mode == "reset":
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            return False
+        elif self._mode == "half":
+            client.sendall(data[: max(1, len(data) // 2)])
+            self._mode = "freeze"
+        elif self._mode == "garbage":
+            client.sendall(self._random.randbytes(len(data) + 100))
+        elif self._mode == "noise":
+            broken = bytearray(data)
+            for _ in range(1 + len(data) // 200):
+                broken[self._random.randrange(len(broken))] ^= 1 << self._random.randrange(8)
+            client.sendall(broken)
+        elif self._mode == "endless":
+            client.sendall(b"\x00\xff\xff\xff" + data[4:])
+        return True
+
+
+@contextlib.contextmanager
+def relay(port: int) -> Iterator[Relay]:
+    """A relay to a port of this machine."""
+    found = Relay(port)
+    try:
+        yield found
+    finally:
+        found.close()
