@@ -14,6 +14,7 @@ import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from naslab.errors import UsageError
 from naslab.targets import Secret, Target, parse_target
@@ -82,8 +83,8 @@ def log_in(target: Target, credentials: Path | None = None) -> Target:
 
 def _as_user(target: Target, user: str) -> Target:
     """The same, logging in as this user."""
-    host_at = target.url.removeprefix("smb://")
-    url = f"smb://{user}@{host_at}" if "@" not in host_at.partition("/")[0] else target.url
+    rest = target.url.removeprefix("smb://")
+    url = target.url if target.options["user"] else f"smb://{quote(user, safe='')}@{rest}"
     return dataclasses.replace(target.with_options(user=user, auth="ntlm"), may_log_in=False, url=url)
 
 

@@ -82,7 +82,7 @@ class Execution:
         with termination_as_interrupt():
             try:
                 with engine_errors(self.target.url):
-                    end = json.loads(_engine.run(spec.to_json(), _owner_mark(self.run_id), self._listener(by_id)))
+                    end = json.loads(_engine.run(spec.to_json(), owner_mark(self.run_id), self._listener(by_id)))
             except KeyboardInterrupt:
                 self.status = "partial"
                 self._note_left_folder()
@@ -321,6 +321,7 @@ def termination_as_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _owner_mark(run_id: str) -> str:
+def owner_mark(run_id: str) -> str:
+    """Text of the mark in a run's folder: who made it, and how it goes away."""
     what = "made by naslab; `naslab clean` removes it when its run is gone"
     return json.dumps({"naslab_run": run_id, **owner(), "what": what})

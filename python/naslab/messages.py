@@ -19,7 +19,7 @@ _ACTIONS = {
     "flush": "flush", "connect": "connect to", "stat": "look at", "remove": "remove", "rmdir": "remove the folder",
     "readdir": "list the folder", "set_len": "set the length of", "rename": "rename", "close": "close",
     "evict": "drop the cached pages of", "space": "find the free space of",
-    "ping": "reach", "server_copy": "copy on the server",
+    "ping": "reach", "listen": "listen on", "server_copy": "copy on the server",
 }  # fmt: skip
 _SILENT = ("plan", "verify", "choose engine")
 _STEPS = {
@@ -36,7 +36,7 @@ _KIND_WORDS = (
     ("read_only", "Read-only file system"),
     ("no_space", "No space left"), ("no_space", "quota exceeded"),
 )  # fmt: skip
-_THINGS = ("path", "file", "root")
+_THINGS = ("path", "file", "root", "host", "address")
 
 
 def readable(text: str, kind: str | None = None) -> str:

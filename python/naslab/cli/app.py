@@ -280,6 +280,59 @@ def clean(
     return clean_target(target, force, as_json, credentials)
 
 
+@app.command()
+def net(
+    host: Annotated[
+        str,
+        typer.Argument(
+            metavar="[HOST]",
+            help="HOST[:PORT] where `naslab net --listen` runs; with --listen [ADDR:]PORT to listen on.",
+            show_default=False,
+        ),
+    ] = "",
+    listen: Annotated[bool, typer.Option("--listen", help="Serve measurements on all interfaces, or on ADDR.")] = False,
+    connections: Annotated[
+        int, typer.Option("--connections", metavar="N", help="TCP connections in each direction.", min=1, max=64)
+    ] = 1,
+    duration: Annotated[
+        str, typer.Option("--duration", metavar="TIME", help="Measure each part for so long, up to 10m.")
+    ] = "5s",
+    once: Annotated[bool, typer.Option("--once", help="With --listen: end after the first measurement.")] = False,
+    idle: Annotated[
+        str,
+        typer.Option("--idle", metavar="TIME", help="With --listen: end when nobody measures for so long, or never."),
+    ] = "1h",
+    timeout: o.TimeoutOpt = "30s",
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Raw TCP to another host, both ways: the reference for what a file protocol reaches."""
+    from naslab.cli.net import NetRequest
+    from naslab.cli.net import net as run_net
+
+    return run_net(NetRequest(host, listen, connections, duration, once, idle, timeout, as_json, quiet))
+
+
+@app.command()
+def doctor(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="[TARGET]",
+            help="What to check: as elsewhere, or smb://host, nfs://host to list shares and exports.",
+            show_default=False,
+        ),
+    ] = "",
+    timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
+    as_json: o.JsonOpt = False,
+) -> int:
+    """What this machine has, or what a target is, may be used for, and what to fix."""
+    from naslab.cli.doctor import run_doctor
+
+    return run_doctor(target, timeout, credentials, as_json)
+
+
 def command_names() -> list[str]:
     """Names of all commands, for the reference and its test."""
     return [str(c.name or (c.callback and c.callback.__name__)) for c in app.registered_commands]

@@ -11,6 +11,7 @@ from naslab.targets.query import Options
 from naslab.targets.target import DEFAULT_TIMEOUT_NS, Target
 
 DEFAULT_PORT = 2049
+PORTMAP_PORT = 111
 VERSIONS = ("3", "4", "4.0", "4.1", "4.2")
 _MAX_ID = (1 << 32) - 2
 MAX_GROUPS = 16
@@ -50,7 +51,7 @@ def _engine_options(address: Address, options: Options) -> dict[str, Any]:
         "path": path,
         "version": version,
         "mount_port": mount_port,
-        "portmap_port": portmap_port,
+        "portmap_port": portmap_port or PORTMAP_PORT,
         "connections": options.number("connections", 1, 32) or 1,
         **_identity(options),
         "machine": None,

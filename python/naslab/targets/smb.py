@@ -41,14 +41,14 @@ def _target(shown: str, address: Address, options: Options, whole_server: bool) 
     engine: dict[str, Any] = {
         "host": address.host,
         "port": address.port or DEFAULT_PORT,
-        "share": share,
+        "share": share or None,
         "root": "/".join(folders),
-        "user": address.user,
+        "user": address.user or None,
         "domain": _domain(address, options),
         "auth": auth or ("ntlm" if address.user else "guest"),
         **_dialect_and_crypto(options),
         "connections": options.number("connections", 1, _MAX_CONNECTIONS) or 1,
-        "multichannel": options.flag("multichannel", False),
+        "multichannel": options.flag("multichannel", True),
         "lease": options.choice("lease", "none", ("none", "rwh")),
         "timeout_ns": DEFAULT_TIMEOUT_NS,
     }
@@ -115,7 +115,7 @@ def _check_together(options: Options, engine: dict[str, Any]) -> None:
     if algorithm and not newest and algorithm != ("aes-cmac" if new else "hmac-sha256"):
         only = "aes-cmac" if new else "hmac-sha256"
         raise options.error(f"dialect {dialect} signs with {only} only; use dialect=3.1.1 for {algorithm}")
-    if engine["multichannel"] and not new:
+    if engine["multichannel"] and options.given("multichannel") and not new:
         raise options.error(f"dialect {dialect} has no multichannel; use 3.0 or later")
     if engine["lease"] != "none" and dialect == "2.0.2":
         raise options.error("dialect 2.0.2 has no leases; use 2.1 or later")

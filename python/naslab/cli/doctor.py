@@ -1,0 +1,131 @@
+"""`naslab doctor [TARGET]`: prints what `naslab.doctor` found."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from naslab.credentials import open_target
+from naslab.doctor import Advice, Checkup, Step, check_target, describe_machine, machine_advice
+from naslab.errors import UsageError
+from naslab.units import amount_text, duration_text, parse_duration
+
+_LABELS = {"error": "FIX", "warning": "look at", "hint": "know"}
+
+
+def run_doctor(target_text: str, timeout: str, credentials: Path | None, as_json: bool) -> int:
+    """The command; 0 when usable, 1 when something prevents measuring. Raises UsageError."""
+    timeout_ns = parse_duration(timeout, "--timeout")
+    if timeout_ns <= 0:
+        raise UsageError(f"--timeout {timeout!r}: give more than 0")
+    if not target_text:
+        if credentials is not None:
+            raise UsageError(f"--credentials {credentials}: without TARGET nobody logs in; give TARGET or leave it out")
+        return _machine(as_json)
+    target = open_target(target_text, credentials, whole_server=True, timeout_ns=timeout_ns)
+    if not as_json:
+        print(f"naslab doctor {target.url}")
+    found = check_target(target, timeout_ns, (lambda step: None) if as_json else _say_step)
+    if as_json:
+        json.dump(found.document(), sys.stdout)
+        print()
+    else:
+        print(describe(found))
+    return 0 if found.usable else 1
+
+
+def _machine(as_json: bool) -> int:
+    machine = describe_machine()
+    advice = machine_advice(machine)
+    if as_json:
+        document = {
+            "schema": 1, "machine": machine, "usable": True, "advice": [dataclasses.asdict(one) for one in advice],
+        }  # fmt: skip
+        json.dump(document, sys.stdout)
+        print()
+    else:
+        print(describe_in_words(machine))
+        print(_advice_text(advice, "Nothing on this machine stands in the way."))
+    return 0
+
+
+def _say_step(step: Step) -> None:
+    print(f"  {'ok  ' if step.ok else 'FAIL'}  {step.name:<8} {step.detail}", flush=True)
+
+
+def describe(found: Checkup) -> str:
+    """All but the steps, as text."""
+    lines = []
+    if found.exports is not None:
+        what = "shares" if found.target.protocol == "smb" else "exports"
+        lines += ["", f"The server's {what}:" if found.exports else f"The server lists no {what}."]
+        lines += [f"  {_entry(entry)}" for entry in found.exports]
+    if found.negotiated:
+        lines += ["", "Negotiated:"]
+        width = max(map(len, found.negotiated))
+        lines += [f"  {name.replace('_', ' '):<{width}}  {value}" for name, value in found.negotiated.items()]
+    if found.rights:
+        lines += ["", *_rights(found)]
+    if found.space:
+        free, total = (amount_text(found.space[name]) for name in ("free_bytes", "total_bytes"))
+        lines.append(f"Space: {free} free of {total}.")
+    if found.round_trip_ns:
+        p50, p99 = (duration_text(found.round_trip_ns[name]) for name in ("p50", "p99"))
+        lines.append(f"Null operation: {p50} (p50), {p99} (p99), {found.round_trip_ns['count']} times.")
+    return "\n".join([*lines, _advice_text(found.advice, "Nothing to fix.")])
+
+
+def _entry(entry: dict[str, str]) -> str:
+    kind = f" ({entry['kind']})" if entry.get("kind") not in (None, "", "disk", "export") else ""
+    comment = f"  {entry['comment']}" if entry.get("comment") else ""
+    return f"{entry['name']}{kind}{comment}"
+
+
+def _rights(found: Checkup) -> list[str]:
+    def names(allowed: bool | None) -> str:
+        return ", ".join(name.replace("_", " ") for name, right in found.rights.items() if right.allowed is allowed)
+
+    lines = [f"May: {names(True) or 'nothing'}."]
+    for name, right in found.rights.items():
+        if right.allowed is False:
+            lines.append(f"May not {name.replace('_', ' ')}: {right.error}.")
+    if names(None):
+        lines.append(f"Not tried: {names(None)}.")
+    return lines
+
+
+def _advice_text(advice: list[Advice], none: str) -> str:
+    if not advice:
+        return f"\n{none}"
+    order = list(_LABELS)
+    ranked = sorted(advice, key=lambda one: order.index(one.severity))
+    return "\n".join(["", *(f"{_LABELS[one.severity]}: {one.message}" for one in ranked)])
+
+
+def describe_in_words(machine: dict[str, Any]) -> str:
+    """The machine as text."""
+    uring, limit = machine["io_uring"], machine["open_files_limit"]
+    memory = amount_text(machine["memory_bytes"]) if machine["memory_bytes"] else "unknown"
+    lines = [
+        f"naslab {machine['naslab_version']}, engine {machine['engine_version']}, Python {machine['python']}",
+        f"  system      {machine['system']}, {machine['machine']}",
+        f"  CPU         {machine['cpu']}, {machine['cpus_usable']} of {machine['cpus']} usable",
+        f"  memory      {memory}",
+        f"  io_uring    {'available' if uring['available'] else 'not available: ' + str(uring['reason'])}",
+        f"  clock       {machine['clock_source'] or 'unknown'}",
+        f"  open files  {limit['soft'] or 'any number'} (hard limit {limit['hard'] or 'none'})",
+        f"  passwords   {'keyring, ' if machine['keyring'] else ''}NASLAB_PASSWORD, --credentials FILE, prompt",
+    ]
+    for interface in machine["interfaces"]:
+        speed = interface["speed_bits_per_s"]
+        rate = f", {speed / 1e9:g} Gbit/s" if speed else ""
+        lines.append(f"  interface   {interface['name']}, packets of {interface['mtu_bytes']} bytes{rate}")
+    lines += [f"  {name} = {value}" for name, value in machine["sysctls"].items() if value is not None]
+    missing = [program for program in machine["programs"] if program["path"] is None]
+    there = [program["name"] for program in machine["programs"] if program["path"]]
+    lines.append(f"Optional programs found: {', '.join(there) or 'none'}.")
+    lines += [f"  missing {one['name']}: {one['used_for']} (package {one['package']})" for one in missing]
+    return "\n".join(lines)

@@ -1,0 +1,200 @@
+"""`naslab net`: raw TCP between two hosts, the reference for what a protocol reaches."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from naslab.errors import TargetError, UsageError
+from naslab.messages import readable
+from naslab.units import duration_text, parse_duration, rate_text
+
+DEFAULT_PORT = 6277
+"""As in crates/wire/src/reference.rs."""
+MAX_DURATION_NS = 600 * 10**9
+LOSS_SHARE = 0.001
+"""More than this share of the segments sent again is loss, less is ordinary."""
+_PHASES = {
+    "upload": "sending", "download": "receiving", "both": "both at once", "round_trip": "round trips",
+}  # fmt: skip
+
+
+@dataclass
+class NetRequest:
+    """`naslab net`'s options; durations as text with units."""
+
+    host: str
+    listen: bool
+    connections: int = 1
+    duration: str = "5s"
+    once: bool = False
+    idle: str = "1h"
+    timeout: str = "30s"
+    as_json: bool = False
+    quiet: bool = False
+
+    def duration_ns(self, option: str, text: str, most: int = 1 << 62) -> int:
+        """A time above 0. Raises UsageError."""
+        found = parse_duration(text, option)
+        if not 0 < found <= most:
+            raise UsageError(f"{option} {text!r}: give more than 0 and at most {duration_text(most)}")
+        return found
+
+
+def net(request: NetRequest) -> int:
+    """`naslab net HOST[:PORT]` and `naslab net --listen [ADDR:]PORT`; the exit code."""
+    if request.listen:
+        return _listen(request)
+    if not request.host:
+        raise UsageError("net: HOST is missing; give the host where `naslab net --listen` runs, or --listen itself")
+    host, port = split_host(request.host, "HOST")
+    return _measure(request, host, port)
+
+
+def split_host(text: str, name: str) -> tuple[str, int]:
+    """Host and port of `host`, `host:port`, `[::1]:port`. Raises UsageError."""
+    if "://" in text or "/" in text or "\0" in text or any(character.isspace() for character in text):
+        raise UsageError(f"net: {name} {text!r}: give a host or HOST:PORT, without protocol and path")
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or not host or (rest and not rest.startswith(":")):
+            raise UsageError(f"net: {name} {text!r}: an IPv6 address with a port is written [ADDRESS]:PORT")
+        return host, _port(rest[1:], text, name) if rest else DEFAULT_PORT
+    if text.count(":") > 1:
+        return text, DEFAULT_PORT
+    host, colon, port = text.partition(":")
+    if not host:
+        raise UsageError(f"net: {name} {text!r}: the host is missing")
+    return host, _port(port, text, name) if colon else DEFAULT_PORT
+
+
+def _port(port: str, text: str, name: str, lowest: int = 1) -> int:
+    if not (port.isascii() and port.isdecimal() and len(port) < 6 and lowest <= int(port) <= 65535):
+        raise UsageError(f"net: {name} {text!r}: the port must be a number from {lowest} to 65535")
+    return int(port)
+
+
+def _measure(request: NetRequest, host: str, port: int) -> int:
+    from naslab import _engine
+
+    options = {
+        "host": host,
+        "port": port,
+        "connections": request.connections,
+        "duration_ns": request.duration_ns("--duration", request.duration, MAX_DURATION_NS),
+        "timeout_ns": request.duration_ns("--timeout", request.timeout),
+    }
+
+    def on_event(_kind: str, phase: str) -> None:
+        if not request.quiet:
+            print(f"naslab net: {_PHASES.get(phase, phase)} ...", file=sys.stderr)
+
+    found = _call(lambda: _engine.net_measure(json.dumps(options), on_event))
+    result: dict[str, Any] = json.loads(found)
+    if request.as_json:
+        json.dump(result, sys.stdout)
+        print()
+    else:
+        print(describe(result))
+    return 0
+
+
+def _call(work: Callable[[], Any]) -> Any:
+    """The engine's errors in words. Raises TargetError, UsageError."""
+    try:
+        return work()
+    except (TargetError, UsageError) as error:
+        error.args = (_readable(str(error)),)
+        raise
+
+
+def _readable(text: str) -> str:
+    """The next step is in the engine's words already; none about files is added."""
+    return readable(text, "io")
+
+
+def describe(result: dict[str, Any]) -> str:
+    """The result in a few lines of text."""
+    trip, wire = result["round_trip_ns"], result["wire"]
+    number = result["connections"]
+    each = "1 connection" if number == 1 else f"{number} connections each way"
+    took = duration_text(result["duration_ns"])
+    lines = [
+        f"raw TCP to {result['host']} (port {result['port']}), {each}, {took} each",
+        f"  upload      {rate_text(result['upload_bytes_per_s']):>12}",
+        f"  download    {rate_text(result['download_bytes_per_s']):>12}",
+        f"  both        {rate_text(result['both_upload_bytes_per_s']):>12} up, "
+        f"{rate_text(result['both_download_bytes_per_s'])} down",
+        f"  round trip  {duration_text(trip['p50']):>12} (p50), {duration_text(trip['p99'])} (p99) "
+        f"of {trip['message_bytes']} bytes, {trip['count']} times",
+    ]
+    if wire["mtu_bytes"]:
+        lines.append(
+            f"  path        {wire['mtu_bytes']:>8} byte packets (MTU), {wire['mss_bytes']} bytes of data in each"
+        )
+    again = wire["retransmitted_segments"]
+    if again and wire["mss_bytes"]:
+        flows = result["flows"]
+        share = again * wire["mss_bytes"] / max(1, flows["upload"]["bytes"] + flows["both_upload"]["bytes"])
+        lost = ": packets get lost on the way up" if share > LOSS_SHARE else ""
+        lines.append(f"  sent again  {again:>8} segments, {share:.2%} of the upload{lost}")
+    return "\n".join(lines)
+
+
+def _listen(request: NetRequest) -> int:
+    from naslab import _engine
+
+    address, port = listen_address(request.host)
+    idle = None if request.idle == "never" else request.duration_ns("--idle", request.idle)
+    options = {"address": address, "port": port, "once": request.once, "idle_ns": idle}
+    served: list[str] = []
+
+    def on_event(kind: str, where: str) -> None:
+        if kind == "ended":
+            served.append(where)
+        if kind == "listening" or not request.quiet:
+            print(f"naslab net: {_told(kind, where, address)}", file=sys.stderr, flush=True)
+
+    try:
+        _call(lambda: _engine.net_listen(json.dumps(options), on_event))
+    except KeyboardInterrupt:
+        print(f"naslab net: stopped; {len(served)} served", file=sys.stderr)
+    if request.as_json:
+        json.dump({"schema": 1, "served": served}, sys.stdout)
+        print()
+    return 0
+
+
+def listen_address(text: str) -> tuple[str | None, int]:
+    """Address (None: all interfaces) and port of `[ADDR:]PORT`; port 0 takes a free one. Raises UsageError."""
+    if not text:
+        return None, DEFAULT_PORT
+    if text.isascii() and text.isdecimal():
+        return None, _port(text, text, "--listen", 0)
+    host, colon, port = text.rpartition(":")
+    if not colon or (":" in host and not host.startswith("[")):
+        host, port = text, str(DEFAULT_PORT)
+    plain = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:
+        address = str(ipaddress.ip_address(plain))
+    except ValueError:
+        raise UsageError(
+            f"net: --listen {text!r}: give PORT, ADDRESS:PORT or [IPv6]:PORT, the address being one of this machine's"
+        ) from None
+    return address, _port(port, text, "--listen", 0)
+
+
+def _told(kind: str, where: str, address: str | None) -> str:
+    if kind != "listening":
+        return f"{where} {'measures' if kind == 'begun' else 'is done'}"
+    port = where.rpartition(":")[2]
+    if address is None:
+        return (
+            f"listening on all interfaces, port {port}: whoever reaches this machine may measure. "
+            f"On the other host: naslab net THIS-HOST:{port}. Ctrl-C ends it"
+        )
+    return f"listening on {where}. On the other host: naslab net {where}. Ctrl-C ends it"

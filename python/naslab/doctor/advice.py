@@ -1,0 +1,229 @@
+"""What was found, in words that say what to do. Pure: facts in, sentences out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from naslab.targets import Target
+from naslab.units import amount_text, duration_text
+
+Severity = Literal["error", "warning", "hint"]
+LITTLE_SPACE_BYTES = 10**9
+SMALL_TRANSFER_BYTES = 1 << 20
+SLOW_NS, UNEVEN = 2_000_000, 20
+"""A null operation slower than this is no local network; p99 above so many p50 is uneven."""
+SLOW_SERVER = 10
+"""A null operation may take so many times the round trip of TCP."""
+SMALL_PACKET_BYTES = 1500
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to know. error: prevents measuring. warning: makes results doubtful. hint: may be wanted so."""
+
+    severity: Severity
+    kind: str
+    message: str
+
+
+_LOGON_FAILED = (0xC000006D, 0xC000006A, 0xC0000064)
+_ACCOUNT = {
+    0xC0000072: "the account is disabled: enable it on the server",
+    0xC0000234: "the account is locked after wrong passwords: unlock it on the server or wait",
+    0xC0000071: "the password has expired: set a new one on the server",
+    0xC0000224: "the password must be changed first: set a new one on the server",
+    0xC000006E: "the account may not log in like this; often its password is empty: set one on the server",
+    0xC000006F: "the account may not log in at this hour",
+    0xC0000070: "the account may not log in from this machine",
+    0xC000015B: "the account may not log in over the network: allow it on the server",
+}
+_BAD_SHARE = 0xC00000CC
+_WRONG_SECURITY = 10016
+
+
+def connect_advice(target: Target, kind: str, port: int) -> Advice:
+    """Why no TCP connection could be made."""
+    host, name = target.options["host"], target.protocol.upper()
+    if kind == "timeout":
+        message = f"{host} does not answer on port {port}: check that it is on, and that no firewall drops the packets"
+    elif kind == "refused":
+        message = f"nobody listens on port {port} of {host}: switch {name} on there, or give its port as {host}:PORT"
+    else:
+        message = f"{host} cannot be reached: check the network and the route to it"
+    return Advice("error", "connect", message)
+
+
+def login_advice(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:
+    """Why the session could not be set up. names: shares or exports of the server, when they could be listed."""
+    if target.protocol == "smb":
+        return _smb_login(target, error, names)
+    if target.protocol == "nfs":
+        return _nfs_login(target, error, names)
+    return Advice("error", "open", str(error["message"]))
+
+
+def _smb_login(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:
+    status, options = error["status"] & 0xFFFFFFFF, target.options
+    user, share = options["user"] or "guest", options["share"]
+    if status in _LOGON_FAILED or status in _ACCOUNT:
+        return _refused_user(options, user, status)
+    if status == _BAD_SHARE:
+        return Advice("error", "share", f"there is no share {share}; {_there_are(names, 'shares')}")
+    if error["kind"] == "permission":
+        why = "the share refuses this identity, or it demands encryption or signing that was switched off"
+        return Advice("error", "permission", f"user {user} may not use share {share}: {why}; give another user")
+    if error["kind"] == "not_found":
+        return Advice("error", "folder", f"share {share} has no folder {options['root']!r}: create it or leave it out")
+    message = str(error["message"])
+    if error["kind"] == "unsupported" and options["dialect"]:
+        message = f"{message}; leave dialect={options['dialect']} out to see what the server speaks"
+    return Advice("error", error["kind"], message)
+
+
+def _refused_user(options: Mapping[str, Any], user: str, status: int) -> Advice:
+    if status in _ACCOUNT:
+        return Advice("error", "account", f"user {user}: {_ACCOUNT[status]}")
+    if options["auth"] != "ntlm":
+        return Advice("error", "guest", "the server takes no guests: give a user as smb://USER@host/share")
+    domain = f" in domain {options['domain']}" if options["domain"] else " (no domain= given)"
+    return Advice("error", "password", f"the server refuses user {user}{domain}: check name, password and domain")
+
+
+def _nfs_login(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:
+    options = target.options
+    path = options["path"]
+    if error["status"] == _WRONG_SECURITY:
+        return Advice("error", "security", f"{path} demands Kerberos: allow sec=sys for this host on the server")
+    if error["kind"] == "not_found":
+        return Advice("error", "export", f"{path} is not exported or does not exist; {_there_are(names, 'exports')}")
+    if error["kind"] == "permission":
+        port = "" if options["privileged_port"] == "on" else _privileged(options["uid"])
+        message = f"the server refuses {path} to this host: add its address to the export{port}; "
+        return Advice("error", "permission", message + _there_are(names, "exports"))
+    if error["kind"] in ("unsupported", "protocol") and options["version"]:
+        message = f"leave version={options['version']} out to see what the server speaks"
+        return Advice("error", "version", f"{error['message']}; {message}")
+    return Advice("error", error["kind"], str(error["message"]))
+
+
+def _privileged(uid: int) -> str:
+    if uid == 0:
+        return ", or it demands a source port below 1024: run as root with privileged=on"
+    return ", or it demands a source port below 1024: run naslab as root, or export it with the option insecure"
+
+
+def _there_are(names: list[str] | None, what: str) -> str:
+    if names is None:
+        return f"the server does not list its {what} to this identity"
+    return f"the server's {what}: {', '.join(names)}" if names else f"the server lists no {what}"
+
+
+def right_advice(target: Target, refused: Mapping[str, Mapping[str, Any]]) -> list[Advice]:
+    """What the identity may not do, from the first thing that was refused. refused: right -> error."""
+    for name, error in refused.items():
+        what = f"this identity may not {_WORDS[name]}"
+        if error["kind"] == "read_only":
+            step = "export it read-write" if target.protocol == "nfs" else "give a share that may be written to"
+            message = f"the target is read-only: {step}"
+        elif error["kind"] == "permission" and target.protocol == "nfs":
+            message = f"{what}: {_squashed(target.options['uid'])}"
+        elif error["kind"] == "permission" and target.protocol == "smb":
+            user = target.options["user"] or "guest"
+            message = f"{what}: give user {user} write access to the share and to its folder, or name another user"
+        elif error["kind"] == "permission":
+            message = f"{what}: give a folder that you may write to"
+        elif error["kind"] == "no_space":
+            message = "no space or quota is left: free some"
+        else:
+            message = f"{what}: {error['message']}"
+        return [Advice("error", name, message)]
+    return []
+
+
+_WORDS = {
+    "list": "list the folder", "make_folder": "make a folder", "write": "write a file", "flush": "flush a file",
+    "read": "read back what was written", "set_length": "set a file's length", "rename": "rename a file",
+    "delete": "delete a file", "remove_folder": "remove a folder",
+}  # fmt: skip
+
+
+def _squashed(uid: int) -> str:
+    if uid == 0:
+        return (
+            "the server maps root to nobody (root squash): give the folder's owner as ?uid=N&gid=N, "
+            "or export it with no_root_squash"
+        )
+    return f"uid {uid} has no write access there: give the folder's owner as ?uid=N&gid=N, or change its mode"
+
+
+def negotiated_advice(target: Target, facts: Mapping[str, str]) -> list[Advice]:
+    """What the negotiated facts mean for results."""
+    found = []
+    if target.protocol == "smb":
+        dialect, encryption, signing = (facts.get(name, "") for name in ("dialect", "encryption", "signing"))
+        if dialect.startswith("2"):
+            found.append(
+                Advice("warning", "dialect", f"SMB {dialect} has neither encryption nor multichannel: enable SMB 3")
+            )
+        if encryption not in ("", "none"):
+            message = (
+                f"{encryption} encryption costs CPU on both sides: compare with ?encrypt=off if the server allows it"
+            )
+            found.append(Advice("hint", "encryption", message))
+        elif signing not in ("", "none"):
+            message = f"{signing} signing costs CPU on both sides: compare with ?sign=off if the server allows it"
+            found.append(Advice("hint", "signing", message))
+        if target.options["auth"] != "ntlm":
+            found.append(
+                Advice("hint", "guest", "logged in as a guest; give a user as smb://USER@host/share if wanted")
+            )
+    for name in ("max_read_bytes", "max_write_bytes"):
+        value = facts.get(name, "")
+        if value.isdigit() and int(value) < SMALL_TRANSFER_BYTES:
+            what = name.removesuffix("_bytes").replace("_", ". ")
+            message = f"{what} is {amount_text(int(value))}: larger records are split into several requests"
+            found.append(Advice("hint", "transfer_size", message))
+    return found
+
+
+def space_advice(free_bytes: int) -> list[Advice]:
+    """Whether there is room to measure in."""
+    if free_bytes >= LITTLE_SPACE_BYTES:
+        return []
+    return [Advice("warning", "space", f"only {amount_text(free_bytes)} are free: files stay small and in caches")]
+
+
+def latency_advice(ping: Mapping[str, int], tcp_ns: int | None) -> list[Advice]:
+    """What the time of a null operation says of network and server."""
+    found = []
+    p50, p99 = ping["p50"], ping["p99"]
+    if p50 > SLOW_NS:
+        message = f"a null operation takes {duration_text(p50)}: no local network, or Wi-Fi, VPN or a sleeping server"
+        found.append(Advice("hint", "round_trip", f"{message}; small files and depth 1 will show it"))
+    elif tcp_ns and p50 > SLOW_SERVER * tcp_ns:
+        message = (
+            f"the network answers in {duration_text(tcp_ns)}, the server's null operation takes {duration_text(p50)}"
+        )
+        found.append(Advice("hint", "slow_server", f"{message}: the server is busy or slow"))
+    if p99 > UNEVEN * p50:
+        message = f"null operations are uneven: p50 {duration_text(p50)}, p99 {duration_text(p99)}"
+        found.append(Advice("hint", "uneven", f"{message}; look for other traffic, power saving or a busy server"))
+    return found
+
+
+def path_advice(mtu_bytes: int | None, interface_mtu_bytes: int | None) -> list[Advice]:
+    """What the size of packets says. mtu_bytes: of the whole way; interface_mtu_bytes: of the interface taken."""
+    if mtu_bytes is None:
+        return []
+    if interface_mtu_bytes is not None and mtu_bytes < interface_mtu_bytes:
+        message = (
+            f"the interface takes packets of {interface_mtu_bytes} bytes, the way to the server only {mtu_bytes}: "
+            "give all devices on the way the same MTU"
+        )
+        return [Advice("warning", "mtu", message)]
+    if mtu_bytes < SMALL_PACKET_BYTES:
+        message = f"packets of {mtu_bytes} bytes point to a tunnel (VPN, PPPoE) on the way"
+        return [Advice("hint", "mtu", message)]
+    return []
