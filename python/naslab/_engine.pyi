@@ -98,3 +98,9 @@ def stat(target_json: str, path: str) -> tuple[int, bool] | None:
 
 def set_len(target_json: str, path: str, size_bytes: int, create: bool) -> None:
     """Set a file's length; `create` makes it first. Raises UsageError if it exists, SpaceError, TargetError."""
+
+def serve_demo(folder: str, port: int, on_ready: Callable[[int], None]) -> None:
+    """Serve a folder with NFS 3 on a loopback port (0: a free one) until the process ends.
+
+    Calls `on_ready` with the port first. Raises UsageError when the folder or the port cannot be had.
+    """

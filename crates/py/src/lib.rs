@@ -1,6 +1,7 @@
 //! The only crate that knows Python: JSON in, JSON and bytes out.
 #![allow(missing_docs)] // the public names are documented in python/naslab/_engine.pyi
 
+mod demo;
 mod errors;
 mod events;
 mod net;
@@ -104,6 +105,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(probe, module)?)?;
     module.add_function(wrap_pyfunction!(net::net_measure, module)?)?;
     module.add_function(wrap_pyfunction!(net::net_listen, module)?)?;
+    module.add_function(wrap_pyfunction!(demo::serve_demo, module)?)?;
     module.add_function(wrap_pyfunction!(find_folders, module)?)?;
     module.add_function(wrap_pyfunction!(clean, module)?)?;
     module.add_function(wrap_pyfunction!(stat, module)?)?;
