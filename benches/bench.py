@@ -23,8 +23,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from comparison import Row, Skip, print_table
 from peers import engine_floor, help_time, iozone_parity, local_io
+from servers import nfs, smb
 
-GROUPS = {"floor": engine_floor, "local": local_io, "iozone": iozone_parity, "start": help_time}
+GROUPS = {
+    "floor": engine_floor, "local": local_io, "smb": smb, "nfs": nfs, "iozone": iozone_parity, "start": help_time,
+}  # fmt: skip
 
 
 def main() -> int:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from cli_tools import need
-
 from naslab import lab
 from naslab.errors import UsageError
 from naslab.lab.server import Server
@@ -43,7 +42,10 @@ def _smb() -> Iterator[Subject]:
     for dialect, signed in signings.items():
         says = ("dialect", dialect)
         yield Subject(
-            f"smb-{dialect}", "samba", f"dialect={dialect}&sign=off", (says, ("signing", "none"), ("encryption", "none"))
+            f"smb-{dialect}",
+            "samba",
+            f"dialect={dialect}&sign=off",
+            (says, ("signing", "none"), ("encryption", "none")),
         )
         for algorithm in signed:
             pin = f"&signing={algorithm}" if dialect == "3.1.1" else ""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Files
+from files import Files
 
 from naslab import _engine
 

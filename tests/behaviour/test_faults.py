@@ -70,7 +70,9 @@ def errors_of(session: _engine.Session, file: int, name: str) -> list[str]:
     """Classes of the errors that operations and calls of a broken session end in."""
     found = []
     calls = [
-        lambda: [o for _ in range(6) for o in session.run_ops(file, [("read", i << 16, 1 << 16) for i in range(16)], 8)],
+        lambda: [
+            o for _ in range(6) for o in session.run_ops(file, [("read", i << 16, 1 << 16) for i in range(16)], 8)
+        ],
         lambda: session.run_ops(file, [("write", i << 12, b"w" * 4096) for i in range(16)], 8),
         lambda: session.flush(file),
         lambda: session.stat(name),

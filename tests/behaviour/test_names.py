@@ -6,29 +6,18 @@ import random
 from typing import Any
 
 import pytest
-from conftest import Files
+from files import Files, fails
 
-from naslab.errors import TargetError
-
-NAMES = ["with space", "ümläut-日本語-Ω", "emoji-🎉", "a" * 200, "dots.in.it.txt", "UPPER and lower", "-dash", "#hash%25&"]
-
-
-def fails(kind: str, *others: str) -> Any:
-    """The block must raise a TargetError of one of these classes."""
-    return _Fails((kind, *others))
-
-
-class _Fails:
-    def __init__(self, kinds: tuple[str, ...]) -> None:
-        self.kinds = kinds
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, _trace: Any) -> bool:
-        assert isinstance(error, TargetError), f"expected an error of class {self.kinds}, got {error!r}"
-        assert error.kind in self.kinds, f"{error.kind}: {error}"
-        return True
+NAMES = [
+    "with space",
+    "ümläut-日本語-Ω",
+    "emoji-🎉",
+    "a" * 200,
+    "dots.in.it.txt",
+    "UPPER and lower",
+    "-dash",
+    "#hash%25&",
+]
 
 
 def test_names_of_all_kinds(files: Files) -> None:

@@ -48,7 +48,11 @@ def test_read_only(session_on: Any, system: str, query: str) -> None:
     file = session.open("file.bin", READ)
     assert session.read(file, 0, 256) == bytes(range(256))
     session.close(file)
-    for refused in (lambda: session.open("new", WRITE), lambda: session.mkdir("new"), lambda: session.remove("file.bin")):
+    for refused in (
+        lambda: session.open("new", WRITE),
+        lambda: session.mkdir("new"),
+        lambda: session.remove("file.bin"),
+    ):
         with pytest.raises(TargetError) as caught:
             refused()
         assert caught.value.kind in ("permission", "read_only"), caught.value

@@ -8,24 +8,29 @@ import pytest
 from subjects import Subject
 
 from naslab import _engine
-from naslab.execute import execute
-from naslab.plans.sweep import SweepPlan
+from naslab.execute import execute, probe
+from naslab.plans.sweep import SweepOptions, plan_cells
+from naslab.spec import RunSpec
 from naslab.store import Store
 from naslab.targets import Target
+
+OPS = ["write", "rewrite", "read", "reread", "random_read", "random_write", "backward_read", "stride_read"]
 
 
 @pytest.mark.parametrize(("depth", "workers"), [(1, 1), (8, 2)])
 def test_a_verified_sweep(target: Target, subject: Subject, store: Store, depth: int, workers: int) -> None:
-    plan = SweepPlan(
-        file_sizes=[1 << 20], record_sizes=[4096, 1 << 18],
-        tests=["write", "rewrite", "read", "reread", "random_read", "random_write", "backward_read", "stride_read"],
-        depth=min(depth, subject.depth), workers=workers, verify=True,
+    options = SweepOptions(
+        file_sizes=[1 << 20], records=[4096, 1 << 18], ops=OPS, workers=workers,
+        queue_depth=min(depth, subject.depth), verify=True,
     )  # fmt: skip
-    run = execute(plan.spec(), target=target, store=store)
+    caps = probe(target, [])["caps"]
+    spec = RunSpec({}, plan_cells(options, caps), command="sweep", folder="", seed=7)
+    run = execute(spec, target=target, store=store)
     assert run.document["status"] == "complete", run.document["warnings"]
     for cell in run.document["cells"]:
         assert (cell["errors"], cell["status"]) == (0, "complete"), cell["first_error"]
-        assert cell["verified"]["bad"] == 0
+        if "read" in cell["op"]:
+            assert (cell["verified"]["bad"], cell["verified"]["blocks"] > 0) == (0, True)
         assert cell["bytes"] == workers * (1 << 20)
         wire(cell, target)
     assert not [name for name, _ in left(target) if name.startswith("naslab-")]
