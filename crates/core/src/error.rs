@@ -48,6 +48,11 @@ impl ErrorKind {
         )
     }
 
+    /// Whether the session it happened in is of no more use.
+    pub fn loses_session(self) -> bool {
+        matches!(self, ErrorKind::Disconnected | ErrorKind::Protocol | ErrorKind::Timeout)
+    }
+
     /// The name used in results: `no_space`, `disconnected`, ...
     pub fn name(self) -> &'static str {
         match self {

@@ -80,7 +80,7 @@ impl Steward {
         let mut left = Vec::new();
         let mut lost = false;
         let mut note = |error: Error, left: &mut Vec<String>| {
-            lost |= error.kind == ErrorKind::Disconnected;
+            lost |= error.kind.loses_session();
             left.push(error.to_string());
         };
         for name in &self.spec.cleanup_files {

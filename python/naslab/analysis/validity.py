@@ -18,6 +18,16 @@ CACHED_SHARE_MAX = 0.5
 """Below this share most of the cell was served from a cache: `client_cache`; up to WIRE_SHARE_MIN: `mixed`."""
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "glusterfs", "fuse.glusterfs")
 
+EVENT_WORDS = {
+    "delay": "the server asked to come back later {n} times (delay, jukebox): those operations count as failed",
+    "grace": "the server refused {n} operations during its grace period after a restart",
+    "verifier_changed": "the server's write verifier changed: it restarted, and data it had acknowledged may be lost",
+    "less_stable": "{n} writes were made less durable than asked for",
+    "lease_break": "the server took caching rights back {n} times: somebody else uses these files",
+    "split": "operations were larger than the server takes at once and went out as {n} requests",
+}
+"""Events of the protocol that a reader of a cell must know; `{n}` is their count."""
+
 
 def cell_regime(cell: Mapping[str, Any], document: Mapping[str, Any]) -> str | None:
     """`client_cache`, `mixed`, `disk` or None when nothing was counted that could tell.
@@ -74,6 +84,9 @@ def cell_warnings(cell: Mapping[str, Any], document: Mapping[str, Any]) -> list[
         add("errors", f"{cell['errors']} {'operation' if cell['errors'] == 1 else 'operations'} failed: {kinds}")
     if cell.get("first_error") and not (cell["errors"] and cell["first_error"].startswith("an operation failed")):
         add("error", cell["first_error"])
+    for name, count in cell.get("protocol_events", {}).items():
+        if name in EVENT_WORDS:
+            add("protocol_event", EVENT_WORDS[name].format(n=count))
     measured = cell.get("data_measured")
     if measured and measured["compress_ratio_zlib"] > 20:
         add("compressible", "the data compress more than 20 times: a compressing server's disks see almost nothing")
