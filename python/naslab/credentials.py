@@ -49,7 +49,14 @@ def open_target(
 
     May ask on the terminal. Raises UsageError.
     """
-    target = log_in(parse_target(text, whole_server=whole_server), credentials)
+    if text[:4].lower() == "lab:" and not os.path.lexists(text):
+        from naslab.lab.session import open_lab_target
+
+        if credentials is not None:
+            raise UsageError(f"--credentials {credentials}: the lab's servers have users of their own; leave it out")
+        target = open_lab_target(text)
+    else:
+        target = log_in(parse_target(text, whole_server=whole_server), credentials)
     if timeout_ns is not None:
         target = target.with_timeout(timeout_ns)
     return target if seed is None else target.seeded(seed)

@@ -190,7 +190,12 @@ def start(
             spec.run_id,
             spec.command,
             {"url": target.url, "protocol": target.protocol, **_negotiated(probed["facts"])},
-            environment={"client": describe_client(), "target": probed["facts"], "space": probed["space"]},
+            environment={
+                "client": describe_client(),
+                "target": probed["facts"],
+                "space": probed["space"],
+                **({"lab": target.lab} if target.lab else {}),
+            },
             seed=spec.seed,
             argv=extra.pop("argv", None),
             labels=extra.pop("labels", None),

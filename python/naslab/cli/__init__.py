@@ -14,7 +14,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (without the program's name); the exit code of DESIGN.md section 4."""
     args = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _dispatch(args)
+        code = _in_lab(args)
         sys.stdout.flush()
         return code
     except NaslabError as error:
@@ -42,6 +42,15 @@ def _abandon_stdout() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+def _in_lab(args: list[str]) -> int:
+    """Runs the command, then ends the servers of the lab that it started for its target, if any."""
+    try:
+        return _dispatch(args)
+    finally:
+        if lab := sys.modules.get("naslab.lab.session"):
+            lab.close()
 
 
 def _dispatch(args: list[str]) -> int:

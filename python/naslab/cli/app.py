@@ -11,6 +11,7 @@ import typer
 
 from naslab import __version__
 from naslab.cli import options as o
+from naslab.cli.lab import lab_app
 
 app = typer.Typer(
     name="naslab",
@@ -333,9 +334,16 @@ def doctor(
     return run_doctor(target, timeout, credentials, as_json)
 
 
+app.add_typer(lab_app)
+
+
 def command_names() -> list[str]:
-    """Names of all commands, for the reference and its test."""
-    return [str(c.name or (c.callback and c.callback.__name__)) for c in app.registered_commands]
+    """Names of all commands and groups of commands, for the reference and its test."""
+    commands = [str(c.name or (c.callback and c.callback.__name__)) for c in app.registered_commands]
+    return [
+        *commands,
+        *(str(group.typer_instance.info.name) for group in app.registered_groups if group.typer_instance),
+    ]
 
 
 def typer_app() -> Any:

@@ -19,7 +19,7 @@ def check_seed(value: int) -> int:
     return value
 
 
-TARGET_HELP = "What to measure: a folder, smb://host/share, nfs://host/export, sim:…, null:."
+TARGET_HELP = "What to measure: a folder, smb://host/share, nfs://host/export, lab:NAME, sim:…, null:."
 TargetArg = Annotated[str, typer.Argument(metavar="TARGET", help=TARGET_HELP, show_default=False)]
 RunArg = Annotated[
     str, typer.Argument(metavar="RUN", help="A run: its id, a unique prefix, `last`, or an exported .json file.")

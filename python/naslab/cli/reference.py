@@ -36,6 +36,7 @@ def reference_page() -> str:
     parts = [_INTRO]
     for name, command in root.commands.items():
         parts.append(_command(name, command))
+        parts += ["#" + _command(f"{name} {part}", one) for part, one in getattr(command, "commands", {}).items()]
     return "\n".join(parts)
 
 

@@ -173,7 +173,7 @@ def _check_names(args: Args) -> None:
     if CREATING_TESTS & {args.tests[0]} or not names:
         return
     for name in names:
-        if "://" not in name and not name.startswith("\\\\") and not Path(name).is_file():
+        if "://" not in name and not name.startswith(("\\\\", "lab:")) and not Path(name).is_file():
             raise UsageError(f"test {args.tests[0]} needs {name}, which does not exist: add -i 0, or give another -f")
 
 

@@ -291,7 +291,7 @@ def _durability(args: Args) -> Durability:
 
 def is_address(name: str) -> bool:
     """Whether a file is named by an address (smb://, nfs://, \\\\host\\share) and not by a path."""
-    return "://" in name or name.startswith("\\\\")
+    return "://" in name or name.startswith(("\\\\", "lab:"))
 
 
 def _file_names(args: Args) -> list[str]:

@@ -3,9 +3,10 @@
 It reads a request as JSON on standard input and answers with one line of JSON when the server answers, or why
 it does not. From then on it waits: for the end of its controller (the process that asked, by its id and start
 time; kill -9 included), or for SIGTERM. Then it kills the server with everything the server started, and
-removes its folder. SIGUSR1 starts the server anew on the same ports. If the guardian itself is killed the
-kernel kills the server (PR_SET_PDEATHSIG, and a process namespace where one can be had); the folder is then
-removed by whoever uses the lab next.
+removes its folder. SIGUSR1 starts the server anew on the same ports; SIGUSR2 lets it outlive the controller.
+
+If the guardian itself is killed the kernel kills the server (PR_SET_PDEATHSIG, and a process namespace where one
+can be had); the folder is then removed by whoever uses the lab next.
 """
 
 from __future__ import annotations
@@ -162,27 +163,27 @@ def _script(service: Service, in_namespaces: bool) -> str:
     return "\n".join([*lines, *service.setup, f"exec {drop}{shlex.join(service.command)}"])
 
 
-def _wait(guardian: Guardian, controller: int | None) -> None:
-    """Returns when the controller is gone or SIGTERM came."""
-    wake_read, wake_write = os.pipe()
-    os.set_blocking(wake_write, False)
+def _wait(guardian: Guardian, controller: int) -> None:
+    """Returns when the controller is gone (unless it let go with SIGUSR2), or when SIGTERM came."""
+    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_write)
-    watched = [wake_read] if controller is None else [wake_read, controller]
+    watched = [wake_read, controller]
     while True:
         ready, _, _ = select.select(watched, [], [])
-        if controller in ready:
+        with contextlib.suppress(BlockingIOError):
+            for number in os.read(wake_read, 64):
+                if number == signal.SIGUSR1:
+                    guardian.restart()
+                elif number == signal.SIGUSR2:
+                    watched = [wake_read]
+                elif number == signal.SIGTERM:
+                    return
+        if controller in ready and controller in watched:
             return
-        for number in os.read(wake_read, 64):
-            if number == signal.SIGUSR1:
-                guardian.restart()
-            elif number in (signal.SIGTERM, signal.SIGINT):
-                return
 
 
-def _open_controller(found: list[int] | None) -> int | None:
+def _open_controller(found: list[int]) -> int:
     """Something that becomes readable when the controller ends. Ends this process if that happened already."""
-    if found is None:
-        return None
     try:
         handle = os.pidfd_open(found[0])
     except OSError:
@@ -219,7 +220,8 @@ def main() -> int:
     controller = _open_controller(request["controller"])
     process.adopt_orphans()
     signal.signal(signal.SIGTERM, _end_early)
-    signal.signal(signal.SIGUSR1, _nothing)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, _nothing)
     guardian: Guardian | None = None
     try:
         guardian = Guardian(request)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -76,6 +78,10 @@ class Server:
             process.wait_gone(self.guardian, 10)
         place.remove(self.folder)
 
+    def release(self) -> None:
+        """Lets the server outlive this process; from then on only `stop` ends it."""
+        process.send(self.guardian, signal.SIGUSR2)
+
     def kill(self) -> None:
         """Kills the server's processes as a crash would; folder and ports stay. Returns when they are gone."""
         while found := self.processes:
@@ -137,17 +143,15 @@ def running(name: str, folder: Path | str | None = None, *, fast: bool = False, 
     folder: what its main share serves (it is kept); a private one without it. fast: that private one lies in
     memory. options: fields of SambaOptions or GaneshaOptions. Raises UsageError, TargetError.
     """
-    server = start(name, folder, fast=fast, tied=True, **options)
+    server = start(name, folder, fast=fast, **options)
     try:
         yield server
     finally:
         server.stop()
 
 
-def start(
-    name: str, folder: Path | str | None = None, *, fast: bool = False, tied: bool = True, **options: Any
-) -> Server:
-    """Starts a private server. tied: it ends with this process. Raises UsageError, TargetError."""
+def start(name: str, folder: Path | str | None = None, *, fast: bool = False, **options: Any) -> Server:
+    """Starts a private server that ends with this process, or at its `stop`. Raises UsageError, TargetError."""
     system(name).make_options(options)
     data = None if folder is None else Path(folder).absolute()
     if data is not None and not data.is_dir():
@@ -155,7 +159,7 @@ def start(
     place.sweep()
     request = {
         "system": name, "name": name, "folder": None if data is None else str(data), "fast": fast,
-        "options": options, "controller": process.find(_own_pid()) if tied else None,
+        "options": options, "controller": process.find(os.getpid()),
     }  # fmt: skip
     answer = _ask(request)
     if "error" in answer:
@@ -163,12 +167,6 @@ def start(
             raise UsageError(answer["error"])
         raise TargetError(answer["error"], before_run=True)
     return from_facts(answer["ok"])
-
-
-def _own_pid() -> int:
-    import os
-
-    return os.getpid()
 
 
 def _ask(request: dict[str, Any]) -> dict[str, Any]:
@@ -199,6 +197,4 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
 
 def _forget(guardian: subprocess.Popen[bytes]) -> None:
     """The guardian is waited for by a thread, so that it never stays as a zombie of this process."""
-    import threading
-
     threading.Thread(target=guardian.wait, daemon=True, name="naslab-lab-wait").start()

@@ -13,11 +13,11 @@ from naslab.targets.sim import parse_sim
 from naslab.targets.smb import parse_smb, parse_unc_target
 from naslab.targets.target import Target
 
-FORMS = "give a folder, smb://host/share, nfs://host/export, sim:… or null:"
+FORMS = "give a folder, smb://host/share, nfs://host/export, lab:NAME, sim:… or null:"
 _MOUNT = "mount it and give the mount point"
 _ELSE = "give a folder, smb:// or nfs://"
 _REFUSED = {
-    "lab": "the lab is not built yet: give a path, sim: or null:",
+    "lab": "a server of the lab is measured by a command, which starts and ends it; it has no address before",
     "cifs": "write smb:// instead of cifs://",
     "smb1": "SMB1 is not supported: enable SMB 2 or 3 on the server and write smb://",
     "nfs3": "write nfs://host/export?version=3",

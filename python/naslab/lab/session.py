@@ -1,0 +1,79 @@
+"""`lab:NAME` targets: servers that a command starts when it opens such a target, and that end with it.
+
+A server that `naslab lab up` started is used and left. `session` ends those started inside it; without one they
+end with the process, as their guardian sees to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from urllib.parse import quote, urlencode
+
+from naslab.errors import UsageError
+from naslab.lab import state
+from naslab.lab.server import Server, start
+from naslab.lab.systems import SYSTEMS, system
+from naslab.targets import Secret, Target, parse_target
+from naslab.targets.query import flag, parse_query
+
+SCHEME = "lab:"
+_SHARE = ("share", "export")
+_started: dict[tuple[str, bool], Server] = {}
+
+
+@contextlib.contextmanager
+def session() -> Iterator[None]:
+    """Ends the servers that were started for lab: targets in the block."""
+    try:
+        yield
+    finally:
+        close()
+
+
+def close() -> None:
+    """Ends all servers that this process started for lab: targets."""
+    while _started:
+        _started.popitem()[1].stop()
+
+
+def open_lab_target(text: str) -> Target:
+    """The target of `lab:NAME[/dir][?share=...&fast=1&...]`; starts its server if it does not run.
+
+    Further options are those of the smb:// or nfs:// target that it stands for. Raises UsageError, TargetError.
+    """
+    place, _, query = text[len(SCHEME) :].partition("?")
+    name, _, path = place.partition("/")
+    if not name:
+        raise UsageError(f"target {text!r}: the name is missing; write lab:NAME with one of {', '.join(SYSTEMS)}")
+    system(name)
+    options = parse_query(text, query)
+    fast = flag(text, "fast", options.pop("fast", "0"))
+    shares = [options.pop(key) for key in _SHARE if key in options]
+    if len(shares) > 1:
+        raise UsageError(f"target {text!r}: share and export mean the same; give one of them")
+    server = state.find(name) or _start(name, fast)
+    return _target(text, server, shares[0] if shares else "data", path, options)
+
+
+def _start(name: str, fast: bool) -> Server:
+    key = (name, fast)
+    if key not in _started:
+        _started[key] = start(name, fast=fast)
+    return _started[key]
+
+
+def _target(text: str, server: Server, share: str, path: str, options: dict[str, str]) -> Target:
+    if share not in server.targets:
+        raise UsageError(f"target {text!r}: {server.name} has no {share!r}; it has {', '.join(server.targets)}")
+    base, _, given = server.targets[share].partition("?")
+    merged = {**parse_query(text, given), **options}
+    if options.get("version", "3") != "3":
+        merged.pop("mountport", None)
+    url = base + (f"/{quote(path)}" if path else "") + (f"?{urlencode(merged, safe=',')}" if merged else "")
+    target = parse_target(url)
+    if target.options.get("user"):
+        target = dataclasses.replace(target, password=Secret(server.password))
+    lab = {"name": server.name, "url": target.url}
+    return dataclasses.replace(target, url=text, may_log_in=False, lab=lab)
