@@ -176,7 +176,8 @@ def listen_address(text: str) -> tuple[str | None, int]:
     if text.isascii() and text.isdecimal():
         return None, _port(text, text, "--listen", 0)
     host, colon, port = text.rpartition(":")
-    if not colon or (":" in host and not host.startswith("[")):
+    whole = text.endswith("]") or (":" in host and not host.startswith("["))
+    if not colon or whole:
         host, port = text, str(DEFAULT_PORT)
     plain = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:

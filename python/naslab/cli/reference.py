@@ -14,10 +14,20 @@ _INTRO = """\
 `naslab COMMAND --help` prints the same. Sizes: `64k`, `1m`, `2g` are powers of 1024, `64kB`, `1MB` powers of
 1000. Durations: `200us`, `30s`, `5m`, `1h`; a bare number is seconds. Throughput is printed in MB/s (10^6).
 
-A TARGET is a folder (`/mnt/nas`, with `?engine=posix|uring` and `?direct=1`), a simulated server
-(`sim:?field=value&...` or `sim:FILE.toml`, [fields](sim.md)), or `null:`, which answers at once and shows the
-engine's own floor. Everything happens in one folder `naslab-<run id>` inside the target, which is removed
-at the end. A RUN is an id, a unique prefix of one, `last`, or a file that `naslab export` wrote.
+A TARGET is one of
+
+- `/mnt/nas`, `./folder`: a folder, with `?engine=posix|uring` and `?direct=1`;
+- `smb://[domain;][user@]host[:port]/share[/dir]` or `\\\\host\\share[\\dir]`: a share, spoken to directly;
+  [options](../guide/direct.md) pin dialect, signing, encryption and connections;
+- `nfs://host[:port]/export[/dir]`: an export, spoken to directly; [options](../guide/direct.md) pin version,
+  ports, identity and connections;
+- `lab:NAME[?share=...&option=...]`: a private server of [the lab](../guide/lab.md), started for the command and
+  removed after it;
+- `sim:?field=value&...` or `sim:FILE.toml`: a simulated server ([fields](sim.md));
+- `null:`, which answers at once and shows the engine's own floor.
+
+Everything happens in one folder `naslab-<run id>` inside the target, which is removed at the end. A RUN is an
+id, a unique prefix of one, `last`, or a file that `naslab export` wrote.
 
 Results go to standard output, progress and messages to standard error. With `--json` standard output holds
 exactly one JSON document ([fields](run-document.md)).

@@ -1,0 +1,107 @@
+"""`naslab net`: two programs, one measures the other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import socket
+from typing import Any
+
+import pytest
+
+from cli_tools import Cli
+
+
+class Far:
+    """`naslab net --listen` on a free port of this machine."""
+
+    def __init__(self, cli: Cli, *options: str) -> None:
+        self.process = cli.start("net", "--listen", "127.0.0.1:0", *options)
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        found = re.search(r"naslab net (127\.0\.0\.1:(\d+))", line)
+        assert found, line
+        self.place, self.port = found[1], int(found[2])
+
+    def end(self) -> tuple[int, str, str]:
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode, out, err
+
+
+def test_once(cli: Cli) -> None:
+    far = Far(cli, "--once", "--json")
+    done = cli("net", far.place, "--duration", "200ms", "--connections", "2", "--json").ok()
+    result: dict[str, Any] = done.json()
+    assert result["schema"] == 1 and (result["host"], result["port"]) == ("127.0.0.1", far.port)
+    assert result["connections"] == 2 and result["duration_ns"] == 200_000_000
+    for name in ("upload", "download", "both_upload", "both_download"):
+        flow = result["flows"][name]
+        assert flow["duration_ns"] >= 200_000_000
+        assert result[f"{name}_bytes_per_s"] == pytest.approx(flow["bytes"] * 1e9 / flow["duration_ns"])
+        assert flow["bytes"] > 0
+    trip = result["round_trip_ns"]
+    assert 0 < trip["min"] <= trip["p50"] <= trip["p90"] <= trip["p99"] <= trip["p99_9"] <= trip["max"]
+    assert result["wire"]["mss_bytes"] > 0
+    assert "sending" in done.err and "round trips" in done.err
+    code, out, err = far.end()
+    assert code == 0 and len(json.loads(out)["served"]) == 1 and "is done" in err
+
+
+def test_ctrl_c_ends_either_side(cli: Cli) -> None:
+    far = Far(cli)
+    near = cli.start("net", far.place, "--duration", "60s")
+    assert near.stderr is not None and "sending" in near.stderr.readline()
+    near.send_signal(signal.SIGINT)
+    _, err = near.communicate(timeout=30)
+    assert near.returncode == 1 and "interrupted" in err and "Traceback" not in err
+    cli("net", far.place, "--duration", "50ms", "--quiet").ok()
+    assert far.process.stderr is not None
+    for _ in range(2):
+        while "is done" not in far.process.stderr.readline():
+            assert far.process.poll() is None
+    far.process.send_signal(signal.SIGINT)
+    code, _, err = far.end()
+    assert code == 0 and "stopped; 2 served" in err
+
+
+def test_the_far_side_ends_in_the_middle(cli: Cli) -> None:
+    far = Far(cli)
+    near = cli.start("net", far.place, "--duration", "60s")
+    assert near.stderr is not None and "sending" in near.stderr.readline()
+    far.process.kill()
+    far.end()
+    _, err = near.communicate(timeout=30)
+    assert near.returncode == 1 and "Traceback" not in err and err.startswith("naslab: ")
+
+
+def test_idle_and_strangers(cli: Cli) -> None:
+    far = Far(cli, "--idle", "1s")
+    with socket.create_connection(("127.0.0.1", far.port)) as stranger:
+        stranger.settimeout(10)
+        stranger.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert stranger.recv(100) == b""
+    code, _, err = far.end()
+    assert code == 0 and "measures" not in err
+
+
+def test_nobody_there(cli: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    done = cli("net", f"127.0.0.1:{port}").sound()
+    assert done.code == 1 and done.out == "" and "naslab net --listen" in done.err and str(port) in done.err
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        done = cli("net", "--listen", f"127.0.0.1:{port}").sound()
+        assert done.code == 1 and "choose another port" in done.err and str(port) in done.err
+        done = cli("net", f"127.0.0.1:{port}", "--timeout", "500ms").sound()
+        assert done.code == 1 and "answer" in done.err
+
+
+def test_readable_on_the_terminal(cli: Cli) -> None:
+    far = Far(cli, "--once", "--quiet")
+    done = cli("net", far.place, "--duration", "50ms", "--quiet").ok()
+    assert done.err == "" and all(word in done.out for word in ("upload", "download", "both", "round trip"))
+    assert far.end() == (0, "", "")
