@@ -54,12 +54,36 @@ class PaceSpec:
 
 
 @dataclass
+class WalkSpec:
+    """A way through a region of the file that counts bytes, not records; operations may overlap.
+
+    order: `sequential` (steps of stride_bytes, from the start again after the end; the k-th worker of a file
+    begins k * separation_bytes later), `interlocked` (the workers of a file take turns on one position),
+    `random` (multiples of align_bytes), `blend` (random with probability random_share, else the record after
+    the last one). base_bytes, len_bytes: the region; None: to the end of the file.
+    spread of random positions: `uniform`, `zipf` (exponent theta), `ranges` of (share of operations, first
+    byte in the region, length in bytes).
+    """
+
+    order: Literal["sequential", "interlocked", "random", "blend"]
+    stride_bytes: int = 1
+    align_bytes: int = 1
+    base_bytes: int = 0
+    len_bytes: int | None = None
+    separation_bytes: int = 0
+    random_share: float = 0.0
+    spread: Literal["uniform", "zipf", "ranges"] = "uniform"
+    theta: float = 0.99
+    ranges: list[tuple[float, int, int]] = field(default_factory=list)
+
+
+@dataclass
 class CellSpec:
     """One cell. Sizes in bytes, times in nanoseconds.
 
     op: name of DESIGN.md section 4. files: one path per worker (or one for all), relative to the folder.
     pattern: order of offsets; `permutation` visits each record once, `stride` jumps `stride_records` and
-    restarts one record later at the end, `same_record` stays at offset 0.
+    restarts one record later at the end, `same_record` stays at offset 0. walk: chooses the offsets instead.
     write_fraction: share of operations that write, 0 to 1. read_workers: for a mix by worker, the first
     so many workers read and the others write (then write_fraction is unused).
     stop_*: the cell ends at the first that is reached; all None = one pass over the file.
@@ -79,6 +103,7 @@ class CellSpec:
     queue_depth: int = 1
     pattern: Pattern = "sequential"
     stride_records: int = 17
+    walk: WalkSpec | None = None
     write_fraction: float = 0.0
     read_workers: int | None = None
     seed: int = 0

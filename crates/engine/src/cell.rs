@@ -5,6 +5,7 @@ use crate::recorder::Recorder;
 use crate::spec::CellSpec;
 use crate::usage::Cpu;
 use crate::verify::{Verified, Verifier};
+use crate::walk::Positions;
 use crate::worker::{Counted, Counters, Flags, Limits, StopReason, Worker};
 use crate::workspace::remove_if_there;
 use naslab_core::{Caps, Clock, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Result, Session};
@@ -26,6 +27,7 @@ pub(crate) struct CellJob {
     pub seed: u64,
     pub flags: Flags,
     pub counters: Vec<Counters>,
+    pub positions: Positions,
 }
 
 impl CellJob {
@@ -191,7 +193,10 @@ fn make_stream(job: &CellJob, index: u32) -> OpStream {
     let ops = ops_of(spec, index, records);
     let mix = Mix { write_fraction: spec.write_fraction_of(index) };
     let seed = spec.seed ^ (index as u64) << 32;
-    let stream = OpStream::new(spec.pattern(), first, records, spec.record_bytes, ops, mix, seed);
+    let mut stream = OpStream::new(spec.pattern(), first, records, spec.record_bytes, ops, mix, seed);
+    if let Some(walk) = &spec.walk {
+        stream = stream.with_walk(walk.of_worker(spec, index, &job.positions, seed));
+    }
     match spec.pace {
         Some(pace) => {
             stream.with_arrival(Arrival::new(pace.arrival(), pace.rate_per_s, index, spec.workers, spec.seed))

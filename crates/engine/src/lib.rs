@@ -17,6 +17,7 @@ mod steward;
 mod threads;
 mod usage;
 mod verify;
+mod walk;
 mod worker;
 mod workspace;
 

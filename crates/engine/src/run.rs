@@ -8,6 +8,7 @@ use crate::result::{CellOutcome, Progress};
 use crate::spec::{CellSpec, RunSpec, SPEC_SCHEMA};
 use crate::steward::Steward;
 use crate::usage::storage_bytes;
+use crate::walk::positions;
 use crate::worker::{Counters, Flags};
 use naslab_core::{wall_ns, Error, ErrorKind, Result, Target};
 use naslab_workload::{measure, DataKind, DataSpec, Payload, Reducibility, Tagger};
@@ -113,6 +114,7 @@ fn check_cell(cell: &CellSpec) -> Result<()> {
     if cell.locks_itself_out() {
         return invalid(format!("cell {id}: one lock on a file that several workers write: give each its own file"));
     }
+    cell.walk.as_ref().map_or(Ok(()), |walk| walk.check(cell))?;
     let stride = (cell.record_bytes as u64).next_multiple_of(4096);
     let ring = stride.saturating_mul(cell.queue_depth as u64).max(RING_BYTES);
     let buffers = ring.saturating_mul(2 * cell.workers as u64);
@@ -169,6 +171,7 @@ impl Run<'_> {
             seed: self.spec.seed,
             flags: Flags::default(),
             counters: (0..cell.workers).map(|_| Counters::default()).collect(),
+            positions: positions(cell),
         });
         let mut around = Around { start_wall_ns: wall_ns(), measured, ..Around::default() };
         let before = storage_bytes();

@@ -1,5 +1,6 @@
 //! The run specification, as `python/naslab/spec.py` writes it. Unknown names are refused.
 
+use crate::walk::WalkSpec;
 use naslab_core::{Access, Create, FlushKind, Lock, OpenOptions, SyncMode};
 use naslab_workload::{ArrivalKind, DataKind, Pattern};
 use serde::Deserialize;
@@ -65,6 +66,8 @@ pub struct CellSpec {
     pub queue_depth: u32,
     pattern: PatternName,
     stride_records: u64,
+    #[serde(default)]
+    pub walk: Option<WalkSpec>,
     pub write_fraction: f64,
     pub read_workers: Option<u32>,
     pub seed: u64,
@@ -174,7 +177,7 @@ impl CellSpec {
     pub fn covers_file(&self) -> bool {
         let ordered =
             matches!(self.pattern, PatternName::Sequential | PatternName::Permutation | PatternName::Backward);
-        ordered && self.write_fraction >= 1.0 && self.read_workers.is_none() && self.one_pass()
+        ordered && self.walk.is_none() && self.write_fraction >= 1.0 && self.read_workers.is_none() && self.one_pass()
     }
 
     /// Whether the cell is bounded by the file alone.

@@ -9,6 +9,7 @@ mod offsets;
 mod rng;
 mod stream;
 mod tag;
+mod walk;
 
 pub use arrival::{Arrival, ArrivalKind};
 pub use data::{check_record, DataKind, DataSpec, Payload, BLOCK_BYTES};
@@ -17,3 +18,4 @@ pub use offsets::{Offsets, Pattern};
 pub use rng::Rng;
 pub use stream::{Mix, OpStream};
 pub use tag::{tag_unit, Defect, Tagger, TAG_BYTES, TAG_MAGIC};
+pub use walk::{HotRange, Order, Spread, Walk};

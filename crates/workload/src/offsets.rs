@@ -83,21 +83,21 @@ impl Offsets {
 /// number of bits, walked until it lands inside (Black and Rogaway, "Ciphers with arbitrary finite
 /// domains", CT-RSA 2002). At most four steps on average.
 #[derive(Clone, Debug)]
-struct Permutation {
+pub(crate) struct Permutation {
     count: u64,
     half_bits: u32,
     keys: [u64; 4],
 }
 
 impl Permutation {
-    fn new(count: u64, seed: u64) -> Permutation {
+    pub(crate) fn new(count: u64, seed: u64) -> Permutation {
         let bits = 64 - (count - 1).max(1).leading_zeros();
         let mut rng = Rng::new(seed, 0xFE15);
         Permutation { count, half_bits: bits.div_ceil(2), keys: std::array::from_fn(|_| rng.bits()) }
     }
 
     #[inline]
-    fn at(&self, index: u64) -> u64 {
+    pub(crate) fn at(&self, index: u64) -> u64 {
         let mut x = index;
         loop {
             x = self.round_trip(x);

@@ -1,6 +1,6 @@
 //! The sequence of operations one worker carries out.
 
-use crate::{Arrival, Offsets, Pattern, Rng};
+use crate::{Arrival, Offsets, Pattern, Rng, Walk};
 use naslab_core::{FileId, Op, OpKind};
 
 /// Which operations are writes.
@@ -19,6 +19,7 @@ pub struct OpStream {
     write_below: u64,
     rng: Rng,
     arrival: Option<Arrival>,
+    walk: Option<Walk>,
     ops_left: u64,
     file: FileId,
 }
@@ -45,6 +46,7 @@ impl OpStream {
             write_below,
             rng: Rng::new(seed, 0x3137),
             arrival: None,
+            walk: None,
             ops_left: ops,
             file: FileId(0),
         }
@@ -53,6 +55,12 @@ impl OpStream {
     /// Adds due times.
     pub fn with_arrival(mut self, arrival: Arrival) -> OpStream {
         self.arrival = Some(arrival);
+        self
+    }
+
+    /// Lets a walk choose the offsets instead of the pattern of records.
+    pub fn with_walk(mut self, walk: Walk) -> OpStream {
+        self.walk = Some(walk);
         self
     }
 
@@ -73,11 +81,14 @@ impl OpStream {
             return None;
         }
         self.ops_left -= 1;
-        let record = self.first_record + self.offsets.next_record();
+        let offset_bytes = match &mut self.walk {
+            None => (self.first_record + self.offsets.next_record()) * self.record_bytes as u64,
+            Some(walk) => walk.next_bytes(),
+        };
         Some(Op {
             kind: self.next_kind(),
             file: self.file,
-            offset_bytes: record * self.record_bytes as u64,
+            offset_bytes,
             len_bytes: self.record_bytes,
             due_ns: self.arrival.as_mut().map(Arrival::next_due_ns),
         })

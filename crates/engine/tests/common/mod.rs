@@ -24,7 +24,7 @@ fn merge(mut base: Value, over: Value) -> Value {
 
 /// A cell of 16 records of 4 KiB in the file `naslab.a`, with these fields changed.
 pub fn cell(over: Value) -> Value {
-    let base = json!({
+    let mut base = json!({
         "op": "read", "file_bytes": 65536, "record_bytes": 4096, "files": ["naslab.a"], "id": 0, "block": 0,
         "workers": 1, "queue_depth": 1, "pattern": "sequential", "stride_records": 17, "write_fraction": 0.0,
         "read_workers": null, "seed": 0, "create": "never", "remove_before": false, "truncate": false,
@@ -36,6 +36,7 @@ pub fn cell(over: Value) -> Value {
         "verify": false, "interval_ns": 1_000_000_000, "record_ops": false, "durability": "end",
         "cache_state": "unknown", "workload": null,
     });
+    base["walk"] = Value::Null;
     merge(base, over)
 }
 
