@@ -316,6 +316,9 @@ fn pathconf(folder: &Folder, args: &mut Reader<'_>, out: &mut Writer) -> Done {
 /// The folder that a MOUNT path names below the export.
 pub(crate) fn resolve(folder: &Folder, path: &[u8]) -> Result<u64, Status> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).try_fold(ROOT, |at, name| {
+        if matches!(name, b"." | b"..") {
+            return Err(Status::INVAL);
+        }
         let (id, _) = folder.lookup(at, name)?;
         folder.folder(id).map(|_| id)
     })

@@ -1,0 +1,5 @@
+//! The server through real NFS calls.
+
+mod client;
+mod connections;
+mod files;
