@@ -216,7 +216,8 @@ class _Doctor:
 
     def _ping(self, session: _engine.Session) -> None:
         """Null operations one after the other, as often or as long as the bounds say."""
-        samples, begin = [], time.perf_counter_ns()
+        samples: list[int] = []
+        begin = time.perf_counter_ns()
         start = begin
         try:
             while len(samples) < PINGS and start - begin < PING_NS:
