@@ -1,0 +1,314 @@
+//! What a user may say about an NFS target, checked before anything is sent.
+
+use crate::rpc::Credentials;
+use naslab_core::{Error, ErrorKind, Result};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// Most connections of one session.
+const MAX_CONNECTIONS: u32 = 32;
+/// Most operations in flight on one session.
+pub(crate) const MAX_DEPTH: u32 = 1024;
+/// Groups that AUTH_SYS can carry (RFC 5531, appendix A).
+const MAX_GROUPS: usize = 16;
+/// Longest machine name in AUTH_SYS.
+const MAX_MACHINE_BYTES: usize = 255;
+/// The port of NFS 4, and of NFS 3 when no portmapper is asked.
+pub(crate) const NFS_PORT: u16 = 2049;
+
+/// An NFS server, an export or folder on it, and how to talk to it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NfsOptions {
+    /// Host name or address.
+    pub host: String,
+    /// Port of NFS itself. `None`: version 3 asks the portmapper, version 4 takes 2049.
+    pub port: Option<u16>,
+    /// Export and folder below it: `/export/dir`. The client finds out where the export ends.
+    pub path: String,
+    /// `3`, `4.0`, `4.1` or `4.2`. `None`: the best that the server speaks, newest first.
+    pub version: Option<String>,
+    /// Port of the mount service (version 3). `None`: ask the portmapper.
+    pub mount_port: Option<u16>,
+    /// Port of the portmapper.
+    pub portmap_port: u16,
+    /// Connections of each session, over which operations are spread.
+    pub connections: u32,
+    /// User id told to the server; the process's own by default.
+    pub uid: Option<u32>,
+    /// Group id told to the server; the process's own by default.
+    pub gid: Option<u32>,
+    /// Further group ids, at most 16. Empty: the process's own when no uid and gid are given.
+    pub gids: Vec<u32>,
+    /// Name of this machine told to the server; the host name by default.
+    pub machine: Option<String>,
+    /// Source ports below 1024: `on`, `off`, or `auto` (when root).
+    pub privileged_port: String,
+    /// Most calls outstanding on one session; for 4.1 and 4.2 also the slots asked for.
+    pub slots: Option<u32>,
+    /// Longest wait for an answer, in nanoseconds.
+    pub timeout_ns: u64,
+    /// Operations that the caller will keep in flight on one session.
+    pub depth: u32,
+}
+
+impl Default for NfsOptions {
+    fn default() -> NfsOptions {
+        NfsOptions {
+            host: String::new(),
+            port: None,
+            path: "/".into(),
+            version: None,
+            mount_port: None,
+            portmap_port: 111,
+            connections: 1,
+            uid: None,
+            gid: None,
+            gids: Vec::new(),
+            machine: None,
+            privileged_port: "auto".into(),
+            slots: None,
+            timeout_ns: 30_000_000_000,
+            depth: 1,
+        }
+    }
+}
+
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Version {
+    /// NFS 3, RFC 1813.
+    V3,
+    /// NFS 4.0, RFC 7530.
+    V40,
+    /// NFS 4.1, RFC 8881.
+    V41,
+    /// NFS 4.2, RFC 7862.
+    V42,
+}
+
+impl Version {
+    /// Best first.
+    pub const ALL: [Version; 4] = [Version::V42, Version::V41, Version::V40, Version::V3];
+
+    /// As users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Version::V3 => "3",
+            Version::V40 => "4.0",
+            Version::V41 => "4.1",
+            Version::V42 => "4.2",
+        }
+    }
+
+    /// Minor version of NFS 4; `None` for NFS 3.
+    #[inline]
+    pub fn minor(self) -> Option<u32> {
+        match self {
+            Version::V3 => None,
+            Version::V40 => Some(0),
+            Version::V41 => Some(1),
+            Version::V42 => Some(2),
+        }
+    }
+
+    /// Whether calls go through the slots of a session.
+    #[inline]
+    pub fn has_slots(self) -> bool {
+        self >= Version::V41
+    }
+
+    /// Version of the RPC program.
+    pub fn rpc(self) -> u32 {
+        if self == Version::V3 {
+            3
+        } else {
+            4
+        }
+    }
+
+    fn parse(text: &str) -> Result<Version> {
+        Version::ALL.into_iter().find(|v| v.name() == text).ok_or_else(|| {
+            let message = format!("NFS version {text:?} is not spoken here: use 3, 4.0, 4.1 or 4.2");
+            Error::new(ErrorKind::Unsupported, "target", message).with("version", text)
+        })
+    }
+}
+
+/// Whether connections come from a port below 1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Privileged {
+    /// When root, and a free one can be had.
+    Auto,
+    /// Always; an error where it cannot be had.
+    On,
+    /// Never.
+    Off,
+}
+
+/// Options after checking.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub host: String,
+    pub port: Option<u16>,
+    /// Names from the server's root down.
+    pub path: Vec<String>,
+    pub version: Option<Version>,
+    pub mount_port: Option<u16>,
+    pub portmap_port: u16,
+    pub connections: usize,
+    pub credentials: Credentials,
+    pub privileged: Privileged,
+    pub slots: Option<u32>,
+    pub timeout: Duration,
+    pub depth: u32,
+}
+
+impl Settings {
+    /// Checks options; no I/O.
+    pub fn new(options: &NfsOptions) -> Result<Settings> {
+        if options.host.is_empty() {
+            return Err(invalid("no host: write nfs://HOST/EXPORT", "host", ""));
+        }
+        in_range("connections", options.connections, 1, MAX_CONNECTIONS)?;
+        in_range("depth", options.depth, 1, MAX_DEPTH)?;
+        if let Some(slots) = options.slots {
+            in_range("slots", slots, 1, MAX_DEPTH)?;
+        }
+        if options.timeout_ns == 0 {
+            return Err(invalid("the timeout must be above zero", "timeout_ns", "0"));
+        }
+        Ok(Settings {
+            host: options.host.clone(),
+            port: options.port,
+            path: split_path(&options.path)?,
+            version: options.version.as_deref().map(Version::parse).transpose()?,
+            mount_port: options.mount_port,
+            portmap_port: options.portmap_port,
+            connections: options.connections as usize,
+            credentials: credentials(options)?,
+            privileged: privileged(&options.privileged_port)?,
+            slots: options.slots,
+            timeout: Duration::from_nanos(options.timeout_ns),
+            depth: options.depth,
+        })
+    }
+
+    /// Most calls that one session may have outstanding.
+    pub fn most_calls(&self) -> u32 {
+        self.slots.unwrap_or(MAX_DEPTH)
+    }
+}
+
+fn invalid(message: impl Into<String>, name: &'static str, value: impl ToString) -> Error {
+    Error::new(ErrorKind::Invalid, "target", message).with(name, value)
+}
+
+fn in_range(name: &'static str, value: u32, least: u32, most: u32) -> Result<()> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(invalid(format!("{name} must be from {least} to {most}"), name, value))
+}
+
+/// Names of a path on the server. Empty names vanish; `.` and `..` are refused, as in every path here.
+pub(crate) fn split_path(path: &str) -> Result<Vec<String>> {
+    let names: Vec<String> = path.split('/').filter(|n| !n.is_empty()).map(str::to_string).collect();
+    if names.iter().any(|n| n == ".." || n == "." || n.contains('\0')) {
+        return Err(invalid("a path may not hold `.`, `..` or a zero byte", "path", path));
+    }
+    Ok(names)
+}
+
+fn privileged(text: &str) -> Result<Privileged> {
+    match text {
+        "auto" => Ok(Privileged::Auto),
+        "on" => Ok(Privileged::On),
+        "off" => Ok(Privileged::Off),
+        _ => Err(invalid("privileged_port must be auto, on or off", "privileged_port", text)),
+    }
+}
+
+fn credentials(options: &NfsOptions) -> Result<Credentials> {
+    if options.gids.len() > MAX_GROUPS {
+        let message = format!("AUTH_SYS carries at most {MAX_GROUPS} groups");
+        return Err(invalid(message, "gids", options.gids.len()));
+    }
+    let machine = options.machine.clone().unwrap_or_else(host_name);
+    if machine.len() > MAX_MACHINE_BYTES {
+        return Err(invalid(format!("a machine name has at most {MAX_MACHINE_BYTES} bytes"), "machine", machine));
+    }
+    let own_identity = options.uid.is_none() && options.gid.is_none() && options.gids.is_empty();
+    // SAFETY: these calls have no conditions and cannot fail.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    Ok(Credentials {
+        machine,
+        uid: options.uid.unwrap_or(uid),
+        gid: options.gid.unwrap_or(gid),
+        gids: if own_identity { own_groups() } else { options.gids.clone() },
+    })
+}
+
+/// The process's groups; the first 16, as the kernel's client does.
+fn own_groups() -> Vec<u32> {
+    let mut groups = vec![0; 65536];
+    // SAFETY: the array has room for as many groups as are said.
+    let count = unsafe { libc::getgroups(groups.len() as libc::c_int, groups.as_mut_ptr()) };
+    groups.truncate(usize::try_from(count).unwrap_or(0).min(MAX_GROUPS));
+    groups
+}
+
+fn host_name() -> String {
+    let mut name = [0u8; 256];
+    // SAFETY: the array is valid for its length; the last byte stays zero.
+    let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0;
+    let end = name.iter().position(|b| *b == 0).unwrap_or(0);
+    if failed || end == 0 {
+        return "naslab".into();
+    }
+    String::from_utf8_lossy(&name[..end]).chars().take(63).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> NfsOptions {
+        NfsOptions { host: "server".into(), path: "/export//dir/".into(), ..NfsOptions::default() }
+    }
+
+    #[test]
+    fn good_options_are_taken() {
+        let settings = Settings::new(&NfsOptions { version: Some("4.1".into()), ..options() }).unwrap();
+        assert_eq!(settings.path, ["export", "dir"]);
+        assert_eq!(settings.version, Some(Version::V41));
+        let text = r#"{"host": "h", "path": "/x", "uid": 7, "gid": 8, "gids": [9]}"#;
+        let parsed: NfsOptions = serde_json::from_str(text).unwrap();
+        let settings = Settings::new(&parsed).unwrap();
+        assert_eq!((settings.credentials.uid, settings.credentials.gid), (7, 8));
+        assert_eq!(settings.credentials.gids, [9]);
+        assert!(serde_json::from_str::<NfsOptions>(r#"{"hots": "h"}"#).is_err());
+    }
+
+    #[test]
+    fn bad_options_are_named() {
+        let cases: Vec<(NfsOptions, ErrorKind, &str)> = vec![
+            (NfsOptions { host: String::new(), ..options() }, ErrorKind::Invalid, "host"),
+            (NfsOptions { version: Some("2".into()), ..options() }, ErrorKind::Unsupported, "version"),
+            (NfsOptions { connections: 0, ..options() }, ErrorKind::Invalid, "connections"),
+            (NfsOptions { connections: 33, ..options() }, ErrorKind::Invalid, "connections"),
+            (NfsOptions { gids: vec![1; 17], ..options() }, ErrorKind::Invalid, "gids"),
+            (NfsOptions { path: "/a/../b".into(), ..options() }, ErrorKind::Invalid, "path"),
+            (NfsOptions { privileged_port: "yes".into(), ..options() }, ErrorKind::Invalid, "privileged_port"),
+            (NfsOptions { timeout_ns: 0, ..options() }, ErrorKind::Invalid, "timeout_ns"),
+            (NfsOptions { depth: 5000, ..options() }, ErrorKind::Invalid, "depth"),
+            (NfsOptions { slots: Some(0), ..options() }, ErrorKind::Invalid, "slots"),
+            (NfsOptions { machine: Some("m".repeat(256)), ..options() }, ErrorKind::Invalid, "machine"),
+        ];
+        for (options, kind, name) in cases {
+            let error = Settings::new(&options).unwrap_err();
+            assert_eq!(error.kind, kind, "{error}");
+            assert_eq!(error.context[0].0, name, "{error}");
+        }
+    }
+}

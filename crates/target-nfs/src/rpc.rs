@@ -1,0 +1,237 @@
+//! ONC RPC (RFC 5531) over TCP: record marks, call headers with AUTH_SYS, reply headers.
+
+use crate::xdr::{padding, Bad, Decoded, Decoder, Put};
+use naslab_core::{Error, ErrorKind, OpError};
+
+/// Bit of a record mark: no more fragments follow.
+pub(crate) const LAST_FRAGMENT: u32 = 0x8000_0000;
+/// The record mark.
+pub(crate) const MARK_BYTES: usize = 4;
+/// Longest verifier or credential body.
+const MAX_AUTH_BYTES: usize = 400;
+const CALL: u32 = 0;
+const REPLY: u32 = 1;
+const RPC_VERSION: u32 = 2;
+const AUTH_SYS: u32 = 1;
+
+/// Who calls: AUTH_SYS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub machine: String,
+    pub uid: u32,
+    pub gid: u32,
+    pub gids: Vec<u32>,
+}
+
+/// Everything of a call up to its arguments, ready to be copied.
+#[derive(Clone, Debug)]
+pub(crate) struct Prefix {
+    bytes: Vec<u8>,
+}
+
+const XID_AT: usize = 4;
+const PROCEDURE_AT: usize = 24;
+
+impl Prefix {
+    /// For calls to one version of a program.
+    pub fn new(program: u32, version: u32, who: &Credentials) -> Prefix {
+        let mut bytes = Vec::with_capacity(128);
+        for word in [0, 0, CALL, RPC_VERSION, program, version, 0, AUTH_SYS] {
+            bytes.put_u32(word);
+        }
+        let machine = who.machine.as_bytes();
+        let body = 4 + 4 + machine.len() + padding(machine.len()) + 4 + 4 + 4 + 4 * who.gids.len();
+        bytes.put_u32(body as u32);
+        bytes.put_u32(0);
+        bytes.put_opaque(machine);
+        bytes.put_u32(who.uid);
+        bytes.put_u32(who.gid);
+        bytes.put_u32(who.gids.len() as u32);
+        for gid in &who.gids {
+            bytes.put_u32(*gid);
+        }
+        bytes.put_u32(0);
+        bytes.put_u32(0);
+        Prefix { bytes }
+    }
+
+    /// Begins a call; returns where it starts in `out`, for `seal`.
+    #[inline]
+    pub fn begin(&self, out: &mut Vec<u8>, xid: u32, procedure: u32) -> usize {
+        let start = out.len();
+        out.extend_from_slice(&self.bytes);
+        out[start + XID_AT..start + XID_AT + 4].copy_from_slice(&xid.to_be_bytes());
+        out[start + PROCEDURE_AT..start + PROCEDURE_AT + 4].copy_from_slice(&procedure.to_be_bytes());
+        start
+    }
+}
+
+/// Writes the record mark of the call that starts at `start`; `extra` bytes follow outside of `out`.
+#[inline]
+pub(crate) fn seal(out: &mut [u8], start: usize, extra: usize) {
+    let len = (out.len() - start - MARK_BYTES + extra) as u32;
+    out[start..start + MARK_BYTES].copy_from_slice(&(len | LAST_FRAGMENT).to_be_bytes());
+}
+
+/// Why a server did not carry a call out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Another RPC version is wanted.
+    RpcMismatch,
+    /// The identity is refused: auth_stat.
+    Auth(u32),
+    /// The program is not served here.
+    ProgramUnavailable,
+    /// It is, in versions from low to high.
+    ProgramMismatch(u32, u32),
+    /// The version does not know the procedure.
+    ProcedureUnavailable,
+    /// The server could not decode the arguments.
+    GarbageArguments,
+    /// The server failed.
+    SystemError,
+}
+
+impl Refusal {
+    /// Class of error.
+    pub fn kind(self) -> ErrorKind {
+        match self {
+            Refusal::Auth(_) => ErrorKind::Permission,
+            Refusal::GarbageArguments | Refusal::SystemError => ErrorKind::Io,
+            _ => ErrorKind::Unsupported,
+        }
+    }
+
+    /// For the hot loop.
+    pub fn op_error(self) -> OpError {
+        let status = if let Refusal::Auth(status) = self { status.into() } else { 0 };
+        OpError { kind: self.kind(), status }
+    }
+
+    /// As the error of a call.
+    pub fn error(self, operation: &'static str) -> Error {
+        let message = match self {
+            Refusal::RpcMismatch => "the server does not speak RPC version 2".into(),
+            Refusal::Auth(status) => format!("the server refuses AUTH_SYS from here ({})", auth_name(status)),
+            Refusal::ProgramUnavailable => "the server does not offer this service on this port".into(),
+            Refusal::ProgramMismatch(low, high) => {
+                format!("the server speaks versions {low} to {high} of this service; choose one of them with version=")
+            }
+            Refusal::ProcedureUnavailable => "the server does not offer this procedure".into(),
+            Refusal::GarbageArguments => "the server could not decode the call".into(),
+            Refusal::SystemError => "the server failed inside (RPC SYSTEM_ERR): see its log".into(),
+        };
+        Error { status: self.op_error().status, ..Error::new(self.kind(), operation, message) }
+    }
+}
+
+fn auth_name(status: u32) -> String {
+    let names = ["AUTH_OK", "AUTH_BADCRED", "AUTH_REJECTEDCRED", "AUTH_BADVERF", "AUTH_REJECTEDVERF", "AUTH_TOOWEAK"];
+    names.get(status as usize).map_or_else(|| format!("auth_stat {status}"), ToString::to_string)
+}
+
+/// Takes a reply header; the results follow it when the call was carried out.
+#[inline]
+pub(crate) fn reply(d: &mut Decoder<'_>) -> Decoded<(u32, Result<(), Refusal>)> {
+    let xid = d.u32()?;
+    if d.u32()? != REPLY {
+        return Err(Bad::Wrong("a message of the server is no reply"));
+    }
+    match d.u32()? {
+        0 => {}
+        1 => return Ok((xid, Err(denied(d)?))),
+        _ => return Err(Bad::Wrong("unknown reply_stat")),
+    }
+    d.u32()?;
+    d.opaque(MAX_AUTH_BYTES)?;
+    let outcome = match d.u32()? {
+        0 => Ok(()),
+        1 => Err(Refusal::ProgramUnavailable),
+        2 => Err(Refusal::ProgramMismatch(d.u32()?, d.u32()?)),
+        3 => Err(Refusal::ProcedureUnavailable),
+        4 => Err(Refusal::GarbageArguments),
+        5 => Err(Refusal::SystemError),
+        _ => return Err(Bad::Wrong("unknown accept_stat")),
+    };
+    Ok((xid, outcome))
+}
+
+fn denied(d: &mut Decoder<'_>) -> Decoded<Refusal> {
+    match d.u32()? {
+        0 => {
+            d.skip(8)?;
+            Ok(Refusal::RpcMismatch)
+        }
+        1 => Ok(Refusal::Auth(d.u32()?)),
+        _ => Err(Bad::Wrong("unknown reject_stat")),
+    }
+}
+
+/// The advice for refusals that often mean: the call came from a port above 1023.
+pub(crate) fn port_advice(mut error: Error, from_high_port: bool) -> Error {
+    let refused = error.kind == ErrorKind::Permission && !error.message.contains("insecure");
+    if refused && from_high_port {
+        error.message.push_str(
+            ". The call came from a source port above 1023: if the export demands a privileged port, run naslab as root \
+             or allow insecure ports on the export (`insecure` on Linux, PrivilegedPort=false in Ganesha)",
+        );
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_as_on_the_wire() {
+        let who = Credentials { machine: "abcde".into(), uid: 1, gid: 2, gids: vec![3] };
+        let mut out = vec![9, 9];
+        let start = Prefix::new(100_003, 3, &who).begin(&mut out, 0x0102_0304, 6);
+        out.put_u32(0xaabb_ccdd);
+        seal(&mut out, start, 8);
+        let words: Vec<u32> = out[2..].chunks(4).map(|c| u32::from_be_bytes(c.try_into().unwrap())).collect();
+        let machine = [5, u32::from_be_bytes(*b"abcd"), u32::from_be_bytes([b'e', 0, 0, 0])];
+        let mut expected =
+            vec![LAST_FRAGMENT | (out.len() as u32 - 2 - 4 + 8), 0x0102_0304, 0, 2, 100_003, 3, 6, 1, 32, 0];
+        expected.extend(machine);
+        expected.extend([1, 2, 1, 3, 0, 0, 0xaabb_ccdd]);
+        assert_eq!(words, expected);
+    }
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|w| w.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn replies_and_refusals() {
+        let cases = [
+            (vec![7, 1, 0, 0, 0, 0], Ok(())),
+            (vec![7, 1, 0, 6, 8, 0, 0, 0], Ok(())),
+            (vec![7, 1, 0, 0, 0, 1], Err(Refusal::ProgramUnavailable)),
+            (vec![7, 1, 0, 0, 0, 2, 3, 4], Err(Refusal::ProgramMismatch(3, 4))),
+            (vec![7, 1, 0, 0, 0, 3], Err(Refusal::ProcedureUnavailable)),
+            (vec![7, 1, 1, 1, 5], Err(Refusal::Auth(5))),
+            (vec![7, 1, 1, 0, 2, 2], Err(Refusal::RpcMismatch)),
+        ];
+        for (reply_words, expected) in cases {
+            let bytes = words(&reply_words);
+            assert_eq!(reply(&mut Decoder::new(&bytes)), Ok((7, expected)));
+            for cut in 0..bytes.len() {
+                assert_eq!(reply(&mut Decoder::new(&bytes[..cut])), Err(Bad::Truncated));
+            }
+        }
+        for wrong in [vec![7, 0, 0], vec![7, 1, 2], vec![7, 1, 0, 0, 401], vec![7, 1, 0, 0, 0, 6], vec![7, 1, 1, 2]] {
+            assert!(matches!(reply(&mut Decoder::new(&words(&wrong))), Err(Bad::Wrong(_))));
+        }
+        assert!(Refusal::Auth(5).error("open").message.contains("AUTH_TOOWEAK"));
+        assert!(Refusal::ProgramMismatch(2, 3).error("open").message.contains("2 to 3"));
+    }
+
+    #[test]
+    fn advice_about_ports() {
+        let advised = port_advice(Refusal::Auth(1).error("mount"), true);
+        assert!(advised.message.contains("as root"));
+        assert!(!port_advice(Refusal::Auth(1).error("mount"), false).message.contains("as root"));
+    }
+}

@@ -1,0 +1,306 @@
+//! The target: finds out what the server speaks, and connects sessions.
+
+use crate::dialect::{Dialect, Limits};
+use crate::folders::Folders;
+use crate::options::{NfsOptions, Settings, Version, MAX_DEPTH, NFS_PORT};
+use crate::rpc::Prefix;
+use crate::services;
+use crate::session::NfsSession;
+use crate::transport::{Setup, Transport, NFS_PROGRAM};
+use crate::v3::V3;
+use crate::v4::V4;
+use crate::xdr::Handle;
+use naslab_core::{Alignment, Caps, Clock, Error, ErrorKind, Result, Session, Target};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Largest read or write in one request, whatever the server takes.
+const MOST_TRANSFER_BYTES: u32 = 4 << 20;
+
+/// What the first session found out, for those after it and for the result.
+#[derive(Clone)]
+struct Negotiated {
+    version: Version,
+    port: u16,
+    root: Handle,
+    copy: bool,
+    slots: Option<u32>,
+    facts: Vec<(String, String)>,
+}
+
+/// What all sessions of a target share.
+pub(crate) struct Shared {
+    pub settings: Settings,
+    pub folders: Folders,
+    negotiated: Mutex<Option<Negotiated>>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Option<Negotiated>> {
+        self.negotiated.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Port of NFS itself.
+    pub fn port(&self) -> u16 {
+        self.lock().as_ref().map_or(self.settings.port.unwrap_or(NFS_PORT), |n| n.port)
+    }
+
+    /// Whether the server copies files by itself. Before a session was connected: whether it may.
+    pub fn can_copy(&self) -> bool {
+        match self.lock().as_ref() {
+            Some(found) => found.copy,
+            None => matches!(self.settings.version, None | Some(Version::V42)),
+        }
+    }
+}
+
+/// An export of an NFS server, or a folder below it.
+///
+/// There is no cache on this side: every operation goes to the server, so `direct` is always true and asks for
+/// nothing. Sessions each have their own connections and, in version 4, their own client id, slots and lease.
+pub struct NfsTarget {
+    shared: Arc<Shared>,
+}
+
+/// A connected session's parts.
+struct Connected {
+    t: Transport,
+    dialect: Box<dyn Dialect>,
+    root: Handle,
+    port: u16,
+    limits: Limits,
+    copy: bool,
+}
+
+impl NfsTarget {
+    /// Checks the options. No I/O: `connect` opens connections.
+    pub fn new(options: NfsOptions) -> Result<NfsTarget> {
+        let settings = Settings::new(&options)?;
+        Ok(NfsTarget {
+            shared: Arc::new(Shared { settings, folders: Folders::default(), negotiated: Mutex::new(None) }),
+        })
+    }
+
+    fn open_session(&self, worker: u32) -> Result<Connected> {
+        let known = self.shared.lock().clone();
+        if let Some(known) = known {
+            let connected = connect(&self.shared.settings, known.version, worker, Some(&known))?;
+            return Ok(connected);
+        }
+        match self.shared.settings.version {
+            Some(version) => connect(&self.shared.settings, version, worker, None),
+            None => self.connect_best(worker),
+        }
+    }
+
+    /// The newest version that the server speaks and in which the path exists.
+    fn connect_best(&self, worker: u32) -> Result<Connected> {
+        let mut first: Option<Error> = None;
+        let mut no_version_4 = false;
+        for version in Version::ALL {
+            if no_version_4 && version != Version::V3 {
+                continue;
+            }
+            match connect(&self.shared.settings, version, worker, None) {
+                Ok(connected) => return Ok(connected),
+                Err(e) if may_go_on(&e) => {
+                    // Nobody listens, or the program is another: older minor versions fare no better.
+                    no_version_4 |= e.operation == "connect" && e.kind == ErrorKind::Disconnected;
+                    no_version_4 |= e.kind == ErrorKind::NotFound;
+                    first = Some(more_telling(first, e));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Err(first.unwrap_or_else(|| Error::new(ErrorKind::Unsupported, "connect", "the server speaks no NFS version")))
+    }
+
+    fn note(&self, connected: &Connected) {
+        let mut known = self.shared.lock();
+        let version = connected.t.version;
+        let slots = version.has_slots().then(|| connected.t.slots.granted());
+        *known = Some(Negotiated {
+            version,
+            port: connected.port,
+            root: connected.root,
+            copy: connected.copy,
+            slots,
+            facts: facts(&self.shared.settings, connected),
+        });
+    }
+}
+
+/// Whether another version may do better.
+fn may_go_on(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::Unsupported | ErrorKind::NotFound | ErrorKind::Disconnected | ErrorKind::Permission)
+}
+
+/// Of two failures with different versions, the one that says more than "not spoken here".
+fn more_telling(first: Option<Error>, second: Error) -> Error {
+    let dull = |e: &Error| matches!(e.kind, ErrorKind::Unsupported | ErrorKind::Disconnected);
+    match first {
+        Some(first) if !dull(&first) || dull(&second) => first,
+        _ => second,
+    }
+}
+
+fn transport(settings: &Settings, version: Version, port: u16) -> Result<Transport> {
+    let wires = (0..settings.connections).map(|_| services::connect(settings, port)).collect::<Result<Vec<_>>>()?;
+    let from_high_port = !wires.iter().all(services::is_privileged);
+    let setup = Setup {
+        version,
+        prefix: Prefix::new(NFS_PROGRAM, version.rpc(), &settings.credentials),
+        timeout: settings.timeout,
+        most_calls: settings.most_calls() as usize,
+        from_high_port,
+    };
+    Ok(Transport::new(wires, setup))
+}
+
+fn connect(settings: &Settings, version: Version, worker: u32, known: Option<&Negotiated>) -> Result<Connected> {
+    let mut connected = match version {
+        Version::V3 => connect3(settings, known)?,
+        _ => connect4(settings, version, worker, known)?,
+    };
+    let Connected { t, dialect, root, .. } = &mut connected;
+    let limits = dialect.limits(t, root).map_err(|e| Error { operation: "connect", ..e })?;
+    t.max_read_bytes = limits.max_read_bytes.min(MOST_TRANSFER_BYTES);
+    t.max_write_bytes = limits.max_write_bytes.min(MOST_TRANSFER_BYTES);
+    connected.limits = limits;
+    Ok(connected)
+}
+
+fn connect3(settings: &Settings, known: Option<&Negotiated>) -> Result<Connected> {
+    let port = known.map_or_else(|| services::nfs3_port(settings), |known| Ok(known.port))?;
+    let mut t = transport(settings, Version::V3, port)?;
+    let mut dialect: Box<dyn Dialect> = Box::new(V3);
+    let root = match known {
+        Some(known) => known.root,
+        None => {
+            // Tells a server without NFS 3 from one without this export.
+            t.ping().map_err(|e| Error { operation: "connect", ..e })?;
+            let mounted = services::mount(settings)?;
+            descend(&mut *dialect, &mut t, &mounted.handle, &settings.path, mounted.names)?
+        }
+    };
+    Ok(Connected { t, dialect, root, port, limits: Limits::default(), copy: false })
+}
+
+fn connect4(settings: &Settings, version: Version, worker: u32, known: Option<&Negotiated>) -> Result<Connected> {
+    let port = settings.port.unwrap_or(NFS_PORT);
+    let mut t = transport(settings, version, port)?;
+    let slots = settings.slots.unwrap_or_else(|| settings.depth.max(64));
+    let mut v4 = V4::begin(&mut t, &settings.credentials, worker, slots)?;
+    let root = match known {
+        Some(known) => known.root,
+        None => {
+            let top = v4.top(&mut t)?;
+            descend(&mut v4, &mut t, &top, &settings.path, 0)?
+        }
+    };
+    let copy = match known {
+        Some(known) => known.copy,
+        None => v4.offers_copy(&mut t, &root)?,
+    };
+    Ok(Connected { t, dialect: Box::new(v4), root, port, limits: Limits::default(), copy })
+}
+
+/// Walks from an export's handle down to the wanted folder.
+fn descend(
+    dialect: &mut dyn Dialect,
+    t: &mut Transport,
+    from: &Handle,
+    path: &[String],
+    covered: usize,
+) -> Result<Handle> {
+    let names: Vec<&str> = path[covered..].iter().map(String::as_str).collect();
+    if names.is_empty() {
+        return Ok(*from);
+    }
+    let whole = format!("/{}", path.join("/"));
+    let found = dialect.walk(t, from, &names).map_err(|mut e| {
+        if e.kind == ErrorKind::NotFound {
+            e.message.push_str(": no export and no folder of an export; `naslab doctor nfs://HOST` lists the exports");
+        }
+        Error { operation: "connect", ..e }.with("path", &whole)
+    })?;
+    if !found.attributes.is_dir() {
+        return Err(
+            Error::new(ErrorKind::Invalid, "connect", "the target is a file: give a folder").with("path", whole)
+        );
+    }
+    Ok(found.handle)
+}
+
+fn facts(settings: &Settings, connected: &Connected) -> Vec<(String, String)> {
+    let Connected { t, dialect, limits, .. } = connected;
+    let who = &settings.credentials;
+    let mut facts: Vec<(&str, String)> = vec![
+        ("dialect", t.version.name().into()),
+        ("auth", format!("sys uid={} gid={}", who.uid, who.gid)),
+        ("privileged_port", if t.from_high_port { "no" } else { "yes" }.into()),
+        ("connections", settings.connections.to_string()),
+        ("max_read_bytes", t.max_read_bytes.to_string()),
+        ("max_write_bytes", t.max_write_bytes.to_string()),
+        ("server_max_read_bytes", limits.max_read_bytes.to_string()),
+        ("server_max_write_bytes", limits.max_write_bytes.to_string()),
+        ("port", connected.port.to_string()),
+    ];
+    let mut add = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    add("preferred_read_bytes", limits.preferred_read_bytes.map(|v| v.to_string()));
+    add("preferred_write_bytes", limits.preferred_write_bytes.map(|v| v.to_string()));
+    add("max_file_bytes", limits.max_file_bytes.map(|v| v.to_string()));
+    add("lease_seconds", limits.lease_seconds.map(|v| v.to_string()));
+    add("slots", t.version.has_slots().then(|| t.slots.granted().to_string()));
+    add("server_copy", (t.version == Version::V42).then(|| if connected.copy { "yes" } else { "no" }.into()));
+    let mut facts: Vec<(String, String)> = facts.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+    facts.extend(dialect.facts());
+    facts
+}
+
+impl Target for NfsTarget {
+    fn protocol(&self) -> &'static str {
+        "nfs"
+    }
+
+    /// Before a session was connected, the depth is what the protocol allows and `server_copy` says whether the
+    /// version may have it; afterwards both are what the server granted.
+    fn caps(&self) -> Caps {
+        let granted = self.shared.lock().as_ref().and_then(|known| known.slots).unwrap_or(MAX_DEPTH);
+        Caps {
+            max_depth: self.shared.settings.most_calls().min(granted),
+            direct: true,
+            sync_writes: true,
+            flush: true,
+            keeps_data: true,
+            wire_counters: true,
+            ping: true,
+            server_copy: self.shared.can_copy(),
+            alignment: Alignment { offset_bytes: 1, memory_bytes: 1 },
+            ..Caps::default()
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::real()
+    }
+
+    fn connect(&self, worker: u32) -> Result<Box<dyn Session>> {
+        let about = |e: Error| e.with("host", &self.shared.settings.host);
+        let connected = match self.open_session(worker) {
+            // The server lost or replaced what an earlier session found: look anew.
+            Err(e) if self.shared.lock().is_some() && e.status != 0 => {
+                *self.shared.lock() = None;
+                self.shared.folders.forget("");
+                self.open_session(worker).map_err(about)?
+            }
+            other => other.map_err(about)?,
+        };
+        self.note(&connected);
+        let Connected { t, dialect, root, .. } = connected;
+        Ok(Box::new(NfsSession::new(t, dialect, root, self.shared.clone())))
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        self.shared.lock().as_ref().map(|known| known.facts.clone()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,388 @@
+//! How a client makes itself known: SETCLIENTID in 4.0, EXCHANGE_ID and CREATE_SESSION from 4.1 on; and how it keeps
+//! its lease and takes leave.
+
+use super::compound::Compound;
+use super::{op, USUAL_LEASE, V4};
+use crate::calls::Slots;
+use crate::rpc::Credentials;
+use crate::status;
+use crate::transport::{random_word, Transport};
+use crate::xdr::{Bad, Decoded, Decoder, Put};
+use naslab_core::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+/// "I use no pNFS."
+const USE_NON_PNFS: u32 = 0x0001_0000;
+/// Longest data of one request, asked of a session.
+const TRANSFER_BYTES: u32 = 4 << 20;
+/// What headers take beside the data in a session's largest request and reply.
+const OVERHEAD_BYTES: u32 = 1024;
+/// Sessions' data sizes are whole pages where there is room for one.
+const PAGE_BYTES: u32 = 4096;
+/// Operations of one compound, asked of a session.
+const MOST_OPERATIONS: u32 = 32;
+/// LOOKUPs of one compound where no session limits them.
+const MOST_LOOKUPS: usize = 16;
+/// Most slots a session may grant, whatever it says.
+const MOST_SLOTS: u32 = 4096;
+/// Longest opaques of EXCHANGE_ID.
+const MOST_OPAQUE_BYTES: usize = 1024;
+/// Program number of callbacks, which are never received.
+const CALLBACK_PROGRAM: u32 = 0x4000_0000;
+const FORE_CHANNEL: u32 = 1;
+
+/// Tells clients of this process apart.
+static CLIENTS: AtomicU32 = AtomicU32::new(0);
+
+/// What a client calls itself.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    verifier: [u8; 8],
+    name: Vec<u8>,
+    slots: u32,
+}
+
+impl Identity {
+    /// A name that no other session has.
+    fn new(who: &Credentials, worker: u32, slots: u32) -> Identity {
+        let number = CLIENTS.fetch_add(1, Ordering::Relaxed);
+        let chance = (u64::from(random_word()) << 32) | u64::from(random_word());
+        let name = format!("naslab {} {} {worker} {number} {chance:016x}", who.machine, std::process::id());
+        Identity { verifier: chance.to_be_bytes(), name: name.into_bytes(), slots }
+    }
+}
+
+/// What a session's largest request and reply carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SessionSize {
+    request_bytes: u32,
+    reply_bytes: u32,
+}
+
+impl SessionSize {
+    /// Without a session nothing is limited.
+    const FREE: SessionSize = SessionSize { request_bytes: u32::MAX, reply_bytes: u32::MAX };
+
+    /// Largest read.
+    pub fn most_read_bytes(&self) -> u32 {
+        data_bytes(self.reply_bytes)
+    }
+
+    /// Largest write.
+    pub fn most_write_bytes(&self) -> u32 {
+        data_bytes(self.request_bytes)
+    }
+}
+
+fn data_bytes(message: u32) -> u32 {
+    let data = message.saturating_sub(OVERHEAD_BYTES).max(512);
+    if data >= PAGE_BYTES {
+        data / PAGE_BYTES * PAGE_BYTES
+    } else {
+        data
+    }
+}
+
+/// EXCHANGE_ID4resok.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Exchanged {
+    client_id: u64,
+    sequence: u32,
+    server: Vec<(String, String)>,
+}
+
+pub(super) fn take_exchanged(d: &mut Decoder<'_>) -> Decoded<Exchanged> {
+    let (client_id, sequence) = (d.u64()?, d.u32()?);
+    d.u32()?;
+    if d.u32()? != 0 {
+        return Err(Bad::Wrong("state protection came that was not asked for"));
+    }
+    d.u64()?;
+    let mut server = Vec::new();
+    let mut add = |name: &str, value: String| {
+        if !value.is_empty() {
+            server.push((name.to_string(), value));
+        }
+    };
+    add("server_owner", printable(d.opaque(MOST_OPAQUE_BYTES)?));
+    add("server_scope", printable(d.opaque(MOST_OPAQUE_BYTES)?));
+    if d.length(1)? == 1 {
+        let domain = d.text(MOST_OPAQUE_BYTES)?;
+        let name = d.text(MOST_OPAQUE_BYTES)?;
+        d.skip(12)?;
+        add("server_implementation", [domain, name].join(" ").trim().to_string());
+    }
+    Ok(Exchanged { client_id, sequence, server })
+}
+
+/// Text as it is, other bytes as hexadecimal digits.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if text.chars().all(|c| !c.is_control() && c != char::REPLACEMENT_CHARACTER) {
+        return text.trim().to_string();
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// channel_attrs4.
+struct Channel {
+    size: SessionSize,
+    operations: u32,
+    requests: u32,
+}
+
+fn put_channel(out: &mut Vec<u8>, bytes: u32, operations: u32, requests: u32) {
+    for word in [0, bytes, bytes, PAGE_BYTES, operations, requests, 0] {
+        out.put_u32(word);
+    }
+}
+
+fn take_channel(d: &mut Decoder<'_>) -> Decoded<Channel> {
+    d.u32()?;
+    let size = SessionSize { request_bytes: d.u32()?, reply_bytes: d.u32()? };
+    d.u32()?;
+    let (operations, requests) = (d.u32()?, d.u32()?);
+    let rdma = d.length(1)?;
+    d.skip(4 * rdma)?;
+    Ok(Channel { size, operations, requests })
+}
+
+/// CREATE_SESSION4resok: session id and the fore channel.
+fn take_session(d: &mut Decoder<'_>) -> Decoded<([u8; 16], Channel)> {
+    let session = d.fixed()?;
+    d.skip(8)?;
+    let fore = take_channel(d)?;
+    take_channel(d)?;
+    if fore.requests == 0 || fore.requests > MOST_SLOTS {
+        return Err(Bad::Wrong("a session with no slots, or with too many"));
+    }
+    Ok((session, fore))
+}
+
+impl V4 {
+    /// Makes this client known to the server, with a session from 4.1 on.
+    pub fn begin(t: &mut Transport, who: &Credentials, worker: u32, slots: u32) -> Result<V4> {
+        let mut v4 = V4 {
+            minor: t.version.minor().unwrap_or(0),
+            identity: Identity::new(who, worker, slots),
+            client_id: 0,
+            sequence: Vec::new(),
+            most_lookups: MOST_LOOKUPS,
+            session: SessionSize::FREE,
+            lease: USUAL_LEASE,
+            renewed: Instant::now(),
+            server: Vec::new(),
+        };
+        v4.introduce(t)?;
+        Ok(v4)
+    }
+
+    fn introduce(&mut self, t: &mut Transport) -> Result<()> {
+        self.sequence.clear();
+        let began = Instant::now();
+        if self.minor == 0 {
+            self.set_client_id(t)?;
+        } else {
+            let exchanged = self.exchange_id(t)?;
+            self.client_id = exchanged.client_id;
+            self.server = exchanged.server;
+            self.create_session(t, exchanged.sequence)?;
+            self.join_connections(t)?;
+            self.reclaim_complete(t)?;
+        }
+        self.renewed = began;
+        Ok(())
+    }
+
+    /// As `run_bare`, waiting visibly while the server says DELAY or GRACE.
+    fn run_bare_patiently(&mut self, t: &mut Transport, c: &Compound) -> Result<super::compound::Results> {
+        let mut since = None;
+        loop {
+            let results = self.run_bare(t, c, Some(0))?;
+            match results.status {
+                status::MINOR_VERS_MISMATCH => {
+                    let message = format!("the server does not speak NFS 4.{}", self.minor);
+                    let error = Error::new(ErrorKind::Unsupported, "connect", message);
+                    return Err(Error { status: results.status.into(), ..error });
+                }
+                found if t.come_back(found, &mut since) => {}
+                _ => return Ok(results),
+            }
+        }
+    }
+
+    fn set_client_id(&mut self, t: &mut Transport) -> Result<()> {
+        let mut c = Compound::new("connect");
+        let out = c.op(op::SETCLIENTID);
+        out.put_raw(&self.identity.verifier);
+        out.put_opaque(&self.identity.name);
+        out.put_u32(CALLBACK_PROGRAM);
+        out.put_opaque(b"tcp");
+        // Nobody listens there: the server cannot call back and therefore grants no delegations.
+        out.put_opaque(b"0.0.0.0.0.0");
+        out.put_u32(1);
+        let mut results = self.run_bare_patiently(t, &c)?;
+        let (client_id, confirm) = results.take(op::SETCLIENTID, |d| Ok((d.u64()?, d.fixed::<8>()?)))?;
+        let mut c = Compound::new("connect");
+        let out = c.op(op::SETCLIENTID_CONFIRM);
+        out.put_u64(client_id);
+        out.put_raw(&confirm);
+        self.client_id = client_id;
+        self.run_bare_patiently(t, &c)?.ok()
+    }
+
+    fn exchange_id(&mut self, t: &mut Transport) -> Result<Exchanged> {
+        let mut c = Compound::new("connect");
+        let out = c.op(op::EXCHANGE_ID);
+        out.put_raw(&self.identity.verifier);
+        out.put_opaque(&self.identity.name);
+        out.put_u32(USE_NON_PNFS);
+        out.put_u32(0);
+        out.put_u32(0);
+        self.run_bare_patiently(t, &c)?.take(op::EXCHANGE_ID, take_exchanged)
+    }
+
+    fn create_session(&mut self, t: &mut Transport, sequence: u32) -> Result<()> {
+        let mut c = Compound::new("connect");
+        let out = c.op(op::CREATE_SESSION);
+        out.put_u64(self.client_id);
+        out.put_u32(sequence);
+        out.put_u32(0);
+        put_channel(out, TRANSFER_BYTES + PAGE_BYTES, MOST_OPERATIONS, self.identity.slots);
+        put_channel(out, PAGE_BYTES, 2, 1);
+        out.put_u32(CALLBACK_PROGRAM);
+        // One way to authenticate callbacks: not at all.
+        out.put_u32(1);
+        out.put_u32(0);
+        let (session, fore) = self.run_bare_patiently(t, &c)?.take(op::CREATE_SESSION, take_session)?;
+        let slots = fore.requests.min(self.identity.slots);
+        t.slots = Slots::new(session, slots);
+        self.session = fore.size;
+        self.most_lookups = (fore.operations.saturating_sub(5) as usize).clamp(1, MOST_LOOKUPS);
+        Ok(())
+    }
+
+    /// A call on each further connection makes it one of the session's.
+    fn join_connections(&mut self, t: &mut Transport) -> Result<()> {
+        for at in 1..t.links.len() {
+            let results = self.run_once(t, &Compound::new("connect"), Some(at))?;
+            if results.status == status::CONN_NOT_BOUND_TO_SESSION {
+                let mut c = Compound::new("connect");
+                let out = c.op(op::BIND_CONN_TO_SESSION);
+                out.put_raw(&t.slots.session);
+                out.put_u32(FORE_CHANNEL);
+                out.put_bool(false);
+                self.run_bare(t, &c, Some(at))?.ok()?;
+            } else {
+                results.ok()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing of an earlier life is claimed. Servers may want to hear that before they let files be opened.
+    fn reclaim_complete(&mut self, t: &mut Transport) -> Result<()> {
+        let mut c = Compound::new("connect");
+        c.op(op::RECLAIM_COMPLETE).put_bool(false);
+        const COMPLETE_ALREADY: u32 = 10054;
+        let results = self.run(t, &c)?;
+        match results.status {
+            COMPLETE_ALREADY | status::NOTSUPP => Ok(()),
+            _ => results.ok(),
+        }
+    }
+
+    /// Renews the lease once half of it has passed. A server that has forgotten the client meanwhile gets a new one,
+    /// visibly, unless open files were lost with it.
+    pub(super) fn keep_lease(&mut self, t: &mut Transport, now: Instant) -> Result<()> {
+        if now.duration_since(self.renewed) <= self.lease / 2 {
+            if self.minor > 0 {
+                // The call that follows carries SEQUENCE, which renews.
+                self.renewed = now;
+            }
+            return Ok(());
+        }
+        t.events.lease_renewal += 1;
+        let mut c = Compound::new("renew");
+        if self.minor == 0 {
+            c.op(op::RENEW).put_u64(self.client_id);
+        }
+        let results = self.run(t, &c)?;
+        if results.status == status::OK {
+            self.renewed = now;
+            return Ok(());
+        }
+        if !t.files.is_empty() {
+            return results.ok();
+        }
+        t.events.client_renewal += 1;
+        self.introduce(t)
+    }
+
+    /// Ends session and client, so that the server need not wait for the lease to end.
+    pub(super) fn forget_client(&mut self, t: &mut Transport) {
+        if self.minor == 0 {
+            return;
+        }
+        let mut c = Compound::new("leave");
+        c.op(op::DESTROY_SESSION).put_raw(&t.slots.session);
+        if self.run_bare(t, &c, Some(0)).is_ok() {
+            let mut c = Compound::new("leave");
+            c.op(op::DESTROY_CLIENTID).put_u64(self.client_id);
+            drop(self.run_bare(t, &c, Some(0)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_and_sizes_leave_room_for_headers() {
+        let who = Credentials { machine: "m".into(), ..Credentials::default() };
+        let (a, b) = (Identity::new(&who, 0, 64), Identity::new(&who, 0, 64));
+        assert_ne!(a.name, b.name);
+        assert_eq!(data_bytes((1 << 20) + 4096), 1 << 20);
+        assert_eq!(data_bytes(1 << 20), (1 << 20) - 4096);
+        assert_eq!(data_bytes(100), 512);
+        assert!(SessionSize::FREE.most_read_bytes() > 1 << 30);
+    }
+
+    #[test]
+    fn exchange_id_as_on_the_wire() {
+        let mut out = Vec::new();
+        out.put_u64(77);
+        out.put_u32(3);
+        out.put_u32(0x0001_0000);
+        out.put_u32(0);
+        out.put_u64(0);
+        out.put_opaque(b"owner");
+        out.put_opaque(&[1, 2]);
+        out.put_u32(1);
+        out.put_opaque(b"example.org");
+        out.put_opaque(b"server 9");
+        out.extend([0; 12]);
+        let found = take_exchanged(&mut Decoder::new(&out)).unwrap();
+        assert_eq!((found.client_id, found.sequence), (77, 3));
+        let facts: Vec<&str> = found.server.iter().map(|(_, value)| value.as_str()).collect();
+        assert_eq!(facts, ["owner", "0102", "example.org server 9"]);
+        for cut in 0..out.len() {
+            assert!(take_exchanged(&mut Decoder::new(&out[..cut])).is_err());
+        }
+    }
+
+    #[test]
+    fn sessions_without_slots_are_refused() {
+        let session = |slots: u32| {
+            let mut out = vec![5; 16];
+            out.extend([0; 8]);
+            put_channel(&mut out, 1 << 20, 16, slots);
+            put_channel(&mut out, 4096, 2, 1);
+            take_session(&mut Decoder::new(&out)).map(|(_, fore)| fore.requests)
+        };
+        assert_eq!(session(64), Ok(64));
+        assert!(session(0).is_err() && session(u32::MAX).is_err());
+    }
+}

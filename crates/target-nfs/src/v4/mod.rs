@@ -1,0 +1,290 @@
+//! NFS 4.0, 4.1 and 4.2 (RFC 7530, 8881, 7862): set-up and metadata calls.
+
+mod attributes;
+mod client;
+mod compound;
+mod copy;
+pub(crate) mod op;
+mod open;
+
+use crate::dialect::{At, Attributes, Dialect, Entry, Found, Limits, Opened, TYPE_DIRECTORY};
+use crate::files::OpenFile;
+use crate::status;
+use crate::transport::Transport;
+use crate::xdr::{Bad, Decoded, Decoder, Handle, Put};
+use attributes::{bit, put_mask, put_new, put_type, NewAttributes, Values};
+use client::Identity;
+use compound::{Compound, Results};
+use naslab_core::{Error, ErrorKind, OpenOptions, Result, Space};
+use std::time::{Duration, Instant};
+
+pub(crate) use client::SessionSize;
+
+/// Bytes of one answer to READDIR.
+const LIST_BYTES: u32 = 64 * 1024;
+/// Longest name in a listing.
+const MOST_NAME_BYTES: usize = 4096;
+/// Most entries of one answer: each takes at least 24 bytes of it.
+const MOST_PAGE_ENTRIES: usize = 1 << 16;
+/// Most entries of a folder.
+const MOST_ENTRIES: usize = 16 << 20;
+/// Modes of new files and folders.
+const FILE_MODE: u32 = 0o644;
+const FOLDER_MODE: u32 = 0o755;
+/// Reads and writes where the server does not say what it takes.
+const USUAL_TRANSFER_BYTES: u64 = 1 << 20;
+/// Lease where the server does not tell it.
+const USUAL_LEASE: Duration = Duration::from_secs(60);
+/// How long taking leave may take.
+const LEAVE: Duration = Duration::from_millis(500);
+
+/// A client of one server, in one minor version.
+pub(crate) struct V4 {
+    minor: u32,
+    identity: Identity,
+    client_id: u64,
+    /// Number of the next call of each open-owner (4.0); owners are named by file numbers.
+    sequence: Vec<u32>,
+    /// LOOKUPs that fit in one compound.
+    most_lookups: usize,
+    session: SessionSize,
+    lease: Duration,
+    /// When the lease was renewed for certain.
+    renewed: Instant,
+    server: Vec<(String, String)>,
+}
+
+/// READDIR4resok.
+struct Page {
+    verifier: [u8; 8],
+    entries: Vec<(u64, Entry)>,
+    eof: bool,
+}
+
+fn take_page(d: &mut Decoder<'_>) -> Decoded<Page> {
+    let verifier = d.fixed()?;
+    let mut entries = Vec::new();
+    while d.bool()? {
+        if entries.len() == MOST_PAGE_ENTRIES {
+            return Err(Bad::Wrong("a listing has too many entries"));
+        }
+        let cookie = d.u64()?;
+        let name = d.text(MOST_NAME_BYTES)?;
+        let values = Values::take(d)?;
+        let is_dir = values.kind == Some(TYPE_DIRECTORY);
+        entries.push((cookie, Entry { name, is_dir, fsid: values.fsid }));
+    }
+    Ok(Page { verifier, entries, eof: d.bool()? })
+}
+
+/// What `bit::STAT` asks for.
+fn stat_of(values: &Values) -> Decoded<Attributes> {
+    Ok(Attributes {
+        kind: values.kind.ok_or(Bad::Wrong("a file's type is missing"))?,
+        len_bytes: values.size.ok_or(Bad::Wrong("a file's size is missing"))?,
+        used_bytes: values.space_used,
+        fsid: values.fsid.unwrap_or_default(),
+    })
+}
+
+fn take_found(d: &mut Results) -> Result<Found> {
+    let handle = d.take(op::GETFH, |d| Handle::take(d, Handle::MOST))?;
+    let attributes = d.take(op::GETATTR, |d| stat_of(&Values::take(d)?))?;
+    Ok(Found { handle, attributes })
+}
+
+impl V4 {
+    /// The top of everything the server offers.
+    pub fn top(&mut self, t: &mut Transport) -> Result<Handle> {
+        let mut c = Compound::new("connect");
+        c.op(op::PUTROOTFH);
+        c.op(op::GETFH);
+        let mut results = self.run(t, &c)?;
+        results.take(op::PUTROOTFH, |_| Ok(()))?;
+        results.take(op::GETFH, |d| Handle::take(d, Handle::MOST))
+    }
+
+    fn walk_some(&mut self, t: &mut Transport, from: &Handle, names: &[&str]) -> Result<Found> {
+        let mut c = Compound::at("lookup", from);
+        for name in names {
+            c.op(op::LOOKUP).put_opaque(name.as_bytes());
+        }
+        c.op(op::GETFH);
+        put_mask(c.op(op::GETATTR), bit::STAT);
+        let mut results = self.run(t, &c)?;
+        results.placed()?;
+        for _ in names {
+            results.take(op::LOOKUP, |_| Ok(()))?;
+        }
+        take_found(&mut results)
+    }
+
+    fn get(&mut self, t: &mut Transport, operation: &'static str, of: &Handle, mask: [u32; 2]) -> Result<Values> {
+        let mut c = Compound::at(operation, of);
+        put_mask(c.op(op::GETATTR), mask);
+        let mut results = self.run(t, &c)?;
+        results.placed()?;
+        results.take(op::GETATTR, Values::take)
+    }
+
+    /// Removes a name of the right kind: REMOVE itself would take a file and an empty folder alike.
+    fn remove_kind(&mut self, t: &mut Transport, operation: &'static str, at: At<'_>, folder: bool) -> Result<()> {
+        let mut c = Compound::at(operation, at.folder);
+        c.op(op::LOOKUP).put_opaque(at.name.as_bytes());
+        put_type(c.op(if folder { op::VERIFY } else { op::NVERIFY }), TYPE_DIRECTORY);
+        c.place(at.folder);
+        c.op(op::REMOVE).put_opaque(at.name.as_bytes());
+        let results = self.run(t, &c)?;
+        match results.status {
+            status::SAME => Err(status::error(operation, true, status::ISDIR)),
+            status::NOT_SAME => Err(status::error(operation, true, status::NOTDIR)),
+            _ => results.ok(),
+        }
+    }
+
+    fn list_page(&mut self, t: &mut Transport, folder: &Handle, from: (u64, [u8; 8])) -> Result<Page> {
+        let mut c = Compound::at("readdir", folder);
+        let out = c.op(op::READDIR);
+        out.put_u64(from.0);
+        out.put_raw(&from.1);
+        out.put_u32(LIST_BYTES);
+        out.put_u32(LIST_BYTES);
+        put_mask(out, bit::LIST);
+        let mut results = self.run(t, &c)?;
+        results.placed()?;
+        results.take(op::READDIR, take_page)
+    }
+
+    /// Name of the open-owner of a file number. The client id makes it unique on the server.
+    fn owner(number: u32) -> [u8; 10] {
+        let mut name = *b"naslab\0\0\0\0";
+        name[6..].copy_from_slice(&number.to_be_bytes());
+        name
+    }
+}
+
+impl Dialect for V4 {
+    fn walk(&mut self, t: &mut Transport, from: &Handle, names: &[&str]) -> Result<Found> {
+        let mut here = *from;
+        let mut parts = names.chunks(self.most_lookups).peekable();
+        while let Some(part) = parts.next() {
+            let found = self.walk_some(t, &here, part)?;
+            if parts.peek().is_none() {
+                return Ok(found);
+            }
+            here = found.handle;
+        }
+        Ok(Found { handle: here, attributes: self.attributes(t, &here)? })
+    }
+
+    fn attributes(&mut self, t: &mut Transport, of: &Handle) -> Result<Attributes> {
+        let values = self.get(t, "stat", of, bit::STAT)?;
+        stat_of(&values).map_err(|bad| bad.error("stat"))
+    }
+
+    fn limits(&mut self, t: &mut Transport, root: &Handle) -> Result<Limits> {
+        let values = self.get(t, "connect", root, bit::LIMITS)?;
+        if let Some(seconds) = values.lease_seconds.filter(|seconds| *seconds > 0) {
+            self.lease = Duration::from_secs(seconds.into());
+        }
+        let fits = |told: Option<u64>, session: u32| {
+            let told = told.filter(|bytes| *bytes > 0).unwrap_or(USUAL_TRANSFER_BYTES);
+            told.min(session.into()) as u32
+        };
+        Ok(Limits {
+            max_read_bytes: fits(values.max_read, self.session.most_read_bytes()),
+            max_write_bytes: fits(values.max_write, self.session.most_write_bytes()),
+            max_file_bytes: values.max_file,
+            lease_seconds: values.lease_seconds,
+            ..Limits::default()
+        })
+    }
+
+    fn open(&mut self, t: &mut Transport, at: At<'_>, options: &OpenOptions, number: u32) -> Result<Opened> {
+        self.open_file(t, at, options, number)
+    }
+
+    fn close(&mut self, t: &mut Transport, file: &OpenFile, number: u32) -> Result<()> {
+        self.close_file(t, file, number)
+    }
+
+    fn set_len(&mut self, t: &mut Transport, file: &OpenFile, len_bytes: u64) -> Result<()> {
+        let mut c = Compound::at("set_len", &file.handle);
+        let out = c.op(op::SETATTR);
+        out.put_raw(&file.state);
+        put_new(out, NewAttributes { size: Some(len_bytes), mode: None });
+        self.run(t, &c)?.ok()
+    }
+
+    fn mkdir(&mut self, t: &mut Transport, at: At<'_>) -> Result<()> {
+        let mut c = Compound::at("mkdir", at.folder);
+        let out = c.op(op::CREATE);
+        out.put_u32(TYPE_DIRECTORY);
+        out.put_opaque(at.name.as_bytes());
+        put_new(out, NewAttributes { mode: Some(FOLDER_MODE), size: None });
+        self.run(t, &c)?.ok()
+    }
+
+    fn rmdir(&mut self, t: &mut Transport, at: At<'_>) -> Result<()> {
+        self.remove_kind(t, "rmdir", at, true)
+    }
+
+    fn remove(&mut self, t: &mut Transport, at: At<'_>) -> Result<()> {
+        self.remove_kind(t, "remove", at, false)
+    }
+
+    fn rename(&mut self, t: &mut Transport, from: At<'_>, to: At<'_>) -> Result<()> {
+        let mut c = Compound::at("rename", from.folder);
+        c.op(op::SAVEFH);
+        c.place(to.folder);
+        let out = c.op(op::RENAME);
+        out.put_opaque(from.name.as_bytes());
+        out.put_opaque(to.name.as_bytes());
+        self.run(t, &c)?.ok()
+    }
+
+    fn list(&mut self, t: &mut Transport, folder: &Handle) -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        let mut from = (0, [0; 8]);
+        loop {
+            let page = self.list_page(t, folder, from)?;
+            let last = page.entries.last().map(|(cookie, _)| *cookie);
+            entries.extend(page.entries.into_iter().map(|(_, e)| e).filter(|e| e.name != "." && e.name != ".."));
+            match last {
+                _ if page.eof => return Ok(entries),
+                Some(cookie) if cookie != from.0 && entries.len() < MOST_ENTRIES => from = (cookie, page.verifier),
+                _ => {
+                    let message = "the server's list of the folder does not end";
+                    return Err(Error::new(ErrorKind::Protocol, "readdir", message));
+                }
+            }
+        }
+    }
+
+    fn space(&mut self, t: &mut Transport, root: &Handle) -> Result<Space> {
+        let values = self.get(t, "space", root, bit::SPACE)?;
+        match (values.space_available, values.space_total) {
+            (Some(free_bytes), Some(total_bytes)) => Ok(Space { free_bytes, total_bytes }),
+            _ => Err(Error::new(ErrorKind::Unsupported, "space", "the server does not tell how much room is left")),
+        }
+    }
+
+    fn copy(&mut self, t: &mut Transport, from: &OpenFile, to: &OpenFile, len_bytes: u64) -> Result<u64> {
+        self.copy_all(t, from, to, len_bytes)
+    }
+
+    fn keep(&mut self, t: &mut Transport, now: Instant) -> Result<()> {
+        self.keep_lease(t, now)
+    }
+
+    fn leave(&mut self, t: &mut Transport) {
+        t.hurry(LEAVE);
+        self.forget_client(t);
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = self.server.clone();
+        facts.push(("delegations".into(), "none asked".into()));
+        facts
+    }
+}
