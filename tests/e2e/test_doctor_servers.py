@@ -1,0 +1,146 @@
+"""`naslab doctor` and passwords against real servers on this machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cli_tools import Cli, Done, need
+from naslab import _engine
+from naslab.errors import NaslabError
+from naslab.lab import Server, running
+
+pytestmark = pytest.mark.lab
+
+
+def spoken(protocol: str) -> bool:
+    """Whether this build of the engine has the protocol."""
+    try:
+        _engine.probe(json.dumps({"protocol": protocol, "options": {"host": ""}}), 1)
+    except NaslabError as error:
+        return "unknown variant" not in str(error)
+    return True
+
+
+@pytest.fixture(scope="module")
+def samba() -> Iterator[Server]:
+    need(spoken("smb") and shutil.which("smbd", path="/usr/sbin:/usr/bin"), "smb:// and smbd")
+    with running("samba", fast=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def ganesha() -> Iterator[Server]:
+    need(spoken("nfs") and shutil.which("ganesha.nfsd", path="/usr/sbin:/usr/bin"), "nfs:// and ganesha.nfsd")
+    with running("ganesha", fast=True) as server:
+        yield server
+
+
+def doctor(cli: Cli, *words: object) -> tuple[Done, Any]:
+    done = cli("doctor", *words, "--json").sound()
+    return done, done.json()
+
+
+def kinds(document: Any, severity: str = "error") -> set[str]:
+    return {one["kind"] for one in document["advice"] if one["severity"] == severity}
+
+
+def all_allowed(document: Any) -> bool:
+    return all(right["allowed"] for right in document["rights"].values()) and len(document["rights"]) == 9
+
+
+def test_a_share(cli: Cli, samba: Server) -> None:
+    before = sorted(path.name for path in samba.data.iterdir())
+    done, found = doctor(cli, samba.url, "--credentials", samba.credentials)
+    assert done.code == 0 and found["usable"] and all_allowed(found), found
+    assert [step["name"] for step in found["steps"]] == ["name", "connect", "log in", "ping"]
+    assert found["negotiated"]["dialect"] == "3.1.1" and found["space"]["free_bytes"] > 0
+    assert found["round_trip_ns"]["count"] > 0 and found["left_behind"] is None
+    assert sorted(path.name for path in samba.data.iterdir()) == before
+    _, old = doctor(cli, samba.url + "?dialect=2.1", "--credentials", samba.credentials)
+    assert old["negotiated"]["dialect"] == "2.1" and "dialect" in kinds(old, "warning")
+    text = cli("doctor", samba.url, "--credentials", samba.credentials).ok().out
+    assert "May: list" in text and samba.password not in text
+
+
+def test_shares_are_listed(cli: Cli, samba: Server) -> None:
+    whole = f"smb://{samba.user}@127.0.0.1:{samba.port}"
+    done, found = doctor(cli, whole, "--credentials", samba.credentials)
+    assert done.code == 0 and {"data", "readonly", "public"} <= {entry["name"] for entry in found["exports"]}
+    done, found = doctor(cli, whole + "/nosuch", "--credentials", samba.credentials)
+    assert done.code == 1 and kinds(found) == {"share"}
+    assert "readonly" in next(one["message"] for one in found["advice"] if one["kind"] == "share")
+
+
+def test_wrong_password(cli: Cli, samba: Server) -> None:
+    cli.env["NASLAB_PASSWORD"] = "wrong-canary"
+    done, found = doctor(cli, samba.url)
+    assert done.code == 1 and kinds(found) == {"password"} and found["steps"][-1]["name"] == "log in"
+    assert "wrong-canary" not in done.out + done.err
+    done = cli("sweep", samba.url, "--file-size", "64k", "--record", "64k").sound()
+    assert done.code in (1, 2) and done.out == "" and "wrong-canary" not in done.err
+
+
+def test_read_only_share_and_missing_folder(cli: Cli, samba: Server) -> None:
+    done, found = doctor(cli, samba.targets["readonly"], "--credentials", samba.credentials)
+    assert done.code == 1 and found["rights"]["list"]["allowed"] and not found["rights"]["make_folder"]["allowed"]
+    done, found = doctor(cli, samba.url + "/no/such", "--credentials", samba.credentials)
+    assert done.code == 1 and kinds(found) == {"folder"}
+
+
+def test_guest(cli: Cli, samba: Server) -> None:
+    done, found = doctor(cli, samba.targets["public"])
+    assert done.code == 0 and all_allowed(found) and "guest" in kinds(found, "hint"), found
+
+
+def test_a_password_is_in_nothing_that_is_written(cli: Cli, samba: Server) -> None:
+    """Through the real client: each way of giving it, one store for all."""
+    address = samba.url.partition("@")[2]
+    named = f"smb://{samba.user}:{samba.password}@{address}"
+    small = ("--file-size", "64k", "--record", "64k")
+    said = [cli("sweep", named, *small, "--json", "--report", "r.html").ok()]
+    said.append(cli("sweep", samba.url, *small, "--credentials", samba.credentials, "--json").ok())
+    said.append(cli("sweep", samba.url, *small, env={**cli.env, "NASLAB_PASSWORD": samba.password}).ok())
+    said.append(cli("iozone", "-i0", "-i1", "-s64", "-r64", "-b", "x.xls", "-f", named + "/f").ok())
+    said.append(cli("clean", named).ok())
+    document = said[0].json()
+    assert document["target"]["dialect"] == "3.1.1" and document["target"]["protocol"] == "smb"
+    assert {one["kind"] for one in document["warnings"]} >= {"password_in_name"}
+    said += [cli("show", run["run_id"]).ok() for run in cli.runs()]
+    assert len(said) == 9
+    for done in said:
+        assert samba.password not in done.out + done.err
+    for path in cli.folder.rglob("*"):
+        assert path.is_dir() or samba.password.encode() not in path.read_bytes(), path
+
+
+def test_an_export(cli: Cli, ganesha: Server) -> None:
+    for version in ("3", "4.0", "4.1", "4.2"):
+        base, _, query = ganesha.url.partition("?")
+        options = [part for part in query.split("&") if part and version == "3"]
+        done, found = doctor(cli, base + "?" + "&".join([*options, f"version={version}"]))
+        assert done.code == 0 and all_allowed(found), (version, found)
+        assert [step["name"] for step in found["steps"]] == ["name", "connect", "mount", "ping"]
+        assert found["negotiated"]["dialect"].startswith(version[0]) and found["round_trip_ns"]["count"] > 0
+    assert not [path for path in ganesha.data.iterdir() if path.name.startswith("naslab-")]
+
+
+def test_exports_are_listed(cli: Cli, ganesha: Server) -> None:
+    _, _, query = ganesha.url.partition("?")
+    whole = f"nfs://127.0.0.1:{ganesha.port}"
+    done, found = doctor(cli, f"{whole}?{query}" if query else whole)
+    assert done.code == 0 and any("data" in entry["name"] for entry in found["exports"]), found
+    done, found = doctor(cli, f"{whole}/nosuch?{query}")
+    assert done.code == 1 and kinds(found) == {"export"}, found
+
+
+def test_squashed(cli: Cli, ganesha: Server) -> None:
+    """Another user may not write into root's folder, and is told whose numbers to give."""
+    base, _, query = ganesha.url.partition("?")
+    done, found = doctor(cli, base + "?" + "&".join(filter(None, [query, "uid=12345", "gid=12345"])))
+    assert done.code == 1 and kinds(found) == {"make_folder"}, found
+    assert any("uid 12345" in one["message"] for one in found["advice"])
