@@ -1,0 +1,369 @@
+//! Calls about files and folders: one round trip each where the protocol can, as compounds.
+
+use crate::codec::{CLOSE, CREATE, ECHO, IOCTL, QUERY_DIRECTORY, QUERY_INFO, RELATED_FILE, SET_INFO};
+use crate::file::{self, Create, Handle};
+use crate::ioctl;
+use crate::link::{call, Part};
+use crate::names::wire_path;
+use crate::options::Lease;
+use crate::session::{OpenFile, SmbSession};
+use crate::status;
+use crate::window::CREDIT_BYTES;
+use naslab_core::{
+    Access, Completion, Create as Mode, DirEntry, Error, ErrorKind, FileId, FileStat, FlushKind, IoBuf, Lock, Op,
+    OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
+};
+use sha2::{Digest, Sha256};
+use std::time::Duration;
+
+/// Most bytes of a folder asked for at once.
+const LISTING_BYTES: u32 = 1 << 20;
+
+impl SmbSession {
+    /// Sends a compound on connection `i` and waits; an error of the first request that failed.
+    fn compound(&mut self, i: usize, operation: &'static str, parts: &[Part]) -> Result<()> {
+        self.alive()?;
+        let outcome = call(&mut self.links, i, parts, false, None);
+        self.guard(outcome)?;
+        let replies = &self.links[i].replies;
+        let bad = |code: &u32| !matches!(*code, status::SUCCESS | status::BUFFER_OVERFLOW);
+        match (0..parts.len()).map(|n| replies.get(n).0).find(bad) {
+            Some(code) => Err(status::error(operation, code)),
+            None => Ok(()),
+        }
+    }
+
+    /// The answer to request `n` of the last compound on connection `i`.
+    fn reply(&self, i: usize, n: usize) -> &[u8] {
+        self.links[i].replies.get(n).1
+    }
+
+    fn path(&self, path: &str) -> Result<Vec<u8>> {
+        wire_path(&self.plan.options.root, path)
+    }
+
+    /// Opens a name, does one thing with it, and closes it, in one round trip.
+    fn with_open(&mut self, operation: &'static str, create: &Create, between: Option<(u16, &[u8])>) -> Result<()> {
+        let (create, close) = (create.encode(), file::close(&RELATED_FILE));
+        let first = Part { command: CREATE, charge: 1, body: &create };
+        let last = Part { command: CLOSE, charge: 1, body: &close };
+        match between {
+            None => self.compound(0, operation, &[first, last]),
+            Some((command, body)) => {
+                let middle = Part { command, charge: 1, body };
+                self.compound(0, operation, &[first, middle, last])
+            }
+        }
+    }
+
+    fn create_on(&mut self, i: usize, operation: &'static str, create: &Create) -> Result<Handle> {
+        let body = create.encode();
+        self.compound(i, operation, &[Part { command: CREATE, charge: 1, body: &body }])?;
+        let created = file::parse_create(self.reply(i, 0));
+        self.guard(created).map(|c| c.handle)
+    }
+
+    pub(crate) fn close_on(&mut self, i: usize, handle: &Handle) -> Result<()> {
+        let body = file::close(handle);
+        self.compound(i, "close", &[Part { command: CLOSE, charge: 1, body: &body }])
+    }
+
+    /// What to ask for beside the file: a lease, an oplock or nothing.
+    fn lease_for(&self, name: &[u8]) -> (u8, Vec<u8>) {
+        if self.plan.options.lease == Lease::None {
+            return (file::OPLOCK_NONE, Vec::new());
+        }
+        if !self.limits.leases {
+            return (file::OPLOCK_BATCH, Vec::new());
+        }
+        // One key for each file of this client, so that its own handles do not break each other's leases.
+        let mut hash = Sha256::new();
+        hash.update(self.guid);
+        hash.update(name);
+        let mut key = [0; 16];
+        key.copy_from_slice(&hash.finalize()[..16]);
+        (file::OPLOCK_LEASE, file::lease_context(&key, self.limits.leases_2))
+    }
+
+    /// Opens `name` on every connection that has handles of its own; only the first creates, cuts or deletes.
+    fn open_all(&mut self, name: &[u8], access: u32, disposition: u32, options: u32) -> Result<OpenFile> {
+        let (oplock, contexts) = self.lease_for(name);
+        let count = if self.shared { 1 } else { self.links.len() };
+        let mut handles: Vec<Handle> = Vec::with_capacity(count);
+        for i in 0..count {
+            let (disposition, options) = match i {
+                0 => (disposition, options),
+                _ => (file::OPEN, options & !file::OPTION_DELETE_ON_CLOSE),
+            };
+            let create = Create { name, access, disposition, options, oplock, contexts: &contexts };
+            match self.create_on(i, "open", &create) {
+                Ok(handle) => handles.push(handle),
+                Err(error) => {
+                    // The first error is the one to tell; the handles go with the session if this fails too.
+                    handles.iter().enumerate().for_each(|(i, h)| drop(self.close_on(i, h)));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(OpenFile { handles })
+    }
+
+    fn keep(&mut self, open: OpenFile) -> FileId {
+        let at = match self.files.iter().position(Option::is_none) {
+            Some(at) => at,
+            None => {
+                self.files.push(None);
+                self.files.len() - 1
+            }
+        };
+        self.files[at] = Some(open);
+        FileId(at as u32)
+    }
+
+    fn close_all(&mut self, open: &OpenFile) -> Result<()> {
+        // The first handle last: it may be the one that deletes the file.
+        let mut outcome = Ok(());
+        for (i, handle) in open.handles.iter().enumerate().rev() {
+            let closed = self.close_on(i, handle);
+            outcome = outcome.and(closed);
+        }
+        outcome
+    }
+
+    /// The largest answer to ask for in one call, and its charge.
+    fn listing_size(&self) -> (u32, u16) {
+        let bytes = self.limits.max_transact.min(LISTING_BYTES);
+        (bytes, bytes.div_ceil(CREDIT_BYTES).max(1) as u16)
+    }
+
+    fn list_from(&mut self, handle: &Handle, entries: &mut Vec<DirEntry>) -> Result<()> {
+        let (bytes, charge) = self.listing_size();
+        let body = file::query_directory(handle, bytes);
+        loop {
+            self.compound(0, "readdir", &[Part { command: QUERY_DIRECTORY, charge, body: &body }])?;
+            let before = entries.len();
+            let parsed = file::output(self.reply(0, 0)).and_then(|o| file::parse_entries(o, entries));
+            self.guard(parsed)?;
+            if entries.len() == before {
+                // Only `.` and `..`, or nothing: the next answer says that this was all.
+                continue;
+            }
+        }
+    }
+
+    fn control(&mut self, code: u32, handle: &Handle, input: &[u8], output: u32) -> Result<Vec<u8>> {
+        let body = ioctl::request(code, handle, input, output);
+        self.compound(0, "server_copy", &[Part { command: IOCTL, charge: 1, body: &body }])?;
+        let output = ioctl::output(self.reply(0, 0)).map(<[u8]>::to_vec);
+        self.guard(output)
+    }
+}
+
+fn options_of(options: &OpenOptions) -> Result<(u32, u32, u32)> {
+    let unsupported =
+        |what: &str| Err(Error::new(ErrorKind::Unsupported, "open", format!("SMB targets have no {what}")));
+    if options.access != Access::Positioned {
+        return unsupported("file cursor, stdio or memory map: use positioned access");
+    }
+    if options.lock != Lock::None {
+        return unsupported("locks yet: leave them out");
+    }
+    let mut access = 0;
+    access |= if options.read { file::ACCESS_READ } else { 0 };
+    access |= if options.write { file::ACCESS_WRITE } else { 0 };
+    access |= if options.delete_on_close { file::ACCESS_DELETE } else { 0 };
+    let disposition = match (options.create, options.truncate) {
+        (Mode::Never, false) => file::OPEN,
+        (Mode::Never, true) => file::OVERWRITE,
+        (Mode::IfMissing, false) => file::OPEN_OR_CREATE,
+        (Mode::IfMissing, true) => file::OVERWRITE_OR_CREATE,
+        (Mode::New, _) => file::CREATE_NEW,
+    };
+    let mut wanted = file::OPTION_NOT_DIRECTORY;
+    wanted |= if options.direct { file::OPTION_NO_BUFFERING } else { 0 };
+    wanted |= if options.sync != SyncMode::None { file::OPTION_WRITE_THROUGH } else { 0 };
+    wanted |= if options.delete_on_close { file::OPTION_DELETE_ON_CLOSE } else { 0 };
+    Ok((access | file::ACCESS_STAT, disposition, wanted))
+}
+
+impl Session for SmbSession {
+    /// Durable writes are the open's write-through option, which covers every write in all dialects (the flag of a
+    /// single write is unknown to 2.0.2).
+    fn open(&mut self, path: &str, options: &OpenOptions) -> Result<FileId> {
+        let (access, disposition, wanted) = options_of(options)?;
+        let name = self.path(path)?;
+        let open = self.open_all(&name, access, disposition, wanted).map_err(|e| e.with("path", path))?;
+        Ok(self.keep(open))
+    }
+
+    fn close(&mut self, file: FileId) -> Result<()> {
+        self.file(file)?;
+        match self.files[file.0 as usize].take() {
+            Some(open) => self.close_all(&open),
+            None => Ok(()),
+        }
+    }
+
+    unsafe fn submit(&mut self, op: &Op, buf: IoBuf, token: Token) -> Result<Submit> {
+        self.start(op, buf, token)
+    }
+
+    fn reap(&mut self, min: usize, timeout: Option<Duration>, out: &mut Vec<Completion>) -> Result<usize> {
+        self.collect(min, timeout, out)
+    }
+
+    /// FLUSH on every handle; SMB knows no flush of data alone.
+    fn flush(&mut self, file: FileId, _kind: FlushKind) -> Result<()> {
+        for i in 0..self.file(file)?.handles.len() {
+            let body = file::flush(&self.file(file)?.handles[i]);
+            self.compound(i, "flush", &[Part { command: crate::codec::FLUSH, charge: 1, body: &body }])?;
+        }
+        Ok(())
+    }
+
+    fn set_len(&mut self, file: FileId, len_bytes: u64) -> Result<()> {
+        let body = file::set_end_of_file(&self.file(file)?.handles[0], len_bytes);
+        self.compound(0, "set_len", &[Part { command: SET_INFO, charge: 1, body: &body }])
+    }
+
+    fn stat(&mut self, path: &str) -> Result<FileStat> {
+        let name = self.path(path)?;
+        self.with_open("stat", &plain(&name, file::ACCESS_STAT, file::OPEN, 0), None)
+            .map_err(|e| e.with("path", path))?;
+        let created = file::parse_create(self.reply(0, 0));
+        self.guard(created).map(|c| c.stat)
+    }
+
+    fn mkdir(&mut self, path: &str) -> Result<()> {
+        let name = self.path(path)?;
+        let create = plain(&name, file::ACCESS_STAT, file::CREATE_NEW, file::OPTION_DIRECTORY);
+        self.with_open("mkdir", &create, None).map_err(|e| e.with("path", path))
+    }
+
+    fn rmdir(&mut self, path: &str) -> Result<()> {
+        let name = self.path(path)?;
+        let create = plain(&name, file::ACCESS_DELETE, file::OPEN, file::OPTION_DIRECTORY);
+        let delete = file::set_delete();
+        self.with_open("rmdir", &create, Some((SET_INFO, &delete))).map_err(|e| e.with("path", path))
+    }
+
+    fn readdir(&mut self, path: &str) -> Result<Vec<DirEntry>> {
+        let name = self.path(path)?;
+        let create = plain(&name, file::ACCESS_LIST, file::OPEN, file::OPTION_DIRECTORY);
+        let handle = self.create_on(0, "readdir", &create).map_err(|e| e.with("path", path))?;
+        let mut entries = Vec::new();
+        let listed = self.list_from(&handle, &mut entries);
+        let over = [status::NO_MORE_FILES, status::NO_SUCH_FILE].map(i64::from);
+        match listed {
+            Err(error) if over.contains(&error.status) => {}
+            Err(error) => {
+                if self.alive().is_ok() {
+                    self.close_on(0, &handle)?;
+                }
+                return Err(error.with("path", path));
+            }
+            Ok(()) => {}
+        }
+        self.close_on(0, &handle)?;
+        Ok(entries)
+    }
+
+    /// Replaces a file of the new name, as POSIX does; a folder of that name is refused.
+    fn rename(&mut self, from: &str, to: &str) -> Result<()> {
+        let (name, new) = (self.path(from)?, self.path(to)?);
+        let create = plain(&name, file::ACCESS_DELETE, file::OPEN, file::OPTION_REPARSE_POINT);
+        let rename = file::set_name(&new);
+        let renamed = self.with_open("rename", &create, Some((SET_INFO, &rename)));
+        renamed.map_err(|e| e.with("from", from).with("to", to))
+    }
+
+    fn remove(&mut self, path: &str) -> Result<()> {
+        let name = self.path(path)?;
+        let options = file::OPTION_NOT_DIRECTORY | file::OPTION_DELETE_ON_CLOSE | file::OPTION_REPARSE_POINT;
+        let create = plain(&name, file::ACCESS_DELETE, file::OPEN, options);
+        self.with_open("remove", &create, None).map_err(|e| e.with("path", path))
+    }
+
+    fn space(&mut self) -> Result<Space> {
+        let name = self.path("")?;
+        let query = file::query_space();
+        let create = plain(&name, file::ACCESS_STAT, file::OPEN, file::OPTION_DIRECTORY);
+        self.with_open("space", &create, Some((QUERY_INFO, &query)))?;
+        let space = file::output(self.reply(0, 1)).and_then(file::parse_space);
+        self.guard(space)
+    }
+
+    fn ping(&mut self) -> Result<()> {
+        self.compound(0, "ping", &[Part { command: ECHO, charge: 1, body: &[4, 0, 0, 0] }])
+    }
+
+    fn server_copy(&mut self, from: &str, to: &str) -> Result<u64> {
+        let (source, target) = (self.path(from)?, self.path(to)?);
+        let about = |e: Error| e.with("from", from).with("to", to);
+        let create = plain(&source, file::ACCESS_READ, file::OPEN, file::OPTION_NOT_DIRECTORY);
+        let source = self.create_on(0, "server_copy", &create).map_err(about)?;
+        let len_bytes = file::parse_create(self.reply(0, 0))?.stat.len_bytes;
+        let access = file::ACCESS_READ | file::ACCESS_WRITE;
+        let create = plain(&target, access, file::CREATE_NEW, file::OPTION_NOT_DIRECTORY);
+        let target = match self.create_on(0, "server_copy", &create) {
+            Ok(target) => target,
+            Err(error) => {
+                self.close_on(0, &source)?;
+                return Err(about(error));
+            }
+        };
+        let copied = self.copy_chunks(&source, &target, len_bytes);
+        if self.alive().is_ok() {
+            self.close_on(0, &source)?;
+            self.close_on(0, &target)?;
+        }
+        copied.map_err(about)
+    }
+
+    fn events(&self) -> Vec<(&'static str, u64)> {
+        self.event_counts()
+    }
+
+    fn wire(&self) -> Option<WireCounters> {
+        Some(self.wire_counters())
+    }
+}
+
+impl SmbSession {
+    fn copy_chunks(&mut self, source: &Handle, target: &Handle, len_bytes: u64) -> Result<u64> {
+        let key = self.control(ioctl::REQUEST_RESUME_KEY, source, &[], 32)?;
+        let short = || crate::codec::broken("the key of a server-side copy is too short");
+        let key = key.get(..24).ok_or_else(short);
+        let key = self.guard(key.map(<[u8]>::to_vec))?;
+        let mut limits = ioctl::CopyLimits::default();
+        let mut done = 0;
+        while done < len_bytes {
+            let input = ioctl::copy_request(&key, done, len_bytes - done, &limits);
+            match self.control(ioctl::COPY_CHUNKS, target, &input, 12) {
+                Ok(output) => {
+                    let copied = ioctl::copied_bytes(&output);
+                    let copied = self.guard(copied)?;
+                    if copied == 0 || copied > len_bytes - done {
+                        let message = format!("the server stopped copying after {done} of {len_bytes} bytes");
+                        return Err(Error::new(ErrorKind::Short, "server_copy", message));
+                    }
+                    done += copied;
+                }
+                Err(error) if error.status == i64::from(status::INVALID_PARAMETER) => {
+                    // The answer says what the server takes at once; ask within that, but only if that is less.
+                    let told = ioctl::output(self.reply(0, 0)).and_then(ioctl::CopyLimits::parse);
+                    match told {
+                        Ok(told) if told.is_less_than(&limits) => limits = told,
+                        _ => return Err(error),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn plain(name: &[u8], access: u32, disposition: u32, options: u32) -> Create<'_> {
+    Create { name, access, disposition, options, oplock: file::OPLOCK_NONE, contexts: &[] }
+}

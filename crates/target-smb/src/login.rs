@@ -1,0 +1,341 @@
+//! SESSION_SETUP and TREE_CONNECT: who we are, what protects the messages, which share.
+
+use crate::codec::{broken, Header, Put, View, HEADER_BYTES, IOCTL, SESSION_SETUP, TREE_CONNECT};
+use crate::crypto::{derive, random, Preauth, Signer};
+use crate::ioctl;
+use crate::link::{call, Link, Part};
+use crate::names::utf16;
+use crate::negotiate::{negotiate, Server};
+use crate::ntlm::{self, Fresh, Identity};
+use crate::options::{Auth, Dialect, Encrypt, Plan, Sign};
+use crate::seal::Seal;
+use crate::status;
+use naslab_core::{Error, ErrorKind, Result};
+use std::slice::from_mut;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const SESSION_GUEST: u16 = 1;
+const SESSION_ANONYMOUS: u16 = 2;
+const SESSION_ENCRYPTS: u16 = 4;
+const SHARE_ENCRYPTS: u32 = 0x8000;
+const SETUP_BINDING: u8 = 1;
+/// Seconds from the year 1601 to 1970.
+const WINDOWS_EPOCH_SECONDS: u64 = 11_644_473_600;
+
+/// The keys of a session.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    pub signing: [u8; 16],
+    out: Vec<u8>,
+    inward: Vec<u8>,
+}
+
+/// A session as the server gave it.
+#[derive(Clone)]
+pub(crate) struct Login {
+    pub session_id: u64,
+    /// `ntlmv2`, `guest` or `anonymous`.
+    pub auth: &'static str,
+    pub keys: Option<Keys>,
+    pub encrypts: bool,
+    pub server_name: String,
+}
+
+/// A share as the server gave it.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    /// `disk`, `pipe` or `printer`.
+    pub kind: &'static str,
+    pub encrypts: bool,
+}
+
+/// A connection with its session and share.
+pub(crate) struct Connected {
+    pub link: Link,
+    pub server: Server,
+    pub login: Login,
+    pub tree: Tree,
+}
+
+/// Connects, logs on and connects to a share.
+pub(crate) fn connect(plan: &Plan, share: &str, guid: [u8; 16]) -> Result<Connected> {
+    let (mut link, server) = negotiate(plan, guid)?;
+    let login = log_on(&mut link, plan, &server, None)?;
+    protect(&mut link, plan, &server, &login, 0)?;
+    let tree = connect_tree(&mut link, plan, &server, &login, share)?;
+    if login.keys.is_some() && matches!(server.dialect, Dialect::D300 | Dialect::D302) {
+        validate_negotiation(&mut link, &server)?;
+    }
+    Ok(Connected { link, server, login, tree })
+}
+
+/// One more connection of the session of `first`.
+pub(crate) fn bind(plan: &Plan, first: &Connected, channel: u8) -> Result<Link> {
+    let (mut link, server) = negotiate(plan, first.server.offer.guid)?;
+    if server.dialect != first.server.dialect || server.cipher != first.server.cipher {
+        return Err(broken("the server agreed on something else for the second connection of a session"));
+    }
+    let keys = first.login.keys.as_ref().ok_or_else(|| status::error("connect", status::NOT_SUPPORTED))?;
+    link.session_id = first.login.session_id;
+    link.signer = Some(Signer::new(first.server.signing, &keys.signing));
+    log_on(&mut link, plan, &server, Some(&first.login))?;
+    if let (Some(cipher), true) = (server.cipher, first.link.seal.is_some()) {
+        link.seal = Some(Seal::new(cipher, &keys.out, &keys.inward, channel)?);
+    }
+    (link.seal_all, link.sign_all, link.tree_id) = (first.link.seal_all, first.link.sign_all, first.link.tree_id);
+    Ok(link)
+}
+
+fn setup_request(plan: &Plan, binding: bool, token: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(24 + token.len());
+    out.u16(25);
+    out.u8(if binding { SETUP_BINDING } else { 0 });
+    out.u8(if plan.options.sign == Sign::On { 2 } else { 1 });
+    out.u32(0);
+    out.u32(0);
+    out.u16((HEADER_BYTES + 24) as u16);
+    out.u16(token.len() as u16);
+    out.u64(0);
+    out.put(token);
+    out
+}
+
+/// The server's token in an answer to SESSION_SETUP.
+fn setup_token(message: &[u8]) -> Result<&[u8]> {
+    let view = View(message);
+    view.piece(usize::from(view.u16(68)?), usize::from(view.u16(70)?))
+}
+
+fn windows_time() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since.as_secs() + WINDOWS_EPOCH_SECONDS) * 10_000_000 + u64::from(since.subsec_nanos()) / 100
+}
+
+fn log_on(link: &mut Link, plan: &Plan, server: &Server, bound: Option<&Login>) -> Result<Login> {
+    if server.refuses_ntlm && plan.auth != Auth::Anonymous {
+        let message =
+            "the server offers only Kerberos, which is not supported: allow NTLM there or use a local account";
+        return Err(Error::new(ErrorKind::Unsupported, "connect", message));
+    }
+    let options = &plan.options;
+    let (user, password) = match plan.auth {
+        Auth::Guest => (options.user.as_deref().unwrap_or("guest"), options.password.as_deref().unwrap_or("")),
+        _ => (options.user.as_deref().unwrap_or(""), options.password.as_deref().unwrap_or("")),
+    };
+    let identity = Identity { auth: plan.auth, user, password, domain: &options.domain };
+    let mut preauth = server.preauth.clone();
+    let first = ntlm::negotiate();
+    let body = setup_request(plan, bound.is_some(), &first);
+    let code = setup_call(link, &body, bound.is_some(), &mut preauth)?;
+    if code != status::MORE_PROCESSING_REQUIRED {
+        return Err(logon_error(plan, code));
+    }
+    let (_, message) = link.replies.get(0);
+    preauth.add(message);
+    if bound.is_none() {
+        link.session_id = Header::parse(message)?.session_id;
+    }
+    let fresh = Fresh { client_challenge: random()?, session_key: random()?, time: windows_time() };
+    let proof = ntlm::authenticate(&identity, &first, setup_token(message)?, &fresh)?;
+    let body = setup_request(plan, bound.is_some(), &proof.message);
+    let code = setup_call(link, &body, bound.is_some(), &mut preauth)?;
+    if code != status::SUCCESS {
+        return Err(logon_error(plan, code));
+    }
+    finish_logon(link, plan, server, &proof, &preauth)
+}
+
+/// One round; the messages of a binding are signed with the session's key.
+fn setup_call(link: &mut Link, body: &[u8], sign: bool, preauth: &mut Preauth) -> Result<u32> {
+    let part = Part { command: SESSION_SETUP, charge: 1, body };
+    call(from_mut(link), 0, &[part], sign, Some(preauth))?;
+    Ok(link.replies.get(0).0)
+}
+
+fn logon_error(plan: &Plan, code: u32) -> Error {
+    let error = status::error("connect", code);
+    let error = match &plan.options.user {
+        Some(user) => error.with("user", user),
+        None => error,
+    };
+    if plan.auth != Auth::Ntlm && error.kind == ErrorKind::Permission {
+        let message = format!("{}: the server lets no guests in, name a user and a password", error.message);
+        return Error { message, ..error };
+    }
+    error
+}
+
+/// Takes the last answer: what kind of session it is, its keys, and whether the server knows them.
+fn finish_logon(
+    link: &mut Link,
+    plan: &Plan,
+    server: &Server,
+    proof: &ntlm::Proof,
+    preauth: &Preauth,
+) -> Result<Login> {
+    let (_, message) = link.replies.get(0);
+    let flags = View(message).u16(66)?;
+    let auth = match flags {
+        flags if flags & SESSION_ANONYMOUS != 0 || plan.auth == Auth::Anonymous => "anonymous",
+        flags if flags & SESSION_GUEST != 0 => "guest",
+        _ => "ntlmv2",
+    };
+    if plan.auth == Auth::Ntlm && auth != "ntlmv2" {
+        let message =
+            "the server does not know this user and would let us in as a guest: check the name, or use auth=guest";
+        return Err(Error::new(ErrorKind::Permission, "connect", message)
+            .with("user", plan.options.user.as_deref().unwrap_or("")));
+    }
+    let mut login = Login {
+        session_id: link.session_id,
+        auth,
+        keys: None,
+        encrypts: flags & SESSION_ENCRYPTS != 0,
+        server_name: proof.server_name.clone(),
+    };
+    if auth != "ntlmv2" {
+        return Ok(login);
+    }
+    let keys = derive_keys(server, &proof.session_key, preauth);
+    link.signer = Some(Signer::new(server.signing, &keys.signing));
+    let header = Header::parse(message)?;
+    if header.flags & crate::codec::FLAG_SIGNED != 0 || server.dialect == Dialect::D311 {
+        link.check_reply_signature(0)?;
+    }
+    login.keys = Some(keys);
+    Ok(login)
+}
+
+/// The keys of a session (MS-SMB2 3.1.4.2 and 3.2.5.3.1).
+fn derive_keys(server: &Server, session_key: &[u8; 16], preauth: &Preauth) -> Keys {
+    let long = server.cipher.is_some_and(|c| c.key_bytes() == 32);
+    let cipher_key = |label: &[u8], context: &[u8]| match long {
+        true => derive::<32>(session_key, label, context).to_vec(),
+        false => derive::<16>(session_key, label, context).to_vec(),
+    };
+    match server.dialect {
+        Dialect::D202 | Dialect::D210 => Keys { signing: *session_key, out: Vec::new(), inward: Vec::new() },
+        Dialect::D300 | Dialect::D302 => Keys {
+            signing: derive(session_key, b"SMB2AESCMAC\0", b"SmbSign\0"),
+            out: cipher_key(b"SMB2AESCCM\0", b"ServerIn \0"),
+            inward: cipher_key(b"SMB2AESCCM\0", b"ServerOut\0"),
+        },
+        Dialect::D311 => Keys {
+            signing: derive(session_key, b"SMBSigningKey\0", &preauth.0),
+            out: cipher_key(b"SMBC2SCipherKey\0", &preauth.0),
+            inward: cipher_key(b"SMBS2CCipherKey\0", &preauth.0),
+        },
+    }
+}
+
+/// Decides on signing and encryption of the session.
+fn protect(link: &mut Link, plan: &Plan, server: &Server, login: &Login, channel: u8) -> Result<()> {
+    let options = &plan.options;
+    let Some(keys) = &login.keys else {
+        return Ok(());
+    };
+    if options.sign == Sign::Off && server.requires_signing() {
+        let message = "the server demands signed messages: use sign=on or sign=auto, or change its setting";
+        return Err(Error::new(ErrorKind::Permission, "connect", message));
+    }
+    link.sign_all = options.sign == Sign::On || server.requires_signing();
+    if let Some(cipher) = server.cipher {
+        link.seal = Some(Seal::new(cipher, &keys.out, &keys.inward, channel)?);
+    }
+    link.seal_all = match options.encrypt {
+        Encrypt::Off if login.encrypts => return Err(demands_encryption("server")),
+        Encrypt::Off => false,
+        Encrypt::Auto => login.encrypts,
+        Encrypt::Preferred | Encrypt::Required => server.cipher.is_some(),
+    };
+    if link.seal_all && link.seal.is_none() {
+        return Err(broken("the server demands encryption and agreed on no cipher"));
+    }
+    Ok(())
+}
+
+fn demands_encryption(who: &str) -> Error {
+    let message =
+        format!("this {who} demands encryption: use encrypt=auto or encrypt=required, and dialect 3.0 or later");
+    Error::new(ErrorKind::Permission, "connect", message)
+}
+
+fn connect_tree(link: &mut Link, plan: &Plan, server: &Server, login: &Login, share: &str) -> Result<Tree> {
+    let host = plan.options.host.trim_matches(['[', ']']);
+    let path = utf16(&format!("\\\\{host}\\{share}"));
+    let mut body = Vec::with_capacity(8 + path.len());
+    body.u16(9);
+    body.u16(0);
+    body.u16((HEADER_BYTES + 8) as u16);
+    body.u16(path.len() as u16);
+    body.put(&path);
+    // 3.1.1 wants this request signed even where nothing else is: it proves that nobody changed the negotiation.
+    let sign = server.dialect == Dialect::D311;
+    call(from_mut(link), 0, &[Part { command: TREE_CONNECT, charge: 1, body: &body }], sign, None)?;
+    let (code, message) = link.replies.get(0);
+    if code != status::SUCCESS {
+        return Err(tree_error(plan, server, code).with("share", share));
+    }
+    let view = View(message);
+    let tree_id = Header::parse(message)?.tree_id;
+    let kind = match view.array::<1>(66)?[0] {
+        1 => "disk",
+        2 => "pipe",
+        3 => "printer",
+        _ => return Err(broken("the share is of no known kind")),
+    };
+    let tree = Tree { kind, encrypts: view.u32(68)? & SHARE_ENCRYPTS != 0 };
+    link.tree_id = tree_id;
+    if tree.encrypts {
+        match (plan.options.encrypt, &link.seal) {
+            (Encrypt::Off, _) => return Err(demands_encryption("share").with("share", share)),
+            (_, Some(_)) => link.seal_all = true,
+            _ if login.keys.is_none() => {
+                let message = "this share demands encryption, and a guest has no key: name a user and a password";
+                return Err(Error::new(ErrorKind::Permission, "connect", message).with("share", share));
+            }
+            _ => return Err(demands_encryption("share").with("share", share)),
+        }
+    }
+    Ok(tree)
+}
+
+fn tree_error(plan: &Plan, server: &Server, code: u32) -> Error {
+    let error = status::error("connect", code);
+    let unencrypted = plan.options.encrypt == Encrypt::Off || server.cipher.is_none();
+    if code == status::ACCESS_DENIED && unencrypted {
+        let message = format!(
+            "{}; a share that demands encryption also answers so: try encrypt=auto and dialect 3.0 or later",
+            error.message
+        );
+        return Error { message, ..error };
+    }
+    error
+}
+
+/// Asks over the signed session whether the server saw the same negotiation (MS-SMB2 3.3.5.15.12).
+fn validate_negotiation(link: &mut Link, server: &Server) -> Result<()> {
+    let offer = &server.offer;
+    let mut input = Vec::with_capacity(40);
+    input.u32(offer.capabilities);
+    input.put(&offer.guid);
+    input.u16(offer.mode);
+    input.u16(offer.dialects.len() as u16);
+    offer.dialects.iter().for_each(|d| input.u16(d.code()));
+    let body = ioctl::request(ioctl::VALIDATE_NEGOTIATION, &crate::codec::RELATED_FILE, &input, 24);
+    call(from_mut(link), 0, &[Part { command: IOCTL, charge: 1, body: &body }], true, None)?;
+    let (code, message) = link.replies.get(0);
+    if code != status::SUCCESS {
+        // Its refusal is signed too, so it comes from the server: one that cannot check.
+        return Ok(());
+    }
+    let seen = View(ioctl::output(message)?);
+    let same = seen.u32(0)? == server.capabilities
+        && seen.array::<16>(4)? == server.guid
+        && seen.u16(20)? == server.mode
+        && seen.u16(22)? == server.dialect.code();
+    if same {
+        return Ok(());
+    }
+    Err(broken("the server negotiated something else than what arrived here: somebody changed it on its way"))
+}

@@ -1,0 +1,184 @@
+//! NTSTATUS values: their names, their classes, and what to do about them.
+
+use naslab_core::{Error, ErrorKind, OpError};
+
+/// Done.
+pub(crate) const SUCCESS: u32 = 0;
+/// The server works on it and answers later.
+pub(crate) const PENDING: u32 = 0x0000_0103;
+/// More data than the buffer takes; what fits was sent.
+pub(crate) const BUFFER_OVERFLOW: u32 = 0x8000_0005;
+/// A listing is at its end.
+pub(crate) const NO_MORE_FILES: u32 = 0x8000_0006;
+/// No name matches.
+pub(crate) const NO_SUCH_FILE: u32 = 0xC000_000F;
+/// Read at or past the end of the file.
+pub(crate) const END_OF_FILE: u32 = 0xC000_0011;
+/// Another round of the logon is needed.
+pub(crate) const MORE_PROCESSING_REQUIRED: u32 = 0xC000_0016;
+/// A value is out of the server's range.
+pub(crate) const INVALID_PARAMETER: u32 = 0xC000_000D;
+/// Refused.
+pub(crate) const ACCESS_DENIED: u32 = 0xC000_0022;
+/// Not known to this server.
+pub(crate) const NOT_SUPPORTED: u32 = 0xC000_00BB;
+/// A name is taken.
+pub(crate) const OBJECT_NAME_COLLISION: u32 = 0xC000_0035;
+/// No such share.
+pub(crate) const BAD_NETWORK_NAME: u32 = 0xC000_00CC;
+/// The logon is too old.
+pub(crate) const NETWORK_SESSION_EXPIRED: u32 = 0xC000_035C;
+/// The server dropped the session.
+pub(crate) const USER_SESSION_DELETED: u32 = 0xC000_0203;
+
+/// One status: value, name, class, meaning.
+type Row = (u32, &'static str, ErrorKind, &'static str);
+
+const TABLE: &[Row] = &[
+    (BUFFER_OVERFLOW, "STATUS_BUFFER_OVERFLOW", ErrorKind::Short, "the answer is longer than asked for"),
+    (NO_MORE_FILES, "STATUS_NO_MORE_FILES", ErrorKind::NotFound, "no more entries"),
+    (0xC000_0001, "STATUS_UNSUCCESSFUL", ErrorKind::Io, "the server failed and does not say why"),
+    (0xC000_0002, "STATUS_NOT_IMPLEMENTED", ErrorKind::Unsupported, "the server cannot do this"),
+    (0xC000_0003, "STATUS_INVALID_INFO_CLASS", ErrorKind::Unsupported, "the server cannot tell this"),
+    (0xC000_0008, "STATUS_INVALID_HANDLE", ErrorKind::Disconnected, "the server no longer knows this open file"),
+    (INVALID_PARAMETER, "STATUS_INVALID_PARAMETER", ErrorKind::Invalid, "the server calls a value invalid"),
+    (NO_SUCH_FILE, "STATUS_NO_SUCH_FILE", ErrorKind::NotFound, "there is no such file"),
+    (0xC000_0010, "STATUS_INVALID_DEVICE_REQUEST", ErrorKind::Unsupported, "the server cannot do this here"),
+    (END_OF_FILE, "STATUS_END_OF_FILE", ErrorKind::Short, "the file ends before this"),
+    (ACCESS_DENIED, "STATUS_ACCESS_DENIED", ErrorKind::Permission, "the server does not allow this identity to do it"),
+    (0xC000_0023, "STATUS_BUFFER_TOO_SMALL", ErrorKind::Invalid, "the answer does not fit"),
+    (0xC000_0033, "STATUS_OBJECT_NAME_INVALID", ErrorKind::Invalid, "the server does not allow this name"),
+    (0xC000_0034, "STATUS_OBJECT_NAME_NOT_FOUND", ErrorKind::NotFound, "there is nothing of this name"),
+    (OBJECT_NAME_COLLISION, "STATUS_OBJECT_NAME_COLLISION", ErrorKind::Exists, "something of this name exists already"),
+    (0xC000_0039, "STATUS_OBJECT_PATH_INVALID", ErrorKind::Invalid, "the server does not allow this path"),
+    (0xC000_003A, "STATUS_OBJECT_PATH_NOT_FOUND", ErrorKind::NotFound, "the folder on the way does not exist"),
+    (0xC000_003B, "STATUS_OBJECT_PATH_SYNTAX_BAD", ErrorKind::Invalid, "the server does not allow this path"),
+    (0xC000_0043, "STATUS_SHARING_VIOLATION", ErrorKind::Permission, "somebody else has it open and does not share it"),
+    (0xC000_0044, "STATUS_QUOTA_EXCEEDED", ErrorKind::NoSpace, "the quota is used up"),
+    (0xC000_0054, "STATUS_FILE_LOCK_CONFLICT", ErrorKind::Permission, "somebody else holds a lock on this range"),
+    (0xC000_0055, "STATUS_LOCK_NOT_GRANTED", ErrorKind::Permission, "somebody else holds a lock"),
+    (0xC000_0056, "STATUS_DELETE_PENDING", ErrorKind::Permission, "it is being deleted: close its other handles"),
+    (0xC000_0061, "STATUS_PRIVILEGE_NOT_HELD", ErrorKind::Permission, "this identity lacks a privilege for it"),
+    (0xC000_006A, "STATUS_WRONG_PASSWORD", ErrorKind::Permission, "the server refuses this user name or password"),
+    (0xC000_006D, "STATUS_LOGON_FAILURE", ErrorKind::Permission, "the server refuses this user name or password"),
+    (0xC000_006E, "STATUS_ACCOUNT_RESTRICTION", ErrorKind::Permission, "restrictions of this account forbid the logon"),
+    (0xC000_006F, "STATUS_INVALID_LOGON_HOURS", ErrorKind::Permission, "this account may not log on at this hour"),
+    (0xC000_0070, "STATUS_INVALID_WORKSTATION", ErrorKind::Permission, "this account may not log on from here"),
+    (0xC000_0071, "STATUS_PASSWORD_EXPIRED", ErrorKind::Permission, "the password has expired: change it"),
+    (0xC000_0072, "STATUS_ACCOUNT_DISABLED", ErrorKind::Permission, "this account is disabled on the server"),
+    (0xC000_007F, "STATUS_DISK_FULL", ErrorKind::NoSpace, "the server's disk is full"),
+    (0xC000_009A, "STATUS_INSUFFICIENT_RESOURCES", ErrorKind::Io, "the server is out of memory or other resources"),
+    (0xC000_009C, "STATUS_DEVICE_DATA_ERROR", ErrorKind::Io, "the server's disk failed to give the data"),
+    (0xC000_00A2, "STATUS_MEDIA_WRITE_PROTECTED", ErrorKind::ReadOnly, "the server's file system is read-only"),
+    (0xC000_00B5, "STATUS_IO_TIMEOUT", ErrorKind::Io, "the server's own storage did not answer in time"),
+    (0xC000_00BA, "STATUS_FILE_IS_A_DIRECTORY", ErrorKind::Invalid, "it is a folder"),
+    (NOT_SUPPORTED, "STATUS_NOT_SUPPORTED", ErrorKind::Unsupported, "the server does not support this"),
+    (0xC000_00C9, "STATUS_NETWORK_NAME_DELETED", ErrorKind::Disconnected, "the server took the share away"),
+    (0xC000_00CA, "STATUS_NETWORK_ACCESS_DENIED", ErrorKind::Permission, "the server denies access over the network"),
+    (0xC000_00CB, "STATUS_BAD_DEVICE_TYPE", ErrorKind::Invalid, "the share is not a disk"),
+    (BAD_NETWORK_NAME, "STATUS_BAD_NETWORK_NAME", ErrorKind::NotFound, "the server has no share of this name"),
+    (
+        0xC000_00D0,
+        "STATUS_REQUEST_NOT_ACCEPTED",
+        ErrorKind::Disconnected,
+        "the server takes no more connections or sessions",
+    ),
+    (0xC000_00D4, "STATUS_NOT_SAME_DEVICE", ErrorKind::Invalid, "it lies on another file system"),
+    (0xC000_0101, "STATUS_DIRECTORY_NOT_EMPTY", ErrorKind::Exists, "the folder is not empty"),
+    (0xC000_0103, "STATUS_NOT_A_DIRECTORY", ErrorKind::NotFound, "a part of the path is not a folder"),
+    (0xC000_0106, "STATUS_NAME_TOO_LONG", ErrorKind::Invalid, "the name is too long for the server"),
+    (0xC000_011F, "STATUS_TOO_MANY_OPENED_FILES", ErrorKind::Io, "the server allows no more open files"),
+    (0xC000_0120, "STATUS_CANCELLED", ErrorKind::Io, "the server cancelled it"),
+    (0xC000_0121, "STATUS_CANNOT_DELETE", ErrorKind::Permission, "the file is read-only or may not be deleted"),
+    (0xC000_0123, "STATUS_FILE_DELETED", ErrorKind::NotFound, "it was deleted"),
+    (0xC000_0128, "STATUS_FILE_CLOSED", ErrorKind::Disconnected, "the server closed this handle"),
+    (
+        0xC000_015B,
+        "STATUS_LOGON_TYPE_NOT_GRANTED",
+        ErrorKind::Permission,
+        "this account may not log on over the network",
+    ),
+    (
+        0xC000_0190,
+        "STATUS_TRUST_FAILURE",
+        ErrorKind::Permission,
+        "the server cannot reach the domain that knows this user",
+    ),
+    (0xC000_0193, "STATUS_ACCOUNT_EXPIRED", ErrorKind::Permission, "this account has expired"),
+    (USER_SESSION_DELETED, "STATUS_USER_SESSION_DELETED", ErrorKind::Disconnected, "the server ended this session"),
+    (0xC000_0205, "STATUS_INSUFF_SERVER_RESOURCES", ErrorKind::Io, "the server is out of resources"),
+    (0xC000_0224, "STATUS_PASSWORD_MUST_CHANGE", ErrorKind::Permission, "the server wants a new password first"),
+    (0xC000_0234, "STATUS_ACCOUNT_LOCKED_OUT", ErrorKind::Permission, "this account is locked after wrong passwords"),
+    (
+        0xC000_0257,
+        "STATUS_PATH_NOT_COVERED",
+        ErrorKind::Unsupported,
+        "the share is a DFS link: name the server behind it",
+    ),
+    (
+        NETWORK_SESSION_EXPIRED,
+        "STATUS_NETWORK_SESSION_EXPIRED",
+        ErrorKind::Disconnected,
+        "the logon of this session has expired",
+    ),
+    (
+        0xC05D_0000,
+        "STATUS_SMB_NO_PREAUTH_HASH_OVERLAP",
+        ErrorKind::Unsupported,
+        "the server knows no common integrity hash",
+    ),
+    (
+        0xC05D_0001,
+        "STATUS_SMB_BAD_CLUSTER_DIALECT",
+        ErrorKind::Unsupported,
+        "the server's cluster refuses this dialect",
+    ),
+];
+
+fn row(status: u32) -> Option<&'static Row> {
+    TABLE.iter().find(|r| r.0 == status)
+}
+
+/// The class of a status.
+pub(crate) fn kind(status: u32) -> ErrorKind {
+    row(status).map_or(ErrorKind::Io, |r| r.2)
+}
+
+/// The name of a status, or its number.
+pub(crate) fn name(status: u32) -> String {
+    row(status).map_or_else(|| format!("NTSTATUS {status:#010x}"), |r| r.1.to_string())
+}
+
+/// The error of a call that the server answered with this status.
+pub(crate) fn error(operation: &'static str, status: u32) -> Error {
+    let message = match row(status) {
+        Some((_, name, _, meaning)) => format!("{meaning} ({name})"),
+        None => format!("the server answered {}", name(status)),
+    };
+    Error { status: i64::from(status), ..Error::new(kind(status), operation, message) }
+}
+
+/// The copyable form for operations.
+pub(crate) fn op_error(status: u32) -> OpError {
+    OpError { kind: kind(status), status: i64::from(status) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_named_once_and_classified() {
+        for (at, row) in TABLE.iter().enumerate() {
+            assert!(TABLE[..at].iter().all(|r| r.0 != row.0 && r.1 != row.1), "{} twice", row.1);
+            assert!(row.1.starts_with("STATUS_"));
+        }
+        assert_eq!(kind(0xC000_006D), ErrorKind::Permission);
+        assert_eq!(kind(0xC000_0101), ErrorKind::Exists);
+        assert_eq!(kind(0xC123_4567), ErrorKind::Io);
+        assert_eq!(name(0xC123_4567), "NTSTATUS 0xc1234567");
+        let error = error("connect", BAD_NETWORK_NAME);
+        assert_eq!((error.kind, error.status), (ErrorKind::NotFound, i64::from(BAD_NETWORK_NAME)));
+        assert!(error.message.contains("STATUS_BAD_NETWORK_NAME"));
+    }
+}
