@@ -40,8 +40,6 @@ def _engine_options(address: Address, options: Options) -> dict[str, Any]:
     version = _version(options)
     path = "" if address.path is None else "/" + "/".join(address.path)
     mount_port, portmap_port = options.number("mountport", 1, 65535), options.number("portmap", 1, 65535)
-    if version is not None and version.startswith("4") and (mount_port or portmap_port):
-        raise options.error(f"version={version} has no mount protocol; leave mountport= and portmap= out")
     slots = options.number("slots", 1, 1024)
     if slots is not None and version in ("3", "4.0"):
         raise options.error(f"version={version} has no slots; use version=4.1 or 4.2")
