@@ -48,6 +48,12 @@ fn probe(py: Python<'_>, target_json: &str, depth: u32) -> PyResult<String> {
     .map_err(errors::to_py)
 }
 
+/// Shares or exports of a server, as a JSON list.
+#[pyfunction]
+fn list_exports(py: Python<'_>, target_json: &str) -> PyResult<String> {
+    Ok(py.detach(|| targets::list_exports(target_json)).map_err(errors::to_py_raw)?.to_string())
+}
+
 /// Folders that runs left behind under the target's root, as a JSON list.
 #[pyfunction]
 fn find_folders(py: Python<'_>, target_json: &str) -> PyResult<String> {
@@ -102,6 +108,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<session::PySession>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(list_exports, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;
     module.add_function(wrap_pyfunction!(net::net_measure, module)?)?;
     module.add_function(wrap_pyfunction!(net::net_listen, module)?)?;

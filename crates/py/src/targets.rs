@@ -2,7 +2,9 @@
 
 use naslab_core::{Caps, Error, ErrorKind, Result, Target};
 use naslab_target_local::{LocalOptions, LocalTarget, NullTarget};
+use naslab_target_nfs::{NfsOptions, NfsTarget};
 use naslab_target_sim::{SimConfig, SimTarget};
+use naslab_target_smb::{SmbOptions, SmbTarget};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -11,6 +13,8 @@ use std::sync::Arc;
 #[serde(tag = "protocol", content = "options", rename_all = "snake_case")]
 enum TargetSpec {
     Local(LocalOptions),
+    Smb(Box<SmbOptions>),
+    Nfs(Box<NfsOptions>),
     Sim(Box<SimConfig>),
     Null(NoOptions),
 }
@@ -24,9 +28,24 @@ pub(crate) fn make(spec: &serde_json::Value, depth: u32) -> Result<Arc<dyn Targe
     let spec = TargetSpec::deserialize(spec).map_err(|e| invalid(&e))?;
     Ok(match spec {
         TargetSpec::Local(options) => Arc::new(LocalTarget::new(LocalOptions { depth, ..options })?),
+        TargetSpec::Smb(options) => Arc::new(SmbTarget::new(SmbOptions { depth, ..*options })?),
+        TargetSpec::Nfs(options) => Arc::new(NfsTarget::new(NfsOptions { depth, ..*options })?),
         TargetSpec::Sim(config) => Arc::new(SimTarget::new(*config)?),
         TargetSpec::Null(_) => Arc::new(NullTarget::new()),
     })
+}
+
+/// Shares or exports of the server that a target names, as a JSON list.
+pub(crate) fn list_exports(target_json: &str) -> Result<serde_json::Value> {
+    let spec: TargetSpec = serde_json::from_str(target_json).map_err(|e| invalid(&e))?;
+    match spec {
+        TargetSpec::Nfs(options) => {
+            let found = naslab_target_nfs::exports(&options)?;
+            let row = |e: &naslab_target_nfs::Export| json!({"name": e.path, "kind": "export", "comment": e.groups.join(" ")});
+            Ok(found.iter().map(row).collect())
+        }
+        _ => Err(Error::new(ErrorKind::Unsupported, "list exports", "only smb:// and nfs:// servers have any")),
+    }
 }
 
 /// As `make`, from text.
