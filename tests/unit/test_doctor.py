@@ -223,6 +223,7 @@ def test_why_a_login_failed(
         ("nfs://127.0.0.1/data?uid=7", {"mkdir": failure("permission", 13)}, "make_folder", ("uid 7",)),
         ("nfs://127.0.0.1/data", {"mkdir": failure("read_only", 30)}, "make_folder", ("read-only", "read-write")),
         ("smb://ann:x@127.0.0.1/data", {"readdir": failure("permission", DENIED)}, "list", ("list the folder",)),
+        ("smb://ann:x@127.0.0.1/data/d", {"readdir": failure("not_found")}, "folder", ("not there", "create")),
         ("smb://ann:x@127.0.0.1/data", {"open": failure("no_space")}, "write", ("quota",)),
         ("smb://ann:x@127.0.0.1/data", {"flush": failure("io")}, "flush", ("flush", "it failed")),
         ("smb://ann:x@127.0.0.1/data", {"rename": failure("permission", 1)}, "rename", ("rename",)),
@@ -234,13 +235,14 @@ def test_what_is_not_allowed(
 ) -> None:
     session = Session(fails)
     found = check_target(serve(session, text), 10**9)
-    assert not found.usable and found.rights[right].allowed is False and found.rights[right].error
+    tried = "list" if right == "folder" else right
+    assert not found.usable and found.rights[tried].allowed is False and found.rights[tried].error
     message = errors_of(found)[right]
     assert all(word in message for word in words), message
     if right in ("make_folder", "write"):
         later = checkup._Rights.ORDER[checkup._Rights.ORDER.index(right) + 1 : -1]
         assert all(found.rights[name].allowed is None for name in later)
-    if right != "list":
+    if right not in ("list", "folder"):
         assert session.entries == {}
 
 
@@ -291,6 +293,8 @@ def target_of(text: str) -> Target:
         ("smb://ann@nas/x", {"dialect": "3.1.1", "encryption": "aes-128-gcm", "signing": "none"}, {"encryption"}),
         ("smb://ann@nas/x", {"dialect": "3.1.1", "encryption": "none", "signing": "aes-gmac"}, {"signing"}),
         ("smb://nas/x", {"dialect": "3.1.1"}, {"guest"}),
+        ("smb://ann@nas/x", {"dialect": "3.1.1", "auth": "guest"}, {"guest"}),
+        ("smb://ann@nas/x", {"dialect": "3.1.1", "auth": "ntlmv2"}, set()),
         ("smb://ann@nas/x", {"max_read_bytes": "65536", "max_write_bytes": "8388608"}, {"transfer_size"}),
         ("nfs://nas/x", {"dialect": "3"}, set()),
     ],
@@ -311,6 +315,14 @@ def test_negotiated(text: str, facts: dict[str, str], kinds: set[str]) -> None:
 )
 def test_latency(p50: int, p99: int, tcp_ns: int | None, kinds: set[str]) -> None:
     assert {one.kind for one in advice.latency_advice({"p50": p50, "p99": p99}, tcp_ns)} == kinds
+
+
+def test_what_is_demanded_is_not_advised_against() -> None:
+    for fact, value in (("signing", "aes-gmac"), ("encryption", "aes-128-gcm")):
+        for demanded in ("yes", "no"):
+            facts = {"dialect": "3.1.1", fact: value, f"{fact}_required": demanded}
+            (found,) = advice.negotiated_advice(target_of("smb://ann@nas/x"), facts)
+            assert ("demand" in found.message) == (demanded == "yes") != ("compare with" in found.message)
 
 
 def test_packets_and_space() -> None:

@@ -124,6 +124,8 @@ def right_advice(target: Target, refused: Mapping[str, Mapping[str, Any]]) -> li
     """What the identity may not do, from the first thing that was refused. refused: right -> error."""
     for name, error in refused.items():
         what = f"this identity may not {_WORDS[name]}"
+        if error["kind"] == "not_found":
+            return [Advice("error", "folder", "the folder is not there: create it on the server, or check its name")]
         if error["kind"] == "read_only":
             step = "export it read-write" if target.protocol == "nfs" else "give a share that may be written to"
             message = f"the target is read-only: {step}"
@@ -160,31 +162,32 @@ def _squashed(uid: int) -> str:
 
 def negotiated_advice(target: Target, facts: Mapping[str, str]) -> list[Advice]:
     """What the negotiated facts mean for results."""
-    found = []
-    if target.protocol == "smb":
-        dialect, encryption, signing = (facts.get(name, "") for name in ("dialect", "encryption", "signing"))
-        if dialect.startswith("2"):
-            found.append(
-                Advice("warning", "dialect", f"SMB {dialect} has neither encryption nor multichannel: enable SMB 3")
-            )
-        if encryption not in ("", "none"):
-            message = (
-                f"{encryption} encryption costs CPU on both sides: compare with ?encrypt=off if the server allows it"
-            )
-            found.append(Advice("hint", "encryption", message))
-        elif signing not in ("", "none"):
-            message = f"{signing} signing costs CPU on both sides: compare with ?sign=off if the server allows it"
-            found.append(Advice("hint", "signing", message))
-        if target.options["auth"] != "ntlm":
-            found.append(
-                Advice("hint", "guest", "logged in as a guest; give a user as smb://USER@host/share if wanted")
-            )
-    for name in ("max_read_bytes", "max_write_bytes"):
+    found = _smb_advice(target, facts) if target.protocol == "smb" else []
+    for name, what in (("max_read_bytes", "read"), ("max_write_bytes", "write")):
         value = facts.get(name, "")
         if value.isdigit() and int(value) < SMALL_TRANSFER_BYTES:
-            what = name.removesuffix("_bytes").replace("_", ". ")
-            message = f"{what} is {amount_text(int(value))}: larger records are split into several requests"
+            message = f"one {what} request moves at most {amount_text(int(value))}: larger records are split"
             found.append(Advice("hint", "transfer_size", message))
+    return found
+
+
+def _smb_advice(target: Target, facts: Mapping[str, str]) -> list[Advice]:
+    found = []
+    dialect = facts.get("dialect", "")
+    if dialect.startswith("2"):
+        message = f"SMB {dialect} has neither encryption nor multichannel: enable SMB 3 on the server"
+        found.append(Advice("warning", "dialect", message))
+    for name, option in (("encryption", "encrypt"), ("signing", "sign")):
+        if facts.get(name, "none") != "none":
+            demanded = facts.get(f"{name}_required") == "yes"
+            compare = "the server or the share demands it" if demanded else f"compare with ?{option}=off"
+            found.append(Advice("hint", name, f"{facts[name]} {name} costs CPU on both sides: {compare}"))
+            break
+    if facts.get("auth") == "guest" and target.options["auth"] == "ntlm":
+        message = "the server does not know this user and lets it in as a guest, whatever the password"
+        found.append(Advice("warning", "guest", f"{message}: check the user's name"))
+    elif target.options["auth"] != "ntlm":
+        found.append(Advice("hint", "guest", "no user was named: give one as smb://USER@host/share if wanted"))
     return found
 
 

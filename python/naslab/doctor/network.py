@@ -17,6 +17,8 @@ _IP_MTU = 14
 _IPV6_MTU = 24
 _SIOCGIFMTU = 0x8921
 MOST_WAIT_S = 10.0
+LARGEST_PACKET_BYTES = 65535
+"""Of IPv4; loopback's interface says one byte more."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def _interface_mtu(connection: socket.socket) -> int | None:
     for _, name in socket.if_nameindex():
         if _ioctl(connection, 0x8915, name, slice(20, 24)) == socket.inet_aton(own):  # SIOCGIFADDR
             mtu = _ioctl(connection, _SIOCGIFMTU, name, slice(16, 20))
-            return struct.unpack("i", mtu)[0] if mtu else None
+            return min(struct.unpack("i", mtu)[0], LARGEST_PACKET_BYTES) if mtu else None
     return None
 
 
