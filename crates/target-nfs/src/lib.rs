@@ -15,6 +15,8 @@ mod events;
 mod exports;
 mod files;
 mod folders;
+#[cfg(test)]
+mod hostile;
 mod link;
 mod options;
 mod replies;

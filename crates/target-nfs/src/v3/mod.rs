@@ -260,3 +260,22 @@ impl Dialect for V3 {
         Vec::new()
     }
 }
+
+/// Every decoder of this version, for the fuzz test.
+#[cfg(test)]
+pub(crate) fn decode_all(bytes: &[u8]) -> usize {
+    let d = || Decoder::new(bytes);
+    [
+        codec::take_attributes(&mut d()).is_ok(),
+        codec::take_lookup(&mut d()).is_ok(),
+        codec::take_created(&mut d()).is_ok(),
+        codec::take_access(&mut d()).is_ok(),
+        codec::take_limits(&mut d()).is_ok(),
+        codec::take_space(&mut d()).is_ok(),
+        codec::take_page(&mut d(), true).is_ok(),
+        codec::take_page(&mut d(), false).is_ok(),
+    ]
+    .into_iter()
+    .filter(|taken| *taken)
+    .count()
+}

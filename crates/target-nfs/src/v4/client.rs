@@ -126,7 +126,7 @@ fn printable(bytes: &[u8]) -> String {
 }
 
 /// channel_attrs4.
-struct Channel {
+pub(super) struct Channel {
     size: SessionSize,
     operations: u32,
     requests: u32,
@@ -149,7 +149,7 @@ fn take_channel(d: &mut Decoder<'_>) -> Decoded<Channel> {
 }
 
 /// CREATE_SESSION4resok: session id and the fore channel.
-fn take_session(d: &mut Decoder<'_>) -> Decoded<([u8; 16], Channel)> {
+pub(super) fn take_session(d: &mut Decoder<'_>) -> Decoded<([u8; 16], Channel)> {
     let session = d.fixed()?;
     d.skip(8)?;
     let fore = take_channel(d)?;

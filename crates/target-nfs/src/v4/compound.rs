@@ -174,9 +174,9 @@ fn put_head(out: &mut Vec<u8>, minor: u32, count: u32) {
 }
 
 /// Status, results left, where they begin, and what SEQUENCE said if it succeeded.
-type Head = (u32, u32, usize, Option<crate::replies::Sequenced>);
+pub(super) type Head = (u32, u32, usize, Option<crate::replies::Sequenced>);
 
-fn take_head(d: &mut Decoder<'_>, in_session: bool) -> Decoded<Head> {
+pub(super) fn take_head(d: &mut Decoder<'_>, in_session: bool) -> Decoded<Head> {
     let (status, mut left) = compound4(d)?;
     let mut sequence = None;
     if in_session && !(status != status::OK && left == 0) && result4(d, op::SEQUENCE, &mut left)? == status::OK {

@@ -13,14 +13,14 @@ const NO_STATE: StateId = *b"\0\0\0\x01naslab-probe";
 
 /// COPY4resok: bytes copied, how durable, and the verifier if they are not.
 #[derive(Debug, PartialEq, Eq)]
-struct Copied {
+pub(super) struct Copied {
     later: bool,
     bytes: u64,
     committed: u32,
     verifier: [u8; 8],
 }
 
-fn take_copied(d: &mut Decoder<'_>) -> Decoded<Copied> {
+pub(super) fn take_copied(d: &mut Decoder<'_>) -> Decoded<Copied> {
     let later = d.length(1)? == 1;
     if later {
         d.skip(16)?;
@@ -81,9 +81,8 @@ impl V4 {
                 verifier = Some(copied.verifier);
             }
         }
-        match verifier {
-            Some(verifier) => self.commit_copy(t, to, verifier)?,
-            None => {}
+        if let Some(verifier) = verifier {
+            self.commit_copy(t, to, verifier)?;
         }
         Ok(done)
     }

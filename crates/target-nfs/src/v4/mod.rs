@@ -288,3 +288,22 @@ impl Dialect for V4 {
         facts
     }
 }
+
+/// Every decoder of this version, for the fuzz test.
+#[cfg(test)]
+pub(crate) fn decode_all(bytes: &[u8]) -> usize {
+    let d = || Decoder::new(bytes);
+    [
+        take_page(&mut d()).is_ok(),
+        Values::take(&mut d()).is_ok(),
+        open::take_open(&mut d()).is_ok(),
+        client::take_exchanged(&mut d()).is_ok(),
+        client::take_session(&mut d()).is_ok(),
+        copy::take_copied(&mut d()).is_ok(),
+        compound::take_head(&mut d(), true).is_ok(),
+        compound::take_head(&mut d(), false).is_ok(),
+    ]
+    .into_iter()
+    .filter(|taken| *taken)
+    .count()
+}

@@ -1,0 +1,244 @@
+//! A small NFS server in memory, for one file `data` in one export `/export`, that misbehaves on demand.
+//!
+//! It speaks the mount protocol, NFS 3 and NFS 4.1 on one port; its codec is written apart from the client's.
+
+mod v3;
+mod v4;
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// Where a fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)]
+pub enum On {
+    Any,
+    Mount,
+    Create,
+    Read,
+    Write,
+    Commit,
+    Sequence,
+    Limits,
+    Lookup,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// The connection is closed instead of an answer.
+    Close,
+    /// The connection is reset.
+    Reset,
+    /// No answer, ever; the connection stays.
+    Freeze,
+    /// Half of the answer, then silence.
+    Half,
+    /// Half of the answer, then the end.
+    HalfClose,
+    /// These bytes instead of the answer.
+    Garbage(Vec<u8>),
+    /// The answer belongs to another call.
+    WrongXid,
+    /// The answer comes in fragments of so many bytes.
+    Fragments(usize),
+    /// The answer twice.
+    Twice,
+    /// This status.
+    Status(u32),
+    /// The call is refused: auth_stat.
+    Auth(u32),
+    /// Reads and writes move only so many bytes.
+    Short(u32),
+    /// Reads claim more bytes than asked for.
+    Long,
+    /// Writes are acknowledged as unstable whatever was asked.
+    LessStable,
+    /// The server restarts just before.
+    NewVerifier,
+}
+
+/// What the server holds.
+pub struct State {
+    pub file: Vec<u8>,
+    pub exists: bool,
+    pub verifier: [u8; 8],
+    pub faults: VecDeque<(On, Fault)>,
+    /// Calls per kind, for tests that count.
+    pub seen: Vec<On>,
+    /// Next number of each slot.
+    pub slots: Vec<u32>,
+    pub most_bytes: u32,
+    pub connections: usize,
+}
+
+impl State {
+    /// The fault for this call, if it is the next one's turn.
+    pub fn fault(&mut self, at: On) -> Option<Fault> {
+        self.seen.push(at);
+        match self.faults.front() {
+            Some((on, _)) if *on == at || *on == On::Any => self.faults.pop_front().map(|(_, fault)| fault),
+            _ => None,
+        }
+    }
+}
+
+/// An answer: results of an accepted call, and what happens to it on the way.
+pub struct Answer {
+    pub results: Vec<u8>,
+    pub fault: Option<Fault>,
+}
+
+/// The running server. Its threads end with their connections.
+pub struct Fake {
+    pub port: u16,
+    pub state: Arc<Mutex<State>>,
+}
+
+impl Fake {
+    pub fn start(faults: Vec<(On, Fault)>) -> Fake {
+        let state = Arc::new(Mutex::new(State {
+            file: Vec::new(),
+            exists: false,
+            verifier: [1; 8],
+            faults: faults.into(),
+            seen: Vec::new(),
+            slots: vec![1; 4],
+            most_bytes: 64 * 1024,
+            connections: 0,
+        }));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let shared = state.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, state) = (stream.unwrap(), shared.clone());
+                state.lock().unwrap().connections += 1;
+                std::thread::spawn(move || serve(stream, &state));
+            }
+        });
+        Fake { port, state }
+    }
+
+    /// How many calls of this kind came.
+    pub fn count(&self, kind: On) -> usize {
+        self.state.lock().unwrap().seen.iter().filter(|seen| **seen == kind).count()
+    }
+}
+
+/// Reads and writes words; panics on nonsense, for the client under test must not send any.
+pub struct Words<'a>(pub &'a [u8]);
+
+impl<'a> Words<'a> {
+    pub fn raw(&mut self, n: usize) -> &'a [u8] {
+        let (head, rest) = self.0.split_at(n);
+        self.0 = rest;
+        head
+    }
+    pub fn u32(&mut self) -> u32 {
+        u32::from_be_bytes(self.raw(4).try_into().unwrap())
+    }
+    pub fn u64(&mut self) -> u64 {
+        u64::from_be_bytes(self.raw(8).try_into().unwrap())
+    }
+    pub fn opaque(&mut self) -> &'a [u8] {
+        let len = self.u32() as usize;
+        let found = self.raw(len);
+        self.raw((4 - len % 4) % 4);
+        found
+    }
+}
+
+pub fn put(out: &mut Vec<u8>, words: &[u32]) {
+    words.iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
+}
+
+pub fn put_opaque(out: &mut Vec<u8>, bytes: &[u8]) {
+    put(out, &[bytes.len() as u32]);
+    out.extend_from_slice(bytes);
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+fn serve(mut stream: TcpStream, state: &Mutex<State>) {
+    stream.set_nodelay(true).unwrap();
+    let mut mark = [0; 4];
+    while stream.read_exact(&mut mark).is_ok() {
+        let mut call = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+        if stream.read_exact(&mut call).is_err() {
+            return;
+        }
+        let mut words = Words(&call);
+        let xid = words.u32();
+        assert_eq!((words.u32(), words.u32()), (0, 2), "a call of RPC version 2");
+        let (program, version, procedure) = (words.u32(), words.u32(), words.u32());
+        assert_eq!(words.u32(), 1, "AUTH_SYS");
+        words.opaque();
+        assert_eq!((words.u32(), words.u32()), (0, 0), "no verifier");
+        let answer = match (program, version) {
+            (100_005, 3) => v3::mount(procedure, state),
+            (100_003, 3) => v3::nfs(procedure, &mut words, state),
+            (100_003, 4) => v4::nfs(procedure, &mut words, state),
+            _ => panic!("program {program} version {version}"),
+        };
+        if !deliver(&mut stream, xid, answer) {
+            return;
+        }
+    }
+}
+
+/// Sends an answer in the way its fault wants; false when the connection ends.
+fn deliver(stream: &mut TcpStream, xid: u32, answer: Answer) -> bool {
+    let mut reply = Vec::new();
+    match answer.fault {
+        Some(Fault::Auth(status)) => put(&mut reply, &[xid, 1, 1, 1, status]),
+        Some(Fault::WrongXid) => put(&mut reply, &[xid.wrapping_add(77), 1, 0, 0, 0, 0]),
+        _ => put(&mut reply, &[xid, 1, 0, 0, 0, 0]),
+    }
+    if !matches!(answer.fault, Some(Fault::Auth(_))) {
+        reply.extend_from_slice(&answer.results);
+    }
+    let mut record = Vec::new();
+    let fragment = match answer.fault {
+        Some(Fault::Fragments(bytes)) => bytes,
+        _ => reply.len(),
+    };
+    let mut left = reply.as_slice();
+    while !left.is_empty() {
+        let (head, rest) = left.split_at(fragment.min(left.len()));
+        put(&mut record, &[head.len() as u32 | if rest.is_empty() { 0x8000_0000 } else { 0 }]);
+        record.extend_from_slice(head);
+        left = rest;
+    }
+    let half = &record[..record.len() / 2];
+    match answer.fault {
+        Some(Fault::Close) => return false,
+        Some(Fault::Reset) => {
+            let socket = socket2::SockRef::from(&*stream);
+            socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+            return false;
+        }
+        Some(Fault::Freeze) => return wait_for_end(stream),
+        Some(Fault::Half) => {
+            stream.write_all(half).unwrap();
+            return wait_for_end(stream);
+        }
+        Some(Fault::HalfClose) => {
+            stream.write_all(half).unwrap();
+            drop(stream.shutdown(Shutdown::Both));
+            return false;
+        }
+        Some(Fault::Garbage(bytes)) => return stream.write_all(&bytes).is_ok(),
+        Some(Fault::Twice) => return stream.write_all(&[record.clone(), record].concat()).is_ok(),
+        _ => {}
+    }
+    stream.write_all(&record).is_ok()
+}
+
+/// Stays silent until the client leaves.
+fn wait_for_end(stream: &mut TcpStream) -> bool {
+    let mut sink = [0; 4096];
+    while matches!(stream.read(&mut sink), Ok(n) if n > 0) {}
+    false
+}

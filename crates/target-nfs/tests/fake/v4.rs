@@ -1,0 +1,198 @@
+//! Compounds of NFS 4.1.
+
+use super::v3::store;
+use super::{put, put_opaque, Answer, Fault, On, State, Words};
+use std::sync::Mutex;
+
+const SESSION: [u8; 16] = [5; 16];
+
+pub fn nfs(procedure: u32, words: &mut Words<'_>, state: &Mutex<State>) -> Answer {
+    if procedure == 0 {
+        return Answer { results: Vec::new(), fault: None };
+    }
+    let mut state = state.lock().unwrap();
+    words.opaque();
+    let (minor, count) = (words.u32(), words.u32());
+    if minor != 1 {
+        let mut results = Vec::new();
+        put(&mut results, &[10021, 0, 0]);
+        return Answer { results, fault: None };
+    }
+    let before = state.slots.clone();
+    let mut body = Vec::new();
+    let (mut done, mut overall, mut fault) = (0, 0, None);
+    for _ in 0..count {
+        let op = words.u32();
+        let (status, results) = carry_out(op, words, &mut state, &mut fault);
+        put(&mut body, &[op, status]);
+        body.extend_from_slice(&results);
+        done += 1;
+        overall = status;
+        if status != 0 {
+            break;
+        }
+    }
+    if let Some(Fault::Auth(_)) = fault {
+        // Refused before the session sees it.
+        state.slots = before;
+    }
+    let mut results = Vec::new();
+    put(&mut results, &[overall, 0, done]);
+    results.extend_from_slice(&body);
+    Answer { results, fault }
+}
+
+fn carry_out(op: u32, words: &mut Words<'_>, state: &mut State, fault: &mut Option<Fault>) -> (u32, Vec<u8>) {
+    let kind = match op {
+        53 => On::Sequence,
+        18 => On::Create,
+        25 => On::Read,
+        38 => On::Write,
+        5 => On::Commit,
+        15 => On::Lookup,
+        _ => On::Any,
+    };
+    if kind != On::Any {
+        if let Some(new) = state.fault(kind) {
+            if let Fault::Status(status) = new {
+                return (status, Vec::new());
+            }
+            *fault = Some(new);
+        }
+    }
+    let mut out = Vec::new();
+    let status = match op {
+        53 => return sequence(words, state),
+        42 => exchange_id(&mut out),
+        43 => create_session(&mut out, state),
+        9 => getattr(words, state, &mut out),
+        18 => open(words, state, &mut out),
+        25 => read(words, state, &mut out),
+        38 => write(words, state, fault, &mut out),
+        5 => commit(state, fault, &mut out),
+        10 => {
+            put_opaque(&mut out, b"handle");
+            0
+        }
+        4 => {
+            words.raw(20);
+            out.extend([0; 16]);
+            0
+        }
+        22 | 15 => {
+            words.opaque();
+            0
+        }
+        58 => words.u32(),
+        24 | 44 | 57 => 0,
+        other => panic!("operation {other}"),
+    };
+    (status, out)
+}
+
+/// Checks that each slot's numbers count up by one: exactly once.
+fn sequence(words: &mut Words<'_>, state: &mut State) -> (u32, Vec<u8>) {
+    assert_eq!(words.raw(16), SESSION);
+    let (number, slot, highest, _) = (words.u32(), words.u32(), words.u32(), words.u32());
+    assert!(slot <= highest && (highest as usize) < state.slots.len());
+    let next = &mut state.slots[slot as usize];
+    assert_eq!(number, *next, "slot {slot} out of order");
+    *next += 1;
+    let mut out = SESSION.to_vec();
+    let last = state.slots.len() as u32 - 1;
+    put(&mut out, &[number, slot, last, last, 0]);
+    (0, out)
+}
+
+fn exchange_id(out: &mut Vec<u8>) -> u32 {
+    // Its arguments end the compound: nothing reads on.
+    put(out, &[0, 9, 1, 0x0001_0000, 0, 0, 0]);
+    put_opaque(out, b"fake");
+    put_opaque(out, b"scope");
+    put(out, &[0]);
+    0
+}
+
+fn create_session(out: &mut Vec<u8>, state: &State) -> u32 {
+    let bytes = state.most_bytes + 4096;
+    out.extend_from_slice(&SESSION);
+    put(out, &[1, 0]);
+    put(out, &[0, bytes, bytes, 4096, 16, state.slots.len() as u32, 0]);
+    put(out, &[0, 4096, 4096, 4096, 2, 1, 0]);
+    0
+}
+
+/// Sends type, size, fsid, lease, largest file, read and write, as far as asked for.
+fn getattr(words: &mut Words<'_>, state: &State, out: &mut Vec<u8>) -> u32 {
+    let count = words.u32();
+    let asked: Vec<u32> = (0..count).map(|_| words.u32()).collect();
+    let mut values = Vec::new();
+    let mut sent = 0;
+    for (bit, words) in [
+        (1u32, vec![2]),
+        (4, vec![0, state.file.len() as u32]),
+        (8, vec![0, 1, 0, 1]),
+        (10, vec![60]),
+        (27, vec![1, 0]),
+        (30, vec![0, state.most_bytes]),
+        (31, vec![0, state.most_bytes]),
+    ] {
+        if asked[0] & (1 << bit) != 0 {
+            sent |= 1 << bit;
+            put(&mut values, &words);
+        }
+    }
+    put(out, &[1, sent]);
+    put_opaque(out, &values);
+    0
+}
+
+/// Takes the arguments of an OPEN that creates or opens `data`.
+fn open(words: &mut Words<'_>, state: &mut State, out: &mut Vec<u8>) -> u32 {
+    words.raw(4 + 4 + 4 + 8);
+    words.opaque();
+    if words.u32() == 1 {
+        words.u32();
+        let mask = words.u32();
+        words.raw(4 * mask as usize);
+        words.opaque();
+    }
+    assert_eq!(words.u32(), 0, "CLAIM_NULL");
+    assert_eq!(words.opaque(), b"data");
+    state.exists = true;
+    out.extend([6; 16]);
+    out.extend([0; 20]);
+    put(out, &[4, 0, 0]);
+    0
+}
+
+fn read(words: &mut Words<'_>, state: &State, out: &mut Vec<u8>) -> u32 {
+    words.raw(16);
+    let (offset, count) = (words.u64() as usize, words.u32() as usize);
+    let start = offset.min(state.file.len());
+    let end = (start + count).min(state.file.len());
+    put(out, &[u32::from(end == state.file.len())]);
+    put_opaque(out, &state.file[start..end]);
+    0
+}
+
+fn write(words: &mut Words<'_>, state: &mut State, fault: &Option<Fault>, out: &mut Vec<u8>) -> u32 {
+    assert_eq!(&words.raw(16)[..4], &[0; 4], "the state as it is now");
+    let (offset, stable) = (words.u64() as usize, words.u32());
+    let data = words.opaque();
+    if matches!(fault, Some(Fault::NewVerifier)) {
+        state.verifier = state.verifier.map(|byte| byte + 1);
+    }
+    let (count, committed) = store(state, fault, offset, stable, data);
+    put(out, &[count, committed]);
+    out.extend_from_slice(&state.verifier);
+    0
+}
+
+fn commit(state: &mut State, fault: &Option<Fault>, out: &mut Vec<u8>) -> u32 {
+    if matches!(fault, Some(Fault::NewVerifier)) {
+        state.verifier = state.verifier.map(|byte| byte + 1);
+    }
+    out.extend_from_slice(&state.verifier);
+    0
+}
