@@ -1,8 +1,8 @@
-//! Measures or checks one SMB share: `probe JSON_OPTIONS facts|check|speed|meta`. The password comes from
+//! Measures or checks one SMB share: `probe JSON_OPTIONS shares|facts|check|speed=SECONDS|meta`. The password comes from
 //! `NASLAB_PASSWORD`. Writes and removes `naslab-probe*` in the share.
 
 use naslab_core::{AlignedBuf, Completion, Create, FileId, Op, OpKind, OpenOptions, Result, Session, Submit, Target};
-use naslab_target_smb::{SmbOptions, SmbTarget};
+use naslab_target_smb::{shares, SmbOptions, SmbTarget};
 use std::time::{Duration, Instant};
 
 const FILE_BYTES: u64 = 256 << 20;
@@ -205,6 +205,10 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
     let mut options: SmbOptions = serde_json::from_str(&arguments[1]).expect("options as JSON");
     options.password = options.user.is_some().then(|| std::env::var("NASLAB_PASSWORD").unwrap_or_default());
+    if arguments[2] == "shares" {
+        shares(&options)?.iter().for_each(|s| println!("{s:?}"));
+        return Ok(());
+    }
     let target = SmbTarget::new(options)?;
     let mut session = target.connect(0)?;
     for mode in &arguments[2..] {

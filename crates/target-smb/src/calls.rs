@@ -3,7 +3,7 @@
 use crate::codec::{CLOSE, CREATE, ECHO, IOCTL, QUERY_DIRECTORY, QUERY_INFO, RELATED_FILE, SET_INFO};
 use crate::file::{self, Create, Handle};
 use crate::ioctl;
-use crate::link::{call, Part};
+use crate::link::{call, Part, Proof};
 use crate::names::wire_path;
 use crate::options::Lease;
 use crate::session::{OpenFile, SmbSession};
@@ -23,7 +23,7 @@ impl SmbSession {
     /// Sends a compound on connection `i` and waits; an error of the first request that failed.
     fn compound(&mut self, i: usize, operation: &'static str, parts: &[Part]) -> Result<()> {
         self.alive()?;
-        let outcome = call(&mut self.links, i, parts, false, None);
+        let outcome = call(&mut self.links, i, parts, Proof::AsSession, None);
         self.guard(outcome)?;
         let replies = &self.links[i].replies;
         let bad = |code: &u32| !matches!(*code, status::SUCCESS | status::BUFFER_OVERFLOW);

@@ -22,10 +22,12 @@ mod options;
 mod receive;
 mod seal;
 mod session;
+mod shares;
 mod slots;
 mod status;
 mod target;
 mod window;
 
 pub use options::{Auth, Encrypt, Lease, Sign, SmbOptions};
+pub use shares::{shares, Share};
 pub use target::SmbTarget;

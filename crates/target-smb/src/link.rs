@@ -64,6 +64,17 @@ impl Replies {
     }
 }
 
+/// How the messages of a call are signed where not everything is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// As the session's other messages.
+    AsSession,
+    /// Requests and answers.
+    Signed,
+    /// Only the requests; the caller checks the answers, whose key comes with them.
+    RequestSigned,
+}
+
 /// One request of a call.
 pub(crate) struct Part<'a> {
     pub command: u16,
@@ -237,9 +248,9 @@ impl Link {
     }
 
     /// Appends the requests of one call as one compound; where its message begins in what waits to be sent.
-    fn push_call(&mut self, parts: &[Part], sign: bool) -> usize {
+    fn push_call(&mut self, parts: &[Part], proof: Proof) -> usize {
         let sealed = self.is_sealed();
-        let signed = (self.sign_all || sign) && !sealed && self.signer.is_some();
+        let signed = (self.sign_all || proof != Proof::AsSession) && !sealed && self.signer.is_some();
         self.replies.data.clear();
         self.replies.list.clear();
         self.replies.missing = parts.len();
@@ -263,7 +274,7 @@ impl Link {
             if signed {
                 self.sign(at, header.message_id, &[]);
             }
-            self.expect_call(n, part, header.message_id, signed);
+            self.expect_call(n, part, header.message_id, signed && proof != Proof::RequestSigned);
         }
         if let Some(seal) = self.seal.as_ref().filter(|_| sealed) {
             seal.finish(&mut self.out, frame, &[]);
@@ -347,8 +358,14 @@ pub(crate) fn late(limit: Duration) -> Error {
 }
 
 /// Sends a compound of requests on connection `i` and waits for all its answers, which are then in its `replies`.
-/// `sign` signs even where not everything is; `hash` takes what was sent.
-pub(crate) fn call(links: &mut [Link], i: usize, parts: &[Part], sign: bool, hash: Option<&mut Preauth>) -> Result<()> {
+/// `hash` takes what was sent.
+pub(crate) fn call(
+    links: &mut [Link],
+    i: usize,
+    parts: &[Part],
+    proof: Proof,
+    hash: Option<&mut Preauth>,
+) -> Result<()> {
     let until = Instant::now() + links[i].wire.timeout();
     links[i].expect_large(false);
     let charge: u32 = parts.iter().map(|p| u32::from(p.charge)).sum();
@@ -357,23 +374,35 @@ pub(crate) fn call(links: &mut [Link], i: usize, parts: &[Part], sign: bool, has
             return Err(Error::new(ErrorKind::Protocol, "send", "the server grants too few credits for one call"));
         }
         flush(links, i, &[])?;
-        wait(&mut links[i], until)?;
+        wait(links, i, until)?;
     }
-    let at = links[i].push_call(parts, sign);
+    let at = links[i].push_call(parts, proof);
     if let Some(hash) = hash {
         hash.add(&links[i].out[at..]);
     }
     flush(links, i, &[])?;
     while links[i].replies.missing > 0 {
-        wait(&mut links[i], until)?;
+        wait(links, i, until)?;
     }
     Ok(())
 }
 
-fn wait(link: &mut Link, until: Instant) -> Result<()> {
+/// Takes what comes next. All connections are looked at: an answer on one may wait for the acknowledgement of a
+/// lease that was broken on another.
+fn wait(links: &mut [Link], i: usize, until: Instant) -> Result<()> {
     let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() || !link.receive(left)? {
-        return Err(late(link.wire.timeout()));
+    let limit = links[i].wire.timeout();
+    if left.is_zero() {
+        return Err(late(limit));
+    }
+    if let [link] = links {
+        return if link.receive(left)? { Ok(()) } else { Err(late(limit)) };
+    }
+    let seen = ready(links, None, left)?;
+    for n in 0..links.len() {
+        if seen.readable & (1 << n) != 0 && links[n].receive(Duration::ZERO)? && links[n].has_unsent() {
+            flush(links, n, &[])?;
+        }
     }
     Ok(())
 }

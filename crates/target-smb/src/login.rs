@@ -3,7 +3,7 @@
 use crate::codec::{broken, Header, Put, View, HEADER_BYTES, IOCTL, SESSION_SETUP, TREE_CONNECT};
 use crate::crypto::{derive, random, Preauth, Signer};
 use crate::ioctl;
-use crate::link::{call, Link, Part};
+use crate::link::{call, Link, Part, Proof};
 use crate::names::utf16;
 use crate::negotiate::{negotiate, Server};
 use crate::ntlm::{self, Fresh, Identity};
@@ -132,7 +132,10 @@ fn log_on(link: &mut Link, plan: &Plan, server: &Server, bound: Option<&Login>) 
     }
     let (_, message) = link.replies.get(0);
     preauth.add(message);
-    if bound.is_none() {
+    if bound.is_some() {
+        // Still signed with the key of the session that is being bound to.
+        link.check_reply_signature(0)?;
+    } else {
         link.session_id = Header::parse(message)?.session_id;
     }
     let fresh = Fresh { client_challenge: random()?, session_key: random()?, time: windows_time() };
@@ -146,9 +149,10 @@ fn log_on(link: &mut Link, plan: &Plan, server: &Server, bound: Option<&Login>) 
 }
 
 /// One round; the messages of a binding are signed with the session's key.
-fn setup_call(link: &mut Link, body: &[u8], sign: bool, preauth: &mut Preauth) -> Result<u32> {
+fn setup_call(link: &mut Link, body: &[u8], bound: bool, preauth: &mut Preauth) -> Result<u32> {
     let part = Part { command: SESSION_SETUP, charge: 1, body };
-    call(from_mut(link), 0, &[part], sign, Some(preauth))?;
+    let proof = if bound { Proof::RequestSigned } else { Proof::AsSession };
+    call(from_mut(link), 0, &[part], proof, Some(preauth))?;
     Ok(link.replies.get(0).0)
 }
 
@@ -270,8 +274,8 @@ fn connect_tree(link: &mut Link, plan: &Plan, server: &Server, login: &Login, sh
     body.u16(path.len() as u16);
     body.put(&path);
     // 3.1.1 wants this request signed even where nothing else is: it proves that nobody changed the negotiation.
-    let sign = server.dialect == Dialect::D311;
-    call(from_mut(link), 0, &[Part { command: TREE_CONNECT, charge: 1, body: &body }], sign, None)?;
+    let proof = if server.dialect == Dialect::D311 { Proof::Signed } else { Proof::AsSession };
+    call(from_mut(link), 0, &[Part { command: TREE_CONNECT, charge: 1, body: &body }], proof, None)?;
     let (code, message) = link.replies.get(0);
     if code != status::SUCCESS {
         return Err(tree_error(plan, server, code).with("share", share));
@@ -323,7 +327,7 @@ fn validate_negotiation(link: &mut Link, server: &Server) -> Result<()> {
     input.u16(offer.dialects.len() as u16);
     offer.dialects.iter().for_each(|d| input.u16(d.code()));
     let body = ioctl::request(ioctl::VALIDATE_NEGOTIATION, &crate::codec::RELATED_FILE, &input, 24);
-    call(from_mut(link), 0, &[Part { command: IOCTL, charge: 1, body: &body }], true, None)?;
+    call(from_mut(link), 0, &[Part { command: IOCTL, charge: 1, body: &body }], Proof::Signed, None)?;
     let (code, message) = link.replies.get(0);
     if code != status::SUCCESS {
         // Its refusal is signed too, so it comes from the server: one that cannot check.

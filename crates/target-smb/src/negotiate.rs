@@ -2,7 +2,7 @@
 
 use crate::codec::{broken, Put, View, HEADER_BYTES, NEGOTIATE};
 use crate::crypto::{random, CipherId, Preauth, SigningId};
-use crate::link::{call, Link, Part};
+use crate::link::{call, Link, Part, Proof};
 use crate::options::{check_cipher, check_signing, Dialect, Encrypt, Plan, Sign};
 use crate::status;
 use naslab_core::{Error, ErrorKind, Result};
@@ -275,7 +275,7 @@ pub(crate) fn negotiate(plan: &Plan, guid: [u8; 16]) -> Result<(Link, Server)> {
     let body = offer.encode()?;
     let mut preauth = Preauth::new();
     let part = Part { command: NEGOTIATE, charge: 1, body: &body };
-    let answered = call(std::slice::from_mut(&mut link), 0, &[part], false, Some(&mut preauth));
+    let answered = call(std::slice::from_mut(&mut link), 0, &[part], Proof::AsSession, Some(&mut preauth));
     answered.map_err(|error| probe_smb1(plan, error))?;
     let (code, message) = link.replies.get(0);
     if code != status::SUCCESS {

@@ -14,6 +14,8 @@ const SIGNATURE: &[u8; 8] = b"NTLMSSP\0";
 const FLAGS: u32 = 0xE288_8215;
 const FLAG_ANONYMOUS: u32 = 0x0000_0800;
 const FLAG_KEY_EXCHANGE: u32 = 0x4000_0000;
+/// Key exchange, signing and always signing: what an anonymous session has no key for.
+const FLAGS_WITH_KEY: u32 = FLAG_KEY_EXCHANGE | 0x8010;
 /// Windows 10 and revision 15 of NTLM, which servers of all makers know.
 const VERSION: [u8; 8] = [10, 0, 0x61, 0x4A, 0, 0, 0, 15];
 /// Bytes of an AUTHENTICATE message before its payload, and where the integrity code lies.
@@ -177,7 +179,11 @@ pub(crate) fn authenticate(identity: &Identity, first: &[u8], token: &[u8], fres
     let server_name = server_name.unwrap_or_default();
     if identity.auth == Auth::Anonymous {
         let parts = Parts { lm: &[0], nt: &[], domain: &[], user: &[], key: &[], flags: FLAG_ANONYMOUS };
-        return Ok(Proof { message: parts.build(challenge.flags), session_key: [0; 16], server_name });
+        return Ok(Proof {
+            message: parts.build(challenge.flags & !FLAGS_WITH_KEY),
+            session_key: [0; 16],
+            server_name,
+        });
     }
     let key = response_key(identity);
     let time = find(AV_TIME).and_then(|t| View(t).u64(0).ok()).unwrap_or(fresh.time);
