@@ -21,7 +21,7 @@ _ACTIONS = {
     "evict": "drop the cached pages of", "space": "find the free space of",
     "ping": "reach", "listen": "listen on", "server_copy": "copy on the server",
 }  # fmt: skip
-_SILENT = ("plan", "verify", "choose engine")
+_SILENT = ("plan", "verify", "choose engine", "receive", "send", "smb", "target")
 _STEPS = {
     "permission": "give a folder that you may write to",
     "read_only": "mount it writable or choose another folder",

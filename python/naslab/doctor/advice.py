@@ -12,7 +12,7 @@ from naslab.units import amount_text, duration_text
 Severity = Literal["error", "warning", "hint"]
 LITTLE_SPACE_BYTES = 10**9
 SMALL_TRANSFER_BYTES = 1 << 20
-SLOW_NS, UNEVEN = 2_000_000, 20
+SLOW_NS, UNEVEN = 2_000_000, 50
 """A null operation slower than this is no local network; p99 above so many p50 is uneven."""
 SLOW_SERVER = 10
 """A null operation may take so many times the round trip of TCP."""
@@ -57,6 +57,9 @@ def connect_advice(target: Target, kind: str, port: int) -> Advice:
 
 def login_advice(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:
     """Why the session could not be set up. names: shares or exports of the server, when they could be listed."""
+    if error["kind"] in ("timeout", "disconnected", "protocol"):
+        message = f"{error['message']}; check that this is the port of {target.protocol.upper()} there"
+        return Advice("error", error["kind"], message)
     if target.protocol == "smb":
         return _smb_login(target, error, names)
     if target.protocol == "nfs":
@@ -71,7 +74,7 @@ def _smb_login(target: Target, error: Mapping[str, Any], names: list[str] | None
         return _refused_user(options, user, status)
     if status == _BAD_SHARE:
         return Advice("error", "share", f"there is no share {share}; {_there_are(names, 'shares')}")
-    if error["kind"] == "permission":
+    if error["kind"] == "permission" and status:
         why = "the share refuses this identity, or it demands encryption or signing that was switched off"
         return Advice("error", "permission", f"user {user} may not use share {share}: {why}; give another user")
     if error["kind"] == "not_found":
@@ -102,7 +105,7 @@ def _nfs_login(target: Target, error: Mapping[str, Any], names: list[str] | None
         port = "" if options["privileged_port"] == "on" else _privileged(options["uid"])
         message = f"the server refuses {path} to this host: add its address to the export{port}; "
         return Advice("error", "permission", message + _there_are(names, "exports"))
-    if error["kind"] in ("unsupported", "protocol") and options["version"]:
+    if error["kind"] == "unsupported" and options["version"]:
         message = f"leave version={options['version']} out to see what the server speaks"
         return Advice("error", "version", f"{error['message']}; {message}")
     return Advice("error", error["kind"], str(error["message"]))
@@ -183,10 +186,7 @@ def _smb_advice(target: Target, facts: Mapping[str, str]) -> list[Advice]:
             compare = "the server or the share demands it" if demanded else f"compare with ?{option}=off"
             found.append(Advice("hint", name, f"{facts[name]} {name} costs CPU on both sides: {compare}"))
             break
-    if facts.get("auth") == "guest" and target.options["auth"] == "ntlm":
-        message = "the server does not know this user and lets it in as a guest, whatever the password"
-        found.append(Advice("warning", "guest", f"{message}: check the user's name"))
-    elif target.options["auth"] != "ntlm":
+    if target.options["auth"] != "ntlm":
         found.append(Advice("hint", "guest", "no user was named: give one as smb://USER@host/share if wanted"))
     return found
 

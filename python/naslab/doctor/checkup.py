@@ -208,7 +208,7 @@ class _Doctor:
         try:
             free, total = session.space()
             found.space = {"free_bytes": free, "total_bytes": total}
-            found.advice += words.space_advice(free)
+            found.advice += words.space_advice(free) if total else []
         except NaslabError:
             pass  # not every server tells; a plan then asks for no room either
         if found.abilities.get("ping"):
