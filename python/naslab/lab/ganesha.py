@@ -72,7 +72,7 @@ def _check(place: Place) -> None:
         raise UsageError("ganesha: it opens files by handle, which only root may: run as root, or use demo or samba")
     if not place.can_mount:
         raise UsageError("ganesha: this machine lets naslab make no mount namespace: run it outside a container")
-    if not any(list(Path("/").glob(pattern[1:])) for pattern in PLUGINS):
+    if plugin_folder() is None:
         raise UsageError("ganesha: its file system plug-in is missing; Debian/Ubuntu: apt install nfs-ganesha-vfs")
     if Path("/run") in place.folder.resolve().parents or Path("/run") in (place.data.resolve(), *place.data.parents):
         raise UsageError("ganesha: /run is replaced for it: choose a --folder and a TMPDIR elsewhere")
@@ -80,6 +80,11 @@ def _check(place: Place) -> None:
         raise UsageError(
             f"ganesha: {place.data} lies on a file system that cannot open files by handle: choose another --folder"
         )
+
+
+def plugin_folder() -> Path | None:
+    """Where Ganesha's file system plug-ins lie; None where they are not installed."""
+    return next((path.parent for pattern in PLUGINS for path in Path("/").glob(pattern[1:])), None)
 
 
 def has_handles(folder: Path) -> bool:
@@ -107,11 +112,10 @@ def config_text(place: Place, options: GaneshaOptions, port: int, mount_port: in
     """ganesha.conf."""
     minors = ", ".join(version[2:] for version in options.versions if version != "3")
     protocols = ", ".join((["3"] if "3" in options.versions else []) + (["4"] if minors else []))
-    plugins = next(str(path.parent) for pattern in PLUGINS for path in Path("/").glob(pattern[1:]))
     core = {
         "Protocols": protocols, "NFS_Port": port, "MNT_Port": mount_port, "Bind_addr": "127.0.0.1",
         "Enable_UDP": "false", "Enable_NLM": "false", "Enable_RQUOTA": "false", "mount_path_pseudo": "true",
-        "Plugins_Dir": plugins,
+        "Plugins_Dir": plugin_folder(),
     }  # fmt: skip
     version4 = {
         "Minor_Versions": minors or "0", "Graceless": "false" if options.grace else "true",

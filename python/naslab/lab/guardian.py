@@ -28,7 +28,7 @@ from naslab.lab import place as places
 from naslab.lab import process
 from naslab.lab.place import Place, Service
 from naslab.lab.readiness import answers, last_words
-from naslab.lab.systems import missing_packages, search_path, system
+from naslab.lab.systems import search_path, system
 
 READY_S = 15.0
 """How long a server may take to answer."""
@@ -52,11 +52,6 @@ class Guardian:
 
     def start(self) -> dict[str, Any]:
         """Starts the server; its facts. Raises NaslabError."""
-        if missing := missing_packages(self.system):
-            raise UsageError(
-                f"lab: {self.system.what.split(':')[0]} needs {', '.join(missing)}; "
-                f"Debian/Ubuntu: apt install {' '.join(missing)}"
-            )
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return self._attempt()
@@ -95,6 +90,7 @@ class Guardian:
             self.child = subprocess.Popen(
                 [*self.prefix, "/bin/sh", "-ec", _script(self.service, bool(self.prefix))],
                 stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.folder,
+                start_new_session=True,  # smbd signals its whole process group when it ends
                 env={**os.environ, "PATH": search_path(), **self.service.env},
                 preexec_fn=lambda: process.die_with_parent(me),  # noqa: PLW1509 - this process has one thread
             )  # fmt: skip
@@ -163,10 +159,8 @@ def _script(service: Service, in_namespaces: bool) -> str:
     return "\n".join([*lines, *service.setup, f"exec {drop}{shlex.join(service.command)}"])
 
 
-def _wait(guardian: Guardian, controller: int) -> None:
+def _wait(guardian: Guardian, controller: int, wake_read: int) -> None:
     """Returns when the controller is gone (unless it let go with SIGUSR2), or when SIGTERM came."""
-    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wake_write)
     watched = [wake_read, controller]
     while True:
         ready, _, _ = select.select(watched, [], [])
@@ -219,6 +213,8 @@ def main() -> int:
     request = json.load(sys.stdin)
     controller = _open_controller(request["controller"])
     process.adopt_orphans()
+    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake_write)  # before the answer, which signals may follow at once
     signal.signal(signal.SIGTERM, _end_early)
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, _nothing)
@@ -228,7 +224,7 @@ def main() -> int:
         facts = guardian.start()
         signal.signal(signal.SIGTERM, _nothing)
         _answer({"ok": facts})
-        _wait(guardian, controller)
+        _wait(guardian, controller, wake_read)
     except NaslabError as error:
         _answer({"error": str(error), "usage": isinstance(error, UsageError)})
         return 1

@@ -42,8 +42,8 @@ def _null_call(port: int, program: int, version: int, seconds: float) -> bool:
 
 
 def last_words(log: Path, lines: int = 4) -> str:
-    """The end of a log as one line; empty when there is none."""
+    """The end of a log as one line, without back traces and time stamps of their own; empty when there is none."""
     with contextlib.suppress(OSError):
         found = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-        return " | ".join([line for line in found if line][-lines:])[-800:]
+        return " | ".join([line for line in found if line and line[0] not in "#[="][-lines:])[-800:]
     return ""

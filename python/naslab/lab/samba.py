@@ -23,7 +23,6 @@ TINY_BYTES = 4 << 20
 DIALECTS = {"2.0.2": "SMB2_02", "2.1": "SMB2_10", "3.0": "SMB3_00", "3.0.2": "SMB3_02", "3.1.1": "SMB3_11"}
 _SIGNING = ("auto", "mandatory", "disabled")
 _ENCRYPT = ("default", "off", "desired", "required")
-_GUEST_MODE = 0o777
 
 
 @dataclass(frozen=True)
@@ -57,12 +56,10 @@ def prepare(place: Place, options: SambaOptions) -> Service:
     """Writes configuration and user; the server to start. Raises UsageError, TargetError."""
     user, password = _own_name(), new_password()
     is_root = os.geteuid() == 0
-    shares = _shares(place, is_root)
+    shares = _shares(place)
     port = free_port()
     for name in ("etc", "lock", "state", "cache", "run", "ncalrpc", "log"):
         place.make(name)
-    if is_root:
-        place.folder.chmod(0o711)  # guests work as nobody: they pass through to `public`, all else stays shut
     config = place.write("etc/smb.conf", config_text(place, options, port, user, shares))
     _add_user(config, place, user, password, is_root)
     credentials = place.write("etc/credentials", f"username={user}\npassword={password}\n")
@@ -86,11 +83,11 @@ def _own_name() -> str:
         ) from None
 
 
-def _shares(place: Place, is_root: bool) -> dict[str, Path]:
+def _shares(place: Place) -> dict[str, Path]:
     """Folders of the shares by name."""
     shares = {"data": place.data, "secret": place.data}
     for name in ("readonly", "noaccess", "public", *(["tiny"] if place.can_mount else [])):
-        shares[name] = place.make(name, _GUEST_MODE if name == "public" and is_root else 0o700)
+        shares[name] = place.make(name)
     (shares["readonly"] / "file.bin").write_bytes(bytes(range(256)) * 256)
     return shares
 
@@ -122,7 +119,7 @@ def _share_lines(name: str, user: str) -> dict[str, str]:
     if name == "secret":
         lines["smb encrypt"] = "required"
     elif name == "public":
-        lines["guest ok"] = "yes"
+        lines |= {"guest ok": "yes", "force user": user}  # nobody could not pass the private folder
     elif name == "noaccess":
         lines["invalid users"] = user
     return lines

@@ -20,7 +20,7 @@ from naslab.errors import TargetError, UsageError
 from naslab.lab import place, process
 from naslab.lab.process import Process
 from naslab.lab.readiness import answers, last_words
-from naslab.lab.systems import system
+from naslab.lab.systems import missing_packages, system
 
 _START_S = 60.0
 """Longer than the guardian takes for all its attempts."""
@@ -152,7 +152,10 @@ def running(name: str, folder: Path | str | None = None, *, fast: bool = False, 
 
 def start(name: str, folder: Path | str | None = None, *, fast: bool = False, **options: Any) -> Server:
     """Starts a private server that ends with this process, or at its `stop`. Raises UsageError, TargetError."""
-    system(name).make_options(options)
+    found = system(name)
+    found.make_options(options)
+    if missing := missing_packages(found):
+        raise UsageError(f"lab: {name} needs {', '.join(missing)}; Debian/Ubuntu: apt install {' '.join(missing)}")
     data = None if folder is None else Path(folder).absolute()
     if data is not None and not data.is_dir():
         raise UsageError(f"lab: {folder} is not a folder; give one for the server's main share, or none")
