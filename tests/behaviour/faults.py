@@ -24,6 +24,8 @@ class Relay:
         self.port = int(self._listener.getsockname()[1])
         self._mode: str | None = None
         self._sockets: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._closed = False
         self._random = random.Random(7)
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -37,7 +39,10 @@ class Relay:
 
     def close(self) -> None:
         """Ends all connections and the relay."""
-        for each in [self._listener, *self._sockets]:
+        with self._lock:
+            self._closed = True
+            all_of_them = [self._listener, *self._sockets]
+        for each in all_of_them:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
@@ -45,12 +50,20 @@ class Relay:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._upstream), timeout=10)
+                client = self._keep(self._listener.accept()[0])
+                server = self._keep(socket.create_connection(("127.0.0.1", self._upstream), timeout=10))
                 server.settimeout(None)
-                self._sockets += [client, server]
                 threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
                 threading.Thread(target=self._answer, args=(server, client), daemon=True).start()
+
+    def _keep(self, made: socket.socket) -> socket.socket:
+        """Remembers a socket for `close`. Raises OSError, closing it, once the relay is closed."""
+        with self._lock:
+            if self._closed:
+                made.close()
+                raise OSError("the relay is closed")
+            self._sockets.append(made)
+        return made
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
