@@ -12,6 +12,8 @@ mod calls;
 mod codec;
 mod crypto;
 mod file;
+#[cfg(test)]
+mod fuzz;
 mod ioctl;
 mod link;
 mod login;

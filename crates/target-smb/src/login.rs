@@ -101,7 +101,7 @@ fn setup_request(plan: &Plan, binding: bool, token: &[u8]) -> Vec<u8> {
 }
 
 /// The server's token in an answer to SESSION_SETUP.
-fn setup_token(message: &[u8]) -> Result<&[u8]> {
+pub(crate) fn setup_token(message: &[u8]) -> Result<&[u8]> {
     let view = View(message);
     view.piece(usize::from(view.u16(68)?), usize::from(view.u16(70)?))
 }

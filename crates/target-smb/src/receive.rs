@@ -228,7 +228,7 @@ impl Link {
     }
 
     /// Takes a frame that lies whole in memory: one answer or a compound of several.
-    fn take_frame(&mut self, frame: &[u8], sealed: bool) -> Result<()> {
+    pub(crate) fn take_frame(&mut self, frame: &[u8], sealed: bool) -> Result<()> {
         let mut rest = frame;
         loop {
             let header = Header::parse(rest)?;

@@ -365,16 +365,18 @@ impl SmbSession {
             if began.is_none() && !wait.is_zero() {
                 began = Some(Instant::now());
             }
-            if self.wait(wait)? {
+            let came = self.wait(wait)?;
+            if self.links.iter().any(|l| !l.finished.is_empty()) {
                 self.quiet_since = None;
             } else {
-                self.note_quiet(wait)?;
-                polled |= timeout.is_some();
+                // Word that the server still works on it is no progress.
+                self.note_quiet(if came { Duration::ZERO } else { wait })?;
+                polled |= !came && timeout.is_some();
             }
         }
     }
 
-    /// Nothing came for `waited`: an error when that has lasted for the whole timeout.
+    /// No operation progressed for `waited`: an error when that has lasted for the whole timeout.
     fn note_quiet(&mut self, waited: Duration) -> Result<()> {
         let now = Instant::now();
         let since = *self.quiet_since.get_or_insert(now - waited);

@@ -193,7 +193,7 @@ fn ndr_string(view: View, at: &mut usize) -> Result<String> {
     Ok(text.trim_end_matches('\0').to_string())
 }
 
-fn parse_shares(stub: &[u8]) -> Result<Vec<Share>> {
+pub(crate) fn parse_shares(stub: &[u8]) -> Result<Vec<Share>> {
     const ENTRY_BYTES: usize = 12;
     let view = View(stub);
     if stub.len() < 24 {
