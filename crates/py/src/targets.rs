@@ -39,6 +39,11 @@ pub(crate) fn make(spec: &serde_json::Value, depth: u32) -> Result<Arc<dyn Targe
 pub(crate) fn list_exports(target_json: &str) -> Result<serde_json::Value> {
     let spec: TargetSpec = serde_json::from_str(target_json).map_err(|e| invalid(&e))?;
     match spec {
+        TargetSpec::Smb(options) => {
+            let found = naslab_target_smb::shares(&options)?;
+            let row = |s: &naslab_target_smb::Share| json!({"name": s.name, "kind": s.kind, "comment": s.comment});
+            Ok(found.iter().map(row).collect())
+        }
         TargetSpec::Nfs(options) => {
             let found = naslab_target_nfs::exports(&options)?;
             let row = |e: &naslab_target_nfs::Export| json!({"name": e.path, "kind": "export", "comment": e.groups.join(" ")});

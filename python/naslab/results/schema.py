@@ -125,7 +125,7 @@ CELL = (
     _f("wire_bytes", "integer?", "bytes sent and received on the wire; null: not counted", "bytes"),
     _f("wire_sent_bytes", "integer?", "bytes sent on the wire", "bytes"),
     _f("wire_received_bytes", "integer?", "bytes received on the wire", "bytes"),
-    _f("protocol_events", "object", "what the protocol did beside the operations: name and count (delay, grace, split)"),
+    _f("protocol_events", "object", "what the protocol did beside operations: name and count (delay, grace, split)"),
     _f("regime", "string?", "what the cell measured; null: not explained", enum=REGIMES),
     _f("predicted", "boolean", "true: not measured but predicted by --adaptive"),
     _f("status", "string", _STATUS_MEANING, enum=("complete", "partial", "failed")),
