@@ -26,6 +26,7 @@ from naslab.lab.server import Server
 
 pytestmark = pytest.mark.lab
 ROOT = Path(__file__).resolve().parents[2]
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 NAMES = ("samba", "samba-signed", "samba-encrypted", "ganesha", "demo")
 HOLD = """
 import sys, time, naslab.lab
@@ -149,10 +150,9 @@ def test_exports_of_ganesha(large: Path) -> None:
             assert "ACCES" in nfs("nfs-cp", str(large), nfs_url(server, f"squash/f{version}", version))[1]
         assert nfs("nfs-cp", str(large), nfs_url(server, "tiny/f"))[0] != 0
         assert "4194304 f" in nfs("nfs-ls", nfs_url(server, "tiny"))[1], "full to its 4 MiB"
-        nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
         assert nfs("nfs-ls", nfs_url(server, "secure"))[0] == 0
-        assert nfs("nfs-ls", nfs_url(server, "readonly"), prefix=nobody)[0] == 0
-        assert nfs("nfs-ls", nfs_url(server, "secure"), prefix=nobody)[0] != 0, "its port is not privileged"
+        assert nfs("nfs-ls", nfs_url(server, "readonly"), prefix=NOBODY)[0] == 0
+        assert nfs("nfs-ls", nfs_url(server, "secure"), prefix=NOBODY)[0] != 0, "its port is not privileged"
 
 
 def test_the_embedded_server(large: Path, tmp_path: Path) -> None:
@@ -163,6 +163,8 @@ def test_the_embedded_server(large: Path, tmp_path: Path) -> None:
         assert server.pids[0] != os.getpid()
         assert nfs("nfs-cp", str(large), nfs_url(server, "data/f"))[0] == 0
         assert nfs("nfs-ls", nfs_url(server, "data"))[1].split()[-2:] == [str(8 << 20), "f"]
+        if os.geteuid() == 0:
+            assert nfs("nfs-ls", nfs_url(server, "data"), prefix=NOBODY)[0] != 0, "another user is not served"
     assert (mine / "f").read_bytes() == large.read_bytes(), "a folder of the user stays"
 
 
@@ -190,7 +192,7 @@ def start_as_nobody(base: Path) -> None:
         "HOME": str(base),
         "TMPDIR": str(base),
     }
-    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", python]
+    words = [*NOBODY, python]
     if subprocess.run(
         [*words, "-c", "import naslab.lab"], check=False, capture_output=True, env=env, cwd="/"
     ).returncode:

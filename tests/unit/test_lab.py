@@ -105,6 +105,9 @@ def test_ganesha_versions(tmp_path: Path) -> None:
     assert every.count("EXPORT {") == 5 and "PrivilegedPort = true" in every and "Squash = Root_Squash" in every
     only = ganesha.config_text(here, ganesha.GaneshaOptions(("4.1",), grace=True), 20001, 20002, folders)
     assert "\tProtocols = 4;" in only and "Minor_Versions = 1;" in only and "Graceless = false" in only
+    assert "PrivilegedPort = false" in every
+    own = ganesha.config_text(Place(tmp_path, Path("/srv/mine"), True), ganesha.GaneshaOptions(), 1, 2, folders)
+    assert "PrivilegedPort = false" not in own, "a folder of the user's is not for every user of this machine"
     with pytest.raises(UsageError, match=r"4\.3"):
         ganesha.GaneshaOptions(("4.3",))
 

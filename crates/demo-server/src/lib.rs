@@ -3,7 +3,8 @@
 //! It is made to be measured: one thread a connection, data read from and written to the file without a copy of
 //! ours in between, nothing allocated per call, replies sent together when calls came together. Calls that would
 //! wait for a disk (COMMIT, stable WRITE, READ of what is not in memory) run beside each other when several are
-//! here. Whoever connects is served as the user that runs it, so it listens on the loopback interface alone.
+//! here. Clients are served as the user that runs it, so it listens on the loopback interface alone and takes
+//! connections of that user and of root.
 //!
 //! A name is one entry in a folder and symbolic links are never followed: what lies outside cannot be reached.
 //! Names made or removed become durable with the file system's own pace, not with the call.
@@ -18,6 +19,7 @@ mod mount;
 mod nfs;
 mod nodes;
 mod outgoing;
+mod peer;
 mod records;
 mod rpc;
 mod serve;
@@ -89,8 +91,11 @@ impl Server {
         }
     }
 
-    /// A thread for a client; one too many is closed.
+    /// A thread for a client; one too many, and one of another user, is closed.
     fn welcome(&self, stream: TcpStream) {
+        if !peer::is_ours(&stream) {
+            return;
+        }
         let folder = Arc::clone(&self.folder);
         let shared = Arc::clone(&self.shared);
         let Ok(second) = stream.try_clone().map(Arc::new) else { return };

@@ -3,6 +3,9 @@
 Exports: `/data` (read and write), `/readonly`, `/tiny` (4 MiB, to run out of space), `/secure` (demands a
 privileged source port) and `/squash` (root becomes nobody, who may not write there). It needs root, and its
 registration with rpcbind takes place in namespaces of its own: the host's port 111 stays untouched.
+
+NFS believes clients who they are. The private folder is shut to other users of this machine; where a folder of
+the user is served instead, every export demands a privileged source port, which only root has.
 """
 
 from __future__ import annotations
@@ -124,7 +127,7 @@ def config_text(place: Place, options: GaneshaOptions, port: int, mount_port: in
     }  # fmt: skip
     defaults = {
         "Access_Type": "RW", "Squash": "No_Root_Squash", "SecType": "sys, none", "Protocols": protocols,
-        "Transports": "TCP", "PrivilegedPort": "false",
+        "Transports": "TCP", "PrivilegedPort": "false" if place.folder in place.data.parents else "true",
         "MaxRead": options.read_bytes, "MaxWrite": options.write_bytes,
         "PrefRead": options.read_bytes, "PrefWrite": options.write_bytes,
     }  # fmt: skip
