@@ -167,7 +167,7 @@ fn expect_all(link: &mut Link, memory: &mut Memory, signed: bool) {
         link.window.expect(Pending { id, kind, charge: 1, signed, slot: 0, at: 0, buf });
     }
     for command in [CREATE, QUERY_DIRECTORY, IOCTL] {
-        link.replies.list.push(Reply { command, status: 0, range: 0..0, done: false });
+        link.replies.list.push(Reply { command, status: 0, range: 0..0, done: false, sealed: false });
     }
     link.replies.missing = 3;
 }

@@ -46,6 +46,8 @@ pub(crate) struct Reply {
     pub status: u32,
     pub range: Range<usize>,
     pub done: bool,
+    /// It came encrypted.
+    pub sealed: bool,
 }
 
 /// The answers of the call under way.
@@ -283,7 +285,7 @@ impl Link {
     }
 
     fn expect_call(&mut self, at: usize, part: &Part, id: u64, signed: bool) {
-        self.replies.list.push(Reply { command: part.command, status: 0, range: 0..0, done: false });
+        self.replies.list.push(Reply { command: part.command, status: 0, range: 0..0, done: false, sealed: false });
         let kind = Kind::Call(at as u8);
         let buf = IoBuf::empty();
         self.window.expect(Pending { id, kind, charge: part.charge, signed, slot: 0, at: 0, buf });

@@ -1,6 +1,6 @@
 //! SESSION_SETUP and TREE_CONNECT: who we are, what protects the messages, which share.
 
-use crate::codec::{broken, Header, Put, View, HEADER_BYTES, IOCTL, SESSION_SETUP, TREE_CONNECT};
+use crate::codec::{broken, Header, Put, View, ECHO, HEADER_BYTES, IOCTL, SESSION_SETUP, TREE_CONNECT};
 use crate::crypto::{derive, random, Preauth, Signer};
 use crate::ioctl;
 use crate::link::{call, Link, Part, Proof};
@@ -21,6 +21,9 @@ const SHARE_ENCRYPTS: u32 = 0x8000;
 const SETUP_BINDING: u8 = 1;
 /// Seconds from the year 1601 to 1970.
 const WINDOWS_EPOCH_SECONDS: u64 = 11_644_473_600;
+
+/// Most requests made only to be granted credits.
+const MOST_ASKS: u32 = 10;
 
 /// The keys of a session.
 #[derive(Clone)]
@@ -66,7 +69,23 @@ pub(crate) fn connect(plan: &Plan, share: &str, guid: [u8; 16]) -> Result<Connec
     if login.keys.is_some() && matches!(server.dialect, Dialect::D300 | Dialect::D302) {
         validate_negotiation(&mut link, &server)?;
     }
+    ask_for_credits(&mut link, server.credits_for(plan.options.depth))?;
     Ok(Connected { link, server, login, tree })
+}
+
+/// Collects credits before the work begins: servers give only so many with one answer.
+fn ask_for_credits(link: &mut Link, wanted: u32) -> Result<()> {
+    for _ in 0..MOST_ASKS {
+        let before = link.window.total();
+        if before >= wanted {
+            return Ok(());
+        }
+        call(from_mut(link), 0, &[Part { command: ECHO, charge: 1, body: &[4, 0, 0, 0] }], Proof::AsSession, None)?;
+        if link.window.total() <= before {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 /// One more connection of the session of `first`.
@@ -78,11 +97,13 @@ pub(crate) fn bind(plan: &Plan, first: &Connected, channel: u8) -> Result<Link> 
     let keys = first.login.keys.as_ref().ok_or_else(|| status::error("connect", status::NOT_SUPPORTED))?;
     link.session_id = first.login.session_id;
     link.signer = Some(Signer::new(first.server.signing, &keys.signing));
-    log_on(&mut link, plan, &server, Some(&first.login))?;
     if let (Some(cipher), true) = (server.cipher, first.link.seal.is_some()) {
+        // Before the logon: the server may encrypt its answers to it, with the keys of the session.
         link.seal = Some(Seal::new(cipher, &keys.out, &keys.inward, channel)?);
     }
+    log_on(&mut link, plan, &server, Some(&first.login))?;
     (link.seal_all, link.sign_all, link.tree_id) = (first.link.seal_all, first.link.sign_all, first.link.tree_id);
+    ask_for_credits(&mut link, server.credits_for(plan.options.depth))?;
     Ok(link)
 }
 
@@ -128,12 +149,12 @@ fn log_on(link: &mut Link, plan: &Plan, server: &Server, bound: Option<&Login>) 
     let body = setup_request(plan, bound.is_some(), &first);
     let code = setup_call(link, &body, bound.is_some(), &mut preauth)?;
     if code != status::MORE_PROCESSING_REQUIRED {
-        return Err(logon_error(plan, code));
+        return Err(logon_error(plan, server, code));
     }
     let (_, message) = link.replies.get(0);
     preauth.add(message);
     if bound.is_some() {
-        // Still signed with the key of the session that is being bound to.
+        // Still signed with the key of the session that is being bound to, unless it came encrypted.
         link.check_reply_signature(0)?;
     } else {
         link.session_id = Header::parse(message)?.session_id;
@@ -143,7 +164,7 @@ fn log_on(link: &mut Link, plan: &Plan, server: &Server, bound: Option<&Login>) 
     let body = setup_request(plan, bound.is_some(), &proof.message);
     let code = setup_call(link, &body, bound.is_some(), &mut preauth)?;
     if code != status::SUCCESS {
-        return Err(logon_error(plan, code));
+        return Err(logon_error(plan, server, code));
     }
     finish_logon(link, plan, server, &proof, &preauth)
 }
@@ -156,8 +177,8 @@ fn setup_call(link: &mut Link, body: &[u8], bound: bool, preauth: &mut Preauth) 
     Ok(link.replies.get(0).0)
 }
 
-fn logon_error(plan: &Plan, code: u32) -> Error {
-    let error = status::error("connect", code);
+fn logon_error(plan: &Plan, server: &Server, code: u32) -> Error {
+    let error = denied(plan, server, code, "server");
     let error = match &plan.options.user {
         Some(user) => error.with("user", user),
         None => error,
@@ -278,7 +299,7 @@ fn connect_tree(link: &mut Link, plan: &Plan, server: &Server, login: &Login, sh
     call(from_mut(link), 0, &[Part { command: TREE_CONNECT, charge: 1, body: &body }], proof, None)?;
     let (code, message) = link.replies.get(0);
     if code != status::SUCCESS {
-        return Err(tree_error(plan, server, code).with("share", share));
+        return Err(denied(plan, server, code, "share").with("share", share));
     }
     let view = View(message);
     let tree_id = Header::parse(message)?.tree_id;
@@ -304,15 +325,14 @@ fn connect_tree(link: &mut Link, plan: &Plan, server: &Server, login: &Login, sh
     Ok(tree)
 }
 
-fn tree_error(plan: &Plan, server: &Server, code: u32) -> Error {
+/// The error of a refusal; servers and shares that demand encryption refuse in the same words as others.
+fn denied(plan: &Plan, server: &Server, code: u32, who: &str) -> Error {
     let error = status::error("connect", code);
     let unencrypted = plan.options.encrypt == Encrypt::Off || server.cipher.is_none();
     if code == status::ACCESS_DENIED && unencrypted {
-        let message = format!(
-            "{}; a share that demands encryption also answers so: try encrypt=auto and dialect 3.0 or later",
-            error.message
-        );
-        return Error { message, ..error };
+        let hint =
+            format!("a {who} that demands encryption also answers so: try encrypt=auto and dialect 3.0 or later");
+        return Error { message: format!("{}; {hint}", error.message), ..error };
     }
     error
 }

@@ -20,7 +20,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const UNASKED: u64 = u64::MAX;
 
 /// The memory a part of a read goes to.
-fn memory(buf: &IoBuf, len: usize) -> &mut [u8] {
+fn memory<'a>(buf: IoBuf, len: usize) -> &'a mut [u8] {
     debug_assert!(len <= buf.len);
     // SAFETY: the contract of `submit`: valid and untouched by others until the operation was reaped, and the
     // request is still outstanding. `len` was checked against the buffer's length.
@@ -109,7 +109,7 @@ impl Link {
         let head: [u8; HEAD_BYTES] = View(self.wire.buffered()).array(4)?;
         let (at, bytes) = read_range(&head, len, pending.buf.len)?;
         self.wire.consume(4 + HEAD_BYTES);
-        let into = memory(&pending.buf, bytes);
+        let into = memory(pending.buf, bytes);
         if pending.signed {
             self.read_signed(&head, header, into, at, len)?;
         } else {
@@ -179,7 +179,7 @@ impl Link {
         self.wire.read_into(&mut head[..head_bytes])?;
         seal.open_piece(&mut run, &mut head[..head_bytes]);
         if let Some((header, pending, bytes)) = self.sealed_read(&head, text_bytes) {
-            for chunk in memory(&pending.buf, bytes).chunks_mut(CHUNK_BYTES) {
+            for chunk in memory(pending.buf, bytes).chunks_mut(CHUNK_BYTES) {
                 self.wire.read_into(chunk)?;
                 seal.open_piece(&mut run, chunk);
             }
@@ -236,7 +236,7 @@ impl Link {
             if next == 0 {
                 return self.take_message(&header, rest, sealed);
             }
-            if next < HEADER_BYTES || next % 8 != 0 || next > rest.len() {
+            if next < HEADER_BYTES || !next.is_multiple_of(8) || next > rest.len() {
                 return Err(broken("the answers of a compound do not follow one another"));
             }
             self.take_message(&header, &rest[..next], sealed)?;
@@ -260,7 +260,7 @@ impl Link {
         }
         self.window.grant(header.credits);
         self.window.remove(&pending);
-        self.deliver(header, message, &pending)
+        self.deliver(header, message, &pending, sealed)
     }
 
     fn check_signature(&self, header: &Header, message: &[u8]) -> Result<()> {
@@ -278,13 +278,16 @@ impl Link {
         }
     }
 
-    /// Checks the signature of an answer that came before the key was known.
+    /// Checks the signature of an answer that came before the key was known; an encrypted one needs none.
     pub(crate) fn check_reply_signature(&self, at: usize) -> Result<()> {
+        if self.replies.list[at].sealed {
+            return Ok(());
+        }
         let (_, message) = self.replies.get(at);
         self.check_signature(&Header::parse(message)?, message)
     }
 
-    fn deliver(&mut self, header: &Header, message: &[u8], pending: &Pending) -> Result<()> {
+    fn deliver(&mut self, header: &Header, message: &[u8], pending: &Pending, sealed: bool) -> Result<()> {
         let view = View(message);
         let good = header.status == status::SUCCESS;
         let command = match pending.kind {
@@ -292,7 +295,7 @@ impl Link {
             Kind::Write => WRITE,
             Kind::Flush => FLUSH,
             Kind::Ignore => return Ok(()),
-            Kind::Call(at) => return self.deliver_call(header, message, usize::from(at)),
+            Kind::Call(at) => return self.deliver_call(header, message, usize::from(at), sealed),
         };
         if header.command != command {
             return Err(broken("the answer to an operation is of another kind"));
@@ -301,7 +304,7 @@ impl Link {
             Kind::Write if good => view.u32(HEADER_BYTES + 4)?,
             Kind::Read if good || header.status == status::BUFFER_OVERFLOW => {
                 let (at, bytes) = read_range(message, message.len(), pending.buf.len)?;
-                memory(&pending.buf, bytes).copy_from_slice(view.piece(at, bytes)?);
+                memory(pending.buf, bytes).copy_from_slice(view.piece(at, bytes)?);
                 self.finish(pending, status::SUCCESS, bytes as u32);
                 return Ok(());
             }
@@ -314,12 +317,13 @@ impl Link {
         Ok(())
     }
 
-    fn deliver_call(&mut self, header: &Header, message: &[u8], at: usize) -> Result<()> {
+    fn deliver_call(&mut self, header: &Header, message: &[u8], at: usize, sealed: bool) -> Result<()> {
         let start = self.replies.data.len();
         match self.replies.list.get_mut(at) {
             Some(reply) if !reply.done && reply.command == header.command => {
                 reply.done = true;
                 reply.status = header.status;
+                reply.sealed = sealed;
                 reply.range = start..start + message.len();
             }
             _ => return Err(broken("the answer to a call is of another kind")),

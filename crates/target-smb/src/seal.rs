@@ -78,7 +78,7 @@ impl Seal {
         let head_at = text_at - TRANSFORM_BYTES;
         let (nonce, aad) = nonce_and_aad(&out[head_at..text_at]);
         let head_bytes = out.len() - text_at;
-        debug_assert!(payload.is_empty() || head_bytes % 16 == 0);
+        debug_assert!(payload.is_empty() || head_bytes.is_multiple_of(16));
         let mut run = self.out.begin(&nonce, &aad, (head_bytes + payload.len()) as u32);
         out.reserve(payload.len());
         let text = out[text_at..].as_mut_ptr();

@@ -83,6 +83,11 @@ impl SmbTarget {
             match bind(&self.plan, first, channel as u8) {
                 Ok(link) => bound.push(link),
                 Err(error) if error.status == i64::from(status::NOT_SUPPORTED) => return Ok(None),
+                // The request that binds is never encrypted (MS-SMB2 3.2.4.1.8), and Samba takes no plain ones in a
+                // session that it wants encrypted.
+                Err(error) if first.login.encrypts && error.status == i64::from(status::ACCESS_DENIED) => {
+                    return Ok(None)
+                }
                 Err(error) => return Err(error.with("connection", channel + 1)),
             }
         }

@@ -191,19 +191,20 @@ fn serve(mut socket: TcpStream, stage: Stage, fault: Fault) -> Option<TcpStream>
         let (command, id) = (number(&request[12..14]) as u16, number(&request[24..32]));
         let asked = if command == 8 { number(&request[68..72]) as u32 } else { 0 };
         let at = match command {
-            0 => Stage::Negotiate,
-            1 if setups == 0 => Stage::FirstSetup,
-            1 => Stage::SecondSetup,
-            3 => Stage::Tree,
-            5 => Stage::Create,
-            _ => Stage::Read,
+            0 => Some(Stage::Negotiate),
+            1 if setups == 0 => Some(Stage::FirstSetup),
+            1 => Some(Stage::SecondSetup),
+            3 => Some(Stage::Tree),
+            5 => Some(Stage::Create),
+            8 => Some(Stage::Read),
+            _ => None,
         };
         let (body, status) = answer(command, setups, asked);
         setups += usize::from(command == 1);
         // Credits as asked for, so that each request can be followed by another.
         let credits = (number(&request[14..16]) as u16).max(1);
         let good = framed(command, id, status, 0, credits, &body);
-        if at != stage || fault == Fault::None {
+        if at != Some(stage) || fault == Fault::None {
             socket.write_all(&good).ok()?;
             continue;
         }
