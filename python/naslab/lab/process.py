@@ -80,6 +80,16 @@ def wait_gone(process: Process, seconds: float) -> bool:
     return True
 
 
+def wait_stopped(process: Process, seconds: float) -> bool:
+    """Waits until a process that was sent SIGSTOP stands, or is gone; whether it does."""
+    deadline = time.monotonic() + seconds
+    while is_alive(process) and (fields := _stat(process.pid)) and fields[0] not in ("T", "t"):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return True
+
+
 def kill_tree(pid: int) -> None:
     """Kills everything below `pid`, until nothing new appears."""
     while found := descendants(pid):

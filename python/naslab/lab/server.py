@@ -101,11 +101,13 @@ class Server:
             time.sleep(0.01)
 
     def freeze(self) -> None:
-        """Stops all its processes (SIGSTOP): connections stay open, nothing is answered."""
+        """Stops all its processes (SIGSTOP): connections stay open, nothing is answered. Returns when they stand."""
         frozen: set[Process] = set()
         while new := set(self.processes) - frozen:
             for each in new:
                 process.send(each, signal.SIGSTOP)
+            for each in new:
+                process.wait_stopped(each, 5)
             frozen |= new
 
     def thaw(self) -> None:
