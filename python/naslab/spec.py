@@ -46,11 +46,13 @@ class DataSpec:
 class PaceSpec:
     """Open loop: operations start when due, latency counts from the due time.
 
-    rate_per_s: operations per second over all workers.
+    rate_per_s: operations per second over all workers. limit: no open loop, just at most this rate: latency
+    counts from submission.
     """
 
     rate_per_s: float
     arrival: Literal["constant", "poisson"] = "constant"
+    limit: bool = False
 
 
 @dataclass
@@ -89,6 +91,8 @@ class CellSpec:
     stop_*: the cell ends at the first that is reached; all None = one pass over the file.
     stonewall: the first worker to finish ends the others; with finish_untimed they write the rest of
     their files outside the window. think_counted: think time stays in the window.
+    burst_ops, burst_gap_ns: after so many operations of a worker, a pause (0: none), within the window.
+    cooldown_ns: the load goes on so long after the window, unrecorded (not in virtual time).
     timed_flush, timed_close: part of the timed window. flush: `fsync` after the last operation, timed
     apart when not part of the window; its time is the time to durable.
     """
@@ -131,6 +135,9 @@ class CellSpec:
     think_ns: int = 0
     think_counted: bool = False
     pace: PaceSpec | None = None
+    burst_ops: int = 0
+    burst_gap_ns: int = 0
+    cooldown_ns: int = 0
     # data
     data: DataSpec = field(default_factory=DataSpec)
     verify: bool = False

@@ -26,8 +26,7 @@ pub(crate) struct Around {
 /// The cell's result. `workers` is not empty.
 pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around) -> CellOutcome {
     let mut blobs = Vec::new();
-    let mut merged =
-        Recorder::new(&[], job.spec.pace.is_some(), job.spec.interval_ns, job.spec.record_ops.then_some(0));
+    let mut merged = Recorder::new(&[], job.spec.open_loop(), job.spec.interval_ns, job.spec.record_ops.then_some(0));
     workers.iter().for_each(|w| merged.merge(&w.recorder));
     let (ops, bytes) = merged.totals();
     let times = Times::of(workers);
@@ -194,7 +193,17 @@ fn summary(w: &WorkerResult) -> WorkerSummary {
         start_ns: w.start_ns,
         end_ns: w.end_ns,
         duration_ns: w.end_ns.saturating_sub(w.start_ns).saturating_sub(w.pause_ns),
+        kinds: worker_kinds(&w.recorder),
     }
+}
+
+fn worker_kinds(recorder: &Recorder) -> BTreeMap<&'static str, WorkerKind> {
+    let of = |kind: OpKind| {
+        let record = recorder.kinds[kind as usize].as_ref()?;
+        let (latency_mean_ns, latency_stddev_ns) = (record.service.mean(), record.service.stdev());
+        Some((kind.name(), WorkerKind { ops: record.ops, bytes: record.bytes, latency_mean_ns, latency_stddev_ns }))
+    };
+    OpKind::ALL.into_iter().filter_map(of).collect()
 }
 
 fn wire(workers: &[WorkerResult]) -> Option<Wire> {

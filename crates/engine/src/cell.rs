@@ -35,7 +35,7 @@ impl CellJob {
     /// (exponential gaps exceed 32 times their mean once in 10^14).
     pub fn longest_wait_ns(&self) -> u64 {
         let gap_ns = self.spec.pace.map_or(0.0, |p| 32e9 * self.spec.workers as f64 / p.rate_per_s);
-        self.spec.think_ns.saturating_add(gap_ns as u64)
+        self.spec.think_ns.max(self.spec.burst_gap_ns).saturating_add(gap_ns as u64)
     }
 }
 
@@ -152,7 +152,7 @@ fn make_worker<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -
     let stream = make_stream(job, index);
     let log = spec.record_ops.then(|| stream.ops_left().min(OP_LOG_MAX) as usize);
     let interval = job.clock.ticks_of(spec.interval_ns);
-    let recorder = Recorder::new(&kinds, spec.pace.is_some(), interval, log);
+    let recorder = Recorder::new(&kinds, spec.open_loop(), interval, log);
     let payload = match fraction > 0.0 {
         true => {
             let data = DataSpec { kind: spec.data_kind(), seed: job.seed };
@@ -167,8 +167,11 @@ fn make_worker<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -
         duration_ns: spec.duration_ns,
         warmup_ns: spec.warmup_ns,
         think_ns: spec.think_ns,
-        think_counted: spec.think_counted,
+        think_counted: spec.think_counted || spec.burst_ops > 0,
         gap_ns: spec.pace.map_or(0, |p| (1e9 * spec.workers as f64 / p.rate_per_s) as u64),
+        rate_limit: spec.pace.is_some_and(|p| p.limit),
+        burst_ops: spec.burst_ops,
+        burst_gap_ns: spec.burst_gap_ns,
     };
     let counters = &job.counters[index as usize];
     let needs_reads = fraction < 1.0 || spec.prime;
@@ -325,6 +328,9 @@ impl Ready<'_> {
         }
         if stop == StopReason::Stonewall && spec.finish_untimed && self.error.is_none() {
             self.error = self.worker.finish_untimed().err();
+        }
+        if spec.cooldown_ns > 0 && stop == StopReason::Duration && self.error.is_none() {
+            self.error = self.worker.cool_down(spec.cooldown_ns).err();
         }
         if !spec.timed_flush && stop != StopReason::Interrupted {
             end.flush_ns = self.flush();

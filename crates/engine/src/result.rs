@@ -100,6 +100,17 @@ pub struct WorkerSummary {
     pub start_ns: u64,
     pub end_ns: u64,
     pub duration_ns: u64,
+    pub kinds: BTreeMap<&'static str, WorkerKind>,
+}
+
+/// One worker's operations of one kind.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct WorkerKind {
+    pub ops: u64,
+    pub bytes: u64,
+    pub latency_mean_ns: f64,
+    pub latency_stddev_ns: f64,
 }
 
 /// Bytes on the wire.

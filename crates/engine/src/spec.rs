@@ -94,6 +94,12 @@ pub struct CellSpec {
     #[serde(default)]
     pub think_counted: bool,
     pub pace: Option<PaceSpec>,
+    #[serde(default)]
+    pub burst_ops: u32,
+    #[serde(default)]
+    pub burst_gap_ns: u64,
+    #[serde(default)]
+    pub cooldown_ns: u64,
     data: DataSpecJson,
     pub verify: bool,
     pub interval_ns: u64,
@@ -113,6 +119,9 @@ pub struct PaceSpec {
     /// Operations per second over all workers.
     pub rate_per_s: f64,
     arrival: ArrivalName,
+    /// Only limit the rate: latency counts from submission.
+    #[serde(default)]
+    pub limit: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -171,6 +180,11 @@ impl CellSpec {
             PatternName::Stride => Pattern::Stride { records: self.stride_records },
             PatternName::SameRecord => Pattern::SameRecord,
         }
+    }
+
+    /// Whether latency counts from due times.
+    pub fn open_loop(&self) -> bool {
+        self.pace.is_some_and(|pace| !pace.limit)
     }
 
     /// Whether one pass writes every record exactly once.

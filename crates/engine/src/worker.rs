@@ -1,5 +1,7 @@
 //! The hot loop: one worker keeps its session's queue full and records completions.
 
+mod after;
+
 use crate::recorder::Recorder;
 use crate::usage::Cpu;
 use crate::verify::Verifier;
@@ -65,6 +67,12 @@ pub(crate) struct Limits {
     pub think_counted: bool,
     /// Mean time between this worker's due times, in nanoseconds.
     pub gap_ns: u64,
+    /// Due times only limit the rate: latency counts from submission, and nothing is missed.
+    pub rate_limit: bool,
+    /// Operations between pauses of `burst_gap_ns`; 0: no pauses.
+    pub burst_ops: u32,
+    /// Pause between bursts.
+    pub burst_gap_ns: u64,
 }
 
 /// What a pump achieved.
@@ -140,6 +148,8 @@ pub(crate) struct Worker<'a> {
     deadline: u64,
     last_end: u64,
     next_think: u64,
+    /// Operations left of the present burst.
+    burst_left: u32,
     wake: u64,
     gap: u64,
     think: u64,
@@ -208,6 +218,7 @@ impl<'a> Worker<'a> {
             deadline: u64::MAX,
             last_end: 0,
             next_think: 0,
+            burst_left: limits.burst_ops,
             wake: 0,
             gap: clock.ticks_of(limits.gap_ns),
             think: clock.ticks_of(limits.think_ns),
@@ -366,7 +377,7 @@ impl<'a> Worker<'a> {
     /// Whether an operation must wait; then `wake` says until when.
     #[inline(always)]
     fn must_wait(&mut self, op: &Op) -> bool {
-        if op.due_ns.is_none() && self.think == 0 {
+        if op.due_ns.is_none() && self.think == 0 && self.limits.burst_ops == 0 {
             return false;
         }
         let due = op.due_ns.map_or(0, |due| self.start + self.clock.ticks_of(due)).max(self.next_think);
@@ -398,7 +409,13 @@ impl<'a> Worker<'a> {
             return Ok(false);
         }
         self.account_gap(op, now);
-        let due = op.due_ns.map_or(now, |due| self.start + self.clock.ticks_of(due));
+        let due = match op.due_ns {
+            Some(due) if !self.limits.rate_limit => self.start + self.clock.ticks_of(due),
+            _ => now,
+        };
+        if self.limits.burst_ops > 0 {
+            self.count_burst(now);
+        }
         self.slots[token as usize] = Slot {
             start: now,
             due,
@@ -425,11 +442,21 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// After the last operation of a burst the next one waits.
+    #[cold]
+    fn count_burst(&mut self, now: u64) {
+        self.burst_left = self.burst_left.saturating_sub(1);
+        if self.burst_left == 0 {
+            self.burst_left = self.limits.burst_ops;
+            self.next_think = now.saturating_add(self.clock.ticks_of(self.limits.burst_gap_ns));
+        }
+    }
+
     /// The window is over. In an open loop, what was due in it and never started was missed.
     #[cold]
     fn time_is_up(&mut self, op: &Op) {
         self.stop = Some(StopReason::Duration);
-        if let Some(due_ns) = op.due_ns {
+        if let Some(due_ns) = op.due_ns.filter(|_| !self.limits.rate_limit) {
             let due = self.start + self.clock.ticks_of(due_ns);
             if due < self.deadline {
                 self.missed_starts += 1 + (self.deadline - 1 - due) / self.gap.max(1);
@@ -641,42 +668,4 @@ impl<'a> Worker<'a> {
     pub fn counted(&self) -> Counted {
         Counted::of(self.session).since(&self.counted_before)
     }
-
-    /// Writes what a stonewalled pass left out, unrecorded, so that later passes find a whole file.
-    pub fn finish_untimed(&mut self) -> Result<()> {
-        let kept = std::mem::replace(&mut self.recorder, Recorder::new(&[], false, u64::MAX, None));
-        let (pause, missed, generation_ns) = (self.pause, self.missed_starts, self.generation_ns);
-        let reason = self.stop;
-        let outcome = self.finish_rest();
-        self.stop = reason;
-        (self.pause, self.missed_starts, self.generation_ns) = (pause, missed, generation_ns);
-        let failed = std::mem::replace(&mut self.recorder, kept).errors;
-        match failed.first() {
-            Some((error, _)) if outcome.is_ok() => Err(not_finished(error)),
-            _ => outcome,
-        }
-    }
-
-    fn finish_rest(&mut self) -> Result<()> {
-        self.deadline = u64::MAX;
-        self.warm_until = u64::MAX;
-        self.think = 0;
-        while !self.flags.interrupt.load(Ordering::Relaxed) {
-            self.stop = None;
-            let Some(op) = self.next_op() else { break };
-            if !self.start_op(&Op { due_ns: None, ..op })? {
-                return Err(Error::new(ErrorKind::Io, "submit", "no buffer is free with nothing in flight"));
-            }
-            self.drain(REAP_SLICE * 200)?;
-            if self.stop.is_some() {
-                break;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn not_finished(error: &OpError) -> Error {
-    let message = format!("the rest of the file could not be written after the window: {}", error.kind.name());
-    Error { status: error.status, ..Error::new(error.kind, "write", message) }
 }

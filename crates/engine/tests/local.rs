@@ -227,3 +227,24 @@ fn locks_let_every_worker_through() {
         assert_eq!(ran.end.status, "complete", "{lock}: {:?}", ran.end);
     }
 }
+
+#[test]
+fn a_cool_down_goes_on_unrecorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = local(folder.path(), Engine::Posix, 1).unwrap();
+    // Appending to the walk's end shows how far the worker went: the file grows past what was recorded.
+    let walk = json!({
+        "order": "sequential", "stride_bytes": 4096, "align_bytes": 1, "base_bytes": 0, "len_bytes": null,
+        "separation_bytes": 0, "random_share": 0.0, "spread": "uniform", "theta": 0.99, "ranges": [],
+    });
+    let pace = json!({"rate_per_s": 1000.0, "arrival": "constant", "limit": true});
+    let cells = vec![write_cell(json!({
+        "file_bytes": 1u64 << 30, "walk": walk, "pace": pace, "duration_ns": 100 * MS, "cooldown_ns": 100 * MS,
+    }))];
+    let ran = go(&spec(cells, json!({})), &target);
+    let recorded = ran.cell(0).bytes;
+    let written = std::fs::metadata(folder.path().join("naslab.a")).unwrap().len();
+    assert!(recorded <= 101 * 4096, "{recorded}");
+    assert!(written > recorded, "{written} written, {recorded} recorded");
+    assert_eq!(ran.cell(0).status, "complete");
+}

@@ -305,7 +305,7 @@ fn a_failure_after_the_stonewall_is_the_cell_s() {
     let ran = sim_run(config, vec![write_cell(over)]);
     let r = ran.cell(0);
     assert_eq!((r.status, r.errors), ("failed", 0));
-    assert!(r.first_error.as_ref().unwrap().contains("rest of the file"), "{:?}", r.first_error);
+    assert!(r.first_error.as_ref().unwrap().contains("after the window"), "{:?}", r.first_error);
 }
 
 /// A server that takes 1 MiB into its memory at once and needs 10 ms to put it onto its disk; closing takes
@@ -388,4 +388,41 @@ fn a_cold_cell_reads_nothing_from_the_client_s_cache() {
     let ran = sim_run(config, cells);
     let received = |at| ran.cell(at).wire.as_ref().unwrap().received_bytes;
     assert_eq!((received(1), received(2)), (0, 65536));
+}
+
+#[test]
+fn a_rate_limit_holds_the_rate_and_times_from_submission() {
+    // 100 us an operation at 1,000 a second: one ends long before the next begins.
+    let pace = json!({"rate_per_s": 1000.0, "arrival": "constant", "limit": true});
+    let limited = cell(json!({"stop_ops": 16, "pace": pace}));
+    let ran = sim_run(latency_only(100_000), vec![limited]);
+    assert_eq!(ran.cell(0).window_ns, 15 * MS + 100_000);
+    assert_eq!(latency(ran.cell(0), "read")["max"], json!(100_000));
+    assert!(ran.cell(0).kinds["read"].response_ns.is_none());
+    assert_eq!(ran.cell(0).missed_starts, 0);
+    // Ten times slower than asked for: as fast as the server goes, and nothing counts as missed.
+    let pace = json!({"rate_per_s": 100_000.0, "arrival": "constant", "limit": true});
+    let ran = sim_run(latency_only(100_000), vec![cell(json!({"stop_ops": 16, "pace": pace}))]);
+    assert_eq!((ran.cell(0).window_ns, ran.cell(0).missed_starts), (16 * 100_000, 0));
+}
+
+#[test]
+fn bursts_are_followed_by_their_pause_within_the_window() {
+    let bursts = cell(json!({"stop_ops": 12, "burst_ops": 4, "burst_gap_ns": 10 * MS}));
+    let ran = sim_run(latency_only(100_000), vec![bursts]);
+    // The pause counts from the start of a burst's last operation.
+    assert_eq!(ran.cell(0).duration_ns, 2 * (3 * 100_000 + 10 * MS) + 4 * 100_000);
+    assert_eq!(ran.cell(0).pause_ns, 0);
+}
+
+#[test]
+fn each_worker_has_its_own_figures() {
+    let ran = sim_run(latency_only(100_000), vec![cell(json!({"workers": 2}))]);
+    let workers = serde_json::to_value(&ran.cell(0).workers).unwrap();
+    for worker in workers.as_array().unwrap() {
+        assert_eq!(worker["kinds"]["read"]["ops"], json!(8));
+        let mean = worker["kinds"]["read"]["latency_mean_ns"].as_f64().unwrap();
+        assert!((mean - 100_000.0).abs() <= 100.0, "{mean}");
+        assert_eq!(worker["kinds"]["read"]["latency_stddev_ns"], json!(0.0));
+    }
 }

@@ -285,7 +285,8 @@ _ENGINE_DEFAULTS: dict[str, Any] = {
 def _from_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     cell = {name: spec.get(name, default) for name, default in _SPEC_DEFAULTS.items()}
     cell |= {name: spec[name] for name in ("op", "file_bytes", "record_bytes")}
-    cell["offered_per_s"] = (spec.get("pace") or {}).get("rate_per_s")
+    pace = spec.get("pace") or {}
+    cell["offered_per_s"] = None if pace.get("limit") else pace.get("rate_per_s")
     return cell
 
 

@@ -36,7 +36,11 @@ pub fn cell(over: Value) -> Value {
         "verify": false, "interval_ns": 1_000_000_000, "record_ops": false, "durability": "end",
         "cache_state": "unknown", "workload": null,
     });
-    base["walk"] = Value::Null;
+    for (name, value) in
+        [("walk", Value::Null), ("burst_ops", json!(0)), ("burst_gap_ns", json!(0)), ("cooldown_ns", json!(0))]
+    {
+        base[name] = value;
+    }
     merge(base, over)
 }
 
