@@ -98,7 +98,7 @@ pub(crate) trait Dialect: Send {
     /// Called before work begins while nothing is outstanding: keeps the lease, or gets a new one when nothing
     /// was lost with it.
     fn keep(&mut self, t: &mut Transport, now: Instant) -> Result<()>;
-    /// Takes leave, briefly; failures do not matter.
+    /// Takes leave, with no file open; failures do not matter.
     fn leave(&mut self, t: &mut Transport);
     /// Names and values for the result.
     fn facts(&self) -> Vec<(String, String)>;

@@ -95,6 +95,12 @@ impl Files {
         self.table.get_mut(file.0 as usize)?.take()
     }
 
+    /// Takes all out, with their numbers.
+    pub fn take_all(&mut self) -> Vec<(u32, OpenFile)> {
+        let all = std::mem::take(&mut self.table);
+        all.into_iter().enumerate().filter_map(|(at, file)| Some((at as u32, file?))).collect()
+    }
+
     /// Whether none is open.
     pub fn is_empty(&self) -> bool {
         self.table.iter().all(Option::is_none)

@@ -176,7 +176,7 @@ pub(crate) fn mount(settings: &Settings) -> Result<Mounted> {
     let mut service = mount_service(settings)?;
     let listed = exports_of(&mut service).unwrap_or_default();
     let mut first: Option<Error> = None;
-    for names in candidates(&settings.path, &listed) {
+    for names in candidates(&settings.path, &listed).0 {
         match mount_one(&mut service, &format!("/{}", settings.path[..names].join("/"))) {
             Ok(handle) => return Ok(Mounted { handle, names }),
             Err(e) if matches!(e.kind, ErrorKind::Disconnected | ErrorKind::Timeout | ErrorKind::Protocol) => {
@@ -187,20 +187,27 @@ pub(crate) fn mount(settings: &Settings) -> Result<Mounted> {
             Err(_) => {}
         }
     }
-    let error = first.unwrap_or_else(|| status::error("mount", false, status::NOENT));
+    let mut error = first.unwrap_or_else(|| status::error("mount", false, status::NOENT));
+    if !listed.is_empty() && !candidates(&settings.path, &listed).1 {
+        // Servers refuse what does not exist in many ways.
+        error.kind = ErrorKind::NotFound;
+        error.message = format!("no export of the server is this path or above it ({})", error.message);
+    }
     let known: Vec<&str> = listed.iter().take(20).map(|e| e.path.as_str()).collect();
     let error = error.with("path", format!("/{}", settings.path.join("/")));
     Err(if known.is_empty() { error } else { error.with("exports", known.join(" ")) })
 }
 
 /// How many leading names of the path to try as the export: listed exports first, longest first, then all others.
-fn candidates(path: &[String], listed: &[Export]) -> Vec<usize> {
+/// And whether any is listed.
+fn candidates(path: &[String], listed: &[Export]) -> (Vec<usize>, bool) {
     let is_listed = |names: &usize| {
         listed.iter().any(|export| export.path.split('/').filter(|n| !n.is_empty()).eq(path[..*names].iter()))
     };
     let (mut good, rest): (Vec<usize>, Vec<usize>) = (0..=path.len()).rev().partition(is_listed);
+    let any = !good.is_empty();
     good.extend(rest);
-    good
+    (good, any)
 }
 
 fn mount_one(service: &mut Service, path: &str) -> Result<Handle> {
@@ -243,9 +250,9 @@ mod tests {
     #[test]
     fn listed_exports_are_tried_first_and_longest_first() {
         let listed = ["/a", "/a/b", "/other"].map(|p| Export { path: p.into(), groups: vec![] });
-        assert_eq!(candidates(&names("/a/b/c"), &listed), [2, 1, 3, 0]);
-        assert_eq!(candidates(&names("/x"), &listed), [1, 0]);
-        assert_eq!(candidates(&[], &[]), [0]);
+        assert_eq!(candidates(&names("/a/b/c"), &listed), (vec![2, 1, 3, 0], true));
+        assert_eq!(candidates(&names("/x"), &listed), (vec![1, 0], false));
+        assert_eq!(candidates(&[], &[]), (vec![0], false));
     }
 
     #[test]

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Idle time after which a server may have closed connections or begun to forget the client.
 const IDLE: Duration = Duration::from_secs(5);
+/// How long each call of taking leave may take.
+const LEAVE: Duration = Duration::from_millis(500);
 
 /// Connections, protocol state and the root folder of one worker.
 pub(crate) struct NfsSession {
@@ -137,6 +139,7 @@ impl NfsSession {
         folders: [&str; N],
         mut act: impl FnMut(&mut dyn Dialect, &mut Transport, [Handle; N]) -> Result<T>,
     ) -> Result<T> {
+        let mut again = true;
         loop {
             let mut handles = [self.root; N];
             let mut remembered = false;
@@ -146,7 +149,8 @@ impl NfsSession {
                 remembered |= known;
             }
             match act(&mut *self.dialect, &mut self.t, handles) {
-                Err(e) if remembered && is_stale(&e) => {
+                Err(e) if remembered && again && is_stale(&e) => {
+                    again = false;
                     self.t.events.stale_retry += 1;
                     folders.iter().for_each(|folder| self.shared.folders.forget(folder));
                 }
@@ -345,7 +349,16 @@ impl Session for NfsSession {
 
 impl Drop for NfsSession {
     fn drop(&mut self) {
-        if !self.t.is_broken() && self.t.is_idle() {
+        if self.t.is_broken() || !self.t.is_idle() {
+            return;
+        }
+        self.t.hurry(LEAVE);
+        for (number, file) in self.t.files.take_all() {
+            if self.t.is_broken() || self.dialect.close(&mut self.t, &file, number).is_err() {
+                break;
+            }
+        }
+        if !self.t.is_broken() {
             self.dialect.leave(&mut self.t);
         }
     }

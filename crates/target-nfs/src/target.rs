@@ -3,7 +3,7 @@
 use crate::dialect::{Dialect, Limits};
 use crate::folders::Folders;
 use crate::options::{NfsOptions, Settings, Version, MAX_DEPTH, NFS_PORT};
-use crate::rpc::Prefix;
+use crate::rpc::{port_advice, Prefix};
 use crate::services;
 use crate::session::NfsSession;
 use crate::transport::{Setup, Transport, NFS_PROGRAM};
@@ -136,9 +136,13 @@ fn may_go_on(error: &Error) -> bool {
 
 /// Of two failures with different versions, the one that says more than "not spoken here".
 fn more_telling(first: Option<Error>, second: Error) -> Error {
-    let dull = |e: &Error| matches!(e.kind, ErrorKind::Unsupported | ErrorKind::Disconnected);
+    let weight = |e: &Error| match e.kind {
+        ErrorKind::Unsupported | ErrorKind::Disconnected => 0,
+        ErrorKind::NotFound => 1,
+        _ => 2,
+    };
     match first {
-        Some(first) if !dull(&first) || dull(&second) => first,
+        Some(first) if weight(&first) >= weight(&second) => first,
         _ => second,
     }
 }
@@ -162,7 +166,10 @@ fn connect(settings: &Settings, version: Version, worker: u32, known: Option<&Ne
         _ => connect4(settings, version, worker, known)?,
     };
     let Connected { t, dialect, root, .. } = &mut connected;
-    let limits = dialect.limits(t, root).map_err(|e| Error { operation: "connect", ..e })?;
+    let limits = dialect.limits(t, root).map_err(|e| {
+        let error = Error { operation: "connect", ..e };
+        port_advice(error, t.from_high_port)
+    })?;
     t.max_read_bytes = limits.max_read_bytes.min(MOST_TRANSFER_BYTES);
     t.max_write_bytes = limits.max_write_bytes.min(MOST_TRANSFER_BYTES);
     connected.limits = limits;
@@ -188,12 +195,13 @@ fn connect3(settings: &Settings, known: Option<&Negotiated>) -> Result<Connected
 fn connect4(settings: &Settings, version: Version, worker: u32, known: Option<&Negotiated>) -> Result<Connected> {
     let port = settings.port.unwrap_or(NFS_PORT);
     let mut t = transport(settings, version, port)?;
+    let high = t.from_high_port;
     let slots = settings.slots.unwrap_or_else(|| settings.depth.max(64));
-    let mut v4 = V4::begin(&mut t, &settings.credentials, worker, slots)?;
+    let mut v4 = V4::begin(&mut t, &settings.credentials, worker, slots).map_err(|e| port_advice(e, high))?;
     let root = match known {
         Some(known) => known.root,
         None => {
-            let top = v4.top(&mut t)?;
+            let top = v4.top(&mut t).map_err(|e| port_advice(e, high))?;
             descend(&mut v4, &mut t, &top, &settings.path, 0)?
         }
     };
@@ -217,11 +225,15 @@ fn descend(
         return Ok(*from);
     }
     let whole = format!("/{}", path.join("/"));
+    let high = t.from_high_port;
     let found = dialect.walk(t, from, &names).map_err(|mut e| {
         if e.kind == ErrorKind::NotFound {
-            e.message.push_str(": no export and no folder of an export; `naslab doctor nfs://HOST` lists the exports");
+            e.message.push_str(": no export and no folder of one; `naslab doctor nfs://HOST` lists the exports");
+            if high {
+                e.message.push_str(". Some servers hide exports from source ports above 1023: try as root");
+            }
         }
-        Error { operation: "connect", ..e }.with("path", &whole)
+        port_advice(Error { operation: "connect", ..e }.with("path", &whole), high)
     })?;
     if !found.attributes.is_dir() {
         return Err(
@@ -285,7 +297,10 @@ impl Target for NfsTarget {
     }
 
     fn connect(&self, worker: u32) -> Result<Box<dyn Session>> {
-        let about = |e: Error| e.with("host", &self.shared.settings.host);
+        let about = |e: Error| match e.context.iter().any(|(name, _)| *name == "host") {
+            true => e,
+            false => e.with("host", &self.shared.settings.host),
+        };
         let connected = match self.open_session(worker) {
             // The server lost or replaced what an earlier session found: look anew.
             Err(e) if self.shared.lock().is_some() && e.status != 0 => {

@@ -409,6 +409,30 @@ fn several_connections_share_the_work() {
 }
 
 #[test]
+fn a_path_outside_of_all_exports_is_not_found() {
+    let fake = Fake::start(vec![(On::Mount, Fault::Status(13)); 2]);
+    let target = NfsTarget::new(NfsOptions { path: "/elsewhere".into(), ..options(&fake, "3") }).unwrap();
+    let error = target.connect(0).err().expect("it is no export");
+    assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains("exports=/export"), "{error}");
+}
+
+#[test]
+fn connections_that_the_server_closed_while_idle_are_opened_again_visibly() {
+    for version in VERSIONS {
+        let fake = Fake::start(vec![]);
+        fake.state.lock().unwrap().patience = Some(Duration::from_millis(500));
+        let mut client = Client::new(&fake, version).unwrap();
+        let file = client.open(SyncMode::None).unwrap();
+        // Longer than a session takes for a pause between two operations.
+        std::thread::sleep(Duration::from_millis(5200));
+        assert_eq!(client.one(OpKind::Write, file, 0, 100).unwrap().error, None, "{version}");
+        assert_eq!(client.event("reconnect"), 1);
+        assert!(client.session.wire().unwrap().sent_bytes > 500, "the old connection's bytes count too");
+    }
+}
+
+#[test]
 fn exports_are_listed() {
     let fake = Fake::start(vec![]);
     let found = exports(&options(&fake, "3")).unwrap();

@@ -64,6 +64,14 @@ impl SessionSize {
     /// Without a session nothing is limited.
     const FREE: SessionSize = SessionSize { request_bytes: u32::MAX, reply_bytes: u32::MAX };
 
+    /// For the result.
+    pub fn facts(&self) -> [(String, String); 2] {
+        [
+            ("session_max_request_bytes".into(), self.request_bytes.to_string()),
+            ("session_max_response_bytes".into(), self.reply_bytes.to_string()),
+        ]
+    }
+
     /// Largest read.
     pub fn most_read_bytes(&self) -> u32 {
         data_bytes(self.reply_bytes)

@@ -35,8 +35,6 @@ const FOLDER_MODE: u32 = 0o755;
 const USUAL_TRANSFER_BYTES: u64 = 1 << 20;
 /// Lease where the server does not tell it.
 const USUAL_LEASE: Duration = Duration::from_secs(60);
-/// How long taking leave may take.
-const LEAVE: Duration = Duration::from_millis(500);
 
 /// A client of one server, in one minor version.
 pub(crate) struct V4 {
@@ -278,12 +276,14 @@ impl Dialect for V4 {
     }
 
     fn leave(&mut self, t: &mut Transport) {
-        t.hurry(LEAVE);
         self.forget_client(t);
     }
 
     fn facts(&self) -> Vec<(String, String)> {
         let mut facts = self.server.clone();
+        if self.minor > 0 {
+            facts.extend(self.session.facts());
+        }
         facts.push(("delegations".into(), "none asked".into()));
         facts
     }

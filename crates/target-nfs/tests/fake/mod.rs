@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Where a fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +73,8 @@ pub struct State {
     pub slots: Vec<u32>,
     pub most_bytes: u32,
     pub connections: usize,
+    /// Connections without a call for so long are closed.
+    pub patience: Option<Duration>,
 }
 
 impl State {
@@ -108,6 +111,7 @@ impl Fake {
             slots: vec![1; 4],
             most_bytes: 64 * 1024,
             connections: 0,
+            patience: None,
         }));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -163,6 +167,7 @@ pub fn put_opaque(out: &mut Vec<u8>, bytes: &[u8]) {
 
 fn serve(mut stream: TcpStream, state: &Mutex<State>) {
     stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(state.lock().unwrap().patience).unwrap();
     let mut mark = [0; 4];
     while stream.read_exact(&mut mark).is_ok() {
         let mut call = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
@@ -216,7 +221,7 @@ fn deliver(stream: &mut TcpStream, xid: u32, answer: Answer) -> bool {
         Some(Fault::Close) => return false,
         Some(Fault::Reset) => {
             let socket = socket2::SockRef::from(&*stream);
-            socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+            socket.set_linger(Some(Duration::ZERO)).unwrap();
             return false;
         }
         Some(Fault::Freeze) => return wait_for_end(stream),
