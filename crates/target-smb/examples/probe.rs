@@ -76,26 +76,29 @@ fn run(session: &mut dyn Session, file: FileId, cell: &Cell) -> Result<(u64, f64
     Ok((latencies.len() as u64, begin.elapsed().as_secs_f64(), latencies))
 }
 
+const CELLS: [(OpKind, u32, usize); 12] = [
+    (OpKind::Write, 1 << 20, 1),
+    (OpKind::Read, 1 << 20, 1),
+    (OpKind::Write, 1 << 20, 8),
+    (OpKind::Read, 1 << 20, 8),
+    (OpKind::Write, 65536, 1),
+    (OpKind::Read, 65536, 1),
+    (OpKind::Write, 65536, 32),
+    (OpKind::Read, 65536, 32),
+    (OpKind::Read, 4096, 1),
+    (OpKind::Read, 4096, 32),
+    (OpKind::Write, 4096, 1),
+    (OpKind::Write, 4096, 32),
+];
+
 fn speed(session: &mut dyn Session, seconds: f64) -> Result<()> {
     let file = session.open("naslab-probe", &READ_WRITE)?;
-    use OpKind::{Read, Write};
-    let fill = Cell { kind: Write, len: 1 << 20, depth: 4, random: false, seconds: 0.5 };
+    let fill = Cell { kind: OpKind::Write, len: 1 << 20, depth: 4, random: false, seconds: 0.5 };
     run(session, file, &fill)?;
     session.set_len(file, FILE_BYTES)?;
-    for (kind, len, depth) in [
-        (Write, 1 << 20, 1),
-        (Read, 1 << 20, 1),
-        (Write, 1 << 20, 8),
-        (Read, 1 << 20, 8),
-        (Write, 65536, 1),
-        (Read, 65536, 1),
-        (Write, 65536, 32),
-        (Read, 65536, 32),
-        (Read, 4096, 1),
-        (Read, 4096, 32),
-        (Write, 4096, 1),
-        (Write, 4096, 32),
-    ] {
+    // `ONLY=9` measures that cell alone.
+    let only = std::env::var("ONLY").ok().and_then(|n| n.parse::<usize>().ok());
+    for (_, (kind, len, depth)) in CELLS.into_iter().enumerate().filter(|(n, _)| only.is_none_or(|o| o == *n)) {
         let cell = Cell { kind, len, depth, random: len == 4096, seconds };
         let cpu = cpu_ns();
         let (ops, took, mut latencies) = run(session, file, &cell)?;

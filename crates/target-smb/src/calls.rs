@@ -188,7 +188,10 @@ fn options_of(options: &OpenOptions) -> Result<(u32, u32, u32)> {
 
 impl Session for SmbSession {
     /// Durable writes are the open's write-through option, which covers every write in all dialects (the flag of a
-    /// single write is unknown to 2.0.2).
+    /// single write is unknown to 2.0.2, and Samba, which opens with O_SYNC, would sync twice for both).
+    ///
+    /// With several connections that are no channels of one session the file is opened on each. A lease that another
+    /// client breaks is acknowledged in the next call of this session.
     fn open(&mut self, path: &str, options: &OpenOptions) -> Result<FileId> {
         let (access, disposition, wanted) = options_of(options)?;
         let name = self.path(path)?;
@@ -268,7 +271,8 @@ impl Session for SmbSession {
         Ok(entries)
     }
 
-    /// Replaces a file of the new name, as POSIX does; a folder of that name is refused.
+    /// Replaces a file of the new name, as POSIX does, unless somebody has it open (`Permission`). Whether an empty
+    /// folder is replaced too is the server's choice: Samba does, Windows does not.
     fn rename(&mut self, from: &str, to: &str) -> Result<()> {
         let (name, new) = (self.path(from)?, self.path(to)?);
         let create = plain(&name, file::ACCESS_DELETE, file::OPEN, file::OPTION_REPARSE_POINT);
