@@ -120,6 +120,18 @@ struct Slot {
     read_buffer: u32,
 }
 
+impl Slot {
+    const EMPTY: Slot = Slot {
+        start: 0,
+        due: 0,
+        offset_bytes: 0,
+        len_bytes: 0,
+        kind: OpKind::Read,
+        payload_slot: NO_SLOT,
+        read_buffer: NO_SLOT,
+    };
+}
+
 /// Everything one worker needs between the common start and its last completion.
 pub(crate) struct Worker<'a> {
     pub session: &'a mut dyn Session,
@@ -186,15 +198,6 @@ impl<'a> Worker<'a> {
         let spare = if verifier.is_some() { depth.clamp(2, 64) } else { 0 };
         let read_buffers = if reads { depth + spare } else { 0 };
         let read_stride = (record_bytes as usize).next_multiple_of(4096);
-        let empty = Slot {
-            start: 0,
-            due: 0,
-            offset_bytes: 0,
-            len_bytes: 0,
-            kind: OpKind::Read,
-            payload_slot: NO_SLOT,
-            read_buffer: NO_SLOT,
-        };
         Ok(Worker {
             session,
             stream,
@@ -207,7 +210,7 @@ impl<'a> Worker<'a> {
             read_memory: AlignedBuf::new((read_buffers * read_stride).max(1))?,
             read_stride,
             read_free: (0..read_buffers as u32).rev().collect(),
-            slots: vec![empty; depth],
+            slots: vec![Slot::EMPTY; depth],
             free: (0..limits.depth).rev().collect(),
             completions: Vec::with_capacity(depth),
             pending: Op { kind: OpKind::Read, file: FileId(0), offset_bytes: 0, len_bytes: 0, due_ns: None },
