@@ -26,7 +26,7 @@ pub struct NfsOptions {
     pub port: Option<u16>,
     /// Export and folder below it: `/export/dir`. The client finds out where the export ends.
     pub path: String,
-    /// `3`, `4.0`, `4.1` or `4.2`. `None`: the best that the server speaks, newest first.
+    /// `3`, `4.0`, `4.1` or `4.2`; `4`: its newest minor version. `None`: the best that the server speaks, newest first.
     pub version: Option<String>,
     /// Port of the mount service (version 3). `None`: ask the portmapper.
     pub mount_port: Option<u16>,
@@ -127,11 +127,16 @@ impl Version {
         }
     }
 
-    fn parse(text: &str) -> Result<Version> {
-        Version::ALL.into_iter().find(|v| v.name() == text).ok_or_else(|| {
-            let message = format!("NFS version {text:?} is not spoken here: use 3, 4.0, 4.1 or 4.2");
-            Error::new(ErrorKind::Unsupported, "target", message).with("version", text)
-        })
+    /// The versions that a pin leaves: all without one, the minor versions for `4`.
+    fn wanted(pin: Option<&str>) -> Result<Vec<Version>> {
+        let Some(text) = pin else { return Ok(Version::ALL.to_vec()) };
+        let fits = |v: &Version| v.name() == text || text == "4" && v.minor().is_some();
+        let left: Vec<Version> = Version::ALL.into_iter().filter(fits).collect();
+        if left.is_empty() {
+            let message = format!("NFS version {text:?} is not spoken here: use 3, 4, 4.0, 4.1 or 4.2");
+            return Err(Error::new(ErrorKind::Unsupported, "target", message).with("version", text));
+        }
+        Ok(left)
     }
 }
 
@@ -153,7 +158,8 @@ pub(crate) struct Settings {
     pub port: Option<u16>,
     /// Names from the server's root down.
     pub path: Vec<String>,
-    pub version: Option<Version>,
+    /// Versions that may be spoken, the preferred one first.
+    pub versions: Vec<Version>,
     pub mount_port: Option<u16>,
     pub portmap_port: u16,
     pub connections: usize,
@@ -182,7 +188,7 @@ impl Settings {
             host: options.host.clone(),
             port: options.port,
             path: split_path(&options.path)?,
-            version: options.version.as_deref().map(Version::parse).transpose()?,
+            versions: Version::wanted(options.version.as_deref())?,
             mount_port: options.mount_port,
             portmap_port: options.portmap_port,
             connections: options.connections as usize,
@@ -281,7 +287,9 @@ mod tests {
     fn good_options_are_taken() {
         let settings = Settings::new(&NfsOptions { version: Some("4.1".into()), ..options() }).unwrap();
         assert_eq!(settings.path, ["export", "dir"]);
-        assert_eq!(settings.version, Some(Version::V41));
+        assert_eq!(settings.versions, [Version::V41]);
+        let newest = Settings::new(&NfsOptions { version: Some("4".into()), ..options() }).unwrap();
+        assert_eq!(newest.versions, [Version::V42, Version::V41, Version::V40]);
         let text = r#"{"host": "h", "path": "/x", "uid": 7, "gid": 8, "gids": [9]}"#;
         let parsed: NfsOptions = serde_json::from_str(text).unwrap();
         let settings = Settings::new(&parsed).unwrap();

@@ -48,7 +48,7 @@ impl Shared {
     pub fn can_copy(&self) -> bool {
         match self.lock().as_ref() {
             Some(found) => found.copy,
-            None => matches!(self.settings.version, None | Some(Version::V42)),
+            None => self.settings.versions.contains(&Version::V42),
         }
     }
 }
@@ -86,9 +86,9 @@ impl NfsTarget {
             let connected = connect(&self.shared.settings, known.version, worker, Some(&known))?;
             return Ok(connected);
         }
-        match self.shared.settings.version {
-            Some(version) => connect(&self.shared.settings, version, worker, None),
-            None => self.connect_best(worker),
+        match self.shared.settings.versions[..] {
+            [pinned] => connect(&self.shared.settings, pinned, worker, None),
+            _ => self.connect_best(worker),
         }
     }
 
@@ -96,7 +96,7 @@ impl NfsTarget {
     fn connect_best(&self, worker: u32) -> Result<Connected> {
         let mut first: Option<Error> = None;
         let mut no_version_4 = false;
-        for version in Version::ALL {
+        for &version in &self.shared.settings.versions {
             if no_version_4 && version != Version::V3 {
                 continue;
             }
