@@ -19,6 +19,8 @@ class Session:
 
     def __new__(cls, target_json: str, depth: int = 1) -> Session:
         """Connects, with room for `depth` operations in flight."""
+    def another(self) -> Session:
+        """One more session of the same target, as another worker has."""
     def open(self, path: str, options_json: str) -> int:
         """Open a file; options: read, write, create (never, if_missing, new), truncate, direct, sync (none, data,
         all), delete_on_close. Returns the file's number."""

@@ -43,12 +43,12 @@ def target(subject: Subject, servers: Servers) -> Target:
 
 
 @pytest.fixture
-def connect(target: Target, subject: Subject) -> Iterator[Callable[[], _engine.Session]]:
-    """Makes sessions of the subject, ended after the test."""
+def connect(shared_session: _engine.Session) -> Iterator[Callable[[], _engine.Session]]:
+    """Makes more sessions of the subject, ended after the test."""
     made: list[_engine.Session] = []
 
     def make() -> _engine.Session:
-        made.append(_engine.Session(target.engine_json(), subject.depth))
+        made.append(shared_session.another())
         return made[-1]
 
     yield make

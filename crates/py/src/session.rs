@@ -189,6 +189,15 @@ impl PySession {
         .map_err(errors::to_py_raw)
     }
 
+    /// One more session of the same target, as another worker has.
+    fn another(&self, py: Python<'_>) -> PyResult<PySession> {
+        py.detach(|| {
+            let session = Mutex::new(Some(self.target.connect(1)?));
+            Ok(PySession { target: self.target.clone(), session })
+        })
+        .map_err(errors::to_py_raw)
+    }
+
     fn open(&self, py: Python<'_>, path: &str, options_json: &str) -> PyResult<u32> {
         let options: OpenJson = serde_json::from_str(options_json).map_err(|e| PyValueError::new_err(e.to_string()))?;
         self.with(py, |s| s.open(path, &options.into())).map(|file| file.0)

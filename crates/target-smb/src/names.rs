@@ -27,6 +27,10 @@ pub(crate) fn check(path: &str) -> Result<()> {
 /// A checked path below `root` as it is sent: UTF-16LE bytes without a leading `\`.
 pub(crate) fn wire_path(root: &str, path: &str) -> Result<Vec<u8>> {
     check(path)?;
+    if path.starts_with('/') {
+        let message = "paths are relative to the target's folder: leave out the leading /";
+        return Err(Error::new(ErrorKind::Invalid, "name", message).with("path", path));
+    }
     let mut out = Vec::with_capacity(2 * (root.len() + path.len() + 1));
     for part in root.split('/').chain(path.split('/')).filter(|p| !p.is_empty()) {
         if !out.is_empty() {
@@ -65,7 +69,7 @@ mod tests {
         assert_eq!(from_utf16(&wire_path("", "").unwrap()), "");
         assert_eq!(from_utf16(&wire_path("a/b", "c/d").unwrap()), "a\\b\\c\\d");
         assert_eq!(from_utf16(&wire_path("/a/", "").unwrap()), "a");
-        for bad in ["a:b", "x/..", "a\\b", "q?", "tab\tname", "."] {
+        for bad in ["/a", "a:b", "x/..", "a\\b", "q?", "tab\tname", "."] {
             assert_eq!(wire_path("", bad).unwrap_err().kind, ErrorKind::Invalid, "{bad}");
         }
     }

@@ -73,6 +73,21 @@ impl SmbTarget {
         Ok(SmbSession::new(Arc::clone(&self.plan), links, limits, multichannel == "yes", guid))
     }
 
+    /// The folder to work in must be there.
+    fn check_root(&self, session: &mut SmbSession) -> Result<()> {
+        let root = &self.plan.options.root;
+        if root.is_empty() {
+            return Ok(());
+        }
+        let about = |error: Error| error.with("folder", root).with("share", &self.share);
+        let found = session.stat("").map_err(|e| about(Error { operation: "connect", ..e }))?;
+        if !found.is_dir {
+            let message = "this is a file: give the folder that naslab shall work in";
+            return Err(about(Error::new(ErrorKind::Invalid, "connect", message)));
+        }
+        Ok(())
+    }
+
     /// The other connections of a session that has several; none where the server cannot.
     fn bind_all(&self, first: &Connected) -> Result<Option<Vec<crate::link::Link>>> {
         if !first.server.has_multichannel() || first.login.keys.is_none() {
@@ -168,7 +183,9 @@ impl Target for SmbTarget {
     }
 
     fn connect(&self, _worker: u32) -> Result<Box<dyn Session>> {
-        Ok(Box::new(self.connect_all()?))
+        let mut session = self.connect_all()?;
+        self.check_root(&mut session)?;
+        Ok(Box::new(session))
     }
 
     fn facts(&self) -> Vec<(String, String)> {

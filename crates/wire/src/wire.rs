@@ -1,7 +1,7 @@
 //! The connection.
 
 use naslab_core::{Error, ErrorKind, Result, WireCounters};
-use socket2::{SockRef, Socket};
+use socket2::{MaybeUninitSlice, SockRef, Socket};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -15,6 +15,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const TICK: Duration = Duration::from_millis(50);
 /// Most parts of one message.
 const MAX_PARTS: usize = 4;
+const CLOSED: &str = "the server closed the connection";
 /// Most connections that `ready` looks at.
 const MAX_WIRES: usize = 32;
 
@@ -204,6 +205,9 @@ impl Wire {
         self.start += have;
         let mut done = have;
         let mut waited = Waited::default();
+        if done < into.len() {
+            done += self.receive_with_next(&mut into[done..])?;
+        }
         while done < into.len() {
             match receive_into(&self.socket, &mut self.counters, &mut into[done..], libc::MSG_WAITALL)? {
                 0 => {}
@@ -214,6 +218,24 @@ impl Wire {
             }
         }
         Ok(())
+    }
+
+    /// Receives what is there into `into` and, beyond its end, into the empty buffer: the header of the next reply
+    /// comes with the end of this one's payload in one system call. Bytes that went into `into`.
+    fn receive_with_next(&mut self, into: &mut [u8]) -> Result<usize> {
+        (self.start, self.end) = (0, 0);
+        let wanted = into.len();
+        let (into, ahead) = (uninit(into), uninit(&mut self.buffer[..self.read_ahead]));
+        let mut parts = [MaybeUninitSlice::new(into), MaybeUninitSlice::new(ahead)];
+        let taken = match SockRef::from(&self.socket).recv_vectored(&mut parts) {
+            Ok((0, _)) => return Err(Error::new(ErrorKind::Disconnected, "receive", CLOSED)),
+            Ok((taken, _)) => taken,
+            Err(e) if is_wait(&e) => 0,
+            Err(e) => return Err(broken("receive", e)),
+        };
+        self.counters.received_bytes += taken as u64;
+        self.end = taken.saturating_sub(wanted);
+        Ok(taken.min(wanted))
     }
 
     /// Drops the next `n` bytes, buffered or still to come. Blocks up to the timeout.
@@ -260,12 +282,17 @@ impl AsRef<Wire> for Wire {
     }
 }
 
+/// The form that receiving takes memory in.
+#[inline]
+fn uninit(into: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: u8 and MaybeUninit<u8> have one layout, and the kernel only ever writes initialised bytes into it.
+    unsafe { &mut *(into as *mut [u8] as *mut [MaybeUninit<u8>]) }
+}
+
 #[inline]
 fn receive_into(socket: &Socket, counters: &mut WireCounters, into: &mut [u8], flags: i32) -> Result<usize> {
-    // SAFETY: u8 and MaybeUninit<u8> have one layout, and the kernel only ever writes initialised bytes into it.
-    let into = unsafe { &mut *(into as *mut [u8] as *mut [MaybeUninit<u8>]) };
-    match SockRef::from(socket).recv_with_flags(into, flags) {
-        Ok(0) => Err(Error::new(ErrorKind::Disconnected, "receive", "the server closed the connection")),
+    match SockRef::from(socket).recv_with_flags(uninit(into), flags) {
+        Ok(0) => Err(Error::new(ErrorKind::Disconnected, "receive", CLOSED)),
         Ok(taken) => {
             counters.received_bytes += taken as u64;
             Ok(taken)
