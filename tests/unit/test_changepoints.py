@@ -183,6 +183,17 @@ def test_noise_free_and_tiny_series() -> None:
     assert len(find_changes(series_from(np.array([3.0]))).segments) == 1
 
 
+def test_a_bin_that_holds_both_sides_of_a_step_is_no_segment() -> None:
+    for between in (40.0, 60.0, 80.0):
+        rates = np.concatenate((np.full(150, 100.0), [between], np.full(150, 20.0)))
+        assert [point.at_ns // NS_PER_S for point in find_changes(series_from(rates)).points] in ([150], [151])
+
+
+def test_a_short_burst_at_the_start_of_a_long_run() -> None:
+    rates = np.concatenate((np.full(3, 400.0), np.full(597, 100.0)))
+    assert [point.at_ns // NS_PER_S for point in find_changes(series_from(rates)).points] == [3]
+
+
 def test_small_effects_are_gated_and_the_gate_moves() -> None:
     rates = np.concatenate((np.full(200, 100.0), np.full(200, 93.0))) + np.tile((0.5, -0.5), 200)
     assert find_changes(series_from(rates)).points == ()

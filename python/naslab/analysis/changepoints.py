@@ -119,8 +119,8 @@ def find_changes(series: RateSeries, *, min_segment_ns: int | None = None, effec
     """Segments and changes of a series; its bins are merged to at least 50 completions first.
 
     min_segment_ns: shortest segment looked for, never below 5 bins (default `shortest_segment_ns`). With fewer
-    than 10 bins there is one segment. Places found by the last search may leave a segment somewhat shorter.
-    Raises UsageError for an empty series or an effect_min outside 0..1.
+    than 10 bins there is one segment. Edges move to their best place in the end, so a segment may be down to half
+    of it, the first one shorter still. Raises UsageError for an empty series or an effect_min outside 0..1.
     Source: the module's first lines.
     """
     if not len(series):
@@ -132,10 +132,10 @@ def find_changes(series: RateSeries, *, min_segment_ns: int | None = None, effec
     least = max(LEAST_SEGMENT_BINS, math.ceil(wanted_ns / work.bin_ns))
     rates = work.rates_bytes_per_s
     edges, noise, aggregated = _search_by_regime(rates, least, effect_min)
-    edges = _replace_edges(rates, edges, least)
+    edges = _without_slivers(rates, _replace_edges(rates, edges, least), least)
     edges = _prune_locally(rates, edges, effect_min)
-    edges = _replace_edges(rates, edges, least)
-    noise = _noise_around_means(rates, edges)
+    edges = _without_slivers(rates, _replace_edges(rates, edges, least), least)
+    noise = _noise_in_segments(rates, edges)
     return _changes(work, edges, noise, least, aggregated)
 
 
@@ -210,7 +210,7 @@ def _search_by_regime(rates: NDArray[np.float64], least: int, effect_min: float)
         inner, _, inner_aggregated = _search(rates[first:end], least, effect_min)
         aggregated |= inner_aggregated
         found += [first, *(first + edge for edge in inner)]
-    return found[1:], _noise_around_means(rates, found[1:]), aggregated
+    return found[1:], _noise_in_segments(rates, found[1:]), aggregated
 
 
 def _search(rates: NDArray[np.float64], least: int, effect_min: float) -> tuple[list[int], Noise, bool]:
@@ -231,7 +231,7 @@ def _search(rates: NDArray[np.float64], least: int, effect_min: float) -> tuple[
         if found == edges:
             break
         edges = found
-        noise = _noise_around_means(rates, edges)
+        noise = _noise_in_segments(rates, edges)
     return edges or [], noise, aggregated
 
 
@@ -254,8 +254,9 @@ def _noise_around_median(rates: NDArray[np.float64], least: int) -> Noise:
     return noise_of(rates - median_filter(rates, size=window, mode="nearest"), _least_sd(rates))
 
 
-def _noise_around_means(rates: NDArray[np.float64], edges: Sequence[int]) -> Noise:
-    parts = [part - part.mean() for part in np.split(rates, edges)]
+def _noise_in_segments(rates: NDArray[np.float64], edges: Sequence[int]) -> Noise:
+    # About medians: one bin that is half of each rate must not lift a whole noise-free segment off its middle.
+    parts = [part - np.median(part) for part in np.split(rates, edges)]
     return noise_of(np.concatenate(parts), _least_sd(rates))
 
 
@@ -279,7 +280,7 @@ def _prune(rates: NDArray[np.float64], edges: Sequence[int], effect_min: float, 
 
 def _prune_locally(rates: NDArray[np.float64], edges: Sequence[int], effect_min: float) -> list[int]:
     """The same with each segment's own noise: a loud burst must not be judged by a quiet floor's."""
-    residuals = [part - part.mean() for part in np.split(rates, edges)]
+    residuals = [part - np.median(part) for part in np.split(rates, edges)]
     rho = noise_of(np.concatenate([part / max(float(part.std()), 1.0) for part in residuals])).rho
 
     def variances(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -351,6 +352,23 @@ def _replace_edges(rates: NDArray[np.float64], edges: Sequence[int], least: int)
             right = placed[at + 1] if at + 1 < len(placed) else len(rates)
             placed[at] = _place(rates, left, edge, right, 6 * least)[0]
     return placed
+
+
+def _without_slivers(rates: NDArray[np.float64], edges: Sequence[int], least: int) -> list[int]:
+    """Joins a segment shorter than half the shortest to the neighbour it is nearer to.
+
+    One bin that holds both sides of a step is none of its own. The first segment may be short: a burst of a second
+    in a long run is what is looked for.
+    """
+    kept = list(edges)
+    while True:
+        short = [at for at in range(1, len(kept)) if 2 * (kept[at] - kept[at - 1]) < least]
+        if not short:
+            return kept
+        at = short[0]
+        means = [float(part.mean()) for part in np.split(rates, kept)[at - 1 : at + 2]]
+        nearer_left = abs(means[1] - means[0]) <= abs(means[2] - means[1])
+        del kept[at - 1 if nearer_left else at]
 
 
 def _changes(work: RateSeries, edges: Sequence[int], noise: Noise, least: int, aggregated: bool) -> Changes:
