@@ -59,6 +59,10 @@ def _dispatch(args: list[str]) -> int:
         from naslab.iozone.run import main as iozone_main
 
         return iozone_main(["-h"] if args[1:] in ([], ["--help"]) else args[1:])
+    if args[:1] == ["diskspd"]:
+        from naslab.cli.diskspd import main as diskspd_main
+
+        return diskspd_main(args[1:])
     from naslab.cli.app import run_app
 
     return run_app(args)

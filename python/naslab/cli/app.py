@@ -202,6 +202,16 @@ def iozone(
     return iozone_main(args or ["-h"])
 
 
+@app.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+def diskspd(
+    args: Annotated[Optional[list[str]], typer.Argument(metavar="[ARGS]...", help="DiskSpd's own options.")] = None,  # noqa: UP045
+) -> int:
+    """DiskSpd's command line: naslab diskspd -d20 -b1M -w100 -t1 -o32 -Sr -L smb://…/FILE"""
+    from naslab.cli.diskspd import main as diskspd_main
+
+    return diskspd_main(args or [])
+
+
 @app.command()
 def runs(
     label: Annotated[

@@ -60,6 +60,9 @@ def _command(name: str, command: Any) -> str:
     if name == "iozone":
         lines += ["", "Its options are IOzone's: [the list](iozone.md)."]
         return "\n".join(lines) + "\n"
+    if name == "diskspd":
+        lines += ["", "Its options are DiskSpd's: [the list](diskspd.md), [examples](../guide/diskspd.md)."]
+        return "\n".join(lines) + "\n"
     if arguments:
         lines += ["", "| argument | meaning |", "|---|---|"]
         lines += [f"| `{p.metavar.strip('[].')}` | {_cell(p.help)}{_default_of_argument(p)} |" for p in arguments]

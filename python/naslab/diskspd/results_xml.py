@@ -1,0 +1,154 @@
+"""-Rxml: DiskSpd 2.2's elements in its order, with what naslab measures. Text is escaped, which DiskSpd leaves out.
+
+Left out, because it is not measured: processors one by one (`CPU`), intervals of each thread when there are
+several, and lowest, mean and deviation of an interval's latencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from naslab import __version__
+from naslab.diskspd import profile_xml
+from naslab.diskspd.figures import KINDS, Figures, Part, Row
+from naslab.diskspd.machine import Machine
+from naslab.diskspd.profile import Profile
+from naslab.diskspd.text import INTERRUPTED
+from naslab.diskspd.xml_lines import XmlLines
+
+LAYOUT_VERSION, LAYOUT_DATE = "2.2.0", "2024/6/3"
+_PERCENTS = (*(str(percent) for percent in range(1, 100)), *("99." + "9" * nines for nines in range(1, 8)))
+_NAMES = {"read": "Read", "write": "Write", "total": "Total"}
+
+
+def results_xml(profile: Profile, machine: Machine, results: Sequence[Figures], notes: Sequence[str] = ()) -> str:
+    """The whole of it. notes: comments in the profile."""
+    lines = XmlLines()
+    with lines.within("Results"):
+        _system(machine, lines)
+        profile_xml.write(profile, lines, notes)
+        for figures in results:
+            with lines.within("TimeSpan"):
+                if figures.seconds > 0:
+                    _span(figures, machine, lines)
+                else:
+                    lines.add("Error", INTERRUPTED.strip())
+    return lines.text()
+
+
+def _system(machine: Machine, lines: XmlLines) -> None:
+    count = len(machine.processors)
+    everyone = hex((1 << count) - 1)
+    with lines.within("System"):
+        lines.add("ComputerName", machine.name)
+        lines.comment(f"naslab {__version__}, in the layout of DiskSpd")
+        with lines.within("Tool"):
+            lines.add("Version", LAYOUT_VERSION)
+            lines.add("VersionDate", LAYOUT_DATE)
+        lines.add("RunTime", machine.start)
+        lines.empty("PowerScheme", Name="<unknown>", Guid="")
+        with lines.within("ProcessorTopology", Heterogeneous="false"):
+            lines.empty(
+                "Group", Group=0, MaximumProcessors=count, ActiveProcessors=count, ActiveProcessorMask=everyone
+            )  # fmt: skip
+            for name, parts in (("Node", machine.nodes), ("Socket", machine.sockets)):
+                for number, mask in parts:
+                    with lines.within(name, **{name: number}):
+                        lines.empty("Group", Group=0, Mask=hex(mask))
+            for number, mask in machine.cores:
+                lines.empty("Core", Group=0, Core=number, Mask=hex(mask), EfficiencyClass=0)
+
+
+def _span(figures: Figures, machine: Machine, lines: XmlLines) -> None:
+    span = figures.planned.span
+    lines.add("TestTimeSeconds", f"{figures.seconds:.2f}")
+    lines.add("ThreadCount", figures.threads)
+    lines.add("RequestCount", span.outstanding)
+    lines.add("ProcCount", len(machine.processors))
+    with lines.within("CpuUtilization"), lines.within("Average"):
+        for name in ("usage", "user", "kernel", "idle"):
+            lines.add(f"{name.capitalize()}Percent", f"{getattr(figures.cpu, name):.2f}")
+    if span.latency:
+        _latency(figures, lines)
+    if span.iops:
+        _iops(figures, lines)
+    threads: dict[int, list[Row]] = {}
+    for row in figures.rows:
+        threads.setdefault(row.thread, []).append(row)
+    for number, rows in threads.items():
+        with lines.within("Thread"):
+            lines.add("Id", number)
+            for row in rows:
+                with lines.within("Target"):
+                    _row(figures, row, lines)
+
+
+def _latency(figures: Figures, lines: XmlLines) -> None:
+    found = figures.latencies
+    buckets = {
+        f"{name}HistoBuckets": len(found[kind].histogram.counts) if kind in found else 0
+        for kind, name in _NAMES.items()
+    }
+    with lines.within("Latency", **buckets):
+        for kind, name, deviation in (
+            ("read", "Read", "ReadLatencyStdev"), ("write", "Write", "WriteLatencyStdev"),
+            ("total", "Total", "LatencyStdev"),
+        ):  # fmt: skip
+            part = figures.total(kind)  # type: ignore[arg-type]
+            if part.ops:
+                lines.add(f"Average{name}Milliseconds", _ms(part.mean_ns))
+                lines.add(deviation, _ms(part.stddev_ns))
+        for percent in ("0", *_PERCENTS, "100"):
+            with lines.within("Bucket"):
+                lines.add("Percentile", percent)
+                for kind, name in _NAMES.items():
+                    if kind in found:
+                        lines.add(f"{name}Milliseconds", _ms(found[kind].at(float(percent) / 100)))
+
+
+def _iops(figures: Figures, lines: XmlLines) -> None:
+    span_ms = figures.planned.span.bucket_ms
+    with lines.within("Iops"):
+        for kind, name in (("read", "ReadIopsStdDev"), ("write", "WriteIopsStdDev"), ("total", "IopsStdDev")):
+            value = figures.iops_stddev(kind)  # type: ignore[arg-type]
+            if value is not None:
+                lines.add(name, f"{value:.3f}")
+        count = max((len(counts) for counts in figures.counts.values()), default=0)
+        for at in range(count):
+            rates = {
+                kind: figures.counts[kind][at] / (span_ms / 1000) if kind in figures.counts else 0.0 for kind in KINDS
+            }
+            slowest = {}
+            if figures.slowest_ns:
+                kind = next(iter(figures.counts))
+                slowest = {f"{_NAMES[kind]}MaxLatencyMilliseconds": _ms(figures.slowest_ns[at])}
+            lines.empty(
+                "Bucket", SampleMillisecond=span_ms * (at + 1), Read=f"{rates['read']:.0f}",
+                Write=f"{rates['write']:.0f}", Total=f"{sum(rates.values()):.0f}", **slowest,
+            )  # fmt: skip
+
+
+def _row(figures: Figures, row: Row, lines: XmlLines) -> None:
+    read, write, total = row.part("read"), row.part("write"), row.part("total")
+    lines.add("Path", row.path)
+    lines.add("BytesCount", total.bytes)
+    lines.add("FileSize", row.file_bytes)
+    lines.add("IOCount", total.ops)
+    for name, part in (("Read", read), ("Write", write)):
+        lines.add(f"{name}Bytes", part.bytes)
+        lines.add(f"{name}Count", part.ops)
+    if figures.planned.span.latency:
+        for name, part in (("Read", read), ("Write", write), ("", total)):
+            _row_latency(name, part, lines)
+    if figures.planned.span.iops and len(figures.rows) == 1:
+        _iops(figures, lines)
+
+
+def _row_latency(name: str, part: Part, lines: XmlLines) -> None:
+    if part.ops:
+        lines.add(f"Average{name}LatencyMilliseconds", _ms(part.mean_ns))
+        lines.add(f"{name}LatencyStdev", _ms(part.stddev_ns))
+
+
+def _ms(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1e6:.3f}"

@@ -1,0 +1,198 @@
+"""Carries a DiskSpd command line out: targets, sizes, plan, run, output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from naslab.cli.options import parse_labels
+from naslab.cli.progress import Progress
+from naslab.diskspd import results_xml, text
+from naslab.diskspd.args import Request
+from naslab.diskspd.figures import Figures, figures_of
+from naslab.diskspd.machine import Machine, machine_of
+from naslab.diskspd.places import one_root
+from naslab.diskspd.plan import CREATING, Plan, Setting, make_plan, refuse
+from naslab.diskspd.profile import Profile, TargetSpec
+from naslab.diskspd.profile_xml import profile_text
+from naslab.errors import InterruptedRunError, NaslabError, TargetError, UsageError
+from naslab.messages import without_secrets
+from naslab.units import parse_duration
+
+if TYPE_CHECKING:
+    from naslab.results.run import Run
+    from naslab.targets import Target
+
+
+def run(request: Request) -> int:
+    """Plans, measures and prints; the exit code. Raises NaslabError for what is wrong before anything was written."""
+    profile = request.profile
+    if profile.only:
+        sys.stdout.write(profile_text(profile) if profile.xml_output else text.profile_text(profile))
+        return 0
+    refuse(profile)
+    return _Session(request).carry_out()
+
+
+def look(target: Target, profile: Profile, names: Mapping[str, str]) -> Setting:
+    """What the plan must know: sizes of the files that are there, and what the target can do."""
+    from naslab import _engine
+    from naslab.execute import engine_errors, probe
+
+    sizes: dict[str, int] = {}
+    with engine_errors(target.url, before_run=True):
+        for path, name in names.items():
+            found = _engine.stat(target.engine_json(), name)
+            if found is not None and found[1]:
+                raise UsageError(f"target {without_secrets(path)!r}: that is a folder; name a file in it")
+            if found is not None:
+                sizes[name] = found[0]
+    caps = probe(target, [])["caps"]
+    root = Path(target.options["root"]) if target.protocol == "local" else None
+    return Setting(target.protocol, names, sizes, caps, root)
+
+
+class _Session:
+    """One run on its way."""
+
+    def __init__(self, request: Request) -> None:
+        from naslab.credentials import open_target
+
+        self.request, self.profile, self.own = request, request.profile, request.own
+        timeout_ns = parse_duration(self.own.timeout, "--timeout")
+        if timeout_ns <= 0:
+            raise UsageError(f"--timeout {self.own.timeout}: give more than 0")
+        labels = parse_labels(self.own.labels)
+        paths = list(dict.fromkeys(target.path for target in self._targets()))
+        root, names = one_root(paths)
+        credentials = None if self.own.credentials is None else Path(self.own.credentials)
+        seed = self.profile.spans[0].seed
+        self.target = open_target(root, credentials, timeout_ns=timeout_ns, seed=seed)
+        self.plan = make_plan(self.profile, look(self.target, self.profile, names))
+        self.spec = self.plan.run_spec(self.own.overwrite, timeout_ns)
+        self.notes = list(dict.fromkeys([*request.notes, *self.plan.notes]))
+        self.extra = {
+            "argv": self.profile.command_line.split(" ")[1:],
+            "labels": labels,
+            "note": self.own.remark or None,
+            "warnings": [{"kind": "diskspd", "message": note, "cell": None} for note in self.notes],
+        }
+
+    def _targets(self) -> list[TargetSpec]:
+        return [target for span in self.profile.spans for target in span.targets]
+
+    def carry_out(self) -> int:
+        """Runs the plan and prints the results."""
+        self.spec.validate()
+        if not self.own.quiet:
+            for note in self.notes:
+                say(f"note: {note}")
+        run, failure = None, None
+        try:
+            run = self._execute()
+        except TargetError as error:
+            if error.kind == "exists" and error.before_run:
+                raise self._foreign(error) from None
+            failure = error
+            if error.before_run:
+                raise
+        except InterruptedRunError as error:
+            failure = error  # type: ignore[assignment]
+        return self._finish(run, failure)
+
+    def _execute(self) -> Run:
+        from naslab.execute import execute
+        from naslab.store import Store
+
+        dots = _Dots(self.profile.progress)
+        with Progress(self.plan.cells, quiet=self.own.quiet or bool(self.profile.progress)) as shown:
+            hooks = shown.hooks
+            return execute(
+                self.spec, target=self.target, store=Store(self.own.store), document_extra=self.extra,
+                on_cell=hooks.on_cell, before_cell=self._before(hooks.before_cell),
+                progress=dots.show if self.profile.progress else hooks.progress,
+            )  # fmt: skip
+
+    def _before(self, then: Any) -> Any:
+        """-v tells what begins."""
+
+        def before(cell_id: int) -> None:
+            cell = self.plan.cells[cell_id]
+            if self.profile.verbose and cell.workload == CREATING:
+                for name in cell.files:
+                    say(f"creating file {name!r} of size {cell.file_bytes}")
+            elif self.profile.verbose:
+                say(f"starting timespan {next(n for n, s in enumerate(self.plan.spans, 1) if s.cell == cell_id)}")
+            if then is not None:
+                then(cell_id)
+
+        return before
+
+    def _foreign(self, error: TargetError) -> UsageError:
+        named = str(error).rpartition("file ")[2].partition(";")[0].partition(":")[0]
+        return UsageError(
+            f"a target exists, naslab did not write it, and this line writes to it ({named or error}): give "
+            "--overwrite to let its contents be destroyed, or another name"
+        )
+
+    def _finish(self, run: Run | None, failure: NaslabError | None) -> int:
+        """Output, and the exit code with its reason."""
+        if run is not None and self.own.json:
+            print(run.to_json())
+        elif run is not None:
+            machine = machine_of(run.document)
+            sys.stdout.write(output(self.plan, machine, self._figures(run, machine), self.notes))
+        if failure is not None:
+            say(f"error: {failure}")
+            return failure.exit_code
+        assert run is not None
+        if run.document["status"] == "complete":
+            return 0
+        if run.document["status"] == "partial":
+            say(f"interrupted; what was measured is stored as run {run.run_id}")
+        else:
+            say(f"error: {_reason(run)}; the run is stored as {run.run_id}")
+        return 1
+
+    def _figures(self, run: Run, machine: Machine) -> list[Figures]:
+        return [figures_of(run, planned, len(machine.processors)) for planned in self.plan.spans]
+
+
+def output(plan: Plan, machine: Machine, results: list[Figures], notes: list[str]) -> str:
+    """What is printed of a run."""
+    if plan.profile.xml_output:
+        return results_xml.results_xml(plan.profile, machine, results, notes)
+    return text.results_text(plan.profile, machine, results, notes)
+
+
+def say(message: str) -> None:
+    """One line on standard error."""
+    print(f"naslab diskspd: {message}", file=sys.stderr)
+
+
+def _reason(run: Run) -> str:
+    for cell in run.cells:
+        if cell["status"] != "complete" or cell["errors"]:
+            kinds = ", ".join(f"{e['count']} x {e['kind']}" for e in cell["errors_by_status"])
+            return f"{cell['op']}: {cell['first_error'] or kinds or cell['stop_reason']}"
+    return "not all time spans were measured"
+
+
+class _Dots:
+    """-P: a dot on standard error for each so many operations of a time span."""
+
+    def __init__(self, every: int) -> None:
+        self._every = max(every, 1)
+        self._cell = -1
+        self._shown = 0
+
+    def show(self, event: Mapping[str, Any]) -> None:
+        """The dots that became due since the last event."""
+        if event["cell"] != self._cell:
+            self._cell, self._shown = event["cell"], 0
+        due = event["ops"] // self._every
+        if due > self._shown:
+            print("." * min(due - self._shown, 1000), end="", file=sys.stderr, flush=True)
+            self._shown = due
