@@ -54,13 +54,13 @@ class TokenServer:
     def __init__(self, size_mb: float, refill_mb_s: float) -> None:
         self.size, self.refill, self.credit = size_mb, refill_mb_s, size_mb
 
-    def bin(self, wanted_mb: float, seconds: float, ticks: int = 20) -> float:
+    def bin(self, wanted_mb: float, seconds: float, ticks: int = 8) -> float:
         """MB moved in a bin in which wanted_mb came."""
-        moved = 0.0
+        moved, earned = 0.0, self.refill * seconds / ticks
         for _ in range(ticks):
-            self.credit = min(self.size, self.credit + self.refill * seconds / ticks)
-            now = min(wanted_mb / ticks, self.credit)
-            self.credit -= now
+            # What a tick earns can be spent in it; what is not spent is kept as far as there is room.
+            now = min(wanted_mb / ticks, self.credit + earned)
+            self.credit = min(self.size, self.credit + earned - now)
             moved += now
         return moved
 

@@ -44,7 +44,7 @@ def test_others_are_not_called_buckets(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["own bucket", "noisy bucket", "write-back", "slc", "heat", "throttle"])
 def test_without_experiments_nothing_is_called_a_bucket(kind: str) -> None:
     """A series that looks like a bucket is not one: after no second run the verdict says so."""
-    for seed in range(20):
+    for seed in range(8):
         evidence = carry_out(draw(seed, kind), reads=False)
         verdict = decide_cause(replace(evidence, retests=(), flush_ns=None))
         assert verdict.word in ("undecided", "thermal_or_drift", "none")

@@ -130,7 +130,9 @@ def fit_bucket(series: RateSeries, changes: Changes | None = None, *, seed: int 
     base_value, base_all = _bootstrap(floor.rates_bytes_per_s, rng)
     burst_value, burst_all = _bootstrap(series.part(0, drop).rates_bytes_per_s, rng)
     credit, seconds = _credit_bytes(burst, base_value)
-    jitter = float(floor.moved_bytes.std()) if len(floor) > 1 else 0.0
+    # The end is found in noise: a stretch of like bins more or less on either side.
+    noise = noise_of(floor.moved_bytes - floor.moved_bytes.mean())
+    jitter = noise.sd_bytes_per_s * math.sqrt(2 * (1 + noise.rho) / (1 - noise.rho))
     sizes = credit - (base_all - base_value) * seconds + jitter * rng.standard_normal(len(base_all))
     return BucketFit(
         series.start_ns + drop * series.bin_ns,
