@@ -1,0 +1,227 @@
+"""DiskSpd's text and XML: as approved, and read back by readers like those in the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from diskspd_fixtures import MACHINE, made_figures, made_run, planned
+from diskspd_readers import TextSpan, order, read_text, read_xml, totals
+from naslab.diskspd.figures import Part, figures_of, together
+from naslab.diskspd.machine import machine_of
+from naslab.diskspd.plan import Plan
+from naslab.diskspd.run import output
+from naslab.diskspd.text import PERCENTILES
+from naslab.results import Run
+
+Golden = Callable[[str, str], None]
+WRITE = "-d4 -s1M -w100 -t1 -o32 -b1M -Sr -L smb://nas.example/share/f.dat"
+READ = "--compat 2.0.21 -d4 -s1M -r100 -t1 -o32 -b1M -Sr -L smb://nas.example/share/f.dat"
+MIX = "-b64K -r4K -w30 -t2 -o8 -d4 -D500 -L -v -rdpct90/10:10/90 -g65536 -h f g"
+PLAIN = "-b4K -si -t2 -d2 -B1M -f8M -w50 f"
+SIZES = {"f.dat": 2_000_000_000, "f": 8 << 30, "g": 8 << 30}
+MIB = 1 << 20
+
+
+def made(line: str, skip: tuple[int, ...] = ()) -> tuple[Plan, Run, str]:
+    """A plan, its run, and what is printed of it."""
+    plan = planned(line, SIZES)
+    run, figures = made_figures(plan, skip)
+    return plan, run, output(plan, MACHINE, figures, list(plan.notes))
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("write", WRITE), ("read_2_0_21", READ), ("mix", MIX), ("plain", PLAIN)]
+)  # fmt: skip
+def test_text_as_approved(golden: Golden, name: str, line: str) -> None:
+    golden(f"diskspd/{name}.txt", made(line)[2])
+
+
+@pytest.mark.parametrize(("name", "line"), [("write", f"-Rxml -D1000 {WRITE}"), ("mix", f"-Rxml {MIX}")])
+def test_xml_as_approved(golden: Golden, name: str, line: str) -> None:
+    golden(f"diskspd/{name}.xml", made(line)[2])
+
+
+def check_table(span: TextSpan, cell: dict[str, Any]) -> None:
+    """Tables and percentiles of one time span against the run document."""
+    seconds = cell["duration_ns"] / 1e9
+    assert span.seconds == pytest.approx(seconds, abs=0.005)
+    for title, kinds in (("Total IO", ("read", "write")), ("Read IO", ("read",)), ("Write IO", ("write",))):
+        table = span.tables[title]
+        expected = [cell["kinds"].get(kind, {"ops": 0, "bytes": 0}) for kind in kinds]
+        moved, ops = sum(kind["bytes"] for kind in expected), sum(kind["ops"] for kind in expected)
+        assert int(table.total["bytes"]) == moved == sum(int(row["bytes"]) for row in table.rows)
+        assert int(table.total["I/Os"]) == ops == sum(int(row["I/Os"]) for row in table.rows)
+        assert float(table.total["MiB/s"]) == pytest.approx(moved / MIB / seconds, abs=0.005)
+        assert float(table.total["I/O per s"]) == pytest.approx(ops / seconds, abs=0.005)
+        assert len(table.rows) == cell["workers"]
+
+
+@pytest.mark.parametrize("line", [WRITE, READ, MIX, PLAIN])
+def test_text_reads_back_as_the_document(line: str) -> None:
+    plan, run, text = made(line)
+    (span,) = read_text(text)
+    check_table(span, run.cells[plan.spans[0].cell])
+    assert span.threads == plan.cells[-1].workers
+    assert span.cpu == {"usage": 7.5, "user": 2.5, "kernel": 5.0, "idle": 92.5}
+    assert (span.processors == 4) == ("--compat" in line)
+    columns = span.tables["Total IO"].columns
+    assert columns[:5] == ["thread", "bytes", "I/Os", "MiB/s", "I/O per s"] and columns[-1] == "file"
+    assert ("AvgLat" in columns and "LatStdDev" in columns) == ("-L" in line)
+    assert ("IopsStdDev" in columns) == ("-D" in line)
+    assert bool(span.percentiles) == ("-L" in line)
+
+
+@pytest.mark.parametrize("line", [WRITE, READ, MIX])
+def test_percentiles_are_those_of_the_histograms(line: str) -> None:
+    plan, run, text = made(line)
+    cell, percentiles = run.cells[plan.spans[0].cell], read_text(text)[0].percentiles
+    for column, kind in enumerate(("read", "write")):
+        if kind not in cell["kinds"]:
+            assert {row[column] for row in percentiles.values()} == {"N/A"}
+            continue
+        exact, histogram = cell["kinds"][kind]["latency_ns"], run.histogram_of(cell, f"latency:{kind}")
+        assert percentiles["min"][column] == f"{exact['min'] / 1e6:.3f}"
+        assert percentiles["max"][column] == f"{exact['max'] / 1e6:.3f}"
+        for share, name in PERCENTILES:
+            value = min(float(histogram.quantiles((share,))[0]), exact["max"])
+            assert percentiles[name][column] == f"{value / 1e6:.3f}"
+    assert list(percentiles) == ["min", *(name for _, name in PERCENTILES), "max"]
+    assert [name for _, name in PERCENTILES][-7:] == [f"{nines}-nines" for nines in range(3, 10)]
+
+
+def test_means_and_deviations_are_pooled_over_threads() -> None:
+    plan, run, text = made(MIX)
+    cell, table = run.cells[0], read_text(text)[0].tables["Total IO"]
+    values, counts = zip(*(run.histogram(cell, f"latency:{kind}") for kind in ("read", "write")), strict=True)
+    every, weights = np.concatenate(values), np.concatenate(counts)
+    mean = np.average(every, weights=weights)
+    deviation = math.sqrt(np.average((every - mean) ** 2, weights=weights))
+    assert float(table.total["AvgLat"]) == pytest.approx(mean / 1e6, rel=2e-3)
+    assert float(table.total["LatStdDev"]) == pytest.approx(deviation / 1e6, rel=2e-3)
+    assert [row["thread"] for row in table.rows] == ["0", "1", "2", "3"]
+    assert [row["file"] for row in table.rows] == ["f (8GiB)", "f (8GiB)", "g (8GiB)", "g (8GiB)"]
+    parts = [Part(3, 30, 1.0, 0.5), Part(0), Part(1, 10, 5.0, 0.0)]
+    assert together(parts) == Part(4, 40, 2.0, math.sqrt((3 * (0.25 + 1) + 9) / 4)) and together([]) == Part()
+
+
+def test_iops_deviation_is_of_whole_intervals() -> None:
+    plan, run, text = made(f"-D500 {WRITE}")
+    series = run.series(run.cells[0])["write_ops"][:8]
+    assert len(run.series(run.cells[0])) == 9, "the last one is not whole"
+    table = read_text(text)[0].tables["Write IO"]
+    assert float(table.total["IopsStdDev"]) == pytest.approx(float(np.std(series)) * 2, abs=0.005)
+    assert table.rows[0]["IopsStdDev"] == table.total["IopsStdDev"]
+    assert {row["IopsStdDev"] for row in read_text(made(MIX)[2])[0].tables["Total IO"].rows} == {"N/A"}
+
+
+def test_several_time_spans(tmp_path: Path) -> None:
+    span = "<TimeSpan><Duration>{}</Duration><Targets><Target><Path>f</Path><WriteRatio>{}</WriteRatio></Target></Targets></TimeSpan>"
+    path = tmp_path / "p.xml"
+    path.write_text(f"<Profile><TimeSpans>{span.format(2, 100)}{span.format(3, 0)}</TimeSpans></Profile>")
+    _, run, text = made(f"-X{path}")
+    spans = read_text(text)
+    assert len(spans) == 2
+    for found, cell in zip(spans, run.cells, strict=True):
+        check_table(found, cell)
+    sums = totals(text)
+    assert int(sums["write"][0]) == run.cells[0]["bytes"] and int(sums["read"][0]) == run.cells[1]["bytes"]
+    assert int(sums["total"][1]) == sum(cell["ops"] for cell in run.cells)
+    assert "total test time:\t5.00s" in text and text.count("Results for timespan ") == 2
+    cut = made(f"-X{path}", skip=(1,))[2]
+    assert "The test was interrupted before the measurements began" in cut and "total test time:\t2.00s" in cut
+    xml = read_xml(made(f"-Rxml -X{path}", skip=(1,))[2])
+    assert [order(one)[0] for one in xml.findall("TimeSpan")] == ["TestTimeSeconds", "Error"]
+
+
+# XML
+
+SPAN_ORDER = [
+    "TestTimeSeconds", "ThreadCount", "RequestCount", "ProcCount", "CpuUtilization", "Latency", "Iops", "Thread",
+]  # fmt: skip
+
+
+def test_xml_has_diskspds_elements_in_its_order() -> None:
+    root = read_xml(made(f"-Rxml -D500 {WRITE}")[2])
+    assert order(root) == ["System", "Profile", "TimeSpan"]
+    assert order(root.find("System")) == ["ComputerName", "Tool", "RunTime", "PowerScheme", "ProcessorTopology"]  # type: ignore[arg-type]
+    span = root.find("TimeSpan")
+    assert span is not None and order(span) == SPAN_ORDER
+    assert order(span.find("CpuUtilization/Average")) == ["UsagePercent", "UserPercent", "KernelPercent", "IdlePercent"]  # type: ignore[arg-type]
+    assert order(span.find("Thread/Target")) == [  # type: ignore[arg-type]
+        "Path", "BytesCount", "FileSize", "IOCount", "ReadBytes", "ReadCount", "WriteBytes", "WriteCount",
+        "AverageWriteLatencyMilliseconds", "WriteLatencyStdev", "AverageLatencyMilliseconds", "LatencyStdev", "Iops",
+    ]  # fmt: skip
+    percents = [one.text for one in span.findall("Latency/Bucket/Percentile")]
+    assert percents == ["0", *map(str, range(1, 100)), *(f"99.{'9' * n}" for n in range(1, 8)), "100"]
+
+
+@pytest.mark.parametrize("line", [f"-Rxml -D500 {WRITE}", f"-Rxml {MIX}"])
+def test_xml_reads_back_as_the_document(line: str) -> None:
+    plan, run, text = made(line)
+    cell, span = run.cells[0], read_xml(text).find("TimeSpan")
+    assert span is not None
+    for name, kinds in (("Bytes", "bytes"), ("Count", "ops")):
+        for kind in ("Read", "Write"):
+            found = sum(int(one.text or "") for one in span.findall(f"Thread/Target/{kind}{name}"))
+            assert found == cell["kinds"].get(kind.lower(), {"bytes": 0, "ops": 0})[kinds]
+    series = run.series(cell)[: cell["duration_ns"] // cell["interval_ns"]]
+    buckets = span.findall("Iops/Bucket")
+    per_s = 1e9 / cell["interval_ns"]
+    assert [int(one.get("Write", "")) for one in buckets] == [round(n * per_s) for n in series["write_ops"]]
+    assert [int(one.get("SampleMillisecond", "")) for one in buckets] == [500 * (n + 1) for n in range(len(series))]
+    for bucket in span.findall("Latency/Bucket"):
+        share = float(bucket.findtext("Percentile", "")) / 100
+        exact = cell["kinds"]["write"]["latency_ns"]
+        value = {0.0: exact["min"], 1.0: exact["max"]}.get(share)
+        value = min(float(run.quantiles(cell, (share,), "latency:write")[0]), exact["max"]) if value is None else value
+        assert float(bucket.findtext("WriteMilliseconds", "")) == pytest.approx(value / 1e6, abs=0.0006)
+    assert len(span.findall("Thread")) == cell["workers"]
+    assert [one.text for one in span.findall("Thread/Id")] == [str(n) for n in range(cell["workers"])]
+
+
+def test_xml_escapes_what_diskspd_does_not() -> None:
+    plan = planned("-Rxml -d1 a&b<c>'.dat", {"a&b<c>'.dat": 1 << 20})
+    _, figures = made_figures(plan)
+    root = read_xml(output(plan, MACHINE, figures, ["a -- b"]))
+    assert root.findtext("TimeSpan/Thread/Target/Path") == "a&b<c>'.dat"
+    assert root.findtext("Profile/TimeSpans/TimeSpan/Targets/Target/Path") == "a&b<c>'.dat"
+
+
+def test_notes_stand_in_the_output() -> None:
+    _, _, text = made(READ)
+    assert "19,989,515 positions" in text.split("System information:")[0]
+    assert "-s1M is overridden by -r100" in text.split("System information:")[0]
+
+
+def test_no_password_is_printed() -> None:
+    plan = planned("-d1 -c1M smb://me:secret@nas/share/f.dat")
+    _, figures = made_figures(plan)
+    for xml in (False, True):
+        plan.profile.xml_output = xml
+        assert "secret" not in output(plan, MACHINE, figures, [])
+
+
+def test_machine(tmp_path: Path) -> None:
+    for number, (core, socket) in enumerate([(0, 0), (0, 0), (1, 0), (0, 1)]):
+        folder = tmp_path / "cpu" / f"cpu{number}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "core_id").write_text(f"{core}\n")
+        (folder / "physical_package_id").write_text(f"{socket}\n")
+        (folder.parent / f"node{socket}").mkdir()
+    run = made_run(planned("-d1 f", {"f": 1 << 20}))
+    machine = machine_of(run.document, tmp_path)
+    assert machine.name == "client.example" and machine.start == "2026/11/20 18:40:00 UTC"
+    assert machine.cores == [(0, 0b11), (1, 0b100), (2, 0b1000)]
+    assert machine.sockets == machine.nodes == [(0, 0b111), (1, 0b1000)]
+
+
+def test_an_unmeasured_span_has_no_figures() -> None:
+    plan = planned("-d1 f", {"f": 1 << 20})
+    figures = figures_of(made_run(plan, skip=(0,)), plan.spans[0], 4)
+    assert figures.seconds == 0 and figures.rows == [] and figures.iops_stddev("total") is None
