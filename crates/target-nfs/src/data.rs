@@ -154,7 +154,7 @@ impl Transport {
         if piece.len < IN_PLACE_BYTES {
             link.wire.set_read_ahead(READ_AHEAD_BYTES);
         } else if piece.kind == OpKind::Read {
-            link.wire.set_read_ahead(HEAD_BYTES);
+            link.wire.set_read_ahead(MARK_BYTES + HEAD_BYTES);
         }
         let slot = slot.map_or(NO_SLOT, |(slot, _)| slot);
         let (link, end) = (at as u32, link.position());
