@@ -120,7 +120,11 @@ def test_no_text_breaks_the_size_reader(text: str) -> None:
         assert "-c" in str(error)
 
 
-@given(st.lists(st.sampled_from(["-r", "-rs", "-rd", "-s", "-Su", "-B", "-f1", "-Z", "-a0", "-z", "x", "9", "K", "/", ":", ","])))
+@given(
+    st.lists(
+        st.sampled_from(["-r", "-rs", "-rd", "-s", "-Su", "-B", "-f1", "-Z", "-a0", "-z", "x", "9", "K", "/", ":", ","])
+    )
+)
 def test_no_line_breaks_the_parser(parts: list[str]) -> None:
     for line in (["".join(parts), "f"], [*parts, "f"]):
         try:

@@ -96,7 +96,7 @@ def test_percentiles_are_those_of_the_histograms(line: str) -> None:
 
 
 def test_means_and_deviations_are_pooled_over_threads() -> None:
-    plan, run, text = made(MIX)
+    _plan, run, text = made(MIX)
     cell, table = run.cells[0], read_text(text)[0].tables["Total IO"]
     values, counts = zip(*(run.histogram(cell, f"latency:{kind}") for kind in ("read", "write")), strict=True)
     every, weights = np.concatenate(values), np.concatenate(counts)
@@ -111,7 +111,7 @@ def test_means_and_deviations_are_pooled_over_threads() -> None:
 
 
 def test_iops_deviation_is_of_whole_intervals() -> None:
-    plan, run, text = made(f"-D500 {WRITE}")
+    _plan, run, text = made(f"-D500 {WRITE}")
     series = run.series(run.cells[0])["write_ops"][:8]
     assert len(run.series(run.cells[0])) == 9, "the last one is not whole"
     table = read_text(text)[0].tables["Write IO"]
@@ -121,7 +121,8 @@ def test_iops_deviation_is_of_whole_intervals() -> None:
 
 
 def test_several_time_spans(tmp_path: Path) -> None:
-    span = "<TimeSpan><Duration>{}</Duration><Targets><Target><Path>f</Path><WriteRatio>{}</WriteRatio></Target></Targets></TimeSpan>"
+    target = "<Targets><Target><Path>f</Path><WriteRatio>{}</WriteRatio></Target></Targets>"
+    span = "<TimeSpan><Duration>{}</Duration>" + target + "</TimeSpan>"
     path = tmp_path / "p.xml"
     path.write_text(f"<Profile><TimeSpans>{span.format(2, 100)}{span.format(3, 0)}</TimeSpans></Profile>")
     _, run, text = made(f"-X{path}")
@@ -163,7 +164,7 @@ def test_xml_has_diskspds_elements_in_its_order() -> None:
 
 @pytest.mark.parametrize("line", [f"-Rxml -D500 {WRITE}", f"-Rxml {MIX}"])
 def test_xml_reads_back_as_the_document(line: str) -> None:
-    plan, run, text = made(line)
+    _plan, run, text = made(line)
     cell, span = run.cells[0], read_xml(text).find("TimeSpan")
     assert span is not None
     for name, kinds in (("Bytes", "bytes"), ("Count", "ops")):

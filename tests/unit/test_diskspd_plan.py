@@ -32,7 +32,13 @@ def refused(line: str, size: int = GIB, **more: Any) -> str:
 
 def test_the_articles_write_line() -> None:
     cell = cell_of("-d900 -s1M -w100 -t1 -o32 -b1M -Sr -L", 8 * GIB)
-    assert (cell.op, cell.file_bytes, cell.record_bytes, cell.queue_depth, cell.workers) == ("write", 8 * GIB, 1 << 20, 32, 1)
+    assert (cell.op, cell.file_bytes, cell.record_bytes, cell.queue_depth, cell.workers) == (
+        "write",
+        8 * GIB,
+        1 << 20,
+        32,
+        1,
+    )
     assert (cell.duration_ns, cell.warmup_ns, cell.cooldown_ns) == (900 * 10**9, 5 * 10**9, 0)
     assert cell.walk is not None and cell.create == "never" and not cell.direct and cell.sync == "none"
     assert (cell.walk.order, cell.walk.stride_bytes, cell.walk.len_bytes) == ("sequential", 1 << 20, 8 * GIB)
@@ -51,7 +57,12 @@ def test_the_articles_read_line_as_2_0_21a_ran_it() -> None:
 def test_offsets() -> None:
     walk = cell_of("-b4K -B1M:64M -T8M -t2").walk
     assert walk is not None
-    assert (walk.base_bytes, walk.len_bytes, walk.separation_bytes, walk.stride_bytes) == (1 << 20, 64 << 20, 8 << 20, 4096)
+    assert (walk.base_bytes, walk.len_bytes, walk.separation_bytes, walk.stride_bytes) == (
+        1 << 20,
+        64 << 20,
+        8 << 20,
+        4096,
+    )
     walk = cell_of("-b4K -B1M -f5M -s8K").walk
     assert walk is not None and (walk.base_bytes, walk.len_bytes, walk.stride_bytes) == (1 << 20, 4 << 20, 8192)
     assert cell_of("-si64K -t4").walk.order == "interlocked"  # type: ignore[union-attr]
@@ -100,7 +111,12 @@ def test_limits_are_per_thread_and_target() -> None:
 def test_threads_and_targets() -> None:
     plan = planned("-t2 -o4 f g", {"f": GIB, "g": GIB})
     assert plan.cells[0].files == ["f", "f", "g", "g"] and plan.cells[0].workers == 4
-    assert [(thread, target.path) for thread, target in plan.spans[0].workers] == [(0, "f"), (1, "f"), (2, "g"), (3, "g")]
+    assert [(thread, target.path) for thread, target in plan.spans[0].workers] == [
+        (0, "f"),
+        (1, "f"),
+        (2, "g"),
+        (3, "g"),
+    ]
     plan = planned("-F2 -o4 f g", {"f": GIB, "g": GIB})
     assert plan.cells[0].files == ["f", "g", "f", "g"] and plan.cells[0].queue_depth == 4
     assert [thread for thread, _ in plan.spans[0].workers] == [0, 0, 1, 1]
@@ -165,7 +181,12 @@ def test_remote_cache_on_paths_depends_on_the_mount(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("naslab.diskspd.caching.file_system", lambda root: "nfs4")
     assert cell_of("-Sr", protocol="local").direct
     mounts = "rootfs / ext4 rw 0 0\nnas:/x /mnt/my\\040nas nfs4 rw 0 0\nx /mnt/my\\040nas/tmp tmpfs rw 0 0\n"
-    for path, kind in {"/mnt/my nas/a": "nfs4", "/mnt/my nas": "nfs4", "/mnt/my nas/tmp": "tmpfs", "/mnt": "ext4"}.items():
+    for path, kind in {
+        "/mnt/my nas/a": "nfs4",
+        "/mnt/my nas": "nfs4",
+        "/mnt/my nas/tmp": "tmpfs",
+        "/mnt": "ext4",
+    }.items():
         assert file_system(Path(path), mounts) == kind
 
 
@@ -206,7 +227,8 @@ def test_places(target: str) -> None:
     ("target", "words"),
     [
         ("#0", "physical drives"), ("#12", "physical drives"), (r"\\.\PhysicalDrive1", "physical drives"),
-        ("C:", "volumes"), (r"C:\f.dat", "Windows"), ("smb://nas/share", "give a file"), (r"\\nas\share", "give a file"),
+        ("C:", "volumes"), (r"C:\f.dat", "Windows"), ("smb://nas/share", "give a file"),
+        (r"\\nas\share", "give a file"),
         ("nfs://nas", "give a file"), ("lab:samba", "give a file"), ("/srv/", "not a folder"),
         ("smb://me:secret@nas/share/", "not a folder"),
     ],

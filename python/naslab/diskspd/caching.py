@@ -87,9 +87,9 @@ def access(target: TargetSpec, protocol: str, root: Path | None = None) -> Acces
             "server (-Sr says so)",
         ))  # fmt: skip
     if target.cache == "remote":
-        return Access(sync=sync, notes=(f"-Sr: no client cache lies before a {protocol} target; the server's is used",))
+        return Access(sync=sync, notes=(f"-Sr: {protocol} targets have no client cache; the server's is used",))
     if protocol == "nfs":
-        message = "-Su: no client cache lies before an nfs target; NFS cannot ask its server to leave its own out"
+        message = "-Su: nfs targets have no client cache; NFS cannot ask its server to leave its own out"
         return Access(sync=sync, notes=(message,))
     return Access(direct=True, sync=sync)
 

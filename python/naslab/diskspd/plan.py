@@ -128,10 +128,10 @@ def _create(plan: Plan, span: TimeSpan, setting: Setting, sizes: dict[str, int])
         )
     record = min(CREATE_RECORD_BYTES, size)
     whole = size // record * record
-    depth = min(CREATE_DEPTH, int(setting.caps.get(_CAP_DEPTH, 1)))
+    in_flight = min(CREATE_DEPTH, int(setting.caps.get(_CAP_DEPTH, 1)))
     base = CellSpec(
-        "write", whole, record, names, workers=len(names), queue_depth=depth, write_fraction=1.0, create="if_missing",
-        remove_before=True, seed=span.seed, data=_data(span, target), workload=CREATING,
+        "write", whole, record, names, workers=len(names), queue_depth=in_flight, write_fraction=1.0,
+        create="if_missing", remove_before=True, seed=span.seed, data=_data(span, target), workload=CREATING,
     )  # fmt: skip
     _add(plan, base)
     if size > whole:
@@ -157,7 +157,7 @@ def _measure(plan: Plan, span: TimeSpan, setting: Setting, sizes: Mapping[str, i
     way = access(target, setting.protocol, setting.root)
     plan.notes |= dict.fromkeys(way.notes)
     _note_load(plan, span, target, region)
-    _check_caps(setting.caps, target, way, region, setting.protocol)
+    _check_caps(setting, span, way, region)
     cell = _cell(span, target, names, size, region, way)
     number = _add(plan, cell)
     plan.spans.append(PlannedSpan(span, number, workers, [sizes[name] for name in names], region))
@@ -225,10 +225,9 @@ def _note_load(plan: Plan, span: TimeSpan, target: TargetSpec, region: tuple[int
         notes["percentiles of latency are over all targets together"] = None
 
 
-def _check_caps(
-    caps: Mapping[str, Any], target: TargetSpec, way: Access, region: tuple[int, int], protocol: str
-) -> None:
+def _check_caps(setting: Setting, span: TimeSpan, way: Access, region: tuple[int, int]) -> None:
     """Raises UsageError, in terms of DiskSpd's options, for what the target cannot do."""
+    caps, protocol, target = setting.caps, setting.protocol, span.targets[0]
     for needed, name, option in (
         (way.direct, "direct", "-Su"),
         (way.sync, "sync_writes", "-Sw"),
@@ -236,9 +235,9 @@ def _check_caps(
     ):
         if needed and not caps.get(name, True):
             raise UsageError(f"{option}: this {protocol} target cannot do that; leave {option} out")
-    depth, most = _depth(target, 0), int(caps.get(_CAP_DEPTH, 1 << 20))
-    if depth > most:
-        raise UsageError(f"-o{depth}: this {protocol} target holds {most} operations in flight; give less, or more -t")
+    wanted, most = depth(target, span.outstanding), int(caps.get(_CAP_DEPTH, 1 << 20))
+    if wanted > most:
+        raise UsageError(f"-o{wanted}: this {protocol} target holds {most} operations in flight; give less, or more -t")
     unit = int(caps.get("alignment_offset_bytes", 1)) if way.direct else 1
     for option, value in (
         ("-b", target.block_bytes), ("-r" if target.random_pct else "-s", target.step_bytes), ("-B", region[0]),
@@ -250,7 +249,8 @@ def _check_caps(
             )
 
 
-def _depth(target: TargetSpec, per_thread: int) -> int:
+def depth(target: TargetSpec, per_thread: int = 0) -> int:
+    """Operations in flight per thread. per_thread: -O, 0 when not given."""
     return 1 if target.mmap else per_thread or target.outstanding
 
 
@@ -266,7 +266,7 @@ def _cell(
         record_bytes=target.block_bytes,
         files=names if len(set(names)) > 1 else names[:1],
         workers=len(names),
-        queue_depth=_depth(target, span.outstanding),
+        queue_depth=depth(target, span.outstanding),
         walk=_walk(target, region, len(names)),
         write_fraction=target.write_pct / 100,
         seed=span.seed,

@@ -14,11 +14,12 @@ from naslab.diskspd.args import Request
 from naslab.diskspd.figures import Figures, figures_of
 from naslab.diskspd.machine import Machine, machine_of
 from naslab.diskspd.places import one_root
-from naslab.diskspd.plan import CREATING, Plan, Setting, make_plan, refuse
+from naslab.diskspd.plan import CREATING, Plan, Setting, depth, make_plan, refuse
 from naslab.diskspd.profile import Profile, TargetSpec
 from naslab.diskspd.profile_xml import profile_text
-from naslab.errors import InterruptedRunError, NaslabError, TargetError, UsageError
+from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.messages import without_secrets
+from naslab.spec import CellSpec
 from naslab.units import parse_duration
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def look(target: Target, profile: Profile, names: Mapping[str, str]) -> Setting:
                 raise UsageError(f"target {without_secrets(path)!r}: that is a folder; name a file in it")
             if found is not None:
                 sizes[name] = found[0]
-    caps = probe(target, [])["caps"]
+    # A local path has one engine for depth 1 and another for more.
+    most = max(depth(of, span.outstanding) for span in profile.spans for of in span.targets)
+    caps = probe(target, [CellSpec("read", 1, 1, ["-"], queue_depth=most)])["caps"]
     root = Path(target.options["root"]) if target.protocol == "local" else None
     return Setting(target.protocol, names, sizes, caps, root)
 
@@ -71,7 +74,8 @@ class _Session:
         seed = self.profile.spans[0].seed
         self.target = open_target(root, credentials, timeout_ns=timeout_ns, seed=seed)
         self.plan = make_plan(self.profile, look(self.target, self.profile, names))
-        self.spec = self.plan.run_spec(self.own.overwrite, timeout_ns)
+        # Nothing is there that could be overwritten on null:.
+        self.spec = self.plan.run_spec(self.own.overwrite or self.target.protocol == "null", timeout_ns)
         self.notes = list(dict.fromkeys([*request.notes, *self.plan.notes]))
         self.extra = {
             "argv": self.profile.command_line.split(" ")[1:],
@@ -89,17 +93,16 @@ class _Session:
         if not self.own.quiet:
             for note in self.notes:
                 say(f"note: {note}")
-        run, failure = None, None
+        run: Run | None = None
+        failure: NaslabError | None = None
         try:
             run = self._execute()
+        except UsageError as error:
+            raise _in_our_words(error) from None
         except TargetError as error:
-            if error.kind == "exists" and error.before_run:
-                raise self._foreign(error) from None
-            failure = error
             if error.before_run:
                 raise
-        except InterruptedRunError as error:
-            failure = error  # type: ignore[assignment]
+            failure = error
         return self._finish(run, failure)
 
     def _execute(self) -> Run:
@@ -129,13 +132,6 @@ class _Session:
                 then(cell_id)
 
         return before
-
-    def _foreign(self, error: TargetError) -> UsageError:
-        named = str(error).rpartition("file ")[2].partition(";")[0].partition(":")[0]
-        return UsageError(
-            f"a target exists, naslab did not write it, and this line writes to it ({named or error}): give "
-            "--overwrite to let its contents be destroyed, or another name"
-        )
 
     def _finish(self, run: Run | None, failure: NaslabError | None) -> int:
         """Output, and the exit code with its reason."""
@@ -170,6 +166,17 @@ def output(plan: Plan, machine: Machine, results: list[Figures], notes: list[str
 def say(message: str) -> None:
     """One line on standard error."""
     print(f"naslab diskspd: {message}", file=sys.stderr)
+
+
+def _in_our_words(error: UsageError) -> UsageError:
+    """The engine's error about a file that naslab did not write, without the option that only IOzone's line has."""
+    start, found, _ = str(error).partition("naslab did not write it, and the plan would write to it")
+    if not found:
+        return error
+    return UsageError(
+        f"{start}naslab did not write it, and this line writes to it: give --overwrite to let its contents be "
+        "destroyed, or another name"
+    )
 
 
 def _reason(run: Run) -> str:
