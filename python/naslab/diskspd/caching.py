@@ -77,13 +77,13 @@ def access(target: TargetSpec, protocol: str, root: Path | None = None) -> Acces
     if target.cache == "cached":
         if target.cache_given:
             raise UsageError(
-                f"-Sb: a {protocol} target has no client cache to enable; leave -Sb out, or mount the share and "
+                f"-Sb: {protocol} targets have no client cache to enable; leave -Sb out, or mount the share and "
                 "give a path"
             )
         if protocol in ("sim", "null"):
             return Access(sync=sync)
         return Access(sync=sync, notes=(
-            f"caching is DiskSpd's default; a {protocol} target has no client cache, so every operation reaches the "
+            f"caching is DiskSpd's default; {protocol} targets have no client cache, so every operation reaches the "
             "server (-Sr says so)",
         ))  # fmt: skip
     if target.cache == "remote":

@@ -17,7 +17,7 @@ from naslab.diskspd.places import one_root
 from naslab.diskspd.plan import CREATING, Plan, Setting, depth, make_plan, refuse
 from naslab.diskspd.profile import Profile, TargetSpec
 from naslab.diskspd.profile_xml import profile_text
-from naslab.errors import NaslabError, TargetError, UsageError
+from naslab.errors import NaslabError, SpaceError, TargetError, UsageError
 from naslab.messages import without_secrets
 from naslab.spec import CellSpec
 from naslab.units import parse_duration
@@ -99,6 +99,9 @@ class _Session:
             run = self._execute()
         except UsageError as error:
             raise _in_our_words(error) from None
+        except SpaceError as error:
+            error.args = (str(error).replace("use a smaller --file-size", "give a smaller -c"),)
+            raise
         except TargetError as error:
             if error.before_run:
                 raise
