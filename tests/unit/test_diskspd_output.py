@@ -16,7 +16,7 @@ from naslab.diskspd.figures import Part, figures_of, together
 from naslab.diskspd.machine import machine_of
 from naslab.diskspd.plan import Plan
 from naslab.diskspd.run import output
-from naslab.diskspd.text import PERCENTILES
+from naslab.diskspd.text import PERCENTILES, _runs
 from naslab.results import Run
 
 Golden = Callable[[str, str], None]
@@ -118,6 +118,29 @@ def test_iops_deviation_is_of_whole_intervals() -> None:
     assert float(table.total["IopsStdDev"]) == pytest.approx(float(np.std(series)) * 2, abs=0.005)
     assert table.rows[0]["IopsStdDev"] == table.total["IopsStdDev"]
     assert {row["IopsStdDev"] for row in read_text(made(MIX)[2])[0].tables["Total IO"].rows} == {"N/A"}
+
+
+def test_effective_distribution() -> None:
+    """The example of DiskSpd's documentation on 100 KiB: ranges begin and end at whole blocks."""
+    plan = planned("-b4K -r -rdpct10/10:10/10:0/10 -t3 -d1 f", {"f": 100 << 10})
+    _, figures = made_figures(plan)
+    assert (
+        "\nEffective IO Distributions\n--------------------------\ntarget: f [thread: 0 - 2]\n"
+        "    10% of IO => [     0    -      8KiB)\n    10% of IO => [     8KiB -     20KiB)\n"
+        "    80% of IO => [    28KiB -    100KiB)\n\nTotal IO\n"
+    ) in output(plan, MACHINE, figures, [])
+    plan.profile.xml_output = True
+    found = read_xml(output(plan, MACHINE, figures, [])).find("TimeSpan/Thread/Target/Distribution/Absolute")
+    assert found is not None
+    assert [(one.get("IO"), one.text) for one in found] == [
+        ("10", "8192"), ("10", "12288"), ("0", "8192"), ("80", "73728"),
+    ]  # fmt: skip
+    assert [_runs(numbers) for numbers in ([0], [0, 1], [0, 1, 2], [0, 1, 2, 3, 5], [1, 3])] == [
+        " 0", " 0 1", " 0 - 2", " 0 - 3 5", " 1 3",
+    ]  # fmt: skip
+    trimmed = planned("-b4K -r -rdabs40/64K:20/64K:40/64K -d1 f", {"f": 128 << 10})
+    text = output(trimmed, MACHINE, made_figures(trimmed)[1], [])
+    assert "    66.7% of IO => [     0    -     64KiB)\n    33.3% of IO => [    64KiB -    128KiB)\n" in text
 
 
 def test_several_time_spans(tmp_path: Path) -> None:

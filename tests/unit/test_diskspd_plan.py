@@ -96,6 +96,7 @@ def test_distributions() -> None:
     assert walk is not None and walk.ranges == [(0.9, 0, 10 * GIB)]
     walk = cell_of("-b4K -r -rdabs60/1M", 1 << 24).walk
     assert walk is not None and walk.ranges == [(0.6, 0, 1 << 20), (0.4, 1 << 20, 15 << 20)]
+    assert "hold no position" in refused("-b4K -r -rdpct50/1", 16384)
     assert "-rd with -rs" in refused("-rs50 -rdpct90/10 -r")
 
 

@@ -367,7 +367,8 @@ def _random(line: _Line, text: str) -> None:
 
 def _conflict(first: str, second: str) -> str:
     return (
-        f"sequential IO (-s) conflicts with random IO (-r/-rs): {first} {second}. {_SILENT_2_0_21}. "
+        f"sequential IO (-s) conflicts with random IO (-r/-rs): {first} {second}. {_SILENT_2_0_21}; "
+        "it read where -w was absent. "
         "Leave one of them out, or give --compat 2.0.21 for what that version did"
     )
 

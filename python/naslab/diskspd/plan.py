@@ -298,7 +298,8 @@ def _walk(target: TargetSpec, region: tuple[int, int], workers: int) -> WalkSpec
     if target.random_pct == 100:
         found = WalkSpec("random", align_bytes=target.step_bytes, base_bytes=base, len_bytes=length)
         if target.distribution is not None:
-            found.spread, found.ranges = "ranges", ranges(target, length)
+            found.spread = "ranges"
+            found.ranges = [(share / 100, start, size) for share, start, size in ranges(target, length)]
         return found
     if target.random_pct:
         share = target.random_pct / 100
@@ -314,20 +315,27 @@ def _walk(target: TargetSpec, region: tuple[int, int], workers: int) -> WalkSpec
     )  # fmt: skip
 
 
-def ranges(target: TargetSpec, length: int) -> list[tuple[float, int, int]]:
-    """-rd as (share, first byte, length) within the region; what lies beyond it falls away. Raises UsageError."""
-    found: list[tuple[float, int, int]] = []
+def ranges(target: TargetSpec, length: int) -> list[tuple[int, int, int]]:
+    """-rd as (per cent of operations, first byte, length) within the region; parts without operations are left out.
+
+    Per cent ranges begin and end at whole steps; of ranges in bytes, those beyond the region fall away, as in DiskSpd.
+    Raises UsageError when a range holds no position.
+    """
+    found: list[tuple[int, int, int]] = []
     at = 0
     assert target.distribution is not None
-    usable = positions(target, length) * target.step_bytes
+    by_share = target.distribution.kind == "pct"
+    step, usable = target.step_bytes, positions(target, length) * target.step_bytes
     for share, span in target.distribution.completed().parts:
-        if target.distribution.kind == "pct":
-            start, end = at * usable // 100, (at + span) * usable // 100
+        if by_share:
+            start, end = (at * usable // 100 // step * step, (at + span) * usable // 100 // step * step)
         else:
             start, end = at, at + span if span else length
         end = min(end, length)
-        if share and end - start >= min(target.block_bytes, target.step_bytes):
-            found.append((share / 100, start, end - start))
+        if share and by_share and end <= start:
+            raise UsageError(f"-rd: {span}% of the target hold no position ({step} bytes apart); give a larger file")
+        if share and end - start >= (step if by_share else target.block_bytes):
+            found.append((share, start, end - start))
         at += span
     if not found:
         raise UsageError("-rd: none of its ranges lies in the target; give smaller ranges or a larger file")

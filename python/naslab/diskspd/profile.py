@@ -122,7 +122,7 @@ class TimeSpan:
 
 @dataclass
 class Profile:
-    """All of a run. from_xml: it came from -X. progress: -P. command_line: as printed, without secrets."""
+    """All of a run. progress: -P. command_line: as printed, without secrets."""
 
     spans: list[TimeSpan] = field(default_factory=list)
     command_line: str = ""
@@ -131,7 +131,6 @@ class Profile:
     verbose: bool = False
     only: bool = False
     precreate: str = ""
-    from_xml: bool = False
     compat: Compat = "2.2"
 
 

@@ -74,7 +74,7 @@ class _Reader:
         """The whole of it."""
         if root.tag != "Profile":
             raise self.error(f"its outermost element is {root.tag}, not Profile")
-        profile = Profile(from_xml=True)
+        profile = Profile()
         for element in root:
             if element.tag == "TimeSpans":
                 profile.spans = [self.span(one) for one in self.children(element, "TimeSpan")]

@@ -12,6 +12,7 @@ from naslab import __version__
 from naslab.diskspd import profile_xml
 from naslab.diskspd.figures import KINDS, Figures, Part, Row
 from naslab.diskspd.machine import Machine
+from naslab.diskspd.plan import ranges
 from naslab.diskspd.profile import Profile
 from naslab.diskspd.text import INTERRUPTED
 from naslab.diskspd.xml_lines import XmlLines
@@ -137,11 +138,24 @@ def _row(figures: Figures, row: Row, lines: XmlLines) -> None:
     for name, part in (("Read", read), ("Write", write)):
         lines.add(f"{name}Bytes", part.bytes)
         lines.add(f"{name}Count", part.ops)
+    if figures.planned.span.targets[0].distribution is not None:
+        _effective(figures, lines)
     if figures.planned.span.latency:
         for name, part in (("Read", read), ("Write", write), ("", total)):
             _row_latency(name, part, lines)
     if figures.planned.span.iops and len(figures.rows) == 1:
         _iops(figures, lines)
+
+
+def _effective(figures: Figures, lines: XmlLines) -> None:
+    """Where -rd put the operations; parts of the target without any have IO 0."""
+    at = 0
+    with lines.within("Distribution"), lines.within("Absolute"):
+        for share, start, length in ranges(figures.planned.span.targets[0], figures.planned.region[1]):
+            if start != at:
+                lines.add("Range", start - at, IO=0)
+            lines.add("Range", length, IO=share)
+            at = start + length
 
 
 def _row_latency(name: str, part: Part, lines: XmlLines) -> None:

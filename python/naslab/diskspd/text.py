@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from naslab.diskspd.figures import Figures, Latencies, Part, Section
 from naslab.diskspd.machine import Machine
+from naslab.diskspd.plan import ranges
 from naslab.diskspd.profile import Distribution, Profile, TargetSpec, TimeSpan
 from naslab.diskspd.sizes import shown, shown_old
 
@@ -183,6 +184,8 @@ def _span_results(figures: Figures, machine: Machine, old: bool) -> Iterator[str
     if old:
         yield f"proc count:\t\t{len(machine.processors)}\n"
     yield from _cpu(figures, old)
+    if figures.planned.span.targets[0].distribution is not None:
+        yield from _effective(figures)
     for title, section in _SECTIONS:
         yield f"\n{title}\n"
         yield from _section(figures, section, old)
@@ -195,9 +198,38 @@ def _cpu(figures: Figures, old: bool) -> Iterator[str]:
     """The average only: what each processor did is not measured."""
     wide = " " if old else ""
     line = "-" * (43 if old else 40) + "\n"
+    lines = line + line  # where DiskSpd's rows of single processors stand between
     cpu = figures.cpu
-    yield f"\nCPU |  Usage |  User  | {wide}Kernel |  Idle\n{line}"
+    yield f"\nCPU |  Usage |  User  | {wide}Kernel |  Idle\n{lines}"
     yield f"avg.| {cpu.usage:6.2f}%| {cpu.user:6.2f}%| {wide}{cpu.kernel:6.2f}%| {cpu.idle:6.2f}%\n"
+
+
+def _effective(figures: Figures) -> Iterator[str]:
+    """Where -rd put the operations: one set of ranges, since targets of a span share all but their path."""
+    yield "\nEffective IO Distributions\n--------------------------\n"
+    threads: dict[str, list[int]] = {}
+    for row in figures.rows:
+        threads.setdefault(row.path, []).append(row.thread)
+    for path in sorted(threads):
+        yield f"target: {path} [thread:{_runs(threads[path])}]\n"
+    found = ranges(figures.planned.span.targets[0], figures.planned.region[1])
+    total = sum(share for share, _, _ in found)
+    for share, start, length in found:
+        percent = f"   {share:>3}" if total == 100 else f"    {100 * share / total:.1f}"
+        first = shown(start, 6) if start else "     0   "
+        yield f"{percent}% of IO => [{first} - {shown(start + length, 6)})\n"
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    """` 0 - 2 4`: three and more in a row are shortened."""
+    text = ""
+    for at, number in enumerate(numbers):
+        before, after = numbers[at - 1 : at] == [number - 1], numbers[at + 1 : at + 2] == [number + 1]
+        if not (before and after):
+            text += f" {number}"
+        elif numbers[at - 2 : at - 1] != [number - 2] or at < 2:
+            text += " -"
+    return text
 
 
 def _section(figures: Figures, section: Section, old: bool) -> Iterator[str]:
