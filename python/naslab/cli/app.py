@@ -266,7 +266,7 @@ def export(
 @app.command()
 def mkfile(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="File to make; it must not exist.", show_default=False)],
-    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Its size.", show_default=False)],
+    size: o.SizeOpt,
     sparse: Annotated[bool, typer.Option("--sparse", help="Holes only: reads of it do not reach the disk.")] = False,
     seed: o.SeedOpt = 0,
     as_json: o.JsonOpt = False,

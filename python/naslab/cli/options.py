@@ -101,6 +101,35 @@ CompressOpt = Annotated[
 DedupeOpt = Annotated[
     float, typer.Option("--dedupe", metavar="RATIO", help="Written data deduplicate by this ratio.", min=1.0)
 ]
+SizeOpt = Annotated[str, typer.Option("--size", metavar="SIZE", help="Size of the file, e.g. 4g.")]
+BlockOpt = Annotated[str, typer.Option("--block", metavar="SIZE", help="Bytes of one operation, e.g. 4k.")]
+WriteOpt = Annotated[
+    float, typer.Option("--write", metavar="PCT", help="Percentage of operations that write.", min=0, max=100)
+]
+RandomOpt = Annotated[bool, typer.Option("--random", help="Random offsets instead of one after another.")]
+ArrivalsOpt = Annotated[
+    str, typer.Option("--arrivals", metavar="constant|poisson", help="Even gaps between due times, or random ones.")
+]
+StepOpt = Annotated[str, typer.Option("--step-duration", metavar="TIME", help="How long each load is offered.")]
+StartOpt = Annotated[
+    str,
+    typer.Option(
+        "--start", metavar="RATE", help="First load, operations per second.",
+        show_default="a sixteenth of what a closed loop reaches",
+    ),
+]  # fmt: skip
+FactorOpt = Annotated[
+    float, typer.Option("--factor", metavar="X", help="Each load is so many times the one before.", min=1.05, max=10)
+]
+MaxRateOpt = Annotated[
+    str,
+    typer.Option(
+        "--max-rate", metavar="RATE", help="No load above this, operations per second.", show_default="until saturated"
+    ),
+]
+CompareOpt = Annotated[
+    str, typer.Option("--compare", metavar="RUN", help="Set the curve of this run beside it.", show_default=False)
+]
 ReportOpt = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--report", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),
