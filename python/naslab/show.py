@@ -37,11 +37,13 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
     for op in grids:
         parts += [*_matrix(plain, op, columns), ""]
     rest = [cell for cell in run.cells if cell.get("workload") or cell["op"] not in grids]
-    if rest:
+    if run.document.get("curve"):
+        parts += [_curve_table(run.document["curve"]), ""]
+    elif rest:
         parts += [_cell_table(rest, columns), ""]
     if not run.cells:
         parts += ["No cell was measured.", ""]
-    parts += [*_limits(run), *_warnings(run)]
+    parts += [*_percentiles(run), *_limits(run), *_warnings(run)]
     return _render(parts, columns, color)
 
 
@@ -230,6 +232,18 @@ def _cell_table(cells: Sequence[Mapping[str, Any]], width: int) -> RenderableTyp
     return table  # type: ignore[no-any-return]
 
 
+def _curve_table(curve: Mapping[str, Any]) -> RenderableType:
+    """A row a load; percentiles are of the response time, from the due time."""
+    from rich.text import Text
+
+    from naslab.report.curve import HEADER, rows
+
+    table = _table(HEADER, right=[name for name in HEADER if name != "note"])
+    for row in rows(curve):
+        table.add_row(*map(Text, row))
+    return table  # type: ignore[no-any-return]
+
+
 def _cell_texts(cell: Mapping[str, Any]) -> tuple[str, ...]:
     latency = cell["latency_ns"]
     texts = (
@@ -264,6 +278,23 @@ def _note(cell: Mapping[str, Any]) -> str:
     parts += [cell["regime"]] if cell.get("regime") else []
     parts += ["predicted"] if cell.get("predicted") else []
     return ", ".join(parts + [found["kind"] for found in cell.get("warnings", [])])
+
+
+def _percentiles(run: Run) -> list[RenderableType]:
+    """Latency to nine nines of each sustained load; - where too few operations were done."""
+    regimes = run.document["sustained"]["regimes"] if run.document.get("sustained") else []
+    if not regimes:
+        return []
+    from rich.text import Text
+
+    from naslab.analysis.sustained import percentile_rows
+
+    # One column a load: more than a few would not fit.
+    names = [f"{found['kind']} (cell {found['cell']})" for found in regimes[:4]]
+    table = _table(("latency", *names), right=names)
+    for label, texts in percentile_rows(regimes[:4]):
+        table.add_row(Text(label), *map(Text, texts))
+    return [table, ""]
 
 
 def _limits(run: Run) -> list[RenderableType]:

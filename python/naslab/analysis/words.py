@@ -20,6 +20,14 @@ def summarise(document: Mapping[str, Any]) -> list[str]:
     cells = [c for c in document["cells"] if c["bytes"] and c["duration_ns"]]
     if not cells:
         return ["Nothing was measured."]
+    if document.get("sustained"):
+        from naslab.analysis.sustained import sentences
+
+        return [*sentences(document), *_regimes(cells), *_errors(document["cells"])]
+    if document.get("curve"):
+        from naslab.analysis import loadcurve
+
+        return [*loadcurve.sentences(document["curve"]), *_regimes(cells), *_errors(document["cells"])]
     telling = [c for c in cells if c["workload"] != "probe"] or cells
     sustained = [c for c in telling if c["workload"] == "sustained"]
     if sustained:

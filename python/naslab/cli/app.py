@@ -11,6 +11,7 @@ import typer
 
 from naslab import __version__
 from naslab.cli import options as o
+from naslab.cli import sustained_options as s
 from naslab.cli.lab import lab_app
 
 app = typer.Typer(
@@ -192,6 +193,104 @@ def sweep(
     return run_sweep(SweepRequest(target, file_size, record, tests, cold, plan, load), common)
 
 
+@app.command()
+def sustained(
+    context: typer.Context,
+    target: o.TargetArg,
+    size: o.SizeOpt = "",
+    block: o.BlockOpt = "1m",
+    write: o.WriteOpt = 0,
+    random: o.RandomOpt = False,
+    align: s.AlignOpt = "",
+    distribution: s.DistributionOpt = "uniform",
+    stride: s.StrideOpt = "",
+    interlocked: s.InterlockedOpt = False,
+    depth: o.DepthOpt = 1,
+    workers: o.WorkersOpt = 1,
+    duration: s.DurationOpt = "",
+    bytes_: s.BytesOpt = "",
+    warmup: s.WarmupOpt = "",
+    cooldown: s.CooldownOpt = "",
+    rate: s.RateOpt = "",
+    burst_ops: s.BurstOpsOpt = 0,
+    burst_gap: s.BurstGapOpt = "",
+    durability: o.DurabilityOpt = "end",
+    direct: o.DirectOpt = False,
+    compress: o.CompressOpt = 1.0,
+    dedupe: o.DedupeOpt = 1.0,
+    verify: o.VerifyOpt = False,
+    seed: o.SeedOpt = 0,
+    repeat: o.RepeatOpt = 1,
+    find_burst: s.FindBurstOpt = False,
+    rest: s.RestOpt = "",
+    cached: s.CachedOpt = False,
+    price_per_hour: s.PricePerHourOpt = 0.0,
+    price_per_month: s.PricePerMonthOpt = 0.0,
+    price_per_gb: s.PricePerGbOpt = 0.0,
+    storage: s.StorageOpt = "",
+    budget: o.BudgetOpt = "",
+    max_bytes: o.MaxBytesOpt = "",
+    timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """One load for a while: rate over time, burst and floor, steadiness, what ended the burst."""
+    from naslab.cli.sustained import run_sustained
+
+    return run_sustained(context.params)
+
+
+@app.command()
+def curve(
+    target: o.TargetArg,
+    arrivals: o.ArrivalsOpt = "constant",
+    block: o.BlockOpt = "4k",
+    write: o.WriteOpt = 0,
+    random: o.RandomOpt = False,
+    size: o.SizeOpt = "256m",
+    depth: o.DepthOpt = 32,
+    workers: o.WorkersOpt = 1,
+    step_duration: o.StepOpt = "5s",
+    start: o.StartOpt = "",
+    factor: o.FactorOpt = 1.4,
+    max_rate: o.MaxRateOpt = "",
+    compare: o.CompareOpt = "",
+    durability: o.DurabilityOpt = "end",
+    direct: o.DirectOpt = False,
+    compress: o.CompressOpt = 1.0,
+    dedupe: o.DedupeOpt = 1.0,
+    seed: o.SeedOpt = 0,
+    budget: o.BudgetOpt = "5m",
+    max_bytes: o.MaxBytesOpt = "",
+    timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Latency against offered load: an open loop at rising rates, the knee and the capacity."""
+    from naslab.cli.common import Common, Load
+    from naslab.cli.curve import CurveRequest, run_curve
+
+    common = Common(
+        "curve", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
+        credentials,
+    )  # fmt: skip
+    load = Load(1, depth, workers, durability, direct, compress, dedupe)
+    request = CurveRequest(
+        target, arrivals, block, write, random, size, step_duration, start, factor, max_rate, compare, load
+    )
+    return run_curve(request, common)
+
+
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
 def iozone(
     args: Annotated[Optional[list[str]], typer.Argument(metavar="[ARGS]...", help="IOzone's own options.")] = None,  # noqa: UP045
@@ -305,9 +404,7 @@ def net(
     connections: Annotated[
         int, typer.Option("--connections", metavar="N", help="TCP connections in each direction.", min=1, max=64)
     ] = 1,
-    duration: Annotated[
-        str, typer.Option("--duration", metavar="TIME", help="Measure each part for so long, up to 10m.")
-    ] = "5s",
+    duration: Annotated[str, typer.Option("--duration", metavar="TIME", help="Measure each part for so long.")] = "5s",
     once: Annotated[bool, typer.Option("--once", help="With --listen: end after the first measurement.")] = False,
     idle: Annotated[
         str,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from naslab import __version__
 
@@ -144,6 +144,49 @@ class Verdict(TypedDict, total=False):
     limits: list[Limit]
 
 
+class CurveStep(TypedDict):
+    """One load of a curve, over all its parts (`cells`). response_ns counts from the due time."""
+
+    offered_per_s: float
+    achieved_per_s: float
+    achieved_bytes_per_s: float
+    saturated: bool
+    ops: int
+    missed_starts: int
+    errors: int
+    response_ns: Latency
+    service_ns: Latency
+    cells: list[int]
+
+
+class CurveDocument(TypedDict):
+    """`naslab curve`: latency against offered load. Units: naslab.results.schema."""
+
+    arrivals: str
+    block_bytes: int
+    write_fraction: float
+    random: bool
+    file_bytes: int
+    workers: int
+    queue_depth: int
+    step_ns: int
+    factor: float
+    stop_reason: str
+    saturated: bool
+    probe_alone: dict[str, Any] | None
+    probe_full: dict[str, Any] | None
+    steps: list[CurveStep]
+    capacity_per_s: float | None
+    capacity_ci95_per_s: list[float] | None
+    capacity_bytes_per_s: float | None
+    depth_limited: bool
+    knee_per_s: float | None
+    knee_ci95_per_s: list[float] | None
+    knee_method: str
+    low_load_p99_ns: int | None
+    compared: dict[str, Any] | None
+
+
 class RunDocument(TypedDict):
     """A whole run. `environment` holds what was found about the client and the target, as found."""
 
@@ -167,6 +210,8 @@ class RunDocument(TypedDict):
     environment: dict[str, Any]
     cells: list[CellDocument]
     verdict: Verdict
+    sustained: NotRequired[dict[str, Any]]
+    curve: NotRequired[CurveDocument]
 
 
 def new_document(

@@ -74,6 +74,8 @@ RUN = (
     _f("environment", "object", "client and server as found: CPU, RAM, kernel, NIC, MTU, server free space"),
     _f("cells", "cell[]", "results in the order they were measured"),
     _f("verdict", "verdict", "what limits the target; empty until explained"),
+    _f("sustained", "sustained", "naslab sustained: what the series over time say", required=False),
+    _f("curve", "curve", "latency against offered load; of `naslab curve`", required=False),
     _f(
         "blobs", "object", "exported files only: raw data in base64, {cell id: {name: text}}; names below",
         required=False,
@@ -205,6 +207,181 @@ LIMIT = (
     _f("evidence", "string", "why, with numbers"),
 )
 
+CURVE = (
+    _f("arrivals", "string", "gaps between due times", enum=("constant", "poisson")),
+    _f("block_bytes", "integer", "bytes of one operation", "bytes"),
+    _f("write_fraction", "number", "share of operations that write, 0 to 1"),
+    _f("random", "boolean", "random offsets, or one after another"),
+    _f("file_bytes", "integer", "size of each worker's file", "bytes"),
+    _f("workers", "integer", "workers, each with a file of its own"),
+    _f("queue_depth", "integer", "most operations in flight per worker"),
+    _f("step_ns", "integer", "how long each load is offered, over its parts", "ns"),
+    _f("factor", "number", "each load of the ladder is so many times the one before"),
+    _f(
+        "stop_reason", "string", "why no further load was offered",
+        enum=("saturated", "max_rate", "budget", "max_bytes", "failed", "interrupted"),
+    ),
+    _f("saturated", "boolean", "a load was offered that is more than the target carries"),
+    _f("probe_alone", "probe?", "closed loop of one worker at depth 1"),
+    _f("probe_full", "probe?", "closed loop of all workers at queue_depth"),
+    _f("steps", "curve_step[]", "the loads, ascending"),
+    _f("capacity_per_s", "number?", "highest rate carried; a lower bound where not saturated", "1/s"),
+    _f("capacity_ci95_per_s", "array?", "95 % interval of it, block bootstrap over intervals: low, high", "1/s"),
+    _f("capacity_bytes_per_s", "number?", "the capacity in bytes", "bytes/s"),
+    _f("depth_limited", "boolean", "the operations allowed in flight limited the capacity, not the target"),
+    _f("knee_per_s", "number?", "the load where latency begins to climb; null: it does not", "1/s"),
+    _f("knee_ci95_per_s", "array?", "95 % interval of it, bootstrap over the parts of the loads: low, high", "1/s"),
+    _f("knee_method", "string", "what the knee is"),
+    _f("low_load_p99_ns", "integer?", "p99 of the response time at low load", "ns"),
+    _f("compared", "curve_comparison?", "beside the curve of another run (--compare)"),
+)  # fmt: skip
+
+CURVE_STEP = (
+    _f("offered_per_s", "number", "operations that fell due", "1/s"),
+    _f("achieved_per_s", "number", "operations that ended", "1/s"),
+    _f("achieved_bytes_per_s", "number", "bytes moved", "bytes/s"),
+    _f("saturated", "boolean", "more was offered than the target carries"),
+    _f("ops", "integer", "operations that ended"),
+    _f("missed_starts", "integer", "operations that could not start when due"),
+    _f("errors", "integer", "operations that failed"),
+    _f("response_ns", "latency", "from the due time"),
+    _f("service_ns", "latency", "from submission"),
+    _f("cells", "array", "ids of the cells that are its parts"),
+)
+
+PROBE = (
+    _f("iops", "number", "operations per second", "1/s"),
+    _f("p50_ns", "integer?", "median latency", "ns"),
+)
+
+CURVE_COMPARISON = (
+    _f("run_id", "string", "the other run"),
+    _f("capacity_ratio", "number?", "this capacity over the other's"),
+    _f("capacity_ratio_range", "array?", "lowest and highest ratio of the two intervals"),
+    _f("knee_ratio", "number?", "this knee over the other's"),
+    _f("differs", "array", "names of settings in which the two differ"),
+    _f("p99", "curve_ratio[]", "p99 of the response time at loads that both carried"),
+)
+
+CURVE_RATIO = (
+    _f("load_per_s", "number", "the load", "1/s"),
+    _f("p99_ns", "integer", "of this curve, interpolated", "ns"),
+    _f("other_p99_ns", "integer", "of the other curve, interpolated", "ns"),
+    _f("ratio", "number", "this over the other"),
+)
+
+SUSTAINED = (
+    _f("regimes", "regimes[]", "each load's series by kind of operation"),
+    _f("burst", "burst?", "--find-burst: the burst and why it ended"),
+    _f("cached", "cached?", "--cached: the rate of the network alone"),
+    _f("cost", "cost?", "with a price: what the rates cost"),
+)
+
+SERIES_REGIMES = (
+    _f("cell", "integer", "id of the cell (of the last one, where several make one series)"),
+    _f("kind", "string", "operations in the series", enum=("read", "write", "all")),
+    _f("best_second_bytes_per_s", "number", "highest rate over any second", "bytes/s"),
+    _f("mean_bytes_per_s", "number", "over the whole series", "bytes/s"),
+    _f("burst_bytes_per_s", "number?", "plateau before the rate dropped; null: it did not", "bytes/s"),
+    _f("baseline_bytes_per_s", "number?", "after the drop, or of the steady part", "bytes/s"),
+    _f("dropped_ns", "integer?", "when it dropped, from the start", "ns"),
+    _f("segments", "segment[]", "stretches of one mean rate, in order"),
+    _f("changes", "change[]", "changes between them"),
+    _f("steady", "steady", "whether the end is steady"),
+    _f(
+        "percentiles_ns", "object",
+        "latency by name, p50 to p99_9999999 (nine nines), in ns; null: too few operations to have one",
+    ),
+)  # fmt: skip
+
+SEGMENT = (
+    _f("start_ns", "integer", "from the start of the series", "ns"),
+    _f("end_ns", "integer", "from the start of the series", "ns"),
+    _f("mean_bytes_per_s", "number", "mean rate", "bytes/s"),
+    _f("ci95_bytes_per_s", "array", "95 % interval of the mean: low, high", "bytes/s"),
+)
+
+CHANGE = (
+    _f("at_ns", "integer", "from the start of the series", "ns"),
+    _f("earliest_ns", "integer", "start of its 95 % interval", "ns"),
+    _f("latest_ns", "integer", "end of its 95 % interval", "ns"),
+    _f("effect", "number", "rate after / rate before - 1"),
+    _f("effect_ci95", "array", "95 % interval of the effect: low, high"),
+)
+
+STEADY = (
+    _f("word", "string", "kind of run", enum=("steady", "drifting", "warm-up", "slowdown", "too short")),
+    _f("is_steady", "boolean", "the stretch after the last change has no slope beyond 5 %"),
+    _f("reason", "string", "why, with numbers"),
+    _f("window_ns", "array", "that stretch: start, end", "ns"),
+    _f("mean_bytes_per_s", "number", "over it", "bytes/s"),
+    _f("warmup_ns", "integer", "cut at its head by MSER-5", "ns"),
+    _f("needed_ns", "integer?", "how long it should be to tell; null: long enough", "ns"),
+    _f("drift", "number?", "rise of the best line over it / mean; null: too short for one"),
+    _f("drift_ci90", "array?", "90 % interval of the drift: low, high"),
+    _f("snia_steady", "boolean?", "SNIA's rule on five rounds: range at most 20 %, rise at most 10 %"),
+    _f("snia_range_share", "number?", "its range / mean"),
+    _f("snia_excursion_share", "number?", "its rise / mean"),
+)
+
+BURST = (
+    _f("op", "string", "read or write"),
+    _f(
+        "cause", "string", "why the rate dropped",
+        enum=("token_bucket", "write_back_cache", "slc_cache", "thermal_or_drift", "none", "undecided"),
+    ),
+    _f("findings", "finding[]", "the evidence"),
+    _f("missing", "array", "experiments that would decide it, in words"),
+    _f("best_second_bytes_per_s", "number", "highest rate over any second of the first run", "bytes/s"),
+    _f("mean_bytes_per_s", "number", "of the first run", "bytes/s"),
+    _f("duration_ns", "integer", "length of the first run", "ns"),
+    _f("bucket", "bucket?", "burst and floor as a token bucket's; null: the rate did not drop"),
+)  # fmt: skip
+
+FINDING = (
+    _f("probe", "string", "the experiment"),
+    _f("text", "string", "what came out"),
+    _f("supports", "array", "causes it speaks for"),
+    _f("against", "array", "causes it rules out"),
+)
+
+BUCKET = (
+    _f("dropped_ns", "integer", "when the burst ended, from the start of the load", "ns"),
+    _f("burst_bytes_per_s", "estimate", "rate of the burst", "bytes/s"),
+    _f("baseline_bytes_per_s", "estimate", "rate after it, and of refilling", "bytes/s"),
+    _f("size_bytes", "estimate", "moved above the baseline", "bytes"),
+    _f("burst_bytes", "integer", "all that was moved until it ended", "bytes"),
+    _f("precision", "number?", "wider relative half-width of baseline and size; null: not known yet"),
+    _f("refill_ns", "integer?", "size by baseline: time to fill it again", "ns"),
+)
+
+ESTIMATE = (
+    _f("value", "number", "in the unit of the field"),
+    _f("ci95", "array", "95 % interval: low, high"),
+)
+
+CACHED = (
+    _f("file_bytes", "integer", "size of the file", "bytes"),
+    _f("cold_bytes_per_s", "number", "its first read, after a larger file was written", "bytes/s"),
+    _f("warm_bytes_per_s", "number", "reads after that", "bytes/s"),
+    _f("contrast", "number", "warm / cold"),
+    _f("separable", "boolean", "the contrast shows a cache"),
+    _f("network_only_bytes_per_s", "number?", "the warm rate when it does", "bytes/s"),
+)
+
+COST = (
+    _f("per_hour", "number", "of the server, in the currency given"),
+    _f("per_month", "number", "of the server for 730 hours"),
+    _f("sustained", "rate_cost", "at the rate it holds"),
+    _f("burst", "rate_cost?", "at the burst's rate; null: no burst"),
+)
+
+RATE_COST = (
+    _f("bytes_per_s", "number", "the rate", "bytes/s"),
+    _f("per_mb_per_s_month", "number", "a month's cost by MB/s (10^6)"),
+    _f("per_tib_moved", "number", "cost of the time that 2^40 bytes take"),
+)
+
 TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "run": ("Run", RUN),
     "target": ("Target", TARGET),
@@ -216,6 +393,11 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "warning": ("Warning", WARNING),
     "verdict": ("Verdict", VERDICT),
     "limit": ("Limit", LIMIT),
+    "curve": ("Curve", CURVE),
+    "curve_step": ("Curve step", CURVE_STEP),
+    "probe": ("Closed loop", PROBE),
+    "curve_comparison": ("Comparison of curves", CURVE_COMPARISON),
+    "curve_ratio": ("Ratio at a common load", CURVE_RATIO),
 }
 OPEN_TABLES = ("target",)
 """Tables where more fields are expected even by the strict schema."""

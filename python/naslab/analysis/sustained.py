@@ -1,0 +1,330 @@
+"""The `sustained` part of a run document: regimes, steadiness, percentiles, cause, cost; and its sentences.
+
+Plain dicts, described in naslab.results.schema; made from cells that are in the store already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from naslab.analysis.buckets import LEAST_RATIO, BucketFit, Estimate, fit_bucket
+from naslab.analysis.causes import CauseVerdict
+from naslab.analysis.changepoints import Changes, find_changes
+from naslab.analysis.cost import Cost, Price, RateCost, cost_of
+from naslab.analysis.series import NS_PER_S, RateSeries, series_of
+from naslab.analysis.steady import SteadyVerdict, judge
+from naslab.results.run import SERIES_COLUMNS
+from naslab.units import amount_text, duration_text, rate_text, size_label
+
+if TYPE_CHECKING:
+    from naslab.results.run import Run
+
+Kind = Literal["read", "write", "all"]
+PERCENTILES: tuple[tuple[str, float], ...] = (
+    ("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999),
+    ("p99_999", 0.99999), ("p99_9999", 0.999999), ("p99_99999", 0.9999999), ("p99_999999", 0.99999999),
+    ("p99_9999999", 0.999999999),
+)  # fmt: skip
+"""Names and quantiles, to nine nines."""
+CACHE_CONTRAST = 1.25
+"""Warm reads at least this many times as fast as cold ones: then the warm ones came from a cache."""
+_CAUSE_WORDS = {
+    "token_bucket": "a token bucket", "write_back_cache": "a write-back cache", "slc_cache": "an SLC cache",
+    "thermal_or_drift": "heat or drift", "none": "none: the rate did not drop", "undecided": "undecided",
+}  # fmt: skip
+
+
+def series_of_cell(run: Run, cell: Mapping[str, Any], kind: Kind = "all") -> RateSeries:
+    """The cell's interval series as rates; only whole intervals of its window."""
+    table = run.series(cell)
+    rows = np.column_stack([table[name] for name in SERIES_COLUMNS]).astype(np.int64)
+    return series_of(rows, cell["interval_ns"], kind, cell["window_ns"])
+
+
+def kinds_of(cell: Mapping[str, Any]) -> list[Kind]:
+    """`read`, `write`, and `all` when there are both."""
+    there: list[Kind] = [kind for kind in ("read", "write") if (cell["kinds"].get(kind) or {}).get("ops")]
+    return ["all", *there] if len(there) > 1 else there
+
+
+def regimes_of(run: Run, cell: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One entry for each kind of operation; empty when the cell was too short for a whole interval."""
+    found = []
+    for kind in kinds_of(cell):
+        series = series_of_cell(run, cell, kind)
+        if len(series) and series.total_bytes:
+            found.append(regime(series, cell["id"], kind, percentiles(run, [cell], kind)))
+    return found
+
+
+def regime(series: RateSeries, cell_id: int, kind: str, percentiles_ns: Mapping[str, int | None]) -> dict[str, Any]:
+    """Peaks, plateaus, changes and steadiness of one series."""
+    changes = find_changes(series)
+    steady = judge(series, changes)
+    fit = fit_bucket(series, changes)
+    return {
+        "cell": cell_id,
+        "kind": kind,
+        "best_second_bytes_per_s": series.best_bytes_per_s(),
+        "mean_bytes_per_s": series.mean_bytes_per_s(),
+        "burst_bytes_per_s": fit.plateau_bytes_per_s if fit else None,
+        "baseline_bytes_per_s": fit.baseline_bytes_per_s.value if fit else steady.mean_bytes_per_s or None,
+        "dropped_ns": fit.dropped_ns if fit else None,
+        "segments": _segments(changes),
+        "changes": _changes(changes),
+        "steady": _steady(steady),
+        "percentiles_ns": dict(percentiles_ns),
+    }
+
+
+def percentiles(run: Run, cells: Sequence[Mapping[str, Any]], kind: str) -> dict[str, int | None]:
+    """Latencies of the cells together, to nine nines, ns; None where a percentile needs more operations."""
+    from naslab.results.histogram import decode, merge
+
+    wanted = ("latency:read", "latency:write") if kind == "all" else (f"latency:{kind}",)
+    found = [decode(run.blob(cell, name)) for cell in cells for name in wanted if name in run.blob_names(cell)]
+    if not found:
+        return {name: None for name, _ in PERCENTILES}
+    histogram = merge(found)
+    values = histogram.quantiles(q for _, q in PERCENTILES)
+    # One operation in 1 / (1 - q) is beyond: with fewer the percentile is only the maximum.
+    enough = [histogram.total * (1 - q) >= 1 - 1e-6 for _, q in PERCENTILES]
+    return {
+        name: int(value) if there else None
+        for (name, _), value, there in zip(PERCENTILES, values.tolist(), enough, strict=True)
+    }
+
+
+def _segments(changes: Changes) -> list[dict[str, Any]]:
+    return [
+        {"start_ns": s.start_ns, "end_ns": s.end_ns, "mean_bytes_per_s": s.mean_bytes_per_s,
+         "ci95_bytes_per_s": list(s.ci95_bytes_per_s)}
+        for s in changes.segments
+    ]  # fmt: skip
+
+
+def _changes(changes: Changes) -> list[dict[str, Any]]:
+    return [
+        {"at_ns": p.at_ns, "earliest_ns": p.earliest_ns, "latest_ns": p.latest_ns, "effect": p.effect,
+         "effect_ci95": list(p.effect_ci95)}
+        for p in changes.points
+    ]  # fmt: skip
+
+
+def _steady(found: SteadyVerdict) -> dict[str, Any]:
+    slope, snia = found.slope, found.snia
+    return {
+        "word": found.word,
+        "is_steady": found.is_steady,
+        "reason": found.reason,
+        "window_ns": list(found.window_ns),
+        "mean_bytes_per_s": found.mean_bytes_per_s,
+        "warmup_ns": found.warmup_ns,
+        "needed_ns": found.needed_ns,
+        "drift": slope.drift if slope else None,
+        "drift_ci90": list(slope.drift_ci90) if slope else None,
+        "snia_steady": snia.steady if snia else None,
+        "snia_range_share": snia.range_share if snia else None,
+        "snia_excursion_share": snia.excursion_share if snia else None,
+    }
+
+
+def _estimate(found: Estimate) -> dict[str, Any]:
+    return {"value": found.value, "ci95": [found.low, found.high]}
+
+
+def burst_part(verdict: CauseVerdict, op: str, series: RateSeries) -> dict[str, Any]:
+    """What --find-burst found."""
+    return {
+        "op": op,
+        "cause": verdict.word,
+        "findings": [
+            {"probe": f.probe, "text": f.text, "supports": list(f.supports), "against": list(f.against)}
+            for f in verdict.findings
+        ],
+        "missing": list(verdict.missing),
+        "best_second_bytes_per_s": series.best_bytes_per_s(),
+        "mean_bytes_per_s": series.mean_bytes_per_s(),
+        "duration_ns": series.duration_ns,
+        "bucket": None if verdict.bucket is None else _bucket(verdict.bucket),
+    }
+
+
+def _bucket(fit: BucketFit) -> dict[str, Any]:
+    precision = fit.precision
+    return {
+        "dropped_ns": fit.dropped_ns,
+        "burst_bytes_per_s": _estimate(fit.burst_bytes_per_s),
+        "baseline_bytes_per_s": _estimate(fit.baseline_bytes_per_s),
+        "size_bytes": _estimate(fit.size_bytes),
+        "burst_bytes": fit.burst_bytes,
+        "precision": precision if np.isfinite(precision) else None,
+        "refill_ns": _refill_ns(fit),
+    }
+
+
+def _refill_ns(fit: BucketFit) -> int | None:
+    """From empty to full: the size by the baseline."""
+    rate = fit.baseline_bytes_per_s.value
+    return round(fit.size_bytes.value / rate * NS_PER_S) if rate > 0 else None
+
+
+def cached_part(cold: Mapping[str, Any], warm: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether warm reads came from a cache, by their contrast with cold ones of the same file."""
+    cold_rate, warm_rate = cold["throughput_bytes_per_s"], warm["throughput_bytes_per_s"]
+    contrast = warm_rate / cold_rate if cold_rate > 0 else 0.0
+    shown = contrast >= CACHE_CONTRAST
+    return {
+        "file_bytes": warm["file_bytes"],
+        "cold_bytes_per_s": cold_rate,
+        "warm_bytes_per_s": warm_rate,
+        "contrast": contrast,
+        "separable": shown,
+        "network_only_bytes_per_s": warm_rate if shown else None,
+    }
+
+
+def cost_part(price: Price, sustained: float, burst: float | None) -> dict[str, Any]:
+    """Cost per MB/s and per TiB moved. Raises UsageError when a rate is not above 0."""
+    cost: Cost = cost_of(price, sustained, burst)
+    return {
+        "per_hour": cost.per_hour,
+        "per_month": cost.per_month,
+        "sustained": _rate_cost(cost.sustained),
+        "burst": None if cost.burst is None else _rate_cost(cost.burst),
+    }
+
+
+def _rate_cost(found: RateCost) -> dict[str, Any]:
+    return {
+        "bytes_per_s": found.bytes_per_s,
+        "per_mb_per_s_month": found.per_mb_per_s_month,
+        "per_tib_moved": found.per_tib_moved,
+    }
+
+
+def rates_to_pay_for(part: Mapping[str, Any]) -> tuple[float, float | None]:
+    """(sustained, burst) of a run: of --find-burst where it found both, else of the last load; burst may be None."""
+    bucket = (part.get("burst") or {}).get("bucket")
+    if bucket:
+        return bucket["baseline_bytes_per_s"]["value"], bucket["burst_bytes_per_s"]["value"]
+    if part.get("burst"):
+        return part["burst"]["mean_bytes_per_s"], None
+    loads = [r for r in part["regimes"] if r["kind"] == "all"] or part["regimes"]
+    if not loads:
+        return 0.0, None
+    last = loads[-1]
+    floor = last["baseline_bytes_per_s"] or last["mean_bytes_per_s"]
+    burst = last["burst_bytes_per_s"]
+    return floor, burst if burst and burst > LEAST_RATIO * floor else None
+
+
+# --- in words --------------------------------------------------------------------------------------------
+
+
+def sentences(document: Mapping[str, Any]) -> list[str]:
+    """The run's summary, the main finding first."""
+    part = document["sustained"]
+    cells = {cell["id"]: cell for cell in document["cells"]}
+    out: list[str] = []
+    if part["burst"]:
+        out += _burst_words(part["burst"])
+    if part["cached"]:
+        out.append(_cached_words(part["cached"]))
+    for found in part["regimes"]:
+        out.append(_regime_words(found, cells[found["cell"]]))
+    out += _durable_words(list(cells.values()))
+    if part["cost"]:
+        out.append(_cost_words(part["cost"]))
+    return out or ["Nothing was measured for a whole interval."]
+
+
+def _regime_words(found: Mapping[str, Any], cell: Mapping[str, Any]) -> str:
+    kind = cell["op"].replace("_", " ") + (
+        f", {found['kind']}s" if cell["op"] == "mixed" and found["kind"] != "all" else ""
+    )
+    head = f"{kind} of {size_label(cell['record_bytes'])} at depth {cell['queue_depth']}"
+    steady = found["steady"]
+    snia = {None: "not applicable", True: "steady", False: "not steady"}[steady["snia_steady"]]
+    state = f"{steady['word']} ({steady['reason']}; SNIA's rule: {snia})"
+    if found["burst_bytes_per_s"] is None:
+        rates = f"{rate_text(found['mean_bytes_per_s'])}, best second {rate_text(found['best_second_bytes_per_s'])}"
+    else:
+        rates = (
+            f"best second {rate_text(found['best_second_bytes_per_s'])}, {rate_text(found['burst_bytes_per_s'])} "
+            f"for {duration_text(found['dropped_ns'])}, then {rate_text(found['baseline_bytes_per_s'])}"
+        )
+    return f"{head}: {rates}; {state}."
+
+
+def _burst_words(burst: Mapping[str, Any]) -> list[str]:
+    bucket, cause = burst["bucket"], burst["cause"]
+    if not bucket:
+        text = f"No burst was found in {duration_text(burst['duration_ns'])} of load: {_CAUSE_WORDS[cause]}"
+        return [f"{text}; {rate_text(burst['mean_bytes_per_s'])} on average."]
+    floor, size = bucket["baseline_bytes_per_s"], bucket["size_bytes"]
+    rates = (
+        f"{burst['op']}s burst at {_with_interval(bucket['burst_bytes_per_s'], rate_text)} for "
+        f"{duration_text(bucket['dropped_ns'])}, then {_with_interval(floor, rate_text)}"
+    )
+    if cause == "token_bucket":
+        refill = f", refilled in {duration_text(bucket['refill_ns'])}" if bucket["refill_ns"] else ""
+        first = f"A token bucket of {_with_interval(size, amount_text)} limits it: {rates}{refill}."
+    elif cause == "undecided":
+        missing = "; missing: " + ", ".join(burst["missing"]) if burst["missing"] else ""
+        first = f"The cause of the drop is undecided{missing}: {rates}."
+    else:
+        first = f"The burst came from {_CAUSE_WORDS[cause]}, not from a token bucket: {rates}."
+    return [first, *(f"Evidence, {f['probe']}: {f['text']}." for f in burst["findings"])]
+
+
+def _with_interval(found: Mapping[str, Any], text: Any) -> str:
+    low, high = found["ci95"]
+    return f"{text(found['value'])} ({text(low)} to {text(high)})"
+
+
+def _cached_words(cached: Mapping[str, Any]) -> str:
+    rates = f"warm {rate_text(cached['warm_bytes_per_s'])}, cold {rate_text(cached['cold_bytes_per_s'])}"
+    if cached["separable"]:
+        return (
+            f"Network only: {rate_text(cached['network_only_bytes_per_s'])} from the server's cache, shown by the "
+            f"contrast of reads of the same file ({rates})."
+        )
+    return (
+        f"Network only: not separable, for warm reads were not clearly faster than cold ones ({rates}); the network is "
+        "the limit of both, or nothing was cached."
+    )
+
+
+def _durable_words(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    told = [c for c in cells if c["workload"] == "sustained" and c["flush_ns"] is not None]
+    if not told:
+        return []
+    last = told[-1]
+    return [
+        f"The flush after it took {duration_text(last['flush_ns'])}: "
+        f"{rate_text(last['durable_bytes_per_s'])} until all was durable."
+    ]
+
+
+def _cost_words(cost: Mapping[str, Any]) -> str:
+    def one(name: str, found: Mapping[str, Any]) -> str:
+        return (
+            f"{name} {found['per_mb_per_s_month']:,.4g} per MB/s and month, {found['per_tib_moved']:,.4g} per TiB moved"
+        )
+
+    parts = [one("sustained", cost["sustained"])] + ([one("burst", cost["burst"])] if cost["burst"] else [])
+    return f"Cost at {cost['per_month']:,.6g} a month: {'; '.join(parts)}."
+
+
+def percentile_rows(regimes: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """(percentile, a text for each regime) for tables; `-` where too few operations were done."""
+    shown = []
+    for name, _ in PERCENTILES:
+        values = [found["percentiles_ns"].get(name) for found in regimes]
+        label = "p" + name[1:].replace("_", ".", 1)
+        shown.append((label, ["-" if value is None else duration_text(value) for value in values]))
+    return shown

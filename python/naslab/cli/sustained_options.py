@@ -1,0 +1,73 @@
+"""Options of `naslab sustained`, each defined once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+AlignOpt = Annotated[
+    str,
+    typer.Option("--align", metavar="SIZE", help="Random positions are multiples of this.", show_default="the block"),
+]
+DistributionOpt = Annotated[
+    str,
+    typer.Option(
+        "--distribution", metavar="KIND", help="Of random positions: uniform, zipf:THETA or hot:90/10 (ops/file)."
+    ),
+]
+StrideOpt = Annotated[
+    str,
+    typer.Option(
+        "--stride", metavar="SIZE", help="Sequential: from one operation to the next.", show_default="the block"
+    ),
+]
+InterlockedOpt = Annotated[
+    bool, typer.Option("--interlocked", help="Sequential: all workers take turns in one file.")
+]  # fmt: skip
+DurationOpt = Annotated[
+    str, typer.Option("--duration", metavar="TIME", help="Measure each part for so long.", show_default="60s")
+]
+BytesOpt = Annotated[
+    str,
+    typer.Option("--bytes", metavar="SIZE", help="End after so many bytes instead of a duration.", show_default=False),
+]
+WarmupOpt = Annotated[
+    str, typer.Option("--warmup", metavar="TIME", help="Load before the measurement begins.", show_default=False)
+]
+CooldownOpt = Annotated[
+    str, typer.Option("--cooldown", metavar="TIME", help="Load after the measurement has ended.", show_default=False)
+]
+RateOpt = Annotated[
+    str,
+    typer.Option("--rate", metavar="RATE", help="At most 100MB/s or 5000iops over all workers.", show_default=False),
+]
+BurstOpsOpt = Annotated[
+    int, typer.Option("--burst-ops", metavar="N", help="Pause after so many operations of a worker.", min=0)
+]
+BurstGapOpt = Annotated[
+    str, typer.Option("--burst-gap", metavar="TIME", help="Length of that pause.", show_default=False)
+]
+FindBurstOpt = Annotated[
+    bool, typer.Option("--find-burst", help="Run until a burst and its floor are known; then find out why it ended.")
+]
+RestOpt = Annotated[
+    str,
+    typer.Option("--rest", metavar="TIME", help="Idle after filling, before the load begins.", show_default=False),
+]
+CachedOpt = Annotated[
+    bool, typer.Option("--cached", help="Read a small file cold and warm: the rate of the network alone.")
+]
+PricePerHourOpt = Annotated[
+    float, typer.Option("--price-per-hour", metavar="X", help="What the server costs an hour.", min=0.0)
+]
+PricePerMonthOpt = Annotated[
+    float, typer.Option("--price-per-month", metavar="X", help="What it costs a month of 730 hours.", min=0.0)
+]
+PricePerGbOpt = Annotated[
+    float, typer.Option("--price-per-gb", metavar="X", help="What a GB (10^9) of its storage costs a month.", min=0.0)
+]
+StorageOpt = Annotated[
+    str,
+    typer.Option("--storage", metavar="SIZE", help="Storage paid for, with --price-per-gb.", show_default=False),
+]
