@@ -1,0 +1,222 @@
+"""`naslab curve`: rising open loops until the target is saturated, then more where the curve bends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from naslab.analysis import loadcurve
+from naslab.cli.common import Budget, Common, Load, measure
+from naslab.cli.progress import Progress
+from naslab.errors import UsageError
+from naslab.execute import Execution, check_space, probe, start
+from naslab.plans import curve as curves
+from naslab.spec import CellSpec
+from naslab.store import Store
+from naslab.units import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from naslab.targets import Target
+
+DEFAULT_BUDGET_NS = 300 * 10**9
+MAX_REFINEMENTS = 2
+
+
+class _EnoughError(Exception):
+    """A stage has shown what it was for: its other cells are not measured."""
+
+
+@dataclass
+class CurveRequest:
+    """`naslab curve`'s own options, as text where they have units."""
+
+    target: str
+    arrivals: str
+    block: str
+    write: float
+    random: bool
+    size: str
+    step_duration: str
+    start: str
+    factor: float
+    max_rate: str
+    compare: str
+    load: Load
+
+    def parse(self, target: Target, seed: int) -> curves.CurveOptions:
+        """Checked options. Raises UsageError."""
+        common = self.load.options(seed, target.direct)
+        options = curves.CurveOptions(
+            parse_size(self.size, "--size"), parse_size(self.block, "--block"),
+            self.arrivals,  # type: ignore[arg-type]
+            self.write, self.random, common.queue_depth, common.workers,
+            parse_duration(self.step_duration, "--step-duration"), curves.parse_rate(self.start, "--start"),
+            self.factor, curves.parse_rate(self.max_rate, "--max-rate"), common.durability, common.direct, seed,
+            common.data,
+        )  # fmt: skip
+        curves.check(options)
+        return options
+
+
+def run_curve(request: CurveRequest, common: Common) -> int:
+    """`naslab curve TARGET`."""
+    spec = common.run_spec()
+    target = common.target(request.target)
+    options = request.parse(target, common.seed)
+    store = Store(common.store)
+    other = _other(store, request.compare)
+    cells = curves.numbered(curves.probe_cells(options), 0)
+    for cell in cells:
+        cell.validate()
+    _check_bytes(options, common)
+    check_space(cells, probe(target, cells))
+    spec.cells = cells
+    spec.cleanup_files = options.files
+    execution = start(spec, target, store, document_extra=common.document_extra())
+    work = _Work(execution, options, Budget(common.budget_ns() or DEFAULT_BUDGET_NS, execution), common.most_bytes())
+
+    def measured(progress: Progress) -> None:
+        try:
+            work.measure(progress)
+        finally:
+            work.conclude(other)
+
+    return measure(execution, common, cells, measured)
+
+
+def _other(store: Store, reference: str) -> dict[str, Any] | None:
+    """The run to compare with. Raises UsageError, UnknownRunError before anything is measured."""
+    if not reference:
+        return None
+    document: dict[str, Any] = dict(store.load(reference).document)
+    if not document.get("curve"):
+        raise UsageError(
+            f"--compare {reference}: {document['run_id']} is a run of `naslab {document['command']}` and holds no "
+            "curve; name a run of `naslab curve`"
+        )
+    return document
+
+
+def _check_bytes(options: curves.CurveOptions, common: Common) -> None:
+    needed = options.size_bytes * options.workers
+    most = common.most_bytes()
+    if most is not None and needed > most / 2:
+        raise UsageError(f"--max-bytes {common.max_bytes}: the files alone have {needed} bytes; give a smaller --size")
+
+
+@dataclass
+class _Work:
+    """The stages of one curve. enough: why no further load is offered."""
+
+    execution: Execution
+    options: curves.CurveOptions
+    budget: Budget
+    most_bytes: int | None
+    enough: str = ""
+    seen: dict[float, curves.Seen] = field(default_factory=dict)
+
+    def measure(self, progress: Progress) -> None:
+        """Probe, ladder, refinement. Raises what the engine raises."""
+        self.execution.stage(self.execution.spec.cells)
+        full = [cell for cell in self.execution.cells if cell["workload"] == "probe"][-1:]
+        if self.execution.status != "complete" or not full or not full[0]["ops"]:
+            self.enough = "failed"
+            return
+        reached = full[0]["iops"]
+        self._rise(progress, reached)
+        for _ in range(MAX_REFINEMENTS):
+            rates = curves.between(list(self.seen.values()), self._knee()) if self.seen and not self.enough else []
+            if not rates:
+                break
+            self._stage(progress, rates, stop_when_saturated=False)
+        if not self.enough:
+            self.enough = "saturated" if self._saturated() else self._end_of_ladder()
+
+    def _rise(self, progress: Progress, reached: float) -> None:
+        """Up until saturated; down where the first load was too much."""
+        while not self._saturated() and not self.enough:
+            rates = curves.ladder(self.options, reached, list(self.seen.values()))
+            if not rates:
+                return
+            self._stage(progress, rates, stop_when_saturated=True)
+        if self.seen and all(one.saturated for one in self.seen.values()) and not self.enough:
+            self._stage(progress, curves.lower(self.options, list(self.seen.values())), stop_when_saturated=True)
+
+    def _end_of_ladder(self) -> str:
+        most = self.options.most_per_s
+        return "max_rate" if most is not None and max(self.seen, default=0.0) >= most * 0.999 else "max_steps"
+
+    def _saturated(self) -> bool:
+        return any(one.saturated for one in self.seen.values())
+
+    def _stage(self, progress: Progress, rates: list[float], stop_when_saturated: bool) -> None:
+        if self._spent():
+            return
+        first = 1 + max(cell["id"] for cell in self.execution.cells)
+        cells = curves.numbered(curves.step_cells(self.options, rates, len(self.seen)), first)
+        last_parts = {cell.id for cell in cells if cell.workload == "curve" and cell.block == curves.PARTS - 1}
+        progress.add(cells)
+        hooks, told = self.execution.hooks, self.execution.hooks.on_cell
+
+        def on_cell(cell: dict[str, Any]) -> None:
+            if told:
+                told(cell)
+            if cell["id"] not in last_parts:
+                return
+            self._take(cell["offered_per_s"])
+            if self._spent() or (stop_when_saturated and self.seen[cell["offered_per_s"]].saturated):
+                raise _EnoughError
+
+        hooks.on_cell = on_cell
+        try:
+            self.execution.stage(cells)
+        except _EnoughError:
+            self.execution.status = "complete"
+            _drop_rest(progress, cells, self.execution)
+        finally:
+            hooks.on_cell = told
+        if self.execution.status != "complete":
+            self.enough = "failed"
+
+    def _spent(self) -> bool:
+        if self.budget.spent():
+            self.enough = self.enough or "budget"
+        moved = sum(cell["bytes"] + cell["warmup_bytes"] for cell in self.execution.cells)
+        if self.most_bytes is not None and moved >= self.most_bytes:
+            self.enough = self.enough or "max_bytes"
+        return bool(self.enough)
+
+    def _take(self, offered: float) -> None:
+        run = self.execution.store.load(self.execution.run_id)
+        _, step = loadcurve.step_of(run, loadcurve.load_cells(run)[offered])
+        p99 = step["response_ns"]["p99"]
+        self.seen[offered] = curves.Seen(offered, step["achieved_per_s"], step["saturated"], p99)
+
+    def _knee(self) -> float | None:
+        return self._curve()["knee_per_s"]  # type: ignore[no-any-return]
+
+    def _curve(self) -> dict[str, Any]:
+        options = self.options
+        settings = {
+            "arrivals": options.arrivals, "block_bytes": options.block_bytes,
+            "write_fraction": options.write_pct / 100, "random": options.random, "file_bytes": options.size_bytes,
+            "workers": options.workers, "queue_depth": options.depth, "step_ns": options.step_ns,
+            "factor": options.factor,
+        }  # fmt: skip
+        run = self.execution.store.load(self.execution.run_id)
+        return loadcurve.curve_of(run, settings, self.enough or "interrupted")
+
+    def conclude(self, other: dict[str, Any] | None) -> None:
+        """Keeps the curve of what was measured, however that ended."""
+        if not any(cell["workload"] == "curve" for cell in self.execution.cells):
+            return
+        curve = self._curve()
+        if other is not None:
+            curve["compared"] = loadcurve.compare(curve, other["curve"], other["run_id"])
+        self.execution.document["curve"] = curve
+        self.execution.store.update_run(self.execution.run_id, curve=curve)
+
+
+def _drop_rest(progress: Progress, cells: list[CellSpec], execution: Execution) -> None:
+    measured = {cell["id"] for cell in execution.cells}
+    progress.drop([cell for cell in cells if cell.id not in measured])

@@ -1,0 +1,156 @@
+"""The picture of `naslab curve`: response time and achieved rate against the load offered, and as a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from naslab.report import theme
+from naslab.report.axes import base_layout, numbers, rate_axis, time_axis
+from naslab.report.figures import SYMBOLS, Figure, Trace
+from naslab.report.labels import plot_text
+from naslab.units import duration_text
+
+if TYPE_CHECKING:
+    from naslab.report.views import Chart, Shown
+
+Curve = Mapping[str, Any]
+
+HEADER = ("offered/s", "carried/s", "MB/s", "p50", "p99", "p99.9", "late", "errors", "note")
+_PERCENTILES = (("p50", "p50"), ("p99", "p99"), ("p99_9", "p99.9"))
+
+
+def rows(curve: Curve) -> Iterator[tuple[str, ...]]:
+    """The loads as texts, in the columns of HEADER."""
+    for step in curve["steps"]:
+        response = step["response_ns"]
+        yield (
+            _count(step["offered_per_s"]), _count(step["achieved_per_s"]),
+            f"{step['achieved_bytes_per_s'] / 1e6:,.3g}", *(_time(response[name]) for name, _ in _PERCENTILES),
+            f"{step['missed_starts']:,}", f"{step['errors']:,}", "saturated" if step["saturated"] else "",
+        )  # fmt: skip
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _time(value_ns: int | None) -> str:
+    return "-" if value_ns is None else duration_text(value_ns)
+
+
+def fill(chart: Chart, runs: Sequence[Shown]) -> None:
+    """Adds the figures of all runs that hold a curve."""
+    from naslab.analysis.loadcurve import sentences
+
+    found: list[tuple[str, Curve]] = []
+    for run in runs:
+        curve = run.run.document.get("curve")
+        if curve and curve["steps"]:
+            found.append((run.name, curve))
+    if not found:
+        return
+    words = [f"{name}: " * (len(found) > 1) + " ".join(sentences(curve)) for name, curve in found]
+    chart.add(["Response time"], response(found), " ".join(words))
+    chart.add(["Carried rate"], carried(found), " ".join(words))
+
+
+def response(curves: Sequence[tuple[str, Curve]]) -> Figure:
+    """Percentiles of the response time (from the due time) against the load offered, log axes.
+
+    curves: (run name, curve). With several runs the colour means the run and the marker the percentile. Dashed:
+    knee and capacity of a single run.
+    """
+    traces: list[Trace] = []
+    colours = theme.ladder(len(_PERCENTILES))
+    for index, (name, curve) in enumerate(curves):
+        for rank, (field, label) in enumerate(_PERCENTILES):
+            steps = [step for step in curve["steps"] if step["response_ns"][field]]
+            colour = theme.run_colour(index) if len(curves) > 1 else colours[rank]
+            traces.append(
+                {
+                    **_points(f"{name}, {label}" if len(curves) > 1 else label, colour, rank),
+                    "x": numbers(step["offered_per_s"] for step in steps),
+                    "y": numbers(step["response_ns"][field] / 1e6 for step in steps),
+                    "customdata": [duration_text(step["response_ns"][field]) for step in steps],
+                    "hovertemplate": f"<b>%{{customdata}}</b> {label}<br>%{{x:,.4~g}}/s offered<extra></extra>",
+                }
+            )
+    layout = base_layout(
+        xaxis=rate_axis(_xs(traces), "Offered load (operations per second)"),
+        yaxis=time_axis([y for trace in traces for y in trace["y"]], "Response time from the due time"),
+        shapes=[], annotations=[],
+    )  # fmt: skip
+    if len(curves) == 1:
+        _mark(layout, curves[0][1]["knee_per_s"], "knee", 1.0)
+        _mark(layout, curves[0][1]["capacity_per_s"], "capacity", 0.93)
+    return {"data": traces, "layout": layout}
+
+
+def carried(curves: Sequence[tuple[str, Curve]]) -> Figure:
+    """Rate achieved against the load offered, log axes; the thin line is where all of it is carried."""
+    traces: list[Trace] = []
+    for index, (name, curve) in enumerate(curves):
+        colour = theme.run_colour(index) if len(curves) > 1 else theme.ACCENT
+        traces.append(
+            {
+                **_points(name, colour, index),
+                "x": numbers(step["offered_per_s"] for step in curve["steps"]),
+                "y": numbers(step["achieved_per_s"] for step in curve["steps"]),
+                "hovertemplate": "<b>%{y:,.4~g}/s</b> carried<br>%{x:,.4~g}/s offered<extra></extra>",
+            }
+        )
+    low, high = min(_xs(traces)), max(_xs(traces))
+    whole: Trace = {
+        "type": "scatter", "mode": "lines", "name": "all of it", "x": [low, high], "y": [low, high],
+        "line": {"color": theme.MUTED, "width": 1, "dash": "dot"}, "hoverinfo": "skip",
+    }  # fmt: skip
+    layout = base_layout(
+        xaxis=rate_axis([low, high], "Offered load (operations per second)"),
+        yaxis=rate_axis([y for trace in traces for y in trace["y"]], "Carried (operations per second)"),
+    )
+    return {"data": [whole, *traces], "layout": layout}
+
+
+def _points(name: str, colour: str, symbol: int) -> Trace:
+    return {
+        "type": "scatter", "mode": "lines+markers", "name": plot_text(name), "line": {"color": colour, "width": 2},
+        "marker": {"color": colour, "size": 7, "symbol": SYMBOLS[symbol % len(SYMBOLS)]},
+    }  # fmt: skip
+
+
+def _xs(traces: Sequence[Trace]) -> list[float]:
+    return [x for trace in traces for x in trace["x"]]
+
+
+def _mark(layout: Figure, load: float | None, text: str, height: float) -> None:
+    """A dashed upright at a load, named at its head."""
+    if not load:
+        return
+    layout["shapes"].append(
+        {
+            "type": "line",
+            "xref": "x",
+            "x0": load,
+            "x1": load,
+            "yref": "paper",
+            "y0": 0,
+            "y1": height,
+            "line": {"color": theme.RULE, "width": 1.5, "dash": "dash"},
+            "layer": "below",
+        }
+    )
+    layout["annotations"].append(
+        {
+            "xref": "x",
+            "x": math.log10(load),
+            "xanchor": "right",
+            "yref": "paper",
+            "y": height,
+            "yanchor": "top",
+            "text": text,
+            "showarrow": False,
+            "font": {"color": theme.RULE, "size": 12},
+        }
+    )

@@ -1,0 +1,143 @@
+"""The loads that `naslab curve` offers, and what it makes of them, without a target."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+
+from naslab.analysis import loadcurve
+from naslab.errors import UsageError
+from naslab.plans import curve as curves
+from naslab.plans.curve import CurveOptions, Seen
+from naslab.report import curve as picture
+
+OPTIONS = CurveOptions(64 << 20, 4096, random=True)
+
+
+def seen(offered: float, capacity: float = 1000.0) -> Seen:
+    return Seen(offered, min(offered, capacity), offered > capacity, 1e6)
+
+
+def test_a_ladder_rises_past_what_the_closed_loop_reached() -> None:
+    rates = curves.ladder(OPTIONS, 16_000, [])
+    assert rates[0] == 1000 and 64_000 / 1.4 < rates[-1] <= 64_000
+    assert all(b / a == pytest.approx(1.4) for a, b in itertools.pairwise(rates))
+    further = curves.ladder(OPTIONS, 16_000, [seen(rate, 1e9) for rate in rates])
+    assert further[0] == pytest.approx(rates[-1] * 1.4)
+
+
+def test_a_ladder_ends_at_max_rate() -> None:
+    limited = dataclasses.replace(OPTIONS, start_per_s=100, most_per_s=250, factor=2.0)
+    assert curves.ladder(limited, 16_000, []) == [100, 200, 250]
+    assert curves.ladder(limited, 16_000, [seen(250)]) == []
+    assert len(curves.ladder(dataclasses.replace(limited, most_per_s=1e8, factor=1.05), 1, [])) == curves.MAX_STEPS
+
+
+def test_the_first_load_has_operations_to_count() -> None:
+    assert curves.first_rate(OPTIONS, 160_000) == 10_000
+    assert curves.first_rate(OPTIONS, 100) == 20
+    assert curves.first_rate(OPTIONS, 20) == 10
+
+
+def test_loads_between_narrow_the_gaps() -> None:
+    points = [seen(rate) for rate in (250, 500, 900, 1400)]
+    rates = curves.between(points, knee_per_s=600)
+    assert all(500 < rate < 1020 for rate in rates) and rates == sorted(rates)
+    around_knee = sorted([500, 900, *[rate for rate in rates if rate < 900]])
+    assert max(b / a for a, b in itertools.pairwise(around_knee)) < 1.14
+    assert any(900 < rate < 1020 for rate in rates)
+    assert curves.between([seen(980), seen(1010)], None) == []
+    assert curves.between([seen(100), seen(200)], None) == []
+
+
+def test_when_the_first_load_is_too_much() -> None:
+    rates = curves.lower(OPTIONS, [seen(5000)])
+    assert rates == sorted(rates) and rates[-1] == pytest.approx(5000 / 1.4) and rates[0] < 400
+
+
+def test_cells_of_a_load() -> None:
+    cells = curves.step_cells(dataclasses.replace(OPTIONS, workers=2, write_pct=30), [100, 200], 3)
+    assert len(cells) == 1 + 2 * curves.PARTS and cells[0].workload == "fill"
+    assert len({cell.seed for cell in cells[1:]}) == 2 * curves.PARTS
+    assert sum(cell.duration_ns or 0 for cell in cells[1 : 1 + curves.PARTS]) == OPTIONS.step_ns
+    for cell in curves.numbered(cells, 0):
+        cell.validate()
+        assert cell.op in ("write", "mixed") and len(cell.files) == 2
+    assert curves.step_cells(OPTIONS, [], 0) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"block_bytes": 0}, "--block 0"),
+        ({"size_bytes": 512}, "--size 512"),
+        ({"arrivals": "even"}, "--arrivals 'even'"),
+        ({"step_ns": 10**8}, "--step-duration"),
+        ({"start_per_s": 10.0, "most_per_s": 5.0}, "--start 10"),
+    ],
+)
+def test_wrong_options_are_named(more: dict[str, object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        curves.check(dataclasses.replace(OPTIONS, **more))  # type: ignore[arg-type]
+
+
+def test_rates_as_people_write_them() -> None:
+    assert [curves.parse_rate(t, "--start") for t in ("", "500", "2k", "1.5M", "2kiops", "7/s")] == [
+        None, 500, 2000, 1.5e6, 2000, 7,
+    ]  # fmt: skip
+    for text in ("0", "-1", "x", "nan", "inf", "1e12", "k"):
+        with pytest.raises(UsageError, match="--max-rate"):
+            curves.parse_rate(text, "--max-rate")
+
+
+def made_curve(scale: float = 1.0, **more: object) -> dict[str, object]:
+    """A curve whose p99 doubles near 600; times `scale` in load."""
+    steps = [
+        {
+            "offered_per_s": load * scale, "achieved_per_s": min(load, 1000) * scale, "saturated": load > 1000,
+            "achieved_bytes_per_s": min(load, 1000) * scale * 4096, "ops": 1, "missed_starts": 0, "errors": 0,
+            "response_ns": {"p50": 5 * 10**5, "p99": p99, "p99_9": 2 * p99}, "service_ns": {}, "cells": [],
+        }
+        for load, p99 in ((100, 10**6), (400, 10**6), (600, 2 * 10**6), (900, 4 * 10**6), (1400, 10**9))
+    ]  # fmt: skip
+    return {
+        "arrivals": "poisson", "block_bytes": 4096, "write_fraction": 0.0, "random": True, "file_bytes": 1,
+        "workers": 1, "queue_depth": 32, "step_ns": 1, "steps": steps, "saturated": True,
+        "capacity_per_s": 1000 * scale, "capacity_ci95_per_s": [990 * scale, 1010 * scale],
+        "capacity_bytes_per_s": 4096e3 * scale,
+        "knee_per_s": 600 * scale, "knee_ci95_per_s": [550 * scale, 650 * scale], "low_load_p99_ns": 10**6,
+        "depth_limited": False, "stop_reason": "saturated", "compared": None, **more,
+    }  # fmt: skip
+
+
+def test_two_curves_beside_each_other() -> None:
+    compared = loadcurve.compare(made_curve(2.0, queue_depth=8), made_curve(), "other")
+    assert compared["capacity_ratio"] == 2 and compared["knee_ratio"] == 2 and compared["differs"] == ["queue_depth"]
+    assert compared["capacity_ratio_range"] == pytest.approx([1980 / 1010, 2020 / 990])
+    loads = [one["load_per_s"] for one in compared["p99"]]
+    assert loads[0] == pytest.approx(200) and loads[-1] == pytest.approx(900)
+    assert compared["p99"][-1]["ratio"] < 0.5 and compared["p99"][0]["ratio"] == pytest.approx(1)
+    text = " ".join(loadcurve.sentences({**made_curve(2.0), "compared": compared}))
+    assert "Capacity is 2 times that of run other" in text and "different settings: queue depth" in text
+
+
+def test_a_curve_in_words() -> None:
+    text = " ".join(loadcurve.sentences(made_curve()))
+    assert "Capacity: 1,000/s" in text and "Knee: 600/s, 60% of the capacity" in text
+    text = " ".join(loadcurve.sentences(made_curve(saturated=False, knee_per_s=None, stop_reason="budget")))
+    assert "Not saturated" in text and "No knee" in text and "--budget" in text
+    assert "--depth" in " ".join(loadcurve.sentences(made_curve(depth_limited=True)))
+    assert loadcurve.sentences(made_curve(capacity_per_s=None)) != []
+
+
+def test_the_picture_holds_the_numbers() -> None:
+    figure = picture.response([("one", made_curve())])
+    assert [trace["name"] for trace in figure["data"]] == ["p50", "p99", "p99.9"]
+    assert figure["data"][1]["x"] == [100, 400, 600, 900, 1400] and figure["data"][1]["y"][2] == 2.0
+    assert [note["text"] for note in figure["layout"]["annotations"]] == ["knee", "capacity"]
+    both = picture.carried([("one", made_curve()), ("two", made_curve(2.0))])
+    assert [trace["name"] for trace in both["data"]] == ["all of it", "one", "two"]
+    assert both["data"][2]["y"][-1] == 2000
+    assert len(next(iter(picture.rows(made_curve())))) == len(picture.HEADER)
