@@ -232,7 +232,7 @@ def _cell_table(cells: Sequence[Mapping[str, Any]], width: int) -> RenderableTyp
     return table  # type: ignore[no-any-return]
 
 
-def _curve_table(curve: Mapping[str, Any]) -> RenderableType:
+def _curve_table(curve: Any) -> RenderableType:
     """A row a load; percentiles are of the response time, from the due time."""
     from rich.text import Text
 
