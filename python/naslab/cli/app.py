@@ -422,6 +422,26 @@ def net(
 
 
 @app.command()
+def fsx(
+    tier: Annotated[
+        int, typer.Option("--tier", metavar="N", help="Throughput capacity in MB/s: 8 to 2048.", show_default=False)
+    ],
+    storage: Annotated[str, typer.Option("--storage", metavar="hdd|ssd", help="Kind of storage.", show_default=False)],
+    tib: Annotated[float, typer.Option("--tib", metavar="N", help="Size of the storage in TiB.", show_default=False)],
+    year: Annotated[int, typer.Option("--year", metavar="2020|2022", help="As published in this year.")] = 2022,
+    run: Annotated[
+        str, typer.Option("--run", metavar="RUN", help="Set what this run measured beside it.", show_default=False)
+    ] = "",
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+) -> int:
+    """What Amazon publishes about an FSx for Windows file system: limits, burst credit, times."""
+    from naslab.cli.fsx import print_model
+
+    return print_model(tier, storage, tib, year, run, store, as_json)
+
+
+@app.command()
 def doctor(
     target: Annotated[
         str,
