@@ -321,12 +321,16 @@ def _place(rates: NDArray[np.float64], left: int, edge: int, right: int, reach: 
     low, high = max(left + 1, edge - reach), min(right - 1, edge + reach)
     if low >= high:
         return edge, edge, edge
-    sides = [part - part.mean() for part in (rates[left:edge], rates[edge:right])]
-    least = [max(_LEAST_CV * float(rates[a:b].mean()), 1.0) for a, b in ((left, edge), (edge, right))]
+    # About medians, as in _noise_in_segments: a bin that holds both rates must not draw its side's middle to it.
+    middles = [float(np.median(part)) for part in (rates[left:edge], rates[edge:right])]
+    sides = [rates[left:edge] - middles[0], rates[edge:right] - middles[1]]
+    least = [max(_LEAST_CV * middle, 1.0) for middle in middles]
     sd = [noise_of(side, floor).sd_bytes_per_s for side, floor in zip(sides, least, strict=True)]
-    rho = noise_of(np.concatenate((sides[0] / sd[0], sides[1] / sd[1]))).rho
+    # A few bins say nothing about correlation.
+    enough = min(edge - left, right - edge) >= BINS_IN_SEGMENT
+    rho = noise_of(np.concatenate((sides[0] / sd[0], sides[1] / sd[1]))).rho if enough else 0.0
     y = rates[low - 1 : high + 1]
-    as_before, as_after = (y - rates[left:edge].mean()) / sd[0], (y - rates[edge:right].mean()) / sd[1]
+    as_before, as_after = (y - middles[0]) / sd[0], (y - middles[1]) / sd[1]
     spread = 1 - rho * rho
     stay_before = _capped(as_before[1:] - rho * as_before[:-1], spread) + 2 * math.log(sd[0])
     stay_after = _capped(as_after[1:] - rho * as_after[:-1], spread) + 2 * math.log(sd[1])
