@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from naslab.execute import Hooks
@@ -12,6 +13,9 @@ from naslab.spec import CellSpec
 from naslab.units import duration_text, rate_text, size_text
 
 PLAIN_INTERVAL_S = 5.0
+SPARKS = "▁▂▃▄▅▆▇█"
+SPARK_COLUMNS = 24
+"""Columns of the picture of a rate over time: as many as fit beside the rest of the line."""
 TIMED_WORK_PER_S = 1e9
 """What a second of a timed cell weighs beside cells counted in bytes; only the bar's evenness hangs on it."""
 
@@ -24,6 +28,17 @@ def describe(cell: CellSpec) -> str:
     if cell.queue_depth > 1:
         words += f", depth {cell.queue_depth}"
     return words + (f", {cell.workers} workers" if cell.workers > 1 else "")
+
+
+def sparkline(rates: Sequence[float], columns: int = SPARK_COLUMNS) -> str:
+    """Rates in order as blocks between 0 and the highest; neighbours are averaged where there are too many."""
+    if not rates or max(rates) <= 0:
+        return ""
+    width = min(columns, len(rates))
+    edges = [at * len(rates) // width for at in range(width + 1)]
+    means = [sum(rates[a:b]) / (b - a) for a, b in pairwise(edges)]
+    top = max(means)
+    return "".join(SPARKS[min(int(mean / top * len(SPARKS)), len(SPARKS) - 1)] for mean in means)
 
 
 class Progress:
@@ -39,6 +54,8 @@ class Progress:
         self._said = self._started
         self._live: Any = None
         self._task: Any = None
+        self._rates: list[float] = []
+        self._rates_of: int | None = None
         self.add(cells)
 
     def add(self, cells: Sequence[CellSpec]) -> None:
@@ -86,15 +103,25 @@ class Progress:
     def _progress(self, event: dict[str, Any]) -> None:
         cell = self._cells[event["cell"]]
         part = event["elapsed_ns"] / 1e9 * TIMED_WORK_PER_S if cell.duration_ns else event["bytes"]
-        self._show(cell.id, min(float(part), _work(cell)), event["bytes_per_s"])
+        self._show(cell.id, min(float(part), _work(cell)), event["bytes_per_s"], self._picture(cell, event))
+
+    def _picture(self, cell: CellSpec, event: dict[str, Any]) -> str:
+        """The rate so far of a cell that runs for a time, and how much of that time is gone."""
+        if not cell.duration_ns or self._live is None:
+            return ""
+        if self._rates_of != cell.id:
+            self._rates, self._rates_of = [], cell.id
+        self._rates.append(event["bytes_per_s"])
+        whole = duration_text(cell.duration_ns + cell.warmup_ns)
+        return f" {sparkline(self._rates)} {duration_text(event['elapsed_ns'])} of {whole}"
 
     def _cell(self, cell: dict[str, Any]) -> None:
         self._done += _work(self._cells[cell["id"]])
         self._ended.add(cell["id"])
         self._show(cell["id"], 0.0, cell.get("throughput_bytes_per_s"))
 
-    def _show(self, cell_id: int, part: float, rate: float | None) -> None:
-        text = describe(self._cells[cell_id]) + (f": {rate_text(rate)}" if rate else "")
+    def _show(self, cell_id: int, part: float, rate: float | None, picture: str = "") -> None:
+        text = describe(self._cells[cell_id]) + (f": {rate_text(rate)}" if rate else "") + picture
         if self._live is not None:
             self._live.update(self._task, completed=self._done + part, description=text)
         elif not self._quiet and time.monotonic() - self._said >= PLAIN_INTERVAL_S:

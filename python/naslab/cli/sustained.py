@@ -87,6 +87,8 @@ def parse(params: Params) -> Request:
     if params["rate"]:
         options.rate_per_s = plans.parse_rate(params["rate"], options.block_bytes)
     rest_ns = _time(params["rest"], "--rest")
+    if rest_ns and not options.fills and options.repeat == 1:
+        raise UsageError("--rest: this load fills no files first, so there is nothing to rest from; leave it out")
     return Request(options, _price(params), params["find_burst"], params["cached"], rest_ns)
 
 
@@ -304,8 +306,14 @@ def _retests(
         return []
     factor = burst.bin_factor(before, fit, options.block_bytes)
     cells = burst.retest_cells(options, fit, factor * before.bin_ns, bool(execution.caps["virtual_time"]))
-    if burst.planned_ns(cells) + before.duration_ns > 1.5 * budget_ns:
-        execution.warn("budget", "the second runs would take longer than --budget allows; the cause stays open")
+    left_ns = budget_ns - before.duration_ns
+    if burst.planned_ns(cells) > left_ns:
+        # The first of the two runs tells most.
+        cells = cells[: 1 + next(at for at, cell in enumerate(cells) if cell.workload == "retest")]
+        cells = cells if burst.planned_ns(cells) <= left_ns else []
+        what = "the limited second run" if cells else "the second runs"
+        execution.warn("budget", f"--budget left no time for {what}; the cause may stay open")
+    if not cells:
         return []
     first = 1 + max(cell["id"] for cell in execution.cells)
     cells = plans.numbered(cells, first)

@@ -20,6 +20,7 @@ from naslab.report.labels import count_label, esc, op_label, percent, plain, tig
 from naslab.report.model import Case, Spot, extremes, failed, place, spot, usable
 from naslab.report.payload import pack, pack_json, pack_series
 from naslab.report.rawdata import read_series
+from naslab.report.sustained import section as sustained_section
 from naslab.report.views import Chart, Shown, charts, shown
 from naslab.results.columns import CELL_COLUMNS
 from naslab.units import duration_text, rate_text, size_label
@@ -350,6 +351,7 @@ def _sections(runs: list[Shown], drawn: list[Chart], series: dict[str, Any]) -> 
     if any(run.cases for run in runs):
         yield _by_test(runs)
     yield from (_chart_section(chart) for chart in drawn)
+    yield sustained_section([(run.name, run.run) for run in runs])
     if any(failed(run.run) for run in runs):
         yield _failures(runs)
     yield _environment(runs)

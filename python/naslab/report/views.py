@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.report import curve as curve_view
 from naslab.report import figures
+from naslab.report import sustained as sustained_view
 from naslab.report.ceilings import link_ceilings
 from naslab.report.labels import count_label, tight, time_label, value_label
 from naslab.report.model import Case, Cell, cases, cell_label, finding, percentile_ns, run_label
@@ -78,10 +80,31 @@ def shown(runs: list[Run]) -> list[Shown]:
 def charts(runs: list[Shown], series: Sequence[Series]) -> list[Chart]:
     """The charts of the report in order; those without a figure are left out."""
     every = [
-        _throughput(runs), _bars(runs), _heat(runs), _slices(runs), _surface(runs), _percentiles(runs),
-        _percentile_dots(runs), _distributions(runs), _series(runs, series),
+        _curve(runs), _regimes(runs, series), _throughput(runs), _bars(runs), _heat(runs), _slices(runs),
+        _surface(runs), _percentiles(runs), _percentile_dots(runs), _distributions(runs), _series(runs, series),
     ]  # fmt: skip
     return [chart for chart in every if chart.entries]
+
+
+def _curve(runs: list[Shown]) -> Chart:
+    lead = "Operations start when due, and their response time counts from then, however late they start."
+    chart = Chart("curve", "Latency against offered load", lead, ["Show"])
+    curve_view.fill(chart, runs)
+    return chart
+
+
+def _regimes(runs: list[Shown], series: Sequence[Series]) -> Chart:
+    chart = Chart(
+        "regimes",
+        "Regimes over time",
+        "Throughput of each interval, the mean of each stretch between two changes, a band where a change may lie "
+        "(95 %), and the slowest operation of each interval (a series keeps no more of the latencies than that).",
+        ["Run", "Series"],
+    )
+    for run in runs:
+        for path, figure, words in sustained_view.regime_figures(run.run, run.index, series):
+            chart.add([run.name, *path], figure, words)
+    return chart
 
 
 def _single(case: Case) -> bool:

@@ -76,6 +76,7 @@ RUN = (
     _f("verdict", "verdict", "what limits the target; empty until explained"),
     _f("sustained", "sustained", "naslab sustained: what the series over time say", required=False),
     _f("curve", "curve", "latency against offered load; of `naslab curve`", required=False),
+    _f("profile", "profile", "rate by position; of `naslab profile`", required=False),
     _f(
         "blobs", "object", "exported files only: raw data in base64, {cell id: {name: text}}; names below",
         required=False,
@@ -219,7 +220,7 @@ CURVE = (
     _f("factor", "number", "each load of the ladder is so many times the one before"),
     _f(
         "stop_reason", "string", "why no further load was offered",
-        enum=("saturated", "max_rate", "budget", "max_bytes", "failed", "interrupted"),
+        enum=("saturated", "max_rate", "max_steps", "budget", "max_bytes", "failed", "interrupted"),
     ),
     _f("saturated", "boolean", "a load was offered that is more than the target carries"),
     _f("probe_alone", "probe?", "closed loop of one worker at depth 1"),
@@ -247,6 +248,31 @@ CURVE_STEP = (
     _f("response_ns", "latency", "from the due time"),
     _f("service_ns", "latency", "from submission"),
     _f("cells", "array", "ids of the cells that are its parts"),
+)
+
+PROFILE = (
+    _f("file_bytes", "integer", "length of the file or device", "bytes"),
+    _f("existing", "boolean", "it was there before and was only read"),
+    _f("direct", "boolean", "read unbuffered"),
+    _f("block_bytes", "integer", "bytes of one read", "bytes"),
+    _f("queue_depth", "integer", "reads in flight"),
+    _f("zone_bytes", "integer", "length of a zone", "bytes"),
+    _f("zones_planned", "integer", "zones it was divided into"),
+    _f("zones", "zone[]", "those that were read, by position"),
+    _f("mean_bytes_per_s", "number?", "harmonic mean of the zones: the rate of reading all of it", "bytes/s"),
+    _f("slowest_bytes_per_s", "number?", "slowest zone", "bytes/s"),
+    _f("fastest_bytes_per_s", "number?", "fastest zone", "bytes/s"),
+    _f("head_bytes_per_s", "number?", "median of the first tenth of the zones read", "bytes/s"),
+    _f("tail_bytes_per_s", "number?", "median of the last tenth", "bytes/s"),
+    _f("burst_bytes_per_s", "number?", "one small zone, read again and again", "bytes/s"),
+    _f("access_ns", "latency?", "random reads of 4 KiB, one at a time"),
+)
+
+ZONE = (
+    _f("offset_bytes", "integer", "where it begins", "bytes"),
+    _f("bytes", "integer", "read of it", "bytes"),
+    _f("bytes_per_s", "number", "rate", "bytes/s"),
+    _f("cell", "integer", "id of its cell"),
 )
 
 PROBE = (
@@ -393,9 +419,23 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "warning": ("Warning", WARNING),
     "verdict": ("Verdict", VERDICT),
     "limit": ("Limit", LIMIT),
+    "sustained": ("Sustained", SUSTAINED),
+    "regimes": ("Regimes", SERIES_REGIMES),
+    "segment": ("Segment", SEGMENT),
+    "change": ("Change", CHANGE),
+    "steady": ("Steadiness", STEADY),
+    "burst": ("Burst", BURST),
+    "finding": ("Finding", FINDING),
+    "bucket": ("Bucket", BUCKET),
+    "estimate": ("Estimate", ESTIMATE),
+    "cached": ("Cached reads", CACHED),
+    "cost": ("Cost", COST),
+    "rate_cost": ("Cost at a rate", RATE_COST),
     "curve": ("Curve", CURVE),
     "curve_step": ("Curve step", CURVE_STEP),
     "probe": ("Closed loop", PROBE),
+    "profile": ("Profile", PROFILE),
+    "zone": ("Zone", ZONE),
     "curve_comparison": ("Comparison of curves", CURVE_COMPARISON),
     "curve_ratio": ("Ratio at a common load", CURVE_RATIO),
 }

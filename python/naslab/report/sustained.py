@@ -1,0 +1,192 @@
+"""What a sustained run adds to the report: its regimes drawn, and what its rates cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naslab.analysis.sustained import percentile_rows
+from naslab.report import theme
+from naslab.report.axes import base_layout, number, numbers, plain_axis
+from naslab.report.labels import count_label, esc, percent, tight, time_label, value_label
+from naslab.report.rawdata import COLUMN, Series
+from naslab.report.thinning import keep_extremes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from naslab.results.run import Run
+
+Part = dict[str, Any]
+_COLUMNS = {"read": ("read_bytes",), "write": ("write_bytes",), "all": ("read_bytes", "write_bytes")}
+_BUCKETS = 600
+_FIRST_RUN = "first run"
+_NS = 1e9
+
+
+def part_of(run: Run) -> Part | None:
+    """The run's `sustained` part; None for other runs."""
+    return run.document.get("sustained")
+
+
+def regime_figures(run: Run, index: int, series: Sequence[Series]) -> list[tuple[list[str], dict[str, Any], str]]:
+    """(path, figure, words) for each series that was cut into regimes. index: of the run among those shown."""
+    part = part_of(run)
+    found = []
+    for regime in (part or {}).get("regimes", []):
+        lines = _lines(regime, [one for one in series if one.run == index])
+        if lines is not None:
+            name = f"cell {regime['cell']}, {'reads and writes' if regime['kind'] == 'all' else regime['kind'] + 's'}"
+            found.append(([name], regimes(*lines, regime), words(regime)))
+    return found
+
+
+def _lines(regime: Part, series: Sequence[Series]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None:
+    """(start of each interval in s, bytes/s, worst latency in ns); parts of one first run on one clock."""
+    own = [one for one in series if one.cell.get("id") == regime["cell"]]
+    if not own:
+        return None
+    if own[0].cell.get("workload") == _FIRST_RUN:
+        own = [one for one in series if one.cell.get("workload") == _FIRST_RUN]
+        # A long flush began the series anew: what came before it is longer than the series' segments.
+        length_ns = regime["segments"][-1]["end_ns"]
+        end_ns = max(one.cell["start_ns"] + one.cell["window_ns"] for one in own)
+        own = [one for one in own if one.cell["start_ns"] >= end_ns - 1.05 * length_ns]
+    origin_ns = own[0].cell["start_ns"]
+    times, rates, worst = [], [], []
+    for one in own:
+        starts, rows = one.whole()
+        times.append(starts + (one.cell["start_ns"] - origin_ns) / _NS)
+        rates.append(sum(rows[:, COLUMN[name]] for name in _COLUMNS[regime["kind"]]) / one.interval_s)
+        worst.append(rows[:, COLUMN["max_latency_ns"]].astype(np.float64))
+    return np.concatenate(times), np.concatenate(rates), np.concatenate(worst)
+
+
+def regimes(times_s: NDArray[Any], rates: NDArray[Any], worst_ns: NDArray[Any], regime: Part) -> dict[str, Any]:
+    """The series, the mean of each stretch over it, and a line with its interval at each change; latency below.
+
+    times_s: (n,) start of each interval. rates: (n,) bytes per second. worst_ns: (n,) slowest operation of each.
+    """
+    top = 1.08 * max(float(rates.max(initial=0.0)) / 1e6, 1e-6)
+    slow = 1.08 * max(float(worst_ns.max(initial=0.0)) / 1e6, 1e-6)
+    traces = [
+        _line(times_s, rates / 1e6, "Throughput", theme.ACCENT, "y", "%{y:,.4~g} MB/s"),
+        _plateaus(regime),
+        _line(times_s, worst_ns / 1e6, "Slowest operation", theme.MUTED, "y2", "slowest %{y:,.4~g} ms"),
+    ]
+    layout = base_layout(
+        xaxis=plain_axis("Time since the start (s)", anchor="y2"),
+        yaxis=plain_axis("Throughput (MB/s)", domain=[0.4, 1], range=[0, top]),
+        yaxis2=plain_axis("Slowest operation (ms)", domain=[0, 0.3], range=[0, slow]),
+        height=460,
+        hovermode="x",
+        showlegend=True,
+        shapes=[shape for change in regime["changes"] for shape in _mark(change)],
+    )
+    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    layout["margin"]["t"] = 36
+    return {"data": traces, "layout": layout}
+
+
+def _line(
+    times_s: NDArray[Any], values: NDArray[Any], name: str, colour: str, axis: str, hover: str
+) -> dict[str, Any]:  # fmt: skip
+    keep = keep_extremes(values, _BUCKETS)
+    return {
+        "type": "scatter", "mode": "lines", "name": name, "x": numbers(times_s[keep]), "y": numbers(values[keep]),
+        "yaxis": axis, "line": {"color": colour, "width": 1}, "hovertemplate": f"{hover}<extra></extra>",
+    }  # fmt: skip
+
+
+def _plateaus(regime: Part) -> dict[str, Any]:
+    """A flat line over each stretch."""
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for segment in regime["segments"]:
+        level = number(segment["mean_bytes_per_s"] / 1e6)
+        xs += [number(segment["start_ns"] / _NS), number(segment["end_ns"] / _NS), None]
+        ys += [level, level, None]
+    return {
+        "type": "scatter", "mode": "lines", "name": "Mean of a stretch", "x": xs, "y": ys, "yaxis": "y",
+        "line": {"color": theme.LATENCY, "width": 3}, "hovertemplate": "mean %{y:,.4~g} MB/s<extra></extra>",
+    }  # fmt: skip
+
+
+def _mark(change: Part) -> list[dict[str, Any]]:
+    """The change, and a band over its 95 % interval."""
+    at, low, high = (number(change[name] / _NS) for name in ("at_ns", "earliest_ns", "latest_ns"))
+    band = {
+        "type": "rect", "xref": "x", "yref": "paper", "x0": low, "x1": high, "y0": 0.4, "y1": 1,
+        "fillcolor": theme.band(theme.LATENCY), "line": {"width": 0}, "layer": "below",
+    }  # fmt: skip
+    rule = {
+        "type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0.4, "y1": 1,
+        "line": {"color": theme.MUTED, "width": 1, "dash": "dot"},
+    }  # fmt: skip
+    return [band, rule]
+
+
+def words(regime: Part) -> str:
+    """The finding of one series in words."""
+    steady = regime["steady"]
+    best = value_label(regime["best_second_bytes_per_s"], "bytes")
+    stretches = ", then ".join(
+        f"{value_label(s['mean_bytes_per_s'], 'bytes')} until {s['end_ns'] / _NS:,.4g} s"
+        for s in regime["segments"][:6]
+    )  # fmt: skip
+    more = len(regime["segments"]) - 6
+    stretches += f" and {count_label(more, 'further stretch', 'further stretches')}" if more > 0 else ""
+    snia = {None: "", True: " SNIA's rule: steady.", False: " SNIA's rule: not steady."}[steady["snia_steady"]]
+    changes = ", ".join(
+        f"{percent(c['effect'])} at {c['at_ns'] / _NS:,.4g} s" for c in regime["changes"][:6]
+    )  # fmt: skip
+    tail = f" Changes: {changes}." if changes else " No change of rate was found."
+    latency = regime["percentiles_ns"].get("p99")
+    slow = f" 99 % of the operations within {time_label(latency)}." if latency else ""
+    return f"Best second {best}; {stretches}.{tail} {steady['word'].capitalize()}: {steady['reason']}.{snia}{slow}"
+
+
+def section(runs: Sequence[tuple[str, Run]]) -> str:
+    """Tables of percentiles and cost, as HTML; empty without a sustained run. runs: (name, run)."""
+    parts = []
+    for name, run in runs:
+        part = part_of(run)
+        if part:
+            head = f"<h3>{esc(name)}</h3>" if len(runs) > 1 else ""
+            tables = _percentile_table(part) + _cost_table(part)
+            parts.append(head + tables if tables else "")
+    body = "".join(parts)
+    return f'<section id="sustained"><h2>Percentiles and cost</h2>{body}</section>' if body else ""
+
+
+def _percentile_table(part: Part) -> str:
+    shown = part["regimes"][:6]
+    if not shown:
+        return ""
+    heads = ["Latency", *(f"Cell {r['cell']}, {r['kind']}" for r in shown)]
+    rows = [[label, *texts] for label, texts in percentile_rows(shown)]
+    return _table("Latency to nine nines; - where too few operations were done", heads, rows)
+
+
+def _cost_table(part: Part) -> str:
+    cost = part["cost"]
+    if not cost:
+        return ""
+    heads = ["Rate", "MB/s", "A month's cost per MB/s", "Cost per TiB moved"]
+    rows = [
+        [name, f"{found['bytes_per_s'] / 1e6:,.4g}", f"{found['per_mb_per_s_month']:,.4g}",
+         f"{found['per_tib_moved']:,.4g}"]
+        for name, found in (("Sustained", cost["sustained"]), ("Burst", cost["burst"])) if found
+    ]  # fmt: skip
+    return _table(f"Cost at {cost['per_hour']:,.4g} an hour, {cost['per_month']:,.6g} a month", heads, rows)
+
+
+def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{esc(tight(text))}</th>' for text in heads)
+    body = "".join("<tr>" + "".join(f"<td>{esc(tight(text))}</td>" for text in row) + "</tr>" for row in rows)
+    return (
+        f'<div class="scroll"><table><caption>{esc(caption)}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )

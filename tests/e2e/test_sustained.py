@@ -1,0 +1,210 @@
+"""`naslab sustained` on the simulator and on folders: truth that was planted, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from cli_tools import SIM, Cli, populate, snapshot
+from naslab.results.schema import json_schema
+
+MB = 1_000_000
+
+
+def bucket_server(kind: str = "both", **more: Any) -> str:
+    bucket = {"scope": "disk", "applies_to": kind, "burst_bytes_per_s": 260 * MB, "base_bytes_per_s": 32 * MB,
+              "size_bytes": 4000 * MB, **more}  # fmt: skip
+    return f"sim:?link_bytes_per_s=600MB&latency_ns=200us&buckets={json.dumps([bucket])}"
+
+
+def measured(cli: Cli, *words: object) -> Any:
+    """The document of a run that ended well, checked against the strict schema."""
+    document = cli("sustained", *words, "--json").ok().json()
+    jsonschema.Draft202012Validator(json_schema(strict=True)).validate(document)
+    assert document["command"] == "sustained" and document["status"] == "complete"
+    return document
+
+
+def loads(document: Any) -> list[Any]:
+    return [cell for cell in document["cells"] if cell["workload"] == "sustained"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "write", "more"),
+    [
+        ("both", 100, {}),
+        ("write", 100, {"burst_bytes_per_s": 100 * MB, "base_bytes_per_s": 50 * MB, "size_bytes": 900 * MB}),
+        ("read", 0, {"size_bytes": 1500 * MB}),
+        ("both", 100, {"burst_bytes_per_s": 400 * MB, "base_bytes_per_s": 20 * MB, "size_bytes": 9000 * MB}),
+    ],
+)
+def test_planted_bucket_is_found(kind: str, write: int, more: dict[str, int], cli: Cli) -> None:
+    words = ("--write", write, "--find-burst", "--depth", 4, "--size", "64m")
+    document = measured(cli, bucket_server(kind, **more), *words)
+    burst = document["sustained"]["burst"]
+    truth = {"burst_bytes_per_s": 260 * MB, "base_bytes_per_s": 32 * MB, "size_bytes": 4000 * MB, **more}
+    assert burst["cause"] == "token_bucket" and burst["op"] == ("write" if write else "read"), burst
+    found = burst["bucket"]
+    assert found["precision"] <= 0.03
+    for ours, theirs in (
+        ("burst_bytes_per_s", "burst_bytes_per_s"), ("baseline_bytes_per_s", "base_bytes_per_s"),
+        ("size_bytes", "size_bytes"),
+    ):  # fmt: skip
+        assert found[ours]["value"] == pytest.approx(truth[theirs], rel=0.05), ours
+        assert found[ours]["ci95"][0] < found[ours]["value"] < found[ours]["ci95"][1]
+    assert found["refill_ns"] == pytest.approx(truth["size_bytes"] / truth["base_bytes_per_s"] * 1e9, rel=0.05)
+    assert "A token bucket of" in document["summary"][0]
+    assert [cell["workload"] for cell in document["cells"]].count("retest") == 1
+    shown = cli("show", "last").ok().out
+    assert "A token bucket of" in shown and "Evidence, two rates" in shown and "p99.9999999" in shown
+
+
+@pytest.mark.parametrize("size", ["256m", "1g"])
+def test_write_back_cache_is_no_bucket(size: str, cli: Cli) -> None:
+    server = f"disk_write_bytes_per_s=40MB&write_back_bytes={size}&server_cache_bytes=2g&link_bytes_per_s=300MB"
+    words = ("--write", 100, "--find-burst", "--budget", "10m", "--depth", 4)
+    document = measured(cli, f"sim:?{server}&latency_ns=100us", *words)
+    burst = document["sustained"]["burst"]
+    assert burst["cause"] == "write_back_cache"
+    assert burst["bucket"]["baseline_bytes_per_s"]["value"] == pytest.approx(40 * MB, rel=0.05)
+    assert "not from a token bucket" in document["summary"][0]
+
+
+def test_no_burst_is_none_and_a_short_budget_says_what_is_missing(cli: Cli) -> None:
+    document = measured(cli, SIM, "--write", 100, "--find-burst", "--budget", "1m")
+    assert document["sustained"]["burst"]["cause"] == "none"
+    assert document["sustained"]["burst"]["bucket"] is None and "No burst was found" in document["summary"][0]
+    # The idle times alone are longer than this budget.
+    document = measured(cli, bucket_server(), "--write", 100, "--find-burst", "--budget", "45s", "--depth", 4)
+    burst = document["sustained"]["burst"]
+    assert burst["cause"] == "undecided" and "a second run after an idle time" in burst["missing"]
+    assert "budget" in [w["kind"] for w in document["warnings"]]
+
+
+def test_burst_and_floor_in_a_plain_run(cli: Cli) -> None:
+    words = ("--write", 100, "--duration", "60s", "--depth", 4, "--price-per-month", 640)
+    document = measured(cli, bucket_server(), *words)
+    part = document["sustained"]
+    (regime,) = part["regimes"]
+    assert regime["kind"] == "write" and regime["steady"]["word"] == "slowdown" and regime["steady"]["snia_steady"]
+    assert regime["burst_bytes_per_s"] == pytest.approx(260 * MB, rel=0.02)
+    assert len(regime["segments"]) == len(regime["changes"]) + 1 == 2
+    assert regime["best_second_bytes_per_s"] == pytest.approx(260 * MB, rel=0.02)
+    assert regime["baseline_bytes_per_s"] == pytest.approx(32 * MB, rel=0.02)
+    assert regime["dropped_ns"] == pytest.approx(4000 / 228 * 1e9, rel=0.02)
+    assert part["cost"]["sustained"]["per_mb_per_s_month"] == pytest.approx(640 / 32, rel=0.02)
+    assert part["cost"]["burst"]["per_mb_per_s_month"] == pytest.approx(640 / 260, rel=0.02)
+    (cell,) = loads(document)
+    assert cell["flush_ns"] is not None and cell["durability"] == "end" and cell["interval_ns"] == 100_000_000
+    text = " ".join(document["summary"])
+    assert "then 32 MB/s" in text and "SNIA's rule: steady" in text and "Cost at 640 a month" in text
+
+
+def test_mixed_random_load_is_told_by_kind(cli: Cli) -> None:
+    words = ("--write", 30, "--random", "--size", "64m", "--block", "4k", "--depth", 8, "--duration", "5s")
+    document = measured(cli, SIM, *words)
+    regimes = {found["kind"]: found for found in document["sustained"]["regimes"]}
+    assert set(regimes) == {"all", "read", "write"}
+    (cell,) = loads(document)
+    writes = cell["kinds"]["write"]["ops"] / cell["ops"]
+    assert writes == pytest.approx(0.3, abs=0.02) and document["cells"][0]["workload"] == "fill"
+    percentiles = regimes["all"]["percentiles_ns"]
+    assert percentiles["p50"] <= percentiles["p99"] <= percentiles["p99_99"]
+    assert percentiles["p99_9999999"] is None, "nine nines need 10^9 operations"
+
+
+def test_rate_bytes_bursts_and_repeats(cli: Cli) -> None:
+    document = measured(cli, SIM, "--size", "64m", "--duration", "5s", "--rate", "20MB/s", "--depth", 4)
+    assert loads(document)[0]["throughput_bytes_per_s"] == pytest.approx(20 * MB, rel=0.03)
+    document = measured(cli, SIM, "--size", "64m", "--bytes", "100m", "--repeat", 2)
+    assert [(cell["bytes"], cell["block"]) for cell in loads(document)] == [(100 << 20, 0), (100 << 20, 1)]
+    words = ("--size", "64m", "--duration", "5s", "--block", "4k", "--burst-ops", 10, "--burst-gap", "100ms")
+    (cell,) = loads(measured(cli, SIM, *words))
+    assert 45 * 10 <= cell["ops"] <= 51 * 10, "ten operations in a little more than a tenth of a second"
+
+
+def test_cached_rate_and_what_cannot_be_told(cli: Cli) -> None:
+    server = "server_cache_bytes=256m&disk_read_bytes_per_s=50MB&link_bytes_per_s=120MB&latency_ns=100us"
+    cached = measured(cli, f"sim:?{server}", "--cached", "--duration", "5s", "--depth", 4)["sustained"]["cached"]
+    assert cached["separable"] and cached["file_bytes"] == 64 << 20
+    assert cached["network_only_bytes_per_s"] == pytest.approx(120 * MB, rel=0.03)
+    assert cached["cold_bytes_per_s"] == pytest.approx(50 * MB, rel=0.05)
+    document = measured(cli, SIM, "--cached", "--duration", "5s", "--size", "8m")
+    assert document["sustained"]["cached"]["network_only_bytes_per_s"] is None
+    assert "not separable" in document["summary"][0]
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+def test_on_a_folder(depth: int, cli: Cli) -> None:
+    before = populate(cli.target)
+    words = ("--size", "4m", "--block", "64k", "--bytes", "16m", "--depth", depth, "--verify")
+    document = measured(cli, cli.target, *words)
+    (cell,) = loads(document)
+    assert cell["bytes"] == 16 << 20 and cell["verified"]["bad"] == 0 and cell["verified"]["blocks"] > 0
+    words = ("--size", "4m", "--block", "64k", "--workers", 2, "--interlocked", "--duration", "1s", "--depth", depth)
+    document = measured(cli, cli.target, *words)
+    assert len(loads(document)[0]["workers_detail"]) == 2
+    assert snapshot(cli.target) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("--bytes 1g --duration 5s", "--bytes"),
+        ("--align 4k", "--align"),
+        ("--distribution zipf:0.9", "--distribution"),
+        ("--random --distribution cold", "--distribution"),
+        ("--random --distribution hot:0/10", "--distribution"),
+        ("--random --distribution zipf:1", "--distribution"),
+        ("--random --stride 4k", "--stride"),
+        ("--random --interlocked --workers 2", "--interlocked"),
+        ("--interlocked", "--interlocked"),
+        ("--burst-ops 10", "--burst-gap"),
+        ("--burst-ops 10 --burst-gap 1ms --rate 5iops", "--rate"),
+        ("--rate 5", "--rate"),
+        ("--rate 0iops", "--rate"),
+        ("--bytes 1g --cooldown 1s", "--cooldown"),
+        ("--random --align 512 --verify", "--verify"),
+        ("--write 50 --verify --depth 2", "--verify"),
+        ("--verify --dedupe 2", "--verify"),
+        ("--durability each", "--durability"),
+        ("--durability maybe", "--durability"),
+        ("--size 1000001", "--size"),
+        ("--size 1k --block 4k", "--block"),
+        ("--find-burst --cached", "--cached"),
+        ("--find-burst --duration 5s", "--duration"),
+        ("--find-burst --repeat 2", "--repeat"),
+        ("--find-burst --write 100 --durability none", "--durability"),
+        ("--find-burst --rate 5iops", "--rate"),
+        ("--write 100 --rest 5s", "--rest"),
+        ("--cached --write 5", "--cached"),
+        ("--budget 5m", "--budget"),
+        ("--price-per-gb 5", "--storage"),
+        ("--max-bytes 5m", "--max-bytes"),
+        ("--duration soon", "--duration"),
+    ],
+)
+def test_contradictions_are_refused(words: str, names: str, cli: Cli) -> None:
+    done = cli("sustained", SIM, *words.split()).sound()
+    assert done.code == 2 and done.out == "", done
+    assert names in done.err and done.err.startswith("naslab: ") and done.err.count("\n") == 1
+    assert cli.runs() == []
+
+
+def test_max_bytes_cuts_a_timed_load(cli: Cli) -> None:
+    document = measured(cli, SIM, "--size", "16m", "--duration", "10s", "--max-bytes", "64m")
+    assert sum(cell["bytes"] + cell["warmup_bytes"] for cell in document["cells"]) <= 64 << 20
+
+
+def test_report_of_a_run(cli: Cli, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = ("--write", 100, "--duration", "60s", "--depth", 4, "--price-per-hour", 2, "-o", page)
+    cli("sustained", bucket_server(), *words).ok()
+    text = page.read_text(encoding="utf-8").replace("\u202f", " ").replace("\xa0", " ")
+    assert "Sustained load on" in text and "then 32 MB/s" in text
+    assert 'data-chart="regimes"' in text and "No change of rate" not in text
+    assert "Cost at 2 an hour, 1,460 a month" in text and "p99.9999999" in text
