@@ -39,9 +39,6 @@ pub(crate) fn split_path<'a>(
     path: &'a str,
 ) -> Result<impl DoubleEndedIterator<Item = &'a str> + Clone> {
     let parts = path.split('/').filter(|p| !p.is_empty() && *p != ".");
-    if path.starts_with('/') {
-        return Err(fail(operation, libc::EINVAL, path));
-    }
     for part in parts.clone() {
         if part == ".." || part.contains('\0') {
             return Err(fail(operation, libc::EINVAL, path));
