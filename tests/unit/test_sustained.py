@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from naslab.analysis.buckets import fit_bucket
+from naslab.analysis.buckets import Estimate, fit_bucket
+from naslab.analysis.causes import BurstEvidence, decide_cause
 from naslab.analysis.changepoints import find_changes
 from naslab.analysis.cost import Price
 from naslab.analysis.series import RateSeries
-from naslab.analysis.sustained import PERCENTILES, cached_part, cost_part, percentile_rows, rates_to_pay_for, regime
+from naslab.analysis.sustained import (
+    PERCENTILES,
+    burst_part,
+    cached_part,
+    cost_part,
+    percentile_rows,
+    rates_to_pay_for,
+    regime,
+)
 from naslab.cli.progress import SPARKS, Progress, sparkline
 from naslab.errors import UsageError
 from naslab.plans import burst, sustained
@@ -154,12 +164,30 @@ def test_cost_of_a_rate() -> None:
 
 
 def test_contrast_decides_what_a_cache_is() -> None:
-    def rate(mb_per_s: float) -> dict[str, Any]:
-        return {"throughput_bytes_per_s": mb_per_s * MB, "file_bytes": 1}
+    def rate(mb_per_s: float, regime: str | None = None) -> dict[str, Any]:
+        return {"throughput_bytes_per_s": mb_per_s * MB, "file_bytes": 1, "regime": regime}
 
-    assert cached_part(rate(50), rate(120))["network_only_bytes_per_s"] == 120 * MB
-    assert cached_part(rate(100), rate(120))["network_only_bytes_per_s"] is None
-    assert cached_part(rate(0), rate(120))["separable"] is False
+    found = cached_part(rate(50), rate(120), "smb")
+    assert found["network_only_bytes_per_s"] == 120 * MB and found["separable"] and found["reason"] is None
+    for cold, warm, protocol in (
+        (rate(100), rate(120), "smb"), (rate(0), rate(120), "nfs"), (rate(50), rate(120), "local"),
+        (rate(50), rate(120, "client_cache"), "sim"),
+    ):  # fmt: skip
+        found = cached_part(cold, warm, protocol)
+        assert found["network_only_bytes_per_s"] is None and not found["separable"] and found["reason"]
+
+
+def test_overlapping_rates_name_no_cause() -> None:
+    noise = np.random.default_rng(1).normal(1, 0.01, 600)
+    clear = rates((260, 200), (32, 400))
+    clear = RateSeries((clear.moved_bytes * noise).astype(np.int64), clear.ops, clear.bin_ns)
+    verdict = decide_cause(BurstEvidence("write", clear))
+    assert burst_part(verdict, "write", clear)["missing"] == list(verdict.missing)
+    fit = verdict.bucket
+    assert fit is not None
+    vague = replace(fit, baseline_bytes_per_s=Estimate(32e6, 1e6, 300e6))
+    found = burst_part(replace(verdict, word="thermal_or_drift", bucket=vague), "write", clear)
+    assert found["cause"] == "undecided" and "longer first run" in found["missing"][0]
 
 
 def test_percentiles_reach_nine_nines() -> None:

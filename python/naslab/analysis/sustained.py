@@ -137,15 +137,19 @@ def _estimate(found: Estimate) -> dict[str, Any]:
 
 
 def burst_part(verdict: CauseVerdict, op: str, series: RateSeries) -> dict[str, Any]:
-    """What --find-burst found."""
+    """What --find-burst found. A floor that may be as high as the burst is no finding yet, whatever the probes say."""
+    fit, missing = verdict.bucket, list(verdict.missing)
+    vague = fit is not None and fit.baseline_bytes_per_s.high >= fit.burst_bytes_per_s.low
+    if vague:
+        missing.insert(0, "a longer first run: burst and floor may still be the same rate")
     return {
         "op": op,
-        "cause": verdict.word,
+        "cause": "undecided" if vague else verdict.word,
         "findings": [
             {"probe": f.probe, "text": f.text, "supports": list(f.supports), "against": list(f.against)}
             for f in verdict.findings
         ],
-        "missing": list(verdict.missing),
+        "missing": missing,
         "best_second_bytes_per_s": series.best_bytes_per_s(),
         "mean_bytes_per_s": series.mean_bytes_per_s(),
         "duration_ns": series.duration_ns,
@@ -172,18 +176,29 @@ def _refill_ns(fit: BucketFit) -> int | None:
     return round(fit.size_bytes.value / rate * NS_PER_S) if rate > 0 else None
 
 
-def cached_part(cold: Mapping[str, Any], warm: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether warm reads came from a cache, by their contrast with cold ones of the same file."""
+def cached_part(cold: Mapping[str, Any], warm: Mapping[str, Any], protocol: str) -> dict[str, Any]:
+    """Whether warm reads came from the server's cache, by their contrast with cold ones of the same file.
+
+    protocol: of the target. On a path this machine's own page cache answers, and no network is seen.
+    """
     cold_rate, warm_rate = cold["throughput_bytes_per_s"], warm["throughput_bytes_per_s"]
     contrast = warm_rate / cold_rate if cold_rate > 0 else 0.0
-    shown = contrast >= CACHE_CONTRAST
+    if protocol == "local" or warm["regime"] == "client_cache":
+        reason: str | None = "warm reads came from this machine's own memory; use smb:// or nfs://"
+    elif contrast < CACHE_CONTRAST:
+        reason = (
+            "warm reads were not clearly faster than cold ones; the network is the limit of both, or nothing was cached"
+        )
+    else:
+        reason = None
     return {
         "file_bytes": warm["file_bytes"],
         "cold_bytes_per_s": cold_rate,
         "warm_bytes_per_s": warm_rate,
         "contrast": contrast,
-        "separable": shown,
-        "network_only_bytes_per_s": warm_rate if shown else None,
+        "separable": reason is None,
+        "reason": reason,
+        "network_only_bytes_per_s": warm_rate if reason is None else None,
     }
 
 
@@ -293,10 +308,7 @@ def _cached_words(cached: Mapping[str, Any]) -> str:
             f"Network only: {rate_text(cached['network_only_bytes_per_s'])} from the server's cache, shown by the "
             f"contrast of reads of the same file ({rates})."
         )
-    return (
-        f"Network only: not separable, for warm reads were not clearly faster than cold ones ({rates}); the network is "
-        "the limit of both, or nothing was cached."
-    )
+    return f"Network only: not separable, for {cached['reason']} ({rates})."
 
 
 def _durable_words(cells: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -211,7 +211,7 @@ def _describe(execution: Execution, request: Request, part: dict[str, Any]) -> N
             part["regimes"] += analysis.regimes_of(run, cell)
     by_name = {cell["workload"]: cell for cell in run.cells if cell["status"] == "complete"}
     if request.cached and {"cold", "warm"} <= by_name.keys():
-        part["cached"] = analysis.cached_part(by_name["cold"], by_name["warm"])
+        part["cached"] = analysis.cached_part(by_name["cold"], by_name["warm"], execution.target.protocol)
     sustained, burst = analysis.rates_to_pay_for(part)
     if request.price and sustained > 0:
         part["cost"] = analysis.cost_part(request.price, sustained, burst)

@@ -391,7 +391,8 @@ CACHED = (
     _f("cold_bytes_per_s", "number", "its first read, after a larger file was written", "bytes/s"),
     _f("warm_bytes_per_s", "number", "reads after that", "bytes/s"),
     _f("contrast", "number", "warm / cold"),
-    _f("separable", "boolean", "the contrast shows a cache"),
+    _f("separable", "boolean", "the contrast shows the server's cache"),
+    _f("reason", "string?", "why it does not; null: it does"),
     _f("network_only_bytes_per_s", "number?", "the warm rate when it does", "bytes/s"),
 )
 
