@@ -39,6 +39,8 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
     rest = [cell for cell in run.cells if cell.get("workload") or cell["op"] not in grids]
     if run.document.get("curve"):
         parts += [_curve_table(run.document["curve"]), ""]
+    elif run.document.get("profile"):
+        parts += [_profile_table(run.document["profile"]), ""]
     elif rest:
         parts += [_cell_table(rest, columns), ""]
     if not run.cells:
@@ -241,6 +243,16 @@ def _curve_table(curve: Any) -> RenderableType:
     table = _table(HEADER, right=[name for name in HEADER if name != "note"])
     for row in rows(curve):
         table.add_row(*map(Text, row))
+    return table  # type: ignore[no-any-return]
+
+
+def _profile_table(profile: Any) -> RenderableType:
+    """Some of the zones, by position."""
+    from naslab.report.profile import HEADER, rows
+
+    table = _table(HEADER, right=HEADER)
+    for row in rows(profile):
+        table.add_row(*row)
     return table  # type: ignore[no-any-return]
 
 

@@ -24,6 +24,10 @@ def summarise(document: Mapping[str, Any]) -> list[str]:
         from naslab.analysis.sustained import sentences
 
         return [*sentences(document), *_regimes(cells), *_errors(document["cells"])]
+    if document.get("profile"):
+        from naslab.analysis import position
+
+        return [*position.sentences(document["profile"]), *_regimes(cells), *_errors(document["cells"])]
     if document.get("curve"):
         from naslab.analysis import loadcurve
 

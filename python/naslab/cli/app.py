@@ -422,6 +422,47 @@ def net(
 
 
 @app.command()
+def profile(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="As elsewhere, or an existing file or block device of this machine, which is only read.",
+            show_default=False,
+        ),
+    ],
+    size: Annotated[
+        str, typer.Option("--size", metavar="SIZE", help="Size of the file, e.g. 4g.", show_default="1g")
+    ] = "",
+    zones: o.ZonesOpt = 100,
+    block: o.BlockOpt = "1m",
+    sample: o.SampleOpt = "64m",
+    depth: o.DepthOpt = 8,
+    direct: o.DirectOpt = False,
+    seed: o.SeedOpt = 0,
+    budget: o.BudgetOpt = "",
+    max_bytes: o.MaxBytesOpt = "",
+    timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Sequential read rate by position, burst rate and random access time."""
+    from naslab.cli.common import Common
+    from naslab.cli.profile import ProfileRequest, run_profile
+
+    common = Common(
+        "profile", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
+        credentials,
+    )  # fmt: skip
+    return run_profile(ProfileRequest(target, size, zones, block, sample, depth, direct), common)
+
+
+@app.command()
 def fsx(
     tier: Annotated[
         int, typer.Option("--tier", metavar="N", help="Throughput capacity in MB/s: 8 to 2048.", show_default=False)

@@ -130,6 +130,8 @@ MaxRateOpt = Annotated[
 CompareOpt = Annotated[
     str, typer.Option("--compare", metavar="RUN", help="Set the curve of this run beside it.", show_default=False)
 ]
+ZonesOpt = Annotated[int, typer.Option("--zones", metavar="N", help="Zones that the file is divided into.")]
+SampleOpt = Annotated[str, typer.Option("--sample", metavar="SIZE", help="Read at most so much of each zone.")]
 ReportOpt = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--report", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),

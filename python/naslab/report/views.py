@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from naslab.report import curve as curve_view
 from naslab.report import figures
+from naslab.report import profile as profile_view
 from naslab.report import sustained as sustained_view
 from naslab.report.ceilings import link_ceilings
 from naslab.report.labels import count_label, tight, time_label, value_label
@@ -80,8 +81,9 @@ def shown(runs: list[Run]) -> list[Shown]:
 def charts(runs: list[Shown], series: Sequence[Series]) -> list[Chart]:
     """The charts of the report in order; those without a figure are left out."""
     every = [
-        _curve(runs), _regimes(runs, series), _throughput(runs), _bars(runs), _heat(runs), _slices(runs),
-        _surface(runs), _percentiles(runs), _percentile_dots(runs), _distributions(runs), _series(runs, series),
+        _curve(runs), _profile(runs), _regimes(runs, series), _throughput(runs), _bars(runs), _heat(runs),
+        _slices(runs), _surface(runs), _percentiles(runs), _percentile_dots(runs), _distributions(runs),
+        _series(runs, series),
     ]  # fmt: skip
     return [chart for chart in every if chart.entries]
 
@@ -104,6 +106,12 @@ def _regimes(runs: list[Shown], series: Sequence[Series]) -> Chart:
     for run in runs:
         for path, figure, words in sustained_view.regime_figures(run.run, run.index, series):
             chart.add([run.name, *path], figure, words)
+    return chart
+
+
+def _profile(runs: list[Shown]) -> Chart:
+    chart = Chart("profile", "Rate by position", "Sequential reads of each zone, from head to tail.", ["Show"])
+    profile_view.fill(chart, runs)
     return chart
 
 

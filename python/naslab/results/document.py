@@ -187,6 +187,26 @@ class CurveDocument(TypedDict):
     compared: dict[str, Any] | None
 
 
+class ProfileDocument(TypedDict):
+    """`naslab profile`: rate by position. Units: naslab.results.schema."""
+
+    file_bytes: int
+    existing: bool
+    direct: bool
+    block_bytes: int
+    queue_depth: int
+    zone_bytes: int
+    zones_planned: int
+    zones: list[dict[str, Any]]
+    mean_bytes_per_s: float | None
+    slowest_bytes_per_s: float | None
+    fastest_bytes_per_s: float | None
+    head_bytes_per_s: float | None
+    tail_bytes_per_s: float | None
+    burst_bytes_per_s: float | None
+    access_ns: Latency | None
+
+
 class RunDocument(TypedDict):
     """A whole run. `environment` holds what was found about the client and the target, as found."""
 
@@ -212,6 +232,7 @@ class RunDocument(TypedDict):
     verdict: Verdict
     sustained: NotRequired[dict[str, Any]]
     curve: NotRequired[CurveDocument]
+    profile: NotRequired[ProfileDocument]
 
 
 def new_document(

@@ -1,0 +1,171 @@
+"""`naslab profile`: rate by position, burst rate and random access time, of a file of its own or one that exists."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from naslab.analysis.position import profile_of
+from naslab.cli.common import Budget, Common, measure
+from naslab.cli.progress import Progress
+from naslab.errors import UsageError
+from naslab.execute import Execution, check_space, probe, start
+from naslab.plans import profile as profiles
+from naslab.spec import CellSpec
+from naslab.store import Store
+from naslab.targets import folder_target
+from naslab.units import parse_size, size_text
+
+if TYPE_CHECKING:
+    from naslab.targets import Target
+
+DEFAULT_SIZE = "1g"
+
+
+class _EnoughError(Exception):
+    """The budget is spent: what is left of the plan is not measured."""
+
+
+@dataclass
+class ProfileRequest:
+    """`naslab profile`'s own options, as text where they have units."""
+
+    target: str
+    size: str
+    zones: int
+    block: str
+    sample: str
+    depth: int
+    direct: bool
+
+    def options(self, **more: Any) -> profiles.ProfileOptions:
+        """Without what depends on the target. Raises UsageError."""
+        found = profiles.ProfileOptions(
+            0, parse_size(self.block, "--block"), self.zones, parse_size(self.sample, "--sample"), depth=self.depth,
+        )  # fmt: skip
+        for name, value in more.items():
+            setattr(found, name, value)
+        profiles.check(found)
+        return found
+
+
+def run_profile(request: ProfileRequest, common: Common) -> int:
+    """`naslab profile TARGET`."""
+    spec = common.run_spec()
+    there = _existing(request.target)
+    if there is None:
+        target = common.target(request.target)
+        size = parse_size(request.size or DEFAULT_SIZE, "--size")
+        caps = probe(target, [])["caps"]
+        more: dict[str, Any] = {"direct": request.direct or target.direct, "cold": bool(caps["evict"])}
+        options = request.options(size_bytes=size, seed=common.seed, **more)
+        spec.cleanup_files = [options.file]
+    else:
+        target, options = _of_existing(there, request, common)
+        spec.folder, spec.existing = None, "read"
+    cells = profiles.profile_cells(options)
+    for cell in cells:
+        cell.validate()
+    _check_bytes(cells, common)
+    check_space(cells, probe(target, cells))
+    spec.cells = cells
+    execution = start(spec, target, Store(common.store), document_extra=common.document_extra())
+    return measure(execution, common, cells, lambda progress: _work(execution, common, options, cells, progress))
+
+
+def _existing(text: str) -> Path | None:
+    """The file or block device that the target names; None for anything else. Raises UsageError for other devices."""
+    path = Path(text).expanduser()
+    try:
+        if not path.exists() or path.is_dir():
+            return None
+        path = path.resolve(strict=True)
+        mode = path.stat().st_mode
+    except (OSError, ValueError, RuntimeError):
+        return None
+    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
+        raise UsageError(f"target {text!r} is neither a file nor a disk: name a folder, a file or a block device")
+    return path
+
+
+def _of_existing(path: Path, request: ProfileRequest, common: Common) -> tuple[Target, profiles.ProfileOptions]:
+    """Target and options of a file or device that is only read. Raises UsageError."""
+    if request.size:
+        raise UsageError(f"--size {request.size}: {path} exists and is read as it is; leave --size out")
+    try:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            size = os.lseek(handle, 0, os.SEEK_END)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise UsageError(f"target {str(path)!r} cannot be read: {error.strerror}; a disk needs root") from error
+    if size < profiles.ALIGN_BYTES:
+        raise UsageError(f"target {str(path)!r} has {size} bytes; name a file of at least 4k")
+    target = folder_target(path.parent)
+    direct = request.direct or _takes_direct(path, parse_size(request.block, "--block"))
+    options = request.options(
+        size_bytes=size // profiles.ALIGN_BYTES * profiles.ALIGN_BYTES, file=path.name, fill=False, direct=direct,
+        cold=not direct and bool(probe(target, [])["caps"]["evict"]), seed=common.seed,
+    )  # fmt: skip
+    return target, options
+
+
+def _takes_direct(path: Path, block_bytes: int) -> bool:
+    """Whether the file opens with O_DIRECT and the block suits it."""
+    flag = getattr(os, "O_DIRECT", 0)
+    if not flag or block_bytes % profiles.ALIGN_BYTES:
+        return False
+    try:
+        os.close(os.open(path, os.O_RDONLY | flag))
+    except OSError:
+        return False
+    return True
+
+
+def _check_bytes(cells: list[CellSpec], common: Common) -> None:
+    most = common.most_bytes()
+    planned = sum(cell.planned_bytes() for cell in cells if cell.workload in ("fill", profiles.ZONE))
+    if most is not None and planned > most:
+        raise UsageError(
+            f"--max-bytes {common.max_bytes}: writing and reading the zones moves {size_text(planned)}; give a smaller "
+            "--size or --sample"
+        )
+
+
+def _work(
+    execution: Execution, common: Common, options: profiles.ProfileOptions, cells: list[CellSpec], progress: Progress
+) -> None:
+    limit = common.budget_ns()
+    budget = Budget(limit, execution) if limit is not None else None
+    hooks, told = execution.hooks, execution.hooks.on_cell
+
+    def on_cell(cell: dict[str, Any]) -> None:
+        if told:
+            told(cell)
+        if budget is not None and budget.spent() and cell["id"] != cells[-1].id:
+            raise _EnoughError
+
+    hooks.on_cell = on_cell
+    try:
+        execution.stage(cells)
+    except _EnoughError:
+        execution.status = "partial"
+        measured = {cell["id"] for cell in execution.cells}
+        progress.drop([cell for cell in cells if cell.id not in measured])
+        execution.warn("budget", "--budget was spent before all was measured; a larger one measures the rest")
+    finally:
+        hooks.on_cell = told
+        _conclude(execution, options)
+
+
+def _conclude(execution: Execution, options: profiles.ProfileOptions) -> None:
+    """Keeps the profile of what was measured, however that ended."""
+    zones = [cell for cell in execution.cells if cell["workload"] == profiles.ZONE]
+    if zones:
+        found = profile_of(execution.cells, options)
+        execution.document["profile"] = found
+        execution.store.update_run(execution.run_id, profile=found)

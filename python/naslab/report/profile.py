@@ -1,0 +1,64 @@
+"""The picture of `naslab profile`: rate against the position in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from naslab.report import theme
+from naslab.report.axes import base_layout, numbers, plain_axis
+from naslab.report.figures import Figure, Trace
+from naslab.report.labels import plot_text
+from naslab.units import size_label
+
+if TYPE_CHECKING:
+    from naslab.report.views import Chart, Shown
+
+Profile = Mapping[str, Any]
+
+HEADER = ("position", "MB/s")
+MAX_ROWS = 20
+
+
+def rows(profile: Profile) -> Iterator[tuple[str, str]]:
+    """Position and rate of at most MAX_ROWS zones, evenly spread, as texts in the columns of HEADER."""
+    zones = profile["zones"]
+    step = -(-len(zones) // MAX_ROWS) or 1
+    for zone in zones[::step]:
+        yield size_label(zone["offset_bytes"]), f"{zone['bytes_per_s'] / 1e6:,.4g}"
+
+
+def fill(chart: Chart, runs: Sequence[Shown]) -> None:
+    """Adds one figure with all runs that hold a profile."""
+    from naslab.analysis.position import sentences
+
+    found: list[tuple[str, Any]] = [(run.name, run.run.document.get("profile")) for run in runs]
+    found = [(name, profile) for name, profile in found if profile and profile["zones"]]
+    if found:
+        words = [f"{name}: " * (len(found) > 1) + " ".join(sentences(profile)) for name, profile in found]
+        chart.add(["Profile"], by_position(found), " ".join(words))
+
+
+def by_position(profiles: Sequence[tuple[str, Profile]]) -> Figure:
+    """Rate of each zone (MB/s) against its offset (GiB), linear axes from zero."""
+    traces: list[Trace] = []
+    for index, (name, profile) in enumerate(profiles):
+        colour = theme.run_colour(index) if len(profiles) > 1 else theme.ACCENT
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if len(profile["zones"]) <= 120 else "lines",
+                "name": plot_text(name),
+                "x": numbers(zone["offset_bytes"] / (1 << 30) for zone in profile["zones"]),
+                "y": numbers(zone["bytes_per_s"] / 1e6 for zone in profile["zones"]),
+                "line": {"color": colour, "width": 2},
+                "marker": {"color": colour, "size": 5},
+                "hovertemplate": "<b>%{y:,.4~g} MB/s</b><br>at %{x:,.4~g} GiB<extra></extra>",
+            }
+        )
+    layout = base_layout(
+        xaxis=plain_axis("Position (GiB)", rangemode="tozero"),
+        yaxis=plain_axis("Sequential read (MB/s)", rangemode="tozero"),
+        showlegend=len(profiles) > 1,
+    )
+    return {"data": traces, "layout": layout}
