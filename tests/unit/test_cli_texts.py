@@ -86,7 +86,7 @@ def test_shared_options_mean_the_same_everywhere() -> None:
         "--timeout", "--repeat", "--budget", "--max-bytes", "--seed", "--verify", "--store", "--json", "--quiet",
         "--depth", "--workers", "--durability", "--compress", "--dedupe", "--label", "--note",
     }  # fmt: skip
-    for name in ("run", "sweep"):
+    for name in ("run", "sweep", "sustained"):
         assert measuring <= {option for parameter in COMMANDS[name].params for option in parameter.opts}
 
 

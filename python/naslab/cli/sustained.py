@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -227,6 +228,8 @@ def _find_burst(
     from naslab.analysis.causes import BurstEvidence, Retest, decide_cause
     from naslab.plans import burst
 
+    for name in ("ruptures", "scipy.ndimage", "scipy.special"):
+        importlib.import_module(name)  # half a second that must not fall between two parts of the run
     options, retests = request.options, list[Retest]()
     op: Literal["read", "write"] = "write" if options.writes else "read"
     try:
