@@ -183,7 +183,7 @@ def test_on_a_folder(depth: int, cli: Cli) -> None:
         ("--write 100 --rest 5s", "--rest"),
         ("--cached --write 5", "--cached"),
         ("--budget 5m", "--budget"),
-        ("--price-per-gb 5", "--storage"),
+        ("--price-per-gb 5", "--stored"),
         ("--max-bytes 5m", "--max-bytes"),
         ("--duration soon", "--duration"),
     ],

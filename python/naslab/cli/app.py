@@ -227,7 +227,7 @@ def sustained(
     price_per_hour: s.PricePerHourOpt = 0.0,
     price_per_month: s.PricePerMonthOpt = 0.0,
     price_per_gb: s.PricePerGbOpt = 0.0,
-    storage: s.StorageOpt = "",
+    stored: s.StoredOpt = "",
     budget: o.BudgetOpt = "",
     max_bytes: o.MaxBytesOpt = "",
     timeout: o.TimeoutOpt = "30s",

@@ -126,8 +126,8 @@ def _refuse_pairs(params: Params) -> None:
         raise UsageError("--find-burst with --repeat: a burst that was used up is not there again; run it later anew")
     if params["find_burst"] and params["durability"] == "none" and params["write"]:
         raise UsageError("--find-burst with --durability none: the flush is part of the evidence; leave it out")
-    if params["price_per_gb"] and not params["storage"]:
-        raise UsageError("--price-per-gb: the price is for the storage; say how much with --storage SIZE")
+    if params["price_per_gb"] and not params["stored"]:
+        raise UsageError("--price-per-gb: the price is for the storage; say how much with --stored SIZE")
     if params["budget"] and not params["find_burst"]:
         raise UsageError("--budget: only --find-burst decides how long to run; use --duration")
 
@@ -159,7 +159,7 @@ def _price(params: Params) -> Price | None:
     given = params["price_per_hour"], params["price_per_month"], params["price_per_gb"]
     if not any(given):
         return None
-    return Price(*given, stored_bytes=_size(params["storage"], "--storage") if params["storage"] else 0)
+    return Price(*given, stored_bytes=_size(params["stored"], "--stored") if params["stored"] else 0)
 
 
 def _cells(request: Request, common: Common, caps: Mapping[str, Any]) -> list[CellSpec]:

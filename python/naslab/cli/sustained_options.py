@@ -67,7 +67,7 @@ PricePerMonthOpt = Annotated[
 PricePerGbOpt = Annotated[
     float, typer.Option("--price-per-gb", metavar="X", help="What a GB (10^9) of its storage costs a month.", min=0.0)
 ]
-StorageOpt = Annotated[
+StoredOpt = Annotated[
     str,
-    typer.Option("--storage", metavar="SIZE", help="Storage paid for, with --price-per-gb.", show_default=False),
+    typer.Option("--stored", metavar="SIZE", help="Storage paid for, with --price-per-gb.", show_default=False),
 ]
