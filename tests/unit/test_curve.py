@@ -129,6 +129,7 @@ def test_a_curve_in_words() -> None:
     text = " ".join(loadcurve.sentences(made_curve(saturated=False, knee_per_s=None, stop_reason="budget")))
     assert "Not saturated" in text and "No knee" in text and "--budget" in text
     assert "--depth" in " ".join(loadcurve.sentences(made_curve(depth_limited=True)))
+    assert "vague" in " ".join(loadcurve.sentences(made_curve(knee_ci95_per_s=[200, 700]))) and "vague" not in text
     assert loadcurve.sentences(made_curve(capacity_per_s=None)) != []
 
 

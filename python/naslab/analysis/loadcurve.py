@@ -20,6 +20,9 @@ FULL = 0.9
 UNCHANGED = 1.5
 """... if the service time is still within this factor of its low-load value: no queue at the server."""
 
+VAGUE = 2.0
+"""A knee whose interval is wider than this factor is called vague."""
+
 
 def load_cells(run: Run) -> dict[float, list[dict[str, Any]]]:
     """Cells of each load, ascending."""
@@ -195,6 +198,8 @@ def _knee_words(curve: Mapping[str, Any]) -> str:
 
 def _notes(curve: Mapping[str, Any]) -> list[str]:
     found = []
+    if curve["knee_per_s"] and curve["knee_ci95_per_s"][1] > VAGUE * curve["knee_ci95_per_s"][0]:
+        found.append("The knee is vague: p99 varied as much from part to part; a longer --step-duration tells more.")
     if curve["depth_limited"]:
         bound = curve["queue_depth"] * curve["workers"]
         found.append(
