@@ -25,7 +25,7 @@ from comparison import Row, Skip, bootstrap_low, interleave
 from naslab import _engine, lab
 from naslab.lab.server import Server
 from naslab.spec import CellSpec, DataSpec, RunSpec
-from naslab.targets import Secret, Target, parse_target
+from naslab.targets import Target, parse_target
 
 CLIENTS = Path(__file__).parent / "clients"
 FILE = "bench.file"
@@ -146,8 +146,7 @@ def _server(name: str) -> Iterator[Server]:
 
 
 def _target(server: Server, query: str) -> Target:
-    target = parse_target(f"{server.url}{'&' if '?' in server.url else '?'}{query}")
-    return dataclasses.replace(target, password=Secret(server.password)) if server.password else target
+    return server.logged_in(parse_target(f"{server.url}{'&' if '?' in server.url else '?'}{query}"))
 
 
 def _rows(what: str, peer_name: str, ours: list[Figures], peer: list[Figures], load: Load) -> list[Row]:

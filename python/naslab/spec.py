@@ -23,6 +23,15 @@ DATA_OPS = (
 )  # fmt: skip
 """Operation names of DESIGN.md section 4 that move file data, in IOzone's column order."""
 
+
+def operation_name(write_pct: float, random: bool) -> str:
+    """What an operation of such a load is called. write_pct: share of operations that write, 0 to 100."""
+    if 0 < write_pct < 100:
+        return "mixed"
+    kind = "write" if write_pct else "read"
+    return f"random_{kind}" if random else kind
+
+
 Pattern = Literal["sequential", "permutation", "random", "backward", "stride", "same_record"]
 Durability = Literal["none", "end", "each"]
 

@@ -13,7 +13,7 @@ from cli_tools import need
 from naslab import lab
 from naslab.errors import UsageError
 from naslab.lab.server import Server
-from naslab.targets import Secret, Target, parse_target
+from naslab.targets import Target, parse_target
 
 TIMEOUT_NS = 20_000_000_000
 
@@ -112,15 +112,7 @@ def share_target(server: Server, share: str, query: str = "", **options: Any) ->
     """A share or export of a server of the lab, with the options of `query`."""
     url = server.targets[share]
     target = parse_target(url + (("&" if "?" in url else "?") + query if query else ""))
-    if server.user and target.options.get("user"):
-        target = _with_password(target, server.password)
-    return target.with_options(timeout_ns=TIMEOUT_NS, **options)
-
-
-def _with_password(target: Target, password: str) -> Target:
-    import dataclasses
-
-    return dataclasses.replace(target, password=Secret(password))
+    return server.logged_in(target).with_options(timeout_ns=TIMEOUT_NS, **options)
 
 
 def subject_target(subject: Subject, servers: Servers) -> Target:

@@ -28,7 +28,6 @@ struct OpenJson {
     direct: bool,
     sync: SyncJson,
     delete_on_close: bool,
-    file_bytes: u64,
 }
 
 impl Default for OpenJson {
@@ -41,7 +40,6 @@ impl Default for OpenJson {
             direct: false,
             sync: SyncJson::None,
             delete_on_close: false,
-            file_bytes: 0,
         }
     }
 }
@@ -80,7 +78,6 @@ impl From<OpenJson> for OpenOptions {
                 SyncJson::All => SyncMode::All,
             },
             access: Access::Positioned,
-            file_bytes: json.file_bytes,
             delete_on_close: json.delete_on_close,
             ..OpenOptions::default()
         }

@@ -3,13 +3,28 @@
 use crate::files::{OpenFile, StateId};
 use crate::transport::Transport;
 use crate::xdr::Handle;
-use naslab_core::{OpenOptions, Result, Space};
+use naslab_core::{Error, ErrorKind, OpenOptions, Result, Space};
 use std::time::Instant;
 
 /// What kind of file it is; numbers of ftype3 and nfs_ftype4.
 pub(crate) const TYPE_REGULAR: u32 = 1;
 /// A folder.
 pub(crate) const TYPE_DIRECTORY: u32 = 2;
+
+/// Most entries of a folder.
+const MOST_ENTRIES: usize = 16 << 20;
+
+/// The cookie from which a folder's list goes on after a page asked for at `from`; `None` after the last page.
+///
+/// last: cookie of the page's last entry. entries: how many there are by now. A Protocol error when the server
+/// would never come to an end.
+pub(crate) fn next_page(eof: bool, last: Option<u64>, from: u64, entries: usize) -> Result<Option<u64>> {
+    match last {
+        _ if eof => Ok(None),
+        Some(cookie) if cookie != from && entries < MOST_ENTRIES => Ok(Some(cookie)),
+        _ => Err(Error::new(ErrorKind::Protocol, "readdir", "the server's list of the folder does not end")),
+    }
+}
 
 /// What is known of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -256,11 +256,6 @@ impl Wire {
         self.counters
     }
 
-    /// The other end.
-    pub fn peer_address(&self) -> Option<SocketAddr> {
-        self.socket.peer_addr().ok().and_then(|a| a.as_socket())
-    }
-
     /// This end.
     pub fn local_address(&self) -> Option<SocketAddr> {
         self.socket.local_addr().ok().and_then(|a| a.as_socket())

@@ -15,7 +15,7 @@ from naslab.diskspd.caching import Access, access
 from naslab.diskspd.options import refusal
 from naslab.diskspd.profile import Profile, TargetSpec, TimeSpan
 from naslab.errors import UsageError
-from naslab.spec import CellSpec, DataSpec, PaceSpec, RunSpec, WalkSpec
+from naslab.spec import CellSpec, DataSpec, PaceSpec, RunSpec, WalkSpec, operation_name
 
 NS = 1_000_000_000
 CREATE_RECORD_BYTES = 1 << 20
@@ -261,7 +261,7 @@ def _cell(
     sync: Literal["all", "none"] = "all" if way.sync else "none"
     interval_ns = (span.bucket_ms if span.iops else 1000) * 1_000_000
     return CellSpec(
-        op=_op(target),
+        op=operation_name(target.write_pct, bool(target.random_pct)),
         file_bytes=size,
         record_bytes=target.block_bytes,
         files=names if len(set(names)) > 1 else names[:1],
@@ -284,13 +284,6 @@ def _cell(
         interval_ns=interval_ns,
         durability="each" if way.sync else "end" if writes else "none",
     )
-
-
-def _op(target: TargetSpec) -> str:
-    if 0 < target.write_pct < 100:
-        return "mixed"
-    kind = "write" if target.write_pct else "read"
-    return f"random_{kind}" if target.random_pct else kind
 
 
 def _walk(target: TargetSpec, region: tuple[int, int], workers: int) -> WalkSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import select
@@ -21,6 +22,7 @@ from naslab.lab import place, process
 from naslab.lab.process import Process
 from naslab.lab.readiness import answers, last_words
 from naslab.lab.systems import missing_packages, system
+from naslab.targets import Secret, Target
 
 _START_S = 60.0
 """Longer than the guardian takes for all its attempts."""
@@ -53,6 +55,12 @@ class Server:
             return ""
         lines = self.credentials.read_text(encoding="utf-8").splitlines()
         return next(line.partition("=")[2] for line in lines if line.startswith("password="))
+
+    def logged_in(self, target: Target) -> Target:
+        """A target of this server with the user's password, where its name has a user."""
+        if not target.options.get("user"):
+            return target
+        return dataclasses.replace(target, password=Secret(self.password))
 
     @property
     def processes(self) -> list[Process]:

@@ -15,7 +15,7 @@ from naslab.errors import UsageError
 from naslab.lab import state
 from naslab.lab.server import Server, start
 from naslab.lab.systems import SYSTEMS, system
-from naslab.targets import Secret, Target, parse_target
+from naslab.targets import Target, parse_target
 from naslab.targets.query import flag, parse_query
 
 SCHEME = "lab:"
@@ -72,8 +72,6 @@ def _target(text: str, server: Server, share: str, path: str, options: dict[str,
     if options.get("version", "3") != "3":
         merged.pop("mountport", None)
     url = base + (f"/{quote(path)}" if path else "") + (f"?{urlencode(merged, safe=',')}" if merged else "")
-    target = parse_target(url)
-    if target.options.get("user"):
-        target = dataclasses.replace(target, password=Secret(server.password))
+    target = server.logged_in(parse_target(url))
     lab = {"name": server.name, "url": target.url}
     return dataclasses.replace(target, url=text, may_log_in=False, lab=lab)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from naslab.errors import UsageError
 from naslab.plans.sweep import worker_files
-from naslab.spec import CellSpec, DataSpec, Durability, PaceSpec, WalkSpec
+from naslab.spec import CellSpec, DataSpec, Durability, PaceSpec, WalkSpec, operation_name
 
 SECOND_NS = 1_000_000_000
 FILE_NAME = "naslab.curve"
@@ -63,10 +63,7 @@ class CurveOptions:
     @property
     def op(self) -> str:
         """Name of the operation."""
-        if 0 < self.write_pct < 100:
-            return "mixed"
-        kind = "write" if self.write_pct else "read"
-        return f"random_{kind}" if self.random else kind
+        return operation_name(self.write_pct, self.random)
 
     @property
     def files(self) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from naslab.errors import UsageError
 from naslab.plans.sweep import worker_files
-from naslab.spec import CellSpec, DataSpec, Durability, PaceSpec, WalkSpec
+from naslab.spec import CellSpec, DataSpec, Durability, PaceSpec, WalkSpec, operation_name
 from naslab.units import parse_size, size_text
 
 NS_PER_S = 1_000_000_000
@@ -67,10 +67,7 @@ class LoadOptions:
     @property
     def op(self) -> str:
         """Name of the operation."""
-        if 0 < self.write_pct < 100:
-            return "mixed"
-        kind = "write" if self.write_pct else "read"
-        return f"random_{kind}" if self.random else kind
+        return operation_name(self.write_pct, self.random)
 
     @property
     def writes(self) -> bool:

@@ -2,7 +2,7 @@
 
 mod codec;
 
-use crate::dialect::{At, Attributes, Dialect, Entry, Found, Limits, Opened, TYPE_DIRECTORY, TYPE_REGULAR};
+use crate::dialect::{next_page, At, Attributes, Dialect, Entry, Found, Limits, Opened, TYPE_DIRECTORY, TYPE_REGULAR};
 use crate::files::OpenFile;
 use crate::status;
 use crate::transport::{Reply, Transport};
@@ -35,8 +35,6 @@ const FILE_MODE: u32 = 0o644;
 const FOLDER_MODE: u32 = 0o755;
 /// Bytes of one answer to READDIR and READDIRPLUS.
 const LIST_BYTES: u32 = 64 * 1024;
-/// Most entries of a folder.
-const MOST_ENTRIES: usize = 16 << 20;
 
 /// NFS 3 keeps no state beside the connection.
 pub(crate) struct V3;
@@ -231,13 +229,9 @@ impl Dialect for V3 {
                 };
                 entries.push(Entry { name: entry.name, is_dir, fsid: None });
             }
-            match last {
-                _ if page.eof => return Ok(entries),
-                Some(cookie) if cookie != from.0 && entries.len() < MOST_ENTRIES => from = (cookie, page.verifier),
-                _ => {
-                    let message = "the server's list of the folder does not end";
-                    return Err(Error::new(ErrorKind::Protocol, "readdir", message));
-                }
+            match next_page(page.eof, last, from.0, entries.len())? {
+                Some(cookie) => from = (cookie, page.verifier),
+                None => return Ok(entries),
             }
         }
     }

@@ -7,7 +7,7 @@ mod copy;
 pub(crate) mod op;
 mod open;
 
-use crate::dialect::{At, Attributes, Dialect, Entry, Found, Limits, Opened, TYPE_DIRECTORY};
+use crate::dialect::{next_page, At, Attributes, Dialect, Entry, Found, Limits, Opened, TYPE_DIRECTORY};
 use crate::files::OpenFile;
 use crate::status;
 use crate::transport::Transport;
@@ -26,8 +26,6 @@ const LIST_BYTES: u32 = 64 * 1024;
 const MOST_NAME_BYTES: usize = 4096;
 /// Most entries of one answer: each takes at least 24 bytes of it.
 const MOST_PAGE_ENTRIES: usize = 1 << 16;
-/// Most entries of a folder.
-const MOST_ENTRIES: usize = 16 << 20;
 /// Modes of new files and folders.
 const FILE_MODE: u32 = 0o644;
 const FOLDER_MODE: u32 = 0o755;
@@ -248,13 +246,9 @@ impl Dialect for V4 {
             let page = self.list_page(t, folder, from)?;
             let last = page.entries.last().map(|(cookie, _)| *cookie);
             entries.extend(page.entries.into_iter().map(|(_, e)| e).filter(|e| e.name != "." && e.name != ".."));
-            match last {
-                _ if page.eof => return Ok(entries),
-                Some(cookie) if cookie != from.0 && entries.len() < MOST_ENTRIES => from = (cookie, page.verifier),
-                _ => {
-                    let message = "the server's list of the folder does not end";
-                    return Err(Error::new(ErrorKind::Protocol, "readdir", message));
-                }
+            match next_page(page.eof, last, from.0, entries.len())? {
+                Some(cookie) => from = (cookie, page.verifier),
+                None => return Ok(entries),
             }
         }
     }
