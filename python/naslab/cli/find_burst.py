@@ -1,0 +1,144 @@
+"""The stages of `naslab sustained --find-burst`: a first run until the bucket is known, then its retests."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Literal
+
+from naslab.cli.progress import Progress
+from naslab.execute import Execution, Hooks
+from naslab.plans.sustained import LoadOptions, numbered
+
+if TYPE_CHECKING:
+    from naslab.analysis.causes import Retest
+    from naslab.analysis.series import RateSeries
+    from naslab.plans.burst import Part
+
+
+class _EnoughError(Exception):
+    """Ends a stage early: what is left of it is not needed."""
+
+
+def find_burst(
+    execution: Execution, progress: Progress, options: LoadOptions, budget_ns: int | None, part: dict[str, Any]
+) -> None:
+    """First run, retests, verdict, into `part`; nothing when not even a part of the first run was measured.
+
+    The first stage is `execution.spec.cells` (of `burst.first_run_cells`). budget_ns: None for the default.
+    part: `burst` is set and the run's regime appended to `regimes`.
+    """
+    from naslab.analysis import sustained as analysis
+    from naslab.analysis.causes import BurstEvidence, Retest, decide_cause
+    from naslab.plans import burst
+
+    for name in ("ruptures", "scipy.ndimage", "scipy.special"):
+        importlib.import_module(name)  # half a second that must not fall between two parts of the run
+    retests = list[Retest]()
+    op: Literal["read", "write"] = "write" if options.writes else "read"
+    try:
+        _stage_until_known(execution, progress, options)
+        parts = _parts(execution)
+        if parts and execution.status == "complete":
+            before = burst.joined(parts)[0]
+            retests = _retests(execution, progress, options, before, budget_ns or burst.BUDGET_NS)
+    finally:
+        parts = _parts(execution)
+        if parts:
+            before, flush_ns = burst.joined(parts)
+            verdict = decide_cause(BurstEvidence(op, before, tuple(retests), flush_ns))
+            part["burst"] = analysis.burst_part(verdict, op, before)
+            run = execution.store.load(execution.run_id)
+            cells = [cell for cell in run.cells if cell["workload"] == "first run"]
+            kind = "all" if options.op == "mixed" else op
+            latency = analysis.percentiles(run, cells, kind)
+            part["regimes"].append(analysis.regime(before, cells[-1]["id"], kind, latency))
+
+
+def _stage_until_known(execution: Execution, progress: Progress, options: LoadOptions) -> None:
+    """Part after part until the fit is precise; the rest of the stage is then left out."""
+    cells = execution.spec.cells
+    first = {cell.id for cell in cells if cell.workload == "first run"}
+    shown = execution.hooks
+
+    def before_cell(cell_id: int) -> None:
+        if cell_id in first and _known(execution):
+            raise _EnoughError
+        if shown.before_cell:
+            shown.before_cell(cell_id)
+
+    execution.hooks = Hooks(before_cell, shown.progress, shown.on_cell)
+    try:
+        execution.stage(cells)
+    except _EnoughError:
+        execution.status = "complete"
+        progress.drop(cells)
+    finally:
+        execution.hooks = shown
+
+
+def _known(execution: Execution) -> bool:
+    from naslab.analysis.buckets import fit_bucket
+    from naslab.plans import burst
+
+    parts = _parts(execution)
+    if not parts:
+        return False
+    fit = fit_bucket(burst.joined(parts)[0])
+    return fit is not None and fit.precision <= burst.PRECISION
+
+
+def _parts(execution: Execution) -> list[Part]:
+    """The first run so far, from the store."""
+    from naslab.analysis.sustained import series_of_cell
+    from naslab.plans.burst import Part
+
+    run = execution.store.load(execution.run_id)
+    return [
+        Part(series_of_cell(run, cell), cell["start_ns"], cell["start_ns"] + cell["window_ns"], cell["flush_ns"])
+        for cell in run.cells
+        if cell["workload"] == "first run" and cell["bytes"] and cell["window_ns"] >= cell["interval_ns"]
+    ]
+
+
+def _retests(
+    execution: Execution, progress: Progress, options: LoadOptions, before: RateSeries, budget_ns: int
+) -> list[Retest]:
+    """Second runs after idle times; none without a drop, or when they do not fit the budget."""
+    from naslab.analysis.buckets import fit_bucket
+    from naslab.plans import burst
+
+    fit = fit_bucket(before)
+    if fit is None or fit.baseline_bytes_per_s.value <= 0:
+        return []
+    factor = burst.bin_factor(before, fit, options.block_bytes)
+    cells = burst.retest_cells(options, fit, factor * before.bin_ns, bool(execution.caps["virtual_time"]))
+    left_ns = budget_ns - before.duration_ns
+    if burst.planned_ns(cells) > left_ns:
+        # The first of the two runs tells most.
+        cells = cells[: 1 + next(at for at, cell in enumerate(cells) if cell.workload == "retest")]
+        cells = cells if burst.planned_ns(cells) <= left_ns else []
+        what = "the limited second run" if cells else "the second runs"
+        execution.warn("budget", f"--budget left no time for {what}; the cause may stay open")
+    if not cells:
+        return []
+    first = 1 + max(cell["id"] for cell in execution.cells)
+    cells = numbered(cells, first)
+    progress.add(cells)
+    execution.stage(cells)
+    return _retests_of(execution, factor)
+
+
+def _retests_of(execution: Execution, factor: int) -> list[Retest]:
+    """The retests, each with the time without load before it: from the end of the drain to its start."""
+    from naslab.analysis.causes import Retest
+    from naslab.analysis.sustained import series_of_cell
+
+    run = execution.store.load(execution.run_id)
+    found, ended_ns = [], 0
+    for cell in sorted(run.cells, key=lambda cell: int(cell["id"])):
+        if cell["workload"] == "drain":
+            ended_ns = cell["start_ns"] + cell["window_ns"]
+        elif cell["workload"] in ("retest", "limited retest") and cell["status"] == "complete":
+            series = series_of_cell(run, cell).merged(factor)
+            found.append(Retest(cell["start_ns"] - ended_ns, series, cell["workload"] == "limited retest"))
+    return found
