@@ -2,7 +2,7 @@
 
 use crate::cell::{CellJob, WorkerResult};
 use crate::hist::{encode, LatencySummary};
-use crate::recorder::{Recorder, SeriesRow};
+use crate::recorder::{Interval, Recorder, SeriesRow};
 use crate::result::*;
 use crate::spec::CellSpec;
 use crate::usage::Cpu;
@@ -26,7 +26,8 @@ pub(crate) struct Around {
 /// The cell's result. `workers` is not empty.
 pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around) -> CellOutcome {
     let mut blobs = Vec::new();
-    let mut merged = Recorder::new(&[], job.spec.open_loop(), job.spec.interval_ns, job.spec.record_ops.then_some(0));
+    let interval = Interval { ticks: 1, ns: job.spec.interval_ns };
+    let mut merged = Recorder::new(&[], job.spec.open_loop(), interval, job.spec.record_ops.then_some(0));
     workers.iter().for_each(|w| merged.merge(&w.recorder));
     let (ops, bytes) = merged.totals();
     let times = Times::of(workers);
@@ -64,7 +65,7 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
         errors_by_status: statuses(&merged),
         first_error: first_error(workers),
         kinds: kinds(&merged, &mut blobs),
-        workers: workers.iter().map(summary).collect(),
+        workers: workers.iter().map(|w| summary(w, job.spec.interval_ns)).collect(),
         cpu_user_ns: cpu.user_ns,
         cpu_system_ns: cpu.system_ns,
         generation_cpu_ns: workers.iter().map(|w| w.generation_ns).sum(),
@@ -75,6 +76,7 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
         storage_write_bytes: storage.map(|s| s.1),
         interval_ns: job.spec.interval_ns,
         series: push(&mut blobs, rows(&merged.series)),
+        wire_series: wire_series(&merged, workers, &mut blobs),
         op_log: merged.op_log.as_ref().and_then(|log| push(&mut blobs, rows(log))),
         missed_starts: workers.iter().map(|w| w.missed_starts).sum(),
         verified: verified.map(verified_summary),
@@ -158,12 +160,18 @@ fn statuses(merged: &Recorder) -> Vec<StatusCount> {
 
 fn kinds(merged: &Recorder, blobs: &mut Vec<Vec<u8>>) -> BTreeMap<&'static str, KindResult> {
     let mut out = BTreeMap::new();
+    let several = merged.series.len() > 1;
     for (kind, record) in OpKind::ALL.iter().zip(&merged.kinds) {
         let Some(record) = record.as_ref().filter(|r| r.ops > 0) else { continue };
         let histogram = blobs.len();
         blobs.push(encode(&record.service));
         let response_histogram = record.response.as_ref().map(|h| {
             blobs.push(encode(h));
+            blobs.len() - 1
+        });
+        let latencies = &record.timeline.rows;
+        let latency_series = (several && !latencies.is_empty()).then(|| {
+            blobs.push(latencies.iter().flatten().flat_map(|v| v.to_le_bytes()).collect());
             blobs.len() - 1
         });
         out.insert(
@@ -173,6 +181,7 @@ fn kinds(merged: &Recorder, blobs: &mut Vec<Vec<u8>>) -> BTreeMap<&'static str, 
                 bytes: record.bytes,
                 latency_ns: LatencySummary::of(&record.service, record.service_range.0, record.service_range.1),
                 histogram,
+                latency_series,
                 response_ns: record
                     .response
                     .as_ref()
@@ -184,7 +193,7 @@ fn kinds(merged: &Recorder, blobs: &mut Vec<Vec<u8>>) -> BTreeMap<&'static str, 
     out
 }
 
-fn summary(w: &WorkerResult) -> WorkerSummary {
+fn summary(w: &WorkerResult, interval_ns: u64) -> WorkerSummary {
     let (ops, bytes) = w.recorder.totals();
     WorkerSummary {
         worker: w.worker,
@@ -193,17 +202,41 @@ fn summary(w: &WorkerResult) -> WorkerSummary {
         start_ns: w.start_ns,
         end_ns: w.end_ns,
         duration_ns: w.end_ns.saturating_sub(w.start_ns).saturating_sub(w.pause_ns),
-        kinds: worker_kinds(&w.recorder),
+        kinds: worker_kinds(w, interval_ns),
     }
 }
 
-fn worker_kinds(recorder: &Recorder) -> BTreeMap<&'static str, WorkerKind> {
+fn worker_kinds(w: &WorkerResult, interval_ns: u64) -> BTreeMap<&'static str, WorkerKind> {
+    let whole = (w.ack_ns.saturating_sub(w.start_ns) / interval_ns.max(1)) as usize;
     let of = |kind: OpKind| {
-        let record = recorder.kinds[kind as usize].as_ref()?;
-        let (latency_mean_ns, latency_stddev_ns) = (record.service.mean(), record.service.stdev());
-        Some((kind.name(), WorkerKind { ops: record.ops, bytes: record.bytes, latency_mean_ns, latency_stddev_ns }))
+        let record = w.recorder.kinds[kind as usize].as_ref()?;
+        let found = WorkerKind {
+            ops: record.ops,
+            bytes: record.bytes,
+            latency_mean_ns: record.service.mean(),
+            latency_stddev_ns: record.service.stdev(),
+            iops_stddev: iops_stddev(&w.recorder.series, kind, whole, interval_ns),
+        };
+        Some((kind.name(), found))
     };
     OpKind::ALL.into_iter().filter_map(of).collect()
+}
+
+/// Standard deviation of the operations per second of the first `whole` intervals (as of a population).
+fn iops_stddev(series: &[SeriesRow], kind: OpKind, whole: usize, interval_ns: u64) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    let ops = |i: usize| series.get(i).map_or(0.0, |row| row[2 * kind as usize] as f64);
+    let mean = (0..whole).map(ops).sum::<f64>() / whole as f64;
+    let squares = (0..whole).map(|i| (ops(i) - mean).powi(2)).sum::<f64>();
+    (squares / whole as f64).sqrt() * 1e9 / interval_ns as f64
+}
+
+/// Bytes on the wire by interval; none where the target does not count them or there is one interval only.
+fn wire_series(merged: &Recorder, workers: &[WorkerResult], blobs: &mut Vec<Vec<u8>>) -> Option<usize> {
+    let counted = workers.iter().any(|w| w.counted.wire.is_some()) && merged.series.len() > 1;
+    counted.then(|| push(blobs, rows(&merged.wire))).flatten()
 }
 
 fn wire(workers: &[WorkerResult]) -> Option<Wire> {

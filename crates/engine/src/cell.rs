@@ -1,7 +1,7 @@
 //! One worker's part of one cell: untimed set-up, the window, untimed end.
 
 use crate::files::{one_op, FilePlan};
-use crate::recorder::Recorder;
+use crate::recorder::{Interval, Recorder};
 use crate::spec::CellSpec;
 use crate::usage::Cpu;
 use crate::verify::{Verified, Verifier};
@@ -151,7 +151,7 @@ fn make_worker<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -
     }
     let stream = make_stream(job, index);
     let log = spec.record_ops.then(|| stream.ops_left().min(OP_LOG_MAX) as usize);
-    let interval = job.clock.ticks_of(spec.interval_ns);
+    let interval = Interval { ticks: job.clock.ticks_of(spec.interval_ns), ns: spec.interval_ns };
     let recorder = Recorder::new(&kinds, spec.open_loop(), interval, log);
     let payload = match fraction > 0.0 {
         true => {
@@ -276,6 +276,7 @@ impl Ready<'_> {
         }
         self.ack_ns = self.job.clock.window_ns();
         self.cpu_after = Cpu::now();
+        self.worker.interval_ended();
         let counters = &self.job.counters[self.index as usize];
         counters.timing.store(false, Ordering::Relaxed);
         let worked = counters.ops.load(Ordering::Relaxed) > 0;

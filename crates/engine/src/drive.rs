@@ -4,6 +4,7 @@ use crate::cell::{self, CellJob, Ready, WorkerResult};
 use crate::result::Progress;
 use crate::run::Events;
 use crate::threads::{common_start, Gate, Message, Signal, Threads};
+use crate::timeline::{quantile_ns, BUCKETS};
 use crate::worker::Pump;
 use naslab_core::{monotonic_ns, Error, ErrorKind, Result, Session, Target};
 use std::sync::atomic::Ordering;
@@ -301,8 +302,19 @@ impl Pace {
             errors,
             elapsed_ns: now - self.started_ns,
             bytes_per_s,
+            p99_ns: recent_quantile(job, 0.99),
         });
     }
+}
+
+/// Latency of the intervals that ended since the last call, over all workers; those counts are taken.
+fn recent_quantile(job: &CellJob, q: f64) -> Option<u64> {
+    let mut all = [0u64; BUCKETS];
+    for counters in &job.counters {
+        let recent = std::mem::take(&mut *counters.recent.lock().unwrap_or_else(|e| e.into_inner()));
+        all.iter_mut().zip(recent.0).for_each(|(sum, count)| *sum += count);
+    }
+    quantile_ns(&all, q)
 }
 
 fn run_virtual(

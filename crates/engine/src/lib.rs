@@ -15,6 +15,7 @@ mod run;
 mod spec;
 mod steward;
 mod threads;
+mod timeline;
 mod usage;
 mod verify;
 mod walk;

@@ -1,6 +1,7 @@
 //! What one worker records: histograms, interval series, counts, errors.
 
 use crate::hist;
+use crate::timeline::Timeline;
 use hdrhistogram::Histogram;
 use naslab_core::{OpError, OpKind};
 
@@ -8,6 +9,13 @@ use naslab_core::{OpError, OpKind};
 pub(crate) const SERIES_COLUMNS: usize = 7;
 /// One interval of the series.
 pub(crate) type SeriesRow = [i64; SERIES_COLUMNS];
+
+/// Length of an interval, on the engine's clock and in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interval {
+    pub ticks: u64,
+    pub ns: u64,
+}
 
 /// Counts and latencies of one operation kind.
 #[derive(Debug)]
@@ -20,6 +28,8 @@ pub(crate) struct KindRecord {
     pub service_range: (u64, u64),
     /// Exact least and greatest response time, in nanoseconds.
     pub response_range: (u64, u64),
+    /// Latencies of each interval: from the due time in an open loop.
+    pub timeline: Timeline,
 }
 
 /// The range of no value at all.
@@ -37,8 +47,12 @@ pub(crate) struct Recorder {
     pub kinds: [Option<KindRecord>; 3],
     pub series: Vec<SeriesRow>,
     row: SeriesRow,
-    interval_ticks: u64,
+    interval: Interval,
     boundary: u64,
+    /// Whether an interval ended since the worker last looked.
+    pub rolled: bool,
+    /// Bytes sent and received on the wire in each interval.
+    pub wire: Vec<[i64; 2]>,
     pub errors: Vec<(OpError, u64)>,
     pub error_count: u64,
     open_loop: bool,
@@ -47,23 +61,16 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// A recorder for these kinds of operation.
-    pub fn new(kinds: &[OpKind], open_loop: bool, interval_ticks: u64, log_ops: Option<usize>) -> Recorder {
-        let record = |kind: OpKind| {
-            kinds.contains(&kind).then(|| KindRecord {
-                ops: 0,
-                bytes: 0,
-                service: hist::empty(),
-                response: open_loop.then(hist::empty),
-                service_range: EMPTY_RANGE,
-                response_range: EMPTY_RANGE,
-            })
-        };
+    pub fn new(kinds: &[OpKind], open_loop: bool, interval: Interval, log_ops: Option<usize>) -> Recorder {
+        let record = |kind: OpKind| kinds.contains(&kind).then(|| KindRecord::new(open_loop, interval));
         let mut recorder = Recorder {
             kinds: OpKind::ALL.map(record),
             series: Vec::with_capacity(1024),
             row: [0; SERIES_COLUMNS],
-            interval_ticks: interval_ticks.max(1),
+            interval: Interval { ticks: interval.ticks.max(1), ..interval },
             boundary: u64::MAX,
+            rolled: false,
+            wire: Vec::new(),
             errors: Vec::new(),
             error_count: 0,
             open_loop,
@@ -75,7 +82,7 @@ impl Recorder {
 
     /// Sets the start of the first interval, in ticks of the engine's clock.
     pub fn arm(&mut self, now: u64) {
-        self.boundary = now.saturating_add(self.interval_ticks);
+        self.boundary = now.saturating_add(self.interval.ticks);
     }
 
     /// Forgets everything recorded (and touches all memory, so that no page fault happens later).
@@ -87,7 +94,10 @@ impl Recorder {
             kind.service_range = EMPTY_RANGE;
             kind.response_range = EMPTY_RANGE;
             kind.response.iter_mut().for_each(Histogram::reset);
+            kind.timeline.reset();
         }
+        self.wire.clear();
+        self.rolled = false;
         self.series.clear();
         self.row = [0; SERIES_COLUMNS];
         self.errors.clear();
@@ -110,6 +120,7 @@ impl Recorder {
             record.bytes += bytes as u64;
             record.service.saturating_record(service_ns);
             widen(&mut record.service_range, service_ns, service_ns);
+            record.timeline.count(if self.open_loop { response_ns } else { service_ns });
             if self.open_loop {
                 widen(&mut record.response_range, response_ns, response_ns);
                 record.response.iter_mut().for_each(|h| h.saturating_record(response_ns));
@@ -138,14 +149,36 @@ impl Recorder {
 
     #[cold]
     fn roll(&mut self, now: u64) {
+        self.close_timelines();
         while now >= self.boundary {
             self.series.push(std::mem::take(&mut self.row));
-            self.boundary += self.interval_ticks;
+            self.boundary += self.interval.ticks;
         }
+        self.rolled = true;
+    }
+
+    /// (bucket, operations) of intervals that ended since the last call.
+    pub fn news(&mut self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.kinds.iter_mut().flatten().flat_map(|kind| kind.timeline.news())
+    }
+
+    fn close_timelines(&mut self) {
+        let interval = self.series.len();
+        self.kinds.iter_mut().flatten().for_each(|kind| kind.timeline.close(interval));
+    }
+
+    /// Bytes sent and received on the wire since the last call; they belong to the interval that ended first since.
+    pub fn count_wire(&mut self, moved: [i64; 2]) {
+        self.rolled = false;
+        if moved != [0, 0] && self.wire.len() <= self.series.len() {
+            self.wire.push(moved);
+        }
+        self.wire.resize(self.series.len().max(self.wire.len()), [0; 2]);
     }
 
     /// Closes the last, partial interval.
     pub fn finish(&mut self) {
+        self.close_timelines();
         if self.row.iter().any(|v| *v != 0) {
             self.series.push(std::mem::take(&mut self.row));
         }
@@ -160,15 +193,7 @@ impl Recorder {
     pub fn merge(&mut self, other: &Recorder) {
         for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
             if let Some(theirs) = theirs {
-                mine.get_or_insert_with(|| KindRecord {
-                    ops: 0,
-                    bytes: 0,
-                    service: hist::empty(),
-                    response: theirs.response.is_some().then(hist::empty),
-                    service_range: EMPTY_RANGE,
-                    response_range: EMPTY_RANGE,
-                })
-                .add(theirs);
+                mine.get_or_insert_with(|| KindRecord::new(theirs.response.is_some(), self.interval)).add(theirs);
             }
         }
         for (i, row) in other.series.iter().enumerate() {
@@ -176,6 +201,10 @@ impl Recorder {
                 Some(mine) => add_rows(mine, row),
                 None => self.series.push(*row),
             }
+        }
+        self.wire.resize(self.wire.len().max(other.wire.len()), [0; 2]);
+        for (mine, theirs) in self.wire.iter_mut().zip(&other.wire) {
+            *mine = [mine[0] + theirs[0], mine[1] + theirs[1]];
         }
         self.error_count += other.error_count;
         for (error, count) in &other.errors {
@@ -191,6 +220,18 @@ impl Recorder {
 }
 
 impl KindRecord {
+    fn new(open_loop: bool, interval: Interval) -> KindRecord {
+        KindRecord {
+            ops: 0,
+            bytes: 0,
+            service: hist::empty(),
+            response: open_loop.then(hist::empty),
+            service_range: EMPTY_RANGE,
+            response_range: EMPTY_RANGE,
+            timeline: Timeline::new(interval.ns),
+        }
+    }
+
     fn add(&mut self, other: &KindRecord) {
         self.ops += other.ops;
         self.bytes += other.bytes;
@@ -198,6 +239,7 @@ impl KindRecord {
         widen(&mut self.response_range, other.response_range.0, other.response_range.1);
         // Both histograms have the same constant bounds, so adding cannot fail.
         let _ = self.service.add(&other.service);
+        self.timeline.merge(&other.timeline);
         if let (Some(mine), Some(theirs)) = (&mut self.response, &other.response) {
             let _ = mine.add(theirs);
         }
@@ -216,7 +258,8 @@ mod tests {
     use super::*;
 
     fn recorder() -> Recorder {
-        let mut r = Recorder::new(&[OpKind::Read, OpKind::Write], false, 100, None);
+        let mut r =
+            Recorder::new(&[OpKind::Read, OpKind::Write], false, Interval { ticks: 100, ns: 100_000_000 }, None);
         r.arm(0);
         r
     }
@@ -228,6 +271,22 @@ mod tests {
         r.success(OpKind::Write, 20, 250, 9, 9);
         r.finish();
         assert_eq!(r.series, [[1, 10, 0, 0, 0, 0, 5], [0; 7], [0, 0, 1, 20, 0, 0, 9]]);
+    }
+
+    #[test]
+    fn latencies_and_wire_bytes_lie_in_their_intervals() {
+        let mut r = recorder();
+        r.success(OpKind::Read, 10, 50, 5, 5);
+        r.success(OpKind::Read, 10, 250, 9, 9);
+        assert!(r.rolled);
+        r.count_wire([7, 70]);
+        r.success(OpKind::Read, 10, 260, 9, 9);
+        r.count_wire([1, 10]);
+        r.finish();
+        assert_eq!(r.wire, [[7, 70], [0, 0], [1, 10]]);
+        let rows = &r.kinds[0].as_ref().unwrap().timeline.rows;
+        let at = |ns| crate::timeline::bucket_of(ns) as u32;
+        assert_eq!(*rows, [[0, at(5), 1], [2, at(9), 2]]);
     }
 
     #[test]

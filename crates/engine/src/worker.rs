@@ -3,6 +3,7 @@
 mod after;
 
 use crate::recorder::Recorder;
+use crate::timeline::BUCKETS;
 use crate::usage::Cpu;
 use crate::verify::Verifier;
 use naslab_core::{
@@ -12,6 +13,7 @@ use naslab_core::{
 use naslab_workload::{OpStream, Payload};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Longest wait for a completion before the stop flags are looked at again.
@@ -34,6 +36,18 @@ pub(crate) struct Counters {
     pub errors: AtomicU64,
     /// Whether the worker is between its first and last operation.
     pub timing: AtomicBool,
+    /// Operations by latency since the coordinator last took them; only of intervals that ended.
+    pub recent: Mutex<Recent>,
+}
+
+/// Operations by latency, in buckets of the timeline.
+#[derive(Debug)]
+pub(crate) struct Recent(pub [u64; BUCKETS]);
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent([0; BUCKETS])
+    }
 }
 
 /// Flags shared by the workers of a cell.
@@ -174,6 +188,8 @@ pub(crate) struct Worker<'a> {
     pub warm_up: (u64, u64),
     /// What the session had counted, and CPU time of the process, when the window began.
     counted_before: Counted,
+    /// What had gone over the wire when the last interval ended.
+    wire_before: Option<WireCounters>,
     pub cpu_before: Cpu,
     pub stop: Option<StopReason>,
 }
@@ -232,6 +248,7 @@ impl<'a> Worker<'a> {
             missed_starts: 0,
             warm_up: (0, 0),
             counted_before: Counted::default(),
+            wire_before: None,
             cpu_before: Cpu::default(),
             stop: None,
             clock,
@@ -562,8 +579,28 @@ impl<'a> Worker<'a> {
         if self.think > 0 {
             self.next_think = now + self.think;
         }
+        if self.recorder.rolled {
+            self.interval_ended();
+        }
         if now >= self.warm_until {
             self.end_warm_up();
+        }
+    }
+
+    /// An interval, or the window, ended: notes what went over the wire, and tells the coordinator how slow
+    /// operations were.
+    #[cold]
+    pub fn interval_ended(&mut self) {
+        let now = self.session.wire();
+        let moved = now.zip(self.wire_before).map_or([0, 0], |(now, before)| {
+            [now.sent_bytes.saturating_sub(before.sent_bytes), now.received_bytes.saturating_sub(before.received_bytes)]
+        });
+        self.wire_before = now;
+        self.recorder.count_wire(moved.map(|bytes| bytes as i64));
+        // A poisoned lock only means that the coordinator panicked; counts are plain data.
+        let mut recent = self.counters.recent.lock().unwrap_or_else(|e| e.into_inner());
+        for (bucket, count) in self.recorder.news() {
+            recent.0[bucket] += count;
         }
     }
 
@@ -665,6 +702,7 @@ impl<'a> Worker<'a> {
     /// Remembers what the session counted so far: the window's counts begin here.
     pub fn count(&mut self) {
         self.counted_before = Counted::of(self.session);
+        self.wire_before = self.counted_before.wire;
     }
 
     /// What the session counted since `count`.

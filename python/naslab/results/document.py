@@ -310,13 +310,15 @@ def cell_document(
 
 
 def cell_blobs(engine_result: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, bytes]:
-    """The blobs of a cell result by their stored names: `latency:read`, `response:read`, `series`, `op_log`."""
+    """The blobs of a cell result by their stored names: `latency:read`, `latency_series:read`, `series` and so on."""
     named: dict[str, bytes] = {}
     for kind, found in engine_result.get("kinds", {}).items():
-        for field, name in (("histogram", "latency"), ("response_histogram", "response")):
+        for field, name in (
+            ("histogram", "latency"), ("response_histogram", "response"), ("latency_series", "latency_series"),
+        ):  # fmt: skip
             if found.get(field) is not None:
                 named[f"{name}:{kind}"] = blobs[found[field]]
-    for name in ("series", "op_log"):
+    for name in ("series", "wire_series", "op_log"):
         if engine_result.get(name) is not None:
             named[name] = blobs[engine_result[name]]
     return named

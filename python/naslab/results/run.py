@@ -82,7 +82,7 @@ class Run:
         raise UsageError(f"run {self.run_id} has no cell {wanted}")
 
     def blob_names(self, cell: Mapping[str, Any] | int) -> list[str]:
-        """What raw data the cell has: `latency:read`, `response:read`, `series`, `op_log`; sorted."""
+        """What raw data the cell has, sorted: `latency:read`, `response:read`, `series`, `latency_series:read` ..."""
         return self._blobs.names(_cell_id(cell))
 
     def blob(self, cell: Mapping[str, Any] | int, name: str) -> bytes:
@@ -103,7 +103,7 @@ class Run:
 
         if name is not None:
             return decode(self.blob(cell, name))
-        there = [n for n in self.blob_names(cell) if ":" in n]
+        there = [n for n in self.blob_names(cell) if n.startswith(("latency:", "response:"))]
         data = [n for n in there if not n.endswith(":flush")] or there
         wanted = [n for n in data if n.startswith("response:")] or data
         if not wanted:
@@ -141,6 +141,53 @@ class Run:
         for at, name in enumerate(SERIES_COLUMNS):
             out[name] = rows[:, at]
         return cast("NDArray[np.void]", out)
+
+    def wire_series(self, cell: Mapping[str, Any] | int) -> NDArray[np.int64]:
+        """Bytes (sent, received) on the wire in each interval of `series`: (n, 2) int64.
+
+        Empty where the target does not count them or the cell had one interval only. Bytes count in the interval
+        in which the worker next saw an operation end.
+        """
+        import numpy as np
+
+        rows = self._int_rows(self.cell(cell), "wire_series", 2)
+        if not len(rows):
+            return rows
+        out = np.zeros((len(self.series(cell)), 2), np.int64)
+        out[: len(rows)] = rows[: len(out)]
+        return out
+
+    def latency_series(
+        self, cell: Mapping[str, Any] | int, kind: str = "all"
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """How slow operations were over time: (edges_ns (m + 1,), counts (n, m)), n intervals of `series`.
+
+        Four buckets to each power of two of nanoseconds, from the lowest to the highest that holds something. In an
+        open loop latency counts from the due time. kind: `read`, `write`, or `all` for both. Empty where the cell
+        had one interval only, or intervals below 10 ms. Raises StoreError for damaged data.
+        """
+        import numpy as np
+
+        found = self.cell(cell)
+        names = [n for n in self.blob_names(found) if n.startswith("latency_series:")]
+        wanted = [n for n in names if kind == "all" or n.endswith(f":{kind}")]
+        rows = np.concatenate([np.empty((0, 3), np.int64), *(self._latency_rows(found, n) for n in wanted)])
+        if not len(rows):
+            return np.empty(0), np.empty((0, 0), np.int64)
+        intervals = max(int(rows[:, 0].max()) + 1, len(self.series(found)))
+        first, last = int(rows[:, 1].min()), int(rows[:, 1].max())
+        counts = np.zeros((intervals, last - first + 1), np.int64)
+        np.add.at(counts, (rows[:, 0], rows[:, 1] - first), rows[:, 2])
+        buckets = np.arange(first, last + 2)
+        return (1 + buckets % 4 / 4) * 2.0 ** (buckets // 4), counts
+
+    def _latency_rows(self, cell: Mapping[str, Any], name: str) -> NDArray[np.int64]:
+        import numpy as np
+
+        data = self.blob(cell, name)
+        if len(data) % 12:
+            raise StoreError(f"{name} of cell {_cell_id(cell)}, run {self.run_id}: {len(data)} bytes are no whole rows")
+        return np.frombuffer(data, dtype="<u4").reshape(-1, 3).astype(np.int64)
 
     def op_log(self, cell: Mapping[str, Any] | int) -> NDArray[np.void]:
         """Every operation in completion order: offset_bytes, latency_ns, len_bytes, worker (int64). May be empty."""
