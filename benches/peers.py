@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -68,6 +69,22 @@ def engine_floor(_folder: Path, rounds: int) -> list[Row]:
         rounds,
     )
     return [ratio_row("engine floor, null, depth 32, ops/s", mine, theirs, 4.0)]
+
+
+def series_cost(_folder: Path, rounds: int) -> list[Row]:
+    """The same load on the null target with a series of 100 ms and of 1 s: what the finer one costs."""
+    rows = []
+    for name, depth in (("depth 1", 1), ("depth 32", 32)):
+        fine = _random_read(1 << 30, "null", depth)
+        coarse = dataclasses.replace(fine, interval_ns=10**9)
+        target = {"protocol": "null", "options": {}}
+        mine, theirs = interleave(
+            lambda target=target, fine=fine: _iops(target, fine),
+            lambda target=target, coarse=coarse: _iops(target, coarse),
+            rounds,
+        )
+        rows.append(ratio_row(f"100 ms series against 1 s, null, {name}, ops/s", mine, theirs, 0.97))
+    return rows
 
 
 def local_io(folder: Path, rounds: int) -> list[Row]:
