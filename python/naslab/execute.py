@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -183,7 +184,7 @@ def start(
         spec.folder = f"naslab-{spec.run_id}"
     spec.validate()
     probed = probe(target, spec.cells)
-    check_space(spec.cells, probed)
+    check_space(spec.cells, probed, lambda names: _present_bytes(target, spec, names))
     extra = dict(document_extra or {})
     document: dict[str, Any] = dict(
         new_document(
@@ -280,27 +281,58 @@ def _typed(facts: Mapping[str, str]) -> dict[str, Any]:
     return {name: int(value) if value.isdigit() else value for name, value in facts.items()}
 
 
-def needed_bytes(cells: list[CellSpec]) -> int:
-    """Room that the cells' files take together, each at its largest."""
+def needed_bytes(cells: list[CellSpec], present_bytes: Mapping[str, int] | None = None) -> int:
+    """Room that the cells' files take together, each at its largest, less what they take up by now."""
     largest: dict[str, int] = {}
     for cell in cells:
         for name in cell.files:
             largest[name] = max(largest.get(name, 0), cell.file_bytes)
-    return sum(largest.values())
+    present = present_bytes or {}
+    return sum(max(size - present.get(name, 0), 0) for name, size in largest.items())
 
 
-def check_space(cells: list[CellSpec], probed: Mapping[str, Any]) -> None:
-    """Raises SpaceError when the target has less than 1.2 times the room the plan writes."""
+def check_space(
+    cells: list[CellSpec],
+    probed: Mapping[str, Any],
+    present: Callable[[list[str]], Mapping[str, int]] | None = None,
+) -> None:
+    """Raises SpaceError when the target has less than 1.2 times the room that the written files grow by.
+
+    present: bytes that these files take up on the target by now; asked only when the room would not do for new ones.
+    """
     writing = [cell for cell in cells if cell.writes()]
-    needed = int(needed_bytes(writing) * SPACE_FACTOR)
+    needed, files = int(needed_bytes(writing) * SPACE_FACTOR), "its files"
     space = probed.get("space")
-    if space is not None and needed > space["free_bytes"]:
+    if space is None or needed <= space["free_bytes"]:
+        return
+    there = present(sorted({name for cell in writing for name in cell.files})) if present else {}
+    if any(there.values()):
+        needed, files = int(needed_bytes(writing, there) * SPACE_FACTOR), "what its files grow by"
+    if needed > space["free_bytes"]:
         raise SpaceError(
-            f"the plan needs {amount_text(needed)} ({SPACE_FACTOR} times its files), the target has "
+            f"the plan needs {amount_text(needed)} ({SPACE_FACTOR} times {files}), the target has "
             f"{amount_text(space['free_bytes'])} free: use a smaller --file-size or free some space",
             "no_space",
             before_run=True,
         )
+
+
+def _present_bytes(target: Target, spec: RunSpec, names: list[str]) -> dict[str, int]:
+    """What the files take up by now. A run's own folder is new; holes in a local file are still to be filled."""
+    found: dict[str, int] = {}
+    if spec.folder is not None:
+        return found
+    with engine_errors(target.url, before_run=True):
+        for name in names:
+            size = _engine.stat(target.engine_json(), name)
+            if size is not None and not size[1]:
+                found[name] = size[0]
+    if target.protocol == "local":
+        for name, size_bytes in found.items():
+            with contextlib.suppress(OSError, AttributeError):
+                blocks = os.stat(os.path.join(target.options["root"], name)).st_blocks
+                found[name] = min(size_bytes, blocks * 512)
+    return found
 
 
 @contextlib.contextmanager

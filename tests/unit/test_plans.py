@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naslab.errors import SpaceError, UsageError
-from naslab.execute import check_space, needed_bytes
+from naslab.execute import _present_bytes, check_space, needed_bytes
 from naslab.plans import survey
 from naslab.plans.sweep import (
     DEFAULT_OPS,
@@ -24,6 +25,7 @@ from naslab.plans.sweep import (
     with_prerequisites,
 )
 from naslab.spec import DATA_OPS, CellSpec, RunSpec
+from naslab.targets import folder_target
 
 CAPS: dict[str, Any] = {"stdio": True, "cursor": True, "evict": True}
 SIZES = st.lists(st.integers(0, 24).map(lambda n: 1 << n), min_size=1, max_size=6, unique=True).map(sorted)
@@ -98,6 +100,33 @@ def test_room_is_asked_for_before() -> None:
     with pytest.raises(SpaceError, match=r"7\.2 kB.*7\.2 kB") as caught:
         check_space(cells, {"space": {"free_bytes": 7199}})
     assert caught.value.exit_code == 2
+
+
+def test_files_that_are_there_need_room_only_to_grow() -> None:
+    cells = [CellSpec("write", 1000, 10, [name], write_fraction=1.0) for name in ("a", "b")]
+    assert needed_bytes(cells, {"a": 400, "b": 5000, "c": 9}) == 600
+    asked: list[list[str]] = []
+
+    def present(names: list[str]) -> dict[str, int]:
+        asked.append(names)
+        return {"a": 1000, "b": 900}
+
+    check_space(cells, {"space": {"free_bytes": 2400}}, present)
+    assert asked == [], "there is room for all of it"
+    check_space(cells, {"space": {"free_bytes": 120}}, present)
+    assert asked == [["a", "b"]]
+    with pytest.raises(SpaceError, match=r"120 B .1\.2 times what its files grow by.*119 B free"):
+        check_space(cells, {"space": {"free_bytes": 119}}, present)
+
+
+def test_holes_of_a_local_file_are_no_room(tmp_path: Path) -> None:
+    (tmp_path / "full").write_bytes(b"x" * 100_000)
+    with open(tmp_path / "holes", "wb") as file:
+        file.truncate(1 << 20)
+    target, spec = folder_target(tmp_path), RunSpec({}, [])
+    found = _present_bytes(target, spec, ["full", "holes", "none"])
+    assert found["full"] == 100_000 and found["holes"] < 1 << 20 and "none" not in found
+    assert _present_bytes(target, RunSpec({}, [], folder="naslab-1"), ["full"]) == {}
 
 
 SPEEDS = st.builds(survey.Speed, rate_bytes_per_s=st.floats(1e4, 1e11), latency_ns=st.floats(0, 1e9, allow_nan=False))
