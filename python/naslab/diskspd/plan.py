@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from naslab.diskspd.caching import Access, access
+from naslab.diskspd.caching import access
 from naslab.diskspd.options import refusal
 from naslab.diskspd.profile import Profile, TargetSpec, TimeSpan
 from naslab.errors import UsageError
+from naslab.plans.caching import Access, Place
 from naslab.spec import CellSpec, DataSpec, PaceSpec, RunSpec, WalkSpec, operation_name
 
 NS = 1_000_000_000
@@ -27,13 +28,17 @@ _CAP_DEPTH = "max_depth"
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of the target before the plan. sizes: of the files that are there. root: of a local path."""
+    """What is known of the target before the plan. sizes: of the files that are there. root: of a local path.
+
+    client_cache: a simulated server's client has a cache.
+    """
 
     protocol: str
     names: Mapping[str, str]
     sizes: Mapping[str, int]
     caps: Mapping[str, Any] = field(default_factory=dict)
     root: Path | None = None
+    client_cache: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,7 @@ def _measure(plan: Plan, span: TimeSpan, setting: Setting, sizes: Mapping[str, i
     names = [setting.names[of.path] for _, of in workers]
     size = _size(span, setting, sizes)
     region = _region(plan, target, size, max(target.threads, span.threads))
-    way = access(target, setting.protocol, setting.root)
+    way = access(target, Place(setting.protocol, setting.root, setting.client_cache))
     plan.notes |= dict.fromkeys(way.notes)
     _note_load(plan, span, target, region)
     _check_caps(setting, span, way, region)

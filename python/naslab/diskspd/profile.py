@@ -8,8 +8,8 @@ from typing import Literal
 
 from naslab.errors import UsageError
 from naslab.messages import without_secrets
+from naslab.plans.caching import Cache
 
-Cache = Literal["cached", "remote", "none"]
 Compat = Literal["2.2", "2.0.21"]
 TEMPLATE = "*"
 """What the path of a target begins with that stands for one given when the profile is run."""
