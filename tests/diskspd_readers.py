@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
+SHARES = ("usage", "user", "kernel", "idle")
 _HEAD = re.compile(r"^thread \|")
 _PERCENTILES = ("min", "25th", "50th", "75th", "90th", "95th", "99th", *(f"{n}-nines" for n in range(3, 10)), "max")
 
@@ -27,6 +28,7 @@ class TextSpan:
     threads: int = 0
     processors: int | None = None
     cpu: dict[str, float] = field(default_factory=dict)
+    processor_rows: list[dict[str, float]] = field(default_factory=list)
     tables: dict[str, Table] = field(default_factory=dict)
     percentiles: dict[str, list[str]] = field(default_factory=dict)
 
@@ -43,10 +45,8 @@ def _span(text: str) -> TextSpan:
     span.threads = int(re.search(r"^thread count:\t\t(\d+)$", text, re.MULTILINE)[1])  # type: ignore[index]
     processors = re.search(r"^proc count:\t\t(\d+)$", text, re.MULTILINE)
     span.processors = int(processors[1]) if processors else None
-    average = re.search(r"^avg\.\|(.*)$", text, re.MULTILINE)
-    numbers = [float(cell.strip().rstrip("%")) for cell in average[1].split("|")]  # type: ignore[index]
-    span.cpu = dict(zip(("usage", "user", "kernel", "idle"), numbers, strict=True))
     lines = text.split("\n")
+    _read_processors(span, lines)
     for at, line in enumerate(lines):
         if line in ("Total IO", "Read IO", "Write IO"):
             span.tables[line] = _table(lines[at + 1 :])
@@ -54,6 +54,22 @@ def _span(text: str) -> TextSpan:
         if name in _PERCENTILES and line.count("|") == 3:
             span.percentiles[name] = [cell.strip() for cell in line.split("|")[1:]]
     return span
+
+
+def _read_processors(span: TextSpan, lines: list[str]) -> None:
+    """The CPU table. Columns of the topology stand before `CPU`; the average's line has blanks below them."""
+    at = next(n for n, line in enumerate(lines) if re.search(r"\bCPU\s*\|\s*Usage\s*\|", line))
+    columns = [cell.strip() for cell in lines[at].split("|")]
+    assert columns[-4:] == ["Usage", "User", "Kernel", "Idle"] and set(lines[at + 1]) == {"-"}
+    for line in lines[at + 2 :]:
+        if set(line) == {"-"}:
+            continue
+        cells = [cell.strip().rstrip("%") for cell in line.split("|")]
+        if cells[0] == "avg.":
+            assert line.index("|") == len("|".join(lines[at].split("|")[:-4])), "below the bar behind CPU"
+            span.cpu = dict(zip(SHARES, map(float, cells[1:]), strict=True))
+            return
+        span.processor_rows.append(dict(zip(columns, map(float, cells), strict=True)))
 
 
 def _table(lines: list[str]) -> Table:

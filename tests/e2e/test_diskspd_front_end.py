@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from cli_tools import Cli, need, wait_until
 from diskspd_readers import TextSpan, read_text, read_xml
 from naslab import lab
+from naslab.diskspd.processors import read_ticks
 from naslab.lab import systems
 
 SIM = "sim:?link_bytes_per_s=125MB&latency_ns=200us"
@@ -45,6 +47,28 @@ def test_a_file_is_created_read_and_kept(cli: Cli) -> None:
     assert len(again.tables["Total IO"].rows) == again.threads == 2
     assert path.stat().st_size == 3_000_000, "written in place, and still there"
     assert all(int(again.tables[name].total["I/Os"]) > 0 for name in ("Read IO", "Write IO"))
+
+
+def test_every_processor_has_its_row(cli: Cli) -> None:
+    """All that the system counts, each filled up to 100 %; one thread that never waits is seen in them."""
+    need(Path("/proc/stat").exists(), "/proc/stat")
+    span = measured(cli, "-c1M", "-b4K", "-d1", "-W1", "-o1", "-L", cli.target / "f")[0]
+    assert [row["CPU"] for row in span.processor_rows] == sorted(read_ticks(Path("/proc/stat").read_text()))
+    for row in span.processor_rows:
+        assert row["Usage"] + row["Idle"] == pytest.approx(100, abs=0.02)
+        assert row["User"] + row["Kernel"] == pytest.approx(row["Usage"], abs=0.02)
+    whole = sum(row["Usage"] for row in span.processor_rows)
+    assert whole > 50 and span.cpu["usage"] == pytest.approx(whole / len(span.processor_rows), abs=0.02)
+    simulated = cli("diskspd", "-c8M", "-d2", SIM).ok()
+    assert read_text(simulated.out)[0].processor_rows == []
+    assert "naslab: the CPU table has naslab's own use only" in simulated.out
+
+
+def test_deviation_of_each_thread(cli: Cli) -> None:
+    span = measured(cli, "-c1M", "-b4K", "-d1", "-W0", "-t2", "-o1", "-D50", "-r", cli.target / "f")[0]
+    rows = [float(row["IopsStdDev"]) for row in span.tables["Total IO"].rows]
+    assert rows == [float(row["IopsStdDev"]) for row in span.tables["Read IO"].rows] and min(rows) > 0
+    assert float(span.tables["Total IO"].total["IopsStdDev"]) <= sum(rows) + 0.02, "no more than if all moved together"
 
 
 def test_files_of_others_are_read_but_not_written(cli: Cli) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diskspd_fixtures import MACHINE, made_figures, made_run, planned
+from diskspd_fixtures import MACHINE, PROCESSORS, made_figures, made_run, planned
 from diskspd_readers import TextSpan, order, read_text, read_xml, totals
 from naslab.diskspd.figures import Part, figures_of, together
-from naslab.diskspd.machine import machine_of
+from naslab.diskspd.machine import Machine, Processor, machine_of
 from naslab.diskspd.plan import Plan
 from naslab.diskspd.run import output
 from naslab.diskspd.text import PERCENTILES, _runs
@@ -68,7 +68,13 @@ def test_text_reads_back_as_the_document(line: str) -> None:
     (span,) = read_text(text)
     check_table(span, run.cells[plan.spans[0].cell])
     assert span.threads == plan.cells[-1].workers
-    assert span.cpu == {"usage": 7.5, "user": 2.5, "kernel": 5.0, "idle": 92.5}
+    assert span.cpu == {"usage": 20.0, "user": 15.0, "kernel": 5.0, "idle": 80.0}
+    assert [row["CPU"] for row in span.processor_rows] == [0, 1, 2, 3]
+    assert [row.get("Core") for row in span.processor_rows] == ([None] * 4 if "--compat" in line else [0, 0, 1, 1])
+    for row, known in zip(span.processor_rows, PROCESSORS, strict=True):
+        assert (row["Usage"], row["User"], row["Kernel"], row["Idle"]) == (
+            known.usage, known.user, known.kernel, known.idle
+        )  # fmt: skip
     assert (span.processors == 4) == ("--compat" in line)
     columns = span.tables["Total IO"].columns
     assert columns[:5] == ["thread", "bytes", "I/Os", "MiB/s", "I/O per s"] and columns[-1] == "file"
@@ -117,7 +123,41 @@ def test_iops_deviation_is_of_whole_intervals() -> None:
     table = read_text(text)[0].tables["Write IO"]
     assert float(table.total["IopsStdDev"]) == pytest.approx(float(np.std(series)) * 2, abs=0.005)
     assert table.rows[0]["IopsStdDev"] == table.total["IopsStdDev"]
-    assert {row["IopsStdDev"] for row in read_text(made(MIX)[2])[0].tables["Total IO"].rows} == {"N/A"}
+
+
+def test_iops_deviation_of_threads() -> None:
+    """Each kind's is the engine's; of reads and writes of one thread together there is none."""
+    span = read_text(made(MIX)[2])[0]
+    for name in ("Read IO", "Write IO"):
+        assert [row["IopsStdDev"] for row in span.tables[name].rows] == ["100.00", "200.00", "300.00", "400.00"]
+    assert {row["IopsStdDev"] for row in span.tables["Total IO"].rows} == {"N/A"}
+    span = read_text(made("-D -d4 -t2 -T1M -L f")[2])[0]
+    for name, found in (("Total IO", ["100.00", "200.00"]), ("Write IO", ["0.00"] * 2)):
+        assert [row["IopsStdDev"] for row in span.tables[name].rows] == found
+    xml = read_xml(made(f"-Rxml {MIX}")[2])
+    assert [one.text for one in xml.findall("TimeSpan/Thread/Target/Iops/WriteIopsStdDev")] == [
+        "100.000", "200.000", "300.000", "400.000",
+    ]  # fmt: skip
+
+
+def test_latencies_of_intervals_in_xml() -> None:
+    """A third of each interval's operations in the bucket from 2^20 ns, the others in that from 2^23 ns."""
+    mixed, pure = (
+        read_xml(made(f"-Rxml {line}")[2]).findall("TimeSpan/Iops/Bucket") for line in (MIX, f"-D500 {WRITE}")
+    )
+    lowest, highest, floor = 2.0**20 / 1e6, 9.0, 2.0**23 / 1e6
+    middles = [(lowest + 1.25 * lowest) / 2, (floor + highest) / 2]
+    mean = (middles[0] + 2 * middles[1]) / 3
+    for bucket in mixed:
+        assert float(bucket.get("ReadMinLatencyMilliseconds", "")) == pytest.approx(lowest, abs=0.01)
+        assert float(bucket.get("ReadMaxLatencyMilliseconds", "")) == pytest.approx(highest, abs=0.05)
+        assert float(bucket.get("WriteAvgLatencyMilliseconds", "")) == pytest.approx(mean, abs=0.05)
+        assert float(bucket.get("WriteLatencyStdDev", "")) == pytest.approx(
+            (middles[1] - middles[0]) * math.sqrt(2) / 3, abs=0.05
+        )  # fmt: skip
+    assert {bucket.get("WriteMaxLatencyMilliseconds") for bucket in pure} == {"9.000"}
+    assert {bucket.get("ReadAvgLatencyMilliseconds") for bucket in pure} == {"0.000"}
+    assert [list(bucket.keys()) for bucket in mixed] == [BUCKET] * len(mixed) and len(mixed) == 8
 
 
 def test_effective_distribution() -> None:
@@ -163,8 +203,27 @@ def test_several_time_spans(tmp_path: Path) -> None:
     assert [order(one)[0] for one in xml.findall("TimeSpan")] == ["TestTimeSeconds", "Error"]
 
 
+def test_processors_of_several_sockets() -> None:
+    """Columns before CPU are those of which there are several; without rows the average stands alone."""
+    plan = planned("-d1 f", {"f": 1 << 20})
+    run, figures = made_figures(plan)
+    sockets = Machine("", "", tuple(Processor(n, n // 2, n // 2, n // 2) for n in range(4)))
+    text = output(plan, sockets, figures, [])
+    assert "\nSocket | Node | Core | CPU |  Usage |  User  | Kernel |  Idle\n" in text
+    rows = read_text(text)[0].processor_rows
+    assert [(row["Socket"], row["Node"], row["Core"], row["CPU"]) for row in rows] == [
+        (0, 0, 0, 0), (0, 0, 0, 1), (1, 1, 1, 2), (1, 1, 1, 3),
+    ]  # fmt: skip
+    plain = read_text(output(plan, MACHINE, [figures_of(run, plan.spans[0], 4)], []))[0]
+    assert plain.processor_rows == [] and plain.cpu == {"usage": 7.5, "user": 2.5, "kernel": 5.0, "idle": 92.5}
+
+
 # XML
 
+BUCKET = ["SampleMillisecond", "Read", "Write", "Total"] + [
+    f"{kind}{name}" for kind in ("Read", "Write")
+    for name in ("MinLatencyMilliseconds", "MaxLatencyMilliseconds", "AvgLatencyMilliseconds", "LatencyStdDev")
+]  # fmt: skip
 SPAN_ORDER = [
     "TestTimeSeconds", "ThreadCount", "RequestCount", "ProcCount", "CpuUtilization", "Latency", "Iops", "Thread",
 ]  # fmt: skip
@@ -177,6 +236,12 @@ def test_xml_has_diskspds_elements_in_its_order() -> None:
     span = root.find("TimeSpan")
     assert span is not None and order(span) == SPAN_ORDER
     assert order(span.find("CpuUtilization/Average")) == ["UsagePercent", "UserPercent", "KernelPercent", "IdlePercent"]  # type: ignore[arg-type]
+    assert order(span.find("CpuUtilization")) == ["CPU", "Average"]  # type: ignore[arg-type]
+    assert order(span.find("CpuUtilization/CPU")) == [  # type: ignore[arg-type]
+        "Socket", "Node", "Group", "Core", "EfficiencyClass", "Id", "UsagePercent", "UserPercent", "KernelPercent",
+        "IdlePercent",
+    ]  # fmt: skip
+    assert [one.text for one in span.findall("CpuUtilization/CPU/Core")] == ["0", "0", "1", "1"]
     assert order(span.find("Thread/Target")) == [  # type: ignore[arg-type]
         "Path", "BytesCount", "FileSize", "IOCount", "ReadBytes", "ReadCount", "WriteBytes", "WriteCount",
         "AverageWriteLatencyMilliseconds", "WriteLatencyStdev", "AverageLatencyMilliseconds", "LatencyStdev", "Iops",

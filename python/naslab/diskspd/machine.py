@@ -41,6 +41,19 @@ class Machine:
         """(socket, mask)."""
         return _masks(self.processors, lambda one: (one.socket,))
 
+    @property
+    def threaded(self) -> bool:
+        """Whether any core has several processors."""
+        return len(self.cores) < len(self.processors)
+
+    def place_of(self, number: int) -> tuple[int, int, int]:
+        """Socket, node and core of a processor, as numbered above; 0 and its own number when it is not known."""
+        found = [
+            next((index for index, mask in masks if mask >> number & 1), default)
+            for masks, default in ((self.sockets, 0), (self.nodes, 0), (self.cores, number))
+        ]
+        return found[0], found[1], found[2]
+
 
 def _masks(processors: tuple[Processor, ...], key: Any) -> list[tuple[int, int]]:
     masks: dict[tuple[int, ...], int] = {}

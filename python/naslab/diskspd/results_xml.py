@@ -1,18 +1,18 @@
 """-Rxml: DiskSpd 2.2's elements in its order, with what naslab measures. Text is escaped, which DiskSpd leaves out.
 
-Left out, because it is not measured: processors one by one (`CPU`), intervals of each thread when there are
-several, and lowest, mean and deviation of an interval's latencies.
+Left out, because it is not measured: intervals of each thread when there are several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from naslab import __version__
 from naslab.diskspd import profile_xml
-from naslab.diskspd.figures import KINDS, Figures, Part, Row
+from naslab.diskspd.figures import KINDS, Cpu, Figures, Interval, Part, Row
 from naslab.diskspd.machine import Machine
 from naslab.diskspd.plan import ranges
+from naslab.diskspd.processors import Usage
 from naslab.diskspd.profile import Profile
 from naslab.diskspd.text import INTERRUPTED
 from naslab.diskspd.xml_lines import XmlLines
@@ -66,9 +66,7 @@ def _span(figures: Figures, machine: Machine, lines: XmlLines) -> None:
     lines.add("ThreadCount", figures.threads)
     lines.add("RequestCount", span.outstanding)
     lines.add("ProcCount", len(machine.processors))
-    with lines.within("CpuUtilization"), lines.within("Average"):
-        for name in ("usage", "user", "kernel", "idle"):
-            lines.add(f"{name.capitalize()}Percent", f"{getattr(figures.cpu, name):.2f}")
+    _cpu(figures, machine, lines)
     if span.latency:
         _latency(figures, lines)
     if span.iops:
@@ -82,6 +80,26 @@ def _span(figures: Figures, machine: Machine, lines: XmlLines) -> None:
             for row in rows:
                 with lines.within("Target"):
                     _row(figures, row, lines)
+
+
+def _cpu(figures: Figures, machine: Machine, lines: XmlLines) -> None:
+    with lines.within("CpuUtilization"):
+        for one in figures.processors:
+            socket, node, core = machine.place_of(one.number)
+            with lines.within("CPU"):
+                for name, value in (
+                    ("Socket", socket), ("Node", node), ("Group", 0), ("Core", core), ("EfficiencyClass", 0),
+                    ("Id", one.number),
+                ):  # fmt: skip
+                    lines.add(name, value)
+                _shares(one, lines)
+        with lines.within("Average"):
+            _shares(figures.cpu, lines)
+
+
+def _shares(cpu: Cpu | Usage, lines: XmlLines) -> None:
+    for name in ("usage", "user", "kernel", "idle"):
+        lines.add(f"{name.capitalize()}Percent", f"{getattr(cpu, name):.2f}")
 
 
 def _latency(figures: Figures, lines: XmlLines) -> None:
@@ -108,25 +126,39 @@ def _latency(figures: Figures, lines: XmlLines) -> None:
 
 
 def _iops(figures: Figures, lines: XmlLines) -> None:
-    span_ms = figures.planned.span.bucket_ms
+    """Of all threads: deviations, and every interval."""
     with lines.within("Iops"):
-        for kind, name in (("read", "ReadIopsStdDev"), ("write", "WriteIopsStdDev"), ("total", "IopsStdDev")):
-            value = figures.iops_stddev(kind)  # type: ignore[arg-type]
-            if value is not None:
-                lines.add(name, f"{value:.3f}")
-        count = max((len(counts) for counts in figures.counts.values()), default=0)
-        for at in range(count):
-            rates = {
-                kind: figures.counts[kind][at] / (span_ms / 1000) if kind in figures.counts else 0.0 for kind in KINDS
-            }
-            slowest = {}
-            if figures.slowest_ns:
-                kind = next(iter(figures.counts))
-                slowest = {f"{_NAMES[kind]}MaxLatencyMilliseconds": _ms(figures.slowest_ns[at])}
-            lines.empty(
-                "Bucket", SampleMillisecond=span_ms * (at + 1), Read=f"{rates['read']:.0f}",
-                Write=f"{rates['write']:.0f}", Total=f"{sum(rates.values()):.0f}", **slowest,
-            )  # fmt: skip
+        _deviations({kind: figures.iops_stddev(kind) for kind in _NAMES}, lines)  # type: ignore[arg-type]
+        if any(figures.intervals.values()):
+            lines.comment("naslab: latencies of intervals are counted in buckets a quarter of a power of two wide")
+        for at in range(max((len(counts) for counts in figures.counts.values()), default=0)):
+            _bucket(figures, at, lines)
+
+
+def _bucket(figures: Figures, at: int, lines: XmlLines) -> None:
+    """One interval. Latencies of a kind that did not occur are 0, as in DiskSpd; unrecorded ones are left out."""
+    span_ms = figures.planned.span.bucket_ms
+    rates = {kind: figures.counts[kind][at] / (span_ms / 1000) if kind in figures.counts else 0.0 for kind in KINDS}
+    latencies: dict[str, str] = {}
+    if all(len(each) > at for each in figures.intervals.values()):
+        for kind in KINDS:
+            found = figures.intervals[kind][at] if kind in figures.intervals else Interval()
+            for name, value in (
+                ("MinLatencyMilliseconds", found.lowest_ns), ("MaxLatencyMilliseconds", found.highest_ns),
+                ("AvgLatencyMilliseconds", found.mean_ns), ("LatencyStdDev", found.stddev_ns),
+            ):  # fmt: skip
+                latencies[f"{_NAMES[kind]}{name}"] = _ms(value)
+    lines.empty(
+        "Bucket", SampleMillisecond=span_ms * (at + 1), Read=f"{rates['read']:.0f}", Write=f"{rates['write']:.0f}",
+        Total=f"{sum(rates.values()):.0f}", **latencies,
+    )  # fmt: skip
+
+
+def _deviations(found: Mapping[str, float | None], lines: XmlLines) -> None:
+    for kind, name in (("read", "ReadIopsStdDev"), ("write", "WriteIopsStdDev"), ("total", "IopsStdDev")):
+        value = found[kind]
+        if value is not None:
+            lines.add(name, f"{value:.3f}")
 
 
 def _row(figures: Figures, row: Row, lines: XmlLines) -> None:
@@ -145,6 +177,9 @@ def _row(figures: Figures, row: Row, lines: XmlLines) -> None:
             _row_latency(name, part, lines)
     if figures.planned.span.iops and len(figures.rows) == 1:
         _iops(figures, lines)
+    elif figures.planned.span.iops:
+        with lines.within("Iops"):
+            _deviations({kind: figures.row_iops_stddev(row, kind) for kind in _NAMES}, lines)  # type: ignore[arg-type]
 
 
 def _effective(figures: Figures, lines: XmlLines) -> None:

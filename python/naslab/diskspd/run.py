@@ -15,7 +15,8 @@ from naslab.diskspd.figures import Figures, figures_of
 from naslab.diskspd.machine import Machine, machine_of
 from naslab.diskspd.places import one_root
 from naslab.diskspd.plan import CREATING, Plan, Setting, depth, make_plan, refuse
-from naslab.diskspd.profile import Profile, TargetSpec
+from naslab.diskspd.processors import Watches
+from naslab.diskspd.profile import Profile, TargetSpec, TimeSpan
 from naslab.diskspd.profile_xml import profile_text
 from naslab.errors import NaslabError, SpaceError, TargetError, UsageError
 from naslab.messages import without_secrets
@@ -77,6 +78,7 @@ class _Session:
         # Nothing is there that could be overwritten on null:.
         self.spec = self.plan.run_spec(self.own.overwrite or self.target.protocol == "null", timeout_ns)
         self.notes = list(dict.fromkeys([*request.notes, *self.plan.notes]))
+        self.processors = Watches({planned.cell: _lasts_s(planned.span) for planned in self.plan.spans})
         self.extra = {
             "argv": self.profile.command_line.split(" ")[1:],
             "labels": labels,
@@ -115,11 +117,24 @@ class _Session:
         dots = _Dots(self.profile.progress)
         with Progress(self.plan.cells, quiet=self.own.quiet or bool(self.profile.progress)) as shown:
             hooks = shown.hooks
-            return execute(
-                self.spec, target=self.target, store=Store(self.own.store), document_extra=self.extra,
-                on_cell=hooks.on_cell, before_cell=self._before(hooks.before_cell),
-                progress=dots.show if self.profile.progress else hooks.progress,
-            )  # fmt: skip
+            try:
+                return execute(
+                    self.spec, target=self.target, store=Store(self.own.store), document_extra=self.extra,
+                    on_cell=self._after(hooks.on_cell), before_cell=self._before(hooks.before_cell),
+                    progress=dots.show if self.profile.progress else hooks.progress,
+                )  # fmt: skip
+            finally:
+                self.processors.stop()
+
+    def _after(self, then: Any) -> Any:
+        """What processors did, once a cell has ended."""
+
+        def after(cell: Mapping[str, Any]) -> None:
+            self.processors.end(cell["id"], cell["start_ns"], cell["start_ns"] + cell["window_ns"])
+            if then is not None:
+                then(cell)
+
+        return after
 
     def _before(self, then: Any) -> Any:
         """-v tells what begins."""
@@ -133,6 +148,7 @@ class _Session:
                 say(f"starting timespan {next(n for n, s in enumerate(self.plan.spans, 1) if s.cell == cell_id)}")
             if then is not None:
                 then(cell_id)
+            self.processors.begin(cell_id)
 
         return before
 
@@ -142,7 +158,8 @@ class _Session:
             print(run.to_json())
         elif run is not None:
             machine = machine_of(run.document)
-            sys.stdout.write(output(self.plan, machine, self._figures(run, machine), self.notes))
+            figures = self._figures(run, machine)
+            sys.stdout.write(output(self.plan, machine, figures, [*self.notes, *self._on_processors(figures)]))
         if failure is not None:
             say(f"error: {failure}")
             return failure.exit_code
@@ -156,7 +173,23 @@ class _Session:
         return 1
 
     def _figures(self, run: Run, machine: Machine) -> list[Figures]:
-        return [figures_of(run, planned, len(machine.processors)) for planned in self.plan.spans]
+        found = self.processors.found
+        return [
+            figures_of(run, planned, len(machine.processors), found.get(planned.cell, ()))
+            for planned in self.plan.spans
+        ]
+
+    def _on_processors(self, results: list[Figures]) -> list[str]:
+        """What the CPU table lacks where processors could not be watched."""
+        if not any(figures.seconds > 0 and not figures.processors for figures in results):
+            return []
+        virtual = self.target.protocol == "sim"
+        why = "a simulated run takes no real time" if virtual else "/proc/stat does not tell single processors apart"
+        return [f"the CPU table has naslab's own use only: {why}"]
+
+
+def _lasts_s(span: TimeSpan) -> float:
+    return span.warmup_s + span.duration_s + span.cooldown_s
 
 
 def output(plan: Plan, machine: Machine, results: list[Figures], notes: list[str]) -> str:

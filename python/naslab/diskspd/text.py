@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from naslab.diskspd.figures import Figures, Latencies, Part, Section
+from naslab.diskspd.figures import Cpu, Figures, Latencies, Part, Section
 from naslab.diskspd.machine import Machine
 from naslab.diskspd.plan import ranges
+from naslab.diskspd.processors import Usage
 from naslab.diskspd.profile import Distribution, Profile, TargetSpec, TimeSpan
 from naslab.diskspd.sizes import shown, shown_old
 
@@ -183,7 +184,7 @@ def _span_results(figures: Figures, machine: Machine, old: bool) -> Iterator[str
         yield f"request count:\t\t{span.outstanding}\n"
     if old:
         yield f"proc count:\t\t{len(machine.processors)}\n"
-    yield from _cpu(figures, old)
+    yield from _cpu(figures, machine, old)
     if figures.planned.span.targets[0].distribution is not None:
         yield from _effective(figures)
     for title, section in _SECTIONS:
@@ -194,14 +195,29 @@ def _span_results(figures: Figures, machine: Machine, old: bool) -> Iterator[str
         yield from _percentiles(figures)
 
 
-def _cpu(figures: Figures, old: bool) -> Iterator[str]:
-    """The average only: what each processor did is not measured."""
-    wide = " " if old else ""
-    line = "-" * (43 if old else 40) + "\n"
-    lines = line + line  # where DiskSpd's rows of single processors stand between
-    cpu = figures.cpu
-    yield f"\nCPU |  Usage |  User  | {wide}Kernel |  Idle\n{lines}"
-    yield f"avg.| {cpu.usage:6.2f}%| {cpu.user:6.2f}%| {wide}{cpu.kernel:6.2f}%| {cpu.idle:6.2f}%\n"
+def _cpu(figures: Figures, machine: Machine, old: bool) -> Iterator[str]:
+    """A row for each processor where the system tells them apart, and the average.
+
+    2.2 puts columns for sockets, nodes and cores before, where there are several (cores: with several threads).
+    """
+    several = () if old else (len(machine.sockets) > 1, len(machine.nodes) > 1, machine.threaded)
+    columns = [
+        column for column, there in zip((("Socket", 9), ("Node", 7), ("Core", 7)), several, strict=False) if there
+    ]
+    head = "".join(f"{name} | " for name, _ in columns)
+    width = sum(wide for _, wide in columns)
+    line = "-" * (width + (43 if old else 40)) + "\n"
+    gap = " " if old else ""
+    yield f"\n{head}CPU |  Usage |  User  | {gap}Kernel |  Idle\n{line}"
+    for one in figures.processors:
+        place = [number for number, there in zip(machine.place_of(one.number), several, strict=False) if there]
+        cells = "".join(f"{number:>{wide - 2}}| " for number, (_, wide) in zip(place, columns, strict=True))
+        yield f"{cells}{one.number:>4}| {_shares(one, gap)}"
+    yield f"{line}{' ' * width}avg.| {_shares(figures.cpu, gap)}"
+
+
+def _shares(cpu: Cpu | Usage, gap: str) -> str:
+    return f"{cpu.usage:6.2f}%| {cpu.user:6.2f}%| {gap}{cpu.kernel:6.2f}%| {cpu.idle:6.2f}%\n"
 
 
 def _effective(figures: Figures) -> Iterator[str]:
@@ -244,8 +260,7 @@ def _section(figures: Figures, section: Section, old: bool) -> Iterator[str]:
     deviation = figures.iops_stddev(section)
     size = shown_old if old else shown
     for row in figures.rows:
-        own = deviation if len(figures.rows) == 1 else None
-        columns = _columns(figures, row.part(section), own)
+        columns = _columns(figures, row.part(section), figures.row_iops_stddev(row, section))
         yield f"{row.thread:>6} | {columns} | {row.path} ({size(row.file_bytes)})\n"
     yield border
     yield f"total:   {_columns(figures, figures.total(section), deviation)}\n"
