@@ -107,13 +107,14 @@ class Progress:
 
     def _picture(self, cell: CellSpec, event: dict[str, Any]) -> str:
         """The rate so far of a cell that runs for a time, and how much of that time is gone."""
-        if not cell.duration_ns or self._live is None:
+        if not cell.duration_ns:
             return ""
         if self._rates_of != cell.id:
             self._rates, self._rates_of = [], cell.id
         self._rates.append(event["bytes_per_s"])
         whole = duration_text(cell.duration_ns + cell.warmup_ns)
-        return f" {sparkline(self._rates)} {duration_text(event['elapsed_ns'])} of {whole}"
+        slow = f", p99 {duration_text(event['p99_ns'])}" if event.get("p99_ns") else ""
+        return f"{slow} {sparkline(self._rates)} {duration_text(event['elapsed_ns'])} of {whole}"
 
     def _cell(self, cell: dict[str, Any]) -> None:
         self._done += _work(self._cells[cell["id"]])

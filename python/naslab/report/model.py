@@ -20,6 +20,8 @@ Spot = tuple[int, int]
 """(file_bytes, record_bytes)"""
 
 PERCENTILES = (("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p99_9", "p99.9"), ("max", "max"))
+PREPARING = ("fill", "idle", "drain", "evict", "diskspd -c")
+"""Workloads of cells that only prepare others."""
 _SPLITTERS = (
     "workers", "queue_depth", "offered_per_s", "write_fraction", "durability", "sync", "direct", "access",
     "pattern", "cache_state",
@@ -86,6 +88,11 @@ def usable(cell: Cell) -> bool:
     return cell.get("status", "complete") != "failed" and done
 
 
+def measured(cell: Cell) -> bool:
+    """Whether a cell is a result: files written first, idle times and what empties a cache or a burst are not."""
+    return cell.get("workload") not in PREPARING
+
+
 def failed(run: Run) -> list[Cell]:
     """Cells without a value."""
     return [cell for cell in run.cells if not usable(cell)]
@@ -95,9 +102,9 @@ def cases(run: Run) -> list[Case]:
     """Tests of a run in IOzone's order, others as measured. A field that two cells of one operation and
     one size differ in (depth, workers, durability ...) makes them separate tests, named after it."""
     groups: dict[tuple[str | None, str], list[Cell]] = {}
-    for cell in run.cells:
-        if usable(cell):
-            groups.setdefault((cell.get("workload"), cell["op"]), []).append(cell)
+    shown = [cell for cell in run.cells if usable(cell) and measured(cell)]
+    for cell in shown or [cell for cell in run.cells if usable(cell)]:
+        groups.setdefault((cell.get("workload"), cell["op"]), []).append(cell)
     order = {op: i for i, op in enumerate(DATA_OPS)}
     keys = sorted(groups, key=lambda key: len(order) if key[0] else order.get(key[1], len(order)))
     several = Counter(workload for workload, _ in keys)

@@ -11,6 +11,7 @@ from naslab.analysis.sustained import percentile_rows
 from naslab.report import theme
 from naslab.report.axes import base_layout, number, numbers, plain_axis
 from naslab.report.labels import count_label, esc, percent, tight, time_label, value_label
+from naslab.report.latency_map import FIRST_RUN
 from naslab.report.rawdata import COLUMN, Series
 from naslab.report.thinning import keep_extremes
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 Part = dict[str, Any]
 _COLUMNS = {"read": ("read_bytes",), "write": ("write_bytes",), "all": ("read_bytes", "write_bytes")}
 _BUCKETS = 600
-_FIRST_RUN = "first run"
+WIRE_DIFFERS = 0.1
+"""Bytes on the wire are drawn where they differ from those claimed by this share of the highest rate."""
 _NS = 1e9
 
 
@@ -36,38 +38,64 @@ def regime_figures(run: Run, index: int, series: Sequence[Series]) -> list[tuple
     part = part_of(run)
     found = []
     for regime in (part or {}).get("regimes", []):
-        lines = _lines(regime, [one for one in series if one.run == index])
-        if lines is not None:
+        own = _own(regime, [one for one in series if one.run == index])
+        if own:
+            lines, wire = _lines(regime, own), _wire(run, own)
             name = f"cell {regime['cell']}, {'reads and writes' if regime['kind'] == 'all' else regime['kind'] + 's'}"
-            found.append(([name], regimes(*lines, regime), words(regime)))
+            found.append(([name], regimes(*lines, regime, wire), words(regime)))
     return found
 
 
-def _lines(regime: Part, series: Sequence[Series]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None:
-    """(start of each interval in s, bytes/s, worst latency in ns); parts of one first run on one clock."""
+def _own(regime: Part, series: Sequence[Series]) -> list[Series]:
+    """The series that a regime was found in: one, or the parts of a first run."""
     own = [one for one in series if one.cell.get("id") == regime["cell"]]
-    if not own:
-        return None
-    if own[0].cell.get("workload") == _FIRST_RUN:
-        own = [one for one in series if one.cell.get("workload") == _FIRST_RUN]
-        # A long flush began the series anew: what came before it is longer than the series' segments.
-        length_ns = regime["segments"][-1]["end_ns"]
-        end_ns = max(one.cell["start_ns"] + one.cell["window_ns"] for one in own)
-        own = [one for one in own if one.cell["start_ns"] >= end_ns - 1.05 * length_ns]
+    if not own or own[0].cell.get("workload") != FIRST_RUN:
+        return own
+    own = [one for one in series if one.cell.get("workload") == FIRST_RUN]
+    # A long flush began the series anew: what came before it is longer than the series' segments.
+    length_ns = regime["segments"][-1]["end_ns"]
+    end_ns = max(one.cell["start_ns"] + one.cell["window_ns"] for one in own)
+    return [one for one in own if one.cell["start_ns"] >= end_ns - 1.05 * length_ns]
+
+
+def _starts(own: Sequence[Series]) -> list[NDArray[Any]]:
+    """Start of each interval in s, on the clock of the first series."""
     origin_ns = own[0].cell["start_ns"]
-    times, rates, worst = [], [], []
+    return [one.whole()[0] + (one.cell["start_ns"] - origin_ns) / _NS for one in own]
+
+
+def _lines(regime: Part, own: Sequence[Series]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """(start of each interval in s, bytes/s, worst latency in ns)."""
+    rates, worst = [], []
     for one in own:
-        starts, rows = one.whole()
-        times.append(starts + (one.cell["start_ns"] - origin_ns) / _NS)
+        _, rows = one.whole()
         rates.append(sum(rows[:, COLUMN[name]] for name in _COLUMNS[regime["kind"]]) / one.interval_s)
         worst.append(rows[:, COLUMN["max_latency_ns"]].astype(np.float64))
-    return np.concatenate(times), np.concatenate(rates), np.concatenate(worst)
+    return np.concatenate(_starts(own)), np.concatenate(rates), np.concatenate(worst)
 
 
-def regimes(times_s: NDArray[Any], rates: NDArray[Any], worst_ns: NDArray[Any], regime: Part) -> dict[str, Any]:
+def _wire(run: Run, own: Sequence[Series]) -> NDArray[Any] | None:
+    """Bytes/s on the wire, both ways, where they differ from all bytes moved by a tenth; else None."""
+    wire, moved = [], []
+    for one in own:
+        _, rows = one.whole()
+        counted = run.wire_series(one.cell)[: len(rows)]
+        if len(counted) != len(rows):
+            return None
+        wire.append(counted.sum(axis=1) / one.interval_s)
+        moved.append((rows[:, COLUMN["read_bytes"]] + rows[:, COLUMN["write_bytes"]]) / one.interval_s)
+    seen, claimed = np.concatenate(wire), np.concatenate(moved)
+    differs = np.abs(seen - claimed).max(initial=0.0) > WIRE_DIFFERS * claimed.max(initial=0.0)
+    return seen if differs else None
+
+
+def regimes(
+    times_s: NDArray[Any], rates: NDArray[Any], worst_ns: NDArray[Any], regime: Part, wire: NDArray[Any] | None = None
+) -> dict[str, Any]:
     """The series, the mean of each stretch over it, and a line with its interval at each change; latency below.
 
     times_s: (n,) start of each interval. rates: (n,) bytes per second. worst_ns: (n,) slowest operation of each.
+    wire: (n,) bytes per second on the wire, to be shown beside.
     """
     top = 1.08 * max(float(rates.max(initial=0.0)) / 1e6, 1e-6)
     slow = 1.08 * max(float(worst_ns.max(initial=0.0)) / 1e6, 1e-6)
@@ -76,6 +104,10 @@ def regimes(times_s: NDArray[Any], rates: NDArray[Any], worst_ns: NDArray[Any], 
         _plateaus(regime),
         _line(times_s, worst_ns / 1e6, "Slowest operation", theme.MUTED, "y2", "slowest %{y:,.4~g} ms"),
     ]
+    if wire is not None:
+        top = max(top, 1.08 * float(wire.max(initial=0.0)) / 1e6)
+        shown = _line(times_s, wire / 1e6, "On the wire", theme.run_colour(2), "y", "on the wire %{y:,.4~g} MB/s")
+        traces.insert(1, shown)
     layout = base_layout(
         xaxis=plain_axis("Time since the start (s)", anchor="y2"),
         yaxis=plain_axis("Throughput (MB/s)", domain=[0.4, 1], range=[0, top]),

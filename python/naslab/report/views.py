@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.report import curve as curve_view
-from naslab.report import figures
+from naslab.report import figures, latency_map
 from naslab.report import profile as profile_view
 from naslab.report import sustained as sustained_view
 from naslab.report.ceilings import link_ceilings
@@ -29,6 +29,7 @@ MAX_DISTRIBUTIONS = 1_200
 FEW_SAMPLES = 8
 """A kind of operation with fewer samples (the one flush of a cell) is told in words, not drawn."""
 MAX_SERIES_CHARTS = 300
+MAX_LATENCY_MAPS = 40
 SERIES_BUCKETS_ALL = 60_000
 """Most min-max buckets over all series charts of a page; one chart has 50 to 1,000."""
 
@@ -81,9 +82,9 @@ def shown(runs: list[Run]) -> list[Shown]:
 def charts(runs: list[Shown], series: Sequence[Series]) -> list[Chart]:
     """The charts of the report in order; those without a figure are left out."""
     every = [
-        _curve(runs), _profile(runs), _regimes(runs, series), _throughput(runs), _bars(runs), _heat(runs),
-        _slices(runs), _surface(runs), _percentiles(runs), _percentile_dots(runs), _distributions(runs),
-        _series(runs, series),
+        _curve(runs), _profile(runs), _regimes(runs, series), _latency_maps(runs), _throughput(runs), _bars(runs),
+        _heat(runs), _slices(runs), _surface(runs), _percentiles(runs), _percentile_dots(runs),
+        _distributions(runs), _series(runs, series),
     ]  # fmt: skip
     return [chart for chart in every if chart.entries]
 
@@ -100,12 +101,30 @@ def _regimes(runs: list[Shown], series: Sequence[Series]) -> Chart:
         "regimes",
         "Regimes over time",
         "Throughput of each interval, the mean of each stretch between two changes, a band where a change may lie "
-        "(95 %), and the slowest operation of each interval (a series keeps no more of the latencies than that).",
+        "(95 %), and the slowest operation of each interval.",
         ["Run", "Series"],
     )
     for run in runs:
         for path, figure, words in sustained_view.regime_figures(run.run, run.index, series):
             chart.add([run.name, *path], figure, words)
+    return chart
+
+
+def _latency_maps(runs: list[Shown]) -> Chart:
+    chart = Chart(
+        "latency-map",
+        "Latency over time",
+        "Each step of time shows how its operations spread over latencies (buckets of a quarter of a power of two), "
+        "colour on a logarithmic scale; in an open loop latency counts from the due time.",
+        ["Run", "Load"],
+    )
+    every = [(run, name, cells, kind) for run in runs for name, cells, kind in latency_map.loads(run.run)]
+    for run, name, cells, kind in every[:MAX_LATENCY_MAPS]:
+        found = latency_map.latency_map(run.run, cells, kind)
+        if found is not None:
+            chart.add([run.name, name], latency_map.figure(found), latency_map.words(found))
+    if len(every) > MAX_LATENCY_MAPS:
+        chart.note = f"The first {MAX_LATENCY_MAPS} of {len(every):,} loads that ran for a time."
     return chart
 
 

@@ -187,7 +187,12 @@ WORKER = (
     _f("start_ns", "integer", "its first operation, monotonic clock", "ns"),
     _f("end_ns", "integer", "its last operation, monotonic clock", "ns"),
     _f("duration_ns", "integer", "its own timed window less pauses", "ns"),
-    _f("kinds", "object", "by kind: ops, bytes, latency_mean_ns, latency_stddev_ns, iops_stddev (over intervals)", required=False),
+    _f(
+        "kinds",
+        "object",
+        "by kind: ops, bytes, latency_mean_ns, latency_stddev_ns, iops_stddev",
+        required=False,
+    ),
 )
 
 ERROR_COUNT = (

@@ -232,6 +232,10 @@
 
   function fitHeat(data, layout, width, narrow) {
     const [map, values] = data;
+    if (values.mode !== "text") {
+      if (narrow) map.showscale = false; // the lines and the caption say it in numbers
+      return;
+    }
     const room = (width - (narrow ? 90 : 190)) / map.x.length;
     const longest = Math.max(...values.text.map((text) => text.length));
     const size = Math.min(13, Math.floor(room / (longest * 0.62)));
