@@ -101,6 +101,18 @@ def test_refusals_write_nothing(cli: Cli) -> None:
     assert list(cli.target.iterdir()) == [] and cli.runs() == []
 
 
+def test_devices_are_refused_and_stay(cli: Cli) -> None:
+    """-c would remove what has the file's name, and put a file in the place of a device."""
+    os.mkfifo(cli.target / "pipe")
+    (cli.target / "link").symlink_to("/dev/null")
+    for name in ("pipe", "link"):
+        for words in (("-d1",), ("-d1", "-w100", "--overwrite"), ("-d1", "-c1M", "--overwrite")):
+            done = cli("diskspd", *words, cli.target / name).sound()
+            assert done.code == 2 and "devices are not opened" in done.err and "naslab profile" in done.err
+    assert sorted(path.name for path in cli.target.iterdir()) == ["link", "pipe"] and cli.runs() == []
+    assert (cli.target / "pipe").is_fifo() and (cli.target / "link").is_symlink()
+
+
 def test_several_targets_and_threads(cli: Cli) -> None:
     paths = [cli.target / name for name in ("a", "b")]
     span, _, _text = measured(cli, "-c1M", "-b4K", "-d1", "-W0", "-t2", "-T512K", "-w100", "-Zr", *paths)

@@ -125,6 +125,11 @@ TARGETS: tuple[tuple[str, str, str], ...] = (
     ("sim:…[#file] null:[#file]", "implemented", "a file on the simulated server or nowhere; create it with -c"),
     ("*1 *2 …", "implemented", "in profiles: replaced by the targets of the command line"),
     ("#n", "refused", "physical drives are not opened: naslab writes to files it was given, never to whole disks"),
+    (
+        "/dev/…",
+        "refused",
+        "devices are not opened: naslab writes to files it was given, never to whole disks; naslab profile reads one",
+    ),
     ("X:", "refused", "volumes are not opened: naslab writes to files it was given, never to whole disks"),
 )
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from dataclasses import dataclass
+from pathlib import Path
 
 from naslab.diskspd.options import refusal_of_target
 from naslab.errors import UsageError
@@ -83,6 +85,16 @@ def one_root(targets: list[str]) -> tuple[str, dict[str, str]]:
         f"targets on {first} and on {second}: one run measures one folder or share; name files of one, "
         "or give each its own line"
     )
+
+
+def check_kind(path: Path, shown: str) -> None:
+    """Raises UsageError for what is there and neither a file nor a folder: a disk, a pipe, a terminal."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise UsageError(f"target {shown!r}: {refusal_of_target('/dev/…')}; give a file")
 
 
 def _is_path(root: str) -> bool:

@@ -13,7 +13,7 @@ from naslab.diskspd import results_xml, text
 from naslab.diskspd.args import Request
 from naslab.diskspd.figures import Figures, figures_of
 from naslab.diskspd.machine import Machine, machine_of
-from naslab.diskspd.places import one_root
+from naslab.diskspd.places import check_kind, one_root
 from naslab.diskspd.plan import CREATING, Plan, Setting, depth, make_plan, refuse
 from naslab.diskspd.processors import Watches
 from naslab.diskspd.profile import Profile, TargetSpec, TimeSpan
@@ -44,6 +44,10 @@ def look(target: Target, profile: Profile, names: Mapping[str, str]) -> Setting:
     from naslab.execute import engine_errors, probe
 
     sizes: dict[str, int] = {}
+    root = Path(target.options["root"]) if target.protocol == "local" else None
+    if root is not None:
+        for path, name in names.items():
+            check_kind(root / name, without_secrets(path))
     with engine_errors(target.url, before_run=True):
         for path, name in names.items():
             found = _engine.stat(target.engine_json(), name)
@@ -54,7 +58,6 @@ def look(target: Target, profile: Profile, names: Mapping[str, str]) -> Setting:
     # A local path has one engine for depth 1 and another for more.
     most = max(depth(of, span.outstanding) for span in profile.spans for of in span.targets)
     caps = probe(target, [CellSpec("read", 1, 1, ["-"], queue_depth=most)])["caps"]
-    root = Path(target.options["root"]) if target.protocol == "local" else None
     return Setting(target.protocol, names, sizes, caps, root)
 
 
