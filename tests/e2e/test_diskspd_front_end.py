@@ -64,6 +64,33 @@ def test_every_processor_has_its_row(cli: Cli) -> None:
     assert "naslab: the CPU table has naslab's own use only" in simulated.out
 
 
+def test_affinity_binds_the_workers(cli: Cli) -> None:
+    processors = sorted(os.sched_getaffinity(0))
+    need(len(processors) > 1, "two processors")
+    chosen = str(processors[-1])
+    child = cli.start("diskspd", "-c1M", "-b4K", "-d60", "-W0", "-o1", "-t2", f"-a{chosen}", cli.target / "f")
+
+    def bound() -> bool:
+        """The engine's two workers and the thread that began them."""
+        return [_allowed(task) for task in Path(f"/proc/{child.pid}/task").iterdir()].count(chosen) >= 3
+
+    wait_until(bound, child, "bound threads")
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 1 and f"advanced affinity round robin (group/core): 0/{chosen}" in out
+    refused = cli("diskspd", "-c1M", "-d1", "-a4711", cli.target / "g").sound()
+    assert refused.code == 2 and "cpu 4711 not possible" in refused.err and not (cli.target / "g").exists()
+
+
+def _allowed(task: Path) -> str:
+    """Processors that a thread may run on, as the kernel lists them; empty when it has ended."""
+    try:
+        text = (task / "status").read_text()
+    except OSError:
+        return ""
+    return next(line.split(":")[1].strip() for line in text.splitlines() if line.startswith("Cpus_allowed_list:"))
+
+
 def test_deviation_of_each_thread(cli: Cli) -> None:
     span = measured(cli, "-c1M", "-b4K", "-d1", "-W0", "-t2", "-o1", "-D50", "-r", cli.target / "f")[0]
     rows = [float(row["IopsStdDev"]) for row in span.tables["Total IO"].rows]
@@ -235,5 +262,13 @@ def test_the_articles_lines_against_samba(cli: Cli, samba_missing: list[str]) ->
         assert int(span.tables["Read IO"].total["bytes"]) % MIB == 0
         for mode in ("-Su", "-Sh", "-Sw"):
             measured(cli, "-d1", "-W0", "-b64K", "-w100", "-o4", mode, target)
-        xml = read_xml(cli("diskspd", "-d1", "-W0", "-b64K", "-Rxml", "-L", target).ok().out)
-        assert xml.findtext("TimeSpan/Thread/Target/Path") == target
+        for line, kind in ((WRITE, "Write"), (READ, "Read")):
+            short = [{"-d2": "-d1", "-W1": "-W0"}.get(word, word) for word in line]
+            xml = read_xml(cli("diskspd", "-Rxml", "-D100", *short, target).ok().out)
+            cell = cli("show", "last", "--json").ok().json()["cells"][-1]
+            assert xml.findtext("TimeSpan/Thread/Target/Path") == target
+            assert int(xml.findtext(f"TimeSpan/Thread/Target/{kind}Count", "")) == cell["ops"] > 0
+            assert int(xml.findtext(f"TimeSpan/Thread/Target/{kind}Bytes", "")) == cell["ops"] * MIB
+            assert float(xml.findtext(f"TimeSpan/Latency/Average{kind}Milliseconds", "")) > 0
+            assert len(xml.findall("TimeSpan/CpuUtilization/CPU")) == os.cpu_count()
+            assert all(bucket.get(f"{kind}AvgLatencyMilliseconds") for bucket in xml.findall("TimeSpan/Iops/Bucket"))

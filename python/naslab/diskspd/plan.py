@@ -92,7 +92,6 @@ def refuse(profile: Profile) -> None:
 def _unsupported(span: TimeSpan, target: TargetSpec) -> list[tuple[object, str]]:
     partly = 0 < target.random_pct < 100
     return [
-        (span.affinity, f"-a with processors {refusal('-a', '[g#,]#[,#,...]')}"),
         (target.priority in (1, 2), f"-I{target.priority} {refusal('-I', '1, -I2')}"),
         (target.map_flush in ("n", "i"), f"-N{target.map_flush} {refusal('-N', 'n, -Ni')}"),
         (target.parallel, f"-p {refusal('-p', '')}"),

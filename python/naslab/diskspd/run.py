@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.cli.options import parse_labels
 from naslab.cli.progress import Progress
 from naslab.diskspd import results_xml, text
+from naslab.diskspd.affinity import bound_to, chosen, shared, usable
 from naslab.diskspd.args import Request
 from naslab.diskspd.figures import Figures, figures_of
 from naslab.diskspd.machine import Machine, machine_of
@@ -72,6 +73,7 @@ class _Session:
         if timeout_ns <= 0:
             raise UsageError(f"--timeout {self.own.timeout}: give more than 0")
         labels = parse_labels(self.own.labels)
+        self.affinity = chosen(self.profile, usable())
         paths = list(dict.fromkeys(target.path for target in self._targets()))
         root, names = one_root(paths)
         credentials = None if self.own.credentials is None else Path(self.own.credentials)
@@ -80,7 +82,7 @@ class _Session:
         self.plan = make_plan(self.profile, look(self.target, self.profile, names))
         # Nothing is there that could be overwritten on null:.
         self.spec = self.plan.run_spec(self.own.overwrite or self.target.protocol == "null", timeout_ns)
-        self.notes = list(dict.fromkeys([*request.notes, *self.plan.notes]))
+        self.notes = list(dict.fromkeys([*request.notes, *self.plan.notes, *shared(self.affinity)]))
         self.processors = Watches({planned.cell: _lasts_s(planned.span) for planned in self.plan.spans})
         self.extra = {
             "argv": self.profile.command_line.split(" ")[1:],
@@ -121,11 +123,12 @@ class _Session:
         with Progress(self.plan.cells, quiet=self.own.quiet or bool(self.profile.progress)) as shown:
             hooks = shown.hooks
             try:
-                return execute(
-                    self.spec, target=self.target, store=Store(self.own.store), document_extra=self.extra,
-                    on_cell=self._after(hooks.on_cell), before_cell=self._before(hooks.before_cell),
-                    progress=dots.show if self.profile.progress else hooks.progress,
-                )  # fmt: skip
+                with bound_to(self.affinity):
+                    return execute(
+                        self.spec, target=self.target, store=Store(self.own.store), document_extra=self.extra,
+                        on_cell=self._after(hooks.on_cell), before_cell=self._before(hooks.before_cell),
+                        progress=dots.show if self.profile.progress else hooks.progress,
+                    )  # fmt: skip
             finally:
                 self.processors.stop()
 
