@@ -76,7 +76,8 @@ def test_every_implemented_option_reaches_the_profile() -> None:
     """Each form that is not refused and has an effect changes what is run or printed."""
     forms = {
         "-a": "-a0,1", "-b": "-b4K", "-B": "-B1M:8M", "-c": "-c1M", "-C": "-C1", "-d": "-d3", "-D": "-D100",
-        "-f": "-f1M", "-F": "-F2", "-g": "-g5", "-h": "-h", "-i": "-i5 -j5", "-j": "-i5 -j6", "-L": "-L", "-N": "-Sm -Nv", "-o": "-o3",
+        "-f": "-f1M", "-F": "-F2", "-g": "-g5", "-h": "-h", "-i": "-i5 -j5", "-j": "-i5 -j6", "-L": "-L",
+        "-N": "-Sm -Nv", "-o": "-o3",
         "-O": "-F1 -O3", "-P": "-P5", "-r": "-r", "-rs": "-rs50", "-rd": "-r -rdpct90/10", "-R": "-Rxml", "-Rp": "-Rp",
         "-s": "-s1", "-si": "-si -t2", "-S": "-Su", "-t": "-t2", "-T": "-T1M -t2", "-v": "-v", "-w": "-w5", "-W": "-W1",
         "-z": "-z7", "-Z": "-Z", "-X": "", "-?": "",
