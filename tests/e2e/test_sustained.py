@@ -133,9 +133,57 @@ def test_cached_rate_and_what_cannot_be_told(cli: Cli) -> None:
     assert cached["separable"] and cached["file_bytes"] == 64 << 20
     assert cached["network_only_bytes_per_s"] == pytest.approx(120 * MB, rel=0.03)
     assert cached["cold_bytes_per_s"] == pytest.approx(50 * MB, rel=0.05)
-    document = measured(cli, SIM, "--cached", "--duration", "5s", "--size", "8m")
+    assert [step["evicted_bytes"] for step in cached["steps"]] == [1 << 30], "one step was enough"
+    document = measured(cli, SIM, "--cached", "--duration", "5s", "--size", "8m", "--evict-size", "64m")
     assert document["sustained"]["cached"]["network_only_bytes_per_s"] is None
-    assert "not separable" in document["summary"][0]
+    assert "not separable" in document["summary"][0] and "--evict-size" in document["summary"][0]
+
+
+def test_more_is_written_until_the_cache_is_full(cli: Cli) -> None:
+    """6 GB of memory: 1, 2 and 4 GiB leave the files in it, 8 GiB push them out; what bounds it is named."""
+    server = "sim:?server_cache_bytes=6g&disk_read_bytes_per_s=50MB&link_bytes_per_s=120MB&latency_ns=100us"
+    words = ("--cached", "--duration", "1s", "--depth", 4)
+    document = measured(cli, server, *words)
+    cached = document["sustained"]["cached"]
+    assert cached["separable"] and cached["evicted_bytes"] == 8 << 30
+    assert [step["contrast"] > 2 for step in cached["steps"]] == [False, False, False, True]
+    assert document["cells"][-1]["workload"] == "again" and document["status"] == "complete"
+    for bound in (("--evict-size", "3g"), ("--max-bytes", "8g"), ("--budget", "20s")):
+        cached = measured(cli, server, *words, *bound)["sustained"]["cached"]
+        assert not cached["separable"] and cached["evicted_bytes"] < 6 << 30 and bound[0] in cached["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "mode", "cell"),
+    [
+        ("--write 100", "cached", {"direct": False, "sync": "none", "access": "positioned"}),
+        ("--write 100 --cache cached", "cached", {"direct": False, "sync": "none"}),
+        ("--write 100 --cache write-through", "write-through", {"sync": "all", "durability": "each"}),
+        ("--write 100 --cache mmap", "mmap", {"access": "mmap", "sync": "none"}),
+        ("--random --cache mmap --verify --workers 2", "mmap", {"access": "mmap"}),
+        ("--write 50 --random --cache mmap --durability each", "mmap+write-through", {"sync": "all"}),
+    ],
+)
+def test_cache_modes_on_a_folder(words: str, mode: str, cell: dict[str, Any], cli: Cli) -> None:
+    before = populate(cli.target)
+    document = measured(cli, cli.target, "--size", "1m", "--block", "16k", "--bytes", "2m", *words.split())
+    (load,) = loads(document)
+    assert {name: load[name] for name in cell} == cell and load["bytes"] >= 2 << 20 and not load["errors"]
+    cache = document["sustained"]["cache"]
+    assert cache == {"mode": mode, "asked": "--cache" in words, "notes": []}
+    assert ("Cache mode" in " ".join(document["summary"])) is cache["asked"]
+    assert snapshot(cli.target) == before
+
+
+def test_cache_modes_on_a_simulated_server(cli: Cli) -> None:
+    words = ("--write", 100, "--size", "1m", "--bytes", "2m")
+    document = measured(cli, SIM, *words, "--cache", "none+write-through")
+    assert document["sustained"]["cache"]["mode"] == "none+write-through"
+    assert loads(document)[0]["direct"] and loads(document)[0]["sync"] == "all"
+    document = measured(cli, SIM, *words, "--cache", "remote")
+    assert any("the server's is used" in found["message"] for found in document["warnings"])
+    own = f"{SIM}&client_cache_bytes=64m&client_cache_bytes_per_s=1g"
+    assert measured(cli, own, *words, "--cache", "cached")["sustained"]["cache"]["mode"] == "cached"
 
 
 @pytest.mark.parametrize("depth", [1, 4])
@@ -183,6 +231,19 @@ def test_on_a_folder(depth: int, cli: Cli) -> None:
         ("--write 100 --rest 5s", "--rest"),
         ("--cached --write 5", "--cached"),
         ("--budget 5m", "--budget"),
+        ("--cache warm", "--cache"),
+        ("--cache cached", "--cache cached"),
+        ("--cache mmap", "--cache mmap"),
+        ("--cache write-through", "--cache write-through"),
+        ("--write 5 --cache cached --direct", "--direct"),
+        ("--write 5 --cache write-through --direct", "none+write-through"),
+        ("--write 5 --cache write-through --durability none", "--durability"),
+        ("--cached --cache none", "--cache"),
+        ("--cached --repeat 2", "--repeat"),
+        ("--cached --rate 5iops", "--rate"),
+        ("--cached --evict-size 64m", "--evict-size"),
+        ("--cached --max-bytes 1g", "--max-bytes"),
+        ("--evict-size 64m", "--evict-size"),
         ("--price-per-gb 5", "--stored"),
         ("--max-bytes 5m", "--max-bytes"),
         ("--duration soon", "--duration"),
@@ -193,6 +254,20 @@ def test_contradictions_are_refused(words: str, names: str, cli: Cli) -> None:
     assert done.code == 2 and done.out == "", done
     assert names in done.err and done.err.startswith("naslab: ") and done.err.count("\n") == 1
     assert cli.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("--cache mmap --depth 8", "--depth 8"),
+        ("--cache remote", "lies on"),
+        ("--cache none --block 1000 --size 1000000", "--block 1000"),
+    ],
+)
+def test_cache_modes_that_a_folder_cannot_have(words: str, names: str, cli: Cli) -> None:
+    done = cli("sustained", cli.target, *words.split()).sound()
+    assert done.code == 2 and names in done.err and done.err.count("\n") == 1 and cli.runs() == []
+    assert list(cli.target.iterdir()) == []
 
 
 def test_max_bytes_cuts_a_timed_load(cli: Cli) -> None:

@@ -16,7 +16,6 @@ from naslab.analysis.series import RateSeries
 from naslab.analysis.sustained import (
     PERCENTILES,
     burst_part,
-    cached_part,
     cost_part,
     percentile_rows,
     rates_to_pay_for,
@@ -89,8 +88,6 @@ def test_files_are_written_before_they_are_read() -> None:
     fill, load = sustained.sustained_cells(options(write_pct=50, verify=True, block_bytes=4096))
     assert fill.record_bytes == 4096 and fill.data == load.data and load.create == "never"
     assert sustained.sustained_cells(options())[0].record_bytes == 1 << 20
-    large, small = sustained.cached_cells(options(size_bytes=64 << 20), CAPS)[1::-1]
-    assert large.file_bytes == 16 * small.file_bytes and large.files != small.files
 
 
 def test_unbuffered_positions_fit_the_target() -> None:
@@ -163,20 +160,6 @@ def test_cost_of_a_rate() -> None:
     assert cost["sustained"]["per_mb_per_s_month"] == 73
 
 
-def test_contrast_decides_what_a_cache_is() -> None:
-    def rate(mb_per_s: float, regime: str | None = None) -> dict[str, Any]:
-        return {"throughput_bytes_per_s": mb_per_s * MB, "file_bytes": 1, "regime": regime}
-
-    found = cached_part(rate(50), rate(120), "smb")
-    assert found["network_only_bytes_per_s"] == 120 * MB and found["separable"] and found["reason"] is None
-    for cold, warm, protocol in (
-        (rate(100), rate(120), "smb"), (rate(0), rate(120), "nfs"), (rate(50), rate(120), "local"),
-        (rate(50), rate(120, "client_cache"), "sim"),
-    ):  # fmt: skip
-        found = cached_part(cold, warm, protocol)
-        assert found["network_only_bytes_per_s"] is None and not found["separable"] and found["reason"]
-
-
 def test_overlapping_rates_name_no_cause() -> None:
     noise = np.random.default_rng(1).normal(1, 0.01, 600)
     clear = rates((260, 200), (32, 400))
@@ -216,3 +199,5 @@ def test_live_line_shows_the_series(monkeypatch: pytest.MonkeyPatch) -> None:
     for rate in (200e6, 200e6, 20e6):
         progress.hooks.progress({"cell": 0, "bytes": 1, "elapsed_ns": 30 * NS, "bytes_per_s": rate})
     assert live.said == f"write, 1m file, 4k records: 20 MB/s {SPARKS[-1] * 2}{SPARKS[0]} 30 s of 1 min 0 s"
+    progress.hooks.progress({"cell": 0, "bytes": 1, "elapsed_ns": 30 * NS, "bytes_per_s": 20e6, "p99_ns": 12_000_000})
+    assert "20 MB/s, p99 12 ms " in live.said

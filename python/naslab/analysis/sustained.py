@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from naslab.analysis import cached
 from naslab.analysis.buckets import LEAST_RATIO, BucketFit, Estimate, fit_bucket
 from naslab.analysis.causes import CauseVerdict
 from naslab.analysis.changepoints import Changes, find_changes
@@ -29,8 +30,11 @@ PERCENTILES: tuple[tuple[str, float], ...] = (
     ("p99_9999999", 0.999999999),
 )  # fmt: skip
 """Names and quantiles, to nine nines."""
-CACHE_CONTRAST = 1.25
-"""Warm reads at least this many times as fast as cold ones: then the warm ones came from a cache."""
+_CACHE_WORDS = {
+    "cached": "this machine's cache in the way", "none": "unbuffered, past this machine's cache",
+    "remote": "no cache of this machine, the server's is used",
+    "mmap": "mapped into memory, which is this machine's cache",
+}  # fmt: skip
 _CAUSE_WORDS = {
     "token_bucket": "a token bucket", "write_back_cache": "a write-back cache", "slc_cache": "an SLC cache",
     "thermal_or_drift": "heat or drift", "none": "none: the rate did not drop", "undecided": "undecided",
@@ -176,32 +180,6 @@ def _refill_ns(fit: BucketFit) -> int | None:
     return round(fit.size_bytes.value / rate * NS_PER_S) if rate > 0 else None
 
 
-def cached_part(cold: Mapping[str, Any], warm: Mapping[str, Any], protocol: str) -> dict[str, Any]:
-    """Whether warm reads came from the server's cache, by their contrast with cold ones of the same file.
-
-    protocol: of the target. On a path this machine's own page cache answers, and no network is seen.
-    """
-    cold_rate, warm_rate = cold["throughput_bytes_per_s"], warm["throughput_bytes_per_s"]
-    contrast = warm_rate / cold_rate if cold_rate > 0 else 0.0
-    if protocol == "local" or warm["regime"] == "client_cache":
-        reason: str | None = "warm reads came from this machine's own memory; use smb:// or nfs://"
-    elif contrast < CACHE_CONTRAST:
-        reason = (
-            "warm reads were not clearly faster than cold ones; the network is the limit of both, or nothing was cached"
-        )
-    else:
-        reason = None
-    return {
-        "file_bytes": warm["file_bytes"],
-        "cold_bytes_per_s": cold_rate,
-        "warm_bytes_per_s": warm_rate,
-        "contrast": contrast,
-        "separable": reason is None,
-        "reason": reason,
-        "network_only_bytes_per_s": warm_rate if reason is None else None,
-    }
-
-
 def cost_part(price: Price, sustained: float, burst: float | None) -> dict[str, Any]:
     """Cost per MB/s and per TiB moved. Raises UsageError when a rate is not above 0."""
     cost: Cost = cost_of(price, sustained, burst)
@@ -248,10 +226,11 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
     if part["burst"]:
         out += _burst_words(part["burst"])
     if part["cached"]:
-        out.append(_cached_words(part["cached"]))
+        out.append(cached.words(part["cached"]))
     for found in part["regimes"]:
         out.append(_regime_words(found, cells[found["cell"]]))
     out += _durable_words(list(cells.values()))
+    out += _cache_mode_words(part.get("cache"))
     if part["cost"]:
         out.append(_cost_words(part["cost"]))
     return out or ["Nothing was measured for a whole interval."]
@@ -301,16 +280,6 @@ def _with_interval(found: Mapping[str, Any], text: Any) -> str:
     return f"{text(found['value'])} ({text(low)} to {text(high)})"
 
 
-def _cached_words(cached: Mapping[str, Any]) -> str:
-    rates = f"warm {rate_text(cached['warm_bytes_per_s'])}, cold {rate_text(cached['cold_bytes_per_s'])}"
-    if cached["separable"]:
-        return (
-            f"Network only: {rate_text(cached['network_only_bytes_per_s'])} from the server's cache, shown by the "
-            f"contrast of reads of the same file ({rates})."
-        )
-    return f"Network only: not separable, for {cached['reason']} ({rates})."
-
-
 def _durable_words(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     told = [c for c in cells if c["workload"] == "sustained" and c["flush_ns"] is not None]
     if not told:
@@ -320,6 +289,15 @@ def _durable_words(cells: Sequence[Mapping[str, Any]]) -> list[str]:
         f"The flush after it took {duration_text(last['flush_ns'])}: "
         f"{rate_text(last['durable_bytes_per_s'])} until all was durable."
     ]
+
+
+def _cache_mode_words(cache: Mapping[str, Any] | None) -> list[str]:
+    """Of a mode that was asked for."""
+    if not cache or not cache["asked"]:
+        return []
+    base = cache["mode"].removesuffix("write-through").rstrip("+") or "cached"
+    sync = "; every write is durable when it is acknowledged" if cache["mode"].endswith("write-through") else ""
+    return [f"Cache mode {cache['mode']}: {_CACHE_WORDS[base]}{sync}."]
 
 
 def _cost_words(cost: Mapping[str, Any]) -> str:

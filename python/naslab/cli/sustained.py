@@ -11,6 +11,7 @@ from naslab.cli.options import parse_labels
 from naslab.cli.progress import Progress
 from naslab.errors import UsageError
 from naslab.execute import Execution, probe, start
+from naslab.plans import cached, caching
 from naslab.plans import sustained as plans
 from naslab.spec import CellSpec
 from naslab.store import Store
@@ -18,6 +19,7 @@ from naslab.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from naslab.analysis.cost import Price
+    from naslab.targets import Target
 
 Params = Mapping[str, Any]
 DEFAULT_SIZE, DEFAULT_DURATION = "1g", "60s"
@@ -25,13 +27,17 @@ DEFAULT_SIZE, DEFAULT_DURATION = "1g", "60s"
 
 @dataclass
 class Request:
-    """A checked command line. price: None without one. rest_ns: idle time between filling and load."""
+    """A checked command line. price: None without one. rest_ns: idle time between filling and load.
+
+    evict_bytes: --evict-size, None: not given.
+    """
 
     options: plans.LoadOptions
     price: Price | None
     find_burst: bool
     cached: bool
     rest_ns: int
+    evict_bytes: int | None = None
 
 
 def run_sustained(params: Params) -> int:
@@ -45,17 +51,30 @@ def run_sustained(params: Params) -> int:
     spec = common.run_spec()
     target = common.target(params["target"])
     options = request.options
-    options.direct = options.direct or target.direct
     options.seed = common.seed
+    way = _reach(options, target)
     probed = probe(target, [CellSpec("read", 1, 1, ["x"], queue_depth=options.depth)])
     plans.check(options, probed["caps"])
-    spec.cells = _cells(request, common, probed["caps"])
+    task = _Task(request, common, way, target)
+    spec.cells = task.cells(probed)
     for cell in spec.cells:
         cell.validate()
     _check_bytes(spec.cells, common)
     spec.cleanup_files = sorted({file for cell in spec.cells for file in cell.files})
     execution = start(spec, target, Store(common.store), document_extra=common.document_extra())
-    return measure(execution, common, spec.cells, lambda shown: _work(execution, shown, request, common))
+    for note in way.notes:
+        execution.warn("cache", note)
+    return measure(execution, common, spec.cells, lambda shown: task.work(execution, shown))
+
+
+def _reach(options: plans.LoadOptions, target: Target) -> caching.Access:
+    """What --cache, --direct, --durability and the target's name come to, also set in the options."""
+    direct = "--direct" if options.direct else "the target's ?direct=1" if target.direct else ""
+    mode = caching.parse_mode(options.cache, direct, options.durability)
+    way = caching.sustained_access(options.cache, mode, caching.place_of(target))
+    options.direct, options.mmap = way.direct, way.mmap
+    options.durability = "each" if way.sync else options.durability
+    return way
 
 
 def parse(params: Params) -> Request:
@@ -66,13 +85,15 @@ def parse(params: Params) -> Request:
         params["compress"], params["dedupe"], params["verify"],
     )  # fmt: skip
     checked = load.options(params["seed"], params["direct"])
-    size = params["size"] or (str(plans.CACHED_FILE_BYTES) if params["cached"] else DEFAULT_SIZE)
+    size = params["size"] or (str(cached.FILE_BYTES) if params["cached"] else DEFAULT_SIZE)
     options = plans.LoadOptions(
         _size(size, "--size"), _size(params["block"], "--block"), params["write"], params["random"],
         interlocked=params["interlocked"], depth=params["depth"], workers=params["workers"],
         burst_ops=params["burst_ops"], durability=checked.durability, direct=checked.direct, verify=checked.verify,
         repeat=checked.repeat, data=checked.data,
     )  # fmt: skip
+    options.cache = params["cache"]
+    caching.parse_mode(options.cache, "--direct" if options.direct else "", options.durability)
     options.align_bytes = _size(params["align"], "--align") if params["align"] else None
     options.stride_bytes = _size(params["stride"], "--stride") if params["stride"] else None
     plans.parse_distribution(params["distribution"], options)
@@ -82,7 +103,8 @@ def parse(params: Params) -> Request:
     rest_ns = _time(params["rest"], "--rest")
     if rest_ns and not options.fills and options.repeat == 1:
         raise UsageError("--rest: this load fills no files first, so there is nothing to rest from; leave it out")
-    return Request(options, _price(params), params["find_burst"], params["cached"], rest_ns)
+    evict = _size(params["evict_size"], "--evict-size") if params["evict_size"] else None
+    return Request(options, _price(params), params["find_burst"], params["cached"], rest_ns, evict)
 
 
 def _times(params: Params, options: plans.LoadOptions) -> None:
@@ -110,6 +132,10 @@ def _refuse_pairs(params: Params) -> None:
         ("cached", "bytes_", "it reads for a --duration"),
         ("cached", "direct", "unbuffered reads on a server's own disk do not fill its cache"),
         ("cached", "warmup", "its first pass is a result"),
+        ("cached", "rate", "it needs all the speed there is"),
+        ("cached", "burst_ops", "it needs constant load"),
+        ("cached", "stride", "it reads from the start to the end"),
+        ("cached", "rest", "what is cached is read at once"),
     )
     for one, other, why in both:
         if params[one] and params[other]:
@@ -120,8 +146,14 @@ def _refuse_pairs(params: Params) -> None:
         raise UsageError("--find-burst with --durability none: the flush is part of the evidence; leave it out")
     if params["price_per_gb"] and not params["stored"]:
         raise UsageError("--price-per-gb: the price is for the storage; say how much with --stored SIZE")
-    if params["budget"] and not params["find_burst"]:
-        raise UsageError("--budget: only --find-burst decides how long to run; use --duration")
+    if params["cached"] and params["repeat"] > 1:
+        raise UsageError("--cached with --repeat: files are read for the first time only once; run it again instead")
+    if params["cached"] and params["cache"] not in ("", "remote"):
+        raise UsageError(f"--cached with --cache {params['cache']}: it reads what the server has cached; leave it out")
+    if params["evict_size"] and not params["cached"]:
+        raise UsageError("--evict-size: only --cached pushes a file out of a cache; add it, or leave this out")
+    if params["budget"] and not params["find_burst"] and not params["cached"]:
+        raise UsageError("--budget: only --find-burst and --cached decide how long to run; use --duration")
 
 
 def _flag(name: str) -> str:
@@ -154,18 +186,6 @@ def _price(params: Params) -> Price | None:
     return Price(*given, stored_bytes=_size(params["stored"], "--stored") if params["stored"] else 0)
 
 
-def _cells(request: Request, common: Common, caps: Mapping[str, Any]) -> list[CellSpec]:
-    """What is measured in the first stage."""
-    if request.cached:
-        return plans.cached_cells(request.options, caps)
-    if request.find_burst:
-        from naslab.plans import burst
-
-        cells = burst.first_run_cells(request.options, common.budget_ns() or burst.BUDGET_NS, request.rest_ns)
-        return plans.numbered(cells)
-    return plans.sustained_cells(request.options, request.rest_ns)
-
-
 def _check_bytes(cells: list[CellSpec], common: Common) -> None:
     """Only a plan bounded in bytes can be compared with --max-bytes; a timed one is cut by it."""
     most = common.most_bytes()
@@ -183,32 +203,63 @@ def _check_bytes(cells: list[CellSpec], common: Common) -> None:
 # --- measuring -------------------------------------------------------------------------------------------
 
 
-def _work(execution: Execution, progress: Progress, request: Request, common: Common) -> None:
-    """Measures, and describes what was measured however it ended."""
-    part: dict[str, Any] = {"regimes": [], "burst": None, "cached": None, "cost": None}
-    try:
+class _Task:
+    """What a checked command line does on a target. way: how the cache mode reaches the files."""
+
+    def __init__(self, request: Request, common: Common, way: caching.Access, target: Target) -> None:
+        self.request, self.common, self.way = request, common, way
+        # A path's reads may come from this machine's own memory, where no step can show a server's.
+        self.own_memory = target.protocol == "local" and not way.remote
+        self.room = cached.Room(0)
+
+    def cells(self, probed: Mapping[str, Any]) -> list[CellSpec]:
+        """What is measured in the first stage. Raises UsageError when the room is too small."""
+        request, common, options = self.request, self.common, self.request.options
+        if request.cached:
+            if not self.own_memory:
+                free = (probed.get("space") or {}).get("free_bytes")
+                self.room = cached.room(options, request.evict_bytes, common.most_bytes(), free)
+            return cached.cached_cells(options, probed["caps"], self.room.evict_bytes)
         if request.find_burst:
-            from naslab.cli.find_burst import find_burst
+            from naslab.plans import burst
 
-            find_burst(execution, progress, request.options, common.budget_ns(), part)
-        else:
-            execution.stage(execution.spec.cells)
-    finally:
-        _describe(execution, request, part)
+            cells = burst.first_run_cells(options, common.budget_ns() or burst.BUDGET_NS, request.rest_ns)
+            return plans.numbered(cells)
+        return plans.sustained_cells(options, request.rest_ns)
 
+    def work(self, execution: Execution, progress: Progress) -> None:
+        """Measures, and describes what was measured however it ended."""
+        asked, way = bool(self.request.options.cache), self.way
+        part: dict[str, Any] = {
+            "regimes": [], "burst": None, "cached": None, "cost": None,
+            "cache": {"mode": way.name, "asked": asked, "notes": list(way.notes)},
+        }  # fmt: skip
+        budget_ns = self.common.budget_ns()
+        try:
+            if self.request.find_burst:
+                from naslab.cli.find_burst import find_burst
 
-def _describe(execution: Execution, request: Request, part: dict[str, Any]) -> None:
-    from naslab.analysis import sustained as analysis
+                find_burst(execution, progress, self.request.options, budget_ns, part)
+            elif self.request.cached:
+                from naslab.cli.cached import measure_cached
 
-    run = execution.store.load(execution.run_id)
-    for cell in run.cells:
-        if cell["workload"] in ("sustained", "warm") and cell["status"] != "failed":
-            part["regimes"] += analysis.regimes_of(run, cell)
-    by_name = {cell["workload"]: cell for cell in run.cells if cell["status"] == "complete"}
-    if request.cached and {"cold", "warm"} <= by_name.keys():
-        part["cached"] = analysis.cached_part(by_name["cold"], by_name["warm"], execution.target.protocol)
-    sustained, burst = analysis.rates_to_pay_for(part)
-    if request.price and sustained > 0:
-        part["cost"] = analysis.cost_part(request.price, sustained, burst)
-    execution.document["sustained"] = part
-    execution.store.update_run(execution.run_id, sustained=part)
+                budget_ns = budget_ns or cached.BUDGET_NS
+                measure_cached(execution, progress, budget_ns, self.room.by, self.own_memory, part)
+            else:
+                execution.stage(execution.spec.cells)
+        finally:
+            if execution.begun:  # a run that was refused is not in the store any more
+                self._describe(execution, part)
+
+    def _describe(self, execution: Execution, part: dict[str, Any]) -> None:
+        from naslab.analysis import sustained as analysis
+
+        run = execution.store.load(execution.run_id)
+        for cell in run.cells:
+            if cell["workload"] in ("sustained", "warm") and cell["status"] != "failed":
+                part["regimes"] += analysis.regimes_of(run, cell)
+        sustained, burst = analysis.rates_to_pay_for(part)
+        if self.request.price and sustained > 0:
+            part["cost"] = analysis.cost_part(self.request.price, sustained, burst)
+        execution.document["sustained"] = part
+        execution.store.update_run(execution.run_id, sustained=part)

@@ -48,6 +48,14 @@ BurstOpsOpt = Annotated[
 BurstGapOpt = Annotated[
     str, typer.Option("--burst-gap", metavar="TIME", help="Length of that pause.", show_default=False)
 ]
+CacheOpt = Annotated[
+    str,
+    typer.Option(
+        "--cache", metavar="MODE",
+        help="cached, none, write-through, none+write-through, remote (the server's alone) or mmap.",
+        show_default="the target's own way",
+    ),
+]  # fmt: skip
 FindBurstOpt = Annotated[
     bool, typer.Option("--find-burst", help="Run until a burst and its floor are known; then find out why it ended.")
 ]
@@ -58,6 +66,14 @@ RestOpt = Annotated[
 CachedOpt = Annotated[
     bool, typer.Option("--cached", help="Read a small file cold and warm: the rate of the network alone.")
 ]
+EvictSizeOpt = Annotated[
+    str,
+    typer.Option(
+        "--evict-size", metavar="SIZE",
+        help="--cached: write at most so much to push the file out of the server's cache.",
+        show_default="16g, or half the free space",
+    ),
+]  # fmt: skip
 PricePerHourOpt = Annotated[
     float, typer.Option("--price-per-hour", metavar="X", help="What the server costs an hour.", min=0.0)
 ]

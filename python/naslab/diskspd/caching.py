@@ -9,7 +9,7 @@ from naslab.errors import UsageError
 from naslab.plans import caching
 from naslab.plans.caching import Access, Cache, CacheMode, Names, Place
 
-NAMES = Names("-Sb", "-Sr", "-Su", "-Sw", "-Sm", "caching is DiskSpd's default")
+NAMES = Names("-Sb", "-Sr", "-Su", "-Sm", "caching is DiskSpd's default")
 _CACHES: dict[str, Cache] = {"b": "cached", "r": "remote", "u": "none"}
 
 

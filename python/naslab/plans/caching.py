@@ -6,6 +6,7 @@ anyway is carried out with a note.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -36,9 +37,19 @@ class Names:
     cached: str
     remote: str
     none: str
-    write_through: str
     mmap: str
     default: str
+
+
+MODES: dict[str, CacheMode] = {
+    "cached": CacheMode("cached", given=True),
+    "none": CacheMode("none", given=True),
+    "write-through": CacheMode(sync=True),
+    "none+write-through": CacheMode("none", given=True, sync=True),
+    "remote": CacheMode("remote", given=True),
+    "mmap": CacheMode(mmap=True),
+}
+"""What `--cache` takes: DiskSpd's -Sb, -Su, -Sw, -Sh, -Sr and -Sm."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,40 @@ def place_of(target: Target) -> Place:
     root = Path(target.options["root"]) if target.protocol == "local" else None
     simulated = target.protocol == "sim" and bool(target.options.get("client_cache_bytes"))
     return Place(target.protocol, root, simulated)
+
+
+def parse_mode(text: str, direct: str, durability: str) -> CacheMode:
+    """`--cache`, `--direct` and `--durability` together; text "": the target's own way.
+
+    direct: what asks for unbuffered I/O (`--direct`, or the target's `?direct=1`); "": nothing does. Raises
+    UsageError for what is no mode, or contradicts the others.
+    """
+    each = durability == "each"
+    if not text:
+        return CacheMode("none" if direct else "cached", bool(direct), each)
+    mode = MODES.get(text)
+    if mode is None:
+        raise UsageError(f"--cache {text!r}: use {', '.join(list(MODES)[:-1])} or {list(MODES)[-1]}")
+    if direct and mode.cache != "none":
+        other = "give --cache none+write-through" if text == "write-through" else "leave one of them out"
+        raise UsageError(f"--cache {text} with {direct}: {direct} is --cache none; {other}")
+    if mode.sync and durability == "none":
+        raise UsageError(f"--cache {text} with --durability none: it makes every write durable; leave one of them out")
+    return dataclasses.replace(mode, sync=mode.sync or each)
+
+
+def sustained_access(text: str, mode: CacheMode, place: Place) -> Access:
+    """What `--cache TEXT` comes to at that place; of a mode that nobody asked for only what happens anyway.
+
+    Raises UsageError as `access` does.
+    """
+    if text:
+        names = {name: f"--cache {name}" for name in MODES}
+        leaves = f"--cache {text} leaves the client's cache on"
+        return access(mode, place, Names(names["cached"], names["remote"], names["none"], names["mmap"], leaves))
+    direct = mode.cache == "none"
+    served = place.protocol in ("smb", "nfs") and not direct
+    return Access(direct=direct, sync=mode.sync, remote=served)
 
 
 def access(mode: CacheMode, place: Place, names: Names) -> Access:

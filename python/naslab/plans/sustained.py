@@ -1,8 +1,8 @@
 """One load held for a while: how it goes through its files, how long, how fast; and the cells that carry it out.
 
 Order of cells: the files are written whole where they are read or written at random, then the load, once for
-each repeat. `--cached` has a plan of its own. All cells of a plan must be measured in one stage: a stage
-begins with an empty folder.
+each repeat. `--cached` and `--find-burst` have plans of their own. All cells of a plan must be measured in one
+stage: a stage begins with an empty folder.
 """
 
 from __future__ import annotations
@@ -20,12 +20,8 @@ from naslab.units import parse_size, size_text
 
 NS_PER_S = 1_000_000_000
 INTERVAL_NS = NS_PER_S // 10
-FILE_NAME, EVICT_FILE = "naslab.sustained", "naslab.evict"
+FILE_NAME = "naslab.sustained"
 FILL_RECORD_BYTES = 1 << 20
-CACHED_FILE_BYTES = 64 << 20
-"""Size of the file of --cached when none is given: below the memory of any server that is still in use."""
-EVICT_FACTOR = 16
-"""The file written to push the first one out of a server's cache is so many times as large."""
 _RATE = re.compile(r"(.+?)\s*(iops|/s)\Z", re.IGNORECASE)
 
 
@@ -35,7 +31,8 @@ class LoadOptions:
 
     align_bytes: of random positions, None: the block. spread: `uniform`, or `zipf` with theta, or `hot` with
     (percent of the operations, percent of the file). stride_bytes: None: block after block. stop_bytes or
-    duration_ns ends the load. rate: operations per second over all workers, or bytes when rate_in_bytes.
+    duration_ns ends the load. rate_per_s: operations over all workers. cache: the mode as asked for, "": none was;
+    direct, mmap and durability are what it comes to.
     """
 
     size_bytes: int
@@ -58,7 +55,9 @@ class LoadOptions:
     burst_ops: int = 0
     burst_gap_ns: int = 0
     durability: Durability = "end"
+    cache: str = ""
     direct: bool = False
+    mmap: bool = False
     verify: bool = False
     seed: int = 0
     repeat: int = 1
@@ -130,6 +129,7 @@ def check(options: LoadOptions, caps: Mapping[str, Any]) -> None:
     unit = int(caps.get("alignment_offset_bytes") or 1) if options.direct else 1
     walks = options.align_bytes or options.stride_bytes or options.interlocked or options.spread != "uniform"
     for wrong, message in (
+        *_cache_checks(options, caps),
         (options.size_bytes % options.block_bytes,
          f"--size {options.size_bytes}: give a multiple of --block {size_text(options.block_bytes)}"),
         (options.size_bytes < options.block_bytes, "--block: larger than --size; choose a smaller block"),
@@ -147,13 +147,31 @@ def check(options: LoadOptions, caps: Mapping[str, Any]) -> None:
         (options.verify and options.op == "mixed" and options.depth > 1,
          "--verify: reads and writes of one file overlap at this --depth; use --depth 1"),
         (options.verify and options.data.dedupe_ratio > 1, "--verify makes every block unique; leave out --dedupe"),
-        (not options.writes and options.durability == "each",
-         "--durability each: nothing is written; give --write PCT or leave it out"),
+        (options.block_bytes % unit,
+         f"--block {options.block_bytes}: unbuffered I/O here moves multiples of {unit} bytes; choose one"),
         (options.direct and any(n % unit for n in (options.align_bytes or 0, options.stride_bytes or 0)),
          f"--align and --stride: unbuffered I/O here begins at multiples of {unit} bytes"),
     ):  # fmt: skip
         if wrong:
             raise UsageError(message)
+
+
+def _cache_checks(options: LoadOptions, caps: Mapping[str, Any]) -> list[tuple[object, str]]:
+    """What --cache, --direct and --durability ask for, and the load or the target cannot do."""
+    asked = f"--cache {options.cache}"
+    each = asked if options.cache.endswith("write-through") else "--durability each"
+    return [
+        (options.durability == "each" and not options.writes,
+         f"{each}: nothing is written; give --write PCT or leave it out"),
+        (options.mmap and options.depth > 1,
+         f"{asked} with --depth {options.depth}: a mapped operation is synchronous; use --depth 1, and --workers for "
+         "more at once"),
+        (options.mmap and not caps.get("mmap", True),
+         f"{asked}: io_uring has no memory maps; leave engine=uring out of the target"),
+        (options.cache and options.direct and not caps.get("direct", True),
+         f"{asked}: this target refuses unbuffered I/O; leave it out, or test a folder on ext4, xfs, btrfs or a "
+         "network mount"),
+    ]  # fmt: skip
 
 
 def load_cell(options: LoadOptions, workload: str = "sustained", **more: Any) -> CellSpec:
@@ -168,6 +186,7 @@ def load_cell(options: LoadOptions, workload: str = "sustained", **more: Any) ->
         "duration_ns": options.duration_ns, "stop_bytes": options.stop_bytes, "warmup_ns": options.warmup_ns,
         "cooldown_ns": options.cooldown_ns, "burst_ops": options.burst_ops, "burst_gap_ns": options.burst_gap_ns,
         "pace": PaceSpec(options.rate_per_s, limit=True) if options.rate_per_s else None,
+        "access": "mmap" if options.mmap else "positioned",
         "pattern": "random" if options.random else "sequential", "walk": _walk(options),
         "create": "if_missing" if creates else "never", "remove_before": creates,
         "interval_ns": INTERVAL_NS, "workload": workload,
@@ -236,19 +255,3 @@ def sustained_cells(options: LoadOptions, rest_ns: int = 0) -> list[CellSpec]:
             cells.append(idle_cell(options, rest_ns))
         cells.append(load_cell(options, block=block))
     return numbered(cells)
-
-
-def cached_cells(options: LoadOptions, caps: Mapping[str, Any]) -> list[CellSpec]:
-    """A small file, a large one that pushes it out, then the small one read once (cold) and on and on (warm)."""
-    reads = dataclasses.replace(options, write_pct=0, random=False, stop_bytes=None, warmup_ns=0)
-    large = fill_cell(
-        reads, "evict", file_bytes=EVICT_FACTOR * options.size_bytes,
-        files=worker_files(EVICT_FILE, options.workers),
-    )  # fmt: skip
-    cold = bool(caps["evict"])
-    return numbered([
-        fill_cell(reads),
-        large,
-        load_cell(reads, "cold", duration_ns=None, cold=cold, cache_state="cold" if cold else "unknown"),
-        load_cell(reads, "warm", cache_state="warm"),
-    ])  # fmt: skip

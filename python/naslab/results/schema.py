@@ -306,6 +306,13 @@ SUSTAINED = (
     _f("burst", "burst?", "--find-burst: the burst and why it ended"),
     _f("cached", "cached?", "--cached: the rate of the network alone"),
     _f("cost", "cost?", "with a price: what the rates cost"),
+    _f("cache", "cache_mode", "how files are reached", required=False),
+)
+
+CACHE_MODE = (
+    _f("mode", "string", "cached, none, remote or mmap; write-through alone, or +write-through behind another"),
+    _f("asked", "boolean", "by --cache; else it is what the target and the other options come to"),
+    _f("notes", "array", "what the mode means on this target, in sentences"),
 )
 
 SERIES_REGIMES = (
@@ -393,12 +400,22 @@ ESTIMATE = (
 
 CACHED = (
     _f("file_bytes", "integer", "size of the file", "bytes"),
-    _f("cold_bytes_per_s", "number", "its first read, after a larger file was written", "bytes/s"),
-    _f("warm_bytes_per_s", "number", "reads after that", "bytes/s"),
+    _f("first_bytes_per_s", "number", "first read of a file right after it was written", "bytes/s", required=False),
+    _f("cold_bytes_per_s", "number", "first read after other data was written, of the telling or last step", "bytes/s"),
+    _f("warm_bytes_per_s", "number", "reads of one file again and again", "bytes/s"),
+    _f("evicted_bytes", "integer", "other data written before the cold reads", "bytes", required=False),
+    _f("steps", "cached_step[]", "more and more other data, until a file was pushed out", required=False),
     _f("contrast", "number", "warm / cold"),
     _f("separable", "boolean", "the contrast shows the server's cache"),
     _f("reason", "string?", "why it does not; null: it does"),
     _f("network_only_bytes_per_s", "number?", "the warm rate when it does", "bytes/s"),
+)
+
+CACHED_STEP = (
+    _f("evicted_bytes", "integer", "other data written by then", "bytes"),
+    _f("cold_bytes_per_s", "number", "fastest first read of two files written before it", "bytes/s"),
+    _f("warm_bytes_per_s", "number", "slowest read of these files right after", "bytes/s"),
+    _f("contrast", "number", "warm / cold"),
 )
 
 COST = (
@@ -434,7 +451,9 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "finding": ("Finding", FINDING),
     "bucket": ("Bucket", BUCKET),
     "estimate": ("Estimate", ESTIMATE),
+    "cache_mode": ("Cache mode", CACHE_MODE),
     "cached": ("Cached reads", CACHED),
+    "cached_step": ("Step of cached reads", CACHED_STEP),
     "cost": ("Cost", COST),
     "rate_cost": ("Cost at a rate", RATE_COST),
     "curve": ("Curve", CURVE),

@@ -1,0 +1,123 @@
+"""Were reads served from the server's memory? Decided by files that other data had pushed out of it, or not.
+
+A step of naslab.plans.cached is other data written, then files read for the first time and again at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from naslab.units import amount_text, rate_text, size_label
+
+Cell = Mapping[str, Any]
+Step = dict[str, Any]
+CONTRAST = 1.25
+"""The slowest second read at least this many times as fast as the fastest first one: a cache served the second."""
+
+
+def steps_of(cells: Sequence[Cell]) -> list[Step]:
+    """What each step came to, in order; steps that were not measured whole are left out."""
+    found: list[list[Cell]] = []
+    evicted: list[int] = []
+    for cell in sorted(cells, key=lambda cell: int(cell["id"])):
+        if cell["status"] != "complete":
+            continue
+        if cell["workload"] == "evict":
+            evicted.append((evicted[-1] if evicted else 0) + cell["bytes"])
+            found.append([])
+        elif found and cell["workload"] in ("cold", "again"):
+            found[-1].append(cell)
+    whole = max((len(of_step) for of_step in found), default=0)
+    return [_step(of, size) for of, size in zip(found, evicted, strict=True) if of and len(of) == whole]
+
+
+def _step(cells: Sequence[Cell], evicted_bytes: int) -> Step:
+    cold = max(cell["throughput_bytes_per_s"] for cell in cells if cell["workload"] == "cold")
+    warm = min(cell["throughput_bytes_per_s"] for cell in cells if cell["workload"] == "again")
+    contrast = warm / cold if cold > 0 else 0.0
+    return {"evicted_bytes": evicted_bytes, "cold_bytes_per_s": cold, "warm_bytes_per_s": warm, "contrast": contrast}
+
+
+def pushed_out(step: Step, first_bytes_per_s: float) -> bool:
+    """Whether the files of this step had left a cache that served them when they were read again.
+
+    first_bytes_per_s: the first read of a file right after it was written. When that is as slow, first reads are
+    slow for another reason, such as a look through the file at its first opening, and nothing is shown.
+    """
+    cold = float(step["cold_bytes_per_s"])
+    return cold > 0 and float(step["contrast"]) >= CONTRAST and first_bytes_per_s >= CONTRAST * cold
+
+
+def cached_part(cells: Sequence[Cell], own_memory: bool, ended_by: str) -> dict[str, Any] | None:
+    """`cached` of the run document; None when not even the warm reads were measured.
+
+    own_memory: the target is a path that this machine's own page cache may answer. ended_by: what kept the run
+    from writing more: `--evict-size`, `--max-bytes`, `--budget` or `space`.
+    """
+    by_name = {cell["workload"]: cell for cell in cells if cell["status"] == "complete"}
+    if not {"first", "warm"} <= by_name.keys():
+        return None
+    first, warm = by_name["first"]["throughput_bytes_per_s"], by_name["warm"]["throughput_bytes_per_s"]
+    steps = steps_of(cells)
+    telling = next((step for step in steps if pushed_out(step, first)), None)
+    cold = telling or (steps[-1] if steps else None)
+    own_memory = own_memory or by_name["warm"]["regime"] == "client_cache"
+    reason = None if telling and not own_memory else _reason(steps, first, own_memory, ended_by)
+    cold_rate = cold["cold_bytes_per_s"] if cold else first
+    return {
+        "file_bytes": by_name["warm"]["file_bytes"],
+        "first_bytes_per_s": first,
+        "cold_bytes_per_s": cold_rate,
+        "warm_bytes_per_s": warm,
+        "contrast": warm / cold_rate if cold_rate > 0 else 0.0,
+        "evicted_bytes": cold["evicted_bytes"] if cold else 0,
+        "steps": steps,
+        "separable": reason is None,
+        "reason": reason,
+        "network_only_bytes_per_s": warm if reason is None else None,
+    }
+
+
+_MORE = {
+    "--evict-size": "give --evict-size of twice the server's memory, if that is more",
+    "--max-bytes": "give a larger --max-bytes",
+    "--budget": "give a longer --budget",
+    "space": "the target has no space for more, so give the server less memory or a faster network",
+}
+
+
+def _reason(steps: Sequence[Step], first: float, own_memory: bool, ended_by: str) -> str:
+    """Why the warm rate is not called the network's, and what to do."""
+    if own_memory:
+        return "warm reads came from this machine's own memory; use smb:// or nfs://"
+    if not steps:
+        return f"nothing was written to push the file out of the server's cache; {_MORE[ended_by]}"
+    last = steps[-1]
+    if last["contrast"] >= CONTRAST:
+        return (
+            f"a file is slow at its first read even right after it was written ({rate_text(first)}), so slow first "
+            "reads do not show a cache that lost it"
+        )
+    return (
+        f"files were read as fast as ever after {amount_text(last['evicted_bytes'])} of other data: the server has "
+        "more memory than that, or its disks are as fast as the network, or nothing was cached; "
+        f"{_MORE[ended_by]}"
+    )
+
+
+def words(cached: Mapping[str, Any]) -> str:
+    """The finding in a sentence, with what was tried."""
+    warm, size = rate_text(cached["warm_bytes_per_s"]), size_label(cached["file_bytes"])
+    tried = ", ".join(
+        f"{rate_text(step['cold_bytes_per_s'])} and {rate_text(step['warm_bytes_per_s'])} again after "
+        f"{amount_text(step['evicted_bytes'])}"
+        for step in cached.get("steps", [])
+    )
+    if not cached["separable"]:
+        steps = f"; first reads: {tried}" if tried else ""
+        return f"Network only: not separable, for {cached['reason']} (warm {warm} of {size} files{steps})."
+    return (
+        f"Network only: {rate_text(cached['network_only_bytes_per_s'])} from the server's cache, shown by the contrast "
+        f"of reads of {size} files before and after other data had pushed them out (warm {warm}; first reads: {tried})."
+    )
