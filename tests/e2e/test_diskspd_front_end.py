@@ -223,6 +223,23 @@ def test_interruption_prints_what_was_measured(cli: Cli) -> None:
     assert cli.runs()[0]["status"] == "partial"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_file_that_is_not_whole_is_removed(number: int, cli: Cli) -> None:
+    """Cut short it would pass for the whole file in the next run without -c."""
+    keep, path = cli.target / "keep", cli.target / "big"
+    keep.write_bytes(b"mine")
+    child = cli.start("diskspd", "-c4G", "-b4K", "-d1", "-W0", "-o1", path)
+    wait_until(lambda: path.exists() and path.stat().st_size > 1 << 20, child, "some of the file")
+    child.send_signal(number)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 1 and "'big' was not written whole and is removed" in err and "Traceback" not in err
+    assert list(cli.target.iterdir()) == [keep] and keep.read_bytes() == b"mine"
+    assert cli.runs()[0]["status"] == "partial"
+    # A whole file stays: here with a tail that a cell of its own writes.
+    cli("diskspd", "-c1500K", "-b4K", "-d1", "-W0", "-o1", path).ok()
+    assert path.stat().st_size == 1500 << 10
+
+
 def _sleep() -> bool:
     import time
 

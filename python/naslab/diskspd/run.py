@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ from naslab.spec import CellSpec
 from naslab.units import parse_duration
 
 if TYPE_CHECKING:
+    from naslab._engine import Session
     from naslab.results.run import Run
     from naslab.targets import Target
 
@@ -83,6 +85,7 @@ class _Session:
         # Nothing is there that could be overwritten on null:.
         self.spec = self.plan.run_spec(self.own.overwrite or self.target.protocol == "null", timeout_ns)
         self.notes = list(dict.fromkeys([*request.notes, *self.plan.notes, *shared(self.affinity)]))
+        self.unfinished: set[str] = set()
         self.processors = Watches({planned.cell: _lasts_s(planned.span) for planned in self.plan.spans})
         self.extra = {
             "argv": self.profile.command_line.split(" ")[1:],
@@ -103,7 +106,10 @@ class _Session:
         run: Run | None = None
         failure: NaslabError | None = None
         try:
-            run = self._execute()
+            try:
+                run = self._execute()
+            finally:
+                self._remove_unfinished()
         except UsageError as error:
             raise _in_our_words(error) from None
         except SpaceError as error:
@@ -133,9 +139,11 @@ class _Session:
                 self.processors.stop()
 
     def _after(self, then: Any) -> Any:
-        """What processors did, once a cell has ended."""
+        """What processors did, once a cell has ended; a file of -c is whole when the last cell that writes it is."""
 
         def after(cell: Mapping[str, Any]) -> None:
+            if cell["status"] == "complete" and not any(more.workload == CREATING for more in self._next(cell["id"])):
+                self.unfinished.difference_update(self.plan.cells[cell["id"]].files)
             self.processors.end(cell["id"], cell["start_ns"], cell["start_ns"] + cell["window_ns"])
             if then is not None:
                 then(cell)
@@ -147,6 +155,8 @@ class _Session:
 
         def before(cell_id: int) -> None:
             cell = self.plan.cells[cell_id]
+            if cell.workload == CREATING:
+                self.unfinished.update(cell.files)
             if self.profile.verbose and cell.workload == CREATING:
                 for name in cell.files:
                     say(f"creating file {name!r} of size {cell.file_bytes}")
@@ -157,6 +167,35 @@ class _Session:
             self.processors.begin(cell_id)
 
         return before
+
+    def _next(self, cell_id: int) -> list[CellSpec]:
+        """The cell that writes the rest of the same files, if there is one."""
+        return [cell for cell in self.plan.cells[cell_id + 1 : cell_id + 2] if not cell.remove_before]
+
+    def _remove_unfinished(self) -> None:
+        """Files that this run began to create and did not write whole would pass for whole ones the next time."""
+        from naslab import _engine
+
+        if not self.unfinished or self.target.protocol in ("sim", "null"):
+            return
+        with contextlib.suppress(NaslabError):
+            session = _engine.Session(self.target.engine_json())
+            for name in sorted(self.unfinished):
+                if self._remove(session, name):
+                    self.unfinished.discard(name)
+            session.end()
+        for name in sorted(self.unfinished):
+            say(f"{name!r} was not written whole and could not be removed: remove it, or create it anew with -c")
+
+    @staticmethod
+    def _remove(session: Session, name: str) -> bool:
+        """Whether the file is gone now."""
+        try:
+            session.remove(name)
+        except TargetError as error:
+            return error.kind == "not_found"
+        say(f"{name!r} was not written whole and is removed")
+        return True
 
     def _finish(self, run: Run | None, failure: NaslabError | None) -> int:
         """Output, and the exit code with its reason."""
