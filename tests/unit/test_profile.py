@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from typing import Any
 
 import pytest
@@ -79,3 +80,20 @@ def test_the_picture_holds_the_zones() -> None:
     figure = picture.by_position([("disk", made([200e6, 150e6, 100e6]))])
     assert figure["data"][0]["y"] == [200, 150, 100] and figure["data"][0]["x"][0] == 0
     assert len(list(picture.rows(made([1e8] * 100)))) == picture.MAX_ROWS
+
+
+def shown(file_bytes: int, rates: list[float]) -> Any:
+    zone = file_bytes // len(rates)
+    zones = [{"offset_bytes": at * zone, "bytes": zone, "bytes_per_s": rate} for at, rate in enumerate(rates)]
+    return {"file_bytes": file_bytes, "zones": zones, "mean_bytes_per_s": statistics.harmonic_mean(rates)}
+
+
+def test_the_picture_has_the_zones_and_their_average() -> None:
+    figure = picture.by_position([("a", shown(1 << 30, [100e6, 50e6, 100e6, 50e6]))])
+    zones, average = figure["data"]
+    assert zones["x"] == [0, 256, 512, 768] and zones["y"] == [100, 50, 100, 50]
+    assert average["x"] == [0, 1024] and average["y"] == pytest.approx([200 / 3] * 2)
+    assert figure["layout"]["xaxis"]["title"]["text"] == "Position (MiB)"
+    both = picture.by_position([("a", shown(8 << 40, [1e8])), ("b", shown(1 << 30, [2e8]))])
+    assert [trace["name"] for trace in both["data"]] == ["a", "b"]
+    assert both["layout"]["xaxis"]["title"]["text"] == "Position (TiB)"

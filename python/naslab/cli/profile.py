@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import stat
 from dataclasses import dataclass
@@ -73,7 +74,15 @@ def run_profile(request: ProfileRequest, common: Common) -> int:
     check_space(cells, probe(target, cells))
     spec.cells = cells
     execution = start(spec, target, Store(common.store), document_extra=common.document_extra())
-    return measure(execution, common, cells, lambda progress: _work(execution, common, options, cells, progress))
+
+    def work(progress: Progress) -> None:
+        try:
+            _work(execution, common, options, cells, progress)
+        finally:
+            if there is not None and there.is_block_device():
+                _forget_folder(execution)
+
+    return measure(execution, common, cells, work)
 
 
 def _existing(text: str) -> Path | None:
@@ -105,13 +114,22 @@ def _of_existing(path: Path, request: ProfileRequest, common: Common) -> tuple[T
         raise UsageError(f"target {str(path)!r} cannot be read: {error.strerror}; a disk needs root") from error
     if size < profiles.ALIGN_BYTES:
         raise UsageError(f"target {str(path)!r} has {size} bytes; name a file of at least 4k")
-    target = folder_target(path.parent)
+    target = dataclasses.replace(folder_target(path.parent), url=str(path))
     direct = request.direct or _takes_direct(path, parse_size(request.block, "--block"))
     options = request.options(
         size_bytes=size // profiles.ALIGN_BYTES * profiles.ALIGN_BYTES, file=path.name, fill=False, direct=direct,
         cold=not direct and bool(probe(target, [])["caps"]["evict"]), seed=common.seed,
     )  # fmt: skip
     return target, options
+
+
+def _forget_folder(execution: Execution) -> None:
+    """What was found out about the folder of a disk's name (devtmpfs, its space) is nothing of the disk."""
+    known = execution.document["environment"]
+    facts = {name: value for name, value in known["target"].items() if not name.startswith("mount")}
+    environment = {**known, "target": {**facts, "filesystem": "block device"}, "space": None}
+    execution.document["environment"] = environment
+    execution.store.update_run(execution.run_id, environment=environment)
 
 
 def _takes_direct(path: Path, block_bytes: int) -> bool:

@@ -100,9 +100,12 @@ def failed(run: Run) -> list[Cell]:
 
 def cases(run: Run) -> list[Case]:
     """Tests of a run in IOzone's order, others as measured. A field that two cells of one operation and
-    one size differ in (depth, workers, durability ...) makes them separate tests, named after it."""
+    one size differ in (depth, workers, durability ...) makes them separate tests, named after it. Zones of a
+    profile are no repeats of one test: they have a chart of their own."""
     groups: dict[tuple[str | None, str], list[Cell]] = {}
-    shown = [cell for cell in run.cells if usable(cell) and measured(cell)]
+    profile: Any = run.document.get("profile")
+    zones = {zone["cell"] for zone in profile["zones"]} if profile else set()
+    shown = [cell for cell in run.cells if usable(cell) and measured(cell) and cell["id"] not in zones]
     for cell in shown or [cell for cell in run.cells if usable(cell)]:
         groups.setdefault((cell.get("workload"), cell["op"]), []).append(cell)
     order = {op: i for i, op in enumerate(DATA_OPS)}

@@ -9,13 +9,15 @@ from naslab.report import theme
 from naslab.report.axes import base_layout, numbers, plain_axis
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import plot_text
-from naslab.units import size_label
+from naslab.units import rate_text, size_label
 
 if TYPE_CHECKING:
     from naslab.report.views import Chart, Shown
 
 Profile = Mapping[str, Any]
 
+UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"))
+"""Of positions: the largest that a file holds four times."""
 HEADER = ("position", "MB/s")
 MAX_ROWS = 20
 
@@ -40,7 +42,9 @@ def fill(chart: Chart, runs: Sequence[Shown]) -> None:
 
 
 def by_position(profiles: Sequence[tuple[str, Profile]]) -> Figure:
-    """Rate of each zone (MB/s) against its offset (GiB), linear axes from zero."""
+    """Rate of each zone (MB/s) against its offset, linear axes from zero; of one profile also its average."""
+    longest = max(profile["file_bytes"] for _, profile in profiles)
+    factor, unit = next((one for one in UNITS if longest >= 4 * one[0]), UNITS[-1])
     traces: list[Trace] = []
     for index, (name, profile) in enumerate(profiles):
         colour = theme.run_colour(index) if len(profiles) > 1 else theme.ACCENT
@@ -48,17 +52,33 @@ def by_position(profiles: Sequence[tuple[str, Profile]]) -> Figure:
             {
                 "type": "scatter",
                 "mode": "lines+markers" if len(profile["zones"]) <= 120 else "lines",
-                "name": plot_text(name),
-                "x": numbers(zone["offset_bytes"] / (1 << 30) for zone in profile["zones"]),
+                "name": plot_text(name) if len(profiles) > 1 else "Each zone",
+                "x": numbers(zone["offset_bytes"] / factor for zone in profile["zones"]),
                 "y": numbers(zone["bytes_per_s"] / 1e6 for zone in profile["zones"]),
                 "line": {"color": colour, "width": 2},
                 "marker": {"color": colour, "size": 5},
-                "hovertemplate": "<b>%{y:,.4~g} MB/s</b><br>at %{x:,.4~g} GiB<extra></extra>",
+                "hovertemplate": f"<b>%{{y:,.4~g}} MB/s</b><br>at %{{x:,.4~g}} {unit}<extra></extra>",
             }
         )
+    if len(profiles) == 1:
+        traces.append(_average(profiles[0][1], factor))
     layout = base_layout(
-        xaxis=plain_axis("Position (GiB)", rangemode="tozero"),
-        yaxis=plain_axis("Sequential read (MB/s)", rangemode="tozero"),
-        showlegend=len(profiles) > 1,
+        xaxis=plain_axis(f"Position ({unit})", rangemode="tozero", tickformat=",.6~g"),
+        yaxis=plain_axis("Sequential read (MB/s)", rangemode="tozero", tickformat=",.6~g"),
+        showlegend=True,
     )
     return {"data": traces, "layout": layout}
+
+
+def _average(profile: Profile, factor: int) -> Trace:
+    """A level line over all that was read: the harmonic mean of the zones' rates."""
+    zones, rate = profile["zones"], profile["mean_bytes_per_s"]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"Average {rate_text(rate)}",
+        "x": numbers(at / factor for at in (zones[0]["offset_bytes"], zones[-1]["offset_bytes"] + zones[-1]["bytes"])),
+        "y": numbers([rate / 1e6] * 2),
+        "line": {"color": theme.MUTED, "width": 1.5, "dash": "dash"},
+        "hovertemplate": f"average {rate_text(rate)}<extra></extra>",
+    }
