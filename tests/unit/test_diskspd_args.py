@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from diskspd_fixtures import planned
 from naslab.diskspd import options
+from diskspd_fixtures import planned
 from naslab.diskspd.args import letters, parse
 from naslab.diskspd.options import DISKSPD, NASLAB, help_text, reference_text
 from naslab.diskspd.profile import TargetSpec
@@ -203,6 +204,8 @@ def test_profiles_check_si_against_r_too(tmp_path: Path) -> None:
 def test_warnings() -> None:
     assert any("will not be sequential" in note for note in parse(["-t2", "f"]).notes)
     assert any("-si ignored" in note for note in parse(["-si", "f"]).notes)
+    assert any("-p does not have effect" in note for note in parse(["-p", "-o1", "f"]).notes)
+    planned("-p -o1 f", {"f": 1 << 20})
     for line in ("-t2 -si f", "-t2 -T1M f", "-t2 -r f", "-t1 f"):
         assert not parse(line.split()).notes
 

@@ -94,7 +94,7 @@ def _unsupported(span: TimeSpan, target: TargetSpec) -> list[tuple[object, str]]
     return [
         (target.priority in (1, 2), f"-I{target.priority} {refusal('-I', '1, -I2')}"),
         (target.map_flush in ("n", "i"), f"-N{target.map_flush} {refusal('-N', 'n, -Ni')}"),
-        (target.parallel, f"-p {refusal('-p', '')}"),
+        (target.parallel and target.outstanding > 1, f"-p {refusal('-p', '')}"),
         (target.source_path, f"-Z with a file {refusal('-Z', 'SIZE,FILE')}"),
         (span.outstanding and len(span.targets) > 1,
          "-O with several targets: naslab has no weights between targets; give -o, or one target"),

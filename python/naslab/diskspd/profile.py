@@ -178,6 +178,8 @@ _ERRORS: tuple[Rule, ...] = (
 )  # fmt: skip
 
 _WARNINGS: tuple[Rule, ...] = (
+    (lambda s, t: t.parallel and t.outstanding < 2,
+     "-p does not have effect unless outstanding I/O count (-o) is > 1"),
     (lambda s, t: t.interlocked and not s.several_threads(t), "single-threaded test, -si ignored"),
     (lambda s, t: not (t.random_pct or t.interlocked or t.separation_bytes) and s.several_threads(t),
      "target access pattern will not be sequential, consider -si: every thread begins at the same offset"),
