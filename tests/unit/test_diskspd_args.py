@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from diskspd_fixtures import planned
 from naslab.diskspd import options
-from diskspd_fixtures import planned
 from naslab.diskspd.args import letters, parse
 from naslab.diskspd.options import DISKSPD, NASLAB, help_text, reference_text
 from naslab.diskspd.profile import TargetSpec
