@@ -123,6 +123,11 @@ def test_iops_deviation_is_of_whole_intervals() -> None:
     table = read_text(text)[0].tables["Write IO"]
     assert float(table.total["IopsStdDev"]) == pytest.approx(float(np.std(series)) * 2, abs=0.005)
     assert table.rows[0]["IopsStdDev"] == table.total["IopsStdDev"]
+    for lacking_ns, intervals in ((5_000_000, 8), (5_000_001, 7), (499_999_999, 7), (500_000_000, 7)):
+        plan = planned(f"-D500 {WRITE}", SIZES)
+        short = made_run(plan)
+        short.cells[0]["duration_ns"] -= lacking_ns
+        assert len(figures_of(short, plan.spans[0], 4).counts["write"]) == intervals
 
 
 def test_iops_deviation_of_threads() -> None:
