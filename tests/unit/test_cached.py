@@ -89,7 +89,7 @@ def test_every_file_is_read_first_only_once() -> None:
     evict = [cell for cell in cells if cell.workload == "evict"]
     assert [cell.file_bytes * len(cell.files) for cell in evict] == [2 * GIB, 2 * GIB]
     names = [cell.workload for cell in cells[5:]]
-    assert names == ["first", "warm"] + 2 * (["evict"] + 2 * ["cold", "again", "again"])
+    assert names == ["first", "warm"] + 2 * (["evict"] + 2 * ["cold", "again", "again", "again"])
     assert [cell.id for cell in cells] == list(range(len(cells)))
 
 
@@ -100,6 +100,7 @@ def test_bounds_of_the_other_data() -> None:
     found = cached.room(load, None, None, 8 * GIB)
     assert found.by == "space" and found.evict_bytes < 4 * GIB
     assert cached.room(load, 100 * GIB, None, 12 * GIB).evict_bytes > 8 * GIB
+    assert found.evict_bytes == 4 * GIB - 7 * load.size_bytes, "three steps have seven files"
     found = cached.room(load, None, 12 * GIB, None)
     cells = cached.cached_cells(load, CAPS, found.evict_bytes)
     moved = sum(cell.planned_bytes() for cell in cells if not cell.duration_ns)
@@ -118,7 +119,7 @@ def cells_of(first: float, warm: float, *steps: tuple[float, float], regime: str
     def add(workload: str, mb_per_s: float, moved: int = 64 * MB) -> None:
         found.append({
             "id": len(found), "workload": workload, "status": "complete", "bytes": moved, "file_bytes": 64 << 20,
-            "throughput_bytes_per_s": mb_per_s * MB, "regime": regime,
+            "throughput_bytes_per_s": mb_per_s * MB, "regime": regime, "duration_ns": round(moved * 1000 / mb_per_s),
         })  # fmt: skip
 
     add("first", first)
@@ -127,8 +128,8 @@ def cells_of(first: float, warm: float, *steps: tuple[float, float], regime: str
         add("evict", 100, 1000 * MB)
         for _ in range(2):
             add("cold", cold)
-            add("again", again)
-            add("again", again * 1.1)
+            for factor in (1, 1.1, 0.9):
+                add("again", again * factor)
     return found
 
 
@@ -157,6 +158,13 @@ def test_contrast_decides_what_a_cache_is() -> None:
     assert cached_part(cells_of(118, 120)[:1], False, "space") is None
 
 
+def test_short_reads_need_more_contrast() -> None:
+    """64 MB take 64 ms at 1 GB/s: 1.4 times that is noise, 1.4 times 100 MB/s is not."""
+    assert not part(cells_of(1400, 1400, (1000, 1400)))["separable"]
+    assert part(cells_of(1700, 1700, (1000, 1700)))["separable"]
+    assert part(cells_of(140, 140, (100, 140)))["separable"]
+
+
 def test_all_files_of_a_step_must_tell() -> None:
     """One slow first read, or one slow second one, is noise."""
     cells = cells_of(118, 120, (50, 120))
@@ -165,7 +173,10 @@ def test_all_files_of_a_step_must_tell() -> None:
     cells = cells_of(118, 120, (50, 120))
     cells[-1]["throughput_bytes_per_s"] = 55 * MB
     (step,) = steps_of(cells)
-    assert not pushed_out(step, 118 * MB)
+    assert pushed_out(step, 118 * MB), "the first pass after it was still taken in"
+    cells[-2]["throughput_bytes_per_s"] = 55 * MB
+    (step,) = steps_of(cells)
+    assert not pushed_out(step, 118 * MB) and "smaller --size" in part(cells)["reason"]
     cells = cells_of(118, 120, (100, 120), (50, 120))
     cells[-2]["status"] = "partial"
     assert len(steps_of(cells)) == 1, "a step that was cut is none"

@@ -25,7 +25,7 @@ FILE_BYTES = 64 << 20
 EVICT_BYTES = 16 << 30
 FIRST_BYTES, FIRST_FACTOR = 1 << 30, 16
 """The first step writes this much, or so many times the files; each further one as much as all before."""
-PROBES, AGAIN = 2, 2
+PROBES, AGAIN = 2, 3
 """Files of a step; how often each is read again."""
 BUDGET_NS = 10 * 60 * 1_000_000_000
 EVICT_FILE = "naslab.evict"
@@ -54,17 +54,31 @@ def room(options: LoadOptions, asked_bytes: int | None, most_bytes: int | None, 
         raise UsageError(f"--evict-size {size_label(found.evict_bytes)}: give at least twice --size for each worker")
     if free_bytes is not None:
         usable = int(free_bytes * (SPACE_SHARE if asked_bytes else SPACE_DEFAULT))
-        left = usable - files * (1 + PROBES * len(steps(files, found.evict_bytes)))
-        found = Room(left, "space") if left < found.evict_bytes else found
+        found = _within(found, files, usable, "space")
     if most_bytes is not None:
-        # Written once, read as probes; one pass is left for the load itself.
-        passes = 3 + PROBES * (2 + AGAIN) * len(steps(files, found.evict_bytes))
-        left = most_bytes - files * passes
-        found = Room(left, "--max-bytes") if left < found.evict_bytes else found
+        found = _within(found, files, most_bytes, "--max-bytes")
     if found.evict_bytes < 2 * files:
         what = "the free space" if found.by == "space" else found.by
         raise UsageError(f"--cached: {what} leaves no room to push a file out of a cache; give a smaller --size")
     return found
+
+
+def _within(found: Room, files_bytes: int, bound_bytes: int, by: Bound) -> Room:
+    """The same, or what a bound leaves beside the files of all steps and, of bytes moved, their passes."""
+
+    def left(evict_bytes: int) -> int:
+        probes = PROBES * len(steps(files_bytes, evict_bytes))
+        # Written once, read as probes; a first and one more pass are left for the load itself.
+        copies = 1 + probes if by == "space" else 3 + probes * (2 + AGAIN)
+        return bound_bytes - files_bytes * copies
+
+    if left(found.evict_bytes) >= found.evict_bytes:
+        return found
+    least = left(found.evict_bytes)
+    # Less data may be fewer steps with fewer files, which leaves more.
+    more = left(least) if least > 0 else least
+    fits = more > 0 and len(steps(files_bytes, more)) == len(steps(files_bytes, least))
+    return Room(more if fits else least, by)
 
 
 def steps(files_bytes: int, evict_bytes: int) -> list[int]:

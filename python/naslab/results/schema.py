@@ -414,8 +414,9 @@ CACHED = (
 CACHED_STEP = (
     _f("evicted_bytes", "integer", "other data written by then", "bytes"),
     _f("cold_bytes_per_s", "number", "fastest first read of two files written before it", "bytes/s"),
-    _f("warm_bytes_per_s", "number", "slowest read of these files right after", "bytes/s"),
+    _f("warm_bytes_per_s", "number", "of the slower file, the median of its reads right after", "bytes/s"),
     _f("contrast", "number", "warm / cold"),
+    _f("least_contrast", "number", "that shows a cache; more for reads too short to time well"),
 )
 
 COST = (
