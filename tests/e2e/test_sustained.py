@@ -9,7 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from cli_tools import SIM, Cli, populate, snapshot
+from cli_tools import SIM, Cli, need, populate, snapshot
+from naslab import lab
+from naslab.lab import systems
 from naslab.results.schema import json_schema
 
 MB = 1_000_000
@@ -254,6 +256,33 @@ def test_contradictions_are_refused(words: str, names: str, cli: Cli) -> None:
     assert done.code == 2 and done.out == "", done
     assert names in done.err and done.err.startswith("naslab: ") and done.err.count("\n") == 1
     assert cli.runs() == []
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", ["samba", "demo"])
+def test_cache_modes_on_a_server(name: str, cli: Cli) -> None:
+    """Modes that mean something there are used and said; the others are refused by name."""
+    missing = systems.missing_packages(systems.system(name))
+    need(not missing, f"{name}: {' '.join(missing)}")
+    with lab.running(name) as server:
+        cli.env["NASLAB_PASSWORD"] = server.password
+        words = ("--write", 100, "--size", "4m", "--block", "64k", "--bytes", "4m")
+        modes = {"none": "none" if name == "samba" else "remote", "remote": "remote",
+                 "write-through": "remote+write-through", "": "remote"}  # fmt: skip
+        for asked, mode in modes.items():
+            document = measured(cli, server.url, *words, *(("--cache", asked) if asked else ()))
+            (load,) = loads(document)
+            assert document["sustained"]["cache"]["mode"] == mode, asked
+            assert load["direct"] is (mode == "none") and load["sync"] == ("all" if "through" in mode else "none")
+            told = [found["message"] for found in document["warnings"] if found["kind"] == "cache"]
+            assert bool(told) is (asked in ("remote", "write-through") or (asked == "none" and mode == "remote")), told
+        for asked, why in (("cached", "no client cache to enable"), ("mmap", "cannot be mapped")):
+            done = cli("sustained", server.url, "--cache", asked).sound()
+            assert done.code == 2 and f"--cache {asked}: " in done.err and why in done.err
+        words = ("--cached", "--size", "4m", "--duration", "1s", "--evict-size", "16m", "--depth", 4)
+        cached = measured(cli, server.url, *words)["sustained"]["cached"]
+        assert [step["evicted_bytes"] for step in cached["steps"]] == [16 << 20]
+        assert (cached["reason"] is None) is cached["separable"] is (cached["network_only_bytes_per_s"] is not None)
 
 
 @pytest.mark.parametrize(
