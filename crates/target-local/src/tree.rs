@@ -47,7 +47,13 @@ impl Tree {
         }
         let full = self.root.entry("open", path)?;
         let fs_type = self.mount().map_or("unknown", |m| &m.fs_type);
-        flags::open_fd(&full, path, options, fs_type)
+        let fd = flags::open_fd(&full, path, options, fs_type)?;
+        if !options.write {
+            return Ok(fd);
+        }
+        let file = File::from(fd);
+        refuse_special("open", path, &file.metadata().map_err(failed("open", path))?)?;
+        Ok(file.into())
     }
 
     fn open_to_look(&self, operation: &'static str, path: &str) -> Result<File> {
@@ -109,6 +115,7 @@ impl Tree {
 
     pub(crate) fn remove(&self, path: &str) -> Result<()> {
         let full = self.root.entry("remove", path)?;
+        refuse_special("remove", path, &full.symlink_metadata().map_err(failed("remove", path))?)?;
         fs::remove_file(full).map_err(failed("remove", path))
     }
 
@@ -124,6 +131,16 @@ impl Tree {
             Some(WireCounters::default())
         }
     }
+}
+
+/// Devices, pipes and sockets are never written to or removed, whatever a command line says.
+fn refuse_special(operation: &'static str, path: &str, meta: &fs::Metadata) -> Result<()> {
+    let kind = meta.file_type();
+    if kind.is_file() || kind.is_dir() || kind.is_symlink() {
+        return Ok(());
+    }
+    let message = "this is a device, a pipe or a socket, and naslab writes to files only: name a file";
+    Err(Error::new(ErrorKind::Permission, operation, message).with("path", path))
 }
 
 fn failed<'a>(operation: &'static str, path: &'a str) -> impl Fn(std::io::Error) -> Error + 'a {

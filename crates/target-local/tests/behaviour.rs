@@ -142,6 +142,24 @@ fn nothing_is_created_or_cut_through_a_link() {
 }
 
 #[test]
+fn devices_are_neither_written_nor_removed() {
+    over_both(|session, root| {
+        let node = root.join("node");
+        let name = std::ffi::CString::new(node.to_str().unwrap()).unwrap();
+        // A character device where we may make one (null: a write to it would do no harm), else a socket.
+        // SAFETY: the name is a terminated string.
+        if unsafe { libc::mknod(name.as_ptr(), libc::S_IFCHR | 0o600, libc::makedev(1, 3)) } != 0 {
+            std::os::unix::net::UnixListener::bind(&node).unwrap();
+        }
+        assert!(session.open("node", &read_write()).is_err());
+        let refused = session.remove("node").unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Permission, "{refused}");
+        assert!(refused.to_string().contains("a device, a pipe or a socket"), "{refused}");
+        assert!(node.symlink_metadata().is_ok());
+    });
+}
+
+#[test]
 fn names_and_folders() {
     over_both(|session, _| {
         session.mkdir("d").unwrap();
