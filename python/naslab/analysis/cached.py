@@ -72,7 +72,7 @@ def cached_part(cells: Sequence[Cell], own_memory: bool, ended_by: str) -> dict[
     """`cached` of the run document; None when not even the warm reads were measured.
 
     own_memory: the target is a path that this machine's own page cache may answer. ended_by: what kept the run
-    from writing more: `--evict-size`, `--max-bytes`, `--budget` or `space`.
+    from writing more: `--evict-size`, `--max-bytes`, `--budget`, `space` or `interrupted`.
     """
     by_name = {cell["workload"]: cell for cell in cells if cell["status"] == "complete"}
     if not {"first", "warm"} <= by_name.keys():
@@ -102,6 +102,7 @@ _MORE = {
     "--evict-size": "give --evict-size of twice the server's memory, if that is more",
     "--max-bytes": "give a larger --max-bytes",
     "--budget": "give a longer --budget",
+    "interrupted": "the run ended early, so let it run to its end",
     "space": "the target has no space for more: free some, or take a server with less memory",
 }
 

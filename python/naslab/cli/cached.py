@@ -44,6 +44,7 @@ def measure_cached(
         progress.drop(cells)
     finally:
         execution.hooks = shown
+        ended_by = ended_by if execution.status == "complete" else "interrupted"
         part["cached"] = analysis.cached_part(execution.cells, own_memory, ended_by)
 
 
