@@ -11,77 +11,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli_tools import Cli, need, wait_until
+from lab_tools import HOLD, born_there, hold, left_processes, need_system, own_folders, wait_for
 from naslab import lab
 from naslab.errors import TargetError
 from naslab.lab import process, systems
 from naslab.lab.readiness import answers
 from naslab.lab.server import Server
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("own_folders")]
+__all__ = ["own_folders"]
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-NAMES = ("samba", "samba-signed", "samba-encrypted", "ganesha", "demo")
-HOLD = """
-import sys, time, naslab.lab
-with naslab.lab.running(sys.argv[1]) as server:
-    print(server.guardian.pid, server.folder, *server.pids, flush=True)
-    time.sleep(100)
-"""
-
-
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Private folders and records lie in the test's folder; at its end nothing of a server is left."""
-    base = tmp_path / "t"
-    base.mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(base))
-    monkeypatch.setenv("TMPDIR", str(base))
-    monkeypatch.setattr("tempfile.tempdir", str(base))
-    before = Path("/proc/mounts").read_text()
-    yield
-    assert left_processes(base) == []
-    assert [path.name for path in base.glob("naslab-lab-*")] == []
-    assert Path("/proc/mounts").read_text() == before
-
-
-def left_processes(folder: Path) -> list[str]:
-    """Command lines of living processes that name the folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if str(folder) in words and process.find(int(path.parent.name)) is not None:
-            found.append(words)
-    return found
-
-
-def born_there(folder: Path) -> bool:
-    """Whether a living process was started with the folder as its TMPDIR."""
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            words = path.read_bytes()
-        except OSError:
-            continue
-        if f"TMPDIR={folder}".encode() in words.split(b"\0") and process.find(int(path.parent.name)) is not None:
-            return True
-    return False
-
-
-def need_system(name: str) -> None:
-    """Skips, or fails where the lab is required, when this machine cannot run the system."""
-    missing = systems.missing_packages(systems.system(name))
-    need(not missing, f"{name}: {' '.join(missing)}")
-    if name == "ganesha":
-        need(os.geteuid() == 0, "root")
+NAMES = ("samba", "samba-signed", "samba-encrypted", "ganesha", "demo", "burst-disk", "burst-link")
 
 
 def tool(program: str) -> str:
@@ -223,21 +170,10 @@ def start_as_nobody(base: Path) -> None:
 # that they end
 
 
-def hold(name: str, cli: Cli) -> tuple[subprocess.Popen[str], process.Process, Path, list[process.Process]]:
-    """A process that holds a server: itself, the guardian, the private folder, the server's processes."""
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, name], env={**os.environ}, text=True, stdout=subprocess.PIPE)
-    assert holder.stdout is not None
-    guardian, folder, *pids = holder.stdout.readline().split()
-    found = [process.find(int(pid)) for pid in (guardian, *pids)]
-    living = [each for each in found if each is not None]
-    assert len(living) > 1 and living[0].pid == int(guardian), "some of the server's live for one connection only"
-    return holder, living[0], Path(folder), living[1:]
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_a_killed_controller_takes_its_server_along(name: str, cli: Cli) -> None:
+def test_a_killed_controller_takes_its_server_along(name: str) -> None:
     need_system(name)
-    holder, guardian, folder, servers = hold(name, cli)
+    holder, guardian, folder, servers = hold(name)
     with holder:
         holder.send_signal(signal.SIGKILL)
     for each in (*servers, guardian):
@@ -246,9 +182,9 @@ def test_a_killed_controller_takes_its_server_along(name: str, cli: Cli) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_killed_guardian_takes_its_server_along(name: str, cli: Cli) -> None:
+def test_a_killed_guardian_takes_its_server_along(name: str) -> None:
     need_system(name)
-    holder, guardian, folder, servers = hold(name, cli)
+    holder, guardian, folder, servers = hold(name)
     with holder:
         assert process.send(guardian, signal.SIGKILL)
         for each in (*servers, guardian):
@@ -389,7 +325,8 @@ def test_down_ends_all(cli: Cli, tmp_path: Path) -> None:
 
 def target_cases() -> list[Any]:
     cases = ["samba", "samba?share=secret&dialect=3.0", "samba-signed", "samba-encrypted", "ganesha?version=3",
-             "ganesha?version=4.1", "demo", "demo?fast=1"]  # fmt: skip
+             "ganesha?version=4.1", "demo", "demo?fast=1", "burst-disk?disk=64m",
+             "burst-link?burst=50MB/s&base=9MB/s"]  # fmt: skip
     return [pytest.param(case, id=case) for case in cases]
 
 
@@ -400,7 +337,7 @@ def test_a_sweep_of_the_lab(case: str, cli: Cli) -> None:
     document = cli.sweep(f"lab:{case}", "--verify")
     assert document["status"] == "complete" and document["target"]["url"] == f"lab:{case}"
     behind = document["environment"]["lab"]
-    assert behind["name"] == name and "127.0.0.1" in behind["url"]
+    assert behind["name"] == name and ("10.77.0.1" if name == "burst-link" else "127.0.0.1") in behind["url"]
     assert not any(cell["errors"] for cell in document["cells"])
 
 
@@ -427,10 +364,3 @@ def test_an_ended_command_ends_its_server(number: signal.Signals, cli: Cli, tmp_
     child.send_signal(number)
     child.communicate(timeout=30)
     wait_for(lambda: left_processes(tmp_path / "t") == [] and not list((tmp_path / "t").glob("naslab-lab-*")))
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "a server is left"
-        time.sleep(0.01)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -66,6 +67,10 @@ def up(
         typer.Option("--folder", metavar="DIR", help="Serve this folder, and keep it.", show_default="a private one"),
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Keep the private folder in memory (/dev/shm).")] = False,
+    planted: Annotated[
+        Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
+        typer.Option("--set", metavar="NAME=VALUE", help="Of a system with limits: burst=120MB/s.", show_default=False),
+    ] = None,
     as_json: o.JsonOpt = False,
 ) -> int:
     """Start a server, wait until it answers, print its address; it stays until `naslab lab down`."""
@@ -74,11 +79,11 @@ def up(
 
     if folder is not None and fast:
         raise UsageError(f"--fast: the private folder is not used with --folder {folder}; leave one out")
-    lab.systems.system(name)
+    chosen = _chosen(name, planted or [])
     with state.locked():
         if state.find(name) is not None:
             raise UsageError(f"lab: {name} is up already; use it as lab:{name}, or end it with naslab lab down {name}")
-        server = lab.start(name, folder, fast=fast)
+        server = lab.start(name, folder, fast=fast, **chosen)
         state.save(server)
         server.release()
     _say(server, as_json)
@@ -114,6 +119,34 @@ def down(
     return 0
 
 
+@lab_app.command("exec", context_settings={"ignore_unknown_options": True})
+def execute(
+    name: NameArg,
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND...", help="The program and its words, after --.", show_default=False)
+    ],
+) -> int:
+    """Run a command where a running server's disk is mounted, or at the client's end of its link."""
+    found = [*_running(name).inside(), *command]
+    try:
+        os.execvp(found[0], found)
+    except OSError as error:
+        raise UsageError(f"lab: {found[0]}: {error.strerror}; give a program and its words") from None
+
+
+def _chosen(name: str, planted: list[str]) -> dict[str, str]:
+    """NAME=VALUE pairs by name. Raises UsageError for what the system does not take."""
+    from naslab.lab.systems import system
+
+    words = system(name).words
+    pairs = [text.partition("=") for text in planted]
+    for text, (key, equals, _) in zip(planted, pairs, strict=True):
+        if not equals or key not in words:
+            takes = f"{name} takes {', '.join(words)}" if words else f"{name} has no limits to set"
+            raise UsageError(f"--set {text!r}: write NAME=VALUE; {takes}")
+    return {key: value for key, _, value in pairs}
+
+
 def _running(name: str) -> Server:
     from naslab.lab import state, systems
 
@@ -135,6 +168,19 @@ def _say(server: Server, as_json: bool) -> None:
     if server.credentials is not None:
         lines.append(("user", f"{server.user}; --credentials {server.credentials}"))
     lines += [("serves", str(server.data)), ("processes", " ".join(map(str, public["pids"])) or "none: it ended")]
+    if "planted" in server.facts:
+        lines.append(("planted", _planted_text(server.facts["planted"])))
+    if server.facts.get("inside"):
+        lines.append(("run in it", f"naslab lab exec {server.name} -- COMMAND"))
     lines.append(("measure it", f"naslab sweep lab:{server.name}"))
     for label, text in lines:
         print(f"  {label:<11} {text}")
+
+
+def _planted_text(planted: dict[str, int]) -> str:
+    from naslab.units import amount_text, rate_text
+
+    return (
+        f"{rate_text(planted['burst_bytes_per_s'])} until {amount_text(planted['size_bytes'])} of credit are spent, "
+        f"then {rate_text(planted['baseline_bytes_per_s'])}"
+    )

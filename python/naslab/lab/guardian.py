@@ -32,6 +32,8 @@ from naslab.lab.systems import search_path, system
 
 READY_S = 15.0
 """How long a server may take to answer."""
+KEEPER_S = 12.0
+"""How long a keeper may take to end."""
 _ATTEMPTS = 3
 """Starts that are tried, each with other ports: another program may take one in between."""
 
@@ -47,6 +49,7 @@ class Guardian:
         self.name = str(request["name"])
         self.service: Service | None = None
         self.child: subprocess.Popen[bytes] | None = None
+        self.keeper: subprocess.Popen[bytes] | None = None
         self.folder: Path | None = None
         self.prefix = _namespaces() if self.system.namespaces else []
 
@@ -67,6 +70,8 @@ class Guardian:
         assert me is not None
         places.mark(self.folder, me, name=self.name)
         self.service = self.system.prepare(self._place(), self.options)
+        if self.service.keeper:
+            self._start_keeper(self.service.keeper)
         self.launch()
         facts = {
             **self.service.facts, "name": self.name, "folder": str(self.folder), "guardian": me,
@@ -82,13 +87,26 @@ class Guardian:
             place.make("data")
         return place
 
+    def _start_keeper(self, command: list[str]) -> None:
+        """Starts what the server stands on; waits until it is ready. Raises TargetError."""
+        self.keeper = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(),
+            start_new_session=True,
+        )  # fmt: skip
+        assert self.keeper.stdout is not None
+        ready, _, _ = select.select([self.keeper.stdout], [], [], READY_S)
+        line = self.keeper.stdout.readline() if ready else b""
+        said = json.loads(line) if line else {"error": "its keeper does not answer"}
+        if "error" in said:
+            raise TargetError(f"lab: {self.name}: {said['error']}", before_run=True)
+
     def launch(self) -> None:
         """Starts the prepared server and waits until it answers. Raises TargetError with the end of its log."""
         assert self.service is not None and self.folder is not None
         me = os.getpid()
         with (self.folder / "server.log").open("ab") as log:
             self.child = subprocess.Popen(
-                [*self.prefix, "/bin/sh", "-ec", _script(self.service, bool(self.prefix))],
+                [*self.service.prefix, *self.prefix, "/bin/sh", "-ec", _script(self.service, bool(self.prefix))],
                 stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.folder,
                 start_new_session=True,  # smbd signals its whole process group when it ends
                 env={**os.environ, "PATH": search_path(), **self.service.env},
@@ -109,8 +127,8 @@ class Guardian:
         return words if code is None else f"it ended with code {code}: {words}"
 
     def stop_server(self) -> None:
-        """Kills the server with all its children."""
-        process.kill_tree(os.getpid())
+        """Kills the server with all its children; its keeper stays."""
+        process.kill_tree(os.getpid(), None if self.keeper is None else self.keeper.pid)
         if self.child is not None:
             self.child.wait()
             if self.child.stdin is not None:
@@ -119,7 +137,15 @@ class Guardian:
 
     def end(self) -> None:
         """Kills the server and removes its folder."""
+        if self.keeper is not None and self.keeper.stdin is not None:
+            self.keeper.stdin.close()  # first: limits that are lifted hold up nobody's last writes
         self.stop_server()
+        if self.keeper is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.keeper.wait(KEEPER_S)
+            self.keeper.kill()
+            self.keeper.wait()
+        self.keeper = None
         if self.folder is not None:
             places.remove(self.folder)
         self.folder = None
@@ -160,19 +186,21 @@ def _script(service: Service, in_namespaces: bool) -> str:
 
 
 def _wait(guardian: Guardian, controller: int, wake_read: int) -> None:
-    """Returns when the controller is gone (unless it let go with SIGUSR2), or when SIGTERM came."""
-    watched = [wake_read, controller]
+    """Returns when the controller is gone (unless it let go with SIGUSR2), when SIGTERM came, or without a keeper."""
+    ends = [controller]
+    if guardian.keeper is not None:
+        ends.append(os.pidfd_open(guardian.keeper.pid))
     while True:
-        ready, _, _ = select.select(watched, [], [])
+        ready, _, _ = select.select([wake_read, *ends], [], [])
         with contextlib.suppress(BlockingIOError):
             for number in os.read(wake_read, 64):
                 if number == signal.SIGUSR1:
                     guardian.restart()
                 elif number == signal.SIGUSR2:
-                    watched = [wake_read]
+                    ends = [each for each in ends if each != controller]
                 elif number == signal.SIGTERM:
                     return
-        if controller in ready and controller in watched:
+        if set(ready) & set(ends):
             return
 
 

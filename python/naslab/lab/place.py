@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from naslab.errors import UsageError
+from naslab.lab import loops
 from naslab.lab.process import Process, is_alive
 
 PREFIX = "naslab-lab-"
@@ -57,7 +58,8 @@ class Service:
     command: its program in the foreground. setup: shell lines before it, in the server's own namespaces.
     port: answers when the server is ready. facts: what the user is told (url, targets, user ...).
     log: a file whose end explains a failure. tmpfs_bytes: file systems in memory to mount for it, and their sizes.
-    env: added to its environment.
+    env: added to its environment. keeper: a program that prepares something for the server first, says so in a line
+    of JSON, and ends by itself when its standard input does. prefix: words before the server's namespaces.
     """
 
     command: list[str]
@@ -67,6 +69,8 @@ class Service:
     setup: list[str] = field(default_factory=list)
     tmpfs_bytes: dict[Path, int] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
+    keeper: list[str] = field(default_factory=list)
+    prefix: list[str] = field(default_factory=list)
 
 
 def new_folder(fast: bool = False) -> Path:
@@ -113,7 +117,12 @@ def sweep() -> list[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Removes a private folder with all that lies in it."""
+    """Removes a private folder with all that lies in it, and the device that it names.
+
+    A device that is still in use keeps the folder, for the next sweep.
+    """
+    if not loops.release_recorded(folder):
+        return
     for _ in range(20):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():

@@ -90,13 +90,18 @@ def wait_stopped(process: Process, seconds: float) -> bool:
     return True
 
 
-def kill_tree(pid: int) -> None:
-    """Kills everything below `pid`, until nothing new appears."""
-    while found := descendants(pid):
+def kill_tree(pid: int, spared: int | None = None) -> None:
+    """Kills everything below `pid`, until nothing new appears; but not the process `spared` and what is below it."""
+    while found := set(descendants(pid)) - _tree(spared):
         for process in found:
             send(process, signal.SIGKILL)
         time.sleep(0.005)
         _reap()
+
+
+def _tree(pid: int | None) -> set[Process]:
+    top = None if pid is None else find(pid)
+    return set() if top is None else {top, *descendants(top.pid)}
 
 
 def die_with_parent(parent: int) -> None:

@@ -13,9 +13,10 @@ _MOUNT, _NFS = 100005, 100003
 
 def answers(facts: dict[str, Any], seconds: float = 1.0) -> bool:
     """Whether the server at these facts takes a connection and, if it speaks NFS, answers a null call."""
+    host = facts.get("host", "127.0.0.1")
     try:
         if facts["protocol"] == "smb":
-            with socket.create_connection(("127.0.0.1", facts["port"]), seconds):
+            with socket.create_connection((host, facts["port"]), seconds):
                 return True
         versions = facts["versions"]
         if "3" not in versions:

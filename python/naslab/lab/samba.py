@@ -52,22 +52,22 @@ def _one_of(name: str, value: str, allowed: object) -> None:
         raise UsageError(f"samba: {name}={value!r}; use one of {', '.join(allowed)}")  # type: ignore[arg-type]
 
 
-def prepare(place: Place, options: SambaOptions) -> Service:
-    """Writes configuration and user; the server to start. Raises UsageError, TargetError."""
+def prepare(place: Place, options: SambaOptions, host: str = "127.0.0.1") -> Service:
+    """Writes configuration and user; the server to start, at the address `host`. Raises UsageError, TargetError."""
     user, password = _own_name(), new_password()
     is_root = os.geteuid() == 0
     shares = _shares(place)
     port = free_port()
     for name in ("etc", "lock", "state", "cache", "run", "ncalrpc", "log"):
         place.make(name)
-    config = place.write("etc/smb.conf", config_text(place, options, port, user, shares))
+    config = place.write("etc/smb.conf", config_text(place, options, port, user, shares, host))
     _add_user(config, place, user, password, is_root)
     credentials = place.write("etc/credentials", f"username={user}\npassword={password}\n")
-    targets = {name: f"smb://{user}@127.0.0.1:{port}/{name}" for name in shares}
-    targets["public"] = f"smb://127.0.0.1:{port}/public"
+    targets = {name: f"smb://{user}@{host}:{port}/{name}" for name in shares}
+    targets["public"] = f"smb://{host}:{port}/public"
     facts = {
         "url": targets["data"], "targets": targets, "user": user, "credentials": str(credentials),
-        "port": port, "protocol": "smb",
+        "port": port, "host": host, "protocol": "smb",
     }  # fmt: skip
     log = place.folder / "log" / "log.smbd"
     command = ["smbd", "-F", "--no-process-group", "-s", str(config), "-l", str(log.parent)]
@@ -92,12 +92,14 @@ def _shares(place: Place) -> dict[str, Path]:
     return shares
 
 
-def config_text(place: Place, options: SambaOptions, port: int, user: str, shares: dict[str, Path]) -> str:
+def config_text(
+    place: Place, options: SambaOptions, port: int, user: str, shares: dict[str, Path], host: str = "127.0.0.1"
+) -> str:
     """smb.conf."""
     folder = place.folder
     lines = {
         "server role": "standalone server", "workgroup": "NASLAB", "netbios name": "NASLAB",
-        "smb ports": port, "interfaces": "127.0.0.1", "bind interfaces only": "yes", "disable netbios": "yes",
+        "smb ports": port, "interfaces": host, "bind interfaces only": "yes", "disable netbios": "yes",
         "private dir": folder / "etc", "lock directory": folder / "lock", "state directory": folder / "state",
         "cache directory": folder / "cache", "pid directory": folder / "run", "ncalrpc dir": folder / "ncalrpc",
         "passdb backend": f"tdbsam:{folder}/etc/passdb.tdb", "map to guest": "Bad User",

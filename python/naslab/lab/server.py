@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from naslab.errors import TargetError, UsageError
-from naslab.lab import place, process
+from naslab.lab import keeper, place, process
 from naslab.lab.process import Process
 from naslab.lab.readiness import answers, last_words
 from naslab.lab.systems import missing_packages, system
 from naslab.targets import Secret, Target
 
+_WATCHERS = ("unshare", keeper.NAME)
 _START_S = 60.0
 """Longer than the guardian takes for all its attempts."""
 
@@ -65,12 +66,27 @@ class Server:
     @property
     def processes(self) -> list[Process]:
         """Processes of the server that live, without those that only watch over it."""
-        return [found for found in process.descendants(self.guardian.pid) if process.program(found.pid) != "unshare"]
+        below = process.descendants(self.guardian.pid)
+        return [found for found in below if process.program(found.pid) not in _WATCHERS]
 
     @property
     def pids(self) -> list[int]:
         """Their ids."""
         return [found.pid for found in self.processes]
+
+    def inside(self) -> list[str]:
+        """Words before a command that put it where the server's disk is mounted, or at the client's end of its link.
+
+        Empty where there is nothing that cannot be reached from anywhere. Raises TargetError without a server.
+        """
+        where = self.facts.get("inside", {})
+        found = [f"--net={where['net']}"] if "net" in where else []
+        if where.get("mount"):
+            if not (pids := self.pids):
+                raise TargetError(f"lab: {self.name}: its server ended: {self.log()}", before_run=True)
+            found.append(f"--mount=/proc/{pids[0]}/ns/mnt")
+        joined = ["sh", "-c", 'echo 0 > "$0" && exec "$@"', where["join"]] if where.get("join") else []
+        return [*joined, *(["nsenter", *found, "--"] if found else [])]
 
     @property
     def is_up(self) -> bool:
@@ -133,6 +149,7 @@ class Server:
             "name": self.name, "url": self.url, "targets": self.targets, "user": self.user or None,
             "password_file": None if self.credentials is None else str(self.credentials),
             "pids": self.pids, "folder": str(self.folder), "data": str(self.data),
+            **({"planted": self.facts["planted"]} if "planted" in self.facts else {}),
         }  # fmt: skip
 
 
@@ -151,7 +168,7 @@ def running(name: str, folder: Path | str | None = None, *, fast: bool = False, 
     """A private server for the time of a `with` block; it also ends when this process does, however that ends.
 
     folder: what its main share serves (it is kept); a private one without it. fast: that private one lies in
-    memory. options: fields of SambaOptions or GaneshaOptions. Raises UsageError, TargetError.
+    memory. options: fields of the system's class of options. Raises UsageError, TargetError.
     """
     server = start(name, folder, fast=fast, **options)
     try:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from urllib.parse import quote, urlencode
 
 from naslab.errors import UsageError
-from naslab.lab import state
+from naslab.lab import link, state
 from naslab.lab.server import Server, start
 from naslab.lab.systems import SYSTEMS, system
 from naslab.targets import Target, parse_target
@@ -20,7 +20,9 @@ from naslab.targets.query import flag, parse_query
 
 SCHEME = "lab:"
 _SHARE = ("share", "export")
-_started: dict[tuple[str, bool], Server] = {}
+_started: dict[tuple[str, bool, tuple[tuple[str, str], ...]], Server] = {}
+_entered: dict[str, int] = {}
+"""The network namespace that this process is in, and the one it came from; empty when in its own."""
 
 
 @contextlib.contextmanager
@@ -33,7 +35,9 @@ def session() -> Iterator[None]:
 
 
 def close() -> None:
-    """Ends all servers that this process started for lab: targets."""
+    """Ends all servers that this process started for lab: targets; leaves the network of a link."""
+    while _entered:
+        link.leave(_entered.popitem()[1])
     while _started:
         _started.popitem()[1].stop()
 
@@ -47,21 +51,40 @@ def open_lab_target(text: str) -> Target:
     name, _, path = place.partition("/")
     if not name:
         raise UsageError(f"target {text!r}: the name is missing; write lab:NAME with one of {', '.join(SYSTEMS)}")
-    system(name)
+    found = system(name)
     options = parse_query(text, query)
     fast = flag(text, "fast", options.pop("fast", "0"))
     shares = [options.pop(key) for key in _SHARE if key in options]
     if len(shares) > 1:
         raise UsageError(f"target {text!r}: share and export mean the same; give one of them")
-    server = state.find(name) or _start(name, fast)
+    planted = {key: options.pop(key) for key in found.words if key in options}
+    server = state.find(name)
+    if server is not None and planted:
+        raise UsageError(f"target {text!r}: {name} is up with its own {', '.join(planted)}; leave them out, or end it")
+    _check_network(text, name)
+    server = server or _start(name, fast, planted)
+    _enter(server)
     return _target(text, server, shares[0] if shares else "data", path, options)
 
 
-def _start(name: str, fast: bool) -> Server:
-    key = (name, fast)
+def _start(name: str, fast: bool, planted: dict[str, str]) -> Server:
+    key = (name, fast, tuple(sorted(planted.items())))
     if key not in _started:
-        _started[key] = start(name, fast=fast)
+        _started[key] = start(name, fast=fast, **planted)
     return _started[key]
+
+
+def _check_network(text: str, name: str) -> None:
+    """A process in a link's network reaches that link's server only. Raises UsageError."""
+    if _entered and (name != "burst-link" or len(_started) > 1):
+        raise UsageError(f"target {text!r}: this command is in the network of a link already; measure it on its own")
+
+
+def _enter(server: Server) -> None:
+    """Into the client's end of a link, from where its server can be reached."""
+    path = server.facts.get("inside", {}).get("net")
+    if path and path not in _entered:
+        _entered[path] = link.enter(path)
 
 
 def _target(text: str, server: Server, share: str, path: str, options: dict[str, str]) -> Target:

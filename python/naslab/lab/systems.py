@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from naslab.errors import UsageError
-from naslab.lab import embedded, ganesha, samba
+from naslab.lab import disk, embedded, ganesha, link, samba
 from naslab.lab.place import Place, Service
 
 
@@ -20,6 +20,7 @@ class System:
 
     prepare: writes its configuration in a place. options: the class of its options. preset: some of these.
     programs: what it needs, and the Debian package of each. namespaces: run it in namespaces where possible.
+    words: options that may be given as text (`lab up --set NAME=VALUE`, `lab:NAME?name=value`).
     """
 
     what: str
@@ -28,6 +29,7 @@ class System:
     programs: Mapping[str, str] = field(default_factory=dict)
     preset: Mapping[str, Any] = field(default_factory=dict)
     namespaces: bool = True
+    words: tuple[str, ...] = ()
 
     def make_options(self, chosen: Mapping[str, Any]) -> Any:
         """The options with `chosen` over the preset. Raises UsageError for an unknown one."""
@@ -59,6 +61,14 @@ SYSTEMS: dict[str, System] = {
     "demo": System(
         "the embedded NFS 3 server: nothing to install, no root",
         embedded.prepare, embedded.EmbeddedOptions, namespaces=False,
+    ),
+    "burst-disk": System(
+        "Samba on a disk with a token bucket (needs root)",
+        disk.prepare, disk.DiskOptions, disk.PROGRAMS, words=("burst", "base", "size", "disk", "cache"),
+    ),
+    "burst-link": System(
+        "Samba behind a link with a token bucket (needs root)",
+        link.prepare, link.LinkOptions, link.PROGRAMS, words=("burst", "base", "size"),
     ),
 }  # fmt: skip
 

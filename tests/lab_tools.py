@@ -1,0 +1,115 @@
+"""What tests of the lab share: who is left, and what is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cli_tools import need
+from naslab.errors import UsageError
+from naslab.lab import loops, process, systems, throttle
+
+HOLD = """
+import sys, time, naslab.lab
+with naslab.lab.running(sys.argv[1]) as server:
+    print(server.guardian.pid, server.folder, *server.pids, flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Private folders and records lie in the test's folder; at its end nothing of a server is left."""
+    base = tmp_path / "t"
+    base.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(base))
+    monkeypatch.setenv("TMPDIR", str(base))
+    monkeypatch.setattr("tempfile.tempdir", str(base))
+    before = Path("/proc/mounts").read_text()
+    devices = lab_devices()
+    yield
+    wait_for(lambda: lab_devices() <= devices)
+    assert limited(lab_devices()) == []
+    assert left_processes(base) == []
+    assert [path.name for path in base.glob("naslab-lab-*")] == []
+    assert Path("/proc/mounts").read_text() == before
+
+
+def lab_devices() -> set[str]:
+    """Loop devices with a number of the lab's."""
+    found = {path.name for path in Path("/sys/block").glob("loop*")}
+    return {name for name in found if int(name[4:]) in loops.MINORS}
+
+
+def limited(but_for: set[str]) -> list[str]:
+    """Lines of the throttle's files that limit a device of the lab, but for those that are there."""
+    found = []
+    for path in Path("/sys/fs/cgroup").glob("*/blkio.throttle.*_bps_device"):
+        for line in path.read_text().splitlines():
+            major, _, minor = line.split()[0].partition(":")
+            if major == "7" and int(minor) in loops.MINORS and f"loop{minor}" not in but_for:
+                found.append(line)
+    return found
+
+
+def left_processes(folder: Path) -> list[str]:
+    """Command lines of living processes that name the folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in words and process.find(int(path.parent.name)) is not None:
+            found.append(words)
+    return found
+
+
+def born_there(folder: Path) -> bool:
+    """Whether a living process was started with the folder as its TMPDIR."""
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            words = path.read_bytes()
+        except OSError:
+            continue
+        if f"TMPDIR={folder}".encode() in words.split(b"\0") and process.find(int(path.parent.name)) is not None:
+            return True
+    return False
+
+
+def need_system(name: str) -> None:
+    """Skips, or fails where the lab is required, when this machine cannot run the system."""
+    missing = systems.missing_packages(systems.system(name))
+    need(not missing, f"{name}: {' '.join(missing)}")
+    if name in ("ganesha", "burst-disk", "burst-link"):
+        need(os.geteuid() == 0, "root")
+    if name == "burst-disk":
+        try:
+            loops.check()
+            throttle.find("", "")
+        except UsageError as error:
+            need(False, str(error))
+
+
+def hold(name: str) -> tuple[subprocess.Popen[str], process.Process, Path, list[process.Process]]:
+    """A process that holds a server: itself, the guardian, the private folder, the server's processes."""
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, name], env={**os.environ}, text=True, stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    guardian, folder, *pids = holder.stdout.readline().split()
+    found = [process.find(int(pid)) for pid in (guardian, *pids)]
+    living = [each for each in found if each is not None]
+    assert len(living) > 1 and living[0].pid == int(guardian), "some of the server's live for one connection only"
+    return holder, living[0], Path(folder), living[1:]
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "a server is left"
+        time.sleep(0.01)
