@@ -3,6 +3,7 @@
 NaslabError
 ├── UsageError            bad option, value or combination: exit 2, nothing was written
 │   ├── SpecError         a run specification that contradicts itself
+│   ├── TraceError        a trace, or a file to be made one, that is malformed or cut off
 │   └── UnknownRunError   a RUN that names no stored run, or more than one
 ├── TargetError           the target refused, vanished or cannot do what was asked: exit 1 (2 before the run began)
 │   └── SpaceError        not enough room for the plan
@@ -30,6 +31,10 @@ class UsageError(NaslabError):
 
 class SpecError(UsageError):
     """A run specification is out of range or contradicts itself."""
+
+
+class TraceError(UsageError):
+    """A trace, or a text to be converted into one, is malformed. The message names the file and the line."""
 
 
 class UnknownRunError(UsageError):

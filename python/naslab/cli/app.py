@@ -13,6 +13,7 @@ from naslab import __version__
 from naslab.cli import options as o
 from naslab.cli import sustained_options as s
 from naslab.cli.lab import lab_app
+from naslab.cli.trace import trace_app
 
 app = typer.Typer(
     name="naslab",
@@ -505,6 +506,7 @@ def doctor(
 
 
 app.add_typer(lab_app)
+app.add_typer(trace_app)
 
 
 def command_names() -> list[str]:

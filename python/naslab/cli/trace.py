@@ -1,0 +1,166 @@
+"""`naslab trace ...`: record what an application does, convert what other tools recorded, describe it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from naslab.cli import options as o
+from naslab.errors import UsageError
+
+if TYPE_CHECKING:
+    from naslab.trace.names import Anonymiser
+
+trace_app = typer.Typer(
+    name="trace",
+    help="What applications do with files: record it, convert it, describe it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+AnonymiseOpt = Annotated[
+    bool, typer.Option("--anonymise", help="Replace each name by a keyed hash; the key is kept nowhere.")
+]
+DropOpt = Annotated[bool, typer.Option("--drop-extensions", help="With --anonymise: hide .jpg and the like too.")]
+ForceOpt = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
+
+
+@trace_app.callback()
+def _root() -> None:
+    """What applications do with files: record it, convert it, describe it."""
+
+
+@trace_app.command(context_settings={"allow_interspersed_args": False})
+def record(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="CMD...", help="The command, after -- and after all options.", show_default=False),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Trace to write: FILE.trace.zst, or FILE.trace.")
+    ] = Path("recorded.trace.zst"),
+    root: Annotated[
+        Path, typer.Option("--root", metavar="DIR", help="Trace files below this folder; others are counted.")
+    ] = Path("."),
+    anonymise: AnonymiseOpt = False,
+    drop_extensions: DropOpt = False,
+    force: ForceOpt = False,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Run a command under strace and write down every operation on files; exit code 1 if the command failed."""
+    from naslab.trace.record import record as run
+
+    _check_output(output, force)
+    hide = _anonymiser(anonymise, drop_extensions)
+    done = run(command, output, root, hide, stdout=sys.stderr.fileno() if as_json else None)
+    told = {"trace": str(output), "exit_code": done.exit_code, "operations": done.operations,
+            "skipped": done.skipped, "notes": done.notes}  # fmt: skip
+    _say(told, as_json, quiet, f"The command ended with exit code {done.exit_code}.")
+    return 1 if done.exit_code else 0
+
+
+@trace_app.command()
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="What another tool wrote.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Trace to write: FILE.trace.zst, or FILE.trace.")
+    ],
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="strace|fio|dbench",
+            help="strace: its text; fio: a write_iolog file; dbench: a load file.",
+            show_default="what IN looks like",
+        ),
+    ] = "",
+    root: Annotated[
+        Optional[Path],  # noqa: UP045 - Typer reads this at run time
+        typer.Option(
+            "--root",
+            metavar="DIR",
+            help="strace, fio: trace files below this folder; others are counted.",
+            show_default="the folder that all files share; strace: required",
+        ),
+    ] = None,
+    cwd: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--cwd", metavar="DIR", help="strace: where the command ran.", show_default="the --root"),
+    ] = None,
+    anonymise: AnonymiseOpt = False,
+    drop_extensions: DropOpt = False,
+    force: ForceOpt = False,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Make a trace of strace's text, fio's I/O logs (versions 2 and 3) or dbench's load files."""
+    from naslab.trace.convert import convert as run
+
+    _check_output(output, force)
+    done = run(source, output, kind, root, cwd, _anonymiser(anonymise, drop_extensions))
+    _say({"trace": str(output), **done}, as_json, quiet, "")
+    return 0
+
+
+@trace_app.command()
+def show(
+    trace: Annotated[Path, typer.Argument(metavar="FILE", help="A trace.", show_default=False)],
+    as_json: o.JsonOpt = False,
+) -> int:
+    """The profile of a trace: kinds, sizes, sequentiality, mix, concurrency, think time, files."""
+    import msgspec
+
+    from naslab.trace.profile import Profile
+    from naslab.trace.reader import Trace
+    from naslab.trace.text import profile_text
+
+    opened, profile = Trace(trace), Profile()
+    for operation in opened:
+        profile.add(operation)
+    document = {
+        "schema": 1, "trace": str(trace), "header": msgspec.to_builtins(opened.header),
+        "end": msgspec.to_builtins(opened.end), "profile": profile.document(),
+    }  # fmt: skip
+    print(json.dumps(document) if as_json else profile_text(document), end="\n" if as_json else "")
+    return 0
+
+
+def _anonymiser(wanted: bool, drop_extensions: bool) -> Anonymiser | None:
+    from naslab.trace.names import Anonymiser
+
+    if drop_extensions and not wanted:
+        raise UsageError("--drop-extensions: names are hidden with --anonymise; give it too, or leave this out")
+    return Anonymiser(keep_extension=not drop_extensions) if wanted else None
+
+
+def _check_output(output: Path, force: bool) -> None:
+    """Refuses before anything runs what could not be written after it."""
+    from naslab.cli.common import check_output
+
+    check_output(output, "-o")
+    if output.exists() and not force:
+        raise UsageError(f"-o {output}: exists; give another name, or --force to overwrite it")
+    if os.path.lexists(output.with_name(output.name + ".part")):
+        raise UsageError(f"-o {output}: {output.name}.part is in the way; remove it first")
+
+
+def _say(told: dict[str, object], as_json: bool, quiet: bool, first: str) -> None:
+    if as_json:
+        print(json.dumps({"schema": 1, **told}))
+        return
+    if quiet:
+        return
+    skipped: dict[str, int] = told["skipped"]  # type: ignore[assignment]
+    notes: list[str] = told["notes"]  # type: ignore[assignment]
+    lines = [first] if first else []
+    lines.append(f"{told['operations']:,} operations are in {told['trace']}; see them: naslab trace show FILE")
+    lines += [f"not in the trace: {count:,} x {reason}" for reason, count in sorted(skipped.items())]
+    lines += [f"note: {note}" for note in notes]
+    print("\n".join(lines), file=sys.stderr)

@@ -1,0 +1,85 @@
+"""Conversion of what other tools recorded: which tool it was, and the trace."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from naslab.errors import TraceError, UsageError
+from naslab.trace.dbench import convert_dbench
+from naslab.trace.fio import convert_fio
+from naslab.trace.format import Header, Source
+from naslab.trace.lines import lines_of
+from naslab.trace.names import Anonymiser, name_text
+from naslab.trace.strace import convert_strace
+from naslab.trace.writer import TraceWriter
+
+KINDS = ("strace", "fio", "dbench")
+_LOOKS = (
+    ("fio", re.compile(rb"fio version \d+ iolog")),
+    (
+        "strace",
+        re.compile(rb"\s*(\[pid +\d+\] +|\d+ +)?(\d\d:\d\d:\d\d\S* |\d+\.\d+ )?\s*[a-z_]\w*\(.*(= |<unfinished)"),
+    ),
+    ("dbench", re.compile(rb"\s*(\d+(\.\d+)? +)?[A-Z][A-Za-z_]+3? +(\"?[\\/]|\d)|\s*#")),
+)
+_EPOCH = re.compile(rb"\s*(?:\[pid +\d+\] +|\d+ +)?(\d{9,11}\.\d+) ")
+
+
+def convert(
+    source: Path, output: Path, kind: str, root: Path | None, cwd: Path | None, anonymise: Anonymiser | None = None
+) -> dict[str, Any]:
+    """Writes `output`; operations, skipped and notes of the trace. kind: of KINDS, "" to guess from the first line.
+
+    Raises UsageError for options that do not fit, TraceError for what cannot be converted; nothing is written then.
+    """
+    kind = _kind(source, kind)
+    if kind == "strace" and root is None:
+        raise UsageError("--root is needed for strace's text: the folder whose files the trace is of")
+    if kind == "dbench" and root is not None:
+        raise UsageError(f"--root {root}: dbench's names have no folder of this machine; leave it out")
+    if kind != "strace" and cwd is not None:
+        raise UsageError(f"--cwd {cwd}: only strace's text has relative names; leave it out")
+    folder = None if root is None else os.fsencode(root.absolute())
+    header = Header(
+        source=cast(Source, kind), started_at=_started(source) if kind == "strace" else None,
+        root=None if folder is None else name_text(folder),
+    )  # fmt: skip
+    with TraceWriter(output, header, anonymise) as writer:
+        if kind == "strace":
+            assert folder is not None
+            convert_strace(source, writer, folder, folder if cwd is None else os.fsencode(cwd.absolute()))
+        elif kind == "fio":
+            convert_fio(source, writer, folder)
+        else:
+            convert_dbench(source, writer)
+    return {"operations": writer.operations, "skipped": dict(writer.skipped), "notes": writer.notes}
+
+
+def _kind(source: Path, kind: str) -> str:
+    if kind == "pcap":
+        raise UsageError("--from pcap: packet captures are not read yet; strace, fio and dbench are")
+    if kind and kind not in KINDS:
+        raise UsageError(f"--from {kind!r}: use strace, fio or dbench")
+    if kind:
+        return kind
+    for number, line in lines_of(source):
+        for name, look in _LOOKS:
+            if look.match(line):
+                return name
+        if number >= 20:
+            break
+    raise TraceError(f"{source}: looks like nothing that is known; say with --from what it is (strace, fio, dbench)")
+
+
+def _started(source: Path) -> str | None:
+    """When strace -ttt says it began."""
+    for _, line in lines_of(source):
+        found = _EPOCH.match(line)
+        if found is None:
+            return None
+        return datetime.fromtimestamp(float(found[1]), UTC).isoformat(timespec="milliseconds")
+    return None

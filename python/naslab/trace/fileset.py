@@ -1,0 +1,277 @@
+"""What must be there before a trace is replayed: folders, and files long enough for its reads.
+
+The operations are followed through a tree of names, renames of whole folders included. A thing is needed from the
+start if an operation that went well used it before the trace made it. Memory grows with the number of files, not
+with the number of operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from naslab.trace.format import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """One file or folder that must be there at the start.
+
+    need_bytes: the shortest that makes all reads give what they gave; known_bytes: how long the source saw it when
+    the trace began, None where it did not tell. Prepare max(need_bytes, known_bytes or 0).
+    """
+
+    path: str
+    folder: bool
+    need_bytes: int = 0
+    known_bytes: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """How long to make it."""
+        return max(self.need_bytes, self.known_bytes or 0)
+
+
+class _Node:
+    """A file or folder while the trace goes on. need, known: as in FileFacts."""
+
+    __slots__ = ("children", "known", "length", "maybe", "need", "original", "pristine")
+
+    def __init__(self, original: str | None, maybe: bool = False) -> None:
+        self.children: dict[str, _Node] | None = None
+        self.original = original
+        self.length = 0
+        """Up to where the trace itself wrote it."""
+        self.need = 0
+        self.known: int | None = None
+        self.pristine = original is not None
+        """What it held at the start is still there."""
+        self.maybe = maybe
+        """Opened with permission to make it: it was there only if something is read that was not written."""
+
+
+class FileSet:
+    """Follows operations (`add`, in their order, as a `Trace` yields them) and tells what they need."""
+
+    def __init__(self) -> None:
+        self._root = _Node(".")
+        self._root.children = {}
+        self._handles: dict[int, _Node] = {}
+        self._gone: list[_Node] = []
+        self.created_files = 0
+        self.created_folders = 0
+        self.removed = 0
+        self.unreadable = 0
+        """Reads of more than was ever there, as far as the trace tells: it lacks operations."""
+
+    def add(self, operation: Operation) -> None:
+        """The next operation. Failed ones change nothing and need nothing."""
+        if operation.error is None:
+            _STEPS[operation.op](self, operation)
+
+    def needed(self) -> Iterator[FileFacts]:
+        """Folders before what is in them, the root itself left out; each by its name at the start."""
+        found = {node.original: node for node in self._nodes() if node.original and not node.maybe}
+        del found["."]
+        for path, node in sorted(found.items(), key=lambda pair: pair[0].split("/")):
+            yield FileFacts(path, node.children is not None, node.need, node.known)
+
+    def _nodes(self) -> Iterator[_Node]:
+        waiting = [self._root, *self._gone]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend((node.children or {}).values())
+
+    def shape(self) -> dict[str, int]:
+        """The tree of all names that the trace used and that are there at its end: files, folders, depth, width."""
+        files = folders = depth = widest = 0
+        waiting = [(self._root, 0)]
+        while waiting:
+            node, level = waiting.pop()
+            depth = max(depth, level)
+            if node.children is None:
+                files += 1
+                continue
+            folders += 1
+            widest = max(widest, len(node.children))
+            waiting.extend((child, level + 1) for child in node.children.values())
+        return {"files": files, "folders": folders - 1, "depth": depth, "most_entries": widest}
+
+    # The tree
+
+    def _folder(self, path: str) -> tuple[_Node, str]:
+        """The folder that holds this name, and the last component. Folders that are missing were there."""
+        node, parts = self._root, path.split("/")
+        for depth, part in enumerate(parts[:-1], 1):
+            if node.children is None:
+                node.children = {}
+            child = node.children.get(part)
+            if child is None:
+                child = node.children[part] = _Node(self._was(node, parts[:depth]))
+            node = child
+        if node.children is None:
+            node.children = {}
+        return node, parts[-1]
+
+    def _was(self, parent: _Node, parts: list[str]) -> str | None:
+        """The name at the start of something found in this folder now; None in a folder that the trace made."""
+        if parent.original is None:
+            return None
+        return parts[-1] if parent.original == "." else f"{parent.original}/{parts[-1]}"
+
+    def _find(self, path: str) -> _Node:
+        """What is there under this name; it was there from the start if the trace did not make it."""
+        if path == ".":
+            return self._root
+        folder, name = self._folder(path)
+        children = folder.children
+        assert children is not None
+        node = children.get(name)
+        if node is None:
+            node = children[name] = _Node(self._was(folder, [name]))
+        return node
+
+    def _take(self, path: str) -> _Node | None:
+        """Removes a name; what it stood for."""
+        if path == ".":
+            return None
+        node = self._find(path)
+        folder, name = self._folder(path)
+        assert folder.children is not None
+        del folder.children[name]
+        return node
+
+    def _drop(self, node: _Node | None) -> None:
+        """It is no longer reachable; what it was at the start is still needed."""
+        if node is not None and (node.original is not None or node.children):
+            self._gone.append(node)
+
+    def _node_of(self, operation: Operation) -> _Node:
+        node = self._handles.get(operation.handle) if operation.handle is not None else None
+        return node if node is not None else self._find(operation.path or ".")
+
+    # Operations
+
+    def _open(self, operation: Operation) -> None:
+        path: str = operation.path  # type: ignore[assignment]
+        makes = operation.op == "create" and path != "."
+        node = self._created(operation, path) if makes else self._find(path)
+        if "f" in operation.flags and node.children is None:
+            node.children = {}
+        if operation.handle is not None:
+            self._handles[operation.handle] = node
+        if "t" in operation.flags:
+            node.length, node.pristine = 0, False
+        self._saw(node, operation.file_bytes)
+
+    def _created(self, operation: Operation, path: str) -> _Node:
+        folder, name = self._folder(path)
+        assert folder.children is not None
+        node = folder.children.get(name)
+        if node is None:
+            self.created_files += 1
+            exclusive = "e" in operation.flags
+            node = _Node(None if exclusive else self._was(folder, [name]), maybe=True)
+            folder.children[name] = node
+        return node
+
+    def _saw(self, node: _Node, size_bytes: int | None) -> None:
+        """The source saw this length: it tells what was there at the start until the trace changes it."""
+        if size_bytes is None or not node.pristine:
+            return
+        if size_bytes > node.length:
+            node.maybe = False
+        if node.known is None and node.length == 0:
+            node.known = size_bytes
+
+    def _close(self, operation: Operation) -> None:
+        self._handles.pop(operation.handle, None)  # type: ignore[arg-type]
+
+    def _read(self, operation: Operation) -> None:
+        node = self._node_of(operation)
+        if not operation.len_bytes:
+            return
+        end = operation.offset_bytes + operation.len_bytes  # type: ignore[operator]
+        if end > node.length:
+            if node.pristine:
+                node.maybe = False
+                node.need = max(node.need, end)
+            else:
+                self.unreadable += 1
+
+    def _write(self, operation: Operation) -> None:
+        node = self._node_of(operation)
+        if operation.len_bytes:
+            node.length = max(node.length, operation.offset_bytes + operation.len_bytes)  # type: ignore[operator]
+
+    def _truncate(self, operation: Operation) -> None:
+        node = self._node_of(operation)
+        node.length = operation.len_bytes or 0
+        node.pristine = False
+
+    def _stat(self, operation: Operation) -> None:
+        node = self._node_of(operation)
+        if "f" in operation.flags and node.children is None:
+            node.children = {}
+        self._saw(node, operation.file_bytes)
+
+    def _readdir(self, operation: Operation) -> None:
+        node = self._node_of(operation)
+        if node.children is None:
+            node.children = {}
+
+    def _mkdir(self, operation: Operation) -> None:
+        if operation.path == ".":
+            return
+        folder, name = self._folder(operation.path)  # type: ignore[arg-type]
+        assert folder.children is not None
+        self._drop(folder.children.get(name))
+        node = folder.children[name] = _Node(None)
+        node.children = {}
+        self.created_folders += 1
+
+    def _remove(self, operation: Operation) -> None:
+        node = self._take(operation.path)  # type: ignore[arg-type]
+        if operation.op == "rmdir" and node is not None and node.children is None:
+            node.children = {}
+        self._drop(node)
+        self.removed += 1
+
+    def _rename(self, operation: Operation) -> None:
+        node = self._take(operation.path)  # type: ignore[arg-type]
+        if node is None or operation.to_path == ".":
+            return
+        folder, name = self._folder(operation.to_path)  # type: ignore[arg-type]
+        assert folder.children is not None
+        self._drop(folder.children.get(name))
+        folder.children[name] = node
+
+    def _link(self, operation: Operation) -> None:
+        node = self._find(operation.path)  # type: ignore[arg-type]
+        folder, name = self._folder(operation.to_path)  # type: ignore[arg-type]
+        assert folder.children is not None
+        self._drop(folder.children.get(name))
+        folder.children[name] = node
+
+    def _nothing(self, operation: Operation) -> None:
+        self._node_of(operation)
+
+
+_STEPS = {
+    "open": FileSet._open, "create": FileSet._open, "close": FileSet._close, "read": FileSet._read,
+    "write": FileSet._write, "flush": FileSet._nothing, "stat": FileSet._stat, "readdir": FileSet._readdir,
+    "mkdir": FileSet._mkdir, "rmdir": FileSet._remove, "remove": FileSet._remove, "rename": FileSet._rename,
+    "link": FileSet._link, "truncate": FileSet._truncate,
+}  # fmt: skip
+
+
+def files_of(operations: Iterable[Operation]) -> list[FileFacts]:
+    """The folders and files that must be there before these operations are carried out, folders first.
+
+    operations: a `Trace`, or what one yields.
+    """
+    files = FileSet()
+    for operation in operations:
+        files.add(operation)
+    return list(files.needed())

@@ -1,0 +1,133 @@
+"""Recording: runs a command under strace and makes a trace of what it did below one folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from naslab.errors import UsageError
+from naslab.messages import without_secrets
+from naslab.trace.format import Header
+from naslab.trace.names import Anonymiser
+from naslab.trace.strace import convert_strace
+from naslab.trace.strace_calls import HANDLERS
+from naslab.trace.strace_tasks import FORKS
+from naslab.trace.writer import TraceWriter
+
+_OLDEST = (5, 10)
+"""Earlier versions of strace lack times in nanoseconds."""
+_OVERHEAD = (
+    "recorded with strace, which stops the command twice in each call (typically 20 to 100 us): durations and pauses "
+    "are longer than without it, the order, offsets and lengths are not changed"
+)
+_SECRET_NAME = re.compile(r"(?:pass|secret|token|credential|api[-_]?key)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a recording was. exit_code: the command's, as a shell tells it (128 + signal)."""
+
+    path: Path
+    exit_code: int
+    operations: int
+    skipped: dict[str, int]
+    notes: list[str]
+
+
+def record(
+    command: Sequence[str], path: Path, root: Path, anonymise: Anonymiser | None = None, stdout: int | None = None
+) -> Recorded:
+    """Runs the command, waits for it and its children, and writes the trace. stdout: a descriptor for its output.
+
+    Raises UsageError when strace or the command is missing and when the root is no folder: nothing ran then.
+    """
+    if not root.is_dir():
+        raise UsageError(f"--root {root}: there is no such folder")
+    if shutil.which(command[0]) is None:
+        raise UsageError(f"{command[0]}: there is no such program; give a command after --")
+    strace = _strace()
+    real = Path(os.path.realpath(root))
+    header = Header(
+        source="strace", command=command_text(command), started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        root=os.fsencode(real).decode("utf-8", "backslashreplace"), notes=[_OVERHEAD],
+    )  # fmt: skip
+    with TraceWriter(path, header, anonymise) as writer, tempfile.TemporaryDirectory(prefix="naslab-trace-") as folder:
+        text = Path(folder) / "strace.txt"
+        text.touch()
+        code = _run([*strace, "-o", str(text), "--", *command], stdout)
+        convert_strace(text, writer, os.fsencode(real), os.fsencode(os.getcwd()), os.fsencode(root.absolute()))
+        if code:
+            writer.note(f"the command ended with exit code {code}")
+    return Recorded(path, code, writer.operations, dict(writer.skipped), writer.notes)
+
+
+def _strace() -> list[str]:
+    """strace with the options whose output is read back: all strings in hexadecimal, so that no name of a file can
+    look like anything else, descriptors with their paths, no data. Raises UsageError.
+    """
+    found = shutil.which("strace")
+    if found is None:
+        raise UsageError("strace is needed to record; install the package strace (Debian, Ubuntu: apt install strace)")
+    told = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"version (\d+)\.(\d+)", told)
+    if version is None or (int(version[1]), int(version[2])) < _OLDEST:
+        raise UsageError(f"{found} is version {version[0] if version else 'unknown'}; 5.10 or later is needed")
+    calls = ",".join(f"?{name}" for name in sorted({*HANDLERS, *FORKS}))
+    return [
+        found, "--follow-forks", "--seccomp-bpf", "--decode-fds=path", "-xx", "--string-limit=0", "--signal=none",
+        "--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns", "--quiet=attach,personality",
+        f"--trace={calls}",
+    ]  # fmt: skip
+
+
+def _run(command: list[str], stdout: int | None) -> int:
+    """The exit code; Ctrl-C and SIGTERM end the command, not the recording of what it did."""
+    with _passed_on() as children:
+        child = subprocess.Popen(command, stdout=stdout)
+        children.append(child)
+        code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _passed_on() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Signals that end a program go to the children instead. A terminal sends Ctrl-C to them by itself."""
+    children: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, _frame: object) -> None:
+        for child in children:
+            child.send_signal(number)
+
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, pass_on)}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield children
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def command_text(command: Sequence[str]) -> str:
+    """The command as it may be stored: without passwords in URLs, in NAME=value and after options of such names."""
+    words: list[str] = []
+    hide = False
+    for word in command:
+        name, equals, _ = word.partition("=")
+        if hide:
+            words.append("***")
+            hide = False
+        elif _SECRET_NAME.search(name) and "/" not in name:
+            words.append(f"{name}=***" if equals else word)
+            hide = not equals and word.startswith("-")
+        else:
+            words.append(without_secrets(word))
+    return " ".join(word if re.fullmatch(r"[\w@%+=:,./*-]+", word) else repr(word) for word in words)
