@@ -4,12 +4,35 @@ from collections.abc import Callable
 
 __version__: str
 
-def run(spec_json: str, owner_mark: str, on_event: Callable[[str, str, list[bytes]], None]) -> str:
-    """Carry out a run. Events and the returned JSON are described in docs/notes/0001-seams.md.
+def run(spec_json: str, owner_mark: str, on_event: Callable[[str, str, list[bytes]], object]) -> str:
+    """Carry out a run of one stage. Events and the returned JSON are described in docs/notes/0001-seams.md.
 
     Raises UsageError, TargetError, SpaceError before anything ran; what `on_event` or a signal handler
     raised, after the run was ended and cleaned up.
     """
+
+def open_run(spec_json: str, owner_mark: str, depth: int) -> Run:
+    """Begin a run of several stages, with up to `depth` operations in flight per worker; its own cells are ignored.
+
+    Nothing is touched yet. Raises UsageError, TargetError.
+    """
+
+class Run:
+    """A run under way: folder, connected target (a simulated server too) and known files live over its stages.
+
+    Dropping it cleans up as `finish` does.
+    """
+
+    def stage(self, cells_json: str, on_event: Callable[[str, str, list[bytes]], object]) -> str:
+        """Carry out cells; how that ended, as JSON. The first stage makes the folder.
+
+        Raises as `run` does; the folder stays until `finish`.
+        """
+    def finish(self) -> list[str]:
+        """Remove what the run made; what is left of it, and why. Later calls have nothing to do.
+
+        Raises what a signal handler raised meanwhile.
+        """
 
 class Session:
     """One session of a target, for checks and tests. Calls block; errors are TargetError with `kind` and `status`.

@@ -37,6 +37,8 @@ SPACE_FACTOR = 1.2
 OnCell = Callable[[dict[str, Any]], None]
 OnBefore = Callable[[int], None]
 OnProgress = Callable[[dict[str, Any]], None]
+Enough = Callable[[int], bool]
+"""Asked before each cell, with its id: whether enough is known, so that the stage ends there as complete."""
 
 
 @dataclass
@@ -52,8 +54,9 @@ class Hooks:
 class Execution:
     """One run under way. Made by `start`; `stage` measures cells; `finish` ends it.
 
-    begun: a cell was about to be measured. A run that fails before is taken out of the store again: it was
-    refused, it did not run.
+    Stages share the folder and its files, and the target: a simulated server goes on where it was. `close`
+    removes what was made there; a later stage begins anew. begun: a cell was about to be measured. A run that
+    fails before is taken out of the store again: it was refused, it did not run.
     """
 
     store: Store
@@ -64,6 +67,7 @@ class Execution:
     status: str = "complete"
     caps: dict[str, Any] = field(default_factory=dict)
     begun: bool = False
+    _engine_run: _engine.Run | None = field(default=None, init=False, repr=False)
 
     @property
     def run_id(self) -> str:
@@ -75,29 +79,63 @@ class Execution:
         """Documents of the cells measured so far."""
         return list(self.document["cells"])
 
-    def stage(self, cells: list[CellSpec]) -> None:
-        """Measures more cells. Raises what the engine raises; a refusal before the first cell ends with exit 2."""
-        # The password is in what the engine gets and in nothing that is kept.
-        spec = dataclasses.replace(self.spec, cells=cells, target=self.target.engine_spec())
+    def stage(self, cells: list[CellSpec], enough: Enough | None = None) -> list[CellSpec]:
+        """Measures more cells; those that `enough`, a failure or an interruption left out.
+
+        Raises what the engine raises; a refusal before the first cell ends with exit 2.
+        """
         by_id = {cell.id: cell for cell in cells}
+        text = json.dumps([dataclasses.asdict(cell) for cell in cells])
         with termination_as_interrupt():
             try:
                 with engine_errors(self.target.url):
-                    end = json.loads(_engine.run(spec.to_json(), owner_mark(self.run_id), self._listener(by_id)))
+                    end = json.loads(self._open(cells).stage(text, self._listener(by_id, enough)))
             except KeyboardInterrupt:
                 self.status = "partial"
-                self._note_left_folder()
+                self._end_engine_run()
                 raise
             except BaseException as error:
                 self.status = "failed"
-                self._note_left_folder()
+                self._end_engine_run()
                 if not self.begun:
                     self._withdraw(error)
                 raise
         self._take_end(end)
+        measured = {cell["id"] for cell in self.document["cells"]}
+        return [cell for cell in cells if cell.id not in measured]
+
+    def _open(self, cells: list[CellSpec]) -> _engine.Run:
+        """The engine's run, begun where there is none."""
+        if self._engine_run is None:
+            # The password is in what the engine gets and in nothing that is kept.
+            spec = dataclasses.replace(self.spec, cells=[], target=self.target.engine_spec())
+            depth = max((cell.queue_depth for cell in [*self.spec.cells, *cells]), default=1)
+            self._engine_run = _engine.open_run(spec.to_json(), owner_mark(self.run_id), depth)
+        return self._engine_run
+
+    def close(self) -> None:
+        """Removes what the stages made on the target and notes what is left. Raises KeyboardInterrupt."""
+        run, self._engine_run = self._engine_run, None
+        if run is None:
+            return
+        with termination_as_interrupt():
+            try:
+                for path in run.finish():
+                    self._note_left(path)
+            except KeyboardInterrupt:
+                self.status = "partial"
+                self._note_left_folder()
+                raise
+
+    def _end_engine_run(self) -> None:
+        """After an exception in a stage: what the engine knows nothing of is looked for, too."""
+        opened = self._engine_run is not None
+        self.close()
+        if opened and not self.begun:
+            self._note_left_folder()
 
     def _note_left_folder(self) -> None:
-        """After an exception the engine's own list of what it left is lost: looks for the folder itself."""
+        """Where the engine's own list of what it left is lost: looks for the folder itself."""
         with contextlib.suppress(NaslabError):
             for left in json.loads(_engine.find_folders(self.target.engine_json())):
                 if left["folder"] == self.spec.folder and f'"{self.run_id}"' in left["owner"]:
@@ -115,6 +153,7 @@ class Execution:
 
     def finish(self, **updates: Any) -> Run:
         """Saves the run's status, warnings and `updates` of its document; the run as stored."""
+        self.close()
         known = {(w["kind"], w["message"], w["cell"]) for w in self.store.load(self.run_id).document["warnings"]}
         for found in run_warnings(self.document):
             if found not in known:
@@ -126,16 +165,22 @@ class Execution:
         """Saves a typed warning with the run."""
         self.store.add_warning(self.run_id, kind, message, cell)
 
-    def _listener(self, by_id: Mapping[int, CellSpec]) -> Callable[[str, str, list[bytes]], None]:
-        def on_event(kind: str, text: str, blobs: list[bytes]) -> None:
+    def _listener(
+        self, by_id: Mapping[int, CellSpec], enough: Enough | None
+    ) -> Callable[[str, str, list[bytes]], bool | None]:
+        def on_event(kind: str, text: str, blobs: list[bytes]) -> bool | None:
             event = json.loads(text)
             self.begun = True
             if kind == "cell":
                 self._take_cell(by_id[event["id"]], event, blobs)
-            elif kind == "before" and self.hooks.before_cell:
-                self.hooks.before_cell(event["cell"])
+            elif kind == "before":
+                if enough is not None and enough(event["cell"]):
+                    return False
+                if self.hooks.before_cell:
+                    self.hooks.before_cell(event["cell"])
             elif kind == "progress" and self.hooks.progress:
                 self.hooks.progress(event)
+            return None
 
         return on_event
 
@@ -157,8 +202,6 @@ class Execution:
             self.status = "failed"
         if end["error"]:
             self.warn("error", readable(end["error"], end["error_kind"]))
-        for path in end["left_behind"]:
-            self._note_left(path)
         environment = {**self.document["environment"], "target": _typed(end["facts"])}
         self.document["environment"] = environment
         self.store.update_run(self.run_id, environment=environment)
@@ -228,15 +271,17 @@ def execute(
     """
     spec.validate()
     execution = start(spec, target, store, document_extra=document_extra, hooks=Hooks(before_cell, progress, on_cell))
-    try:
-        execution.stage(spec.cells)
-    except KeyboardInterrupt:
-        execution.warn("interrupted", "the run was interrupted; cells measured until then are kept")
-    except BaseException as error:
-        if execution.begun:
-            execution.warn("error", str(error))
-            execution.finish()
-        raise
+    with termination_as_interrupt():
+        try:
+            execution.stage(spec.cells)
+            execution.close()
+        except KeyboardInterrupt:
+            execution.warn("interrupted", "the run was interrupted; cells measured until then are kept")
+        except BaseException as error:
+            if execution.begun:
+                execution.warn("error", str(error))
+                execution.finish()
+            raise
     return execution.finish()
 
 

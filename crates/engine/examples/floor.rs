@@ -5,8 +5,8 @@ use std::sync::Arc;
 struct Print;
 
 impl Events for Print {
-    fn before_cell(&mut self, _id: u64) -> naslab_core::Result<()> {
-        Ok(())
+    fn before_cell(&mut self, _id: u64) -> naslab_core::Result<bool> {
+        Ok(true)
     }
     fn progress(&mut self, _progress: &Progress) {}
     fn cell(&mut self, outcome: CellOutcome) -> naslab_core::Result<()> {

@@ -4,7 +4,7 @@ use crate::spec::{CellSpec, Existing, RunSpec};
 use crate::verify::Check;
 use naslab_core::{Clock, Error, ErrorKind, IoBuf, Op, OpKind, OpenOptions, Result, Session, Submit};
 use naslab_workload::{tag_unit, DataKind, Tagger, TAG_MAGIC};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 /// How one worker tags and checks its file in one cell.
@@ -172,26 +172,25 @@ impl FileBook {
     }
 }
 
-/// Refuses to run over files that are not ours. Returns the paths that must never be removed.
-pub(crate) fn protect_foreign(spec: &RunSpec, session: &mut dyn Session, clock: &Clock) -> Result<BTreeSet<String>> {
-    let mut protected = BTreeSet::new();
-    if spec.folder.is_some() {
-        return Ok(protected);
-    }
-    let named = spec.cells.iter().flat_map(|c| &c.files).chain(&spec.cleanup_files);
-    for name in named.collect::<BTreeSet<_>>() {
-        if !is_foreign(session, clock, name)? {
-            continue;
-        }
-        let mut users = spec.cells.iter().filter(|c| c.files.contains(name)).peekable();
+/// Which of these paths another hand wrote.
+pub(crate) fn find_foreign(
+    session: &mut dyn Session,
+    clock: &Clock,
+    names: &BTreeSet<String>,
+) -> Result<BTreeMap<String, bool>> {
+    names.iter().map(|name| Ok((name.clone(), is_foreign(session, clock, name)?))).collect()
+}
+
+/// Refuses cells that would run over files that are not ours. foreign: paths looked at before the run touched
+/// them, and whether another hand wrote them.
+pub(crate) fn refuse_foreign(existing: Existing, cells: &[CellSpec], foreign: &BTreeMap<String, bool>) -> Result<()> {
+    for (name, _) in foreign.iter().filter(|(_, foreign)| **foreign) {
+        let mut users = cells.iter().filter(|c| c.files.contains(name)).peekable();
         if users.peek().is_some() {
-            allow(spec.existing, users.all(CellSpec::only_reads), name)?;
-        }
-        if spec.existing != Existing::Overwrite {
-            protected.insert(name.clone());
+            allow(existing, users.all(CellSpec::only_reads), name)?;
         }
     }
-    Ok(protected)
+    Ok(())
 }
 
 fn allow(existing: Existing, reads_only: bool, path: &str) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Carries out a run: worker threads, a common start, pacing, recording.
 //!
-//! [`run`] takes a [`RunSpec`] and a target and reports through [`Events`]. Results are returned, never
-//! printed. Only this crate starts threads. Targets on a virtual clock are driven from one thread, so a
-//! simulated run gives the same result every time.
+//! [`Run`] takes a [`RunSpec`] and a target, measures stages of cells and reports through [`Events`]; [`run`] is
+//! a run of one stage. Results are returned, never printed. Only this crate starts threads. Targets on a virtual
+//! clock are driven from one thread, so a simulated run gives the same result every time.
 
 mod assemble;
 mod cell;
@@ -24,6 +24,6 @@ mod workspace;
 
 pub use hist::{decode as decode_histogram, LATENCY_MAX_NS, LATENCY_SIGNIFICANT_DIGITS};
 pub use result::{CellOutcome, CellResult, Progress};
-pub use run::{run, Events, RunEnd};
+pub use run::{run, Events, Run, RunEnd, StageEnd};
 pub use spec::{CellSpec, RunSpec};
 pub use workspace::{clean, find_folders, LeftFolder, MARKER_NAME};

@@ -1,4 +1,4 @@
-//! A whole run: folder, cells in order, clean-up.
+//! A whole run: folder, stages of cells in order, clean-up.
 
 use crate::assemble::{assemble, Around};
 use crate::cell::{check_caps, CellJob};
@@ -23,8 +23,8 @@ const RING_BYTES: u64 = 1 << 20;
 
 /// Receives what happens during a run. An error from any call ends the run after the present cell.
 pub trait Events {
-    /// A cell is about to prepare its files.
-    fn before_cell(&mut self, id: u64) -> Result<()>;
+    /// A cell is about to prepare its files. False: enough was measured, the stage ends here as complete.
+    fn before_cell(&mut self, id: u64) -> Result<bool>;
     /// Now and then during a cell.
     fn progress(&mut self, progress: &Progress);
     /// A cell ended.
@@ -33,7 +33,20 @@ pub trait Events {
     fn interrupted(&mut self) -> bool;
 }
 
-/// How a run ended.
+/// How a stage ended.
+#[derive(Debug, serde::Serialize)]
+pub struct StageEnd {
+    /// `complete`, `interrupted` or `failed`.
+    pub status: &'static str,
+    /// What ended the stage, and with it the run, early.
+    pub error: Option<String>,
+    /// Class of that error.
+    pub error_kind: Option<&'static str>,
+    /// Its raw status.
+    pub error_status: i64,
+}
+
+/// How a run of one stage ended.
 #[derive(Debug, serde::Serialize)]
 pub struct RunEnd {
     /// `complete`, `interrupted` or `failed`.
@@ -48,50 +61,140 @@ pub struct RunEnd {
     pub error_status: i64,
 }
 
-/// Carries out a run. `Err` only when nothing was started; later failures are in [`RunEnd`].
+/// Carries out a run of one stage. `Err` only when nothing was started; later failures are in [`RunEnd`].
 pub fn run(spec: &RunSpec, target: &Arc<dyn Target>, owner_mark: &str, events: &mut dyn Events) -> Result<RunEnd> {
-    check(spec, &**target)?;
-    let steward = Steward::prepare(spec, target, owner_mark, events)?;
-    let mut book = FileBook::new(spec);
-    let mut driver = Driver::new(target);
-    let mut run = Run { spec, target, book: &mut book, events, interrupted: false, measured: None };
-    let outcome = run.cells(&mut driver);
-    let interrupted = run.interrupted;
-    drop(driver);
-    let hangs = matches!(&outcome, Err(e) if e.kind == ErrorKind::Timeout);
-    let left_behind = steward.clean_up(hangs, events);
-    Ok(end(outcome, interrupted, left_behind))
+    let mut run = Run::open(spec, target, owner_mark)?;
+    let StageEnd { status, error, error_kind, error_status } = run.stage(&spec.cells, events)?;
+    let left_behind = run.finish(events);
+    Ok(RunEnd { status, left_behind, error, error_kind, error_status })
 }
 
-fn end(outcome: Result<bool>, interrupted: bool, left_behind: Vec<String>) -> RunEnd {
+/// A run under way. Its folder, the connected target (a simulated server with its clock) and what is known of
+/// its files live from the first stage to [`Run::finish`]; dropping it cleans up too.
+pub struct Run {
+    spec: Arc<RunSpec>,
+    target: Arc<dyn Target>,
+    owner_mark: String,
+    book: FileBook,
+    /// Made with the folder, by the first stage that is not refused.
+    steward: Option<Steward>,
+    driver: Option<Driver>,
+    measured: Option<(DataKind, Reducibility)>,
+    /// An error or an interruption ended the run: no further stage.
+    over: bool,
+    /// Clean-up gets no more than the run's timeout.
+    hurry: bool,
+}
+
+impl Run {
+    /// Nothing is touched before the first stage; the specification's own cells are not looked at.
+    pub fn open(spec: &RunSpec, target: &Arc<dyn Target>, owner_mark: &str) -> Result<Run> {
+        if spec.schema != SPEC_SCHEMA {
+            return invalid(format!("specification version {} is not {SPEC_SCHEMA}: update naslab", spec.schema));
+        }
+        if spec.timeout_ns == 0 {
+            return invalid("timeout_ns must be above 0".to_string());
+        }
+        Ok(Run {
+            spec: Arc::new(RunSpec { cells: Vec::new(), ..spec.clone() }),
+            target: target.clone(),
+            owner_mark: owner_mark.to_string(),
+            book: FileBook::new(spec),
+            steward: None,
+            driver: None,
+            measured: None,
+            over: false,
+            hurry: false,
+        })
+    }
+
+    /// Carries out cells, in order. `Err` only when none of them was begun; later failures are in [`StageEnd`].
+    pub fn stage(&mut self, cells: &[CellSpec], events: &mut dyn Events) -> Result<StageEnd> {
+        if self.over {
+            return invalid("the run has ended: no further stage can be measured".to_string());
+        }
+        let caps = self.target.caps();
+        for cell in cells {
+            check_cell(cell)?;
+            check_caps(cell, &caps, self.target.protocol())?;
+        }
+        self.admit(cells, events).inspect_err(|error| self.note_end(error, events))?;
+        let mut interrupted = false;
+        let outcome = self.cells(cells, events, &mut interrupted);
+        match &outcome {
+            Err(error) => self.note_end(error, events),
+            Ok(_) => self.hurry |= interrupted && events.interrupted(),
+        }
+        self.over |= interrupted || outcome.is_err();
+        Ok(stage_end(outcome, interrupted))
+    }
+
+    /// What an error means for the clean-up.
+    fn note_end(&mut self, error: &Error, events: &mut dyn Events) {
+        let hangs = error.kind == ErrorKind::Timeout;
+        self.over |= hangs;
+        self.hurry |= hangs || events.interrupted();
+    }
+
+    /// Makes the folder before the first stage; refuses cells that would touch files of others.
+    fn admit(&mut self, cells: &[CellSpec], events: &mut dyn Events) -> Result<()> {
+        match &mut self.steward {
+            Some(steward) => steward.admit(cells, events),
+            None => {
+                let made = Steward::prepare(&self.spec, cells, &self.target, &self.owner_mark, events)?;
+                self.steward = Some(made);
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes what the run made; returns what is left, and why. Later stages are refused.
+    pub fn finish(&mut self, events: &mut dyn Events) -> Vec<String> {
+        self.over = true;
+        // Workers' sessions end first: some servers remove no file that is open.
+        self.driver = None;
+        let Some(steward) = self.steward.take() else { return Vec::new() };
+        steward.clean_up(self.hurry, events)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Nobody is left to tell, or to ask for an end: the run's timeout has to do.
+        self.hurry = true;
+        self.finish(&mut Nobody);
+    }
+}
+
+/// Listens for a run whose owner has gone.
+struct Nobody;
+
+impl Events for Nobody {
+    fn before_cell(&mut self, _id: u64) -> Result<bool> {
+        Ok(false)
+    }
+    fn progress(&mut self, _progress: &Progress) {}
+    fn cell(&mut self, _outcome: CellOutcome) -> Result<()> {
+        Ok(())
+    }
+    fn interrupted(&mut self) -> bool {
+        false
+    }
+}
+
+fn stage_end(outcome: Result<bool>, interrupted: bool) -> StageEnd {
     let (status, error) = match outcome {
         Ok(_) if interrupted => ("interrupted", None),
         Ok(true) => ("complete", None),
         Ok(false) => ("failed", None),
         Err(error) => ("failed", Some(error)),
     };
-    RunEnd {
+    StageEnd {
         status,
-        left_behind,
         error_kind: error.as_ref().map(|e| e.kind.name()),
         error_status: error.as_ref().map_or(0, |e| e.status),
         error: error.map(|e| e.to_string()),
     }
-}
-
-fn check(spec: &RunSpec, target: &dyn Target) -> Result<()> {
-    if spec.schema != SPEC_SCHEMA {
-        return invalid(format!("specification version {} is not {SPEC_SCHEMA}: update naslab", spec.schema));
-    }
-    if spec.timeout_ns == 0 {
-        return invalid("timeout_ns must be above 0".to_string());
-    }
-    let caps = target.caps();
-    for cell in &spec.cells {
-        check_cell(cell)?;
-        check_caps(cell, &caps, target.protocol())?;
-    }
-    Ok(())
 }
 
 fn check_cell(cell: &CellSpec) -> Result<()> {
@@ -126,41 +229,29 @@ fn check_cell(cell: &CellSpec) -> Result<()> {
     Ok(())
 }
 
-fn invalid(message: String) -> Result<()> {
+fn invalid<T>(message: String) -> Result<T> {
     Err(Error::new(ErrorKind::Invalid, "plan", message))
 }
 
-struct Run<'a> {
-    spec: &'a RunSpec,
-    target: &'a Arc<dyn Target>,
-    book: &'a mut FileBook,
-    events: &'a mut dyn Events,
-    interrupted: bool,
-    measured: Option<(DataKind, Reducibility)>,
-}
-
-impl Run<'_> {
+impl Run {
     /// Carries out the cells; false if one of them failed.
-    fn cells(&mut self, driver: &mut Driver) -> Result<bool> {
+    fn cells(&mut self, cells: &[CellSpec], events: &mut dyn Events, interrupted: &mut bool) -> Result<bool> {
         let mut good = true;
-        for cell in &self.spec.cells {
-            if self.events.interrupted() {
-                self.interrupted = true;
-            }
-            if self.interrupted {
+        for cell in cells {
+            *interrupted |= events.interrupted();
+            if *interrupted || !events.before_cell(cell.id)? {
                 break;
             }
-            self.events.before_cell(cell.id)?;
-            let status = self.cell(driver, cell).map_err(|e| e.with("cell", cell.id))?;
+            let status = self.cell(cell, events).map_err(|e| e.with("cell", cell.id))?;
             good &= status == "complete";
-            self.interrupted |= status == "partial";
+            *interrupted |= status == "partial";
         }
         Ok(good)
     }
 
     /// One cell: its status. Failed operations and sessions are its result, and the next cell connects anew;
     /// an error is what no later cell could get past: a set-up that fails, a target that hangs.
-    fn cell(&mut self, driver: &mut Driver, cell: &CellSpec) -> Result<&'static str> {
+    fn cell(&mut self, cell: &CellSpec, events: &mut dyn Events) -> Result<&'static str> {
         let plans = self.book.plan(cell)?;
         let measured = self.measured(cell)?;
         let job = Arc::new(CellJob {
@@ -176,17 +267,18 @@ impl Run<'_> {
         let mut around = Around { start_wall_ns: wall_ns(), measured, ..Around::default() };
         let before = storage_bytes();
         let mut watch = Watch {
-            events: &mut *self.events,
+            events: &mut *events,
             progress_interval_ns: self.spec.progress_interval_ns,
             timeout_ns: self.spec.timeout_ns,
         };
+        let driver = self.driver.get_or_insert_with(|| Driver::new(&self.target));
         let mut workers = driver.run(&job, &mut watch)?;
         around.storage = before.zip(storage_bytes()).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)));
         let outcome = assemble(&job, &workers, &around);
         let (status, stop) = (outcome.result.status, outcome.result.stop_reason);
         let whole = status == "complete" && (stop != "stonewall" || cell.finish_untimed);
         self.book.wrote(cell, &job.plans, whole);
-        self.events.cell(outcome)?;
+        events.cell(outcome)?;
         let hang = workers.iter_mut().find_map(|w| w.error.take_if(|e| e.kind == ErrorKind::Timeout));
         hang.map_or(Ok(status), Err)
     }

@@ -4,13 +4,13 @@
 //! is therefore done on a thread of its own, which is left behind if it takes too long.
 
 use crate::drive::Patience;
-use crate::files::protect_foreign;
+use crate::files::{find_foreign, refuse_foreign};
 use crate::run::Events;
-use crate::spec::RunSpec;
+use crate::spec::{CellSpec, Existing, RunSpec};
 use crate::threads::guarded;
 use crate::workspace::{make, remove_if_there, remove_made};
 use naslab_core::{Clock, Error, ErrorKind, Result, Session, Target};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,38 +22,57 @@ const SLICE: Duration = Duration::from_millis(20);
 pub(crate) struct Steward {
     spec: Arc<RunSpec>,
     target: Arc<dyn Target>,
-    session: Box<dyn Session>,
-    /// Files that are never removed.
-    protected: BTreeSet<String>,
+    /// None after a call on it failed: whoever needs one next connects anew.
+    session: Option<Box<dyn Session>>,
+    /// Paths named by cells without a folder, and whether another hand wrote what was there before the run.
+    foreign: BTreeMap<String, bool>,
 }
 
 impl Steward {
-    /// Connects, refuses to run over files of others, and makes the run's folder.
+    /// Connects, refuses cells that would run over files of others, and makes the run's folder.
     pub fn prepare(
-        spec: &RunSpec,
+        spec: &Arc<RunSpec>,
+        cells: &[CellSpec],
         target: &Arc<dyn Target>,
         owner_mark: &str,
         events: &mut dyn Events,
     ) -> Result<Steward> {
-        let (spec, target, owner) = (Arc::new(spec.clone()), target.clone(), owner_mark.to_string());
+        let (spec, target, owner) = (spec.clone(), target.clone(), owner_mark.to_string());
         let (timeout_ns, clock) = (spec.timeout_ns, target.clock());
+        let cells = cells.to_vec();
         let work = move || {
             let mut session = target.connect(0)?;
-            let protected = protect_foreign(&spec, &mut *session, &target.clock())?;
+            let names = named(&spec, &cells, &BTreeMap::new());
+            let foreign = find_foreign(&mut *session, &target.clock(), &names)?;
+            refuse_foreign(spec.existing, &cells, &foreign)?;
             if let Some(folder) = &spec.folder {
                 make(&mut *session, &target.clock(), folder, &owner)?;
             }
-            Ok(Steward { spec, target, session, protected })
+            Ok(Steward { spec, target, session: Some(session), foreign })
         };
         bounded(&clock, Patience::new(timeout_ns), events, "preparing the run", work)?
     }
 
-    /// Removes what the run made; returns what is left, and why. `hangs`: the target was seen to hang, so
-    /// it gets no more than the run's timeout.
-    pub fn clean_up(mut self, hangs: bool, events: &mut dyn Events) -> Vec<String> {
+    /// Refuses cells of a later stage that would run over files of others.
+    pub fn admit(&mut self, cells: &[CellSpec], events: &mut dyn Events) -> Result<()> {
+        let names = named(&self.spec, cells, &self.foreign);
+        if !names.is_empty() {
+            let (target, session, clock) = (self.target.clone(), self.session.take(), self.target.clock());
+            let work = move || look(&*target, session, &names);
+            let patience = Patience::new(self.spec.timeout_ns);
+            let (session, found) = bounded(&clock, patience, events, "looking at the files", work)??;
+            self.session = Some(session);
+            self.foreign.extend(found);
+        }
+        refuse_foreign(self.spec.existing, cells, &self.foreign)
+    }
+
+    /// Removes what the run made; returns what is left, and why. `hurry`: the target was seen to hang, or
+    /// nobody wants to wait, so it gets no more than the run's timeout.
+    pub fn clean_up(mut self, hurry: bool, events: &mut dyn Events) -> Vec<String> {
         let (spec, clock) = (self.spec.clone(), self.target.clock());
         let mut patience = Patience::new(spec.timeout_ns);
-        if hangs {
+        if hurry {
             patience.hurry();
         }
         let work = move || self.clean();
@@ -61,22 +80,21 @@ impl Steward {
     }
 
     fn clean(&mut self) -> Vec<String> {
-        let (left, lost) = self.try_clean();
-        if !lost {
-            return left;
+        if let Some(mut session) = self.session.take() {
+            let (left, lost) = self.try_clean(&mut *session);
+            if !lost {
+                return left;
+            }
         }
         // The connection may have died long ago while the workers' lived; the server may be back.
         match self.target.connect(0) {
-            Ok(session) => {
-                self.session = session;
-                self.try_clean().0
-            }
+            Ok(mut session) => self.try_clean(&mut *session).0,
             Err(error) => everything(&self.spec, &error),
         }
     }
 
     /// What is left, and whether the connection is gone.
-    fn try_clean(&mut self) -> (Vec<String>, bool) {
+    fn try_clean(&self, session: &mut dyn Session) -> (Vec<String>, bool) {
         let mut left = Vec::new();
         let mut lost = false;
         let mut note = |error: Error, left: &mut Vec<String>| {
@@ -85,18 +103,46 @@ impl Steward {
         };
         for name in &self.spec.cleanup_files {
             let path = self.spec.path(name);
-            if !self.protected.contains(&path) {
-                remove_if_there(&mut *self.session, &path).unwrap_or_else(|e| note(e, &mut left));
+            let protected = self.spec.existing != Existing::Overwrite && self.foreign.get(&path) == Some(&true);
+            if !protected {
+                remove_if_there(session, &path).unwrap_or_else(|e| note(e, &mut left));
             }
         }
         if let Some(folder) = &self.spec.folder {
-            match remove_made(&mut *self.session, folder) {
+            match remove_made(session, folder) {
                 Ok(foreign) => left.extend(foreign),
                 Err(error) => note(error.with("folder", folder), &mut left),
             }
         }
         (left, lost)
     }
+}
+
+/// Names that must be looked at before these cells: none in a folder that the run made itself.
+fn named(spec: &RunSpec, cells: &[CellSpec], known: &BTreeMap<String, bool>) -> BTreeSet<String> {
+    if spec.folder.is_some() {
+        return BTreeSet::new();
+    }
+    let names = cells.iter().flat_map(|c| &c.files).chain(&spec.cleanup_files);
+    names.filter(|name| !known.contains_key(*name)).cloned().collect()
+}
+
+/// A session, and which of the paths another hand wrote. A connection that died since is made anew.
+fn look(
+    target: &dyn Target,
+    session: Option<Box<dyn Session>>,
+    names: &BTreeSet<String>,
+) -> Result<(Box<dyn Session>, BTreeMap<String, bool>)> {
+    if let Some(mut session) = session {
+        match find_foreign(&mut *session, &target.clock(), names) {
+            Ok(found) => return Ok((session, found)),
+            Err(error) if error.kind.loses_session() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut session = target.connect(0)?;
+    let found = find_foreign(&mut *session, &target.clock(), names)?;
+    Ok((session, found))
 }
 
 /// Everything that clean-up would have removed, when it could not be done.

@@ -3,16 +3,17 @@
 use naslab_core::{Error, ErrorKind, Result};
 use naslab_engine::{CellOutcome, Events, Progress};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBool, PyBytes, PyList};
 
-/// Calls `on_event(kind, json, blobs)`. The first exception ends the run and is raised from `run`.
+/// Calls `on_event(kind, json, blobs)`, if there is one. The first exception ends the run and is raised from the
+/// call that carries the events.
 pub(crate) struct PyEvents {
-    on_event: Py<PyAny>,
+    on_event: Option<Py<PyAny>>,
     error: Option<PyErr>,
 }
 
 impl PyEvents {
-    pub fn new(on_event: Py<PyAny>) -> PyEvents {
+    pub fn new(on_event: Option<Py<PyAny>>) -> PyEvents {
         PyEvents { on_event, error: None }
     }
 
@@ -21,12 +22,15 @@ impl PyEvents {
         self.error
     }
 
-    fn call(&mut self, kind: &str, json: String, blobs: &[Vec<u8>]) -> Result<()> {
+    /// Whether to go on: what is answered other than False says so.
+    fn call(&mut self, kind: &str, json: String, blobs: &[Vec<u8>]) -> Result<bool> {
+        let Some(on_event) = &self.on_event else { return Ok(true) };
         let outcome = Python::attach(|py| {
             let blobs = PyList::new(py, blobs.iter().map(|b| PyBytes::new(py, b)))?;
-            self.on_event.call1(py, (kind, json, blobs))
+            let answer = on_event.call1(py, (kind, json, blobs))?;
+            Ok(!answer.bind(py).is(PyBool::new(py, false)))
         });
-        outcome.map(drop).map_err(|error| {
+        outcome.map_err(|error| {
             self.error.get_or_insert(error);
             Error::new(ErrorKind::Invalid, "event", "the caller stopped the run")
         })
@@ -34,7 +38,7 @@ impl PyEvents {
 }
 
 impl Events for PyEvents {
-    fn before_cell(&mut self, id: u64) -> Result<()> {
+    fn before_cell(&mut self, id: u64) -> Result<bool> {
         self.call("before", serde_json::json!({ "cell": id }).to_string(), &[])
     }
 
@@ -48,7 +52,7 @@ impl Events for PyEvents {
     fn cell(&mut self, outcome: CellOutcome) -> Result<()> {
         let json =
             serde_json::to_string(&outcome.result).map_err(|e| Error::new(ErrorKind::Io, "event", e.to_string()))?;
-        self.call("cell", json, &outcome.blobs)
+        self.call("cell", json, &outcome.blobs).map(drop)
     }
 
     fn interrupted(&mut self) -> bool {

@@ -5,29 +5,13 @@ mod demo;
 mod errors;
 mod events;
 mod net;
+mod run;
 mod session;
 mod targets;
 
 use naslab_core::{Clock, Create, OpenOptions, Session};
 use pyo3::prelude::*;
 use serde_json::json;
-
-/// Carries out a run; see docs/notes/0001-seams.md. Returns how it ended, as JSON.
-#[pyfunction]
-fn run(py: Python<'_>, spec_json: &str, owner_mark: &str, on_event: Py<PyAny>) -> PyResult<String> {
-    let spec: naslab_engine::RunSpec =
-        serde_json::from_str(spec_json).map_err(|e| errors::SpecError::new_err(format!("run specification: {e}")))?;
-    let depth = spec.cells.iter().map(|c| c.queue_depth).max().unwrap_or(1);
-    let target = targets::make(&spec.target, depth).map_err(errors::to_py)?;
-    let mut events = events::PyEvents::new(on_event);
-    let end = py.detach(|| naslab_engine::run(&spec, &target, owner_mark, &mut events));
-    if let Some(error) = events.into_error() {
-        return Err(error);
-    }
-    let mut end = serde_json::to_value(end.map_err(errors::to_py)?).map_err(errors::json)?;
-    end["facts"] = json!(target.facts().into_iter().collect::<std::collections::BTreeMap<_, _>>());
-    Ok(end.to_string())
-}
 
 /// What a target is and can do, and the room on it, as JSON.
 #[pyfunction]
@@ -107,7 +91,9 @@ fn with_session<T>(
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<session::PySession>()?;
-    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(run::open_run, module)?)?;
+    module.add_class::<run::PyRun>()?;
     module.add_function(wrap_pyfunction!(list_exports, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;
     module.add_function(wrap_pyfunction!(net::net_measure, module)?)?;

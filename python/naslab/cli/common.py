@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -161,8 +162,10 @@ def measure(execution: Execution, common: Common, cells: list[CellSpec], work: C
         with Progress(cells, common.quiet) as progress:
             execution.hooks = progress.hooks
             try:
-                work(progress)
+                with contextlib.closing(execution):
+                    work(progress)
             except KeyboardInterrupt:
+                execution.status = "partial"
                 execution.warn("interrupted", "the run was interrupted; what was measured until then is kept")
             except NaslabError as error:
                 if not execution.begun:

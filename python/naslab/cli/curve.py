@@ -22,10 +22,6 @@ DEFAULT_BUDGET_NS = 300 * 10**9
 MAX_REFINEMENTS = 2
 
 
-class _EnoughError(Exception):
-    """A stage has shown what it was for: its other cells are not measured."""
-
-
 @dataclass
 class CurveRequest:
     """`naslab curve`'s own options, as text where they have units."""
@@ -154,29 +150,23 @@ class _Work:
             return
         first = 1 + max(cell["id"] for cell in self.execution.cells)
         cells = curves.numbered(curves.step_cells(self.options, rates, len(self.seen)), first)
-        last_parts = {cell.id for cell in cells if cell.workload == "curve" and cell.block == curves.PARTS - 1}
         progress.add(cells)
-        hooks, told = self.execution.hooks, self.execution.hooks.on_cell
+        first_parts = {cell.id for cell in cells if cell.block == 0}
 
-        def on_cell(cell: dict[str, Any]) -> None:
-            if told:
-                told(cell)
-            if cell["id"] not in last_parts:
-                return
-            self._take(cell["offered_per_s"])
-            if self._spent() or (stop_when_saturated and self.seen[cell["offered_per_s"]].saturated):
-                raise _EnoughError
+        def enough(cell_id: int) -> bool:
+            """Before a load: whether the one before showed what the stage was for, or all is spent."""
+            if cell_id not in first_parts or cell_id == first:
+                return False
+            seen = self._take(cells[cell_id - 1 - first])
+            return self._spent() or (stop_when_saturated and seen.saturated)
 
-        hooks.on_cell = on_cell
-        try:
-            self.execution.stage(cells)
-        except _EnoughError:
-            self.execution.status = "complete"
-            _drop_rest(progress, cells, self.execution)
-        finally:
-            hooks.on_cell = told
+        progress.drop(self.execution.stage(cells, enough))
         if self.execution.status != "complete":
             self.enough = "failed"
+            return
+        measured = {cell["id"]: cell for cell in self.execution.cells}
+        self._take(next(cell for cell in reversed(cells) if cell.id in measured))
+        self._spent()
 
     def _spent(self) -> bool:
         if self.budget.spent():
@@ -186,11 +176,14 @@ class _Work:
             self.enough = self.enough or "max_bytes"
         return bool(self.enough)
 
-    def _take(self, offered: float) -> None:
+    def _take(self, last_part: CellSpec) -> curves.Seen:
+        """What the load that this cell was the last part of has shown."""
+        offered = last_part.pace.rate_per_s if last_part.pace else 0.0
         run = self.execution.store.load(self.execution.run_id)
         _, step = loadcurve.step_of(run, loadcurve.load_cells(run)[offered])
         p99 = step["response_ns"]["p99"]
         self.seen[offered] = curves.Seen(offered, step["achieved_per_s"], step["saturated"], p99)
+        return self.seen[offered]
 
     def _knee(self) -> float | None:
         return self._curve()["knee_per_s"]  # type: ignore[no-any-return]
@@ -215,8 +208,3 @@ class _Work:
             curve["compared"] = loadcurve.compare(curve, other["curve"], other["run_id"])
         self.execution.document["curve"] = curve
         self.execution.store.update_run(self.execution.run_id, curve=curve)
-
-
-def _drop_rest(progress: Progress, cells: list[CellSpec], execution: Execution) -> None:
-    measured = {cell["id"] for cell in execution.cells}
-    progress.drop([cell for cell in cells if cell.id not in measured])

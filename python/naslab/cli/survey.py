@@ -52,6 +52,7 @@ def _stages(execution: Execution, progress: Progress, options: sweeps.SweepOptio
         execution.stage(large)
     if execution.status != "complete":
         return
+    execution.close()  # its files go: each part was planned for the whole room
     seen = survey.speed_of(execution.cells)
     cells = further(survey.sweep_cells(options, limits, seen, execution.caps))
     done, rows = budget.stage(cells, ENOUGH)
@@ -61,4 +62,5 @@ def _stages(execution: Execution, progress: Progress, options: sweeps.SweepOptio
         progress.drop(cells)
         message = f"{rows - done} of {rows} rows of the sweep were left out to keep to the time; --budget allows more"
         execution.warn("budget", message)
+    execution.close()
     execution.stage(further(survey.sustained_cells(options, limits, seen, execution.caps)))

@@ -1,8 +1,8 @@
 """Loads of a curve: a look at what a closed loop reaches, then rising open loops, then more where it bends.
 
-A load is offered in PARTS cells of equal length, so that its spread is known. An engine's stage begins with an
-empty folder (and a simulated server afresh), so each stage writes the files first; loads of one stage are
-planned together and the stage is cut short when one of them saturates the target.
+A load is offered in PARTS cells of equal length, so that its spread is known. The files are written once, before
+the closed loops; loads of one stage are planned together and the stage is cut short when one of them saturates
+the target.
 """
 
 from __future__ import annotations
@@ -200,8 +200,8 @@ def _apart(rates: Sequence[float], known: Sequence[float]) -> list[float]:
 
 
 def step_cells(options: CurveOptions, rates: Sequence[float], first_step: int) -> list[CellSpec]:
-    """The files, then PARTS cells of each load. first_step: how many loads there were before, for the seeds."""
-    cells = [fill_cell(options)] if rates else []
+    """PARTS cells of each load. first_step: how many loads there were before, for the seeds."""
+    cells: list[CellSpec] = []
     interval_ns = max(options.part_ns // INTERVALS_PER_PART, 1_000_000)
     for at, rate in enumerate(rates, first_step):
         pace = PaceSpec(rate, options.arrivals)

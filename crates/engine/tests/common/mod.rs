@@ -80,15 +80,20 @@ pub struct Collector<'a> {
     pub interrupt_after: Option<u64>,
     /// The user wants to stop once there is progress to be seen.
     pub interrupt_on_progress: bool,
+    /// Before this cell enough was measured.
+    pub enough_at: Option<u64>,
     pub before: Option<Hook<'a>>,
     pub after: Option<Hook<'a>>,
 }
 
 impl Events for Collector<'_> {
-    fn before_cell(&mut self, id: u64) -> Result<()> {
+    fn before_cell(&mut self, id: u64) -> Result<bool> {
+        if self.enough_at == Some(id) {
+            return Ok(false);
+        }
         self.begun.push(id);
         self.before.iter_mut().for_each(|hook| hook(id));
-        Ok(())
+        Ok(true)
     }
     fn progress(&mut self, progress: &Progress) {
         self.progress.push(*progress);
