@@ -217,7 +217,7 @@ def start(
 ) -> Execution:
     """Probes the target, checks the room for the plan, and saves a run that begins.
 
-    spec.cells may be empty when stages follow. document_extra: `argv`, `labels`, `note` of the document.
+    spec.cells: those of the first stage. document_extra: `argv`, `labels`, `note` of the document.
     Raises UsageError, SpaceError, TargetError, StoreError before anything was written to the target.
     """
     target = target.seeded(spec.seed).with_timeout(spec.timeout_ns)
