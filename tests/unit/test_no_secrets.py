@@ -37,7 +37,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
         return call
 
-    for name in ("run", "probe", "find_folders", "clean"):
+    for name in ("open_run", "run", "probe", "find_folders", "clean"):
         monkeypatch.setattr(_engine, name, simulated(getattr(_engine, name)))
     return given
 
