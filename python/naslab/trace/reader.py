@@ -116,11 +116,11 @@ def _reason(error: ValueError) -> str:
     """What the JSON decoder says, with our words for a place: `$.x` is the field "x"."""
     if isinstance(error, UnicodeDecodeError):
         return "not UTF-8"
-    text = str(error)
-    reason, at, place = text.rpartition(" - at `$")
-    if at:
-        return f'"{place.rstrip("`").lstrip(".")}": {reason[:1].lower()}{reason[1:]}'
-    return text[:200].replace("`", '"')
+    reason, at, place = str(error)[:300].replace("`", '"').rpartition(' - at "$')
+    if not at:
+        reason, place = place, ""
+    field = place.rstrip('"').lstrip(".")
+    return (f'"{field}": ' if field else "") + reason[:1].lower() + reason[1:]
 
 
 class _Handles:
@@ -135,6 +135,8 @@ class _Handles:
     def passed(self, operation: Operation) -> Generator[Operation, None, str | None]:
         """Yields the operation with what it needs before it; returns what is wrong with it, or None."""
         kind, handle = operation.op, operation.handle
+        if handle is not None and handle > MAX_HANDLE:
+            return f'"h" {handle} is above {MAX_HANDLE}'
         if kind in OPENS:
             if operation.error is None:
                 if handle <= self._last:  # type: ignore[operator]

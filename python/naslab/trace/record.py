@@ -8,13 +8,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from naslab.errors import UsageError
+from naslab.errors import NaslabError, UsageError
 from naslab.messages import without_secrets
 from naslab.trace.format import Header
 from naslab.trace.names import Anonymiser
@@ -49,6 +49,7 @@ def record(
     """Runs the command, waits for it and its children, and writes the trace. stdout: a descriptor for its output.
 
     Raises UsageError when strace or the command is missing and when the root is no folder: nothing ran then.
+    Raises NaslabError when strace may not trace here.
     """
     if not root.is_dir():
         raise UsageError(f"--root {root}: there is no such folder")
@@ -60,13 +61,16 @@ def record(
         source="strace", command=command_text(command), started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         root=os.fsencode(real).decode("utf-8", "backslashreplace"), notes=[_OVERHEAD],
     )  # fmt: skip
-    with TraceWriter(path, header, anonymise) as writer, tempfile.TemporaryDirectory(prefix="naslab-trace-") as folder:
+    with tempfile.TemporaryDirectory(prefix="naslab-trace-") as folder:
         text = Path(folder) / "strace.txt"
-        text.touch()
         code = _run([*strace, "-o", str(text), "--", *command], stdout)
-        convert_strace(text, writer, os.fsencode(real), os.fsencode(os.getcwd()), os.fsencode(root.absolute()))
-        if code:
-            writer.note(f"the command ended with exit code {code}")
+        if not text.exists() or not text.stat().st_size:
+            raise NaslabError("strace could not run the command (it says why above); may this user trace processes?")
+        # The trace is begun only now: a file of ours that appears under the root would be seen by the command.
+        with TraceWriter(path, header, anonymise) as writer:
+            convert_strace(text, writer, os.fsencode(real), os.fsencode(os.getcwd()), os.fsencode(root.absolute()))
+            if code:
+                writer.note(f"the command ended with exit code {code}")
     return Recorded(path, code, writer.operations, dict(writer.skipped), writer.notes)
 
 
@@ -90,30 +94,38 @@ def _strace() -> list[str]:
 
 
 def _run(command: list[str], stdout: int | None) -> int:
-    """The exit code; Ctrl-C and SIGTERM end the command, not the recording of what it did."""
-    with _passed_on() as children:
-        child = subprocess.Popen(command, stdout=stdout)
-        children.append(child)
-        code = child.wait()
+    """The exit code. Ctrl-C and SIGTERM end the command, not the recording of what it did until then."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, _frame: object) -> None:
+        # strace itself holds signals back until its command has ended.
+        for child in started:
+            for pid in _descendants(child.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+    # A terminal sends Ctrl-C to the command by itself; naslab only has to live on.
+    before = [(signal.SIGTERM, signal.signal(signal.SIGTERM, pass_on))]
+    before.append((signal.SIGINT, signal.signal(signal.SIGINT, lambda _number, _frame: None)))
+    try:
+        started.append(subprocess.Popen(command, stdout=stdout))
+        code = started[0].wait()
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
     return code if code >= 0 else 128 - code
 
 
-@contextmanager
-def _passed_on() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Signals that end a program go to the children instead. A terminal sends Ctrl-C to them by itself."""
-    children: list[subprocess.Popen[bytes]] = []
-
-    def pass_on(number: int, _frame: object) -> None:
-        for child in children:
-            child.send_signal(number)
-
-    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, pass_on)}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        yield children
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _descendants(pid: int) -> list[int]:
+    """The processes that a process started, and theirs: strace waits for all that it follows."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        for thread in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            with suppress(OSError):
+                waiting += (children := [int(word) for word in thread.read_text().split()])
+                found += children
+    return found
 
 
 def command_text(command: Sequence[str]) -> str:

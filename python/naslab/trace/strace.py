@@ -9,7 +9,7 @@ from naslab.errors import TraceError
 from naslab.trace.format import Kind, Operation
 from naslab.trace.lines import lines_of
 from naslab.trace.strace_calls import HANDLERS, OUTSIDE
-from naslab.trace.strace_files import OpenFile, Root, Sizes, Task
+from naslab.trace.strace_files import Links, OpenFile, Root, Sizes, Task
 from naslab.trace.strace_tasks import FORKS, Event, Tasks
 from naslab.trace.strace_text import Begun, Call, Ended, Lexer, descriptor, quoted
 from naslab.trace.writer import TraceWriter
@@ -41,6 +41,7 @@ class Converter:
         self.tasks = Tasks(folder, self._released)
         self._lexer = Lexer(frozenset(HANDLERS) | FORKS)
         self.sizes = Sizes()
+        self.links = Links()
         self._holds: dict[int, int] = {}
         self._next_handle = 0
         self._next_stream = 0
@@ -131,6 +132,8 @@ class Converter:
         fields.setdefault("duration_ns", call.duration_ns)
         if call.error is not None:
             fields["error"] = call.error
+            if call.error == "ENOENT" and op in ("open", "create", "stat"):
+                self.sizes.set(fields["path"], 0)  # whoever makes it makes it empty
         self._write(self.tasks.task(call.pid), call.start_ns, op, fields)
 
     def _write(self, task: Task, start_ns: int, op: Kind, fields: dict[str, Any]) -> None:

@@ -58,7 +58,7 @@ def _open(c: Converter, call: Call, name: int, flags: str, at: int | None) -> No
     file = c.new_file(*place, append="a" in x, visible=visible)
     if visible:
         c.emit(call, kind, path=place[0], flags=x, handle=file.handle)
-    if "t" in x:
+    if "t" in x or (kind == "create" and "e" in x):
         c.sizes.set(place[0], 0)
     before = table.put(call.value or 0, file, "O_CLOEXEC" in words)
     c.tasks.drop(c.tasks.task(call.pid), call.start_ns, before)
@@ -263,9 +263,15 @@ def _two_names(op: Kind, first: int, second: int, at: bool) -> Handler:
         if "RENAME_EXCHANGE" in call.args[-1]:
             c.skip("exchange of two files")
             return
+        if old[0] in c.links:
+            c.links.move(old[0], new[0] if call.ok else old[0])
+            c.skip("symlink")
+            return
         c.emit(call, op, path=old[0], to_path=new[0])
         if call.ok and op == "rename":
             c.sizes.move(old[0], new[0])
+        elif call.ok and (length := c.sizes.get(old[0])) is not None:
+            c.sizes.set(new[0], length)
 
     return handle
 
@@ -273,10 +279,15 @@ def _two_names(op: Kind, first: int, second: int, at: bool) -> Handler:
 def _one_name(op: Kind, index: int, at: bool) -> Handler:
     def handle(c: Converter, call: Call) -> None:
         place = c.path(call, index, index - 1 if at else None)
-        if place is not None:
+        if place is not None and op == "remove" and place[0] in c.links:
+            c.links.discard(place[0])
+            c.skip("symlink")
+        elif place is not None:
             kind: Kind = "rmdir" if "AT_REMOVEDIR" in call.args[-1] else op
             c.emit(call, kind, path=place[0])
-            if call.ok and kind == "remove":
+            if call.ok and kind == "mkdir":
+                c.sizes.made(place[0])
+            elif call.ok:
                 c.sizes.forget(place[0])
 
     return handle
@@ -304,7 +315,11 @@ def _stat(index: int, at: bool) -> Handler:
             return
         place = c.path(call, index, index - 1 if at else None)
         if place is not None:
-            c.emit(call, "stat", path=place[0], **_stat_facts(c, call, place[0]))
+            if "S_IFLNK" in "".join(arg for arg in call.args if arg.startswith("{")):
+                c.links.add(place[0])
+                c.skip("symlink")
+            else:
+                c.emit(call, "stat", path=place[0], **_stat_facts(c, call, place[0]))
 
     return handle
 
@@ -322,6 +337,19 @@ def _getdents(c: Converter, call: Call) -> None:
     if file is not None:
         entries = re.search(r"/\* (\d{1,12}) entries \*/", call.args[1])
         c.emit(call, "readdir", handle=file.handle, path=file.path, len_bytes=int(entries[1]) if entries else None)
+
+
+def _symlink(index: int, at: bool) -> Handler:
+    """Traces have no symbolic links: their names are kept in mind, and what is done to them is counted."""
+
+    def handle(c: Converter, call: Call) -> None:
+        place = c.path(call, index, index - 1 if at else None)
+        if place is not None:
+            c.skip("symlink")
+            if call.ok:
+                c.links.add(place[0])
+
+    return handle
 
 
 def _chdir(c: Converter, call: Call) -> None:
@@ -393,8 +421,8 @@ HANDLERS: dict[str, Handler] = {
     "link": _two_names("link", 0, 1, False), "linkat": _two_names("link", 1, 3, True),
     "unlink": _one_name("remove", 0, False), "unlinkat": _one_name("remove", 1, True),
     "mkdir": _one_name("mkdir", 0, False), "mkdirat": _one_name("mkdir", 1, True),
-    "rmdir": _one_name("rmdir", 0, False), "symlink": _on_name("symlink", 1),
-    "symlinkat": _on_name("symlink", 2, True), "readlink": _on_name("readlink", 0),
+    "rmdir": _one_name("rmdir", 0, False), "symlink": _symlink(1, False),
+    "symlinkat": _symlink(2, True), "readlink": _on_name("readlink", 0),
     "readlinkat": _on_name("readlink", 1, True), "getdents": _getdents, "getdents64": _getdents,
     "stat": _stat(0, False), "lstat": _stat(0, False), "fstat": _fstat, "newfstatat": _stat(1, True),
     "statx": _stat(1, True), "access": _stat(0, False), "faccessat": _stat(1, True), "faccessat2": _stat(1, True),

@@ -96,6 +96,7 @@ class Sizes:
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
+        self._new_folders: set[str] = set()
 
     def set(self, path: str, size_bytes: int) -> None:
         """It is so long now."""
@@ -104,9 +105,15 @@ class Sizes:
             del self._sizes[next(iter(self._sizes))]
         self._sizes[path] = size_bytes
 
+    def made(self, folder: str) -> None:
+        """A folder was made: what no call showed in it is not there, and empty when it is made."""
+        if len(self._new_folders) < MAX_SIZES:
+            self._new_folders.add(folder)
+
     def get(self, path: str) -> int | None:
         """Its length, None if no call showed it."""
-        return self._sizes.get(path)
+        found = self._sizes.get(path)
+        return 0 if found is None and posixpath.dirname(path) in self._new_folders else found
 
     def grow(self, path: str, end: int) -> None:
         """It was written up to here."""
@@ -114,12 +121,38 @@ class Sizes:
             self.set(path, end)
 
     def move(self, old: str, new: str) -> None:
-        """It has another name. Files in a folder that moves are forgotten by their old names only when looked up."""
-        size_bytes = self._sizes.pop(old, None)
-        self._sizes.pop(new, None)
+        """It has another name. What lies in a folder that moves becomes unknown under its new names."""
+        size_bytes = self.get(old)
+        self.forget(old)
+        self.forget(new)
         if size_bytes is not None:
             self.set(new, size_bytes)
 
     def forget(self, path: str) -> None:
         """It is gone."""
         self._sizes.pop(path, None)
+        self._new_folders.discard(path)
+
+
+class Links:
+    """Names of symbolic links that the calls showed, a bounded number of them."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._names
+
+    def add(self, path: str) -> None:
+        """There is one of this name."""
+        if len(self._names) < MAX_SIZES:
+            self._names.add(path)
+
+    def discard(self, path: str) -> None:
+        """It is gone."""
+        self._names.discard(path)
+
+    def move(self, old: str, new: str) -> None:
+        """It has another name."""
+        self.discard(old)
+        self.add(new)

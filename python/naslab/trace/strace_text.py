@@ -13,7 +13,7 @@ from functools import lru_cache
 
 _FRONT = re.compile(
     r"\s*(?:\[pid +(?P<inner>\d+)\] +|(?P<pid>\d+) +)?"
-    r"(?:(?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?)|(?P<seconds>\d+\.\d+))? *"
+    r"(?:(?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?)|(?P<seconds>\d{1,11}\.\d{1,12}))? *"
 )
 _RESUMED = re.compile(r"<\.\.\. (?P<name>\w+) resumed> ?")
 _UNFINISHED = re.compile(r" ?<unfinished \.\.\.>\s*\Z")
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
 )
 _RESULT = re.compile(
     r"\s*= (?P<value>\?|-?\d+|0x[0-9a-f]+)(?:<(?P<path>[^<>]*(?:->[^<>]*)*)>(?P<deleted>\(deleted\))?(?=\s|\Z))?"
-    r"(?: (?P<error>E[A-Z0-9_]+)\b)?(?:.*?<(?P<seconds>\d+\.\d+)>)?\s*\Z",
+    r"(?: (?P<error>E[A-Z0-9_]{1,40})\b)?.*?(?:<(?P<seconds>\d{1,9}\.\d{1,12})>)?\Z",
     re.DOTALL,
 )
 _ENDED = re.compile(r"\+\+\+ (?:exited with \d+|killed by \S+(?: \(core dumped\))?) \+\+\+")
@@ -36,6 +36,7 @@ _HEX_ONLY = re.compile(r"(?:\\x[0-9a-f]{2})*\Z")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", re.DOTALL)
 _SIMPLE = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7, "b": 8, "e": 27, "0": 0}
 _DAY_NS = 86_400 * 10**9
+_LONGEST_NS = 1 << 60
 _EPOCH_NS = 10**8 * 10**9
 """Times below this many seconds are since the line above (-r), not since 1970."""
 
@@ -104,7 +105,7 @@ class Lexer:
 
     def event(self, line: bytes) -> Call | Begun | Ended | None:
         """What a line tells; None for signals, blank lines and calls that are not wanted. Raises BadLineError."""
-        text = line.decode("latin-1").rstrip("\r")
+        text = line.decode("latin-1").rstrip()
         front = _FRONT.match(text)
         assert front is not None
         rest = text[front.end() :]
@@ -150,7 +151,7 @@ class Lexer:
             now_ns = _decimal_ns(seconds)
             if now_ns < _EPOCH_NS:
                 self.has_times = True
-                self._last_ns += now_ns
+                self._last_ns = min(self._last_ns + now_ns, _LONGEST_NS)
                 return self._last_ns
             if self.started_at_ns is None:
                 self.started_at_ns = now_ns
@@ -159,6 +160,8 @@ class Lexer:
         self.has_times = True
         if self._base_ns is None:
             self._base_ns = now_ns
+        if now_ns - self._base_ns > _LONGEST_NS:
+            raise BadLineError("a time decades after the first")
         self._last_ns = max(self._last_ns, now_ns - self._base_ns)
         return self._last_ns
 

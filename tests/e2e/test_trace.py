@@ -1,0 +1,209 @@
+"""Recording real programs: what the trace says is what happened to the files."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cli_tools import Cli, need, wait_until
+from naslab.trace import Trace
+from trace_reenact import reenact, tree
+
+
+@pytest.fixture
+def work(cli: Cli) -> Path:
+    """A folder to work in, with a small tree `src`: empty, short and longer files, odd names."""
+    need(shutil.which("strace"), "strace")
+    folder = cli.folder / "work"
+    src = folder / "src"
+    (src / "d" / "deep er").mkdir(parents=True)
+    (src / "empty folder").mkdir()
+    generator = random.Random(1)
+    for name, size in {
+        "empty": 0, "one": 1, "d/page": 4096, "d/odd": 12_345, "d/deep er/big": 300_001, 'd/q"uo\nte': 77,
+        "d/ünï": 20_000, "d/%41": 5,
+    }.items():  # fmt: skip
+        (src / name).write_bytes(generator.randbytes(size))
+    (src / os.fsdecode(b"d/\xff\xfe")).write_bytes(b"no text")
+    return folder
+
+
+def record(cli: Cli, work: Path, *command: object, root: str = ".") -> Path:
+    """The trace of a command that ended well; it lies beside the folder."""
+    made = cli.folder / "made.trace.zst"
+    done = cli("trace", "record", "--force", "-o", made, "--root", root, "--", *command, cwd=work).ok()
+    assert "operations are in" in done.err and "exit code 0" in done.err
+    return made
+
+
+def moved(trace: Path) -> tuple[Counter[str], Counter[str]]:
+    """Bytes read and written by the name that a file was opened by."""
+    found: dict[str, Counter[str]] = {"read": Counter(), "write": Counter()}
+    for o in Trace(trace):
+        if o.op in found:
+            found[o.op][str(o.path)] += o.len_bytes or 0
+    return found["read"], found["write"]
+
+
+def escaped(sizes: dict[str, int | None], prefix: str) -> Counter[str]:
+    """Lengths of files by their names in a trace."""
+    from naslab.trace.names import name_text
+
+    return Counter({name_text(os.fsencode(f"{prefix}/{name}")): size for name, size in sizes.items() if size})
+
+
+def same_as_real(trace: Path, real: Path, scratch: Path, before: dict[str, int | None]) -> None:
+    """Carried out in an empty folder, the trace leaves what the command left (of what it touched)."""
+    scratch.mkdir()
+    reenact(trace, scratch)
+    from naslab.trace.names import name_text
+
+    left = {name_text(os.fsencode(name)): size for name, size in tree(real).items()}
+    untouched = {name_text(os.fsencode(name)) for name in before}
+    copy = tree(scratch)
+    assert {name: size for name, size in left.items() if name in copy or name not in untouched} == copy
+
+
+def test_tar(cli: Cli, work: Path) -> None:
+    before = tree(work)
+    trace = record(cli, work, "tar", "-cf", "out.tar", "src")
+    read, written = moved(trace)
+    assert +read == escaped(tree(work / "src"), "src")
+    assert +written == Counter({"out.tar": (work / "out.tar").stat().st_size})
+    same_as_real(trace, work, cli.folder / "again", before)
+    trace = record(cli, work, "tar", "-xf", "out.tar", "--one-top-level=new")
+    read, written = moved(trace)
+    assert +written == escaped(tree(work / "src"), "new/src")
+    same_as_real(trace, work, cli.folder / "again2", {**before, "out.tar": 0})
+
+
+def test_cp(cli: Cli, work: Path) -> None:
+    before = tree(work)
+    trace = record(cli, work, "cp", "-r", "src", "dst")
+    read, written = moved(trace)
+    assert +read == escaped(tree(work / "src"), "src") and +written == escaped(tree(work / "src"), "dst")
+    same_as_real(trace, work, cli.folder / "again", before)
+    inside = record(cli, work, "cp", "-r", "src", "dst2", root="src/..")
+    assert moved(inside)[1].total() == written.total()
+
+
+def test_git(cli: Cli, work: Path) -> None:
+    """Locks, renames and links of git's own; files of more than 32 KiB are mapped by git, so there are none."""
+    need(shutil.which("git"), "git")
+    (work / "src" / "d" / "deep er" / "big").unlink()
+    before = tree(work)
+    script = (
+        "git init -q repo && cd repo && cp -r ../src . && git add . && "
+        "git -c user.name=a -c user.email=a@b commit -q -m x && rm -r src && git checkout -q -- src && git status -s"
+    )
+    trace = record(cli, work, "env", "GIT_CONFIG_NOSYSTEM=1", f"HOME={work}", "sh", "-c", script)
+    read, _ = moved(trace)
+    for name, size in escaped(tree(work / "src"), "repo/src").items():
+        assert read[name] >= size, f"git add reads {name}"
+    same_as_real(trace, work, cli.folder / "again", before)
+    skipped = Trace(trace)
+    list(skipped)
+    assert skipped.end is not None and not {"unreadable line of strace", "process of unknown parent"} & set(
+        skipped.end.skipped
+    )
+
+
+_THREADS = """
+import os, subprocess, threading
+def work(i):
+    file = os.open(f"t{i}", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    for k in range(40):
+        os.pwrite(file, b"x" * 4096, k * 4096)
+        assert len(os.pread(file, 4096, k * 4096)) == 4096
+    copy = os.dup(file); os.close(file); os.lseek(copy, 100, 0); os.write(copy, b"abc"); os.fsync(copy); os.close(copy)
+threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+for thread in threads: thread.start()
+subprocess.run(["sh", "-c", "echo one > u; cat < u >> u2; exec cat u >> u2"], check=True)
+for thread in threads: thread.join()
+file = open("shared", "wb", buffering=0)
+file.write(b"12345")
+if os.fork() == 0:
+    file.write(b"678")
+    os._exit(0)
+os.wait()
+file.write(b"9")
+os.unlink("t3")
+os.truncate("t2", 10)
+"""
+
+
+def test_threads_children_and_shared_descriptors(cli: Cli, work: Path) -> None:
+    (work / "w").mkdir()
+    python = os.path.realpath(sys.executable)
+    trace = record(cli, work / "w", python, "-S", "-c", _THREADS)
+    read, written = moved(trace)
+    assert written == Counter({**{f"t{i}": 40 * 4096 + 3 for i in range(4)}, "u": 4, "u2": 8, "shared": 9})
+    assert [read[f"t{i}"] for i in range(4)] == [40 * 4096] * 4 and read["u"] == 8
+    same_as_real(trace, work / "w", cli.folder / "again", {})
+    assert (work / "w" / "shared").read_bytes() == b"123456789"
+    streams = {o.stream for o in Trace(trace)}
+    assert len(streams) >= 7, "main, four threads, children"
+    order = [o.start_ns for o in Trace(trace)]
+    assert order == sorted(order)
+
+
+def test_what_is_said_of_it(cli: Cli, work: Path) -> None:
+    """Exit codes, JSON, hidden names, secrets in the command."""
+    made = cli.folder / "x.trace"
+    words = ("--root", "src", "--anonymise", "--json", "--", "sh", "-c", "cat src/d/odd >/dev/null; exit 3")
+    done = cli("trace", "record", "-o", made, *words, cwd=work)
+    assert done.code == 1 and done.json()["exit_code"] == 3
+    assert any("exit code 3" in note for note in done.json()["notes"])
+    text = made.read_text()
+    assert '"anonymised":true' in text and "odd" not in text and "cat" not in text and str(work) not in text
+    assert moved(made)[0].total() == 12_345
+    again = cli("trace", "record", "-o", made, "--", "true", cwd=work)
+    assert again.code == 2 and "--force" in again.err
+    words = ("true", "--password", "hunter2", "smb://u:hunter2@h/s", "API_TOKEN=hunter2", "plain")
+    cli("trace", "record", "--force", "--quiet", "-o", made, "--", *words, cwd=work).ok()
+    header = Trace(made).header
+    assert header.command == "true --password *** smb://u:***@h/s API_TOKEN=*** plain" or "hunter2" not in str(header)
+    assert "hunter2" not in made.read_text() and header.root == os.path.realpath(work)
+    assert "strace" in made.read_text().splitlines()[-1], "its overhead is told"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-o", "nowhere/x", "--", "true"), "there is no folder"),
+        (("-o", "x", "--root", "nowhere", "--", "true"), "--root nowhere: there is no such folder"),
+        (("-o", "x", "--", "no-such-program"), "no-such-program: there is no such program"),
+        (("-o", "x"), "Missing argument"),
+        (("-o", "x", "--drop-extensions", "--", "true"), "--drop-extensions"),
+    ],
+)
+def test_refused(words: tuple[str, ...], message: str, cli: Cli) -> None:
+    need(shutil.which("strace"), "strace")
+    done = cli("trace", "record", *words).sound()
+    assert done.code == 2 and message in done.err and not (cli.folder / "x").exists()
+
+
+def test_without_strace(cli: Cli) -> None:
+    (cli.folder / "bin").mkdir()
+    (cli.folder / "bin" / "true").symlink_to(shutil.which("true") or "/bin/true")
+    done = cli("trace", "record", "-o", "x", "--", "true", env={**cli.env, "PATH": str(cli.folder / "bin")})
+    assert done.code == 2 and "install the package strace" in done.err
+
+
+def test_ending_it_early_keeps_what_was_recorded(cli: Cli, work: Path) -> None:
+    """SIGTERM to naslab ends the command; the trace is whole."""
+    made = cli.folder / "x.trace"
+    child = cli.start("trace", "record", "-o", made, "--root", work, "--", "sh", "-c",
+                      f"cd '{work}'; cat src/d/odd > seen; sleep 50; cat src/d/page")  # fmt: skip
+    wait_until(lambda: (work / "seen").exists() and (work / "seen").stat().st_size, child, "first part of the command")
+    child.send_signal(signal.SIGTERM)
+    assert child.communicate(timeout=30)[1].count("exit code 143") == 2
+    assert child.returncode == 1
+    assert +moved(made)[0] == Counter({"src/d/odd": 12_345})
