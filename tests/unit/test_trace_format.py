@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import zstandard
 from hypothesis import given, settings
@@ -308,7 +307,24 @@ def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: b
         list(Trace(path))
 
 
-def test_reading_keeps_up() -> None:
-    """The decoder's type is the whole check of a line's types: no field is left to Python."""
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(b'{"t":true,"s":0,"op":"stat","f":"a"}', type=Operation)
+def test_the_documented_format_is_the_one_that_is_read(tmp_path: Path) -> None:
+    """The example is a trace; the tables name every operation and flag with the fields it must and may have."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "trace.md").read_text()
+    example = tmp_path / "x.trace"
+    example.write_text(page.split("```\n")[1])
+    assert [o.op for o in Trace(example)] == ["open", "create", "read", "write", "close", "close"]
+    documented = {}
+    for line in page.split("| `op` | must have")[1].split("\n\n")[0].splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) == 4 and cells[0].startswith("`"):
+            for name in cells[0].replace("`", "").split(", "):
+                documented[name] = cells[1:3]
+    assert set(documented) == set(RULES)
+    for name, (needs, may) in documented.items():
+        rule = RULES[name]
+        assert all(f"`{field}`" in needs for field in rule.needs), name
+        assert all(f"`{field}`" in needs + may for field in rule.may), name
+        assert ("`h` or `f`" in needs) == rule.file, name
+    fields = page.split("### Operations")[1].split("`op` | must")[0]
+    assert all(f"| `{field}` |" in fields for field in Operation.__struct_encode_fields__)
+    assert all(f"`{flag}` " in fields.split("| `x` |")[1] for flag in FLAGS)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -197,10 +198,34 @@ def test_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "\x1b" not in text and max(map(len, text.splitlines())) < 120
 
 
+def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One well-formed page that loads nothing; bars of the lengths that the numbers have; foreign text escaped."""
+    made, drawn = tmp_path / "<x>.trace", tmp_path / "x.html"
+    with TraceWriter(made, Header(source="fio", command="<script>alert(1)</script>")) as writer:
+        for i in range(30):
+            writer.write(Operation(start_ns=i * 10**8, stream=0, op="read", path="<b>", handle=0, duration_ns=10**7,
+                                   offset_bytes=0, len_bytes=4096 if i % 3 else 70_000))  # fmt: skip
+    assert main(["trace", "show", str(made), "-o", str(drawn)]) == 0
+    page = drawn.read_text()
+    document = ElementTree.fromstring(page.removeprefix("<!doctype html>\n"))
+    assert "<script" not in page and "http:" not in page and "https:" not in page and "&lt;x&gt;.trace" in page
+    charts = {svg.get("aria-label", "").split(":")[0]: svg for svg in document.iter("svg")}
+    assert set(charts) == {
+        "Read over time", "Operations over time", "Operations under way over time", "Sizes of reads",
+        "Kinds of operations", "How many at once",
+    }  # fmt: skip
+    widths = [float(bar.get("width", 0)) for bar in charts["Sizes of reads"].iter("rect")]
+    assert len(widths) == 2 and abs(widths[0] / widths[1] - 2) < 0.01, "20 of 4 KiB, 10 of 128 KiB"
+    assert "0.10 operations are under way" in page
+    assert main(["trace", "show", str(made), "-o", str(tmp_path / "x.png")]) == 2
+    assert "name it FILE.html" in capsys.readouterr().err
+
+
 def test_an_empty_trace_has_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with TraceWriter(tmp_path / "x", Header(source="naslab")):
         pass
-    assert main(["trace", "show", str(tmp_path / "x")]) == 0
+    assert main(["trace", "show", str(tmp_path / "x"), "-o", str(tmp_path / "x.html")]) == 0
+    assert "<svg" not in (tmp_path / "x.html").read_text()
     assert "0 of 0 streams" in capsys.readouterr().out
 
 

@@ -112,6 +112,10 @@ def convert(
 @trace_app.command()
 def show(
     trace: Annotated[Path, typer.Argument(metavar="FILE", help="A trace.", show_default=False)],
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--output", "-o", metavar="FILE.html", help="Also draw it into this file.", show_default=False),
+    ] = None,
     as_json: o.JsonOpt = False,
 ) -> int:
     """The profile of a trace: kinds, sizes, sequentiality, mix, concurrency, think time, files."""
@@ -121,6 +125,12 @@ def show(
     from naslab.trace.reader import Trace
     from naslab.trace.text import profile_text
 
+    if output is not None:
+        from naslab.cli.common import check_output
+
+        check_output(output, "-o")
+        if output.suffix != ".html":
+            raise UsageError(f"-o {output}: pictures are HTML; name it FILE.html")
     opened, profile = Trace(trace), Profile()
     for operation in opened:
         profile.add(operation)
@@ -128,6 +138,10 @@ def show(
         "schema": 1, "trace": str(trace), "header": msgspec.to_builtins(opened.header),
         "end": msgspec.to_builtins(opened.end), "profile": profile.document(),
     }  # fmt: skip
+    if output is not None:
+        from naslab.trace.picture import picture
+
+        output.write_text(picture(document), encoding="utf-8")
     print(json.dumps(document) if as_json else profile_text(document), end="\n" if as_json else "")
     return 0
 
