@@ -164,9 +164,26 @@ def test_dbench_2_and_nfs(tmp_path: Path) -> None:
     assert (found[6].path, found[6].to_path) == ("c/f", "c/new") and done["skipped"] == {"random offset": 1}
 
 
+def test_dbench_by_name(tmp_path: Path) -> None:
+    """The operations of its SMB back end, where the name stands for the handle; links of NFS are counted."""
+    text = (
+        'OPEN "/t" 0x2c SUCCESS\nWRITE "/t" 0 50 SUCCESS\nREAD "/t" 0 50 SUCCESS\nCLOSE "/t" SUCCESS\n'
+        'OPEN "/t" 0x41 SUCCESS\nCLOSE "/t" *\nCLOSE "/u" ERROR\nREADDIR "/" SUCCESS\nUNLINK "/t" SUCCESS\n'
+        'SYMLINK3 "/l" "/t" 0x00000000\nREMOVE3 "/l" 0x00000000\n'
+    )
+    found, done = converted(tmp_path, text, "dbench")
+    assert [(o.op, o.path, o.handle, o.flags) for o in found] == [
+        ("create", "t", 0, "rwt"), ("write", "t", 0, ""), ("read", "t", 0, ""), ("close", "t", 0, ""),
+        ("open", "t", 1, "ra"), ("close", "t", 1, ""), ("readdir", ".", None, ""), ("remove", "t", None, ""),
+    ]  # fmt: skip
+    assert done["skipped"] == {"SYMLINK3": 1, "removed symbolic link": 1}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('CLOSE "/t" SUCCESS', "line 1: 't' was never opened, or is closed"),
+        ('OPEN "/t" 0x4 SUCCESS\nOPEN "/t" 0x4 SUCCESS', "line 2: 't' is open already"),
         ("WriteX 5 0 10 10 NT_STATUS_OK", "line 1: handle 5 was never opened, or is closed"),
         ('NTCreateX "\\a" 0x40 0x2 5 SUCCESS\nNTCreateX "\\b" 0x40 0x2 5 SUCCESS', "line 2: handle 5 is open already"),
         ('NTCreateX "\\a" 0x40 0x9 5 SUCCESS', "line 1: disposition 9"),
@@ -217,6 +234,7 @@ WORDS = st.sampled_from(
     ["/a", "/b", "add", "open", "close", "read", "write", "wait", "sync", "0", "5", "-1", "99999999999999999999", "é"]
 )
 LOAD_WORDS = st.sampled_from([
+    "OPEN", "READ", "WRITE", "SYMLINK3", "Unlink", "CREATE3", "/t",
     "NTCreateX", "Close", "ReadX", "WriteX", "Rename", "Deltree", "READ3", "FIND_FIRST", '"\\a"', '"\\a\\..\\b"', "0",
     "0x1", "0x2", "5", "-1", "*", "NT_STATUS_OK", "0xC0000034", "1.5", "REPEAT", "\\x",
 ])  # fmt: skip

@@ -24,6 +24,8 @@ _STATUS = re.compile(r"NT_STATUS_[A-Z0-9_]{1,50}\Z|0x[0-9A-Fa-f]{8}\Z|SUCCESS\Z|
 _OPENS, _CREATES, _OPENS_OR_CREATES, _OVERWRITES, _OVERWRITES_OR_CREATES = 1, 2, 3, 4, 5
 _SUPERSEDES = 0
 _FOLDER_OPTION = 1
+_OPEN_CREATES = 0x08
+_OPEN_BITS = ((0x05, "r"), (0x06, "w"), (0x20, "t"), (0x10, "e"), (0x40, "a"))
 _MAX_REPEAT = 1_000_000
 
 
@@ -39,7 +41,9 @@ class Loadfile:
         self._number = 0
         self._now_ns = 0
         self._timed = False
-        self._open: dict[int, tuple[int, str, bool]] = {}
+        self._open: dict[int | str, tuple[int, str, bool]] = {}
+        """By the number that the load file uses; by path after OPEN, which gives none."""
+        self._links: set[str] = set()
         self._handles = 0
         self._args: list[str] = []
         self._error: str | None = None
@@ -118,7 +122,7 @@ class Loadfile:
             raise self._wrong(wrong.replace('"f" ', ""))
         self._writer.write(operation)
 
-    def opened(self, op: Any, path: str, flags: str, given: int | None, folder: bool = False) -> int | None:
+    def opened(self, op: Any, path: str, flags: str, given: int | str | None, folder: bool = False) -> int | None:
         """An open; its handle under the number that the load file uses, None if it failed."""
         if self._error is not None:
             self.emit(op, path=path, flags=flags)
@@ -170,19 +174,49 @@ class Loadfile:
         )  # fmt: skip
 
     def data_by_name(self, op: str) -> None:
-        """READ3, WRITE3 NAME OFFSET SIZE"""
+        """READ3, WRITE3, READ, WRITE NAME OFFSET SIZE"""
         if self._argument(1).startswith("*"):
             self._writer.skip("random offset")
             return
         size = 0 if self._error is not None else self.number(2)
-        self.emit(op, path=self.path(0), offset_bytes=self.number(1), len_bytes=size)
+        path = self.path(0)
+        named = {"handle": self._open[path][0]} if path in self._open else {}
+        self.emit(op, path=path, offset_bytes=self.number(1), len_bytes=size, **named)
+
+    def open(self) -> None:
+        """OPEN NAME FLAGS: dbench's own bits; the name stands for the handle"""
+        path, given = self.path(0), self.number(1)
+        if path in self._open and self._error is None:
+            raise self._wrong(f"{shown(path)} is open already")
+        flags = "".join(letter for bit, letter in _OPEN_BITS if given & bit)
+        self.opened("create" if given & _OPEN_CREATES else "open", path, flags, path)
 
     def close(self) -> None:
-        """Close HANDLE"""
-        handle, path, _ = self.handle()
+        """Close HANDLE; CLOSE NAME after OPEN"""
+        by_name = self._argument(0).startswith("/")
+        key: int | str = self.path(0) if by_name else self.number(0, MAX_HANDLE)
+        if by_name and key not in self._open:
+            if self._error is None:
+                raise self._wrong(f"{shown(str(key))} was never opened, or is closed")
+            return
+        handle, path, _ = self._open[key] if by_name else self.handle()
         self.emit("close", handle=handle, path=path)
         if self._error is None:
-            del self._open[self.number(0)]
+            del self._open[key]
+
+    def symlink(self) -> None:
+        """SYMLINK3 NEW OLD: traces have no symbolic links"""
+        self._writer.skip("SYMLINK3")
+        self._links.add(self.path(0))
+
+    def remove(self) -> None:
+        """Unlink, REMOVE3 NAME"""
+        path = self.path(0)
+        if path in self._links:
+            self._links.discard(path)
+            self._writer.skip("removed symbolic link")
+        else:
+            self.emit("remove", path=path)
 
     def on_handle(self, op: str) -> None:
         """Flush, QUERY_FILE_INFORMATION HANDLE"""
@@ -231,18 +265,21 @@ def _named(op: str) -> Callable[[Loadfile], None]:
 
 _COUNTED = frozenset((
     "DELTREE", "QUERY_FS_INFORMATION", "SET_FILE_INFORMATION", "SET_PATH_INFORMATION", "LOCKX", "UNLOCKX", "LOCK4",
-    "UNLOCK4", "TEST4", "SETATTR3", "SYMLINK3", "READLINK3", "PATHCONF3", "FSSTAT3", "FSINFO3",
+    "UNLOCK4", "TEST4", "SETATTR3", "READLINK3", "PATHCONF3", "FSSTAT3", "FSINFO3",
 ))  # fmt: skip
 """What changes no data and has no counterpart in a trace; Deltree only clears the ground for a run."""
 _HANDLERS: dict[str, Callable[[Loadfile], None]] = {
     "NTCREATEX": Loadfile.ntcreate, "CLOSE": Loadfile.close, "SLEEP": Loadfile.sleep, "FIND_FIRST": Loadfile.find,
     "READX": lambda load: load.data("read"), "WRITEX": lambda load: load.data("write"),
     "FLUSH": lambda load: load.on_handle("flush"), "QUERY_FILE_INFORMATION": lambda load: load.on_handle("stat"),
-    "QUERY_PATH_INFORMATION": _named("stat"), "UNLINK": _named("remove"), "MKDIR": _named("mkdir"),
+    "QUERY_PATH_INFORMATION": _named("stat"), "UNLINK": Loadfile.remove,
+    "SYMLINK3": Loadfile.symlink, "OPEN": Loadfile.open,
+    "READ": lambda load: load.data_by_name("read"), "WRITE": lambda load: load.data_by_name("write"),
+    "READDIR": _named("readdir"), "MKDIR": _named("mkdir"),
     "RMDIR": _named("rmdir"), "RENAME": lambda load: load.two_names("rename", 0),
     "READ3": lambda load: load.data_by_name("read"), "WRITE3": lambda load: load.data_by_name("write"),
     "COMMIT3": _named("flush"), "CREATE3": Loadfile.create_by_name, "GETATTR3": _named("stat"),
-    "LOOKUP3": _named("stat"), "ACCESS3": _named("stat"), "REMOVE3": _named("remove"), "MKDIR3": _named("mkdir"),
+    "LOOKUP3": _named("stat"), "ACCESS3": _named("stat"), "REMOVE3": Loadfile.remove, "MKDIR3": _named("mkdir"),
     "RMDIR3": _named("rmdir"), "READDIRPLUS3": _named("readdir"), "LINK3": lambda load: load.two_names("link", 1),
 }  # fmt: skip
 
