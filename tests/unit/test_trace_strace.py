@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naslab.errors import TraceError
+from naslab.errors import NaslabError, TraceError
 from naslab.trace import Header, Trace, TraceWriter
+from naslab.trace.convert import convert
 from naslab.trace.strace import UNREADABLE, Converter, convert_strace
 from naslab.trace.strace_text import BadLineError, arguments, descriptor, quoted
 
@@ -379,6 +381,23 @@ SAMPLE = [
     "close_range(3, 4294967295, 0) = 0", 'openat(3</r/d>, "..", O_PATH) = 5</r>', "ftruncate(3, -5) = 0",
     'sendfile(3, 4, [1] => [2], 99999999999999999999) = 1', 'execve("x", [], 0x1) = 0', "unshare(CLONE_FILES) = 0",
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1 1.0 read(" + "1<" * 80_000, "1 1.0 read(" + "/*," * 80_000 + ") = 0", "1 1.0 read(" + "{" * 80_000,
+        "1 1.0 read(3) = 0" + " " * 80_000 + "x", "1 1.0 read(3) = 0<" + "->" * 80_000, " " * 80_000 + "x",
+        "1" * 80_000, '1 1.0 read(3, "' + "\\" * 80_000 + '") = 0', "1 1.0 read(3) = 0 " + "<1." * 80_000,
+        "1 1.0 read(-1, 5, 5) = " + "9" * 80_000, "1 " + "9" * 80_000 + ".1 close(3) = 0",
+    ],
+)  # fmt: skip
+def test_long_hostile_lines_are_soon_done(line: str, tmp_path: Path) -> None:
+    """No pattern needs time that grows with the square of a line (the limit of a test's time would tell)."""
+    feed(tmp_path, [line.encode()] * 3)
+    (tmp_path / "s").write_text(f"{line}\n")
+    with contextlib.suppress(NaslabError):
+        convert(tmp_path / "s", tmp_path / "x.trace", "", Path("/r"), None)
 
 
 def feed(folder: Path, lines: list[bytes]) -> None:

@@ -22,11 +22,13 @@ _LOOKS = (
     ("fio", re.compile(rb"fio version \d+ iolog")),
     (
         "strace",
-        re.compile(rb"\s*(\[pid +\d+\] +|\d+ +)?(\d\d:\d\d:\d\d\S* |\d+\.\d+ )?\s*[a-z_]\w*\(.*(= |<unfinished)"),
+        re.compile(rb"(\[pid +\d+\] +|\d+ +)?(\d\d:\d\d:\d\d\S* |\d+\.\d+ )? *[a-z_]\w*\(.*(= |<unfinished)"),
     ),
-    ("dbench", re.compile(rb"\s*(\d+(\.\d+)? +)?[A-Z][A-Za-z_]+3? +(\"?[\\/]|\d)|\s*#")),
+    ("dbench", re.compile(rb"(\d+(\.\d+)? +)?[A-Z][A-Za-z_]+3? +(\"?[\\/]|\d)|#")),
 )
-_EPOCH = re.compile(rb"\s*(?:\[pid +\d+\] +|\d+ +)?(\d{9,11}\.\d+) ")
+_LOOKED_AT = 4096
+"""Bytes of a line that are enough to know whose it is."""
+_EPOCH = re.compile(rb"(?:\[pid +\d+\] +|\d+ +)?(\d{9,11}\.\d+) ")
 
 
 def convert(
@@ -68,7 +70,7 @@ def _kind(source: Path, kind: str) -> str:
         return kind
     for number, line in lines_of(source):
         for name, look in _LOOKS:
-            if look.match(line):
+            if look.match(line[:_LOOKED_AT].lstrip()):
                 return name
         if number >= 20:
             break
@@ -78,7 +80,7 @@ def _kind(source: Path, kind: str) -> str:
 def _started(source: Path) -> str | None:
     """When strace -ttt says it began."""
     for _, line in lines_of(source):
-        found = _EPOCH.match(line)
+        found = _EPOCH.match(line[:_LOOKED_AT].lstrip())
         if found is None:
             return None
         return datetime.fromtimestamp(float(found[1]), UTC).isoformat(timespec="milliseconds")
