@@ -75,9 +75,12 @@ def test_comparison_words_and_report(cli: Cli) -> None:
     half = SIM.replace("125MB", "62.5MB")
     second = curve_of(cli, half, *QUICK, "--compare", first["run_id"], "-o", "one.html")
     compared = second["curve"]["compared"]
-    assert compared["run_id"] == first["run_id"] and compared["differs"] == []
-    assert compared["capacity_ratio"] == pytest.approx(0.5, rel=0.02) and compared["p99"]
-    assert all(one["ratio"] >= 0.99 for one in compared["p99"])
+    assert compared["run_id"] == first["run_id"] and compared["differs"] == [] and compared["unit"] == "batch"
+    assert compared["capacity"]["ratio"] == pytest.approx(0.5, rel=0.02)
+    assert compared["capacity"]["verdict"] == compared["knee"]["verdict"] == "worse"
+    offered = {step["offered_per_s"] for step in first["curve"]["steps"]}
+    assert compared["p99"] and all(one["load_per_s"] in offered for one in compared["p99"])
+    assert all(one["ratio"] >= 0.99 and one["verdict"] != "better" for one in compared["p99"])
     shown = cli("show", "last").ok().out
     assert "offered/s" in shown and "saturated" in shown and "Knee:" in shown
     cli("report", first["run_id"], "last", "-o", "two.html").ok()
@@ -86,6 +89,30 @@ def test_comparison_words_and_report(cli: Cli) -> None:
         assert "Latency against offered load" in page and "Capacity: " in page
     refused = cli("curve", SIM, "--compare", cli.sweep(SIM)["run_id"])
     assert refused.code == 2 and "--compare" in refused.err and "no curve" in refused.err
+
+
+FIFTH_SLOWER = "sim:?link_bytes_per_s=104166667&latency_ns=240us&op_overhead_ns=1200"
+
+
+@pytest.mark.parametrize(("target", "capacity"), [(SIM, "equivalent"), (FIFTH_SLOWER, "worse")])
+def test_an_equal_and_a_slower_server_beside_the_first(target: str, capacity: str, cli: Cli) -> None:
+    """The same server with other arrivals, and one that takes a fifth longer for everything."""
+    poisson = (*QUICK, "--arrivals", "poisson", "--step-duration", "4s")
+    first = curve_of(cli, SIM, *poisson)
+    second = curve_of(cli, target, *poisson, "--seed", "7", "--compare", "last")
+    compared = second["curve"]["compared"]
+    assert compared["capacity"]["verdict"] == capacity
+    verdicts = [one["verdict"] for one in compared["p99"]]
+    assert len(verdicts) >= 6 and len(first["curve"]["steps"]) >= len(verdicts)
+    words = " ".join(second["summary"])
+    if capacity == "worse":
+        assert compared["capacity"]["ratio"] == pytest.approx(1 / 1.2, rel=0.02)
+        assert compared["knee"]["verdict"] == "worse"
+        assert verdicts.count("worse") >= 0.8 * len(verdicts) and "better" not in verdicts, compared["p99"]
+        assert "worse at" in words
+    else:
+        assert not {"better", "worse"} & {*verdicts, compared["knee"]["verdict"]}, compared
+        assert verdicts.count("equivalent") >= 0.5 * len(verdicts) and "would have been seen" in words
 
 
 def test_limits_end_a_curve(cli: Cli) -> None:

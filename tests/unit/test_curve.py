@@ -37,7 +37,7 @@ def test_a_ladder_ends_at_max_rate() -> None:
 
 def test_the_first_load_has_operations_to_count() -> None:
     assert curves.first_rate(OPTIONS, 160_000) == 10_000
-    assert curves.first_rate(OPTIONS, 100) == 20
+    assert curves.first_rate(OPTIONS, 100) == 32
     assert curves.first_rate(OPTIONS, 20) == 10
 
 
@@ -112,15 +112,56 @@ def made_curve(scale: float = 1.0, **more: object) -> dict[str, object]:
     }  # fmt: skip
 
 
-def test_two_curves_beside_each_other() -> None:
-    compared = loadcurve.compare(made_curve(2.0, queue_depth=8), made_curve(), "other")
-    assert compared["capacity_ratio"] == 2 and compared["knee_ratio"] == 2 and compared["differs"] == ["queue_depth"]
-    assert compared["capacity_ratio_range"] == pytest.approx([1980 / 1010, 2020 / 990])
-    loads = [one["load_per_s"] for one in compared["p99"]]
-    assert loads[0] == pytest.approx(200) and loads[-1] == pytest.approx(900)
-    assert compared["p99"][-1]["ratio"] < 0.5 and compared["p99"][0]["ratio"] == pytest.approx(1)
-    text = " ".join(loadcurve.sentences({**made_curve(2.0), "compared": compared}))
-    assert "Capacity is 2 times that of run other" in text and "different settings: queue depth" in text
+def ratio(verdict: str | None, value: float = 1.0, **more: object) -> dict[str, object]:
+    """A comparison with a 95 % interval of 2 % to both sides."""
+    return {
+        "ratio": value, "ci95": [value * 0.98, value * 1.02], "batches": 8, "other_batches": 8, "margin": 0.1,
+        "p_value": 0.01, "minimum_detectable": 0.14, "verdict": verdict, **more,
+    }  # fmt: skip
+
+
+def made_comparison(**more: object) -> dict[str, object]:
+    """Half the capacity, the same knee, and p99 at three loads."""
+    loads = [
+        {"load_per_s": load, "p99_ns": 10**6, "other_p99_ns": 10**6, **ratio(verdict, value)}
+        for load, verdict, value in ((100.0, "equivalent", 1.0), (400.0, "undecided", 1.1), (600.0, "worse", 1.5))
+    ]
+    return {
+        "run_id": "other", "unit": "batch", "differs": [], "autocorrelation": 0.0, "other_autocorrelation": 0.0,
+        "capacity": ratio("worse", 0.5), "knee": ratio("equivalent", margin=0.05), "p99": loads, **more,
+    }  # fmt: skip
+
+
+def test_a_comparison_in_words() -> None:
+    text = " ".join(loadcurve.sentences(made_curve(compared=made_comparison())))
+    assert "Beside run other" in text and "how runs differ from one another they do not cover" in text
+    assert "capacity 0.5 times (95 % interval 0.49 to 0.51): worse;" in text
+    assert "knee 1 times (95 % interval 0.98 to 1.02): equivalent within 5%, a difference from 14% on" in text
+    assert "p99 at 3 equal loads (100/s to 600/s; Holm over them): worse at 1 (1.5 to 1.5 times as long)" in text
+    assert "undecided at 1 (1.1 to 1.1 times as long; differences from 14% on would have been seen)" in text
+    bare = made_comparison(differs=["queue_depth"], capacity=None, knee=ratio(None), p99=[])
+    text = " ".join(loadcurve.sentences(made_curve(compared=bare)))
+    assert "capacity is not compared, one of the two curves was not saturated" in text
+    assert "no verdict, fewer than 4 parts" in text and "p99 is not compared" in text
+    assert "different settings: queue depth" in text
+
+
+def test_a_comparison_in_a_picture() -> None:
+    figure = picture.beside(made_comparison())
+    assert {trace["name"]: trace["y"] for trace in figure["data"]} == {
+        "equivalent": [1.0], "undecided": [1.1], "worse": [1.5],
+    }  # fmt: skip
+    assert figure["data"][1]["error_y"]["array"] == pytest.approx([0.02])
+    band = figure["layout"]["shapes"][0]
+    assert (band["y0"], band["y1"]) == (pytest.approx(1 / 1.1), 1.1)
+
+
+def test_a_compared_curve_is_offered_the_loads_of_the_other() -> None:
+    given = dataclasses.replace(OPTIONS, rates_per_s=[100, 150, 220, 300])
+    assert curves.ladder(given, 16_000, []) == [100, 150, 220, 300]
+    assert curves.ladder(given, 16_000, [seen(300)])[0] == pytest.approx(420)
+    assert curves.ladder(dataclasses.replace(given, start_per_s=120, most_per_s=220), 16_000, []) == [150, 220]
+    assert curves.ladder(dataclasses.replace(given, start_per_s=400), 16_000, [])[0] == 400
 
 
 def test_a_curve_in_words() -> None:

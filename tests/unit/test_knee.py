@@ -27,7 +27,7 @@ def step(load: float, p99_ns: float, achieved: float | None = None, seed: int = 
     achieved = load if achieved is None else achieved
     parts = [from_values(random.exponential(p99_ns / np.log(100), 4000).astype(np.int64)) for _ in range(5)]
     rates = achieved * random.normal(1, 0.02, 50)
-    return knee.Step(load, float(rates.mean()), achieved < 0.95 * load, parts, rates)
+    return knee.Step(load, float(rates.mean()), achieved < 0.95 * load, parts, rates, rates.reshape(5, 10).mean(axis=1))
 
 
 def test_knee_is_where_p99_doubles() -> None:

@@ -41,7 +41,7 @@ QUANTILE = 0.99
 @dataclass(frozen=True)
 class Step:
     """One load. Rates in operations per second. parts: response histogram of each part. rates: (n,) operations
-    per second in each interval of the parts.
+    per second in each interval of the parts. part_rates: (parts,) of each part as a whole.
     """
 
     offered_per_s: float
@@ -49,6 +49,7 @@ class Step:
     saturated: bool
     parts: Sequence[Histogram]
     rates: NDArray[np.float64]
+    part_rates: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,23 @@ def is_saturated(offered: float, achieved: float, late: float, waiting_ns: float
     return short or (waiting_ns > WAITING * part_ns and late > MOSTLY_LATE)
 
 
-def capacity(steps: Sequence[Step], seed: int = 0) -> Estimate | None:
-    """The highest rate carried, operations per second; None without steps.
+def plateau(steps: Sequence[Step]) -> list[Step]:
+    """The steps that tell the capacity: those within 3 % of the best, the saturated ones where there are any.
 
-    The mean over the intervals of all steps within 3 % of the best: saturated steps all carry the same, and
-    the best one alone would be the luckiest.
+    Saturated steps all carry the same, and the best one alone would be the luckiest. Empty where nothing moved.
     """
     best = max((step.achieved_per_s for step in steps), default=0.0)
     if best <= 0:
-        return None
+        return []
     top = [step for step in steps if step.achieved_per_s >= PLATEAU * best]
-    if any(step.saturated for step in top):
-        top = [step for step in top if step.saturated]
+    return [step for step in top if step.saturated] or top
+
+
+def capacity(steps: Sequence[Step], seed: int = 0) -> Estimate | None:
+    """The highest rate carried, operations per second: the mean over the steps of the plateau; None without."""
+    top = plateau(steps)
+    if not top:
+        return None
     rates = np.concatenate([step.rates for step in top])
     value = float(np.mean([step.achieved_per_s for step in top]))
     if len(rates) < 2:
@@ -146,22 +152,34 @@ def isotonic(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def knee(steps: Sequence[Step], most: float, seed: int = 0) -> Estimate | None:
     """The knee with its interval, from steps of ascending load; None when p99 never doubles.
 
-    most: the capacity. Resamples in which it never doubles count as the capacity.
+    most: the capacity.
+    """
+    found = knee_draws(steps, most, np.random.default_rng(seed))
+    if found is None:
+        return None
+    value, draws = found
+    low, high = np.quantile(draws, (0.025, 0.975))
+    return Estimate(value, min(float(low), value), max(float(high), value))
+
+
+def knee_draws(
+    steps: Sequence[Step], most: float, random: np.random.Generator, resamples: int = RESAMPLES
+) -> tuple[float, NDArray[np.float64]] | None:
+    """The knee and (resamples,) bootstrap draws of it, over the parts of each step; None when p99 never doubles.
+
+    Draws in which it never doubles count as the capacity `most`.
     """
     told = [step for step in steps if sum(part.total for part in step.parts)]
     if len(told) < 2:
         return None
     loads = np.array([step.offered_per_s for step in told])
-    random = np.random.default_rng(seed)
     tables = [_table(step.parts) for step in told]
     whole = np.array([_p99(values, counts.sum(axis=0)[None])[0] for values, counts in tables])
     value = knee_at(loads, whole, most)
     if value is None:
         return None
-    drawn = np.stack([_resampled(values, counts, random) for values, counts in tables], axis=1)
-    found = [knee_at(loads, row, most) or most for row in drawn]
-    low, high = np.quantile(found, (0.025, 0.975))
-    return Estimate(value, min(float(low), value), max(float(high), value))
+    drawn = np.stack([_resampled(values, counts, random, resamples) for values, counts in tables], axis=1)
+    return value, np.array([knee_at(loads, row, most) or most for row in drawn])
 
 
 def _table(parts: Sequence[Histogram]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -174,11 +192,11 @@ def _table(parts: Sequence[Histogram]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def _resampled(
-    values: NDArray[np.int64], counts: NDArray[np.int64], random: np.random.Generator
+    values: NDArray[np.int64], counts: NDArray[np.int64], random: np.random.Generator, resamples: int
 ) -> NDArray[np.float64]:
-    """p99 of RESAMPLES draws of as many parts as there are, with replacement."""
+    """p99 of so many draws of as many parts as there are, with replacement."""
     parts = len(counts)
-    weights = random.multinomial(parts, [1 / parts] * parts, RESAMPLES)
+    weights = random.multinomial(parts, [1 / parts] * parts, resamples)
     return _p99(values, weights @ counts)
 
 

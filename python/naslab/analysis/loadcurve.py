@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from naslab.analysis import curvecompare as beside
 from naslab.analysis import knee as knees
 from naslab.results.histogram import Histogram, merge
 from naslab.units import duration_text, rate_text, size_label
@@ -14,7 +15,6 @@ from naslab.units import duration_text, rate_text, size_label
 if TYPE_CHECKING:
     from naslab.results.run import Run
 
-COMMON_LOADS = 8
 FULL = 0.9
 """Share of the operations allowed in flight from which on the bound is what limits."""
 UNCHANGED = 1.5
@@ -48,7 +48,9 @@ def step_of(run: Run, cells: Sequence[Mapping[str, Any]]) -> tuple[knees.Step, d
     part_ns = duration_ns // len(cells)
     saturated = knees.is_saturated(offered, achieved, late, waiting, part_ns)
     rates = [_rates(run, cell) for cell in cells]
-    step = knees.Step(offered, achieved, saturated, parts, np.concatenate(rates) if rates else np.empty(0))
+    part_rates = np.array([cell["ops"] * 1e9 / cell["duration_ns"] for cell in cells])
+    intervals = np.concatenate(rates) if rates else np.empty(0)
+    step = knees.Step(offered, achieved, saturated, parts, intervals, part_rates)
     fields = {
         "offered_per_s": offered, "achieved_per_s": achieved, "achieved_bytes_per_s": moved * 1e9 / duration_ns,
         "saturated": saturated, "ops": ops, "missed_starts": missed, "errors": sum(cell["errors"] for cell in cells),
@@ -74,9 +76,14 @@ def _rates(run: Run, cell: Mapping[str, Any]) -> Any:
     return (series["read_ops"] + series["write_ops"])[:whole] * (1e9 / cell["interval_ns"])
 
 
+def steps_of(run: Run) -> list[tuple[knees.Step, dict[str, Any]]]:
+    """All loads, ascending, as `step_of`. Raises StoreError."""
+    return [step_of(run, cells) for cells in load_cells(run).values()]
+
+
 def curve_of(run: Run, settings: Mapping[str, Any], stop_reason: str) -> dict[str, Any]:
     """The document's `curve`. settings: its fields that come from the options. Raises StoreError."""
-    pairs = [step_of(run, cells) for cells in load_cells(run).values()]
+    pairs = steps_of(run)
     steps, fields = [step for step, _ in pairs], [found for _, found in pairs]
     seed = int(run.document["seed"])
     most = knees.capacity(steps, seed)
@@ -119,45 +126,36 @@ def _depth_limited(fields: Sequence[Mapping[str, Any]], settings: Mapping[str, A
     return bool(full and last["service_ns"]["mean"] <= UNCHANGED * fields[0]["service_ns"]["mean"])
 
 
-def compare(curve: Mapping[str, Any], other: Mapping[str, Any], run_id: str) -> dict[str, Any]:
-    """The document's `compared`: this curve over another; ratios above 1 mean that this one has more."""
-    mine, theirs = curve["capacity_per_s"], other["capacity_per_s"]
-    ratio = mine / theirs if mine and theirs else None
-    interval = None
-    if ratio:
-        (low, high), (their_low, their_high) = curve["capacity_ci95_per_s"], other["capacity_ci95_per_s"]
-        interval = [low / their_high, high / their_low]
-    knees_of = curve["knee_per_s"], other["knee_per_s"]
-    return {
-        "run_id": run_id, "capacity_ratio": ratio, "capacity_ratio_range": interval,
-        "knee_ratio": knees_of[0] / knees_of[1] if all(knees_of) else None,
-        "differs": [name for name in SAME if curve[name] != other[name]], "p99": _p99_ratios(curve, other),
-    }  # fmt: skip
-
-
 SAME = ("arrivals", "block_bytes", "write_fraction", "random", "file_bytes", "workers", "queue_depth", "step_ns")
 """Settings that two curves should share."""
 
 
-def _p99_ratios(curve: Mapping[str, Any], other: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """p99 of both at loads that both carried, interpolated in logarithms."""
-    points = [_carried(one) for one in (curve, other)]
-    if any(len(loads) < 2 for loads, _ in points):
-        return []
-    low = max(loads[0] for loads, _ in points)
-    high = min(loads[-1] for loads, _ in points)
-    if low >= high:
-        return []
-    found = []
-    for load in np.geomspace(low, high, COMMON_LOADS).tolist():
-        mine, theirs = (float(np.exp(np.interp(np.log(load), np.log(x), np.log(y)))) for x, y in points)
-        found.append({"load_per_s": load, "p99_ns": round(mine), "other_p99_ns": round(theirs), "ratio": mine / theirs})
-    return found
+def compare(run: Run, curve: Mapping[str, Any], other: Run) -> dict[str, Any]:
+    """The document's `compared`: this run's curve over the curve of another run. Raises StoreError."""
+    mine, theirs = ([step for step, _ in steps_of(one)] for one in (run, other))
+    found = beside.compare(mine, theirs, int(run.document["seed"]))
+    others: Mapping[str, Any] = other.document["curve"] or {}
+    return {
+        "run_id": other.run_id, "unit": "batch", "differs": [name for name in SAME if curve[name] != others.get(name)],
+        "autocorrelation": found.autocorrelation[0], "other_autocorrelation": found.autocorrelation[1],
+        "capacity": _ratio(found.capacity), "knee": _ratio(found.knee),
+        "p99": [
+            {
+                "load_per_s": one.load_per_s, "p99_ns": round(one.p99_ns), "other_p99_ns": round(one.other_p99_ns),
+                **(_ratio(one.ratio) or {}),
+            }
+            for one in found.loads
+        ],
+    }  # fmt: skip
 
 
-def _carried(curve: Mapping[str, Any]) -> tuple[list[float], list[float]]:
-    steps = [s for s in curve["steps"] if not s["saturated"] and s["response_ns"]["p99"]]
-    return [s["offered_per_s"] for s in steps], [s["response_ns"]["p99"] for s in steps]
+def _ratio(found: beside.Ratio | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "ratio": found.value, "ci95": [found.low, found.high], "batches": found.n, "other_batches": found.other_n,
+        "margin": found.margin, "p_value": found.p, "minimum_detectable": found.mde, "verdict": found.verdict,
+    }  # fmt: skip
 
 
 # --- words -----------------------------------------------------------------------------------------------
@@ -216,21 +214,49 @@ def _compared_words(curve: Mapping[str, Any]) -> list[str]:
     compared = curve["compared"]
     if not compared:
         return []
-    found = []
-    if compared["capacity_ratio"]:
-        low, high = compared["capacity_ratio_range"]
-        found.append(
-            f"Capacity is {compared['capacity_ratio']:.3g} times that of run {compared['run_id']} "
-            f"(range of the two intervals {low:.3g} to {high:.3g})."
-        )
-    if compared["p99"]:
-        ratios = [one["ratio"] for one in compared["p99"]]
-        loads = [one["load_per_s"] for one in compared["p99"]]
-        found.append(
-            f"At loads that both carry ({_per_s(loads[0])} to {_per_s(loads[-1])}) p99 is {min(ratios):.3g} to "
-            f"{max(ratios):.3g} times as long, {float(np.median(ratios)):.3g} in the median."
-        )
+    found = [
+        f"Beside run {compared['run_id']} (intervals over the parts of each load within the two runs; how runs differ "
+        "from one another they do not cover):",
+        _rate_words("capacity", compared["capacity"], "one of the two curves was not saturated"),
+        _rate_words("knee", compared["knee"], "one of the two curves has none"),
+        *_p99_words(compared["p99"]),
+    ]
     if compared["differs"]:
         names = ", ".join(name.replace("_", " ").removesuffix(" bytes") for name in compared["differs"])
         found.append(f"The two curves were measured with different settings: {names}.")
     return found
+
+
+def _rate_words(what: str, found: Mapping[str, Any] | None, why_not: str) -> str:
+    if found is None:
+        return f"the {what} is not compared, {why_not};"
+    low, high = found["ci95"]
+    return f"{what} {found['ratio']:.3g} times (95 % interval {low:.3g} to {high:.3g}): {_verdict_words(found)};"
+
+
+def _verdict_words(found: Mapping[str, Any]) -> str:
+    """`worse`; or what could not have been seen, beside a verdict that says there is nothing."""
+    if found["verdict"] is None:
+        return f"no verdict, fewer than {beside.LEAST_BATCHES} parts"
+    if found["verdict"] in ("better", "worse"):
+        return str(found["verdict"])
+    within = f" within {found['margin']:.0%}" if found["verdict"] == "equivalent" else ""
+    return f"{found['verdict']}{within}, a difference from {found['minimum_detectable']:.0%} on would have been seen"
+
+
+def _p99_words(loads: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many loads have which verdict, with the range of their ratios."""
+    if not loads:
+        return ["no load was offered to both and carried by both, so p99 is not compared."]
+    parts = []
+    for verdict in ("better", "worse", "equivalent", "undecided", None):
+        ratios = [one["ratio"] for one in loads if one["verdict"] == verdict]
+        if not ratios:
+            continue
+        text = f"{verdict or 'no verdict'} at {len(ratios)} ({min(ratios):.3g} to {max(ratios):.3g} times as long"
+        if verdict in ("equivalent", "undecided"):
+            least = max(one["minimum_detectable"] for one in loads if one["verdict"] == verdict)
+            text += f"; differences from {least:.0%} on would have been seen"
+        parts.append(text + ")")
+    span = f"{_per_s(loads[0]['load_per_s'])} to {_per_s(loads[-1]['load_per_s'])}"
+    return [f"p99 at {len(loads)} equal loads ({span}; Holm over them): {', '.join(parts)}."]

@@ -16,6 +16,7 @@ from naslab.store import Store
 from naslab.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
+    from naslab.results.run import Run
     from naslab.targets import Target
 
 DEFAULT_BUDGET_NS = 300 * 10**9
@@ -61,6 +62,8 @@ def run_curve(request: CurveRequest, common: Common) -> int:
     options = request.parse(target, common.seed)
     store = Store(common.store)
     other = _other(store, request.compare)
+    if other is not None:
+        options.rates_per_s = list(loadcurve.load_cells(other))
     cells = curves.numbered(curves.probe_cells(options), 0)
     for cell in cells:
         cell.validate()
@@ -80,17 +83,18 @@ def run_curve(request: CurveRequest, common: Common) -> int:
     return measure(execution, common, cells, measured)
 
 
-def _other(store: Store, reference: str) -> dict[str, Any] | None:
+def _other(store: Store, reference: str) -> Run | None:
     """The run to compare with. Raises UsageError, UnknownRunError before anything is measured."""
     if not reference:
         return None
-    document: dict[str, Any] = dict(store.load(reference).document)
+    run = store.load(reference)
+    document = run.document
     if not document.get("curve"):
         raise UsageError(
             f"--compare {reference}: {document['run_id']} is a run of `naslab {document['command']}` and holds no "
             "curve; name a run of `naslab curve`"
         )
-    return document
+    return run
 
 
 def _check_bytes(options: curves.CurveOptions, common: Common) -> None:
@@ -199,12 +203,13 @@ class _Work:
         run = self.execution.store.load(self.execution.run_id)
         return loadcurve.curve_of(run, settings, self.enough or "interrupted")
 
-    def conclude(self, other: dict[str, Any] | None) -> None:
+    def conclude(self, other: Run | None) -> None:
         """Keeps the curve of what was measured, however that ended."""
         if not any(cell["workload"] == "curve" for cell in self.execution.cells):
             return
         curve = self._curve()
         if other is not None:
-            curve["compared"] = loadcurve.compare(curve, other["curve"], other["run_id"])
+            run = self.execution.store.load(self.execution.run_id)
+            curve["compared"] = loadcurve.compare(run, curve, other)
         self.execution.document["curve"] = curve
         self.execution.store.update_run(self.execution.run_id, curve=curve)

@@ -20,7 +20,7 @@ from naslab.spec import CellSpec, DataSpec, Durability, PaceSpec, WalkSpec, oper
 SECOND_NS = 1_000_000_000
 FILE_NAME = "naslab.curve"
 FILL_RECORD_BYTES, FILL_DEPTH = 1 << 20, 8
-PARTS = 5
+PARTS = 8
 INTERVALS_PER_PART = 10
 PROBE_NS = SECOND_NS
 MIN_STEP_NS = SECOND_NS // 2
@@ -42,6 +42,7 @@ class CurveOptions:
 
     write_pct: share of operations that write, 0 to 100. depth: most operations in flight per worker.
     start_per_s: first load, None: from the closed loop. most_per_s: no load above, None: until saturated.
+    rates_per_s: loads to begin with instead of a ladder of its own, ascending: those of a curve to compare with.
     """
 
     size_bytes: int
@@ -59,6 +60,7 @@ class CurveOptions:
     direct: bool = False
     seed: int = 0
     data: DataSpec = field(default_factory=DataSpec)
+    rates_per_s: Sequence[float] = ()
 
     @property
     def op(self) -> str:
@@ -134,6 +136,9 @@ def probe_cells(options: CurveOptions) -> list[CellSpec]:
 
 def ladder(options: CurveOptions, reached_per_s: float, seen: Sequence[Seen]) -> list[float]:
     """Rising loads: from the first, or on from the highest offered, until far beyond what was reached."""
+    given = [rate for rate in options.rates_per_s if _wanted(options, rate)]
+    if given and not seen:
+        return given[:MAX_STEPS]
     if seen:
         rate = max(one.offered_per_s for one in seen) * options.factor
         end = rate * BEYOND
@@ -151,6 +156,11 @@ def ladder(options: CurveOptions, reached_per_s: float, seen: Sequence[Seen]) ->
     if options.most_per_s is not None and offered < end * 0.999 and len(rates) < room:
         rates.append(end)
     return rates
+
+
+def _wanted(options: CurveOptions, rate: float) -> bool:
+    """Whether --start and --max-rate leave this load in."""
+    return (options.start_per_s or 0.0) <= rate <= (options.most_per_s or MAX_RATE)
 
 
 def first_rate(options: CurveOptions, reached_per_s: float) -> float:

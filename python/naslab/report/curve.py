@@ -19,6 +19,10 @@ Curve = Mapping[str, Any]
 
 HEADER = ("offered/s", "carried/s", "MB/s", "p50", "p99", "p99.9", "late", "errors", "note")
 _PERCENTILES = (("p50", "p50"), ("p99", "p99"), ("p99_9", "p99.9"))
+_VERDICTS = {
+    "better": theme.run_colour(2), "worse": theme.RULE, "equivalent": theme.ACCENT, "undecided": theme.MUTED,
+    None: theme.MUTED,
+}  # fmt: skip
 
 
 def rows(curve: Curve) -> Iterator[tuple[str, ...]]:
@@ -54,6 +58,9 @@ def fill(chart: Chart, runs: Sequence[Shown]) -> None:
     words = [f"{name}: " * (len(found) > 1) + " ".join(sentences(curve)) for name, curve in found]
     chart.add(["Response time"], response(found), " ".join(words))
     chart.add(["Carried rate"], carried(found), " ".join(words))
+    for (_, one), text in zip(found, words, strict=True):
+        if one["compared"] and one["compared"]["p99"]:
+            chart.add(["p99 beside the other run"], beside(one["compared"]), text)
 
 
 def response(curves: Sequence[tuple[str, Curve]]) -> Figure:
@@ -111,6 +118,50 @@ def carried(curves: Sequence[tuple[str, Curve]]) -> Figure:
         yaxis=rate_axis([y for trace in traces for y in trace["y"]], "Carried (operations per second)"),
     )
     return {"data": [whole, *traces], "layout": layout}
+
+
+def beside(compared: Mapping[str, Any]) -> Figure:
+    """Ratio of p99 at equal loads, this run over the other, with 95 % intervals; by verdict. The band is the margin."""
+    traces: list[Trace] = []
+    for rank, (verdict, colour) in enumerate(_VERDICTS.items()):
+        loads = [one for one in compared["p99"] if one["verdict"] == verdict]
+        if not loads:
+            continue
+        lows, highs = (numbers(one["ci95"][end] for one in loads) for end in (0, 1))
+        ratios = numbers(one["ratio"] for one in loads)
+        traces.append(
+            {
+                **_points(verdict or "no verdict", colour, rank), "mode": "markers",
+                "x": numbers(one["load_per_s"] for one in loads), "y": ratios,
+                "error_y": {
+                    "type": "data", "symmetric": False, "color": colour, "thickness": 1.5,
+                    "array": [high - ratio for high, ratio in zip(highs, ratios, strict=True)],
+                    "arrayminus": [ratio - low for low, ratio in zip(lows, ratios, strict=True)],
+                },
+                "customdata": [
+                    [duration_text(one["p99_ns"]), duration_text(one["other_p99_ns"]), low, high]
+                    for one, low, high in zip(loads, lows, highs, strict=True)
+                ],
+                "hovertemplate": "<b>%{y:.3g} times</b> (%{customdata[2]:.3g} to %{customdata[3]:.3g})<br>"
+                "%{customdata[0]}, the other %{customdata[1]}<br>%{x:,.4~g}/s offered<extra></extra>",
+            }
+        )  # fmt: skip
+    edge = 1 + compared["p99"][0]["margin"]
+    ends = [end for one in compared["p99"] for end in one["ci95"]]
+    layout = base_layout(
+        xaxis=rate_axis(_xs(traces), "Offered load (operations per second)"),
+        yaxis=rate_axis([*ends, edge, 1 / edge], "p99, this run over the other"),
+        shapes=[_band(1 / edge, edge), _band(1, 1)], showlegend=True,
+    )  # fmt: skip
+    return {"data": traces, "layout": layout}
+
+
+def _band(low: float, high: float) -> dict[str, Any]:
+    """A lying band over the whole width; a line where it has no height."""
+    return {
+        "type": "rect", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": low, "y1": high, "layer": "below",
+        "fillcolor": theme.ACCENT_BAND, "line": {"color": theme.MUTED, "width": 1 if low == high else 0},
+    }  # fmt: skip
 
 
 def _points(name: str, colour: str, symbol: int) -> Trace:

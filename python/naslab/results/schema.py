@@ -287,18 +287,37 @@ PROBE = (
 
 CURVE_COMPARISON = (
     _f("run_id", "string", "the other run"),
-    _f("capacity_ratio", "number?", "this capacity over the other's"),
-    _f("capacity_ratio_range", "array?", "lowest and highest ratio of the two intervals"),
-    _f("knee_ratio", "number?", "this knee over the other's"),
+    _f(
+        "unit", "string", "what is drawn for the intervals: batch, the parts of the loads within the two runs",
+        enum=("batch",),
+    ),
     _f("differs", "array", "names of settings in which the two differ"),
-    _f("p99", "curve_ratio[]", "p99 of the response time at loads that both carried"),
-)
+    _f("autocorrelation", "number", "lag-1, of p99 from part to part of this curve; intervals are widened for it"),
+    _f("other_autocorrelation", "number", "of the other curve"),
+    _f("capacity", "curve_ratio?", "capacities; null: not both were saturated"),
+    _f("knee", "curve_ratio?", "knees; null: not both have one"),
+    _f("p99", "curve_load_ratio[]", "p99 of the response time at equal loads that both carried; p_value by Holm"),
+)  # fmt: skip
 
 CURVE_RATIO = (
+    _f("ratio", "number", "this over the other, medians over the parts"),
+    _f("ci95", "array", "95 % interval of it, bootstrap over the parts: low, high"),
+    _f("batches", "integer", "parts of this curve"),
+    _f("other_batches", "integer", "parts of the other"),
+    _f("margin", "number", "differences up to this share do not matter"),
+    _f("p_value", "number", "of the verdict, two-sided; above 0.05 it is undecided"),
+    _f("minimum_detectable", "number", "a true difference of this share would be seen in 80 of 100 cases"),
+    _f(
+        "verdict", "string?", "this beside the other; null: fewer than 4 parts",
+        enum=("better", "worse", "equivalent", "undecided"),
+    ),
+)  # fmt: skip
+
+CURVE_LOAD_RATIO = (
     _f("load_per_s", "number", "the load", "1/s"),
-    _f("p99_ns", "integer", "of this curve, interpolated", "ns"),
-    _f("other_p99_ns", "integer", "of the other curve, interpolated", "ns"),
-    _f("ratio", "number", "this over the other"),
+    _f("p99_ns", "integer", "of this curve, median over the parts", "ns"),
+    _f("other_p99_ns", "integer", "of the other", "ns"),
+    *CURVE_RATIO,
 )
 
 SUSTAINED = (
@@ -463,7 +482,8 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "profile": ("Profile", PROFILE),
     "zone": ("Zone", ZONE),
     "curve_comparison": ("Comparison of curves", CURVE_COMPARISON),
-    "curve_ratio": ("Ratio at a common load", CURVE_RATIO),
+    "curve_ratio": ("Ratio of two curves", CURVE_RATIO),
+    "curve_load_ratio": ("Ratio at an equal load", CURVE_LOAD_RATIO),
 }
 OPEN_TABLES = ("target",)
 """Tables where more fields are expected even by the strict schema."""
