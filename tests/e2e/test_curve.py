@@ -8,7 +8,8 @@ import jsonschema
 import numpy as np
 import pytest
 
-from cli_tools import SIM, Cli, populate, snapshot
+from cli_tools import SIM, Cli, need, populate, snapshot
+from naslab.lab import systems
 from naslab.results.schema import json_schema
 
 QUICK = ("--random", "--size", "16m", "--step-duration", "2s")
@@ -151,3 +152,23 @@ def test_bad_options(words: tuple[str, ...], says: str, cli: Cli) -> None:
     done = cli("curve", cli.target, *words).sound()
     assert done.code == 2 and says in done.err and done.out == "" and done.err.count("\n") == 1
     assert snapshot(cli.target) == before and cli.runs() == []
+
+
+@pytest.mark.lab
+def test_a_real_server(cli: Cli) -> None:
+    """NFS-Ganesha at depth 2: the files are written once, every byte crosses the wire, and it saturates.
+
+    The open loop carries about what the closed loop of the same run did: both have two operations in flight.
+    """
+    missing = systems.missing_packages(systems.system("ganesha"))
+    need(not missing, f"ganesha: {' '.join(missing)}")
+    words = ("--random", "--size", "4m", "--step-duration", "0.5s", "--depth", "2", "--factor", "2")
+    document = curve_of(cli, "lab:ganesha", *words, "--arrivals", "poisson", "--budget", "40s")
+    curve, cells = document["curve"], document["cells"]
+    assert curve["saturated"] and 0.4 < curve["capacity_per_s"] / curve["probe_full"]["iops"] < 2.5
+    assert [cell["workload"] for cell in cells].count("fill") == 1
+    loads = [cell for cell in cells if cell["workload"] == "curve"]
+    assert all(cell["errors"] == 0 and cell["wire_bytes"] >= cell["bytes"] for cell in loads)
+    carried = [step for step in curve["steps"] if not step["saturated"]]
+    assert carried and all(step["response_ns"]["p99"] >= step["service_ns"]["p50"] for step in carried)
+    assert "left_behind" not in {warning["kind"] for warning in document["warnings"]}

@@ -133,17 +133,21 @@ def made_comparison(**more: object) -> dict[str, object]:
 
 
 def test_a_comparison_in_words() -> None:
-    text = " ".join(loadcurve.sentences(made_curve(compared=made_comparison())))
-    assert "Beside run other" in text and "how runs differ from one another they do not cover" in text
-    assert "capacity 0.5 times (95 % interval 0.49 to 0.51): worse;" in text
-    assert "knee 1 times (95 % interval 0.98 to 1.02): equivalent within 5%, a difference from 14% on" in text
-    assert "p99 at 3 equal loads (100/s to 600/s; Holm over them): worse at 1 (1.5 to 1.5 times as long)" in text
-    assert "undecided at 1 (1.1 to 1.1 times as long; differences from 14% on would have been seen)" in text
+    text = " ".join(loadcurve.compared_sentences(made_curve(compared=made_comparison())))
+    assert "Capacity: 0.5 times that of run other, 95 % interval 0.49 to 0.51: worse." in text
+    assert "Knee: 1 times that of run other, 95 % interval 0.98 to 1.02: equivalent within 5%; only a diff" in text
+    assert "p99 at 3 equal loads (100/s to 600/s, Holm over them): worse at 1 (1.5 times as long)" in text
+    assert "undecided at 1 (1.1 times as long; in the median only a difference of 14% or more would have" in text
+    assert "how much runs differ from one another they do not cover" in text
+    wide = ratio("undecided", minimum_detectable=5.0)
     bare = made_comparison(differs=["queue_depth"], capacity=None, knee=ratio(None), p99=[])
-    text = " ".join(loadcurve.sentences(made_curve(compared=bare)))
-    assert "capacity is not compared, one of the two curves was not saturated" in text
-    assert "no verdict, fewer than 4 parts" in text and "p99 is not compared" in text
-    assert "different settings: queue depth" in text
+    text = " ".join(loadcurve.compared_sentences(made_curve(compared=bare)))
+    assert "Capacity: not compared with run other, as one of the curves was not saturated." in text
+    assert "no verdict, as there are fewer than 4 parts" in text and "p99 is not compared" in text
+    assert "different settings: depth" in text
+    text = " ".join(loadcurve.compared_sentences(made_curve(compared=made_comparison(knee=wide))))
+    assert "a factor of 6 or more would have been seen" in text
+    assert loadcurve.compared_sentences(made_curve()) == []
 
 
 def test_a_comparison_in_a_picture() -> None:
@@ -167,6 +171,9 @@ def test_a_compared_curve_is_offered_the_loads_of_the_other() -> None:
 def test_a_curve_in_words() -> None:
     text = " ".join(loadcurve.sentences(made_curve()))
     assert "Capacity: 1,000/s" in text and "Knee: 600/s, 60% of the capacity" in text
+    assert "No knee below the capacity" in " ".join(
+        loadcurve.sentences(made_curve(knee_per_s=1000, knee_ci95_per_s=[1000, 1000]))
+    )
     text = " ".join(loadcurve.sentences(made_curve(saturated=False, knee_per_s=None, stop_reason="budget")))
     assert "Not saturated" in text and "No knee" in text and "--budget" in text
     assert "--depth" in " ".join(loadcurve.sentences(made_curve(depth_limited=True)))
@@ -178,7 +185,7 @@ def test_the_picture_holds_the_numbers() -> None:
     figure = picture.response([("one", made_curve())])
     assert [trace["name"] for trace in figure["data"]] == ["p50", "p99", "p99.9"]
     assert figure["data"][1]["x"] == [100, 400, 600, 900, 1400] and figure["data"][1]["y"][2] == 2.0
-    assert [note["text"] for note in figure["layout"]["annotations"]] == ["knee", "capacity"]
+    assert [note["text"].strip() for note in figure["layout"]["annotations"]] == ["knee", "capacity"]
     both = picture.carried([("one", made_curve()), ("two", made_curve(2.0))])
     assert [trace["name"] for trace in both["data"]] == ["all of it", "one", "two"]
     assert both["data"][2]["y"][-1] == 2000

@@ -126,8 +126,11 @@ def _depth_limited(fields: Sequence[Mapping[str, Any]], settings: Mapping[str, A
     return bool(full and last["service_ns"]["mean"] <= UNCHANGED * fields[0]["service_ns"]["mean"])
 
 
-SAME = ("arrivals", "block_bytes", "write_fraction", "random", "file_bytes", "workers", "queue_depth", "step_ns")
-"""Settings that two curves should share."""
+SAME = {
+    "arrivals": "arrivals", "block_bytes": "block", "write_fraction": "share of writes", "random": "random offsets",
+    "file_bytes": "size", "workers": "workers", "queue_depth": "depth", "step_ns": "step duration",
+}  # fmt: skip
+"""Settings that two curves should share, and what people call them."""
 
 
 def compare(run: Run, curve: Mapping[str, Any], other: Run) -> dict[str, Any]:
@@ -162,10 +165,10 @@ def _ratio(found: beside.Ratio | None) -> dict[str, Any] | None:
 
 
 def sentences(curve: Mapping[str, Any]) -> list[str]:
-    """The curve in a few sentences."""
+    """The curve in a few sentences, without what another run's says."""
     if not curve["capacity_per_s"]:
         return ["No load was carried: nothing can be said about the curve."]
-    return [_capacity_words(curve), _knee_words(curve), *_notes(curve), *_compared_words(curve)]
+    return [_capacity_words(curve), _knee_words(curve), *_notes(curve)]
 
 
 def _per_s(value: float) -> str:
@@ -188,6 +191,8 @@ def _knee_words(curve: Mapping[str, Any]) -> str:
         return f"No knee: p99 of the response time stays below twice its {low_p99} at low load."
     low, high = curve["knee_ci95_per_s"]
     share = curve["knee_per_s"] / curve["capacity_per_s"]
+    if min(low, curve["knee_per_s"]) >= curve["capacity_per_s"]:
+        return f"No knee below the capacity: only there p99 of the response time is twice its {low_p99} at low load."
     return (
         f"Knee: {_per_s(curve['knee_per_s'])}, {share:.0%} of the capacity, 95 % interval {_per_s(low)} to "
         f"{_per_s(high)}; there p99 of the response time is twice its {low_p99} at low load."
@@ -210,53 +215,57 @@ def _notes(curve: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _compared_words(curve: Mapping[str, Any]) -> list[str]:
+def compared_sentences(curve: Mapping[str, Any]) -> list[str]:
+    """The curve beside the other run in a few sentences; none without one."""
     compared = curve["compared"]
     if not compared:
         return []
     found = [
-        f"Beside run {compared['run_id']} (intervals over the parts of each load within the two runs; how runs differ "
-        "from one another they do not cover):",
-        _rate_words("capacity", compared["capacity"], "one of the two curves was not saturated"),
-        _rate_words("knee", compared["knee"], "one of the two curves has none"),
+        _rate_words("Capacity", compared["capacity"], compared["run_id"], "one of the curves was not saturated"),
+        _rate_words("Knee", compared["knee"], compared["run_id"], "one of the curves has none"),
         *_p99_words(compared["p99"]),
+        "These intervals are over the parts of each load within the two runs: how much runs differ from one another "
+        "they do not cover.",
     ]
     if compared["differs"]:
-        names = ", ".join(name.replace("_", " ").removesuffix(" bytes") for name in compared["differs"])
+        names = ", ".join(SAME[name] for name in compared["differs"])
         found.append(f"The two curves were measured with different settings: {names}.")
     return found
 
 
-def _rate_words(what: str, found: Mapping[str, Any] | None, why_not: str) -> str:
+def _rate_words(what: str, found: Mapping[str, Any] | None, run_id: str, why_not: str) -> str:
     if found is None:
-        return f"the {what} is not compared, {why_not};"
+        return f"{what}: not compared with run {run_id}, as {why_not}."
     low, high = found["ci95"]
-    return f"{what} {found['ratio']:.3g} times (95 % interval {low:.3g} to {high:.3g}): {_verdict_words(found)};"
-
-
-def _verdict_words(found: Mapping[str, Any]) -> str:
-    """`worse`; or what could not have been seen, beside a verdict that says there is nothing."""
+    text = f"{what}: {found['ratio']:.3g} times that of run {run_id}, 95 % interval {low:.3g} to {high:.3g}: "
     if found["verdict"] is None:
-        return f"no verdict, fewer than {beside.LEAST_BATCHES} parts"
+        return f"{text}no verdict, as there are fewer than {beside.LEAST_BATCHES} parts."
     if found["verdict"] in ("better", "worse"):
-        return str(found["verdict"])
+        return f"{text}{found['verdict']}."
     within = f" within {found['margin']:.0%}" if found["verdict"] == "equivalent" else ""
-    return f"{found['verdict']}{within}, a difference from {found['minimum_detectable']:.0%} on would have been seen"
+    return f"{text}{found['verdict']}{within}; {_least_words(found['minimum_detectable'])}."
+
+
+def _least_words(share: float) -> str:
+    """What a comparison without a difference could have found."""
+    least = f"{share:.0%} or more" if share <= 1 else f"a factor of {min(1 + share, 100):.2g} or more"
+    return f"only a difference of {least} would have been seen"
 
 
 def _p99_words(loads: Sequence[Mapping[str, Any]]) -> list[str]:
     """How many loads have which verdict, with the range of their ratios."""
     if not loads:
-        return ["no load was offered to both and carried by both, so p99 is not compared."]
+        return ["p99 is not compared: no load was offered to both and carried by both."]
     parts = []
     for verdict in ("better", "worse", "equivalent", "undecided", None):
-        ratios = [one["ratio"] for one in loads if one["verdict"] == verdict]
-        if not ratios:
+        those = [one for one in loads if one["verdict"] == verdict]
+        if not those:
             continue
-        text = f"{verdict or 'no verdict'} at {len(ratios)} ({min(ratios):.3g} to {max(ratios):.3g} times as long"
+        low, high = (f"{end(one['ratio'] for one in those):.3g}" for end in (min, max))
+        text = f"{verdict or 'no verdict'} at {len(those)} ({low}{f' to {high}' if high != low else ''} times as long"
         if verdict in ("equivalent", "undecided"):
-            least = max(one["minimum_detectable"] for one in loads if one["verdict"] == verdict)
-            text += f"; differences from {least:.0%} on would have been seen"
+            least = float(np.median([one["minimum_detectable"] for one in those]))
+            text += f"; in the median {_least_words(least)}"
         parts.append(text + ")")
     span = f"{_per_s(loads[0]['load_per_s'])} to {_per_s(loads[-1]['load_per_s'])}"
-    return [f"p99 at {len(loads)} equal loads ({span}; Holm over them): {', '.join(parts)}."]
+    return [f"p99 at {len(loads)} equal loads ({span}, Holm over them): {', '.join(parts)}."]

@@ -31,7 +31,8 @@ def summarise(document: Mapping[str, Any]) -> list[str]:
     if document.get("curve"):
         from naslab.analysis import loadcurve
 
-        return [*loadcurve.sentences(document["curve"]), *_regimes(cells), *_errors(document["cells"])]
+        told = [*loadcurve.sentences(document["curve"]), *loadcurve.compared_sentences(document["curve"])]
+        return [*told, *_regimes(cells), *_errors(document["cells"])]
     telling = [c for c in cells if c["workload"] != "probe"] or cells
     sustained = [c for c in telling if c["workload"] == "sustained"]
     if sustained:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab.report import theme
@@ -46,7 +46,7 @@ def _time(value_ns: int | None) -> str:
 
 def fill(chart: Chart, runs: Sequence[Shown]) -> None:
     """Adds the figures of all runs that hold a curve."""
-    from naslab.analysis.loadcurve import sentences
+    from naslab.analysis.loadcurve import compared_sentences, sentences
 
     found: list[tuple[str, Curve]] = []
     for run in runs:
@@ -55,12 +55,15 @@ def fill(chart: Chart, runs: Sequence[Shown]) -> None:
             found.append((run.name, curve))
     if not found:
         return
-    words = [f"{name}: " * (len(found) > 1) + " ".join(sentences(curve)) for name, curve in found]
-    chart.add(["Response time"], response(found), " ".join(words))
-    chart.add(["Carried rate"], carried(found), " ".join(words))
-    for (_, one), text in zip(found, words, strict=True):
+
+    def words(about: Callable[[Curve], list[str]], some: Sequence[tuple[str, Curve]]) -> str:
+        return " ".join(f"{name}: " * (len(found) > 1) + " ".join(about(curve)) for name, curve in some)
+
+    chart.add(["Response time"], response(found), words(sentences, found))
+    chart.add(["Carried rate"], carried(found), words(sentences, found))
+    for name, one in found:
         if one["compared"] and one["compared"]["p99"]:
-            chart.add(["p99 beside the other run"], beside(one["compared"]), text)
+            chart.add(["p99 beside the other run"], beside(one["compared"]), words(compared_sentences, [(name, one)]))
 
 
 def response(curves: Sequence[tuple[str, Curve]]) -> Figure:
@@ -90,8 +93,9 @@ def response(curves: Sequence[tuple[str, Curve]]) -> Figure:
         shapes=[], annotations=[],
     )  # fmt: skip
     if len(curves) == 1:
-        _mark(layout, curves[0][1]["knee_per_s"], "knee", 1.0)
-        _mark(layout, curves[0][1]["capacity_per_s"], "capacity", 0.93)
+        layout["margin"] = {**layout["margin"], "t": 34}
+        _mark(layout, curves[0][1]["knee_per_s"], "knee ", "right")
+        _mark(layout, curves[0][1]["capacity_per_s"], " capacity", "left")
     return {"data": traces, "layout": layout}
 
 
@@ -175,8 +179,8 @@ def _xs(traces: Sequence[Trace]) -> list[float]:
     return [x for trace in traces for x in trace["x"]]
 
 
-def _mark(layout: Figure, load: float | None, text: str, height: float) -> None:
-    """A dashed upright at a load, named at its head."""
+def _mark(layout: Figure, load: float | None, text: str, end: str) -> None:
+    """A dashed upright at a load, named above the picture; `end` of the name is at the line."""
     if not load:
         return
     layout["shapes"].append(
@@ -187,7 +191,7 @@ def _mark(layout: Figure, load: float | None, text: str, height: float) -> None:
             "x1": load,
             "yref": "paper",
             "y0": 0,
-            "y1": height,
+            "y1": 1.05,
             "line": {"color": theme.RULE, "width": 1.5, "dash": "dash"},
             "layer": "below",
         }
@@ -196,10 +200,10 @@ def _mark(layout: Figure, load: float | None, text: str, height: float) -> None:
         {
             "xref": "x",
             "x": math.log10(load),
-            "xanchor": "right",
+            "xanchor": end,
             "yref": "paper",
-            "y": height,
-            "yanchor": "top",
+            "y": 1.0,
+            "yanchor": "bottom",
             "text": text,
             "showarrow": False,
             "font": {"color": theme.RULE, "size": 12},
