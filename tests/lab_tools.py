@@ -32,19 +32,21 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     monkeypatch.setenv("TMPDIR", str(base))
     monkeypatch.setattr("tempfile.tempdir", str(base))
     before = Path("/proc/mounts").read_text()
-    devices = lab_devices()
     yield
-    wait_for(lambda: lab_devices() <= devices)
-    assert limited(lab_devices()) == []
+    wait_for(lambda: not lab_devices() and not limited(lab_devices(bound=True)))
     assert left_processes(base) == []
     assert [path.name for path in base.glob("naslab-lab-*")] == []
     assert Path("/proc/mounts").read_text() == before
 
 
-def lab_devices() -> set[str]:
-    """Loop devices with a number of the lab's."""
-    found = {path.name for path in Path("/sys/block").glob("loop*")}
-    return {name for name in found if int(name[4:]) in loops.MINORS}
+def lab_devices(bound: bool = False) -> set[str]:
+    """Loop devices with a number of the lab's that nobody holds any more, or those in use.
+
+    Devices in use may be those of a lab beside this one.
+    """
+    found = {path.name: path for path in Path("/sys/block").glob("loop*")}
+    mine = {name: path for name, path in found.items() if int(name[4:]) in loops.MINORS}
+    return {name for name, path in mine.items() if (path / "loop" / "backing_file").exists() is bound}
 
 
 def limited(but_for: set[str]) -> list[str]:

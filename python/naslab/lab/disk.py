@@ -33,7 +33,7 @@ class DiskOptions:
     base: str = "24MB/s"
     size: str = "400MB"
     disk: str = "1g"
-    cache: str = "8m"
+    cache: str = "64m"
 
     def plan(self) -> Plan:
         """The bucket. Raises UsageError."""

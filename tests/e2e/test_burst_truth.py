@@ -1,0 +1,161 @@
+"""`naslab sustained --find-burst` against token buckets of real parts: a throttled disk, a shaped link.
+
+What was planted is set in the lab; what was delivered is counted by the kernel, at the disk's block device and at the
+link's interface, and fitted here with other means than naslab's.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cli_tools import Cli
+from lab_tools import need_system, own_folders
+from naslab import lab
+from naslab.lab import link, loops
+from naslab.lab.bucket import SLICE_NS, Plan
+from naslab.lab.server import Server
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300), pytest.mark.usefixtures("own_folders")]
+__all__ = ["own_folders"]
+MB = 1_000_000
+PLAN = Plan(96 * MB, 32 * MB, 256 * MB)
+WORDS = {"burst": "96MB/s", "base": "32MB/s", "size": "256MB"}
+"""Four seconds of burst; the whole experiment, with its idle times, takes less than a minute."""
+TOLERANCE = 0.05
+DELIVERED = 0.025
+"""Counters further from the plan than this, or less even, show a machine that stalled; that says nothing of naslab."""
+SAMPLE_S = 0.05
+FLOOR_S = 5.0
+"""So long the first part of the first run is certain to go on after the drop."""
+LEAST_ACTIVE = 1_000_000
+"""Bytes per second: less is a connection being made, or a file system's own housekeeping."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Bytes per second with credit, bytes per second without, bytes of credit.
+
+    uneven: standard deviation of the rate without credit, over thirds of a second, as a share of it.
+    """
+
+    burst: float
+    base: float
+    size: float
+    uneven: float = 0.0
+
+    def off(self, truth: Figures) -> dict[str, float]:
+        """Relative differences."""
+        return {name: getattr(self, name) / getattr(truth, name) - 1 for name in ("burst", "base", "size")}
+
+
+class Counter(threading.Thread):
+    """Reads a byte counter of the kernel's twenty times a second until stopped."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(daemon=True)
+        self.server, self.samples, self._end = server, list[tuple[float, int]](), threading.Event()
+        self._net = Path(f"/proc/{server.guardian.pid}/net/dev")
+
+    def run(self) -> None:
+        while not self._end.wait(SAMPLE_S):
+            self.samples.append((time.monotonic(), self._read()))
+
+    def _read(self) -> int:
+        if "disk" in self.server.facts:
+            return loops.moved_bytes(int(self.server.facts["disk"]["number"].partition(":")[2]))
+        line = next(line for line in self._net.read_text().splitlines() if "eth0:" in line)
+        return int(line.partition(":")[2].split()[8])  # sent by the client
+
+    def stop(self) -> Figures:
+        """What was delivered in the first run."""
+        self._end.set()
+        self.join()
+        return fit(np.array(self.samples, dtype=np.float64))
+
+
+def fit(samples: Any) -> Figures:
+    """Burst, base and size of the first stretch of at least eight seconds without a pause of one.
+
+    Two straight lines through the bytes moved so far, by least squares over the place of the knee: the second one's
+    slope is the base, its height at the start is the credit. samples: (n, 2), seconds and bytes.
+    """
+    at, moved = samples[:, 0], samples[:, 1]
+    active = np.flatnonzero(np.diff(moved) / np.diff(at) > LEAST_ACTIVE)
+    edges = np.flatnonzero(np.diff(at[active]) > 1.0)
+    stretches = zip([0, *(edges + 1)], [*edges, len(active) - 1], strict=True)
+    first, last = next((active[a], active[b] + 1) for a, b in stretches if at[active[b]] - at[active[a]] >= 8.0)
+    seconds, total = at[first:last] - at[first], moved[first:last] - moved[first]
+    best: tuple[float, Any, int] = (np.inf, None, 0)
+    for knee in range(20, len(seconds) - 40):
+        upper = np.polyfit(seconds[:knee], total[:knee], 1)
+        lower = np.polyfit(seconds[knee:], total[knee:], 1)
+        left = np.square(np.polyval(upper, seconds[:knee]) - total[:knee]).sum()
+        left += np.square(np.polyval(lower, seconds[knee:]) - total[knee:]).sum()
+        if left < best[0]:
+            best = (float(left), lower, knee)
+    _, (base, size), knee = best
+    ticks = np.arange(seconds[knee] + 0.5, seconds[knee] + FLOOR_S, 1 / 3)
+    rates = np.diff(np.interp(ticks, seconds, total))
+    return Figures(float(total[knee] / seconds[knee]), float(base), float(size), float(rates.std() / rates.mean()))
+
+
+def find_burst(cli: Cli, server: Server, target: str, *words: object) -> Any:
+    """The burst that the real command finds, in the place where target can be reached."""
+    load = ("--size", "64m", "--block", "128k", "--depth", 4, "--budget", "200s", "--json", "--quiet")
+    done = cli("sustained", target, "--find-burst", *load, *words, prefix=server.inside(), timeout=240)
+    return done.ok().json()["sustained"]["burst"]
+
+
+def check(cli: Cli, case: str) -> tuple[str, Figures, Figures, Figures, Any]:
+    """(cause, found, delivered, planted, naslab's part) of one run of a case: link, or disk, and the operation."""
+    where, op = case.split()
+    writes = ("--write", 100) if op == "write" else ("--write", 0, "--rest", "5s")
+    with lab.running(f"burst-{where}", **WORDS) as server:
+        counter = Counter(server)
+        counter.start()
+        if where == "disk":
+            part = find_burst(cli, server, str(server.data), *writes, "--direct")
+        else:
+            part = find_burst(cli, server, server.url, *writes, "--credentials", server.credentials)
+        delivered = counter.stop()
+    share = link.PAYLOAD_SHARE if where == "link" else 1.0
+    burst_s = PLAN.size_bytes / (PLAN.burst_bytes_per_s - PLAN.base_bytes_per_s)
+    first = SLICE_NS / 1e9 / burst_s if where == "disk" else 0.0
+    planted = Figures(
+        PLAN.burst_bytes_per_s * share * (1 + first), PLAN.base_bytes_per_s * share, PLAN.size_bytes * share
+    )
+    bucket = part["bucket"] or {}
+    names = ("burst_bytes_per_s", "baseline_bytes_per_s", "size_bytes")
+    found = Figures(*(bucket.get(name, {"value": 0.0})["value"] for name in names))
+    return part["cause"], found, delivered, planted, part
+
+
+@pytest.mark.parametrize("case", ["disk write", "disk read", "link write"])
+def test_a_planted_bucket_of_real_parts_is_found(case: str, cli: Cli) -> None:
+    need_system(f"burst-{case.split(maxsplit=1)[0]}")
+    for attempt in (1, 2):
+        cause, found, delivered, planted, part = check(cli, case)
+        text = json.dumps(
+            {
+                "case": case,
+                "cause": cause,
+                "found": found.off(planted),
+                "seen": {**delivered.off(planted), "uneven": delivered.uneven},
+            }
+        )
+        print(text)
+        good = cause == "token_bucket" and all(abs(off) <= TOLERANCE for off in found.off(planted).values())
+        seen = [abs(off) for off in delivered.off(planted).values()]
+        stalled = max(*seen, delivered.uneven) > DELIVERED
+        if good or attempt == 2 or not stalled:
+            break
+        print(f"again: the kernel's counters say that the plan was not delivered: {delivered}")
+    assert good, f"{text}; {json.dumps(part)}"
