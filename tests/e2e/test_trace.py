@@ -6,21 +6,28 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from cli_tools import Cli, need, wait_until
+from cli_tools import PROGRAM, Cli, need, wait_until
 from naslab.trace import Trace
 from trace_reenact import reenact, tree
+
+
+def may_trace() -> bool:
+    """Whether strace is there and works here."""
+    command = ["strace", "-o", os.devnull, "true"]
+    return shutil.which("strace") is not None and subprocess.run(command, check=False).returncode == 0
 
 
 @pytest.fixture
 def work(cli: Cli) -> Path:
     """A folder to work in, with a small tree `src`: empty, short and longer files, odd names."""
-    need(shutil.which("strace"), "strace")
+    need(may_trace(), "strace, and the right to trace processes,")
     folder = cli.folder / "work"
     src = folder / "src"
     (src / "d" / "deep er").mkdir(parents=True)
@@ -92,6 +99,18 @@ def test_cp(cli: Cli, work: Path) -> None:
     same_as_real(trace, work, cli.folder / "again", before)
     inside = record(cli, work, "cp", "-r", "src", "dst2", root="src/..")
     assert moved(inside)[1].total() == written.total()
+
+
+def test_a_root_by_another_name(cli: Cli, work: Path) -> None:
+    """A root that is reached through a symbolic link: names with the link and without it are the same files."""
+    link = cli.folder / "link"
+    link.symlink_to(work)
+    made = cli.folder / "made.trace"
+    script = f"cat {link}/src/d/odd '{work}/src/d/page' src/one >/dev/null"
+    for root, shell in ((link, str(work)), (".", str(link))):
+        env = {**cli.env, "PWD": shell}
+        cli("trace", "record", "--force", "-o", made, "--root", root, "--", "sh", "-c", script, cwd=work, env=env).ok()
+        assert +moved(made)[0] == Counter({"src/d/odd": 12_345, "src/d/page": 4096, "src/one": 1})
 
 
 def test_git(cli: Cli, work: Path) -> None:
@@ -195,6 +214,21 @@ def test_without_strace(cli: Cli) -> None:
     (cli.folder / "bin" / "true").symlink_to(shutil.which("true") or "/bin/true")
     done = cli("trace", "record", "-o", "x", "--", "true", env={**cli.env, "PATH": str(cli.folder / "bin")})
     assert done.code == 2 and "install the package strace" in done.err
+
+
+def test_ctrl_c_keeps_what_was_recorded(cli: Cli, work: Path) -> None:
+    """A terminal sends Ctrl-C to the command and to naslab at once."""
+    made = cli.folder / "x.trace"
+    script = f"cd '{work}'; cat src/d/odd > seen; exec sleep 50"
+    words = ["trace", "record", "-o", made, "--root", work, "--", "sh", "-c", script]
+    child = subprocess.Popen(
+        [*PROGRAM, *map(str, words)], env=cli.env, text=True, stderr=subprocess.PIPE, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )  # fmt: skip
+    wait_until(lambda: (work / "seen").exists() and (work / "seen").stat().st_size, child, "first part of the command")
+    os.killpg(child.pid, signal.SIGINT)
+    assert "exit code 130" in child.communicate(timeout=30)[1] and child.returncode == 1
+    assert +moved(made)[0] == Counter({"src/d/odd": 12_345})
 
 
 def test_ending_it_early_keeps_what_was_recorded(cli: Cli, work: Path) -> None:

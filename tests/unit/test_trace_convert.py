@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from naslab.cli import main
 from naslab.errors import NaslabError, TraceError
 from naslab.trace import Anonymiser, Header, Operation, Trace, TraceWriter, files_of
 from naslab.trace.convert import convert
@@ -228,6 +230,30 @@ def test_strace_is_known_by_its_look(tmp_path: Path) -> None:
     assert header.started_at == "2023-11-14T22:13:20.500+00:00" and header.root == "/r"
     found, _ = converted(tmp_path, text, "", root=Path("/r"), cwd=Path("/r/sub"), anonymise=Anonymiser())
     assert str(found[0].path).count("/") == 1 and "sub" not in str(found[0].path)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit codes, JSON, and files that are in the way."""
+    source, made = tmp_path / "job.log", tmp_path / "job.trace.zst"
+    source.write_text(FIO2)
+    assert main(["trace", "convert", str(source), "-o", str(made), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["operations"] == 4
+    assert main(["trace", "convert", str(source), "-o", str(made)]) == 2
+    assert "exists; give another name, or --force" in capsys.readouterr().err
+    assert main(["trace", "convert", str(source), "-o", str(made), "--force", "--anonymise"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "" and "4 operations are in" in said.err and Trace(made).header.anonymised
+    before = made.read_bytes()
+    source.write_text(FIO2 + "/data/a jump\n")
+    assert main(["trace", "convert", str(source), "-o", str(made), "--force"]) == 2
+    assert "job.log, line 8: " in capsys.readouterr().err and made.read_bytes() == before
+    assert main(["trace", "convert", str(tmp_path / "none"), "-o", str(tmp_path / "x")]) == 2
+    assert "none: cannot be read: No such file" in capsys.readouterr().err
+    for part in (b"", made.read_bytes()[:50]):
+        (tmp_path / "cut.zst").write_bytes(part)
+        assert main(["trace", "show", str(tmp_path / "cut.zst")]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.startswith("naslab: ") and "cut.zst" in said.err
 
 
 WORDS = st.sampled_from(

@@ -68,10 +68,19 @@ def record(
             raise NaslabError("strace could not run the command (it says why above); may this user trace processes?")
         # The trace is begun only now: a file of ours that appears under the root would be seen by the command.
         with TraceWriter(path, header, anonymise) as writer:
-            convert_strace(text, writer, os.fsencode(real), os.fsencode(os.getcwd()), os.fsencode(root.absolute()))
+            convert_strace(text, writer, os.fsencode(real), os.fsencode(os.getcwd()), os.fsencode(_as_named(root)))
             if code:
                 writer.note(f"the command ended with exit code {code}")
     return Recorded(path, code, writer.operations, dict(writer.skipped), writer.notes)
+
+
+def _as_named(root: Path) -> Path:
+    """The root as the user's shell names it: symbolic links on the way to it stay."""
+    shell = Path(os.environ.get("PWD", ""))
+    with suppress(OSError):
+        if shell.is_absolute() and shell.samefile("."):
+            return shell / root
+    return root.absolute()
 
 
 def _strace() -> list[str]:
