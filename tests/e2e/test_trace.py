@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -241,3 +242,22 @@ def test_ending_it_early_keeps_what_was_recorded(cli: Cli, work: Path) -> None:
     assert child.communicate(timeout=30)[1].count("exit code 143") == 2
     assert child.returncode == 1
     assert +moved(made)[0] == Counter({"src/d/odd": 12_345})
+
+
+def test_logs_of_the_real_fio(cli: Cli) -> None:
+    """What this machine's fio writes down, job by job, moves the bytes that fio says it moved."""
+    need(shutil.which("fio"), "fio")
+    job = ["--name=job", f"--directory={cli.target}", "--size=256k", "--bs=16k", "--rw=randrw", "--fsync=4"]
+    log = cli.folder / "job.log"
+    told = subprocess.run(
+        ["fio", *job, f"--write_iolog={log}", "--output-format=json"], check=True, capture_output=True, text=True,
+        cwd=cli.folder,
+    ).stdout  # fmt: skip
+    fio = json.loads(told[told.index("{") :])["jobs"][0]
+    made = cli.folder / "job.trace.zst"
+    cli("trace", "convert", log, "-o", made).ok()
+    shown = cli("trace", "show", made, "--json").ok().json()["profile"]
+    assert shown["read_bytes"] == fio["read"]["io_bytes"] and shown["written_bytes"] == fio["write"]["io_bytes"]
+    assert shown["requests"]["read"]["common"] == [{"bytes": 16384, "count": fio["read"]["total_ios"]}]
+    assert shown["kinds"]["flush"]["operations"] >= 1 and shown["duration_ns"] > 0
+    assert {o.path for o in Trace(made)} == {"job.0.0"}

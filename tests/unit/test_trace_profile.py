@@ -82,7 +82,8 @@ def test_cut_files() -> None:
     profile = Profile()
     for operation in s.operations:
         profile.add(operation)
-    assert profile.document()["files"]["unreadable"] == 1
+    files = profile.document()["files"]
+    assert files["unreadable"] == 1 and files["needed_sizes"] == [{"up_to_bytes": 128, "count": 1}]
     cut = Script()("open", "a", handle=0, flags="wt").io("write", 0, 0, 10)
     assert cut.needed() == [("a", False, 0, None)], "an open without permission to make it: it was there"
 
@@ -212,7 +213,7 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     charts = {svg.get("aria-label", "").split(":")[0]: svg for svg in document.iter("svg")}
     assert set(charts) == {
         "Read over time", "Operations over time", "Operations under way over time", "Sizes of reads",
-        "Kinds of operations", "How many at once",
+        "Kinds of operations", "How many at once", "Sizes of the files it needs",
     }  # fmt: skip
     widths = [float(bar.get("width", 0)) for bar in charts["Sizes of reads"].iter("rect")]
     assert len(widths) == 2 and abs(widths[0] / widths[1] - 2) < 0.01, "20 of 4 KiB, 10 of 128 KiB"

@@ -46,6 +46,7 @@ def picture(document: dict[str, Any]) -> str:
     name = escape(document["trace"])
     parts = [f"<h1>What {name} does</h1>", f"<p>{escape(_summary(profile))}</p>"]
     parts += _over_time(profile) + _sizes(profile["requests"]) + _kinds(profile) + _levels(profile["concurrency"])
+    parts += _file_sizes(profile["files"])
     parts += ["<h2>All of it</h2>", f"<pre>{escape(profile_text(document))}</pre>"]
     return _PAGE.format(title=f"Trace {name}", body="\n".join(parts))
 
@@ -151,3 +152,14 @@ def _levels(concurrency: dict[str, Any] | None) -> list[str]:
     ]
     finding = f"On average {concurrency['mean']:.2f} operations are under way, at most {concurrency['max']}."
     return _chart("How many at once", finding, *_rows(rows))
+
+
+def _file_sizes(files: dict[str, Any]) -> list[str]:
+    if not files["needed_sizes"]:
+        return []
+    rows = [
+        (f"up to {size_label(row['up_to_bytes'])}", row["count"], f"{row['count']:,}", "a")
+        for row in files["needed_sizes"]
+    ]
+    finding = f"{files['needed_files']:,} files, {amount_text(files['needed_bytes'])}, must be there at the start."
+    return _chart("Sizes of the files it needs", finding, *_rows(rows))

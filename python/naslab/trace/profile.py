@@ -204,7 +204,7 @@ class Profile:
         sizes = self._sizes[o.op]
         if moved in sizes or len(sizes) < _MAX_SIZES:
             sizes[moved] += 1
-        self._powers[o.op][(moved - 1).bit_length()] += 1
+        self._powers[o.op][_power(moved)] += 1
         end = start + moved
         before = self._positions.get(o.handle)  # type: ignore[arg-type]
         if before is not None:
@@ -260,7 +260,7 @@ class Profile:
         return {
             "count": count, "at_end_of_file": self._empty[op], "mean_bytes": total / count if count else None,
             "common": [{"bytes": size, "count": n} for size, n in sizes.most_common(8)],
-            "histogram": [{"up_to_bytes": 1 << power, "count": powers[power]} for power in sorted(powers)],
+            "histogram": _histogram(powers),
         }  # fmt: skip
 
     def _concurrency_facts(self) -> dict[str, Any] | None:
@@ -312,9 +312,19 @@ class Profile:
             "needed_files": len(files), "needed_folders": len(needed) - len(files),
             "needed_bytes": sum(fact.size_bytes for fact in files),
             "largest_needed_bytes": max((fact.size_bytes for fact in files), default=0),
+            "needed_sizes": _histogram(Counter(_power(fact.size_bytes) for fact in files)),
             "created_files": self.files.created_files, "created_folders": self.files.created_folders,
             "removed": self.files.removed, "unreadable": self.files.unreadable, "tree": self.files.shape(),
         }  # fmt: skip
+
+
+def _power(size_bytes: int) -> int:
+    """The least power of two that is no less; 0 for nothing and for one byte."""
+    return max(size_bytes - 1, 0).bit_length()
+
+
+def _histogram(powers: Counter[int]) -> list[dict[str, int]]:
+    return [{"up_to_bytes": 1 << power, "count": powers[power]} for power in sorted(powers)]
 
 
 def _count(sequence: _Sequence, sequential: bool) -> None:
