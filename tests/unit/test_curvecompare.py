@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -119,6 +120,21 @@ def test_constant_values_need_no_draws() -> None:
     assert set(verdicts(found)) == {"equivalent"} and found.autocorrelation == (0.0, 0.0)
     assert found.capacity and found.capacity.p >= beside.least_p(PARTS, PARTS)
     assert found.capacity.mde == pytest.approx(beside.RATE_MARGIN)
+
+
+def test_parts_in_which_nothing_ended() -> None:
+    """A target that stood still for a part, or all the time, is compared without a warning or an infinity."""
+    mine, theirs = steps(1), steps(2)
+    stopped = dataclasses.replace(mine[-1], part_rates=np.array([0.0] * 5 + [1000.0] * 3), rates=np.zeros(80))
+    found = beside.compare([*mine[:-2], stopped], theirs)
+    assert found.capacity and found.capacity.value < 0.01 and found.capacity.verdict == "undecided"
+    assert math.isfinite(found.capacity.high) and math.isfinite(found.capacity.mde)
+    nothing = knee.Step(100.0, 0.0, True, [], np.zeros(80), np.zeros(PARTS))
+    assert beside.compare([nothing], theirs) == beside.Comparison(
+        None, None, [], (0.0, beside.compare([], theirs).autocorrelation[1])
+    )
+    short = knee.Step(float(LOADS[0]), 50.0, False, [from_values([0, 0])] * PARTS, np.full(80, 50.0), np.full(8, 50.0))
+    assert beside.compare([short], theirs).loads[0].ratio.verdict == "better"
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.3, 0.6])

@@ -36,6 +36,8 @@ POWER_Z = 0.8416
 """A minimum detectable effect is called one in 80 of 100 cases."""
 RESAMPLES = 4000
 SAME_LOAD = 1e-3
+LEAST_SHARE = 1e-3
+"""A part in which nothing ended counts as this share of the best rate: it needs a logarithm."""
 MOST_ALIKE = 0.9
 """No more autocorrelation is believed of a few batches."""
 
@@ -125,14 +127,15 @@ class _Side:
 
     def __init__(self, steps: Sequence[knees.Step]) -> None:
         self.steps = steps
-        self.saturated = any(step.saturated for step in steps)
+        self.top = knees.plateau(steps)
+        self.saturated = bool(self.top) and any(step.saturated for step in steps)
         self.alike = autocorrelation([np.log(_p99s(step)) for step in steps if not step.saturated])
 
     def capacity(self, random: np.random.Generator) -> _Drawn:
         """Median rate of the batches of all loads that tell the capacity."""
-        top = knees.plateau(self.steps)
-        rates = np.concatenate([step.part_rates for step in top])
-        return _medians(rates, autocorrelation([step.part_rates for step in top]), random)
+        rates = np.concatenate([step.part_rates for step in self.top])
+        alike = autocorrelation([step.part_rates for step in self.top])
+        return _medians(np.maximum(rates, LEAST_SHARE * rates.max()), alike, random)
 
     def p99(self, step: knees.Step, random: np.random.Generator) -> _Drawn:
         """Median p99 of the batches of a load, nanoseconds."""
@@ -148,8 +151,8 @@ class _Side:
 
 
 def _p99s(step: knees.Step) -> NDArray[np.float64]:
-    """p99 of each part that has any operation, in time order, nanoseconds."""
-    return np.array([float(part.quantiles((knees.QUANTILE,))[0]) for part in step.parts if part.total])
+    """p99 of each part that has any operation, in time order, at least 1 nanosecond."""
+    return np.array([max(float(part.quantiles((knees.QUANTILE,))[0]), 1.0) for part in step.parts if part.total])
 
 
 def _medians(values: NDArray[np.float64], alike: float, random: np.random.Generator) -> _Drawn:

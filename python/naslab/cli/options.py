@@ -128,7 +128,10 @@ MaxRateOpt = Annotated[
     ),
 ]
 CompareOpt = Annotated[
-    str, typer.Option("--compare", metavar="RUN", help="Set the curve of this run beside it.", show_default=False)
+    str,
+    typer.Option(
+        "--compare", metavar="RUN", help="Offer the loads of this run's curve, and compare.", show_default=False
+    ),
 ]
 ZonesOpt = Annotated[int, typer.Option("--zones", metavar="N", help="Zones that the file is divided into.")]
 SampleOpt = Annotated[str, typer.Option("--sample", metavar="SIZE", help="Read at most so much of each zone.")]
