@@ -7,6 +7,7 @@ link's interface, and fitted here with other means than naslab's.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from dataclasses import dataclass
@@ -61,16 +62,18 @@ class Counter(threading.Thread):
 
     def __init__(self, server: Server) -> None:
         super().__init__(daemon=True)
-        self.server, self.samples, self._end = server, list[tuple[float, int]](), threading.Event()
+        self.samples, self._end = list[tuple[float, int]](), threading.Event()
         self._net = Path(f"/proc/{server.guardian.pid}/net/dev")
+        disk = server.facts.get("disk", {}).get("number", "")
+        self._disk = loops.open_counter(int(disk.partition(":")[2])) if disk else None
 
     def run(self) -> None:
         while not self._end.wait(SAMPLE_S):
             self.samples.append((time.monotonic(), self._read()))
 
     def _read(self) -> int:
-        if "disk" in self.server.facts:
-            return loops.moved_bytes(int(self.server.facts["disk"]["number"].partition(":")[2]))
+        if self._disk is not None:
+            return loops.moved_bytes(self._disk)
         line = next(line for line in self._net.read_text().splitlines() if "eth0:" in line)
         return int(line.partition(":")[2].split()[8])  # sent by the client
 
@@ -78,6 +81,8 @@ class Counter(threading.Thread):
         """What was delivered in the first run."""
         self._end.set()
         self.join()
+        if self._disk is not None:
+            os.close(self._disk)
         return fit(np.array(self.samples, dtype=np.float64))
 
 

@@ -79,13 +79,13 @@ def _bound_cache(minor: int, cache_bytes: int) -> None:
 
 def _keep(minor: int, limits: throttle.Throttle, plan: Plan) -> None:
     """The credit loop, until standard input ends. Raises OSError."""
-    now_ns = time.monotonic_ns()
-    credit = Credit(plan, now_ns, loops.moved_bytes(minor))
+    counter = loops.open_counter(minor)
+    credit = Credit(plan, time.monotonic_ns(), loops.moved_bytes(counter))
     limits.limit(credit.limit_bytes_per_s)
     wait_ns = 0
     while not select.select([0], [], [], wait_ns / 1e9)[0]:
         before = credit.limit_bytes_per_s
-        wait_ns = credit.step(time.monotonic_ns(), loops.moved_bytes(minor))
+        wait_ns = credit.step(time.monotonic_ns(), loops.moved_bytes(counter))
         if credit.limit_bytes_per_s != before:
             limits.limit(credit.limit_bytes_per_s)
 
