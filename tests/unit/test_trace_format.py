@@ -80,6 +80,23 @@ def test_operations_come_in_the_order_of_their_starts(tmp_path: Path) -> None:
     assert trace.end is not None and trace.end.skipped == {LATE: 1}
 
 
+def test_handles_after_their_close(tmp_path: Path) -> None:
+    """A number that the source uses again is another handle; a use without a name is counted."""
+    made = tmp_path / "x.trace"
+    with TraceWriter(made, Header(source="pcap")) as writer:
+        for i in range(2):
+            writer.write(Operation(start_ns=i * 10, stream=0, op="open", path=f"f{i}", handle=5))
+            writer.write(Operation(start_ns=i * 10 + 1, stream=0, op="close", path=f"f{i}", handle=5))
+        writer.write(Operation(start_ns=20, stream=0, op="flush", handle=5))
+        writer.write(Operation(start_ns=21, stream=0, op="flush", handle=5, path="f1"))
+    trace = Trace(made)
+    assert [(o.op, o.path, o.handle) for o in trace] == [
+        ("open", "f0", 0), ("close", "f0", 0), ("open", "f1", 1), ("close", "f1", 1), ("open", "f1", 2),
+        ("flush", "f1", 2),
+    ]  # fmt: skip
+    assert trace.end is not None and trace.end.skipped == {"use of a closed handle": 1}
+
+
 def test_nothing_is_left_of_a_failed_writing(tmp_path: Path) -> None:
     made = tmp_path / "x.trace.zst"
     made.write_text("before")

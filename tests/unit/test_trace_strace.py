@@ -148,6 +148,21 @@ def test_halves_are_joined_and_order_is_by_start(tmp_path: Path) -> None:
     assert skipped == {"call that did not end": 1}
 
 
+def test_a_long_call_keeps_its_place(tmp_path: Path) -> None:
+    """A read that takes long while another thread goes on; one from a pipe holds nothing up."""
+    lines = ['1 1700000000.0 open("/r/a", O_RDONLY) = 3', "1 1700000000.1 clone(flags=CLONE_VM|CLONE_FILES) = 2"]
+    lines += [
+        "1 1700000000.1 clone(flags=CLONE_VM|CLONE_FILES) = 3",
+        "3 1700000000.1 read(0<pipe:[1]>,  <unfinished ...>",
+    ]
+    lines += ["2 1700000000.2 pread64(3,  <unfinished ...>"]
+    lines += [f'1 1700000001.{i:03} pread64(3, ""..., 1, {i}) = 1' for i in range(900)]
+    lines += ['2 1700000002.0 <... pread64 resumed>""..., 7, 0) = 7', '3 1700000003.0 <... read resumed>"", 1) = 0']
+    operations, skipped = converted(tmp_path, "\n".join(lines))
+    assert skipped == {} and len(operations) == 902
+    assert operations[1] == {"t": 200_000_000, "s": 1, "op": "read", "h": 0, "o": 0, "n": 7}
+
+
 def test_a_child_may_speak_before_its_parent(tmp_path: Path) -> None:
     """vfork: the parent's call returns after the child's execve; the child's table is still the parent's copy."""
     operations, skipped = converted(
