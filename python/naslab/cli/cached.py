@@ -7,11 +7,7 @@ from typing import Any
 from naslab.analysis import cached as analysis
 from naslab.cli.common import Budget
 from naslab.cli.progress import Progress
-from naslab.execute import Execution, Hooks
-
-
-class _EnoughError(Exception):
-    """Ends the stage early: what is left of it is not needed."""
+from naslab.execute import Execution
 
 
 def measure_cached(
@@ -23,28 +19,22 @@ def measure_cached(
     """
     cells = execution.spec.cells
     steps = {cell.id for cell in cells if cell.workload == "evict"}
-    budget, shown, ended_by = Budget(budget_ns, execution), execution.hooks, bound
+    budget, ended_by = Budget(budget_ns, execution), bound
 
-    def before_cell(cell_id: int) -> None:
+    def enough(cell_id: int) -> bool:
         nonlocal ended_by
-        if cell_id in steps:
-            if _known(execution):
-                raise _EnoughError
-            if budget.spent():
-                ended_by = "--budget"
-                raise _EnoughError
-        if shown.before_cell:
-            shown.before_cell(cell_id)
+        if cell_id not in steps:
+            return False
+        if _known(execution):
+            return True
+        if budget.spent():
+            ended_by = "--budget"
+            return True
+        return False
 
-    execution.hooks = Hooks(before_cell, shown.progress, shown.on_cell)
     try:
-        execution.stage(cells)
-    except _EnoughError:
-        execution.status = "complete"
-        progress.drop(cells)
+        progress.drop(execution.stage(cells, enough))
     finally:
-        execution.hooks = shown
-        ended_by = ended_by if execution.status == "complete" else "interrupted"
         part["cached"] = analysis.cached_part(execution.cells, own_memory, ended_by)
 
 

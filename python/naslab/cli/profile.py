@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 DEFAULT_SIZE = "1g"
 
 
-class _EnoughError(Exception):
-    """The budget is spent: what is left of the plan is not measured."""
-
-
 @dataclass
 class ProfileRequest:
     """`naslab profile`'s own options, as text where they have units."""
@@ -159,24 +155,17 @@ def _work(
 ) -> None:
     limit = common.budget_ns()
     budget = Budget(limit, execution) if limit is not None else None
-    hooks, told = execution.hooks, execution.hooks.on_cell
 
-    def on_cell(cell: dict[str, Any]) -> None:
-        if told:
-            told(cell)
-        if budget is not None and budget.spent() and cell["id"] != cells[-1].id:
-            raise _EnoughError
+    def enough(cell_id: int) -> bool:
+        return budget is not None and cell_id != cells[0].id and budget.spent()
 
-    hooks.on_cell = on_cell
     try:
-        execution.stage(cells)
-    except _EnoughError:
-        execution.status = "partial"
-        measured = {cell["id"] for cell in execution.cells}
-        progress.drop([cell for cell in cells if cell.id not in measured])
-        execution.warn("budget", "--budget was spent before all was measured; a larger one measures the rest")
+        left_out = execution.stage(cells, enough)
+        if left_out and execution.status == "complete":
+            execution.status = "partial"
+            progress.drop(left_out)
+            execution.warn("budget", "--budget was spent before all was measured; a larger one measures the rest")
     finally:
-        hooks.on_cell = told
         _conclude(execution, options)
 
 
