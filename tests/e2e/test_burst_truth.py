@@ -33,9 +33,11 @@ WORDS = {"burst": "96MB/s", "base": "32MB/s", "size": "256MB"}
 TOLERANCE = 0.05
 DELIVERED = 0.025
 """Counters further from the plan than this, or less even, show a machine that stalled; that says nothing of naslab."""
-SAMPLE_S = 0.05
+SAMPLE_S = 0.01
 FLOOR_S = 5.0
 """So long the first part of the first run is certain to go on after the drop."""
+EVEN_S = 0.4
+"""A whole number of the throttle's slices: it lets through what it may in lumps, one in each."""
 LEAST_ACTIVE = 1_000_000
 """Bytes per second: less is a connection being made, or a file system's own housekeeping."""
 
@@ -44,7 +46,7 @@ LEAST_ACTIVE = 1_000_000
 class Figures:
     """Bytes per second with credit, bytes per second without, bytes of credit.
 
-    uneven: standard deviation of the rate without credit, over thirds of a second, as a share of it.
+    uneven: standard deviation of the rate without credit, over EVEN_S, as a share of it.
     """
 
     burst: float
@@ -58,7 +60,7 @@ class Figures:
 
 
 class Counter(threading.Thread):
-    """Reads a byte counter of the kernel's twenty times a second until stopped."""
+    """Reads a byte counter of the kernel's a hundred times a second until stopped."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(daemon=True)
@@ -99,7 +101,7 @@ def fit(samples: Any) -> Figures:
     first, last = next((active[a], active[b] + 1) for a, b in stretches if at[active[b]] - at[active[a]] >= 8.0)
     seconds, total = at[first:last] - at[first], moved[first:last] - moved[first]
     best: tuple[float, Any, int] = (np.inf, None, 0)
-    for knee in range(20, len(seconds) - 40):
+    for knee in range(100, len(seconds) - 200, 5):
         upper = np.polyfit(seconds[:knee], total[:knee], 1)
         lower = np.polyfit(seconds[knee:], total[knee:], 1)
         left = np.square(np.polyval(upper, seconds[:knee]) - total[:knee]).sum()
@@ -107,7 +109,7 @@ def fit(samples: Any) -> Figures:
         if left < best[0]:
             best = (float(left), lower, knee)
     _, (base, size), knee = best
-    ticks = np.arange(seconds[knee] + 0.5, seconds[knee] + FLOOR_S, 1 / 3)
+    ticks = np.arange(seconds[knee] + 0.5, seconds[knee] + FLOOR_S, EVEN_S)
     rates = np.diff(np.interp(ticks, seconds, total))
     return Figures(float(total[knee] / seconds[knee]), float(base), float(size), float(rates.std() / rates.mean()))
 
