@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 1 << 50;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SimConfig {
-    /// Seed of jitter and of faults by probability.
+    /// Seed of jitter, of noise and of faults by probability.
     pub seed: u64,
     /// Operations one session can have in flight.
     pub max_depth: u32,
@@ -61,8 +61,32 @@ pub struct SimConfig {
     pub disk_iops: u64,
     /// Time for a disk request that does not continue the one before, in nanoseconds.
     pub disk_seek_ns: u64,
+    /// Standard deviation of the disk's rate divided by its mean, buckets included; 0 is constant.
+    pub disk_noise: f64,
+    /// Standard deviation of the link's rate divided by its mean, buckets included; 0 is constant.
+    pub link_noise: f64,
+    /// How long a noisy rate stays as it is, in nanoseconds.
+    pub noise_span_ns: u64,
+    /// How much of a span's noise is left in the next one: their correlation, 0 to 0.99.
+    pub noise_memory: f64,
+    /// Bytes of fast cells that writes fill before they go at `slc_full_bytes_per_s`; 0 is no such cells.
+    pub slc_bytes: u64,
+    /// Rate of writes when the fast cells are full, in bytes per second.
+    pub slc_full_bytes_per_s: u64,
+    /// Rate at which fast cells come free while the disk is idle, in bytes per second.
+    pub slc_fold_bytes_per_s: u64,
+    /// Time constant in which a busy disk warms up, in nanoseconds; 0 is no heat.
+    pub heat_busy_ns: u64,
+    /// Time constant in which an idle disk cools, in nanoseconds.
+    pub heat_idle_ns: u64,
+    /// Share of its rate that a hot disk has.
+    pub heat_floor: f64,
+    /// Heat at which the rate falls in one step; 0: it falls as it warms.
+    pub heat_step: f64,
     /// Bytes of unstable writes the server holds in memory; 0 sends each write to the disk at once.
     pub write_back_bytes: u64,
+    /// Answer a flush at once, whatever is still in memory.
+    pub flush_ignored: bool,
     /// Space of the file system, in bytes; 0 is unlimited.
     pub capacity_bytes: u64,
     /// Refuse every change.
@@ -101,7 +125,19 @@ impl Default for SimConfig {
             disk_write_bytes_per_s: 0,
             disk_iops: 0,
             disk_seek_ns: 0,
+            disk_noise: 0.0,
+            link_noise: 0.0,
+            noise_span_ns: 100_000_000,
+            noise_memory: 0.0,
+            slc_bytes: 0,
+            slc_full_bytes_per_s: 0,
+            slc_fold_bytes_per_s: 0,
+            heat_busy_ns: 0,
+            heat_idle_ns: 0,
+            heat_floor: 0.5,
+            heat_step: 0.0,
             write_back_bytes: 0,
+            flush_ignored: false,
             capacity_bytes: 0,
             read_only: false,
             store_data: false,
@@ -295,6 +331,8 @@ impl SimConfig {
             ("open_ns", self.open_ns),
             ("metadata_ns", self.metadata_ns),
             ("disk_seek_ns", self.disk_seek_ns),
+            ("heat_busy_ns", self.heat_busy_ns),
+            ("heat_idle_ns", self.heat_idle_ns),
         ] {
             check(value <= MAX_NS, field, value, "use at most 10^15 ns")?;
         }
@@ -305,6 +343,8 @@ impl SimConfig {
             ("disk_read_bytes_per_s", self.disk_read_bytes_per_s),
             ("disk_write_bytes_per_s", self.disk_write_bytes_per_s),
             ("disk_iops", self.disk_iops),
+            ("slc_full_bytes_per_s", self.slc_full_bytes_per_s),
+            ("slc_fold_bytes_per_s", self.slc_fold_bytes_per_s),
         ] {
             check(value <= MAX_RATE, field, value, "use at most 10^15 a second")?;
         }
@@ -314,10 +354,49 @@ impl SimConfig {
             ("write_back_bytes", self.write_back_bytes),
             ("capacity_bytes", self.capacity_bytes),
             ("server_read_ahead_bytes", self.server_read_ahead_bytes),
+            ("slc_bytes", self.slc_bytes),
         ] {
             check(value <= MAX_BYTES, field, value, "use at most 2^50 bytes")?;
         }
-        Ok(())
+        self.check_changing_rates()
+    }
+
+    /// Noise, fast cells and heat: their ranges, and the rates they work on.
+    fn check_changing_rates(&self) -> Result<()> {
+        for (field, value, least, most, next) in [
+            ("disk_noise", self.disk_noise, 0.0, 0.3, "use 0 to 0.3"),
+            ("link_noise", self.link_noise, 0.0, 0.3, "use 0 to 0.3"),
+            ("noise_memory", self.noise_memory, 0.0, 0.99, "use 0 to 0.99"),
+            ("heat_floor", self.heat_floor, 0.01, 1.0, "use 0.01 to 1"),
+            ("heat_step", self.heat_step, 0.0, 0.99, "use 0 to 0.99"),
+        ] {
+            check((least..=most).contains(&value), field, value, next)?;
+        }
+        let span = self.noise_span_ns;
+        check((1_000_000..=MAX_NS).contains(&span), "noise_span_ns", span, "use 10^6 to 10^15 ns")?;
+        let has = |scope| self.buckets.iter().any(|b| b.scope == scope);
+        let disk = self.disk_read_bytes_per_s > 0 || self.disk_write_bytes_per_s > 0;
+        for (field, value, there) in [
+            ("link_noise", self.link_noise, self.link_bytes_per_s > 0 || has(BucketScope::Link)),
+            ("disk_noise", self.disk_noise, disk || self.slc_bytes > 0 || has(BucketScope::Disk)),
+        ] {
+            check(value == 0.0 || there, field, value, "it varies a rate: set one, or a bucket")?;
+        }
+        let full = self.slc_full_bytes_per_s;
+        check(
+            (self.slc_bytes > 0) == (full > 0),
+            "slc_full_bytes_per_s",
+            full,
+            "use a rate with slc_bytes, 0 without",
+        )?;
+        let heat = self.heat_busy_ns;
+        check(heat == 0 || disk, "heat_busy_ns", heat, "heat lowers disk_read_bytes_per_s and disk_write_bytes_per_s")?;
+        check(
+            (heat > 0) == (self.heat_idle_ns > 0),
+            "heat_idle_ns",
+            self.heat_idle_ns,
+            "set both times of heat, or none",
+        )
     }
 
     fn check_pages(&self) -> Result<()> {

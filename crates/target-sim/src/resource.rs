@@ -1,10 +1,12 @@
-//! Queues that serve one request after another at a rate, and token buckets that change the rate.
+//! Queues that serve one request after another at a rate, token buckets that change the rate, fast cells that
+//! fill up, and noise on all of it.
 //!
 //! Inside a busy queue time is kept in ticks of 2^-32 ns and bytes in units of 10^-9 * 2^-32 byte, so
 //! that rate x ticks = units holds in integers and a billion requests drift by less than a nanosecond.
 //! Whatever leaves a queue does so on a whole nanosecond, rounded up.
 
 use crate::config::{AppliesTo, BucketConfig};
+use crate::noise::{RateNoise, FACTOR_BITS};
 
 /// Time in ticks of 2^-32 ns.
 pub(crate) type Ticks = u128;
@@ -32,11 +34,22 @@ pub(crate) enum Flow {
     Write,
 }
 
+/// When tokens come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Earns {
+    /// At the base rate, whatever moves: credit.
+    Always,
+    /// At this rate while nothing moves in either direction: fast cells that are emptied.
+    Idle(u128),
+}
+
 /// The classic token bucket: it fills at the base rate up to its size; data moves at the burst rate
-/// while there are tokens and takes one token a byte, then at the base rate.
+/// while there are tokens and takes one token a byte, then at the base rate. Fast cells are the same but for
+/// when tokens come back.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     applies_to: AppliesTo,
+    earns: Earns,
     burst: u128,
     base: u128,
     size: u128,
@@ -51,10 +64,24 @@ impl Bucket {
         let full = (config.size_bytes as f64 * config.initial_fill).round() as u64;
         Bucket {
             applies_to: config.applies_to,
+            earns: Earns::Always,
             burst: config.burst_bytes_per_s.into(),
             base: config.base_bytes_per_s.into(),
             size,
             tokens: units(full).min(size),
+            updated: 0,
+        }
+    }
+
+    /// Fast cells for writes: `size` bytes at any rate, then `full` bytes per second; idle, `fold` come free.
+    pub(crate) fn fast_cells(size: u64, full: u64, fold: u64) -> Bucket {
+        Bucket {
+            applies_to: AppliesTo::Write,
+            earns: Earns::Idle(fold.into()),
+            burst: u128::MAX,
+            base: full.into(),
+            size: units(size),
+            tokens: units(size),
             updated: 0,
         }
     }
@@ -75,44 +102,81 @@ impl Bucket {
         }
     }
 
-    /// Data moves at `rate` for `dt`; 0 lets the bucket fill.
-    fn pass(&mut self, rate: u128, dt: Ticks) {
-        if rate > self.base {
-            self.tokens = self.tokens.saturating_sub((rate - self.base).saturating_mul(dt));
-        } else {
-            let gained = (self.base - rate).saturating_mul(dt);
-            self.tokens = self.tokens.saturating_add(gained).min(self.size);
+    /// Nothing moves until `now`.
+    fn rest(&mut self, now: Ticks) {
+        let dt = now.saturating_sub(self.updated);
+        let rate = match self.earns {
+            Earns::Always => self.base,
+            Earns::Idle(fold) => fold,
+        };
+        self.tokens = self.tokens.saturating_add(rate.saturating_mul(dt)).min(self.size);
+        self.updated += dt;
+    }
+
+    /// Tokens (taken, gained) per tick by data that moves at `rate`; one of them is 0.
+    fn cost(&self, rate: u128) -> (u128, u128) {
+        match self.earns {
+            Earns::Always => (rate.saturating_sub(self.base), self.base.saturating_sub(rate)),
+            Earns::Idle(_) => (rate, 0),
+        }
+    }
+
+    /// Data moves at `rate` for `dt`, where without noise it would be `nominal`. An empty bucket that holds the
+    /// data to its base rate gains nothing from noise around it.
+    fn pass(&mut self, nominal: u128, rate: u128, dt: Ticks) {
+        if self.tokens > 0 || nominal < self.base {
+            let (taken, gained) = self.cost(rate);
+            self.tokens = self.tokens.saturating_sub(taken.saturating_mul(dt));
+            self.tokens = self.tokens.saturating_add(gained.saturating_mul(dt)).min(self.size);
         }
         self.updated += dt;
     }
 
     /// Ticks until the tokens are gone at this rate.
     fn lasts(&self, rate: u128) -> Option<Ticks> {
-        (self.tokens > 0 && rate > self.base).then(|| self.tokens.div_ceil(rate - self.base))
+        let (taken, _) = self.cost(rate);
+        (self.tokens > 0 && taken > 0).then(|| self.tokens.div_ceil(taken))
     }
 }
 
 /// When `bytes` that start at `start` are through, with every bucket of this flow taking its part.
-fn finish(start: Ticks, bytes: u64, rate: u64, flow: Flow, buckets: &mut [Bucket]) -> Ticks {
-    for b in buckets.iter_mut().filter(|b| b.applies(flow)) {
-        b.pass(0, start.saturating_sub(b.updated));
+fn finish(
+    start: Ticks,
+    bytes: u64,
+    rate: u64,
+    flow: Flow,
+    buckets: &mut [Bucket],
+    noise: &mut Option<RateNoise>,
+) -> Ticks {
+    for b in buckets.iter_mut().filter(|b| b.applies(flow) || b.earns != Earns::Always) {
+        b.rest(start);
     }
     let limit = if rate == 0 { u128::MAX } else { rate.into() };
     let mut left = units(bytes);
     let mut now = start;
     while left > 0 {
         let active = || buckets.iter().filter(|b| b.applies(flow));
-        let rate = active().map(Bucket::rate).fold(limit, u128::min);
-        if rate == u128::MAX {
+        let nominal = active().map(Bucket::rate).fold(limit, u128::min);
+        if nominal == u128::MAX {
             break;
         }
+        let (rate, span) = match noise {
+            None => (nominal, Ticks::MAX),
+            Some(noise) => {
+                let (factor, until) = noise.at(now);
+                (((nominal * factor) >> FACTOR_BITS).max(1), until - now)
+            }
+        };
         let needed = left / rate;
-        let dt = active().filter_map(|b| b.lasts(rate)).fold(needed, u128::min);
+        let dt = active().filter_map(|b| b.lasts(rate)).fold(needed, u128::min).min(span);
         left = if dt == needed { 0 } else { left - rate * dt };
         now += dt;
         for b in buckets.iter_mut().filter(|b| b.applies(flow)) {
-            b.pass(rate, dt);
+            b.pass(nominal, rate, dt);
         }
+    }
+    for b in buckets.iter_mut().filter(|b| !b.applies(flow) && b.earns != Earns::Always) {
+        b.updated = now; // The other direction moved: no time to fold.
     }
     now
 }
@@ -121,9 +185,15 @@ fn finish(start: Ticks, bytes: u64, rate: u64, flow: Flow, buckets: &mut [Bucket
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     free: Ticks,
+    noise: Option<RateNoise>,
 }
 
 impl Queue {
+    /// A queue whose rate wanders.
+    pub(crate) fn noisy(noise: Option<RateNoise>) -> Queue {
+        Queue { free: 0, noise }
+    }
+
     /// Serves a request that arrives at `now_ns` and takes `duration_ns`; returns when it is done.
     pub(crate) fn hold(&mut self, now_ns: u64, duration_ns: u64) -> u64 {
         self.free = self.free.max(ticks(now_ns)) + ticks(duration_ns);
@@ -147,7 +217,7 @@ impl Queue {
             start = start.max(b.updated);
         }
         let moving = start + ticks(work.lead_ns);
-        let moved = finish(moving, work.bytes, work.rate, work.flow, buckets);
+        let moved = finish(moving, work.bytes, work.rate, work.flow, buckets, &mut self.noise);
         let least =
             if work.per_second == 0 { moving } else { moving + ticks(1_000_000_000).div_ceil(work.per_second.into()) };
         self.free = moved.max(least);
@@ -227,10 +297,51 @@ mod tests {
     #[test]
     fn an_idle_bucket_fills_at_the_base_rate_and_no_further() {
         let mut b = bucket(200, 100, 1000, 0.0);
-        finish(ticks(3_000_000_000), 0, 0, Flow::Read, std::slice::from_mut(&mut b));
+        b.rest(ticks(3_000_000_000));
         assert_eq!(b.tokens, units(300));
-        finish(ticks(60_000_000_000), 0, 0, Flow::Read, std::slice::from_mut(&mut b));
+        b.rest(ticks(60_000_000_000));
         assert_eq!(b.tokens, units(1000));
+    }
+
+    #[test]
+    fn fast_cells_fill_and_fold_only_while_nothing_moves() {
+        let cells = || [Bucket::fast_cells(1000, 50, 10)];
+        let (mut q, mut b) = (Queue::default(), cells());
+        // 1000 B at the disk's 200 B/s, then 50 B/s: 5 s + 5 s.
+        assert_eq!(q.serve(0, &Work::new(1250, 200, Flow::Write), &mut b), 10_000_000_000);
+        // Ten idle seconds fold 100 B.
+        assert_eq!(q.serve(20_000_000_000, &Work::new(100, 200, Flow::Write), &mut b), 20_500_000_000);
+        assert_eq!(b[0].tokens, 0);
+        // Reads are not held back, and leave no time to fold.
+        assert_eq!(q.serve(20_500_000_000, &Work::new(2000, 200, Flow::Read), &mut b), 30_500_000_000);
+        assert_eq!(q.serve(30_500_000_000, &Work::new(50, 200, Flow::Write), &mut b), 31_500_000_000);
+        // A slow writer fills them all the same: 500 B in 10 s.
+        let (mut q, mut b) = (Queue::default(), cells());
+        assert_eq!(q.serve(0, &Work::new(500, 50, Flow::Write), &mut b), 10_000_000_000);
+        assert_eq!(b[0].tokens, units(500));
+    }
+
+    #[test]
+    fn noise_around_the_base_rate_is_no_credit() {
+        let noise = || RateNoise::new(crate::noise::Noise::new(3, 5), 0.1, 0.7, 100_000_000);
+        let mut buckets = [bucket(200_000, 100_000, 1_000_000, 0.0)];
+        let mut q = Queue::noisy(noise());
+        let mut end = 0;
+        for _ in 0..100_000 {
+            end = q.serve(end, &Work::new(1000, 0, Flow::Read), &mut buckets);
+            assert_eq!(buckets[0].tokens, 0);
+        }
+        // 1000 s, 10,000 spans: 0.24 % of standard error.
+        assert!(end.abs_diff(1_000_000_000_000) < 10_000_000_000, "{end}");
+        // And what a full one holds is moved above the base, however the rate wandered meanwhile.
+        let mut buckets = [bucket(200_000, 100_000, 1_000_000, 1.0)];
+        let (mut q, mut end, mut moved) = (Queue::noisy(noise()), 0, 0);
+        while buckets[0].tokens > 0 {
+            end = q.serve(end, &Work::new(100, 0, Flow::Read), &mut buckets);
+            moved += 100;
+        }
+        let above = moved as f64 - 100_000.0 * end as f64 / 1e9;
+        assert!((above - 1_000_000.0).abs() < 200.0, "{above}");
     }
 
     #[test]

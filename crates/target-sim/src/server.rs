@@ -9,7 +9,7 @@ use crate::config::{BucketScope, SimConfig};
 use crate::disk::{buckets, Disk};
 use crate::faults::{Fault, Faults};
 use crate::fs::Tree;
-use crate::noise::Noise;
+use crate::noise::{Noise, RateNoise};
 use crate::resource::{Bucket, Queue};
 use crate::stats::SimStats;
 use crate::writeback::{Extent, WriteBack};
@@ -222,6 +222,11 @@ impl State {
         for file in &config.files {
             tree.plant(&file.path, file.len_bytes)?;
         }
+        let link = |stream| {
+            let noise = Noise::new(config.seed, stream);
+            Queue::noisy(RateNoise::new(noise, config.link_noise, config.noise_memory, config.noise_span_ns))
+        };
+        let (up, down) = (link(3), link(4));
         Ok(State {
             clock: Clock::new_virtual(),
             tree,
@@ -233,8 +238,8 @@ impl State {
             client_memory: Queue::default(),
             client_held: WriteBack::new(config.client_write_back_bytes),
             sending_back: 0,
-            up: Queue::default(),
-            down: Queue::default(),
+            up,
+            down,
             link_buckets: buckets(&config.buckets, BucketScope::Link),
             cpu: Queue::default(),
             memory: Queue::default(),
