@@ -8,7 +8,15 @@ from typing import Literal, Protocol
 import numpy as np
 
 from naslab.analysis.buckets import fit_bucket
-from naslab.analysis.causes import BurstEvidence, Retest, retest_duration_ns, retest_idle_ns, retest_rate_bytes_per_s
+from naslab.analysis.causes import (
+    READ_DEPTH,
+    BurstEvidence,
+    Reads,
+    Retest,
+    retest_duration_ns,
+    retest_idle_ns,
+    retest_rate_bytes_per_s,
+)
 from naslab.analysis.series import RateSeries
 from series_models import (
     MB,
@@ -71,9 +79,10 @@ def carry_out(case: Case, reads: bool = True, flush: bool = True) -> BurstEviden
         return BurstEvidence(case.op, before)
     took = case.server.flush() if isinstance(case.server, CacheServer) else 0.02
     flush_s = took if flush and case.op == "write" else None
-    reads_after = None
+    found = None
     if reads:
-        reads_after = _read(case)
+        rested = series_from(np.full(20, READ_MB_S), round(case.bin_s * NS_PER_S))
+        found = Reads(_read(case).mean_bytes_per_s(), 4 * READ_MB_S * MB, rested, True)
     retests = []
     for limited in (False, True):
         # Emptied again before each idle time: what the last one left must not count.
@@ -87,14 +96,18 @@ def carry_out(case: Case, reads: bool = True, flush: bool = True) -> BurstEviden
         bins = retest_duration_ns(fit, idle_ns, before.bin_ns, limited) // before.bin_ns
         retests.append(Retest(idle_ns, load(case, bins, limit), limited))
     flush_ns = None if flush_s is None else round(flush_s * NS_PER_S)
-    rested = READ_MB_S * MB if reads else None
-    return BurstEvidence(case.op, before, tuple(retests), flush_ns, None, rested, reads_after)
+    return BurstEvidence(case.op, before, tuple(retests), flush_ns, reads=found)
 
 
 def _read(case: Case) -> RateSeries:
-    """Twenty bins of reading at a rested READ_MB_S: from the same credit, or at a share of it."""
+    """Twenty bins of reading at a rested READ_MB_S: from the same credit, or at a share of it.
+
+    Disks that still write what a cache holds do one block of it for every READ_DEPTH blocks read.
+    """
     if isinstance(case.server, TokenServer) and case.reads_share == 0:
         moved = [case.server.bin(READ_MB_S * case.bin_s, case.bin_s) / case.bin_s for _ in range(20)]
+    elif isinstance(case.server, CacheServer) and case.server.dirty > 0:
+        moved = [READ_DEPTH / (READ_DEPTH / READ_MB_S + 1 / case.server.disks.mean)] * 20
     else:
         moved = [READ_MB_S * case.reads_share] * 20
         if isinstance(case.server, TokenServer):

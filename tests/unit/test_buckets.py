@@ -1,14 +1,15 @@
-"""Token buckets: rate and size against simulated servers, a slow oracle, envelopes, both directions."""
+"""Token buckets: rate and size against simulated servers, a slow oracle, envelopes."""
 
 from __future__ import annotations
 
 import functools
+import tracemalloc
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from naslab.analysis.buckets import BucketFit, envelope, fit_bucket, fit_by_kind, fit_envelope
+from naslab.analysis.buckets import BucketFit, envelope, fit_bucket, fit_envelope
 from naslab.analysis.series import RateSeries
 from naslab.errors import UsageError
 from series_models import MB, NS_PER_S, Capacity, TokenServer, ar1, series_from, token_run
@@ -196,52 +197,21 @@ def test_a_recovery_is_seen() -> None:
     assert back.recovers
 
 
-def two_directions(seed: int, shared: bool) -> tuple[RateSeries, RateSeries]:
-    """Readers and writers at once, each by separate workers: one bucket of both or one each."""
-    rng = np.random.default_rng(seed)
-    read_way, write_way = Capacity(rng, 300, 0.08, 0.3), Capacity(rng, 200, 0.08, 0.3)
-    both, reads, writes = TokenServer(60_000, 60), TokenServer(20_000, 60), TokenServer(30_000, 30)
-    rows = []
-    for _ in range(700):
-        read, write = read_way.next(), write_way.next()
-        if shared:
-            share = both.bin(read + write, 1.0) / (read + write)
-            rows.append((read * share, write * share))
-        else:
-            rows.append((reads.bin(read, 1.0), writes.bin(write, 1.0)))
-    moved = np.array(rows)
-    return series_from(moved[:, 0]), series_from(moved[:, 1])
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_one_bucket_for_both_directions(seed: int) -> None:
-    found = fit_by_kind(*two_directions(seed, shared=True))
-    assert found.sharing == "shared"
-    assert found.both is not None
-    assert found.both.size_bytes.value / MB == pytest.approx(60_000, rel=0.03)
-    assert found.both.baseline_bytes_per_s.value / MB == pytest.approx(60, rel=0.03)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_a_bucket_for_each_direction(seed: int) -> None:
-    found = fit_by_kind(*two_directions(seed, shared=False))
-    assert found.sharing == "separate"
-    assert found.read is not None
-    assert found.write is not None
-    assert found.read.size_bytes.value / MB == pytest.approx(20_000, rel=0.03)
-    assert found.read.baseline_bytes_per_s.value / MB == pytest.approx(60, rel=0.03)
-    assert found.write.size_bytes.value / MB == pytest.approx(30_000, rel=0.03)
-    assert found.write.baseline_bytes_per_s.value / MB == pytest.approx(30, rel=0.03)
-
-
-def test_one_direction_alone_and_none() -> None:
-    drop = series_from(np.concatenate((np.full(100, 200.0), np.full(200, 20.0))))
-    flat = series_from(np.full(300, 100.0))
-    assert fit_by_kind(drop, flat).sharing == "separate"
-    assert "writes dropped" in fit_by_kind(flat, drop).reason
-    assert fit_by_kind(flat, flat).sharing == "unknown"
-    with pytest.raises(UsageError):
-        fit_by_kind(flat, drop.part(0, 200))
+def test_intervals_of_a_run_of_hours_take_little_memory() -> None:
+    """Twelve hours in bins of 100 ms: resampling each bin would take gigabytes."""
+    rng = np.random.default_rng(1)
+    noise = 1 + 0.05 * rng.standard_normal(432_000)
+    series = series_from(np.where(np.arange(432_000) < 18_000, 200.0, 20.0) * noise, NS_PER_S // 10, 100)
+    tracemalloc.start()
+    try:
+        fit = fit_bucket(series)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert fit is not None and most < 200 * MB
+    assert fit.size_bytes.value / MB == pytest.approx(180 * 1800, rel=0.01)
+    assert fit.baseline_bytes_per_s.low < 20 * MB < fit.baseline_bytes_per_s.high
+    assert fit.baseline_bytes_per_s.relative_half_width < 0.002
 
 
 def test_the_same_seed_gives_the_same_intervals() -> None:

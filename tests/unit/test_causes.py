@@ -11,6 +11,7 @@ from burst_plans import BUCKETS, OTHERS, carry_out, draw
 from naslab.analysis.buckets import fit_bucket
 from naslab.analysis.causes import (
     BurstEvidence,
+    Reads,
     Retest,
     decide_cause,
     retest_duration_ns,
@@ -21,7 +22,7 @@ from naslab.errors import UsageError
 from series_models import MB, NS_PER_S, series_from
 
 RIGHT = {
-    "write-back": ("write_back_cache", 95), "lying write-back": ("undecided", 95), "slc": ("slc_cache", 80),
+    "write-back": ("write_back_cache", 95), "lying write-back": ("write_back_cache", 70), "slc": ("slc_cache", 80),
     "heat": ("thermal_or_drift", 95), "throttle": ("thermal_or_drift", 75), "none": ("none", 95),
 }  # fmt: skip
 
@@ -91,17 +92,58 @@ def test_what_each_probe_says() -> None:
     assert "a second run limited to about twice the floor" in one_rate.missing
 
 
+def read_at(after_mb: float, again_mb: float = 2000.0, whole: bool = True) -> Reads:
+    """Reads that are at 500 MB/s when rested."""
+    return Reads(after_mb * MB, again_mb * MB, series_from(np.full(20, 500.0)), whole)
+
+
 def test_reads_stand_in_for_flush_and_second_rate() -> None:
-    evidence = replace(with_retests(stepped(), 6000), reads_before_bytes_per_s=500.0 * MB)
+    evidence = with_retests(stepped(), 6000)
     evidence = replace(evidence, retests=evidence.retests[:1])
-    at_floor = replace(evidence, reads_after=series_from(np.full(20, 21.0)))
-    assert decide_cause(at_floor).word == "token_bucket"
-    free = replace(evidence, reads_after=series_from(np.full(20, 490.0)))
-    assert decide_cause(free).word == "undecided"
-    halved = replace(evidence, reads_after=series_from(np.full(20, 200.0)))
-    assert decide_cause(halved).word == "undecided"
-    reading = replace(evidence, op="read", reads_after=None)
-    assert decide_cause(reading).word == "token_bucket"
+    at_floor = decide_cause(replace(evidence, reads=read_at(21.0)))
+    assert (at_floor.word, at_floor.sharing) == ("token_bucket", "shared")
+    free = decide_cause(replace(evidence, reads=read_at(490.0)))
+    assert (free.word, free.sharing) == ("undecided", "unknown"), "an SLC cache is not ruled out by reads"
+    reading = decide_cause(replace(evidence, op="read"))
+    assert (reading.word, reading.sharing) == ("token_bucket", "unknown")
+
+
+def noisy_floor() -> BurstEvidence:
+    """Two retests as a bucket's; a floor that a disk might have, and a flush that says nothing was waiting."""
+    found = with_retests(stepped(), 6000)
+    noise = np.where(np.arange(400) % 2, 1.06, 0.94)
+    rates = found.before.rates_bytes_per_s / MB * np.where(np.arange(400) < 100, 1.0, noise)
+    return replace(found, before=series_from(rates), flush_ns=NS_PER_S // 100)
+
+
+def test_reads_tell_a_bucket_from_a_cache_that_lies_about_its_flush() -> None:
+    evidence = noisy_floor()
+    without = decide_cause(evidence)
+    assert without.word == "undecided" and any("reads of an uncached file" in text for text in without.missing)
+    free = decide_cause(replace(evidence, reads=read_at(490.0)))
+    assert (free.word, free.sharing) == ("token_bucket", "separate")
+    draining = decide_cause(replace(evidence, reads=read_at(70.0)))
+    assert draining.word in {"write_back_cache", "undecided"}
+    assert any("slowed, but not to the floor" in finding.text for finding in draining.findings)
+    # What does not wait for the disks, or had no whole rest, says nothing of a cache.
+    memory = decide_cause(replace(evidence, reads=read_at(490.0, again_mb=500.0)))
+    assert memory.word == "undecided" and any("larger than the server's memory" in text for text in memory.missing)
+    hasty = decide_cause(replace(evidence, reads=read_at(490.0, whole=False)))
+    assert hasty.word == "undecided" and any("as long as a refill" in text for text in hasty.missing)
+    between = decide_cause(replace(evidence, reads=read_at(380.0)))
+    assert between.word == "undecided"
+    # An even floor is no proof where reads are slowed.
+    even = replace(with_retests(stepped(), 6000), flush_ns=NS_PER_S // 100)
+    assert decide_cause(even).word == "token_bucket"
+    assert decide_cause(replace(even, reads=read_at(70.0))).word != "token_bucket"
+
+
+def test_rested_reads_that_run_out_of_credit_are_judged_by_their_start() -> None:
+    """A shared bucket of 18 GB: rested reads burst and fall, too."""
+    rested = series_from(np.concatenate((np.full(100, 200.0), np.full(2000, 20.0))))
+    evidence = replace(noisy_floor(), reads=Reads(20.5 * MB, 20.5 * MB, rested, True))
+    verdict = decide_cause(evidence)
+    assert (verdict.word, verdict.sharing) == ("token_bucket", "shared")
 
 
 def test_a_burst_from_the_clients_own_cache_proves_nothing() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RESAMPLES = 400
+MOST_BLOCKS = 2000
 LEAST_FLOOR_BINS = 30
 LEAST_RATIO = 1.25
 """A burst is at least this many times the baseline, or there is none."""
@@ -93,20 +94,6 @@ class EnvelopeFit:
     baseline_bytes_per_s: float
     size_bytes: float
     error: float
-
-
-@dataclass(frozen=True)
-class KindFits:
-    """Buckets of reads and writes that ran at the same time by separate workers. both: of their sum.
-
-    sharing: `shared` when both dropped together, `separate` when not, `unknown` without a drop. reason: in words.
-    """
-
-    read: BucketFit | None
-    write: BucketFit | None
-    both: BucketFit | None
-    sharing: Literal["shared", "separate", "unknown"]
-    reason: str
 
 
 def fit_bucket(series: RateSeries, changes: Changes | None = None, *, seed: int = 0) -> BucketFit | None:
@@ -208,7 +195,8 @@ def _bootstrap(values: NDArray[np.float64], rng: np.random.Generator) -> tuple[f
     # Removing the mean hides correlation in short stretches: the usual correction of its bias.
     rho = min(max((rho * count + 1) / max(count - 3, 1), 0.0) if rho > 0 else 0.0, 0.95)
     length = math.ceil((2 * rho / (1 - rho * rho)) ** (2 / 3) * count ** (1 / 3)) if rho else 1
-    length = min(max(length, 1), max(1, count // 4))
+    # Longer blocks cost nothing but room: hours of bins would ask for gigabytes of resamples.
+    length = min(max(length, 1, count // MOST_BLOCKS), max(1, count // 4))
     blocks = math.ceil(count / length)
     around = np.concatenate((np.zeros(1), np.cumsum(np.concatenate((values, values[:length])))))
     sums = around[length:] - around[:-length]
@@ -285,26 +273,3 @@ def fit_envelope(series: RateSeries) -> EnvelopeFit:
         error = float(np.sqrt(np.mean(np.square(fitted - most)))) / max(float(most.mean()), 1.0)
         fits.append(EnvelopeFit(steep, rate, size, error))
     return min(fits, key=lambda fit: fit.error)
-
-
-def fit_by_kind(read: RateSeries, write: RateSeries) -> KindFits:
-    """Are there one bucket or two? From reads and writes of separate workers at the same time.
-
-    Workers that mix both in a fixed ratio tell nothing: there one direction holds up the other. Raises
-    UsageError for series of different bins.
-    """
-    if read.bin_ns != write.bin_ns or len(read) != len(write):
-        raise UsageError("reads and writes must be cut into the same bins")
-    total = RateSeries(read.moved_bytes + write.moved_bytes, read.ops + write.ops, read.bin_ns, read.start_ns)
-    fits = fit_bucket(read), fit_bucket(write), fit_bucket(total)
-    if fits[0] is None and fits[1] is None:
-        return KindFits(*fits, "unknown", "neither reads nor writes dropped")
-    if fits[0] is None or fits[1] is None:
-        dropped, held = ("writes", "reads") if fits[0] is None else ("reads", "writes")
-        return KindFits(*fits, "separate", f"{dropped} dropped and {held} did not")
-    gap_s = abs(fits[0].dropped_ns - fits[1].dropped_ns) / NS_PER_S
-    until_s = max(fits[0].dropped_ns, fits[1].dropped_ns) / NS_PER_S - read.start_ns / NS_PER_S
-    slack_s = max(2 * fits[0].changes.bin_ns / NS_PER_S, 0.02 * until_s)
-    if gap_s <= slack_s:
-        return KindFits(*fits, "shared", f"reads and writes dropped together, {gap_s:.1f} s apart")
-    return KindFits(*fits, "separate", f"reads and writes dropped {gap_s:.1f} s apart")

@@ -7,14 +7,16 @@ time gives back, in what a flush costs, in whether reads suffer too, and in what
 |---|---|---|---|---|
 | regained above the floor r in an idle time t | r * t | all, once flushed | what was folded | like 1 - exp |
 | flush at the end | short | the cache at the floor's rate | short | short |
-| reads right after | at r (shared bucket) or not slow | not slow | not slow | slow |
+| reads right after | at r (shared bucket) or not slow | slow while it drains | not slow | slow |
 | shape of the drop | a step | a step | a step | gradual, or a step |
 | limited to a lower rate | same bytes above the floor | same | same bytes in all | same time |
 
 Each probe speaks for some causes and against others; a cause is named when something speaks for it, nothing
 against it, and every rival was ruled out. Otherwise the verdict is `undecided`, and the reasons say what is missing.
 An idle time gives a write-back cache that acknowledges its flush early exactly the credit of a bucket; only reads,
-or a floor too even for a disk, tell these two apart.
+or a floor too even for a disk, tell these two apart: its disks are busy with what is still in memory, so reads get
+a part of them until a whole refill later. Reads tell this only where they wait for the disks: where reading the
+same bytes again is clearly faster. Few reads in flight (see READ_DEPTH) see the disks' other work best.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 Cause = Literal["token_bucket", "write_back_cache", "slc_cache", "thermal_or_drift"]
 Word = Literal["token_bucket", "write_back_cache", "slc_cache", "thermal_or_drift", "none", "undecided"]
+Sharing = Literal["shared", "separate", "unknown"]
 CAUSES: tuple[Cause, ...] = ("token_bucket", "write_back_cache", "slc_cache", "thermal_or_drift")
 CLIENT_CACHE_SHARE = 0.5
 """With fewer bytes on the wire than this share of the claimed ones, the burst is the client's own cache."""
@@ -46,7 +49,14 @@ WAITING_SHARE = 0.4
 """A flush that moved this share of the burst: it was waiting in memory. Below DURABLE_SHARE: it was not."""
 DURABLE_SHARE = 0.1
 EVEN_FLOOR_CV = 0.025
-READS_SLOW, READS_FREE, READS_AT_FLOOR = 0.6, 0.85, 0.25
+READS_SLOW, READS_FREE, READS_AT_FLOOR = 0.6, 0.85, 0.15
+READ_CONTRAST = 1.25
+"""Reading the same again so many times as fast: the first time came from the disks, this time from memory."""
+READ_DEPTH = 4
+"""One block in flight would alternate with a draining cache's and run at the floor, as a shared bucket's reads do;
+many would hide that the disks are busy."""
+HEAD_SHARE = 0.25
+"""Rested reads that take credit are judged on this share of the bucket."""
 SATURATED = 0.8
 """A bucket that would have regained more than this share of its size is full for all one can see."""
 TWO_RATES = 1.25
@@ -67,14 +77,38 @@ class Retest:
 
 
 @dataclass(frozen=True)
+class Reads:
+    """Reading a file that should be in no cache.
+
+    after_bytes_per_s: right after a run that ended at the floor, and its flush. again_bytes_per_s: the last part of
+    the same bytes once more, at once. rested: another file after an idle time; whole: one long enough to fill a
+    bucket, or to empty a cache, from end to end.
+    """
+
+    after_bytes_per_s: float
+    again_bytes_per_s: float
+    rested: RateSeries
+    whole: bool
+
+    @property
+    def from_disks(self) -> bool:
+        """Whether the reads waited for the disks, shown by the contrast to memory."""
+        return self.again_bytes_per_s >= READ_CONTRAST * self.after_bytes_per_s
+
+    def rested_bytes_per_s(self, most_bytes: float) -> float:
+        """Rate of the rested reads until so many bytes were moved, one bin at least."""
+        bins = 1 + int(np.searchsorted(np.cumsum(self.rested.moved_bytes), most_bytes))
+        return self.rested.part(0, min(bins, len(self.rested))).mean_bytes_per_s()
+
+
+@dataclass(frozen=True)
 class BurstEvidence:
     """What a measuring plan must bring.
 
     op: of the runs. before: the first run, from a rested target until the floor is known. retests: at least one; two,
     the second limited to about twice the floor, tell an SLC cache apart. flush_ns: time of a flush right after the
     first run (writes). dirty_bytes: acknowledged and not on the disks then, where a counter tells; else the flush
-    is taken to run at the floor's rate. reads_before_bytes_per_s, reads_after: reading a file that is in no cache,
-    from a rested target, and right after the first run and its flush (or after a retest). wire_bytes: of the first run.
+    is taken to run at the floor's rate. reads: for runs that write. wire_bytes: of the first run.
     """
 
     op: Literal["read", "write"]
@@ -82,8 +116,7 @@ class BurstEvidence:
     retests: tuple[Retest, ...] = ()
     flush_ns: int | None = None
     dirty_bytes: int | None = None
-    reads_before_bytes_per_s: float | None = None
-    reads_after: RateSeries | None = None
+    reads: Reads | None = None
     wire_bytes: int | None = None
 
 
@@ -99,12 +132,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class CauseVerdict:
-    """word: the cause. findings: all evidence. bucket: the numbers, when the series has burst and floor."""
+    """word: the cause. findings: all evidence. bucket: the numbers, when the series has burst and floor.
+
+    sharing: whether reads spend the credit of writes, too; `unknown` for any other cause.
+    """
 
     word: Word
     findings: tuple[Finding, ...]
     bucket: BucketFit | None
     missing: tuple[str, ...] = field(default=())
+    sharing: Sharing = "unknown"
 
 
 def retest_idle_ns(fit: BucketFit, bin_ns: int, bins: int = 30) -> int:
@@ -151,13 +188,17 @@ def decide_cause(evidence: BurstEvidence) -> CauseVerdict:
     waiting = _waiting_share(evidence, fit)
     short_flush = waiting is not None and waiting <= DURABLE_SHARE
     gradual = shape is not None and "thermal_or_drift" in shape.supports
+    pace = _pace(evidence, fit)
     findings = [
-        shape, _operation(evidence), _flush(evidence, fit), _reads(evidence, fit), _recovery(fit),
+        shape, _operation(evidence), _flush(evidence, fit, pace), _reads(evidence, fit, pace, short_flush),
+        _recovery(fit),
         *(_retest_finding(found, fit, short_flush, gradual) for found in regained), _two_rates(regained),
     ]  # fmt: skip
     verdict = _weigh(evidence, fit, tuple(finding for finding in findings if finding is not None))
     if verdict.word == "undecided" and not all(found.ended for found in regained):
         return replace(verdict, missing=("a second run until it drops", *verdict.missing))
+    if verdict.word == "token_bucket":
+        return replace(verdict, sharing=_sharing(evidence, pace))
     return verdict
 
 
@@ -185,11 +226,20 @@ def _missing(evidence: BurstEvidence, alive: list[Cause]) -> tuple[str, ...]:
         lacking.append("a second run after an idle time")
     if evidence.op == "write" and evidence.flush_ns is None and "write_back_cache" in alive:
         lacking.append("a timed flush at the end of the first run")
-    if evidence.op == "write" and evidence.reads_after is None and len(alive) > 1:
-        lacking.append("reads of an uncached file right after the first run")
+    if evidence.op == "write" and len(alive) > 1:
+        lacking += _missing_reads(evidence.reads)
     if "slc_cache" in alive and not any(retest.limited for retest in evidence.retests):
         lacking.append("a second run limited to about twice the floor")
     return tuple(lacking)
+
+
+def _missing_reads(reads: Reads | None) -> list[str]:
+    if reads is None:
+        return ["reads of an uncached file right after a run, and rested"]
+    lacking = [] if reads.whole else ["reads after a rest as long as a refill takes"]
+    if not reads.from_disks:
+        lacking.append("reads that wait for the disks: from files larger than the server's memory")
+    return lacking
 
 
 def _without_a_drop(series: RateSeries, shape: Finding | None) -> CauseVerdict:
@@ -257,7 +307,7 @@ def _waiting_share(evidence: BurstEvidence, fit: BucketFit) -> float | None:
     return None if waiting is None or evidence.op == "read" else waiting / max(fit.size_bytes.value, 1.0)
 
 
-def _flush(evidence: BurstEvidence, fit: BucketFit) -> Finding | None:
+def _flush(evidence: BurstEvidence, fit: BucketFit, pace: _Pace | None) -> Finding | None:
     """What still waited in memory when the first run ended."""
     share = _waiting_share(evidence, fit)
     if share is None:
@@ -265,27 +315,57 @@ def _flush(evidence: BurstEvidence, fit: BucketFit) -> Finding | None:
     text = f"when the run ended {share:.0%} of the burst was not on the disks yet"
     if share >= WAITING_SHARE:
         return Finding("flush", text, ("write_back_cache",), ("token_bucket", "slc_cache", "thermal_or_drift"))
-    if share <= DURABLE_SHARE and fit.floor_cv <= EVEN_FLOOR_CV:
-        # A short flush alone may be a lie; a floor this even is no disk that drains a cache.
+    if share <= DURABLE_SHARE and fit.floor_cv <= EVEN_FLOOR_CV and pace not in ("slowed", "somewhat"):
+        # A short flush alone may be a lie; a floor this even is no disk that drains a cache, unless reads say so.
         text += f", and the floor is even to {fit.floor_cv:.1%}"
         return Finding("flush and floor", text, (), ("write_back_cache",))
     return Finding("flush", text)
 
 
-def _reads(evidence: BurstEvidence, fit: BucketFit) -> Finding | None:
-    """Whether reads suffer too: from a shared bucket they get the floor's rate and no more."""
-    after, rested = evidence.reads_after, evidence.reads_before_bytes_per_s
-    if evidence.op == "read" or after is None or rested is None or not len(after) or rested <= 0:
+_Pace = Literal["floor", "free", "slowed", "somewhat"]
+
+
+def _pace(evidence: BurstEvidence, fit: BucketFit) -> _Pace | None:
+    """Reads right after: held to the floor (a shared bucket gives that and no more), free, slowed, or in between."""
+    reads = evidence.reads
+    if evidence.op == "read" or reads is None or not reads.rested.total_bytes:
         return None
-    now, floor = after.mean_bytes_per_s(), fit.baseline_bytes_per_s.value
-    text = f"reads right after ran at {now / 1e6:,.1f} MB/s, rested at {rested / 1e6:,.1f} MB/s"
-    if now <= READS_SLOW * rested and abs(now / max(floor, 1.0) - 1) <= READS_AT_FLOOR:
-        return Finding("reads", f"{text}: held to the same floor", (), ("write_back_cache", "slc_cache"))
+    now, floor = reads.after_bytes_per_s, fit.baseline_bytes_per_s.value
+    at_floor = abs(now / max(floor, 1.0) - 1) <= READS_AT_FLOOR
+    # Rested reads that take credit may run out of it; others tell more the longer they are.
+    rested = reads.rested_bytes_per_s(HEAD_SHARE * fit.size_bytes.value if at_floor else math.inf)
     if now >= READS_FREE * rested:
-        return Finding("reads", f"{text}: not held back", (), ("thermal_or_drift",))
-    if now <= READS_SLOW * rested:
-        return Finding("reads", f"{text}: slowed, but not to the floor", ("thermal_or_drift",), ("slc_cache",))
+        return "free"
+    if now > READS_SLOW * rested:
+        return "somewhat"
+    return "floor" if at_floor else "slowed"
+
+
+def _reads(evidence: BurstEvidence, fit: BucketFit, pace: _Pace | None, short_flush: bool) -> Finding | None:
+    """Whether reads suffer too."""
+    reads = evidence.reads
+    if reads is None or pace is None:
+        return None
+    rested = reads.rested_bytes_per_s(HEAD_SHARE * fit.size_bytes.value if pace == "floor" else math.inf)
+    text = f"reads right after ran at {reads.after_bytes_per_s / 1e6:,.1f} MB/s, rested at {rested / 1e6:,.1f} MB/s"
+    if pace == "floor":
+        return Finding("reads", f"{text}: held to the same floor", (), ("write_back_cache", "slc_cache"))
+    if pace == "slowed":
+        causes: tuple[Cause, ...] = ("thermal_or_drift", "write_back_cache")
+        return Finding("reads", f"{text}: slowed, but not to the floor", causes, ("token_bucket", "slc_cache"))
+    if pace == "free" and not reads.from_disks:
+        return Finding("reads", f"{text}: not held back, but perhaps from the server's memory")
+    if pace == "free":
+        # As fast as after a whole rest: nothing is left to write, though the flush was short.
+        rivals: tuple[Cause, ...] = ("thermal_or_drift", "write_back_cache")
+        return Finding("reads", f"{text}: not held back", (), rivals if reads.whole and short_flush else rivals[:1])
     return Finding("reads", text)
+
+
+def _sharing(evidence: BurstEvidence, pace: _Pace | None) -> Sharing:
+    if pace == "floor":
+        return "shared"
+    return "separate" if pace == "free" and evidence.reads is not None and evidence.reads.from_disks else "unknown"
 
 
 def _recovery(fit: BucketFit) -> Finding | None:

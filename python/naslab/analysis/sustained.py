@@ -39,6 +39,7 @@ _CAUSE_WORDS = {
     "token_bucket": "a token bucket", "write_back_cache": "a write-back cache", "slc_cache": "an SLC cache",
     "thermal_or_drift": "heat or drift", "none": "none: the rate did not drop", "undecided": "undecided",
 }  # fmt: skip
+_SHARING_WORDS = {"shared": "; reads spend it, too", "separate": "; reads do not spend it", "unknown": ""}
 
 
 def series_of_cell(run: Run, cell: Mapping[str, Any], kind: Kind = "all") -> RateSeries:
@@ -154,6 +155,7 @@ def burst_part(verdict: CauseVerdict, op: str, series: RateSeries) -> dict[str, 
             for f in verdict.findings
         ],
         "missing": missing,
+        "sharing": "unknown" if vague else verdict.sharing,
         "best_second_bytes_per_s": series.best_bytes_per_s(),
         "mean_bytes_per_s": series.mean_bytes_per_s(),
         "duration_ns": series.duration_ns,
@@ -266,7 +268,8 @@ def _burst_words(burst: Mapping[str, Any]) -> list[str]:
     )
     if cause == "token_bucket":
         refill = f", refilled in {duration_text(bucket['refill_ns'])}" if bucket["refill_ns"] else ""
-        first = f"A token bucket of {_with_interval(size, amount_text)} limits it: {rates}{refill}."
+        reads = _SHARING_WORDS[burst.get("sharing", "unknown")]
+        first = f"A token bucket of {_with_interval(size, amount_text)} limits it: {rates}{refill}{reads}."
     elif cause == "undecided":
         missing = "; missing: " + ", ".join(burst["missing"]) if burst["missing"] else ""
         first = f"The cause of the drop is undecided{missing}: {rates}."

@@ -5,14 +5,21 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from naslab.analysis.series import NS_PER_S
 from naslab.cli.progress import Progress
 from naslab.execute import Execution, Hooks
 from naslab.plans.sustained import LoadOptions, numbered
+from naslab.units import duration_text
 
 if TYPE_CHECKING:
-    from naslab.analysis.causes import Retest
-    from naslab.analysis.series import RateSeries
-    from naslab.plans.burst import Part
+    from naslab.analysis.buckets import BucketFit
+    from naslab.analysis.causes import Reads, Retest
+    from naslab.plans.burst import Part, ReadPlan
+
+LEAST_READ_BINS = 3
+"""Reads of fewer intervals are one rate and no series."""
 
 
 class _EnoughError(Exception):
@@ -33,19 +40,18 @@ def find_burst(
 
     for name in ("ruptures", "scipy.ndimage", "scipy.special"):
         importlib.import_module(name)  # half a second that must not fall between two parts of the run
-    retests = list[Retest]()
+    retests, reads = list[Retest](), None
     op: Literal["read", "write"] = "write" if options.writes else "read"
     try:
         _stage_until_known(execution, progress, options)
         parts = _parts(execution)
         if parts and execution.status == "complete":
-            before = burst.joined(parts)[0]
-            retests = _retests(execution, progress, options, before, budget_ns or burst.BUDGET_NS)
+            retests, reads = _retests(execution, progress, options, parts, budget_ns or burst.BUDGET_NS)
     finally:
         parts = _parts(execution)
         if parts:
             before, flush_ns = burst.joined(parts)
-            verdict = decide_cause(BurstEvidence(op, before, tuple(retests), flush_ns))
+            verdict = decide_cause(BurstEvidence(op, before, tuple(retests), flush_ns, reads=reads))
             part["burst"] = analysis.burst_part(verdict, op, before)
             run = execution.store.load(execution.run_id)
             cells = [cell for cell in run.cells if cell["workload"] == "first run"]
@@ -101,31 +107,57 @@ def _parts(execution: Execution) -> list[Part]:
 
 
 def _retests(
-    execution: Execution, progress: Progress, options: LoadOptions, before: RateSeries, budget_ns: int
-) -> list[Retest]:
-    """Second runs after idle times; none without a drop, or when they do not fit the budget."""
+    execution: Execution, progress: Progress, options: LoadOptions, parts: list[Part], budget_ns: int
+) -> tuple[list[Retest], Reads | None]:
+    """Second runs after idle times, and reads; none without a drop, or when they do not fit the budget."""
     from naslab.analysis.buckets import fit_bucket
     from naslab.plans import burst
 
+    before, flush_ns = burst.joined(parts)
     fit = fit_bucket(before)
     if fit is None or fit.baseline_bytes_per_s.value <= 0:
-        return []
+        return [], None
     factor = burst.bin_factor(before, fit, options.block_bytes)
-    cells = burst.retest_cells(options, fit, factor * before.bin_ns, bool(execution.caps["virtual_time"]))
+    bin_ns = factor * before.bin_ns
+    cells = burst.retest_cells(options, fit, bin_ns, bool(execution.caps["virtual_time"]))
     left_ns = budget_ns - before.duration_ns
+    reads = None
     if burst.planned_ns(cells) > left_ns:
         # The first of the two runs tells most.
         cells = cells[: 1 + next(at for at, cell in enumerate(cells) if cell.workload == "retest")]
         cells = cells if burst.planned_ns(cells) <= left_ns else []
         what = "the limited second run" if cells else "the second runs"
         execution.warn("budget", f"--budget left no time for {what}; the cause may stay open")
+    elif options.writes:
+        reads = _read_plan(execution, fit, bin_ns, flush_ns, left_ns - burst.planned_ns(cells))
+        cells = burst.retest_cells(options, fit, bin_ns, bool(execution.caps["virtual_time"]), reads)
     if not cells:
-        return []
+        return [], None
     first = 1 + max(cell["id"] for cell in execution.cells)
     cells = numbered(cells, first)
+    execution.spec.cleanup_files = sorted({*execution.spec.cleanup_files, *(f for cell in cells for f in cell.files)})
     progress.add(cells)
     execution.stage(cells)
-    return _retests_of(execution, factor)
+    return _retests_of(execution, factor), _reads_of(execution, reads)
+
+
+def _read_plan(
+    execution: Execution, fit: BucketFit, bin_ns: int, flush_ns: int | None, left_ns: int
+) -> ReadPlan | None:
+    """The best plan of reads that fits what is left of the budget and of the target's room; says what does not."""
+    from naslab.plans import burst
+
+    plans = burst.read_plans(fit, bin_ns, flush_ns, execution.caps)
+    space = execution.document["environment"]["space"]
+    if plans and space is not None and 2 * len(burst.READ_FILES) * plans[0].file_bytes > space["free_bytes"]:
+        execution.warn("reads", "no room for the files that would be read; whether reads share the burst stays open")
+        return None
+    for plan in plans:
+        if plan.planned_ns(fit) <= left_ns:
+            return plan
+        what = f"a rest of {duration_text(plan.rest_ns)}, and reads after it"
+        execution.warn("budget", f"--budget left no time for {what}; the cause may stay open")
+    return None
 
 
 def _retests_of(execution: Execution, factor: int) -> list[Retest]:
@@ -142,3 +174,23 @@ def _retests_of(execution: Execution, factor: int) -> list[Retest]:
             series = series_of_cell(run, cell).merged(factor)
             found.append(Retest(cell["start_ns"] - ended_ns, series, cell["workload"] == "limited retest"))
     return found
+
+
+def _reads_of(execution: Execution, plan: ReadPlan | None) -> Reads | None:
+    """The reads as evidence; None when there were none, or one of them failed."""
+    from naslab.analysis.causes import Reads
+    from naslab.analysis.series import RateSeries
+    from naslab.analysis.sustained import series_of_cell
+
+    run = execution.store.load(execution.run_id)
+    cells = {cell["workload"]: cell for cell in run.cells if cell["status"] == "complete" and cell["window_ns"]}
+    if plan is None or not {"reads after", "reads again", "reads rested"} <= cells.keys():
+        return None
+    after, again = (
+        cells[name]["bytes"] * NS_PER_S / cells[name]["window_ns"] for name in ("reads after", "reads again")
+    )
+    cell = cells["reads rested"]
+    rested = series_of_cell(run, cell)
+    if len(rested) < LEAST_READ_BINS:
+        rested = RateSeries(np.array([cell["bytes"]]), np.array([cell["ops"]]), cell["window_ns"])
+    return Reads(after, again, rested, plan.whole)

@@ -389,6 +389,10 @@ BURST = (
     ),
     _f("findings", "finding[]", "the evidence"),
     _f("missing", "array", "experiments that would decide it, in words"),
+    _f(
+        "sharing", "string", "of a bucket that writes spend: whether reads spend it, too; unknown for all else",
+        enum=("shared", "separate", "unknown"),
+    ),
     _f("best_second_bytes_per_s", "number", "highest rate over any second of the first run", "bytes/s"),
     _f("mean_bytes_per_s", "number", "of the first run", "bytes/s"),
     _f("duration_ns", "integer", "length of the first run", "ns"),
