@@ -61,7 +61,7 @@ SATURATED = 0.8
 """A bucket that would have regained more than this share of its size is full for all one can see."""
 TWO_RATES = 1.25
 _LEAST_BINS = 4
-_SHAPE_BINS = 150
+_SHAPE_BINS, _SHAPE_REACH = 150, 5
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def decide_cause(evidence: BurstEvidence) -> CauseVerdict:
     """
     before = evidence.before
     fit = fit_bucket(before)
-    shape = _shape(before)
+    shape = _shape(before, fit)
     if evidence.wire_bytes is not None and evidence.wire_bytes < CLIENT_CACHE_SHARE * before.total_bytes:
         share = evidence.wire_bytes / max(before.total_bytes, 1)
         text = f"only {share:.0%} of the bytes were on the wire: the burst is the client's own cache"
@@ -252,11 +252,15 @@ def _without_a_drop(series: RateSeries, shape: Finding | None) -> CauseVerdict:
     return CauseVerdict("none", (Finding("series", "the rate did not drop to a lower floor"),), None)
 
 
-def _shape(series: RateSeries) -> Finding | None:
+def _shape(series: RateSeries, fit: BucketFit | None) -> Finding | None:
     """A step or a gradual fall: the better of a two-level and an exponential fit, by squares left over.
 
-    A fall slower than 4 % of the run is gradual. None when neither explains half of the squares.
+    Looks at five times what was before the drop: beside hours of floor any fall is a step. A fall slower than 4 %
+    of that is gradual. None when neither explains half of the squares.
     """
+    if fit is not None:
+        near = max(_SHAPE_REACH * (fit.dropped_ns - series.start_ns) // series.bin_ns, 2 * _SHAPE_BINS)
+        series = series.part(0, min(near, len(series)))
     work = series.merged(max(1, len(series) // _SHAPE_BINS))
     rates = work.rates_bytes_per_s
     if len(rates) < 20 or not find_changes(series).points:
