@@ -130,6 +130,9 @@ def test_reads_tell_a_bucket_from_a_cache_that_lies_about_its_flush() -> None:
     assert memory.word == "undecided" and any("larger than the server's memory" in text for text in memory.missing)
     hasty = decide_cause(replace(evidence, reads=read_at(490.0, whole=False)))
     assert hasty.word == "undecided" and any("as long as a refill" in text for text in hasty.missing)
+    # One block in flight alternates with a draining cache's: at the floor, too.
+    shallow = replace(read_at(21.0), deep=False)
+    assert decide_cause(replace(evidence, reads=shallow)).word == "undecided"
     between = decide_cause(replace(evidence, reads=read_at(380.0)))
     assert between.word == "undecided"
     # An even floor is no proof where reads are slowed.

@@ -84,13 +84,14 @@ class Reads:
 
     after_bytes_per_s: right after a run that ended at the floor, and its flush. again_bytes_per_s: the last part of
     the same bytes once more, at once. rested: another file after an idle time; whole: one long enough to fill a
-    bucket, or to empty a cache, from end to end.
+    bucket, or to empty a cache, from end to end. deep: READ_DEPTH blocks were in flight.
     """
 
     after_bytes_per_s: float
     again_bytes_per_s: float
     rested: RateSeries
     whole: bool
+    deep: bool = True
 
     @property
     def from_disks(self) -> bool:
@@ -343,6 +344,8 @@ def _pace(evidence: BurstEvidence, fit: BucketFit) -> _Pace | None:
     if now >= READS_FREE * rested:
         return "free"
     if now > READS_SLOW * rested:
+        return "somewhat"
+    if at_floor and not reads.deep:
         return "somewhat"
     return "floor" if at_floor else "slowed"
 

@@ -137,6 +137,7 @@ def _retests(
     cells = numbered(cells, first)
     execution.spec.cleanup_files = sorted({*execution.spec.cleanup_files, *(f for cell in cells for f in cell.files)})
     progress.add(cells)
+    execution.close()  # reads may go deeper than the first stage; and a simulated server begins rested, as planned
     execution.stage(cells)
     return _retests_of(execution, factor), _reads_of(execution, reads)
 
@@ -178,7 +179,7 @@ def _retests_of(execution: Execution, factor: int) -> list[Retest]:
 
 def _reads_of(execution: Execution, plan: ReadPlan | None) -> Reads | None:
     """The reads as evidence; None when there were none, or one of them failed."""
-    from naslab.analysis.causes import Reads
+    from naslab.analysis.causes import READ_DEPTH, Reads
     from naslab.analysis.series import RateSeries
     from naslab.analysis.sustained import series_of_cell
 
@@ -193,4 +194,4 @@ def _reads_of(execution: Execution, plan: ReadPlan | None) -> Reads | None:
     rested = series_of_cell(run, cell)
     if len(rested) < LEAST_READ_BINS:
         rested = RateSeries(np.array([cell["bytes"]]), np.array([cell["ops"]]), cell["window_ns"])
-    return Reads(after, again, rested, plan.whole)
+    return Reads(after, again, rested, plan.whole, plan.depth >= READ_DEPTH)
