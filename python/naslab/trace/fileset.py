@@ -239,12 +239,21 @@ class FileSet:
         self.removed += 1
 
     def _rename(self, operation: Operation) -> None:
-        node = self._take(operation.path)  # type: ignore[arg-type]
-        if node is None or operation.to_path == ".":
+        old, new = operation.path, operation.to_path
+        if old == "." or new == ".":
             return
-        folder, name = self._folder(operation.to_path)  # type: ignore[arg-type]
+        node = self._find(old)  # type: ignore[arg-type]
+        folder, name = self._folder(new)  # type: ignore[arg-type]
         assert folder.children is not None
-        self._drop(folder.children.get(name))
+        before = folder.children.get(name)
+        if before is node:
+            return  # two names of one file: POSIX leaves both
+        if before is not None and (before.children is not None or node.children is not None):
+            # A folder replaces an empty folder only, and nothing else does.
+            node.children = {} if node.children is None else node.children
+            before.children = {} if before.children is None else before.children
+        self._drop(before)
+        self._take(old)  # type: ignore[arg-type]
         folder.children[name] = node
 
     def _link(self, operation: Operation) -> None:
