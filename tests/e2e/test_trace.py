@@ -114,6 +114,28 @@ def test_a_root_by_another_name(cli: Cli, work: Path) -> None:
         assert +moved(made)[0] == Counter({"src/d/odd": 12_345, "src/d/page": 4096, "src/one": 1})
 
 
+@pytest.mark.parametrize(
+    "options", ["-ttt -T -y", "-tt -T -yy -x", "-r", "-t -y -s 3", "-ttt -T -y -xx --seccomp-bpf", "-v -y"]
+)
+def test_text_made_elsewhere(options: str, cli: Cli, work: Path) -> None:
+    """Whatever options strace was run with, the same operations come out as when naslab runs it."""
+
+    def brief(trace: Path) -> list[tuple[object, ...]]:
+        return [
+            (o.op, o.path, o.offset_bytes, o.len_bytes, o.error) for o in Trace(trace) if "i" not in o.flags
+        ]  # fmt: skip
+
+    command = ["sh", "-c", "tar -cf out.tar src; cp -r src dst; rm -r dst; mv out.tar d; cat src/d/* > all; rm all d"]
+    expected = brief(record(cli, work, *command))
+    text, made = cli.folder / "s.txt", cli.folder / "converted.trace"
+    subprocess.run(["strace", "-f", *options.split(), "-o", text, *command], check=True, cwd=work)
+    cli("trace", "convert", text, "-o", made, "--root", work, "--cwd", work).ok()
+    found = brief(made)
+    if "-v" in options:  # whole lists of folders' entries, not their numbers
+        expected, found = ([entry for entry in side if entry[0] != "readdir"] for side in (expected, found))
+    assert found == expected
+
+
 def test_git(cli: Cli, work: Path) -> None:
     """Locks, renames and links of git's own; files of more than 32 KiB are mapped by git, so there are none."""
     need(shutil.which("git"), "git")

@@ -284,6 +284,23 @@ splice(3, [0], 9<pipe:[1]>, NULL, 7, 0) = 7
     assert skipped["server-side copy"] == 2
 
 
+def test_machines_of_32_bits(tmp_path: Path) -> None:
+    operations, skipped = converted(
+        tmp_path,
+        """
+open("/r/a", O_RDWR|O_LARGEFILE) = 3
+fstat64(3, {st_mode=S_IFREG|0644, st_size=5, ...}) = 0
+_llseek(3, 0, [4294967300], SEEK_END) = 0
+write(3, ""..., 10) = 10
+fcntl64(3, F_DUPFD, 7) = 7
+ftruncate64(7, 3) = 0
+mmap2(NULL, 4096, PROT_READ, MAP_PRIVATE, 7, 0) = 0xb6f00000
+""",
+    )
+    assert brief(operations) == [("open", 0, "a"), ("stat", 0), ("write", 0, 4294967300, 10), ("truncate", 0, 3)]
+    assert operations[1]["len"] == 5 and skipped == {"mmap": 1}
+
+
 def test_appending(tmp_path: Path) -> None:
     """Appended writes go where the file ends, as far as the calls before show."""
     operations, skipped = converted(

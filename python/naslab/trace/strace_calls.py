@@ -220,6 +220,14 @@ def _lseek(c: Converter, call: Call) -> None:
             c.sizes.set(file.path, file.position)
 
 
+def _llseek(c: Converter, call: Call) -> None:
+    """32-bit machines: the new position is the third argument."""
+    file = c.file(call, 0)
+    position = _offset(call.args[2])
+    if file is not None and call.ok and position is not None:
+        file.position = min(position, MAX_OFFSET)
+
+
 def _ftruncate(c: Converter, call: Call) -> None:
     file = c.file(call, 0)
     if file is not None:
@@ -435,3 +443,10 @@ HANDLERS: dict[str, Handler] = {
     "lgetxattr": _on_name("extended attributes", 0), "fgetxattr": _on_file("extended attributes"),
     "fsetxattr": _on_file("extended attributes"), "flock": _on_file("lock"),
 }  # fmt: skip
+_OTHER_NAMES = {
+    "stat64": "stat", "lstat64": "lstat", "fstat64": "fstat", "fstatat64": "newfstatat", "fcntl64": "fcntl",
+    "ftruncate64": "ftruncate", "truncate64": "truncate", "sendfile64": "sendfile", "mmap2": "mmap",
+    "pread": "pread64", "pwrite": "pwrite64",
+}  # fmt: skip
+"""The same calls as 32-bit machines and older strace name them."""
+HANDLERS |= {"_llseek": _llseek} | {name: HANDLERS[usual] for name, usual in _OTHER_NAMES.items()}
