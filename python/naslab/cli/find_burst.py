@@ -9,7 +9,7 @@ import numpy as np
 
 from naslab.analysis.series import NS_PER_S
 from naslab.cli.progress import Progress
-from naslab.execute import Execution, Hooks
+from naslab.execute import Execution
 from naslab.plans.sustained import LoadOptions, numbered
 from naslab.units import duration_text
 
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 LEAST_READ_BINS = 3
 """Reads of fewer intervals are one rate and no series."""
-
-
-class _EnoughError(Exception):
-    """Ends a stage early: what is left of it is not needed."""
 
 
 def find_burst(
@@ -43,7 +39,7 @@ def find_burst(
     retests, reads = list[Retest](), None
     op: Literal["read", "write"] = "write" if options.writes else "read"
     try:
-        _stage_until_known(execution, progress, options)
+        _stage_until_known(execution, progress)
         parts = _parts(execution)
         if parts and execution.status == "complete":
             retests, reads = _retests(execution, progress, options, parts, budget_ns or burst.BUDGET_NS)
@@ -60,26 +56,11 @@ def find_burst(
             part["regimes"].append(analysis.regime(before, cells[-1]["id"], kind, latency))
 
 
-def _stage_until_known(execution: Execution, progress: Progress, options: LoadOptions) -> None:
+def _stage_until_known(execution: Execution, progress: Progress) -> None:
     """Part after part until the fit is precise; the rest of the stage is then left out."""
     cells = execution.spec.cells
     first = {cell.id for cell in cells if cell.workload == "first run"}
-    shown = execution.hooks
-
-    def before_cell(cell_id: int) -> None:
-        if cell_id in first and _known(execution):
-            raise _EnoughError
-        if shown.before_cell:
-            shown.before_cell(cell_id)
-
-    execution.hooks = Hooks(before_cell, shown.progress, shown.on_cell)
-    try:
-        execution.stage(cells)
-    except _EnoughError:
-        execution.status = "complete"
-        progress.drop(cells)
-    finally:
-        execution.hooks = shown
+    progress.drop(execution.stage(cells, lambda cell_id: cell_id in first and _known(execution)))
 
 
 def _known(execution: Execution) -> bool:
