@@ -73,7 +73,8 @@ class FileSet:
         """Folders before what is in them, the root itself left out; each by its name at the start."""
         found = {node.original: node for node in self._nodes() if node.original and not node.maybe}
         del found["."]
-        for path, node in sorted(found.items(), key=lambda pair: pair[0].split("/")):
+        for path in sorted(found):
+            node = found[path]
             yield FileFacts(path, node.children is not None, node.need, node.known)
 
     def _nodes(self) -> Iterator[_Node]:

@@ -306,13 +306,17 @@ class Profile:
         return {"count": len(self._streams), "busiest": rows}
 
     def _file_facts(self) -> dict[str, Any]:
-        needed = list(self.files.needed())
-        files = [fact for fact in needed if not fact.folder]
+        sizes: Counter[int] = Counter()
+        folders = total = largest = 0
+        for fact in self.files.needed():
+            folders += fact.folder
+            if not fact.folder:
+                sizes[_power(fact.size_bytes)] += 1
+                total += fact.size_bytes
+                largest = max(largest, fact.size_bytes)
         return {
-            "needed_files": len(files), "needed_folders": len(needed) - len(files),
-            "needed_bytes": sum(fact.size_bytes for fact in files),
-            "largest_needed_bytes": max((fact.size_bytes for fact in files), default=0),
-            "needed_sizes": _histogram(Counter(_power(fact.size_bytes) for fact in files)),
+            "needed_files": sizes.total(), "needed_folders": folders, "needed_bytes": total,
+            "largest_needed_bytes": largest, "needed_sizes": _histogram(sizes),
             "created_files": self.files.created_files, "created_folders": self.files.created_folders,
             "removed": self.files.removed, "unreadable": self.files.unreadable, "tree": self.files.shape(),
         }  # fmt: skip
