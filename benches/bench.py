@@ -26,7 +26,8 @@ from peers import engine_floor, help_time, iozone_parity, local_io, series_cost
 from servers import nfs, smb
 
 GROUPS = {
-    "floor": engine_floor, "series": series_cost, "local": local_io, "smb": smb, "nfs": nfs, "iozone": iozone_parity, "start": help_time,
+    "floor": engine_floor, "series": series_cost, "local": local_io, "smb": smb, "nfs": nfs, "iozone": iozone_parity,
+    "start": help_time,
 }  # fmt: skip
 
 
