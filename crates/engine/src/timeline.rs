@@ -11,9 +11,11 @@ pub(crate) type LatencyRow = [u32; 3];
 /// The bucket of a latency: it begins at `floor_ns(bucket)` and is a quarter of its power of two wide.
 #[inline(always)]
 pub(crate) fn bucket_of(latency_ns: u64) -> usize {
-    let octave = 63 - (latency_ns | 1).leading_zeros() as usize;
-    let quarter = (((latency_ns as u128) << 2) >> octave) as usize & 3;
-    (4 * octave + quarter).min(BUCKETS - 1)
+    // Longer than any bucket, and short enough to be shifted.
+    let latency_ns = latency_ns.min(1 << 60);
+    let octave = 63 - (latency_ns | 1).leading_zeros();
+    let quarter = (latency_ns << 2) >> octave & 3;
+    (4 * octave as usize + quarter as usize).min(BUCKETS - 1)
 }
 
 /// Least latency of a bucket, in nanoseconds (rounded down below 4 ns).
