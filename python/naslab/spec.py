@@ -89,12 +89,29 @@ class WalkSpec:
 
 
 @dataclass
+class ScriptSpec:
+    """A script that a cell carries out (`naslab.script`), one worker for each of its streams.
+
+    path: of the script file on this machine. recorded_pace: steps start when due and latency counts from then; else
+    each starts as soon as it can. deadline_ns: a step that starts so much later than due missed it; 0: not looked at.
+    planned_bytes: all that its steps move, for progress.
+    """
+
+    path: str
+    recorded_pace: bool = False
+    deadline_ns: int = 0
+    planned_bytes: int = 0
+
+
+@dataclass
 class CellSpec:
     """One cell. Sizes in bytes, times in nanoseconds.
 
     op: name of DESIGN.md section 4. files: one path per worker (or one for all), relative to the folder.
     pattern: order of offsets; `permutation` visits each record once, `stride` jumps `stride_records` and
     restarts one record later at the end, `same_record` stays at offset 0. walk: chooses the offsets instead.
+    script: steps to carry out instead, on files of their own; then files is empty, file_bytes the size of all files
+    and record_bytes the longest request.
     write_fraction: share of operations that write, 0 to 1. read_workers: for a mix by worker, the first
     so many workers read and the others write (then write_fraction is unused).
     stop_*: the cell ends at the first that is reached; all None = one pass over the file.
@@ -117,6 +134,7 @@ class CellSpec:
     pattern: Pattern = "sequential"
     stride_records: int = 17
     walk: WalkSpec | None = None
+    script: ScriptSpec | None = None
     write_fraction: float = 0.0
     read_workers: int | None = None
     seed: int = 0
@@ -164,6 +182,8 @@ class CellSpec:
 
     def planned_bytes(self) -> int:
         """Bytes one execution moves over all workers, when it is not bounded by time."""
+        if self.script is not None:
+            return self.script.planned_bytes
         if self.stop_bytes is not None:
             return self.stop_bytes
         if self.stop_ops is not None:
@@ -189,7 +209,7 @@ class CellSpec:
         _check(1 <= self.workers <= 4096, f"workers {self.workers}: give 1 to 4096")
         _check(1 <= self.queue_depth <= 4096, f"queue_depth {self.queue_depth}: give 1 to 4096")
         _check(
-            len(self.files) in (1, self.workers),
+            len(self.files) in ((0,) if self.script else (1, self.workers)),
             f"files: {len(self.files)} names for {self.workers} workers; give one for all or one for each",
         )
         _check(0.0 <= self.write_fraction <= 1.0, f"write_fraction {self.write_fraction}: give 0 to 1")

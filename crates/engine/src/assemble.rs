@@ -2,7 +2,7 @@
 
 use crate::cell::{CellJob, WorkerResult};
 use crate::hist::{encode, LatencySummary};
-use crate::recorder::{Interval, Recorder, SeriesRow};
+use crate::recorder::{Interval, KindSet, Recorder, SeriesRow, KIND_NAMES};
 use crate::result::*;
 use crate::spec::CellSpec;
 use crate::usage::Cpu;
@@ -27,7 +27,8 @@ pub(crate) struct Around {
 pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around) -> CellOutcome {
     let mut blobs = Vec::new();
     let interval = Interval { ticks: 1, ns: job.spec.interval_ns };
-    let mut merged = Recorder::new(&[], job.spec.open_loop(), interval, job.spec.record_ops.then_some(0));
+    let mut merged =
+        Recorder::new(KindSet::default(), job.spec.open_loop(), interval, job.spec.record_ops.then_some(0));
     workers.iter().for_each(|w| merged.merge(&w.recorder));
     let (ops, bytes) = merged.totals();
     let times = Times::of(workers);
@@ -117,6 +118,7 @@ fn cpu(workers: &[WorkerResult]) -> Cpu {
 /// What went wrong first: a failed session before a failed operation.
 fn first_error(workers: &[WorkerResult]) -> Option<String> {
     let session = workers.iter().find_map(|w| w.error.as_ref()).map(ToString::to_string);
+    let session = session.or_else(|| workers.iter().find_map(|w| w.first_call_error.clone()));
     let operation = || workers.iter().find_map(|w| w.recorder.errors.first());
     session.or_else(|| operation().map(|(e, _)| format!("an operation failed: {}, status={}", e.kind.name(), e.status)))
 }
@@ -161,7 +163,7 @@ fn statuses(merged: &Recorder) -> Vec<StatusCount> {
 fn kinds(merged: &Recorder, blobs: &mut Vec<Vec<u8>>) -> BTreeMap<&'static str, KindResult> {
     let mut out = BTreeMap::new();
     let several = merged.series.len() > 1;
-    for (kind, record) in OpKind::ALL.iter().zip(&merged.kinds) {
+    for (name, record) in KIND_NAMES.into_iter().zip(&merged.kinds) {
         let Some(record) = record.as_ref().filter(|r| r.ops > 0) else { continue };
         let histogram = blobs.len();
         blobs.push(encode(&record.service));
@@ -175,7 +177,7 @@ fn kinds(merged: &Recorder, blobs: &mut Vec<Vec<u8>>) -> BTreeMap<&'static str, 
             blobs.len() - 1
         });
         out.insert(
-            kind.name(),
+            name,
             KindResult {
                 ops: record.ops,
                 bytes: record.bytes,
@@ -208,26 +210,30 @@ fn summary(w: &WorkerResult, interval_ns: u64) -> WorkerSummary {
 
 fn worker_kinds(w: &WorkerResult, interval_ns: u64) -> BTreeMap<&'static str, WorkerKind> {
     let whole = (w.ack_ns.saturating_sub(w.start_ns) / interval_ns.max(1)) as usize;
-    let of = |kind: OpKind| {
-        let record = w.recorder.kinds[kind as usize].as_ref()?;
+    let of = |(kind, name): (usize, &'static str)| {
+        let record = w.recorder.kinds[kind].as_ref()?;
         let found = WorkerKind {
             ops: record.ops,
             bytes: record.bytes,
             latency_mean_ns: record.service.mean(),
             latency_stddev_ns: record.service.stdev(),
-            iops_stddev: iops_stddev(&w.recorder.series, kind, whole, interval_ns),
+            iops_stddev: if kind <= OpKind::Write as usize {
+                iops_stddev(&w.recorder.series, kind, whole, interval_ns)
+            } else {
+                0.0
+            },
         };
-        Some((kind.name(), found))
+        Some((name, found))
     };
-    OpKind::ALL.into_iter().filter_map(of).collect()
+    KIND_NAMES.into_iter().enumerate().filter_map(of).collect()
 }
 
 /// Standard deviation of the operations per second of the first `whole` intervals (as of a population).
-fn iops_stddev(series: &[SeriesRow], kind: OpKind, whole: usize, interval_ns: u64) -> f64 {
+fn iops_stddev(series: &[SeriesRow], kind: usize, whole: usize, interval_ns: u64) -> f64 {
     if whole == 0 {
         return 0.0;
     }
-    let ops = |i: usize| series.get(i).map_or(0.0, |row| row[2 * kind as usize] as f64);
+    let ops = |i: usize| series.get(i).map_or(0.0, |row| row[2 * kind] as f64);
     let mean = (0..whole).map(ops).sum::<f64>() / whole as f64;
     let squares = (0..whole).map(|i| (ops(i) - mean).powi(2)).sum::<f64>();
     (squares / whole as f64).sqrt() * 1e9 / interval_ns as f64

@@ -1,7 +1,8 @@
 //! One worker's part of one cell: untimed set-up, the window, untimed end.
 
 use crate::files::{one_op, FilePlan};
-use crate::recorder::{Interval, Recorder};
+use crate::recorder::{Interval, KindSet, Recorder};
+use crate::script::{Script, ScriptRun};
 use crate::spec::CellSpec;
 use crate::usage::Cpu;
 use crate::verify::{Verified, Verifier};
@@ -9,8 +10,9 @@ use crate::walk::Positions;
 use crate::worker::{Counted, Counters, Flags, Limits, StopReason, Worker};
 use crate::workspace::remove_if_there;
 use naslab_core::{Caps, Clock, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Result, Session};
-use naslab_workload::{Arrival, DataSpec, Mix, OpStream, Payload};
+use naslab_workload::{Arrival, DataKind, DataSpec, Mix, OpStream, Payload, StepKind, Tagger};
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Operations logged per worker at most.
@@ -28,6 +30,9 @@ pub(crate) struct CellJob {
     pub flags: Flags,
     pub counters: Vec<Counters>,
     pub positions: Positions,
+    pub script: Option<Arc<Script>>,
+    /// Where a script's files lie.
+    pub files_folder: String,
 }
 
 impl CellJob {
@@ -56,6 +61,8 @@ pub(crate) struct WorkerResult {
     pub verified: Option<Verified>,
     pub stop: StopReason,
     pub error: Option<Error>,
+    /// The first call of a script that failed, in words.
+    pub first_call_error: Option<String>,
     pub counted: Counted,
     pub cpu_before: Cpu,
     pub cpu_after: Cpu,
@@ -74,7 +81,8 @@ pub(crate) struct Ready<'a> {
     pub worker: Worker<'a>,
     job: &'a CellJob,
     index: u32,
-    file: FileId,
+    /// None while a script opens files itself.
+    file: Option<FileId>,
     /// CPU time of the process when the window ended.
     cpu_after: Cpu,
     /// End of the last completion on the clock of windows.
@@ -84,6 +92,9 @@ pub(crate) struct Ready<'a> {
 
 /// Removes and creates what this worker owns.
 pub(crate) fn prepare_file(session: &mut dyn Session, job: &CellJob, index: u32) -> Result<()> {
+    if job.script.is_some() {
+        return if index == 0 { make_files_folder(session, job) } else { Ok(()) };
+    }
     let plan = &job.plans[index as usize];
     if !plan.owner {
         return Ok(());
@@ -101,6 +112,14 @@ pub(crate) fn prepare_file(session: &mut dyn Session, job: &CellJob, index: u32)
     Ok(())
 }
 
+/// The folder of a script's files, unless an earlier cell made it.
+fn make_files_folder(session: &mut dyn Session, job: &CellJob) -> Result<()> {
+    match session.stat(&job.files_folder) {
+        Err(e) if e.kind == ErrorKind::NotFound => session.mkdir(&job.files_folder),
+        other => other.map(drop),
+    }
+}
+
 fn creating(spec: &CellSpec) -> OpenOptions {
     let writer = (0..spec.workers).find(|w| spec.write_fraction_of(*w) > 0.0).unwrap_or(0);
     OpenOptions { access: Default::default(), ..spec.open_options(writer) }
@@ -109,6 +128,9 @@ fn creating(spec: &CellSpec) -> OpenOptions {
 /// Opens the file, allocates and registers memory, primes: all untimed.
 pub(crate) fn open<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -> Result<Ready<'a>> {
     let spec = &job.spec;
+    if let Some(script) = &job.script {
+        return open_script(session, job, script, index);
+    }
     let plan = &job.plans[index as usize];
     let options = open_options(spec, index);
     let file = session.open(&plan.path, &options)?;
@@ -124,7 +146,61 @@ pub(crate) fn open<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u3
         prime(&mut worker, job, file)?;
     }
     worker.count();
-    Ok(Ready { worker, job, index, file, cpu_after: Cpu::default(), ack_ns: 0, error: None })
+    Ok(Ready { worker, job, index, file: Some(file), cpu_after: Cpu::default(), ack_ns: 0, error: None })
+}
+
+/// A worker that carries out a stream of a script, which opens its files itself.
+fn open_script<'a>(
+    session: &'a mut dyn Session,
+    job: &'a CellJob,
+    script: &Arc<Script>,
+    index: u32,
+) -> Result<Ready<'a>> {
+    let spec = &job.spec;
+    let head = &script.head.streams[index as usize];
+    let interval = Interval { ticks: job.clock.ticks_of(spec.interval_ns), ns: spec.interval_ns };
+    let recorder = Recorder::new(KindSet::of_stream(head), script.spec.recorded_pace, interval, None);
+    let record_bytes = head.most_bytes.max(4096);
+    let payload = match head.has(StepKind::Write) {
+        true => {
+            let data = DataSpec { kind: spec.data_kind(), seed: job.seed };
+            let tagger = matches!(spec.data_kind(), DataKind::Random { .. }).then_some(Tagger {
+                run: job.seed,
+                file: index,
+                generation: spec.id as u32,
+                unit: 4096,
+                checksum: false,
+            });
+            Some(Payload::new(&data, record_bytes.next_multiple_of(4096), 1, index, tagger)?)
+        }
+        false => None,
+    };
+    let stream = OpStream::new(spec.pattern(), 0, 1, record_bytes, 0, Mix { write_fraction: 0.0 }, 0);
+    let limits = Limits { gap_ns: script.spec.deadline_ns, ..limits(spec, 1) };
+    let counters = &job.counters[index as usize];
+    let reads = head.has(StepKind::Read);
+    let run = ScriptRun::new(script, index)?;
+    let (clock, flags) = (job.clock.clone(), &job.flags);
+    let worker =
+        Worker::new(session, stream, recorder, payload, None, clock, flags, counters, limits, record_bytes, reads)?;
+    let mut worker = worker.with_script(run);
+    worker.register()?;
+    worker.count();
+    Ok(Ready { worker, job, index, file: None, cpu_after: Cpu::default(), ack_ns: 0, error: None })
+}
+
+fn limits(spec: &CellSpec, depth: u32) -> Limits {
+    Limits {
+        depth,
+        duration_ns: spec.duration_ns,
+        warmup_ns: spec.warmup_ns,
+        think_ns: spec.think_ns,
+        think_counted: spec.think_counted || spec.burst_ops > 0,
+        gap_ns: spec.pace.map_or(0, |p| (1e9 * spec.workers as f64 / p.rate_per_s) as u64),
+        rate_limit: spec.pace.is_some_and(|p| p.limit),
+        burst_ops: spec.burst_ops,
+        burst_gap_ns: spec.burst_gap_ns,
+    }
 }
 
 /// How a worker opens its file: the owner of a shared file has created and cut it by now.
@@ -152,7 +228,7 @@ fn make_worker<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -
     let stream = make_stream(job, index);
     let log = spec.record_ops.then(|| stream.ops_left().min(OP_LOG_MAX) as usize);
     let interval = Interval { ticks: job.clock.ticks_of(spec.interval_ns), ns: spec.interval_ns };
-    let recorder = Recorder::new(&kinds, spec.open_loop(), interval, log);
+    let recorder = Recorder::new(KindSet::of_ops(&kinds), spec.open_loop(), interval, log);
     let payload = match fraction > 0.0 {
         true => {
             let data = DataSpec { kind: spec.data_kind(), seed: job.seed };
@@ -162,17 +238,7 @@ fn make_worker<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -
     };
     let threaded = spec.queue_depth > 1 && !job.caps.virtual_time;
     let verifier = plan.check.map(|check| Verifier::new(check, threaded, spec.queue_depth as usize + 64));
-    let limits = Limits {
-        depth: spec.queue_depth,
-        duration_ns: spec.duration_ns,
-        warmup_ns: spec.warmup_ns,
-        think_ns: spec.think_ns,
-        think_counted: spec.think_counted || spec.burst_ops > 0,
-        gap_ns: spec.pace.map_or(0, |p| (1e9 * spec.workers as f64 / p.rate_per_s) as u64),
-        rate_limit: spec.pace.is_some_and(|p| p.limit),
-        burst_ops: spec.burst_ops,
-        burst_gap_ns: spec.burst_gap_ns,
-    };
+    let limits = limits(spec, spec.queue_depth);
     let counters = &job.counters[index as usize];
     let needs_reads = fraction < 1.0 || spec.prime;
     Worker::new(
@@ -351,11 +417,12 @@ impl Ready<'_> {
         let writes = spec.write_fraction_of(self.index) > 0.0;
         let wanted = self.job.caps.flush && (writes || spec.timed_flush);
         let kind = spec.flush_kind().filter(|_| wanted)?;
+        let file = self.file?;
         if self.error.is_some() || self.worker.stop == Some(StopReason::Error) {
             return None;
         }
         let start = self.job.clock.window_ns();
-        match self.worker.session.flush(self.file, kind) {
+        match self.worker.session.flush(file, kind) {
             Ok(()) => Some(self.job.clock.window_ns() - start),
             Err(error) => {
                 // Some servers flush only what is open for writing.
@@ -366,7 +433,7 @@ impl Ready<'_> {
     }
 
     fn cached_fraction(&mut self) -> Option<f64> {
-        if !self.job.spec.direct {
+        if !self.job.spec.direct || self.file.is_none() {
             return None;
         }
         self.worker.session.cached_fraction(&self.job.plans[self.index as usize].path).ok().flatten()
@@ -375,7 +442,12 @@ impl Ready<'_> {
     /// Time to close, in nanoseconds.
     fn close(&mut self) -> u64 {
         let start = self.job.clock.window_ns();
-        let closed = self.worker.session.close(self.file);
+        let mut open: Vec<FileId> = self.worker.script.iter_mut().flat_map(|script| script.left_open()).collect();
+        open.extend(self.file);
+        let closed = open
+            .into_iter()
+            .map(|file| self.worker.session.close(file))
+            .fold(Ok(()), |all: Result<()>, one| all.and(one));
         let close_ns = self.job.clock.window_ns() - start;
         // SAFETY: no region is lent any more.
         let forgotten = unsafe { self.worker.session.register_memory(&[]) };
@@ -392,6 +464,7 @@ impl Ready<'_> {
             log.iter_mut().for_each(|row| row[3] = self.index as i64);
         }
         let counted = worker.counted();
+        let first_call_error = worker.first_call_error.take();
         let verified = match worker.verifier.take().map(Verifier::finish).transpose() {
             Ok(found) => found,
             Err(lost) => {
@@ -413,6 +486,7 @@ impl Ready<'_> {
             verified,
             stop,
             error,
+            first_call_error,
             counted,
             cpu_before: worker.cpu_before,
             cpu_after: self.cpu_after,

@@ -12,6 +12,7 @@ mod hist;
 mod recorder;
 mod result;
 mod run;
+mod script;
 mod spec;
 mod steward;
 mod threads;

@@ -4,11 +4,84 @@ use crate::hist;
 use crate::timeline::Timeline;
 use hdrhistogram::Histogram;
 use naslab_core::{OpError, OpKind};
+use naslab_workload::{StepKind, StreamHead};
 
 /// Columns of one interval: read ops, read bytes, write ops, write bytes, flush ops, errors, worst latency.
 pub(crate) const SERIES_COLUMNS: usize = 7;
 /// One interval of the series.
 pub(crate) type SeriesRow = [i64; SERIES_COLUMNS];
+
+/// What operations are told apart by. The first three are those of [`OpKind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(crate) enum RecordKind {
+    Read,
+    Write,
+    Flush,
+    Open,
+    Create,
+    Close,
+    Stat,
+    Readdir,
+    Mkdir,
+    Rmdir,
+    Remove,
+    Rename,
+    Truncate,
+}
+
+/// Names of the kinds in results, in order.
+pub(crate) const KIND_NAMES: [&str; 13] = [
+    "read", "write", "flush", "open", "create", "close", "stat", "readdir", "mkdir", "rmdir", "remove", "rename",
+    "truncate",
+];
+
+/// A set of kinds, one bit for each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KindSet(u16);
+
+impl KindSet {
+    /// Of operations that move data.
+    pub fn of_ops(kinds: &[OpKind]) -> KindSet {
+        KindSet(kinds.iter().fold(0, |set, kind| set | 1 << *kind as u16))
+    }
+
+    /// Of all that a script's stream does.
+    pub fn of_stream(head: &StreamHead) -> KindSet {
+        let kinds = [
+            (StepKind::Read, RecordKind::Read),
+            (StepKind::Write, RecordKind::Write),
+            (StepKind::Flush, RecordKind::Flush),
+            (StepKind::Open, RecordKind::Open),
+            (StepKind::Open, RecordKind::Create),
+            (StepKind::Close, RecordKind::Close),
+            (StepKind::Stat, RecordKind::Stat),
+            (StepKind::Readdir, RecordKind::Readdir),
+            (StepKind::Mkdir, RecordKind::Mkdir),
+            (StepKind::Rmdir, RecordKind::Rmdir),
+            (StepKind::Remove, RecordKind::Remove),
+            (StepKind::Rename, RecordKind::Rename),
+            (StepKind::Truncate, RecordKind::Truncate),
+        ];
+        let there = kinds.iter().filter(|(step, _)| head.has(*step));
+        KindSet(there.fold(0, |set, (_, kind)| set | 1 << *kind as u16))
+    }
+
+    fn has(self, kind: usize) -> bool {
+        self.0 & (1 << kind) != 0
+    }
+}
+
+impl RecordKind {
+    /// Of an operation.
+    pub fn of_op(kind: OpKind) -> RecordKind {
+        match kind {
+            OpKind::Read => RecordKind::Read,
+            OpKind::Write => RecordKind::Write,
+            OpKind::Flush => RecordKind::Flush,
+        }
+    }
+}
 
 /// Length of an interval, on the engine's clock and in time.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +117,7 @@ fn widen(range: &mut (u64, u64), low: u64, high: u64) {
 /// All that one worker records in one cell.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    pub kinds: [Option<KindRecord>; 3],
+    pub kinds: [Option<KindRecord>; KIND_NAMES.len()],
     pub series: Vec<SeriesRow>,
     row: SeriesRow,
     interval: Interval,
@@ -61,10 +134,10 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// A recorder for these kinds of operation.
-    pub fn new(kinds: &[OpKind], open_loop: bool, interval: Interval, log_ops: Option<usize>) -> Recorder {
-        let record = |kind: OpKind| kinds.contains(&kind).then(|| KindRecord::new(open_loop, interval));
+    pub fn new(kinds: KindSet, open_loop: bool, interval: Interval, log_ops: Option<usize>) -> Recorder {
+        let record = |kind: usize| kinds.has(kind).then(|| KindRecord::new(open_loop, interval));
         let mut recorder = Recorder {
-            kinds: OpKind::ALL.map(record),
+            kinds: std::array::from_fn(record),
             series: Vec::with_capacity(1024),
             row: [0; SERIES_COLUMNS],
             interval: Interval { ticks: interval.ticks.max(1), ..interval },
@@ -114,6 +187,20 @@ impl Recorder {
         if index < 2 {
             self.row[2 * index + 1] += bytes as i64;
         }
+        self.count(index, bytes, service_ns, response_ns);
+    }
+
+    /// Records a call that moves no data, as `success`.
+    pub fn call(&mut self, kind: RecordKind, now: u64, service_ns: u64, response_ns: u64) {
+        self.roll_to(now);
+        if kind == RecordKind::Flush {
+            self.row[4] += 1;
+        }
+        self.count(kind as usize, 0, service_ns, response_ns);
+    }
+
+    #[inline(always)]
+    fn count(&mut self, index: usize, bytes: u32, service_ns: u64, response_ns: u64) {
         self.row[6] = self.row[6].max(service_ns as i64);
         if let Some(record) = &mut self.kinds[index] {
             record.ops += 1;
@@ -258,8 +345,12 @@ mod tests {
     use super::*;
 
     fn recorder() -> Recorder {
-        let mut r =
-            Recorder::new(&[OpKind::Read, OpKind::Write], false, Interval { ticks: 100, ns: 100_000_000 }, None);
+        let mut r = Recorder::new(
+            KindSet::of_ops(&[OpKind::Read, OpKind::Write]),
+            false,
+            Interval { ticks: 100, ns: 100_000_000 },
+            None,
+        );
         r.arm(0);
         r
     }

@@ -5,6 +5,7 @@ use crate::cell::{check_caps, CellJob};
 use crate::drive::{Driver, Watch};
 use crate::files::FileBook;
 use crate::result::{CellOutcome, Progress};
+use crate::script::{Script, FILES_FOLDER};
 use crate::spec::{CellSpec, RunSpec, SPEC_SCHEMA};
 use crate::steward::Steward;
 use crate::usage::storage_bytes;
@@ -117,6 +118,9 @@ impl Run {
         for cell in cells {
             check_cell(cell)?;
             check_caps(cell, &caps, self.target.protocol())?;
+            if let Some(script) = &cell.script {
+                check_script(cell, &Script::load(script, "")?)?;
+            }
         }
         self.admit(cells, events).inspect_err(|error| self.note_end(error, events))?;
         let mut interrupted = false;
@@ -202,7 +206,9 @@ fn check_cell(cell: &CellSpec) -> Result<()> {
     if cell.record_bytes == 0 || cell.file_bytes < cell.record_bytes as u64 || cell.workers == 0 {
         return invalid(format!("cell {id}: record, file and workers must fit one another"));
     }
-    if cell.files.len() != 1 && cell.files.len() != cell.workers as usize || cell.queue_depth == 0 {
+    if cell.script.is_none() && cell.files.len() != 1 && cell.files.len() != cell.workers as usize
+        || cell.queue_depth == 0
+    {
         return invalid(format!("cell {id}: give one file, or one per worker, and a depth of at least 1"));
     }
     if !(0.0..=1.0).contains(&cell.write_fraction) || cell.interval_ns == 0 {
@@ -224,6 +230,21 @@ fn check_cell(cell: &CellSpec) -> Result<()> {
     if buffers > MAX_BUFFER_BYTES {
         return invalid(format!(
             "cell {id}: {buffers} bytes of buffers are needed: use a smaller record, depth or number of workers"
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a script that does not fit its cell.
+fn check_script(cell: &CellSpec, script: &Script) -> Result<()> {
+    let (id, streams) = (cell.id, script.head.streams.len());
+    if streams != cell.workers as usize {
+        return invalid(format!("cell {id}: the script has {streams} streams for {} workers", cell.workers));
+    }
+    let bytes = u64::from(script.most_bytes()).max(RING_BYTES).saturating_mul(2 * streams as u64);
+    if bytes > MAX_BUFFER_BYTES {
+        return invalid(format!(
+            "cell {id}: {bytes} bytes of buffers are needed: use fewer streams or smaller requests"
         ));
     }
     Ok(())
@@ -252,7 +273,10 @@ impl Run {
     /// One cell: its status. Failed operations and sessions are its result, and the next cell connects anew;
     /// an error is what no later cell could get past: a set-up that fails, a target that hangs.
     fn cell(&mut self, cell: &CellSpec, events: &mut dyn Events) -> Result<&'static str> {
-        let plans = self.book.plan(cell)?;
+        let plans = if cell.script.is_some() { Vec::new() } else { self.book.plan(cell)? };
+        let files_folder = self.spec.path(FILES_FOLDER);
+        let script = cell.script.as_ref().map(|script| Script::load(script, &files_folder)).transpose()?;
+        let script = script.map(Arc::new);
         let measured = self.measured(cell)?;
         let job = Arc::new(CellJob {
             spec: cell.clone(),
@@ -263,6 +287,8 @@ impl Run {
             flags: Flags::default(),
             counters: (0..cell.workers).map(|_| Counters::default()).collect(),
             positions: positions(cell),
+            script,
+            files_folder,
         });
         let mut around = Around { start_wall_ns: wall_ns(), measured, ..Around::default() };
         let before = storage_bytes();
@@ -277,7 +303,9 @@ impl Run {
         let outcome = assemble(&job, &workers, &around);
         let (status, stop) = (outcome.result.status, outcome.result.stop_reason);
         let whole = status == "complete" && (stop != "stonewall" || cell.finish_untimed);
-        self.book.wrote(cell, &job.plans, whole);
+        if cell.script.is_none() {
+            self.book.wrote(cell, &job.plans, whole);
+        }
         events.cell(outcome)?;
         let hang = workers.iter_mut().find_map(|w| w.error.take_if(|e| e.kind == ErrorKind::Timeout));
         hang.map_or(Ok(status), Err)

@@ -1,5 +1,6 @@
 //! The run specification, as `python/naslab/spec.py` writes it. Unknown names are refused.
 
+use crate::script::ScriptSpec;
 use crate::walk::WalkSpec;
 use naslab_core::{Access, Create, FlushKind, Lock, OpenOptions, SyncMode};
 use naslab_workload::{ArrivalKind, DataKind, Pattern};
@@ -68,6 +69,8 @@ pub struct CellSpec {
     stride_records: u64,
     #[serde(default)]
     pub walk: Option<WalkSpec>,
+    #[serde(default)]
+    pub script: Option<ScriptSpec>,
     pub write_fraction: f64,
     pub read_workers: Option<u32>,
     pub seed: u64,
@@ -189,6 +192,9 @@ impl CellSpec {
 
     /// Whether one pass writes every record exactly once.
     pub fn covers_file(&self) -> bool {
+        if self.script.is_some() {
+            return false;
+        }
         let ordered =
             matches!(self.pattern, PatternName::Sequential | PatternName::Permutation | PatternName::Backward);
         ordered && self.walk.is_none() && self.write_fraction >= 1.0 && self.read_workers.is_none() && self.one_pass()

@@ -1,8 +1,10 @@
 //! The hot loop: one worker keeps its session's queue full and records completions.
 
 mod after;
+mod scripted;
 
 use crate::recorder::Recorder;
+use crate::script::ScriptRun;
 use crate::timeline::BUCKETS;
 use crate::usage::Cpu;
 use crate::verify::Verifier;
@@ -192,6 +194,16 @@ pub(crate) struct Worker<'a> {
     wire_before: Option<WireCounters>,
     pub cpu_before: Cpu,
     pub stop: Option<StopReason>,
+    /// Steps to carry out instead of the stream.
+    pub script: Option<Box<ScriptRun>>,
+    /// Times in a row that a step waited for another stream.
+    waits: u32,
+    /// Whether writes are those of a script.
+    script_writes: bool,
+    /// What makes the data of a script's write unlike all others.
+    unique_bytes: u64,
+    /// The first call of a script that failed, in words.
+    pub first_call_error: Option<String>,
 }
 
 impl<'a> Worker<'a> {
@@ -251,6 +263,11 @@ impl<'a> Worker<'a> {
             wire_before: None,
             cpu_before: Cpu::default(),
             stop: None,
+            script: None,
+            waits: 0,
+            script_writes: false,
+            unique_bytes: 0,
+            first_call_error: None,
             clock,
         })
     }
@@ -267,6 +284,13 @@ impl<'a> Worker<'a> {
     /// A buffer of one record for untimed reads before the start.
     pub fn scratch(&self) -> IoBuf {
         self.read_memory.lend(0, self.read_stride.min(self.read_memory.len()))
+    }
+
+    /// Carries out the steps of a script.
+    pub fn with_script(mut self, script: ScriptRun) -> Worker<'a> {
+        self.script = Some(Box::new(script));
+        self.script_writes = true;
+        self
     }
 
     /// Starts the window.
@@ -350,6 +374,11 @@ impl<'a> Worker<'a> {
     /// Fills the queue; true if anything was submitted.
     #[inline]
     fn fill(&mut self) -> Result<bool> {
+        if let Some(mut script) = self.script.take() {
+            let started = self.fill_scripted(&mut script);
+            self.script = Some(script);
+            return started;
+        }
         let mut submitted = false;
         self.wake = 0;
         while self.stop.is_none() && !self.free.is_empty() {
@@ -509,7 +538,10 @@ impl<'a> Worker<'a> {
         match op.kind {
             OpKind::Flush => Some((IoBuf::empty(), NO_SLOT, NO_SLOT)),
             OpKind::Write => {
-                let (slot, buf) = self.generate(op.offset_bytes)?;
+                let (slot, buf) = match self.script_writes {
+                    false => self.generate(op.offset_bytes)?,
+                    true => self.payload.as_mut()?.take_part(self.unique_bytes, op.len_bytes as usize)?,
+                };
                 Some((buf, slot, NO_SLOT))
             }
             OpKind::Read => {
@@ -642,14 +674,19 @@ impl<'a> Worker<'a> {
         let service_ns = self.clock.span_ns(slot.start, now);
         let response_ns = if slot.due == slot.start { service_ns } else { self.clock.span_ns(slot.due, now) };
         self.recorder.success(slot.kind, bytes, now, service_ns, response_ns);
+        self.succeeded(bytes);
+        if let Some(log) = self.recorder.op_log.as_mut().filter(|log| log.len() < log.capacity()) {
+            log.push([slot.offset_bytes as i64, service_ns as i64, bytes as i64, 0]);
+        }
+    }
+
+    #[inline(always)]
+    fn succeeded(&mut self, bytes: u32) {
         self.failures_in_a_row = 0;
         // Only this worker writes its counters, so plain load and store count exactly.
         let add = |c: &AtomicU64, n: u64| c.store(c.load(Ordering::Relaxed) + n, Ordering::Relaxed);
         add(&self.counters.ops, 1);
         add(&self.counters.bytes, bytes as u64);
-        if let Some(log) = self.recorder.op_log.as_mut().filter(|log| log.len() < log.capacity()) {
-            log.push([slot.offset_bytes as i64, service_ns as i64, bytes as i64, 0]);
-        }
     }
 
     #[cold]

@@ -1,6 +1,7 @@
 //! The folder a run makes for itself, and nothing outside it.
 
 use crate::files::{read_small, write_small};
+use crate::script::FILES_FOLDER;
 use naslab_core::{Clock, Error, ErrorKind, Result, Session};
 
 /// Name of the owner mark inside a run's folder.
@@ -9,6 +10,8 @@ pub const MARKER_NAME: &str = "naslab-owner.json";
 const FOLDER_PREFIX: &str = "naslab-";
 /// Files of a run, in its folder, start with this.
 const FILE_PREFIX: &str = "naslab.";
+/// Folders in folders that clean-up enters.
+const MOST_DEPTH: u32 = 200;
 /// The mark is never longer.
 const MARKER_MAX_BYTES: u32 = 4096;
 
@@ -70,6 +73,10 @@ pub(crate) fn remove_made(session: &mut dyn Session, folder: &str) -> Result<Vec
         if entry.name == MARKER_NAME {
             continue;
         }
+        if entry.is_dir && entry.name == FILES_FOLDER {
+            failed = failed.and(remove_tree(session, &path, 0));
+            continue;
+        }
         if entry.is_dir || !entry.name.starts_with(FILE_PREFIX) {
             foreign.push(path);
         } else {
@@ -82,6 +89,25 @@ pub(crate) fn remove_made(session: &mut dyn Session, folder: &str) -> Result<Vec
         session.rmdir(folder)?;
     }
     Ok(foreign)
+}
+
+/// Removes a folder with all that lies in it. A link is removed, not followed.
+fn remove_tree(session: &mut dyn Session, folder: &str, depth: u32) -> Result<()> {
+    if depth > MOST_DEPTH {
+        return Err(
+            Error::new(ErrorKind::Invalid, "clean", "folders lie too deep in one another").with("folder", folder)
+        );
+    }
+    let mut failed = Ok(());
+    for entry in session.readdir(folder)? {
+        let path = format!("{folder}/{}", entry.name);
+        failed = failed.and(match entry.is_dir {
+            true => remove_tree(session, &path, depth + 1),
+            false => remove_if_there(session, &path),
+        });
+    }
+    failed?;
+    session.rmdir(folder)
 }
 
 /// Removes a file; a missing one is fine.

@@ -115,11 +115,22 @@ impl Payload {
     pub fn take(&mut self, offset_bytes: u64) -> Option<(u32, IoBuf)> {
         let slot = self.free_slot()?;
         self.busy[slot] = true;
-        self.stamp(slot, offset_bytes);
+        self.stamp(slot, offset_bytes, self.record_bytes);
         if self.warm {
             self.bring_near(slot);
         }
         Some((slot as u32, self.memory.lend(slot * self.slot_bytes, self.record_bytes)))
+    }
+
+    /// As `take`, but only the first `len_bytes` of a slot, of which only whole and begun blocks are stamped.
+    /// unique: what no other write has as its offset.
+    #[inline]
+    pub fn take_part(&mut self, unique: u64, len_bytes: usize) -> Option<(u32, IoBuf)> {
+        let slot = self.free_slot()?;
+        let len_bytes = len_bytes.min(self.record_bytes);
+        self.busy[slot] = true;
+        self.stamp(slot, unique, len_bytes);
+        Some((slot as u32, self.memory.lend(slot * self.slot_bytes, len_bytes)))
     }
 
     /// Gives a slot back.
@@ -141,15 +152,16 @@ impl Payload {
     }
 
     #[inline]
-    fn stamp(&mut self, slot: usize, offset_bytes: u64) {
+    fn stamp(&mut self, slot: usize, offset_bytes: u64, len_bytes: usize) {
         let Some(tagger) = self.tagger else { return };
         let unit = tagger.unit as usize;
         let units = self.record_bytes / unit;
+        let used = len_bytes.div_ceil(unit).min(units);
         let at = slot * self.slot_bytes;
         if self.fold_bytes > 0 {
             self.fold();
         }
-        for i in 0..units {
+        for i in 0..used {
             let start = at + i * unit;
             let duplicate = self.duplicate_below > 0 && self.copy_block(start);
             if !duplicate {

@@ -7,6 +7,7 @@ mod data;
 mod measure;
 mod offsets;
 mod rng;
+mod script;
 mod stream;
 mod tag;
 mod walk;
@@ -16,6 +17,10 @@ pub use data::{check_record, DataKind, DataSpec, Payload, BLOCK_BYTES};
 pub use measure::{measure, Reducibility};
 pub use offsets::{Offsets, Pattern};
 pub use rng::Rng;
+pub use script::{
+    flag, stream_count, ScriptHead, Step, StepKind, StreamHead, NONE, NO_STREAM, SCRIPT_HEAD_BYTES, SCRIPT_MAGIC,
+    STARTED, STEP_BYTES, STREAM_BYTES,
+};
 pub use stream::{Mix, OpStream};
 pub use tag::{tag_unit, Defect, Tagger, TAG_BYTES, TAG_MAGIC};
 pub use walk::{HotRange, Order, Spread, Walk};

@@ -1,7 +1,7 @@
 //! What a worker does after its window, unrecorded.
 
 use super::{Worker, REAP_SLICE};
-use crate::recorder::{Interval, Recorder};
+use crate::recorder::{Interval, KindSet, Recorder};
 use naslab_core::{Error, ErrorKind, Op, OpError, Result};
 use std::sync::atomic::Ordering;
 
@@ -30,8 +30,10 @@ impl Worker<'_> {
 
     /// Does `work` with a recorder of its own; the window's counts stay as they are.
     fn unrecorded(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let kept =
-            std::mem::replace(&mut self.recorder, Recorder::new(&[], false, Interval { ticks: u64::MAX, ns: 0 }, None));
+        let kept = std::mem::replace(
+            &mut self.recorder,
+            Recorder::new(KindSet::default(), false, Interval { ticks: u64::MAX, ns: 0 }, None),
+        );
         let (pause, missed, generation_ns) = (self.pause, self.missed_starts, self.generation_ns);
         let reason = self.stop;
         let outcome = work(self);
