@@ -444,10 +444,11 @@ impl Ready<'_> {
         let start = self.job.clock.window_ns();
         let mut open: Vec<FileId> = self.worker.script.iter_mut().flat_map(|script| script.left_open()).collect();
         open.extend(self.file);
-        let closed = open
-            .into_iter()
-            .map(|file| self.worker.session.close(file))
-            .fold(Ok(()), |all: Result<()>, one| all.and(one));
+        let mut closed = Ok(());
+        for file in open {
+            let one = self.worker.session.close(file);
+            closed = closed.and(one);
+        }
         let close_ns = self.job.clock.window_ns() - start;
         // SAFETY: no region is lent any more.
         let forgotten = unsafe { self.worker.session.register_memory(&[]) };
