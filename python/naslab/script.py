@@ -2,7 +2,7 @@
 
 A script has streams; each stream is a list of steps with at most one under way, and the engine gives each a worker of
 its own. Steps name paths relative to the run's folder of files and handles (open files of the stream). A step may wait
-until another stream has done so many steps, or until it is due. Form of the file: docs/notes/0002-scripts.md.
+until another stream has done so many steps, or until it is due. Form of the file: docs/notes/0003-scripts.md.
 """
 
 from __future__ import annotations
