@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from naslab import script as steps
@@ -39,7 +40,7 @@ def carry_out(tmp_path: Path) -> CarryOut:
             made.save(path)
             streams = len(made.streams)
         spec = ScriptSpec(str(path), **options)
-        cell = CellSpec("mixed", 1 << 20, 4096, [], workers=streams, script=spec, interval_ns=10**8)
+        cell = CellSpec("mixed", 1 << 20, 4096, [], workers=streams, script=spec, interval_ns=10**8, record_ops=True)
         parsed = parse_target(target)
         run = RunSpec(parsed.engine_spec(), [cell], folder="")
         return execute(run, target=parsed, store=Store(tmp_path / "store.sqlite"))
@@ -117,12 +118,18 @@ def test_order_without_waiting_for_the_end(carry_out: CarryOut, writer: ScriptWr
     one, two = writer.stream(), writer.stream()
     handles = [stream.open(name, NEW) for stream, name in ((one, "a"), (two, "b"))]
     for at in range(50):
-        two.after(one, started=True)
+        one.after(two, started=True)
         one.write(handles[0], at * 4096, 4096)
+        two.after(one, started=True)
         two.write(handles[1], at * 4096, 4096)
     run = carry_out(writer)
     # Both are under way at the same time: 51 round trips, not 102.
     assert run.cells[0]["status"] == "complete" and run.cells[0]["window_ns"] < 70e6
+    log = run.step_log(0)
+    assert [list(log["step"][log["worker"] == worker]) for worker in (0, 1)] == [list(range(51))] * 2
+    order = log[np.lexsort((log["worker"], log["start_ns"]))]
+    writes = order[order["step"] > 0]
+    assert list(writes["worker"][:6]) == [0, 1, 0, 1, 0, 1] and (log["latency_ns"] > 1_000_000).all()
 
 
 def test_streams_run_side_by_side(carry_out: CarryOut, writer: ScriptWriter) -> None:

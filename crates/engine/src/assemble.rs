@@ -38,6 +38,7 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
     let bad = verified.as_ref().map_or(0, |v| v.bad);
     let failed = stop == "error" || merged.error_count > 0 || bad > 0 || workers.iter().any(|w| w.error.is_some());
     let storage = around.storage;
+    let log = merged.op_log.as_ref().and_then(|log| push(&mut blobs, rows(log)));
     let result = CellResult {
         id: job.spec.id,
         op: job.spec.op.clone(),
@@ -78,7 +79,8 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
         interval_ns: job.spec.interval_ns,
         series: push(&mut blobs, rows(&merged.series)),
         wire_series: wire_series(&merged, workers, &mut blobs),
-        op_log: merged.op_log.as_ref().and_then(|log| push(&mut blobs, rows(log))),
+        op_log: log.filter(|_| job.script.is_none()),
+        step_log: log.filter(|_| job.script.is_some()),
         missed_starts: workers.iter().map(|w| w.missed_starts).sum(),
         verified: verified.map(verified_summary),
         direct_proof: direct_proof(job, workers, bytes, storage),

@@ -159,7 +159,8 @@ fn open_script<'a>(
     let spec = &job.spec;
     let head = &script.head.streams[index as usize];
     let interval = Interval { ticks: job.clock.ticks_of(spec.interval_ns), ns: spec.interval_ns };
-    let recorder = Recorder::new(KindSet::of_stream(head), script.spec.recorded_pace, interval, None);
+    let log = spec.record_ops.then(|| head.steps.min(OP_LOG_MAX) as usize);
+    let recorder = Recorder::new(KindSet::of_stream(head), script.spec.recorded_pace, interval, log);
     let record_bytes = head.most_bytes.max(4096);
     let payload = match head.has(StepKind::Write) {
         true => {
@@ -179,7 +180,7 @@ fn open_script<'a>(
     let limits = Limits { gap_ns: script.spec.deadline_ns, ..limits(spec, 1) };
     let counters = &job.counters[index as usize];
     let reads = head.has(StepKind::Read);
-    let run = ScriptRun::new(script, index)?;
+    let run = ScriptRun::new(script, index, job.caps.max_depth == 1)?;
     let (clock, flags) = (job.clock.clone(), &job.flags);
     let worker =
         Worker::new(session, stream, recorder, payload, None, clock, flags, counters, limits, record_bytes, reads)?;

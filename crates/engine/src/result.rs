@@ -66,6 +66,7 @@ pub struct CellResult {
     pub series: Option<usize>,
     pub wire_series: Option<usize>,
     pub op_log: Option<usize>,
+    pub step_log: Option<usize>,
     pub missed_starts: u64,
     pub verified: Option<VerifiedSummary>,
     pub direct_proof: Option<DirectProof>,

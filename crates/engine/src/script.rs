@@ -100,13 +100,16 @@ pub(crate) struct ScriptRun {
     /// Steps taken.
     taken: u64,
     handles: Vec<Option<FileId>>,
+    /// The session carries operations out within `submit`.
+    blocking: bool,
     /// Bytes written so far: what makes each block unlike all others.
     pub written_bytes: u64,
 }
 
 impl ScriptRun {
     /// The stream of this number. Opens the file on this thread: worker threads share no descriptors.
-    pub fn new(script: &Arc<Script>, stream: u32) -> Result<ScriptRun> {
+    /// blocking: the session carries operations out within `submit`.
+    pub fn new(script: &Arc<Script>, stream: u32, blocking: bool) -> Result<ScriptRun> {
         let handles = script.head.streams[stream as usize].handles as usize;
         Ok(ScriptRun {
             file: open(&script.spec.path)?,
@@ -116,6 +119,7 @@ impl ScriptRun {
             at: 0,
             taken: 0,
             handles: vec![None; handles],
+            blocking,
             written_bytes: 0,
         })
     }
@@ -128,6 +132,14 @@ impl ScriptRun {
         }
         let bytes = &self.buffer[self.at..self.at + STEP_BYTES];
         self.script.head.parse_step(self.stream, self.taken, bytes).map(Some)
+    }
+
+    /// The step that `peek` gave is about to start, in a call that ends with it: others need not wait for the end.
+    #[inline]
+    pub fn announce(&self) {
+        if self.blocking {
+            self.script.steps[self.stream].started.store(self.taken + 1, Ordering::Release);
+        }
     }
 
     /// The step that `peek` gave was started.
@@ -147,6 +159,11 @@ impl ScriptRun {
         let from = head.at_bytes + self.taken * STEP_BYTES as u64;
         self.file.read_exact_at(&mut self.buffer, from).map_err(|e| Error::from_io("script", e))?;
         Ok(left > 0)
+    }
+
+    /// Steps taken so far: the number of the next one.
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// All steps taken so far have ended: others may go on.

@@ -200,6 +200,8 @@ pub(crate) struct Worker<'a> {
     waits: u32,
     /// Whether writes are those of a script.
     script_writes: bool,
+    /// Number of the script's step under way.
+    step: i64,
     /// What makes the data of a script's write unlike all others.
     unique_bytes: u64,
     /// The first call of a script that failed, in words.
@@ -266,6 +268,7 @@ impl<'a> Worker<'a> {
             script: None,
             waits: 0,
             script_writes: false,
+            step: 0,
             unique_bytes: 0,
             first_call_error: None,
             clock,
@@ -676,7 +679,11 @@ impl<'a> Worker<'a> {
         self.recorder.success(slot.kind, bytes, now, service_ns, response_ns);
         self.succeeded(bytes);
         if let Some(log) = self.recorder.op_log.as_mut().filter(|log| log.len() < log.capacity()) {
-            log.push([slot.offset_bytes as i64, service_ns as i64, bytes as i64, 0]);
+            let row = match self.script_writes {
+                false => [slot.offset_bytes as i64, service_ns as i64, bytes as i64, 0],
+                true => [self.step, self.clock.span_ns(self.start, slot.start) as i64, service_ns as i64, 0],
+            };
+            log.push(row);
         }
     }
 

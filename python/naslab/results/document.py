@@ -318,7 +318,7 @@ def cell_blobs(engine_result: Mapping[str, Any], blobs: Sequence[bytes]) -> dict
         ):  # fmt: skip
             if found.get(field) is not None:
                 named[f"{name}:{kind}"] = blobs[found[field]]
-    for name in ("series", "wire_series", "op_log"):
+    for name in ("series", "wire_series", "op_log", "step_log"):
         if engine_result.get(name) is not None:
             named[name] = blobs[engine_result[name]]
     return named

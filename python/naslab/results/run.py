@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SERIES_COLUMNS = (
     "read_ops", "read_bytes", "write_ops", "write_bytes", "flush_ops", "errors", "max_latency_ns",
 )  # fmt: skip
+STEP_LOG_COLUMNS = ("step", "start_ns", "latency_ns", "worker")
 OP_LOG_COLUMNS = ("offset_bytes", "latency_ns", "len_bytes", "worker")
 
 
@@ -189,13 +190,22 @@ class Run:
             raise StoreError(f"{name} of cell {_cell_id(cell)}, run {self.run_id}: {len(data)} bytes are no whole rows")
         return np.frombuffer(data, dtype="<u4").reshape(-1, 3).astype(np.int64)
 
+    def step_log(self, cell: Mapping[str, Any] | int) -> NDArray[np.void]:
+        """Steps of a script that were carried out: worker, step (number in its stream), start_ns (from the window's
+        start), latency_ns (int64), worker after worker in order. Pauses and failed steps are left out. May be empty.
+        """
+        return self._log(cell, "step_log", STEP_LOG_COLUMNS)
+
     def op_log(self, cell: Mapping[str, Any] | int) -> NDArray[np.void]:
         """Every operation in completion order: offset_bytes, latency_ns, len_bytes, worker (int64). May be empty."""
+        return self._log(cell, "op_log", OP_LOG_COLUMNS)
+
+    def _log(self, cell: Mapping[str, Any] | int, blob: str, columns: tuple[str, ...]) -> NDArray[np.void]:
         import numpy as np
 
-        rows = self._int_rows(self.cell(cell), "op_log", len(OP_LOG_COLUMNS))
-        out = np.zeros(len(rows), dtype=[(name, "i8") for name in OP_LOG_COLUMNS])
-        for at, name in enumerate(OP_LOG_COLUMNS):
+        rows = self._int_rows(self.cell(cell), blob, len(columns))
+        out = np.zeros(len(rows), dtype=[(name, "i8") for name in columns])
+        for at, name in enumerate(columns):
             out[name] = rows[:, at]
         return cast("NDArray[np.void]", out)
 

@@ -71,6 +71,7 @@ impl Worker<'_> {
             StepKind::Write => OpKind::Write,
             StepKind::Flush => OpKind::Flush,
             _ => {
+                self.step = script.taken() as i64;
                 script.take();
                 self.call(script, step);
                 return Ok(true);
@@ -85,8 +86,10 @@ impl Worker<'_> {
             }
         };
         self.unique_bytes = script.written_bytes;
+        self.step = script.taken() as i64;
         let due_ns = script.due_ns(step);
         let op = Op { kind, file, offset_bytes: step.offset_bytes, len_bytes: step.len_bytes, due_ns };
+        script.announce();
         if !self.start_op(&op)? {
             return Ok(false);
         }
@@ -155,10 +158,18 @@ impl Worker<'_> {
                 let service_ns = self.clock.span_ns(start, now);
                 let response_ns = due.map_or(service_ns, |due| self.clock.span_ns(due.min(now), now));
                 self.recorder.call(kind, now, service_ns, response_ns);
+                self.log_call(start, service_ns);
                 self.succeeded(0);
             }
         }
         self.after_completions(now);
+    }
+
+    fn log_call(&mut self, start: u64, service_ns: u64) {
+        let start_ns = self.clock.span_ns(self.start, start);
+        if let Some(log) = self.recorder.op_log.as_mut().filter(|log| log.len() < log.capacity()) {
+            log.push([self.step, start_ns as i64, service_ns as i64, 0]);
+        }
     }
 
     #[cold]
