@@ -299,6 +299,11 @@ def test_cache_modes_that_a_folder_cannot_have(words: str, names: str, cli: Cli)
     assert list(cli.target.iterdir()) == []
 
 
+def test_find_burst_says_why_a_target_refuses(cli: Cli) -> None:
+    done = cli("sustained", "sim:?read_only=true", "--find-burst", "--write", 100).sound()
+    assert done.code == 2 and "read-only" in done.err.lower().replace("erofs", "read-only") and cli.runs() == []
+
+
 def test_max_bytes_cuts_a_timed_load(cli: Cli) -> None:
     document = measured(cli, SIM, "--size", "16m", "--duration", "10s", "--max-bytes", "64m")
     assert sum(cell["bytes"] + cell["warmup_bytes"] for cell in document["cells"]) <= 64 << 20

@@ -44,7 +44,7 @@ def find_burst(
         if parts and execution.status == "complete":
             retests, reads = _retests(execution, progress, options, parts, budget_ns or burst.BUDGET_NS)
     finally:
-        parts = _parts(execution)
+        parts = _parts(execution) if execution.begun else []  # a refused run is not in the store
         if parts:
             before, flush_ns = burst.joined(parts)
             verdict = decide_cause(BurstEvidence(op, before, tuple(retests), flush_ns, reads=reads))
