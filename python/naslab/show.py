@@ -41,6 +41,8 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
         parts += [_curve_table(run.document["curve"]), ""]
     elif run.document.get("profile"):
         parts += [_profile_table(run.document["profile"]), ""]
+    elif run.document.get("apps"):
+        parts += [_apps_table(run.document["apps"]), ""]
     elif rest:
         parts += [_cell_table(rest, columns), ""]
     if not run.cells:
@@ -252,6 +254,18 @@ def _profile_table(profile: Any) -> RenderableType:
 
     table = _table(HEADER, right=HEADER)
     for row in rows(profile):
+        table.add_row(*row)
+    return table  # type: ignore[no-any-return]
+
+
+def _apps_table(apps: Any) -> RenderableType:
+    """Each application: repeats side by side, median, interval."""
+    from naslab.apps.results import header, rows
+
+    names = header(apps)
+    table = _table(names, right=names[1:])
+    table.columns[0].no_wrap = True
+    for row in rows(apps):
         table.add_row(*row)
     return table  # type: ignore[no-any-return]
 

@@ -28,6 +28,10 @@ def summarise(document: Mapping[str, Any]) -> list[str]:
         from naslab.analysis import position
 
         return [*position.sentences(document["profile"]), *_regimes(cells), *_errors(document["cells"])]
+    if document.get("apps"):
+        from naslab.apps import results
+
+        return [*results.sentences(document["apps"]), *_errors(document["cells"])]
     if document.get("curve"):
         from naslab.analysis import loadcurve
 

@@ -14,6 +14,7 @@ from naslab.cli import options as o
 from naslab.cli import sustained_options as s
 from naslab.cli.lab import lab_app
 from naslab.cli.trace import trace_app
+from naslab.errors import UsageError
 
 app = typer.Typer(
     name="naslab",
@@ -463,6 +464,56 @@ def profile(
         credentials,
     )  # fmt: skip
     return run_profile(ProfileRequest(target, size, zones, block, sample, depth, direct), common)
+
+
+@app.command()
+def apps(
+    target: Annotated[str, typer.Argument(metavar="[TARGET]", help=o.TARGET_HELP, show_default=False)] = "",
+    only: Annotated[
+        str,
+        typer.Option(
+            "--only",
+            metavar="NAMES",
+            help="Applications or sets with commas: naspt, older, modern, all.",
+            show_default="naspt, the twelve",
+        ),
+    ] = "",
+    scale: Annotated[float, typer.Option("--scale", metavar="X", help="Files of so much of their size.")] = 1.0,
+    pace: o.PaceOpt = "fast",
+    list_: Annotated[bool, typer.Option("--list", help="Print the definitions, each number with its source.")] = False,
+    csv: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--csv", metavar="FILE", help="Also write lines as in NASPerf-APP.csv.", show_default=False),
+    ] = None,
+    repeat: o.RepeatOpt = 1,
+    compress: o.CompressOpt = 1.0,
+    dedupe: o.DedupeOpt = 1.0,
+    seed: o.SeedOpt = 0,
+    budget: o.BudgetOpt = "",
+    max_bytes: o.MaxBytesOpt = "",
+    timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Application workloads: the twelve of NASPT's kind, and others."""
+    from naslab.cli.apps import AppsRequest, list_apps, run_apps
+    from naslab.cli.common import Common, Load
+
+    if list_:
+        return list_apps(only, as_json)
+    if not target:
+        raise UsageError("apps: name a TARGET to measure, or give --list")
+    common = Common(
+        "apps", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
+        credentials,
+    )  # fmt: skip
+    load = Load(repeat=repeat, compress=compress, dedupe=dedupe)
+    return run_apps(AppsRequest(target, only, scale, pace, csv, load), common)
 
 
 @app.command()

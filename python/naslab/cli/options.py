@@ -141,6 +141,14 @@ ReportOpt = Annotated[
 ]
 
 
+PaceOpt = Annotated[
+    str,
+    typer.Option(
+        "--pace", metavar="fast|recorded", help="As fast as the operations' order allows, or each at its recorded time."
+    ),
+]
+
+
 def parse_labels(labels: list[str] | None) -> dict[str, str]:
     """`key=value` texts as a dict. Raises UsageError."""
     found: dict[str, str] = {}

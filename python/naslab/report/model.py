@@ -20,7 +20,7 @@ Spot = tuple[int, int]
 """(file_bytes, record_bytes)"""
 
 PERCENTILES = (("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p99_9", "p99.9"), ("max", "max"))
-PREPARING = ("fill", "idle", "drain", "evict", "diskspd -c")
+PREPARING = ("fill", "idle", "drain", "evict", "diskspd -c", "prepare", "clean")
 """Workloads of cells that only prepare others."""
 _SPLITTERS = (
     "workers", "queue_depth", "offered_per_s", "write_fraction", "durability", "sync", "direct", "access",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from naslab import __version__
 from naslab.errors import UsageError
 from naslab.report import theme
+from naslab.report.apps import section as apps_section
 from naslab.report.ceilings import link_text
 from naslab.report.labels import count_label, esc, op_label, percent, plain, tight, time_label, value_label
 from naslab.report.model import Case, Spot, extremes, failed, place, spot, usable
@@ -351,6 +352,7 @@ def _sections(runs: list[Shown], drawn: list[Chart], series: dict[str, Any]) -> 
     if any(run.cases for run in runs):
         yield _by_test(runs)
     yield from (_chart_section(chart) for chart in drawn)
+    yield apps_section([(run.name, run.run) for run in runs])
     yield sustained_section([(run.name, run.run) for run in runs])
     if any(failed(run.run) for run in runs):
         yield _failures(runs)

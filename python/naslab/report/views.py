@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.report import apps as apps_view
 from naslab.report import curve as curve_view
 from naslab.report import figures, latency_map
 from naslab.report import profile as profile_view
@@ -82,8 +83,8 @@ def shown(runs: list[Run]) -> list[Shown]:
 def charts(runs: list[Shown], series: Sequence[Series]) -> list[Chart]:
     """The charts of the report in order; those without a figure are left out."""
     every = [
-        _curve(runs), _profile(runs), _regimes(runs, series), _latency_maps(runs), _throughput(runs), _bars(runs),
-        _heat(runs), _slices(runs), _surface(runs), _percentiles(runs), _percentile_dots(runs),
+        _curve(runs), _profile(runs), _apps(runs), _regimes(runs, series), _latency_maps(runs), _throughput(runs),
+        _bars(runs), _heat(runs), _slices(runs), _surface(runs), _percentiles(runs), _percentile_dots(runs),
         _distributions(runs), _series(runs, series),
     ]  # fmt: skip
     return [chart for chart in every if chart.entries]
@@ -131,6 +132,13 @@ def _latency_maps(runs: list[Shown]) -> Chart:
 def _profile(runs: list[Shown]) -> Chart:
     chart = Chart("profile", "Rate by position", "Sequential reads of each zone, from head to tail.", ["Show"])
     profile_view.fill(chart, runs)
+    return chart
+
+
+def _apps(runs: list[Shown]) -> Chart:
+    lead = "Median over the repeats, a dot for each; the published numbers are of another system and other conditions."
+    chart = Chart("apps", "Applications", lead, ["Show"])
+    apps_view.fill(chart, runs)
     return chart
 
 

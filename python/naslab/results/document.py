@@ -233,6 +233,7 @@ class RunDocument(TypedDict):
     sustained: NotRequired[dict[str, Any]]
     curve: NotRequired[CurveDocument]
     profile: NotRequired[ProfileDocument]
+    apps: NotRequired[dict[str, Any]]
 
 
 def new_document(

@@ -77,6 +77,7 @@ RUN = (
     _f("sustained", "sustained", "naslab sustained: what the series over time say", required=False),
     _f("curve", "curve", "latency against offered load; of `naslab curve`", required=False),
     _f("profile", "profile", "rate by position; of `naslab profile`", required=False),
+    _f("apps", "apps", "application workloads; of `naslab apps`", required=False),
     _f(
         "blobs", "object", "exported files only: raw data in base64, {cell id: {name: text}}; names below",
         required=False,
@@ -279,6 +280,45 @@ ZONE = (
     _f("bytes_per_s", "number", "rate", "bytes/s"),
     _f("cell", "integer", "id of its cell"),
 )
+
+APPS = (
+    _f("scale", "number", "share of their size that files were given (--scale)"),
+    _f("pace", "string", "fast: as fast as possible; recorded: at the media's rate", enum=("fast", "recorded")),
+    _f("throughput", "string", "what the rates are"),
+    _f("results", "app[]", "the applications that were run"),
+    _f("identical_repeats", "array", "groups of repeats whose rates are the same to 0.001 MB/s in all applications"),
+)
+
+APP = (
+    _f("name", "string", "name of the application; of the twelve it is NASPT's name of the result"),
+    _f("set", "string", "which collection it is of", enum=("naspt", "older", "modern")),
+    _f("about", "string", "what it does"),
+    _f("files_prepared", "integer", "files that are made before"),
+    _f("prepared_bytes", "integer", "their size together", "bytes"),
+    _f("files_made", "integer", "files that it makes itself"),
+    _f("read_bytes", "integer", "read in one run", "bytes"),
+    _f("written_bytes", "integer", "written in one run", "bytes"),
+    _f("requests", "integer", "reads and writes in one run"),
+    _f("write_fraction", "number", "share of the requests that write, 0 to 1"),
+    _f("largest_request_bytes", "integer", "largest request", "bytes"),
+    _f("streams", "integer", "streams, each with one request under way"),
+    _f(
+        "sequential", "number?",
+        "share of the requests that continue the one issued just before, over all streams, as planned; null: streams "
+        "go their own ways",
+    ),
+    _f("sequential_issued", "array", "the same share in each repeat, by when requests started; [] where not recorded"),
+    _f("sequential_published", "number?", "the share that was published; null: none was"),
+    _f("cells", "array", "ids of the cells of its repeats"),
+    _f("repeats", "array", "numbers of the repeats, from 1"),
+    _f("bytes_per_s", "array", "rate of each repeat", "bytes/s"),
+    _f("median_bytes_per_s", "number?", "median of them", "bytes/s"),
+    _f("interval_bytes_per_s", "array?", "interval of the median, low and high; null: under six repeats", "bytes/s"),
+    _f("interval_coverage", "number?", "probability that the interval covers the median, at least 0.95"),
+    _f("paced", "boolean", "run at the media's rate"),
+    _f("missed_starts", "integer?", "steps that started later than the buffer allows, over the repeats; null: unpaced"),
+    _f("streams_kept_up", "integer?", "streams that were in time, in the worst repeat; null: unpaced"),
+)  # fmt: skip
 
 PROBE = (
     _f("iops", "number", "operations per second", "1/s"),
@@ -485,6 +525,8 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "probe": ("Closed loop", PROBE),
     "profile": ("Profile", PROFILE),
     "zone": ("Zone", ZONE),
+    "apps": ("Applications", APPS),
+    "app": ("Application", APP),
     "curve_comparison": ("Comparison of curves", CURVE_COMPARISON),
     "curve_ratio": ("Ratio of two curves", CURVE_RATIO),
     "curve_load_ratio": ("Ratio at an equal load", CURVE_LOAD_RATIO),

@@ -1,0 +1,1 @@
+"""Application workloads: definitions with the origin of every number, made into scripts for the engine."""

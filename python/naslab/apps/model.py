@@ -1,0 +1,198 @@
+"""Definitions of applications: read from TOML, and refused where a number does not say where it is from.
+
+A definition has parts that run at once, each with one behaviour and its numbers; docs/guide/apps.md explains the form.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from naslab.errors import UsageError
+from naslab.units import parse_duration, parse_size
+
+TWELVE = (
+    "HDVideo_1Play", "HDVideo_2Play", "HDVideo_4Play", "HDVideo_1Record", "HDVideo_1Play_1Record", "ContentCreation",
+    "OfficeProductivity", "FileCopyToNAS", "FileCopyFromNAS", "DirectoryCopyToNAS", "DirectoryCopyFromNAS",
+    "PhotoAlbum",
+)  # fmt: skip
+"""NASPT's result names, in the order of its own result file."""
+SETS = ("naspt", "older", "modern")
+CHOSEN = "chosen"
+_FILES = {"files": "count", "bytes": "size", "request": "size", "spread": "number"}
+BEHAVIOURS: dict[str, dict[str, str]] = {
+    "play": {"streams": "count", "bytes": "size", "request": "size"},
+    "record": {"streams": "count", "bytes": "size", "request": "size", "flush_every": "number"},
+    "copy_in": {**_FILES, "folders": "count", "levels": "count"},
+    "copy_out": {**_FILES, "folders": "count", "levels": "count"},
+    "view": {**_FILES, "folders": "count", "levels": "count"},
+    "office": {**_FILES, "saved": "percent", "out_of_order": "percent"},
+    "create": {**_FILES, "writes": "percent", "header": "size"},
+    "random": {
+        "streams": "count", "bytes": "size", "requests": "count", "sizes": "sizes", "writes": "percent",
+        "flush_every": "number",
+    },
+}  # fmt: skip
+"""What a part may do, and its numbers with their kinds. Each is required; sizes are those of all files together."""
+WHOLE = {"sequential": "percent", "duration": "duration", "buffer": "duration"}
+"""Numbers of the application as a whole; each may be left out, but `duration` and `buffer` come together."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number: bytes, a count, nanoseconds or a percentage, and where it is from.
+
+    why: the reason of a chosen one, or a remark. scales: a count that --scale shrinks.
+    """
+
+    is_: Any
+    text: str
+    source: str
+    why: str = ""
+    scales: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """One behaviour with its numbers."""
+
+    does: str
+    values: Mapping[str, Value]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name].is_
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One application. sources: what the names in `from` stand for."""
+
+    name: str
+    set: str
+    about: str
+    rationale: str
+    sources: Mapping[str, str]
+    whole: Mapping[str, Value]
+    parts: tuple[Part, ...]
+
+    @property
+    def sequential(self) -> float | None:
+        """Share of requests that continue the one issued before, 0 to 1; None: not published."""
+        value = self.whole.get("sequential")
+        return None if value is None else value.is_ / 100
+
+
+@cache
+def definitions() -> dict[str, Definition]:
+    """All definitions by name: the twelve first, then older, then modern ones. Raises UsageError for a bad one."""
+    folder = resources.files("naslab.apps") / "definitions"
+    found = [parse(path.read_text("utf-8"), path.name) for path in folder.iterdir() if path.name.endswith(".toml")]
+    order = {name: at for at, name in enumerate(TWELVE)}
+    found.sort(key=lambda one: (SETS.index(one.set), order.get(one.name, 99), one.name))
+    return {one.name: one for one in found}
+
+
+def chosen(only: str) -> list[Definition]:
+    """The definitions of `--only` (names or sets with commas), the twelve where it is empty. Raises UsageError."""
+    every = definitions()
+    names = [name.strip() for name in only.split(",") if name.strip()] or ["naspt"]
+    known = {name.lower(): [one] for name, one in every.items()}
+    known |= {kind: [one for one in every.values() if one.set == kind] for kind in SETS} | {"all": list(every.values())}
+    for name in names:
+        if name.lower() not in known:
+            raise UsageError(f"--only {name!r}: no such application; naslab apps --list shows them all")
+    wanted = {one.name for name in names for one in known[name.lower()]}
+    return [one for one in every.values() if one.name in wanted]
+
+
+def parse(text: str, file: str) -> Definition:
+    """A definition from its text. Raises UsageError with the file and the key for anything wrong."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file}: {error}") from error
+    _only_keys(data, ("name", "set", "about", "rationale", "sources", "whole", "part"), file, "")
+    words = {key: data.get(key, "") for key in ("name", "set", "about", "rationale")}
+    for key, word in words.items():
+        needed = key != "rationale" or words["set"] == "modern"
+        if not isinstance(word, str) or (needed and not word.strip()):
+            raise UsageError(f"{file}: {key}: a text is needed")
+    if words["set"] not in SETS:
+        raise UsageError(f"{file}: set: {words['set']!r} is none of {', '.join(SETS)}")
+    sources = data.get("sources", {})
+    if not isinstance(sources, dict) or not all(isinstance(one, str) and one.strip() for one in sources.values()):
+        raise UsageError(f"{file}: sources: a table of texts is needed")
+    whole = _values(data.get("whole", {}), WHOLE, sources, file, "whole", needed=False)
+    if ("duration" in whole) != ("buffer" in whole):
+        raise UsageError(f"{file}: whole: duration and buffer come together")
+    parts = data.get("part", [])
+    if not isinstance(parts, list) or not parts:
+        raise UsageError(f"{file}: part: at least one [[part]] is needed")
+    made = tuple(_part(part, sources, file, f"part {number}") for number, part in enumerate(parts, 1))
+    return Definition(sources=sources, whole=whole, parts=made, **words)
+
+
+def _part(part: Any, sources: Mapping[str, str], file: str, where: str) -> Part:
+    does = part.get("does") if isinstance(part, dict) else None
+    if does not in BEHAVIOURS:
+        raise UsageError(f"{file}: {where}: does = {does!r} is none of {', '.join(BEHAVIOURS)}")
+    values = {key: value for key, value in part.items() if key != "does"}
+    return Part(does, _values(values, BEHAVIOURS[does], sources, file, where, needed=True))
+
+
+def _values(
+    found: Any, kinds: Mapping[str, str], sources: Mapping[str, str], file: str, where: str, needed: bool
+) -> dict[str, Value]:
+    if not isinstance(found, dict):
+        raise UsageError(f"{file}: {where}: a table is needed")
+    _only_keys(found, kinds, file, f"{where}: ")
+    missing = [key for key in kinds if needed and key not in found]
+    if missing:
+        raise UsageError(f"{file}: {where}: {missing[0]} is missing")
+    return {key: _value(value, kinds[key], sources, f"{file}: {where}: {key}") for key, value in found.items()}
+
+
+def _only_keys(found: Mapping[str, Any], known: Any, file: str, where: str) -> None:
+    for key in found:
+        if key not in known:
+            raise UsageError(f"{file}: {where}{key}: unknown; known are {', '.join(known)}")
+
+
+def _value(found: Any, kind: str, sources: Mapping[str, str], where: str) -> Value:
+    if not isinstance(found, dict) or "is" not in found or "from" not in found:
+        raise UsageError(f'{where}: write {{ is = …, from = "…" }}, so that the number says where it is from')
+    for key in found:
+        if key not in ("is", "from", "why", "scales"):
+            raise UsageError(f"{where}: {key}: unknown; known are is, from, why, scales")
+    source, why, scales = found["from"], found.get("why", ""), found.get("scales", False)
+    if not isinstance(why, str) or not isinstance(scales, bool) or (scales and kind != "count"):
+        raise UsageError(f"{where}: why is a text, and scales = true is for counts")
+    if source == CHOSEN and not why.strip():
+        raise UsageError(f"{where}: a chosen number gives its reason: why = …")
+    if source != CHOSEN and source not in sources:
+        raise UsageError(f"{where}: from = {source!r} is neither {CHOSEN!r} nor in [sources]")
+    return Value(_number(found["is"], kind, where), str(found["is"]), source, why, scales)
+
+
+def _number(found: Any, kind: str, where: str) -> Any:
+    """The number of a kind. Raises UsageError for another type and for what is out of range."""
+    if kind == "sizes":
+        if not isinstance(found, list) or not found:
+            raise UsageError(f"{where}: a list of sizes is needed")
+        return tuple(_number(one, "size", where) for one in found)
+    if kind in ("size", "duration"):
+        value = parse_size(str(found), where) if kind == "size" else parse_duration(str(found), where)
+        if value <= 0:
+            raise UsageError(f"{where}: {found!r}: give more than 0")
+        return value
+    whole = kind == "count"
+    if isinstance(found, bool) or not isinstance(found, int if whole else int | float):
+        raise UsageError(f"{where}: {found!r}: a {'whole ' if whole else ''}number is needed")
+    low, high = {"count": (1, 10**9), "percent": (0, 100), "number": (0, 10**9)}[kind]
+    if not low <= found <= high:
+        raise UsageError(f"{where}: {found}: give {low} to {high}")
+    return found

@@ -1,0 +1,138 @@
+"""Applications in the report: bars with the published numbers beside them, and the table of the repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from naslab.apps.results import header, published, rows
+from naslab.report import theme
+from naslab.report.axes import base_layout, number, numbers, plain_axis, rate_axis
+from naslab.report.figures import Figure, Trace
+from naslab.report.labels import esc, plot_text, tight
+
+if TYPE_CHECKING:
+    from naslab.report.views import Chart, Shown
+    from naslab.results.run import Run
+
+Apps = Mapping[str, Any]
+
+
+def fill(chart: Chart, runs: Sequence[Shown]) -> None:
+    """Adds one figure with all runs that hold applications, and one of each set of a run that holds several."""
+    from naslab.apps.results import sentences
+
+    found: list[tuple[str, Any]] = [(run.name, run.run.document.get("apps")) for run in runs]
+    found = [(name, apps) for name, apps in found if apps and apps["results"]]
+    if found:
+        words = [f"{name}: " * (len(found) > 1) + " ".join(sentences(apps)) for name, apps in found]
+        chart.add(["Applications"], bars(found), " ".join([*words, _published_words()]))
+
+
+def _published_words() -> str:
+    table = published()
+    return (
+        f"Published: {table['source']}; {table['system']}. Its six runs had different conditions and are not averaged; "
+        "the first two are the same number for number."
+    )
+
+
+def bars(runs: Sequence[tuple[str, Apps]]) -> Figure:
+    """Horizontal bars of the medians (MB/s, logarithmic), a dot for each repeat, a diamond for each published run."""
+    names = list(dict.fromkeys(one["name"] for _, apps in runs for one in apps["results"]))
+    traces: list[Trace] = []
+    for index, (run, apps) in enumerate(runs):
+        colour = theme.run_colour(index) if len(runs) > 1 else theme.ACCENT
+        traces += _run_traces(run, apps, colour)
+    theirs = [(name, value, at) for name in names for at, value in enumerate(_published(name), 1)]
+    if theirs:
+        traces.append(_published_trace(theirs))
+    layout = base_layout(
+        barmode="group",
+        bargap=0.35,
+        height=max(220, 90 + 40 * len(names) * len(runs)),
+        xaxis=rate_axis([value for trace in traces for value in trace["x"]], "Throughput (MB/s)"),
+        yaxis=plain_axis("", type="category", categoryorder="array", categoryarray=names[::-1], ticklabelstandoff=6),
+        showlegend=True,
+    )
+    layout["margin"]["l"] = 190
+    return {"data": traces, "layout": layout}
+
+
+def _published(name: str) -> list[float]:
+    return list(published()["mb_per_s"].get(name, []))
+
+
+def _run_traces(run: str, apps: Apps, colour: str) -> list[Trace]:
+    found = [one for one in apps["results"] if one["median_bytes_per_s"]]
+    each = [(one["name"], rate / 1e6) for one in found for rate in one["bytes_per_s"]]
+    name = plot_text(run)
+    return [
+        {
+            "type": "bar", "orientation": "h", "name": name, "legendgroup": run,
+            "x": numbers(one["median_bytes_per_s"] / 1e6 for one in found), "y": [one["name"] for one in found],
+            "marker": {"color": colour, "opacity": 0.75},
+            "hovertemplate": "<b>%{x:,.4~g} MB/s</b><br>%{y}, median<extra></extra>",
+        },
+        {
+            "type": "scatter", "mode": "markers", "name": f"{name}, each repeat", "legendgroup": run,
+            "x": [number(rate) for _, rate in each], "y": [label for label, _ in each], "showlegend": False,
+            "marker": {"color": colour, "size": 6, "line": {"color": theme.SURFACE, "width": 1}},
+            "hovertemplate": "%{x:,.4~g} MB/s<br>%{y}, one repeat<extra></extra>",
+        },
+    ]  # fmt: skip
+
+
+def _published_trace(theirs: Sequence[tuple[str, float, int]]) -> Trace:
+    conditions = published()["conditions"]
+    return {
+        "type": "scatter", "mode": "markers", "name": "Published, each run",
+        "x": [number(value) for _, value, _ in theirs], "y": [name for name, _, _ in theirs],
+        "marker": {"color": theme.MUTED, "size": 8, "symbol": "diamond-open"},
+        "text": [f"run {at}: {plot_text(conditions[at - 1])}" for _, _, at in theirs],
+        "hovertemplate": "%{x:,.4~g} MB/s<br>%{y}, published %{text}<extra></extra>",
+    }  # fmt: skip
+
+
+def section(runs: Sequence[tuple[str, Run]]) -> str:
+    """The table of the applications, with the published numbers, as HTML; empty without any. runs: (name, run)."""
+    parts = []
+    for name, run in runs:
+        apps: Any = run.document.get("apps")
+        if apps and apps["results"]:
+            head = f"<h3>{esc(name)}</h3>" if len(runs) > 1 else ""
+            parts.append(head + _app_table(apps))
+    if not parts:
+        return ""
+    lead = (
+        "NASPT-class applications, MB/s; no NASPT scores. Lowest and highest published are over runs under different "
+        "conditions, which are not averaged."
+    )
+    body = "".join([*parts, _published_table()])
+    return f'<section id="apps-table"><h2>Applications, run by run</h2><p class="lead">{esc(lead)}</p>{body}</section>'
+
+
+def _app_table(apps: Apps) -> str:
+    shown = []
+    for row in rows(apps):
+        theirs = _published(row[0])
+        shown.append((*row, f"{min(theirs):,.4g} to {max(theirs):,.4g}" if theirs else "-"))
+    caption = f"Pace {apps['pace']}, files at {apps['scale']:g} of their size"
+    return _table(caption, (*header(apps), "published MB/s"), shown)
+
+
+def _published_table() -> str:
+    table = published()
+    heads = ("published", *(f"run {at}" for at in range(1, 1 + len(table["conditions"]))))
+    shown = [(name, *(f"{value:,.4g}" for value in values)) for name, values in table["mb_per_s"].items()]
+    conditions = "; ".join(f"{at}: {text}" for at, text in enumerate(table["conditions"], 1))
+    return _table(f"{table['source']}: {table['system']}. Runs: {conditions}", heads, shown)
+
+
+def _table(caption: str, heads: Sequence[str], found: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{esc(tight(text))}</th>' for text in heads)
+    body = "".join("<tr>" + "".join(f"<td>{esc(tight(text))}</td>" for text in row) + "</tr>" for row in found)
+    return (
+        f'<div class="scroll"><table><caption>{esc(caption)}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )

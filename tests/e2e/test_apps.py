@@ -1,0 +1,122 @@
+"""`naslab apps` on a simulated server, on folders, on real servers."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from cli_tools import Cli, need, populate, snapshot
+from naslab.apps.model import TWELVE
+from naslab.results.schema import json_schema
+
+LINK = "sim:?link_bytes_per_s=118MB&latency_ns=200us"
+
+
+def apps_of(cli: Cli, *words: object) -> Any:
+    document = cli("apps", *words, "--json").ok().json()
+    jsonschema.Draft202012Validator(json_schema(strict=True)).validate(document)
+    assert document["status"] == "complete" and document["summary"]
+    assert {cell["status"] for cell in document["cells"]} == {"complete"}
+    assert not any(cell["errors"] for cell in document["cells"])
+    return document
+
+
+def by_name(document: Any) -> dict[str, Any]:
+    return {one["name"]: one for one in document["apps"]["results"]}
+
+
+@pytest.mark.parametrize("target", [LINK, "folder"])
+def test_all_twelve_three_times(target: str, cli: Cli, tmp_path: Path) -> None:
+    before = populate(cli.target)
+    document = apps_of(cli, cli.target if target == "folder" else target, "--scale", "0.02", "--repeat", "3")
+    found = by_name(document)
+    assert list(found) == list(TWELVE) and document["apps"]["scale"] == 0.02
+    for one in found.values():
+        assert len(one["bytes_per_s"]) == 3 and one["interval_bytes_per_s"] is None
+        assert one["median_bytes_per_s"] == sorted(one["bytes_per_s"])[1] > 0
+    steps = [cell["workload"] for cell in document["cells"]]
+    assert steps[::3] == ["prepare"] * 36 and steps[2::3] == ["clean"] * 36
+    moved = {cell["workload"]: cell["bytes"] for cell in document["cells"]}
+    assert moved["HDVideo_1Play"] == 26_000_000 and moved["FileCopyToNAS"] == 80_000_000 and moved["clean"] == 0
+    assert snapshot(cli.target) == before
+    # A simulated server repeats itself; a real one does not.
+    assert document["apps"]["identical_repeats"] == ([[1, 2, 3]] if target == LINK else [])
+
+
+@pytest.mark.parametrize("name", ["HDVideo_2Play", "HDVideo_4Play", "HDVideo_3Play", "HDVideo_2Play_2Record"])
+def test_order_as_seen_by_the_server(name: str, cli: Cli) -> None:
+    """By when each request started: the published share, while all streams share the link."""
+    one = by_name(apps_of(cli, LINK, "--only", name, "--scale", "0.1"))[name]
+    assert one["sequential_issued"][0] == pytest.approx(one["sequential_published"], abs=0.02)
+    # 118 MB/s for one direction: one request at a time would lose 0.2 ms of every 2.4.
+    assert one["median_bytes_per_s"] > 0.97 * 118e6
+
+
+def test_recorded_pace(cli: Cli) -> None:
+    words = ("--scale", "0.02", "--pace", "recorded", "--only", "HDVideo_4Play,FileCopyToNAS")
+    one = by_name(apps_of(cli, LINK, *words))
+    four, copy = one["HDVideo_4Play"], one["FileCopyToNAS"]
+    assert four["paced"] and four["missed_starts"] == 0 and four["streams_kept_up"] == 4
+    assert four["median_bytes_per_s"] == pytest.approx(4 * 310e6 / 225, rel=0.02)
+    assert not copy["paced"] and copy["streams_kept_up"] is None and copy["median_bytes_per_s"] > 50e6
+
+
+def test_a_server_that_is_too_slow(cli: Cli) -> None:
+    """5.5 MB/s are asked for, 3 are there: the last request of 4.5 s starts 3.7 s late."""
+    document = apps_of(
+        cli, "sim:?link_bytes_per_s=3MB&latency_ns=200us", "--scale", "0.02", "--pace", "recorded",
+        "--only", "HDVideo_4Play",
+    )  # fmt: skip
+    one = by_name(document)["HDVideo_4Play"]
+    assert one["streams_kept_up"] == 0 and 40 < one["missed_starts"] < 96
+    assert any("0 of 4 streams kept up" in sentence for sentence in document["summary"])
+
+
+def test_csv_show_and_report(cli: Cli) -> None:
+    cli("apps", LINK, "--scale", "0.005", "--repeat", "6", "--csv", "APP.csv", "-o", "r.html").ok()
+    lines = (cli.folder / "APP.csv").read_text().splitlines()
+    rows = list(csv.reader(lines))[2:14]
+    assert [row[0] for row in rows] == list(TWELVE)
+    found = by_name(cli("show", "last", "--json").ok().json())
+    assert [float(row[1]) for row in rows] == [round(found[name]["median_bytes_per_s"] / 1e6, 3) for name in TWELVE]
+    shown, page = cli("show", "last").ok().out, (cli.folder / "r.html").read_text()
+    assert "run 6" in shown and "median" in shown and "PhotoAlbum" in shown and "0.005 of their size" in shown
+    assert "Applications, run by run" in page and "267.8" in page and "Safe Mode" in page
+    assert all(one["interval_coverage"] == 0.96875 for one in found.values())
+
+
+def test_a_test_left_out_has_no_number_in_the_csv(cli: Cli) -> None:
+    cli("apps", "null:", "--scale", "0.002", "--only", "PhotoAlbum,Restore", "--csv", "APP.csv").ok()
+    lines = (cli.folder / "APP.csv").read_text().splitlines()
+    assert lines[2] == "HDVideo_1Play," and float(lines[13].split(",")[1]) > 0 and lines[14].startswith("Restore,")
+
+
+def test_a_budget_ends_it(cli: Cli) -> None:
+    done = cli("apps", LINK, "--scale", "0.1", "--budget", "2s", "--json").sound()
+    found = done.json()
+    assert done.code == 0 and found["status"] == "partial" and 0 < len(found["apps"]["results"]) < 12
+
+
+def test_list(cli: Cli) -> None:
+    text = cli("apps", "--list").ok().out
+    assert "HDVideo_4Play (naspt)" in text and "play.bytes = 1240MB (computerbase: four files of 310 MB)" in text
+    listed = cli("apps", "--list", "--only", "naspt", "--json").ok().json()["apps"]
+    assert [one["name"] for one in listed] == list(TWELVE)
+    request = listed[0]["parts"][0]["request"]
+    assert request["is"] == 262144 and request["from"] == "deck"
+
+
+@pytest.mark.parametrize(
+    ("server", "target"),
+    [("smbd", "lab:samba-signed"), ("ganesha.nfsd", "lab:ganesha"), ("ganesha.nfsd", "lab:ganesha?version=4.1")],
+)
+def test_servers(server: str, target: str, cli: Cli) -> None:
+    need(shutil.which(server) and os.geteuid() == 0, f"{server}, as root")
+    found = by_name(apps_of(cli, target, "--scale", "0.005"))
+    assert list(found) == list(TWELVE) and all(one["median_bytes_per_s"] > 0 for one in found.values())
