@@ -58,6 +58,18 @@ def test_order_as_seen_by_the_server(name: str, cli: Cli) -> None:
     assert one["median_bytes_per_s"] > 0.97 * 118e6
 
 
+@pytest.mark.parametrize("target", [LINK, "folder"])
+def test_older_and_modern_ones(target: str, cli: Cli) -> None:
+    before = populate(cli.target)
+    document = apps_of(cli, cli.target if target == "folder" else target, "--scale", "0.01", "--only", "older,modern")
+    found = by_name(document)
+    assert len(found) == 13 and all(one["median_bytes_per_s"] > 0 for one in found.values())
+    done = {cell["workload"]: cell["kinds"] for cell in document["cells"]}
+    assert done["Database"]["flush"]["ops"] == 21 and done["SourceTree"]["rename"]["ops"] == 50
+    assert done["HDVideo_1Play_Office"]["open"]["ops"] == 7 and done["TrainingReader"]["open"]["ops"] == 100
+    assert snapshot(cli.target) == before
+
+
 def test_recorded_pace(cli: Cli) -> None:
     words = ("--scale", "0.02", "--pace", "recorded", "--only", "HDVideo_4Play,FileCopyToNAS")
     one = by_name(apps_of(cli, LINK, *words))

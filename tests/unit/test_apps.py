@@ -48,7 +48,8 @@ def made(name: str, scale: float = 1.0, seed: int = 0) -> Plan:
 
 def test_the_twelve_come_first_and_by_name() -> None:
     assert [one.name for one in chosen("")] == list(TWELVE)
-    assert {one.set for one in chosen("all")} <= set(SETS) and len(chosen("older")) == 6
+    assert {one.set for one in chosen("all")} == set(SETS) and len(chosen("older")) == 6
+    assert len(chosen("modern")) == 7 and all(len(one.rationale) > 150 for one in chosen("modern"))
     assert [one.name for one in chosen("photoalbum, HDVideo_1Play")] == ["HDVideo_1Play", "PhotoAlbum"]
     with pytest.raises(UsageError, match="--only 'NoSuch'"):
         chosen("NoSuch")
@@ -188,6 +189,38 @@ def test_interleaving(lengths: tuple[int, ...], share: float, seed: int) -> None
     queues = [iter(stream) for stream in streams]
     issued = [next(queues[number]) for number in order]
     assert sequential_share(issued) == pytest.approx(share, abs=0.02)
+
+
+def test_training_reads_every_sample_once_in_no_order() -> None:
+    one = made("TrainingReader", 0.05)
+    opened = [a.path for stream in one.streams for a in stream if a.kind == "open"]
+    assert len(one.streams) == 16 and sorted(opened) == sorted(one.files) and opened != sorted(opened)
+    assert one.moved_bytes("read") == one.prepared_bytes() == 55_000_000
+    assert all(len(stream) > 0 for stream in one.streams)
+
+
+def test_a_database_flushes_each_commit() -> None:
+    *pages, log = made("Database", 0.1).streams
+    kinds = [a.kind for a in log]
+    assert kinds == ["create", *["write", "flush"] * (len(kinds) // 2 - 1), "close"]
+    assert {a.len_bytes for stream in pages for a in stream if a.kind in ("read", "write")} == {8192}
+    assert len({a.offset_bytes for a in pages[0][1:-1]}) > 100
+
+
+def test_a_source_tree_is_checked_out_before_it_is_built() -> None:
+    (actions,) = made("SourceTree", 0.02).streams
+    kinds = [a.kind for a in actions]
+    assert kinds.count("rename") == 100 and kinds.count("create") == 160 and kinds.count("mkdir") == 8
+    assert kinds.index("open") > max(at for at, kind in enumerate(kinds) if kind == "rename")
+
+
+def test_virtual_machines_flush_and_stay_in_their_images() -> None:
+    one = made("VirtualMachines", 0.05)
+    for stream, (path, size) in zip(one.streams, one.files.items(), strict=True):
+        data = [a for a in stream if a.kind in ("read", "write")]
+        assert {a.path for a in data} == {path} and all(a.offset_bytes + a.len_bytes <= size for a in data)
+        assert sum(a.kind == "flush" for a in stream) == sum(a.kind == "write" for a in data) // 16
+    assert one.facts()["write_fraction"] == pytest.approx(0.65, abs=0.01)
 
 
 def test_sizes_add_up() -> None:

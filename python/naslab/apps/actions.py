@@ -234,7 +234,45 @@ def _random_stream(path: str, size_bytes: int, kinds: list[str], values: Any, rn
     return [*actions, Action("close", path)]
 
 
+def load(values: Any, root: str, rng: random.Random) -> Work:
+    """Samples are read for training: each stream opens, reads whole and closes its share of all files, shuffled."""
+    folders, paths = tree(root, values["folders"], 1, values["files"])
+    sizes = split_bytes(values["bytes"], len(paths), values["spread"], rng)
+    work = Work(folders, dict(zip(paths, sizes, strict=True)))
+    shuffled = rng.sample(paths, len(paths))
+    for number in range(min(values["streams"], len(paths))):
+        actions: list[Action] = []
+        for path in shuffled[number :: values["streams"]]:
+            actions += read_whole(path, work.files[path], values["request"])
+        work.streams.append(actions)
+    return work
+
+
+def build(values: Any, root: str, rng: random.Random) -> Work:
+    """A source tree is checked out (each file written to a temporary name and renamed), looked over, and built.
+
+    The build looks other files up (`looks` times for each source, as for headers), reads each source and writes an
+    object for `objects` percent of them.
+    """
+    folders, paths = tree(root, values["folders"], values["levels"], values["files"])
+    sizes = split_bytes(values["bytes"], len(paths), values["spread"], rng)
+    sources, request = list(zip(paths, sizes, strict=True)), values["request"]
+    actions = [Action("mkdir", folder) for folder in folders[1:]]
+    for path, size in sources:
+        actions += [*write_whole(f"{path}.lock", size, request), Action("rename", f"{path}.lock", path_to=path)]
+    actions += [Action("readdir", folder) for folder in folders[1:]]
+    actions += [Action("stat", path) for path in paths]
+    built = set(rng.sample(range(len(paths)), round(values["objects"] / 100 * len(paths))))
+    for number, (path, size) in enumerate(sources):
+        actions += [Action("stat", rng.choice(paths)) for _ in range(values["looks"])]
+        actions += read_whole(path, size, request)
+        if number in built:
+            actions += write_whole(f"{path}.o", size, request)
+    return Work([root], {}, [actions])
+
+
 BEHAVE: dict[str, Callable[[Any, str, random.Random], Work]] = {
     "play": play, "record": record, "copy_in": copy_in, "copy_out": copy_out, "view": view, "office": office,
     "create": create, "random": random_requests,
+    "load": load, "build": build,
 }  # fmt: skip

@@ -36,6 +36,8 @@ BEHAVIOURS: dict[str, dict[str, str]] = {
         "streams": "count", "bytes": "size", "requests": "count", "sizes": "sizes", "writes": "percent",
         "flush_every": "number",
     },
+    "load": {**_FILES, "folders": "count", "streams": "count"},
+    "build": {**_FILES, "folders": "count", "levels": "count", "objects": "percent", "looks": "count"},
 }  # fmt: skip
 """What a part may do, and its numbers with their kinds. Each is required; sizes are those of all files together."""
 WHOLE = {"sequential": "percent", "duration": "duration", "buffer": "duration"}

@@ -134,7 +134,8 @@ def identical_text(group: Sequence[int]) -> str:
 def sentences(apps: Mapping[str, Any]) -> Iterator[str]:
     """What was run, how fast, and who kept up."""
     scale = "" if apps["scale"] == 1 else f" Files were scaled to {apps['scale']:g} of their size."
-    yield f"MB/s of {len(apps['results'])} NASPT-class applications; these are no NASPT scores.{scale}"
+    count = len(apps["results"])
+    yield f"MB/s of {count} application{'s' * (count != 1)}; those of NASPT's names are no NASPT scores.{scale}"
     ranked = sorted(apps["results"], key=lambda one: one["median_bytes_per_s"] or 0)
     free = [one for one in ranked if not one["paced"] and one["median_bytes_per_s"]]
     if free:

@@ -51,7 +51,7 @@ def bars(runs: Sequence[tuple[str, Apps]]) -> Figure:
         barmode="group",
         bargap=0.35,
         height=max(220, 90 + 40 * len(names) * len(runs)),
-        xaxis=rate_axis([value for trace in traces for value in trace["x"]], "Throughput (MB/s)"),
+        xaxis=rate_axis([value for trace in traces for value in trace["x"]], "Throughput (MB/s, logarithmic)"),
         yaxis=plain_axis("", type="category", categoryorder="array", categoryarray=names[::-1], ticklabelstandoff=6),
         showlegend=True,
     )
@@ -105,8 +105,8 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
     if not parts:
         return ""
     lead = (
-        "NASPT-class applications, MB/s; no NASPT scores. Lowest and highest published are over runs under different "
-        "conditions, which are not averaged."
+        "MB/s; those of NASPT's names are NASPT-class and no NASPT scores. Lowest and highest published are over runs "
+        "under different conditions, which are not averaged."
     )
     body = "".join([*parts, _published_table()])
     return f'<section id="apps-table"><h2>Applications, run by run</h2><p class="lead">{esc(lead)}</p>{body}</section>'
