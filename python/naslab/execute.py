@@ -98,7 +98,7 @@ class Execution:
                 self.status = "failed"
                 self._end_engine_run()
                 if not self.begun:
-                    self._withdraw(error)
+                    self.withdraw(error)
                 raise
         self._take_end(end)
         measured = {cell["id"] for cell in self.document["cells"]}
@@ -121,7 +121,7 @@ class Execution:
         with termination_as_interrupt():
             try:
                 for path in run.finish():
-                    self._note_left(path)
+                    self.note_left(path)
             except KeyboardInterrupt:
                 self.status = "partial"
                 self._note_left_folder()
@@ -140,13 +140,15 @@ class Execution:
             for left in json.loads(_engine.find_folders(self.target.engine_json())):
                 if left["folder"] == self.spec.folder and f'"{self.run_id}"' in left["owner"]:
                     for path in _engine.clean(self.target.engine_json(), left["folder"]):
-                        self._note_left(path)
+                        self.note_left(path)
 
-    def _note_left(self, path: str) -> None:
+    def note_left(self, path: str) -> None:
+        """Warns of a file or folder of the run that is still on the target."""
         message = f"left on the target: {readable(path)}; look at it, then run `naslab clean` on the target"
         self.warn("left_behind", message)
 
-    def _withdraw(self, error: BaseException) -> None:
+    def withdraw(self, error: BaseException) -> None:
+        """Takes a run that was refused before it began out of the store; `error` then ends with exit 2."""
         self.store.delete_run(self.run_id)
         if isinstance(error, TargetError):
             error.refuse()
@@ -172,7 +174,7 @@ class Execution:
             event = json.loads(text)
             self.begun = True
             if kind == "cell":
-                self._take_cell(by_id[event["id"]], event, blobs)
+                self.take_cell(by_id[event["id"]], event, blobs)
             elif kind == "before":
                 if enough is not None and enough(event["cell"]):
                     return False
@@ -184,7 +186,8 @@ class Execution:
 
         return on_event
 
-    def _take_cell(self, spec: CellSpec, event: dict[str, Any], blobs: list[bytes]) -> None:
+    def take_cell(self, spec: CellSpec, event: dict[str, Any], blobs: list[bytes]) -> None:
+        """Keeps a cell that was measured, as the engine gives it (docs/notes/0001-seams.md)."""
         cell: dict[str, Any] = dict(cell_document(dataclasses.asdict(spec), event, blobs))
         if cell["first_error"]:
             cell["first_error"] = readable(cell["first_error"])

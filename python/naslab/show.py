@@ -41,6 +41,8 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
         parts += [_curve_table(run.document["curve"]), ""]
     elif run.document.get("profile"):
         parts += [_profile_table(run.document["profile"]), ""]
+    elif (run.document.get("job") or {}).get("steps"):
+        parts += [_job_table(run.document["job"]), ""]
     elif run.document.get("apps"):
         parts += [_apps_table(run.document["apps"]), ""]
     elif rest:
@@ -267,6 +269,18 @@ def _apps_table(apps: Any) -> RenderableType:
     table.columns[0].no_wrap = True
     for row in rows(apps):
         table.add_row(*row)
+    return table  # type: ignore[no-any-return]
+
+
+def _job_table(job: Any) -> RenderableType:
+    """A row a job, those that only prepare included."""
+    from rich.text import Text
+
+    from naslab.jobs.outcome import HEADER, rows
+
+    table = _table(HEADER, right=[name for name in HEADER if name not in ("job", "limit")])
+    for row in rows(job):
+        table.add_row(*map(Text, row))
     return table  # type: ignore[no-any-return]
 
 

@@ -17,26 +17,17 @@ def summarise(document: Mapping[str, Any]) -> list[str]:
     With sustained cells (`naslab run`) they come first and the sweep is one sentence; a sweep alone gets one
     sentence per test.
     """
+    if (document.get("job") or {}).get("steps"):
+        from naslab.jobs import outcome
+
+        return [*outcome.sentences(document["job"]), *_errors(document["cells"])]
     cells = [c for c in document["cells"] if c["bytes"] and c["duration_ns"]]
     if not cells:
         return ["Nothing was measured."]
-    if document.get("sustained"):
-        from naslab.analysis.sustained import sentences
-
-        return [*sentences(document), *_regimes(cells), *_errors(document["cells"])]
-    if document.get("profile"):
-        from naslab.analysis import position
-
-        return [*position.sentences(document["profile"]), *_regimes(cells), *_errors(document["cells"])]
-    if document.get("apps"):
-        from naslab.apps import results
-
-        return [*results.sentences(document["apps"]), *_errors(document["cells"])]
-    if document.get("curve"):
-        from naslab.analysis import loadcurve
-
-        told = [*loadcurve.sentences(document["curve"]), *loadcurve.compared_sentences(document["curve"])]
-        return [*told, *_regimes(cells), *_errors(document["cells"])]
+    told = _of_command(document)
+    if told is not None:
+        regimes = [] if document.get("apps") else _regimes(cells)
+        return [*told, *regimes, *_errors(document["cells"])]
     telling = [c for c in cells if c["workload"] != "probe"] or cells
     sustained = [c for c in telling if c["workload"] == "sustained"]
     if sustained:
@@ -44,6 +35,28 @@ def summarise(document: Mapping[str, Any]) -> list[str]:
     else:
         body = [*_rates(telling), *_latency(telling), *_durability(telling)]
     return [*body, *_regimes(cells), *_errors(document["cells"])]
+
+
+def _of_command(document: Mapping[str, Any]) -> list[str] | None:
+    """Sentences of a command that has its own part of the document; None where there is none."""
+    told: Iterable[str] | None = None
+    if document.get("sustained"):
+        from naslab.analysis import sustained
+
+        told = sustained.sentences(document)
+    elif document.get("profile"):
+        from naslab.analysis import position
+
+        told = position.sentences(document["profile"])
+    elif document.get("apps"):
+        from naslab.apps import results
+
+        told = results.sentences(document["apps"])
+    elif document.get("curve"):
+        from naslab.analysis import loadcurve
+
+        told = [*loadcurve.sentences(document["curve"]), *loadcurve.compared_sentences(document["curve"])]
+    return None if told is None else list(told)
 
 
 def _sustained(cells: Sequence[Cell]) -> Iterable[str]:

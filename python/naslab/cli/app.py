@@ -10,6 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from naslab import __version__
+from naslab.cli import job_options as j
 from naslab.cli import options as o
 from naslab.cli import sustained_options as s
 from naslab.cli.lab import lab_app
@@ -514,6 +515,42 @@ def apps(
     )  # fmt: skip
     load = Load(repeat=repeat, compress=compress, dedupe=dedupe)
     return run_apps(AppsRequest(target, only, scale, pace, csv, load), common)
+
+
+@app.command()
+def job(
+    target: o.TargetArg,
+    jobs: j.JobsArg,
+    source: j.SourceOpt = None,
+    corpus: j.CorpusOpt = "",
+    scale: j.ScaleOpt = None,
+    streams: j.StreamsOpt = 4,
+    method: j.MethodOpt = "deflate",
+    to: j.ToOpt = None,
+    durability: j.DurabilityOpt = "end",
+    verify: j.VerifyOpt = False,
+    repeat: j.RepeatOpt = 1,
+    seed: o.SeedOpt = 0,
+    max_bytes: o.MaxBytesOpt = "",
+    timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Real work on real files: copy in and out, zip, unzip, checksum, find, checkout; and what limited it."""
+    from naslab.cli.common import Common
+    from naslab.cli.job import JobRequest, run_job
+
+    common = Common(
+        "job", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, "", credentials
+    )
+    return run_job(
+        JobRequest(target, jobs, source, corpus, scale, streams, method, to, durability, verify, repeat), common
+    )
 
 
 @app.command()

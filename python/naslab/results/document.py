@@ -233,6 +233,7 @@ class RunDocument(TypedDict):
     sustained: NotRequired[dict[str, Any]]
     curve: NotRequired[CurveDocument]
     profile: NotRequired[ProfileDocument]
+    job: NotRequired[dict[str, Any]]
     apps: NotRequired[dict[str, Any]]
 
 

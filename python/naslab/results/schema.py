@@ -77,6 +77,7 @@ RUN = (
     _f("sustained", "sustained", "naslab sustained: what the series over time say", required=False),
     _f("curve", "curve", "latency against offered load; of `naslab curve`", required=False),
     _f("profile", "profile", "rate by position; of `naslab profile`", required=False),
+    _f("job", "job", "real work on real files; of `naslab job`", required=False),
     _f("apps", "apps", "application workloads; of `naslab apps`", required=False),
     _f(
         "blobs", "object", "exported files only: raw data in base64, {cell id: {name: text}}; names below",
@@ -360,6 +361,56 @@ CURVE_LOAD_RATIO = (
     *CURVE_RATIO,
 )
 
+JOB = (
+    _f("source", "string", "the folder, or the corpus and its scale"),
+    _f("source_ratio", "number", "size of the source over its size by deflate at level 6, of a sample"),
+    _f("files", "integer", "files of the source that can be on the target"),
+    _f("folders", "integer", "folders of it"),
+    _f("bytes", "integer", "in these files", "bytes"),
+    _f("streams", "integer", "threads with a session each; archives of zip"),
+    _f("method", "string", "of the archives", enum=("deflate", "zstd")),
+    _f("durability", "string", "none; end: each file is flushed before it is closed; each: every write"),
+    _f("request_bytes", "integer", "largest request", "bytes"),
+    _f("skipped", "object", "left out of the source: reason and count"),
+    _f("names_changed", "integer", "names that the target cannot hold, written with %XX instead"),
+    _f("times_preserved", "boolean", "whether copies have the times of the source"),
+    _f("archives", "archives?", "what the last zip made"),
+    _f("steps", "job_step[]", "the jobs in the order they were done, those that only prepare included"),
+)
+
+ARCHIVES = (
+    _f("files", "integer", "archives"),
+    _f("bytes", "integer", "their size together", "bytes"),
+    _f("ratio", "number", "size of what is in them over that"),
+)
+
+JOB_STEP = (
+    _f("job", "string", "its name"),
+    _f("prepares", "boolean", "done only because a later job needs what it makes"),
+    _f("repeat", "integer", "which repeat, from 0"),
+    _f("cell", "integer", "id of its cell"),
+    _f("files", "integer", "files done"),
+    _f("wall_ns", "integer", "from its start to the end of the last stream", "ns"),
+    _f("read_bytes", "integer", "read from the target", "bytes"),
+    _f("write_bytes", "integer", "written to the target", "bytes"),
+    _f("read_bytes_per_s", "number", "read_bytes / wall_ns", "bytes/s"),
+    _f("write_bytes_per_s", "number", "write_bytes / wall_ns", "bytes/s"),
+    _f("files_per_s", "number", "files / wall_ns", "1/s"),
+    _f("cpu_ns", "integer", "CPU time of the client's process", "ns"),
+    _f("cpu_fraction", "number", "cpu_ns / wall_ns; 1 = one processor"),
+    _f("compute_cpu_ns", "integer", "CPU time of the streams between requests: compressing, hashing", "ns"),
+    _f("shares", "object", "of the streams' time: source, target, local, cpu; 0 to 1"),
+    _f("source_bytes", "integer", "read from the source", "bytes"),
+    _f("source_bytes_per_s", "number?", "rate of the source while it was read, all streams; null: not read", "bytes/s"),
+    _f("local_bytes", "integer", "written to files of this machine", "bytes"),
+    _f("streams", "array", "each stream: files, busy_ns, cpu_ns, source_bytes, ns at source, target, local, cpu"),
+    _f(
+        "limit", "string", "what took most of the streams' time",
+        enum=("source", "target", "local", "client_cpu", "mixed"),
+    ),
+    _f("evidence", "string", "why, with numbers"),
+)  # fmt: skip
+
 SUSTAINED = (
     _f("regimes", "regimes[]", "each load's series by kind of operation"),
     _f("burst", "burst?", "--find-burst: the burst and why it ended"),
@@ -524,6 +575,9 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "curve_step": ("Curve step", CURVE_STEP),
     "probe": ("Closed loop", PROBE),
     "profile": ("Profile", PROFILE),
+    "job": ("Job", JOB),
+    "archives": ("Archives", ARCHIVES),
+    "job_step": ("Step of a job", JOB_STEP),
     "zone": ("Zone", ZONE),
     "apps": ("Applications", APPS),
     "app": ("Application", APP),

@@ -1,0 +1,199 @@
+"""A job's result: the engine's form of a cell, the document's `job` part, what limited it, and the sentences."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from naslab.jobs.meter import INTERVAL_NS, SIDES, Meter, kinds_of, requests, series_of
+from naslab.jobs.pipeline import Streams
+from naslab.units import amount_text, duration_text, rate_text
+
+MOST_SHARE = 0.5
+"""A side that took at least this share of the streams' time is the limit."""
+BUSY_SHARE = 0.85
+"""With so much of the client's processors used by the job itself, they are the limit, wherever the streams waited."""
+LIMITS = ("source", "target", "local", "client_cpu", "mixed")
+
+
+@dataclass
+class Before:
+    """The state of clocks and counters when a job began."""
+
+    start_ns: int
+    wall_ns: int
+    user_ns: int
+    system_ns: int
+    wire: tuple[int, int] | None
+    events: dict[str, int]
+
+
+def before(streams: Streams) -> Before:
+    """Reads clocks and counters."""
+    user, system = _cpu()
+    wire, events = _counters(streams)
+    return Before(time.perf_counter_ns(), time.time_ns(), user, system, wire, events)
+
+
+def _cpu() -> tuple[int, int]:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return round(used.ru_utime * 1e9), round(used.ru_stime * 1e9)
+
+
+def _counters(streams: Streams) -> tuple[tuple[int, int] | None, dict[str, int]]:
+    wires = [stream.session.wire() for stream in streams.all]
+    known = [wire for wire in wires if wire is not None]
+    events: dict[str, int] = {}
+    for stream in streams.all:
+        for name, count in stream.session.events().items():
+            events[name] = events.get(name, 0) + count
+    return (sum(w[0] for w in known), sum(w[1] for w in known)) if known else None, events
+
+
+def cell_event(cell_id: int, began: Before, streams: Streams, meters: Sequence[Meter]) -> tuple[Any, list[bytes]]:
+    """The cell as the engine gives it (docs/notes/0001-seams.md), with its blobs. Bytes, operations: of the target."""
+    end = max([began.start_ns, *(meter.ended_ns for meter in meters)])
+    window = max(1, end - began.start_ns)
+    user, system = _cpu()
+    wire, events = _counters(streams)
+    rows, blobs = requests(meters), list[bytes]()
+    kinds = kinds_of(rows, blobs)
+    blobs.append(series_of(rows, began.start_ns, began.start_ns + window))
+    event = {
+        "id": cell_id, "status": "complete", "stop_reason": "done", "start_ns": began.start_ns,
+        "end_ns": began.start_ns + window, "start_wall_ns": began.wall_ns, "window_ns": window, "pause_ns": 0,
+        "duration_ns": window, "acknowledged_ns": window, "bytes": int(rows[:, 2].sum()), "ops": len(rows),
+        "kinds": kinds, "cpu_user_ns": user - began.user_ns, "cpu_system_ns": system - began.system_ns,
+        "wire": _difference(wire, began.wire), "interval_ns": INTERVAL_NS, "series": len(blobs) - 1,
+        "protocol_events": {n: c - began.events.get(n, 0) for n, c in events.items() if c > began.events.get(n, 0)},
+        "workers": [_worker(number, meter) for number, meter in enumerate(meters)],
+    }  # fmt: skip
+    return event, blobs
+
+
+def _difference(now: tuple[int, int] | None, then: tuple[int, int] | None) -> dict[str, int] | None:
+    if now is None or then is None:
+        return None
+    return {"sent_bytes": now[0] - then[0], "received_bytes": now[1] - then[1]}
+
+
+def _worker(number: int, meter: Meter) -> dict[str, int]:
+    rows = meter.rows()
+    return {
+        "worker": number, "bytes": int(rows[:, 2].sum()), "ops": len(rows), "start_ns": meter.begun_ns,
+        "end_ns": meter.ended_ns, "duration_ns": meter.busy_ns,
+    }  # fmt: skip
+
+
+def step_of(job: str, repeat: int, cell: Mapping[str, Any], meters: Sequence[Meter]) -> dict[str, Any]:
+    """One job carried out once, for the document's `job` part. Times in ns, sizes in bytes."""
+    wall = int(cell["duration_ns"])
+    spent = {side: sum(meter.shares_ns()[side] for meter in meters) for side in SIDES}
+    busy = max(1, sum(spent.values()))
+    shares = {side: spent[side] / busy for side in SIDES}
+    moved = {kind: int(cell["kinds"].get(kind, {}).get("bytes", 0)) for kind in ("read", "write")}
+    files = sum(meter.files for meter in meters)
+    source_bytes = sum(meter.source_bytes for meter in meters)
+    cpu = int(cell["cpu_user_ns"] + cell["cpu_system_ns"])
+    step = {
+        "job": job, "repeat": repeat, "cell": cell["id"], "files": files, "wall_ns": wall,
+        "read_bytes": moved["read"], "write_bytes": moved["write"],
+        "read_bytes_per_s": moved["read"] * 1e9 / wall, "write_bytes_per_s": moved["write"] * 1e9 / wall,
+        "files_per_s": files * 1e9 / wall, "cpu_ns": cpu, "cpu_fraction": cpu / wall,
+        "compute_cpu_ns": sum(max(0, meter.cpu_ns - meter.io_cpu_ns) for meter in meters),
+        "shares": shares, "source_bytes": source_bytes,
+        "source_bytes_per_s": source_bytes * 1e9 * len(meters) / spent["source"] if spent["source"] else None,
+        "local_bytes": sum(meter.local_bytes for meter in meters),
+        "streams": [
+            {"busy_ns": m.busy_ns, "cpu_ns": m.cpu_ns, "files": m.files, "source_bytes": m.source_bytes,
+             **{f"{side}_ns": value for side, value in m.shares_ns().items()}}
+            for m in meters
+        ],
+    }  # fmt: skip
+    step["limit"] = limit_of(shares, step["cpu_fraction"] / _processors())
+    step["evidence"] = _evidence(step)
+    return step
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def limit_of(shares: Mapping[str, float], busy: float = 0.0) -> str:
+    """One of LIMITS: the side on which most of the streams' time went; `mixed` where none took half of it.
+
+    shares: by name of SIDES, 0 to 1. busy: share of all processors that the job used; from BUSY_SHARE on they are it.
+    """
+    side = max(shares, key=lambda name: shares[name])
+    if busy >= BUSY_SHARE:
+        return "client_cpu"
+    return "mixed" if shares[side] < MOST_SHARE else "client_cpu" if side == "cpu" else side
+
+
+def _evidence(step: Mapping[str, Any]) -> str:
+    share = {side: f"{100 * value:.0f} %" for side, value in step["shares"].items()}
+    if step["limit"] == "source":
+        rate = rate_text(step["source_bytes_per_s"])
+        return f"the source delivered {rate} while it was read and was the limit {share['source']} of the time"
+    if step["limit"] == "target":
+        return f"the streams waited for the target {share['target']} of the time"
+    if step["limit"] == "local":
+        return f"writing this machine's own files took {share['local']} of the time"
+    if step["limit"] == "client_cpu":
+        computed, busy = duration_text(step["compute_cpu_ns"]), f"{step['cpu_fraction']:.2g} of {_processors()}"
+        return (
+            f"the client's CPU was the limit: the job kept {busy} processors busy, "
+            f"{share['cpu']} of the streams' time was spent between requests, with {computed} of computing"
+        )
+    parts = ", ".join(f"{side} {text}" for side, text in share.items() if step["shares"][side] >= 0.005)
+    return f"no side took half of the streams' time: {parts}"
+
+
+def sentences(part: Mapping[str, Any]) -> list[str]:
+    """The result in words."""
+    ratio = f", compressing {part['source_ratio']:.2g} : 1 by deflate" if part["source_ratio"] else ""
+    told = [
+        f"Source: {part['source']}, {part['files']:,} files in {part['folders']:,} folders, "
+        f"{amount_text(part['bytes'])}{ratio}; {part['streams']} streams."
+    ]
+    for step in part["steps"]:
+        if not step["prepares"]:
+            told.append(_step_sentence(step))
+    if part["archives"]:
+        found = part["archives"]
+        size, ratio = amount_text(found["bytes"]), f"{found['ratio']:.3g} : 1 ({part['method']})"
+        told.append(f"Archives: {found['files']}, together {size}, {ratio}.")
+    return told
+
+
+def _step_sentence(step: Mapping[str, Any]) -> str:
+    rates = [f"{verb} {rate_text(step[f'{verb}_bytes_per_s'])}" for verb in ("read", "write") if step[f"{verb}_bytes"]]
+    again = f" (repeat {step['repeat'] + 1})" if step["repeat"] else ""
+    head = f"{step['job']}{again}: {step['files']:,} files in {duration_text(step['wall_ns'])}"
+    figures = [*rates, f"{_count(step['files_per_s'])} files/s", f"CPU {100 * step['cpu_fraction']:.0f} %"]
+    return f"{head}, {', '.join(figures)}; {step['evidence']}."
+
+
+HEADER = ("job", "files", "time", "read MB/s", "write MB/s", "files/s", "CPU %", "limit")
+"""Columns of `rows`."""
+
+
+def rows(part: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """A row for each job, as texts in the columns of HEADER; a side as limit has its percent of the streams' time."""
+    for step in part["steps"]:
+        name = step["job"] + (" (prepares)" if step["prepares"] else "")
+        moved = (step[f"{kind}_bytes_per_s"] / 1e6 if step[f"{kind}_bytes"] else None for kind in ("read", "write"))
+        rates = ("-" if rate is None else f"{rate:,.4g}" for rate in moved)
+        share = step["shares"].get(step["limit"])
+        limit = step["limit"].replace("_", " ") + ("" if share is None else f" {100 * share:.0f} %")
+        cpu = f"{100 * step['cpu_fraction']:.0f}"
+        time_text = duration_text(step["wall_ns"])
+        yield name, f"{step['files']:,}", time_text, *rates, _count(step["files_per_s"]), cpu, limit
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.3g}"
