@@ -250,7 +250,7 @@ with TraceWriter(Path(sys.argv[1]), Header(source="naslab")) as writer:
         writer.settle(t)
 """
 _READ = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 from naslab.trace import Trace, files_of
 from naslab.trace.profile import Profile
@@ -258,7 +258,9 @@ trace, profile = Trace(Path(sys.argv[1])), Profile()
 for operation in trace:
     profile.add(operation)
 facts = [profile.document()["operations"], len(files_of(trace))]
-print(json.dumps([*facts, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+# Not ru_maxrss, in which a child begins with the peak of its parent.
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(json.dumps([*facts, int(peak.split()[1])]))
 """
 
 

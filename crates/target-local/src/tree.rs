@@ -6,7 +6,7 @@ use crate::{cache, flags, space, sys};
 use naslab_core::{DirEntry, Error, ErrorKind, FileStat, OpenOptions, Result, Space, WireCounters};
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,7 +52,10 @@ impl Tree {
             return Ok(fd);
         }
         let file = File::from(fd);
-        refuse_special("open", path, &file.metadata().map_err(failed("open", path))?)?;
+        let kind = file.metadata().map_err(failed("open", path))?.file_type();
+        if kind.is_block_device() || kind.is_char_device() {
+            return Err(special("open", path));
+        }
         Ok(file.into())
     }
 
@@ -115,7 +118,10 @@ impl Tree {
 
     pub(crate) fn remove(&self, path: &str) -> Result<()> {
         let full = self.root.entry("remove", path)?;
-        refuse_special("remove", path, &full.symlink_metadata().map_err(failed("remove", path))?)?;
+        let kind = full.symlink_metadata().map_err(failed("remove", path))?.file_type();
+        if !(kind.is_file() || kind.is_symlink() || kind.is_dir()) {
+            return Err(special("remove", path));
+        }
         fs::remove_file(full).map_err(failed("remove", path))
     }
 
@@ -133,14 +139,10 @@ impl Tree {
     }
 }
 
-/// Devices, pipes and sockets are never written to or removed, whatever a command line says.
-fn refuse_special(operation: &'static str, path: &str, meta: &fs::Metadata) -> Result<()> {
-    let kind = meta.file_type();
-    if kind.is_file() || kind.is_dir() || kind.is_symlink() {
-        return Ok(());
-    }
+/// Devices are never written to, and nothing but files is removed, whatever a command line says.
+fn special(operation: &'static str, path: &str) -> Error {
     let message = "this is a device, a pipe or a socket, and naslab writes to files only: name a file";
-    Err(Error::new(ErrorKind::Permission, operation, message).with("path", path))
+    Error::new(ErrorKind::Permission, operation, message).with("path", path)
 }
 
 fn failed<'a>(operation: &'static str, path: &'a str) -> impl Fn(std::io::Error) -> Error + 'a {
