@@ -207,8 +207,7 @@ def test_bad_load_files(text: str, message: str, tmp_path: Path) -> None:
     ("text", "kind", "more", "message"),
     [
         ("nothing known\n", "", {}, "looks like nothing that is known; say with --from"),
-        ("x", "pcap", {}, "--from pcap: packet captures are not read yet"),
-        ("x", "cap", {}, "--from 'cap': use strace, fio or dbench"),
+        ("x", "cap", {}, "--from 'cap': use strace, fio, dbench or pcap"),
         ("1 1.0 close(3) = 0\n", "", {}, "--root is needed"),
         (DBENCH, "", {"root": Path("/x")}, "--root /x: dbench's names"),
         (FIO2, "", {"cwd": Path("/x")}, "--cwd /x: only strace"),

@@ -76,8 +76,8 @@ def convert(
         str,
         typer.Option(
             "--from",
-            metavar="strace|fio|dbench",
-            help="strace: its text; fio: a write_iolog file; dbench: a load file.",
+            metavar="strace|fio|dbench|pcap",
+            help="strace: its text; fio: a write_iolog file; dbench: a load file; pcap: packets of SMB or NFS.",
             show_default="what IN looks like",
         ),
     ] = "",
@@ -100,7 +100,7 @@ def convert(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Make a trace of strace's text, fio's I/O logs (versions 2 and 3) or dbench's load files."""
+    """Make a trace of strace's text, fio's I/O logs (versions 2 and 3), dbench's load files or captured packets."""
     from naslab.trace.convert import convert as run
 
     _check_output(output, force)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -14,10 +15,11 @@ from naslab.trace.fio import convert_fio
 from naslab.trace.format import Header, Source
 from naslab.trace.lines import lines_of
 from naslab.trace.names import Anonymiser, name_text
+from naslab.trace.pcap import MAGICS, convert_pcap
 from naslab.trace.strace import convert_strace
 from naslab.trace.writer import TraceWriter
 
-KINDS = ("strace", "fio", "dbench")
+KINDS = ("strace", "fio", "dbench", "pcap")
 _LOOKS = (
     ("fio", re.compile(rb"fio version \d+ iolog")),
     (
@@ -41,10 +43,13 @@ def convert(
     kind = _kind(source, kind)
     if kind == "strace" and root is None:
         raise UsageError("--root is needed for strace's text: the folder whose files the trace is of")
-    if kind == "dbench" and root is not None:
-        raise UsageError(f"--root {root}: dbench's names have no folder of this machine; leave it out")
+    if kind in ("dbench", "pcap") and root is not None:
+        whose = "dbench's names" if kind == "dbench" else "names in captures"
+        raise UsageError(f"--root {root}: {whose} have no folder of this machine; leave it out")
     if kind != "strace" and cwd is not None:
         raise UsageError(f"--cwd {cwd}: only strace's text has relative names; leave it out")
+    if kind == "pcap":
+        return _told(convert_pcap(source, output, anonymise))
     folder = None if root is None else os.fsencode(root.absolute())
     header = Header(
         source=cast(Source, kind), started_at=_started(source) if kind == "strace" else None,
@@ -58,23 +63,30 @@ def convert(
             convert_fio(source, writer, folder)
         else:
             convert_dbench(source, writer)
+    return _told(writer)
+
+
+def _told(writer: TraceWriter) -> dict[str, Any]:
     return {"operations": writer.operations, "skipped": dict(writer.skipped), "notes": writer.notes}
 
 
 def _kind(source: Path, kind: str) -> str:
-    if kind == "pcap":
-        raise UsageError("--from pcap: packet captures are not read yet; strace, fio and dbench are")
     if kind and kind not in KINDS:
-        raise UsageError(f"--from {kind!r}: use strace, fio or dbench")
+        raise UsageError(f"--from {kind!r}: use strace, fio, dbench or pcap")
     if kind:
         return kind
+    with suppress(OSError), source.open("rb") as stream:
+        if stream.read(4) in MAGICS:
+            return "pcap"
     for number, line in lines_of(source):
         for name, look in _LOOKS:
             if look.match(line[:_LOOKED_AT].lstrip()):
                 return name
         if number >= 20:
             break
-    raise TraceError(f"{source}: looks like nothing that is known; say with --from what it is (strace, fio, dbench)")
+    raise TraceError(
+        f"{source}: looks like nothing that is known; say with --from what it is (strace, fio, dbench, pcap)"
+    )
 
 
 def _started(source: Path) -> str | None:
