@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import tempfile
 from collections.abc import Callable
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from naslab.apps import results
 from naslab.apps.actions import Action, split_bytes
@@ -42,6 +46,8 @@ request = { is = "256k", from = "paper" }
 def made(name: str, scale: float = 1.0, seed: int = 0) -> Plan:
     return plan(definitions()[name], seed, scale)
 
+
+FILES = [path.read_text() for path in (resources.files("naslab.apps") / "definitions").iterdir()]
 
 # definitions
 
@@ -102,6 +108,16 @@ def test_bad_definitions_are_refused(edit: Edit, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(text, "film.toml")
     assert str(caught.value).startswith("film.toml: ") and says in str(caught.value)
+
+
+@given(st.data())
+def test_damaged_definitions_are_refused_and_nothing_worse(data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from([GOOD, *FILES])).encode()
+    at, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+    put = data.draw(st.one_of(st.binary(max_size=8), st.sampled_from([b"-1", b"nan", b"[]", b"{}", b"1e400", b"true"])))
+    damaged = (text[:at] + put + text[min(end, at + 20) :]).decode(errors="replace")
+    with contextlib.suppress(UsageError):
+        parse(damaged, "damaged.toml")
 
 
 # plans against the published numbers
