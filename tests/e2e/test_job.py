@@ -91,7 +91,7 @@ def test_words_show_and_report(cli: Cli) -> None:
     said = cli("job", cli.target, "zip", "--corpus", "article", "--scale", "0.001", "-o", page).ok().out
     assert "corpus article at scale 0.001, 757 files" in said and "Archives: 4" in said
     assert "copy-in (prepares)" in said and "\ncopy-in:" not in said and "\nzip: 757 files in" in said
-    assert "zip" in cli("show", "last").ok().out and page.read_text().startswith("<!doctype html")
+    assert "zip" in cli("show", "last").ok().out and "Where the time went" in page.read_text()
     document = cli("show", "last", "--json").ok().json()
     assert document["job"]["source_ratio"] == pytest.approx(5.72, rel=0.05)
     assert document["job"]["steps"][0]["prepares"] and not document["job"]["steps"][1]["prepares"]
@@ -156,6 +156,7 @@ def test_clean_removes_what_a_killed_job_left(cli: Cli) -> None:
         (("copy-out", "--to", "out", "--repeat", "2"), "--repeat"), (("copy-in", "--max-bytes", "1m"), "--max-bytes"),
         (("copy-in", "--source", "full", "--scale", "0.5"), "--scale"),
         (("copy-in", "--corpus", "article", "--scale", "100"), "free"),
+        (("copy-out", "--source", "full", "--to", "full/out"), "source"),
     ],
 )  # fmt: skip
 def test_bad_input(words: tuple[str, ...], says: str, cli: Cli) -> None:
@@ -167,6 +168,16 @@ def test_bad_input(words: tuple[str, ...], says: str, cli: Cli) -> None:
     done = cli("job", cli.target, *words).sound()
     assert done.code == 2 and says in done.err and done.out == "" and done.err.count("\n") == 1, done
     assert snapshot(cli.target) == before and cli.runs() == [] and not (cli.folder / "out").exists()
+
+
+def test_a_write_that_fails_ends_the_job_and_names_the_file(cli: Cli) -> None:
+    """The largest file that the process may write stands for a full disk."""
+    need(shutil.which("prlimit"), "prlimit (util-linux)")
+    before = populate(cli.target)
+    words = ("job", cli.target, "find,copy-in", "--corpus", "article", "--scale", "0.1")
+    done = cli(*words, prefix=["prlimit", "--fsize=700000"]).sound()
+    assert done.code == 1 and "no_space" in done.err and "copy/gimms/00/geo1981" in done.err, done
+    assert snapshot(cli.target) == before and cli.runs()[0]["status"] == "failed"
 
 
 @pytest.mark.parametrize("target", ["sim:", "null:"])

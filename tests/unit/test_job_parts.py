@@ -24,6 +24,7 @@ from naslab.jobs.pipeline import Stream, Streams
 from naslab.jobs.place import names_on
 from naslab.jobs.source import REQUEST_BYTES, FolderSource, Item, open_folder
 from naslab.jobs.work import COPY, Context, shares_of
+from naslab.report.job import shares
 from naslab.targets import parse_target
 
 
@@ -255,8 +256,24 @@ def test_a_file_that_breaks_off_is_counted_and_leaves_no_half(tmp_path: Path) ->
     assert "f3" not in [item.path for item in context.files]
 
 
+def test_repeats_are_told_by_their_median_and_drawn_one_by_one(tmp_path: Path) -> None:
+    step = {**copied(SlowSource(0.0), tmp_path / "to")[2], "prepares": False}
+    steps = [{**step, "wall_ns": wall, "repeat": at} for at, wall in enumerate((5_000_000, 1_000_000, 3_000_000))]
+    part = {
+        "source": "slow", "source_ratio": 1.0, "files": 6, "folders": 0, "bytes": 18000, "streams": 2,
+        "archives": None, "method": "deflate", "steps": [{**step, "prepares": True}, *steps],
+    }  # fmt: skip
+    told = outcome.sentences(part)
+    assert len(told) == 2 and told[1].startswith("copy-in: 6 files in 3 ms (median of 3, 1 ms to 5 ms), write ")
+    assert [row[2] for row in outcome.rows(part)][1:] == ["5 ms", "1 ms", "3 ms"]
+    figure = shares(part)
+    labels = ["1. copy-in (prepares)", "2. copy-in", "3. copy-in, repeat 2", "4. copy-in, repeat 3"]
+    assert all(trace["y"] == labels for trace in figure["data"])
+    assert sum(trace["x"][1] for trace in figure["data"]) == pytest.approx(100, abs=0.5)
+
+
 @pytest.mark.parametrize(
-    ("shares", "busy", "limit"),
+    ("sides", "busy", "limit"),
     [
         ({"source": 0.6, "target": 0.3, "local": 0.0, "cpu": 0.1}, 0.2, "source"),
         ({"source": 0.1, "target": 0.8, "local": 0.0, "cpu": 0.1}, 0.2, "target"),
@@ -266,8 +283,8 @@ def test_a_file_that_breaks_off_is_counted_and_leaves_no_half(tmp_path: Path) ->
         ({"source": 0.3, "target": 0.4, "local": 0.0, "cpu": 0.3}, 0.2, "mixed"),
     ],
 )
-def test_who_is_the_limit(shares: dict[str, float], busy: float, limit: str) -> None:
-    assert outcome.limit_of(shares, busy) == limit and limit in outcome.LIMITS
+def test_who_is_the_limit(sides: dict[str, float], busy: float, limit: str) -> None:
+    assert outcome.limit_of(sides, busy) == limit and limit in outcome.LIMITS
 
 
 def test_requests_become_kinds_and_a_series() -> None:

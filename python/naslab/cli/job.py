@@ -81,6 +81,8 @@ class JobRequest:
             raise UsageError(f"--to {self.to}: it exists; name a folder that is still to be made")
         if not self.to.absolute().parent.is_dir():
             raise UsageError(f"--to {self.to}: there is no folder {self.to.absolute().parent}; create it first")
+        if self.source is not None and self.to.resolve().is_relative_to(self.source.resolve()):
+            raise UsageError(f"--to {self.to}: it would lie in the source, which is only read; choose another place")
 
 
 def run_job(request: JobRequest, common: Common) -> int:

@@ -147,7 +147,8 @@ def _evidence(step: Mapping[str, Any]) -> str:
         computed, busy = duration_text(step["compute_cpu_ns"]), f"{step['cpu_fraction']:.2g} of {_processors()}"
         return (
             f"the client's CPU was the limit: the job kept {busy} processors busy, "
-            f"{share['cpu']} of the streams' time was spent between requests, with {computed} of computing"
+            f"{share['cpu']} of the streams' time was spent between requests, {computed} of it computing and the rest "
+            "waiting for a processor"
         )
     parts = ", ".join(f"{side} {text}" for side, text in share.items() if step["shares"][side] >= 0.005)
     return f"no side took half of the streams' time: {parts}"
@@ -160,9 +161,9 @@ def sentences(part: Mapping[str, Any]) -> list[str]:
         f"Source: {part['source']}, {part['files']:,} files in {part['folders']:,} folders, "
         f"{amount_text(part['bytes'])}{ratio}; {part['streams']} streams."
     ]
-    for step in part["steps"]:
-        if not step["prepares"]:
-            told.append(_step_sentence(step))
+    steps = [step for step in part["steps"] if not step["prepares"]]
+    for job in dict.fromkeys(step["job"] for step in steps):
+        told.append(_job_sentence([step for step in steps if step["job"] == job]))
     if part["archives"]:
         found = part["archives"]
         size, ratio = amount_text(found["bytes"]), f"{found['ratio']:.3g} : 1 ({part['method']})"
@@ -170,10 +171,15 @@ def sentences(part: Mapping[str, Any]) -> list[str]:
     return told
 
 
-def _step_sentence(step: Mapping[str, Any]) -> str:
+def _job_sentence(steps: Sequence[Mapping[str, Any]]) -> str:
+    """One job, of several repeats the median one by its time, with the range of the times."""
+    ranked = sorted(steps, key=lambda step: step["wall_ns"])
+    step = ranked[(len(ranked) - 1) // 2]
     rates = [f"{verb} {rate_text(step[f'{verb}_bytes_per_s'])}" for verb in ("read", "write") if step[f"{verb}_bytes"]]
-    again = f" (repeat {step['repeat'] + 1})" if step["repeat"] else ""
-    head = f"{step['job']}{again}: {step['files']:,} files in {duration_text(step['wall_ns'])}"
+    head = f"{step['job']}: {step['files']:,} files in {duration_text(step['wall_ns'])}"
+    if len(ranked) > 1:
+        low, high = duration_text(ranked[0]["wall_ns"]), duration_text(ranked[-1]["wall_ns"])
+        head += f" (median of {len(ranked)}, {low} to {high})"
     figures = [*rates, f"{_count(step['files_per_s'])} files/s", f"CPU {100 * step['cpu_fraction']:.0f} %"]
     return f"{head}, {', '.join(figures)}; {step['evidence']}."
 

@@ -24,11 +24,12 @@ class StoppedError(Exception):
 
 
 class Stream:
-    """One stream: a session whose requests are metered. Used by one thread at a time."""
+    """One stream: a session whose requests are metered. Used by one thread at a time. doing: the path last named."""
 
     def __init__(self, session: _engine.Session, stop: threading.Event, durability: str = "none") -> None:
         self.session, self.meter, self._stop = session, Meter(), stop
         self.durability = durability
+        self.doing = ""
 
     def request(self, kind: str, call: Callable[..., T], *args: Any) -> T:
         """One request to the target. Raises TargetError, StoppedError."""
@@ -42,12 +43,14 @@ class Stream:
 
     def create(self, path: str) -> int:
         """A new file to write, write-through with durability `each`."""
+        self.doing = path
         sync = "all" if self.durability == "each" else "none"
         options = json.dumps({"read": False, "write": True, "create": "new", "sync": sync})
         return self.request("create", self.session.open, path, options)
 
     def open(self, path: str) -> int:
         """An existing file to read."""
+        self.doing = path
         return self.request("open", self.session.open, path, json.dumps({"read": True}))
 
     def read(self, file: int, offset_bytes: int, size: int) -> bytes:
@@ -70,6 +73,7 @@ class Stream:
 
     def stat(self, path: str) -> tuple[int, bool]:
         """Length and whether it is a folder."""
+        self.doing = path
         return self.request("stat", self.session.stat, path)
 
     def is_missing(self, path: str) -> bool:
@@ -88,10 +92,12 @@ class Stream:
 
     def mkdir(self, path: str) -> None:
         """Makes a folder."""
+        self.doing = path
         self.request("mkdir", self.session.mkdir, path)
 
     def readdir(self, path: str) -> list[tuple[str, bool]]:
         """Names in a folder, and whether they are folders."""
+        self.doing = path
         return self.request("readdir", self.session.readdir, path)
 
 
@@ -163,6 +169,8 @@ class Streams:
         except StoppedError:
             pass
         except BaseException as error:
+            if isinstance(error, TargetError):
+                error.args = (f"{error}, at {stream.doing}",)
             failed.append(error)
             self._stop.set()
         finally:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from naslab.report import apps as apps_view
 from naslab.report import curve as curve_view
 from naslab.report import figures, latency_map
+from naslab.report import job as job_view
 from naslab.report import profile as profile_view
 from naslab.report import sustained as sustained_view
 from naslab.report.ceilings import link_ceilings
@@ -83,9 +84,9 @@ def shown(runs: list[Run]) -> list[Shown]:
 def charts(runs: list[Shown], series: Sequence[Series]) -> list[Chart]:
     """The charts of the report in order; those without a figure are left out."""
     every = [
-        _curve(runs), _profile(runs), _apps(runs), _regimes(runs, series), _latency_maps(runs), _throughput(runs),
-        _bars(runs), _heat(runs), _slices(runs), _surface(runs), _percentiles(runs), _percentile_dots(runs),
-        _distributions(runs), _series(runs, series),
+        _curve(runs), _profile(runs), _apps(runs), _job(runs), _regimes(runs, series), _latency_maps(runs),
+        _throughput(runs), _bars(runs), _heat(runs), _slices(runs), _surface(runs), _percentiles(runs),
+        _percentile_dots(runs), _distributions(runs), _series(runs, series),
     ]  # fmt: skip
     return [chart for chart in every if chart.entries]
 
@@ -139,6 +140,13 @@ def _apps(runs: list[Shown]) -> Chart:
     lead = "Median over the repeats, a dot for each; the published numbers are of another system and other conditions."
     chart = Chart("apps", "Applications", lead, ["Show"])
     apps_view.fill(chart, runs)
+    return chart
+
+
+def _job(runs: list[Shown]) -> Chart:
+    lead = "Of all streams together; the side with half of the time is the limit, unless the client's CPU was busy."
+    chart = Chart("job", "Where the time went", lead, ["Run"])
+    job_view.fill(chart, runs)
     return chart
 
 
