@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shutil
+import signal
 import statistics
+import subprocess
+import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from cli_tools import Cli, need, populate, snapshot
+from cli_tools import Cli, need, populate, snapshot, wait_until
+from lab_tools import need_system, own_folders
+from naslab import lab
 from naslab.apps.model import TWELVE
 from naslab.results.schema import json_schema
+from naslab.trace import Trace
+
+__all__ = ["own_folders"]
 
 LINK = "sim:?link_bytes_per_s=118MB&latency_ns=200us"
 
@@ -84,6 +94,50 @@ def test_older_and_modern_ones(target: str, cli: Cli) -> None:
     assert done["Database"]["flush"]["ops"] == 21 and done["SourceTree"]["rename"]["ops"] == 50
     assert done["HDVideo_1Play_Office"]["open"]["ops"] == 7 and done["TrainingReader"]["open"]["ops"] == 100
     assert snapshot(cli.target) == before
+
+
+def test_what_fails_has_no_number(cli: Cli) -> None:
+    """A write of the second application's preparation fails: the first one's number stays, the second has none."""
+    (cli.folder / "bad.toml").write_text('link_bytes_per_s = 118_000_000\n[[faults]]\nop = "write"\nat_op = 10\n')
+    done = cli("apps", f"sim:{cli.folder}/bad.toml", "--scale", "0.005", "--json", "--csv", "APP.csv").sound()
+    document = done.json()
+    assert done.code == 1 and document["status"] == "failed" and list(by_name(document)) == ["HDVideo_1Play"]
+    assert "HDVideo_2Play," in (cli.folder / "APP.csv").read_text().splitlines()
+
+
+def test_an_interruption_keeps_what_was_measured(cli: Cli) -> None:
+    before = populate(cli.target)
+    child = cli.start("apps", cli.target, "--scale", "0.5", "--repeat", "50", "--json")
+    wait_until(lambda: cli.cells_stored() >= 6, child, "two applications")
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+    document = json.loads(out)
+    assert child.returncode == 1 and document["status"] == "partial" and document["apps"]["results"]
+    assert snapshot(cli.target) == before
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_order_on_the_wire(cli: Cli) -> None:
+    """Reads of four films as they pass the loopback device, in their packets' order."""
+    need(shutil.which("tshark") and shutil.which("dumpcap") and os.geteuid() == 0, "tshark and dumpcap, as root")
+    need_system("samba")
+    capture, trace = cli.folder / "four.pcapng", cli.folder / "four.trace"
+    with lab.running("samba") as server:
+        command = ["dumpcap", "-q", "-i", "lo", "-B", "64", "-s", "400", "-f", f"tcp port {server.port}", "-w", capture]
+        child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        try:
+            assert child.stderr is not None and any(line.startswith("File:") for line in child.stderr)
+            words = ("--only", "HDVideo_4Play", "--scale", "0.05", "--credentials", server.credentials)
+            one = by_name(apps_of(cli, server.targets["data"], *words))["HDVideo_4Play"]
+            time.sleep(1)  # what dumpcap has not yet written; lost reads are counted below
+        finally:
+            child.send_signal(signal.SIGINT)
+            child.communicate(timeout=20)
+    cli("trace", "convert", capture, "-o", trace).ok()
+    reads = [(o.path, o.offset_bytes or 0, o.len_bytes or 0) for o in Trace(trace) if o.op == "read"]
+    follows = [a[0] == b[0] and a[1] + a[2] == b[1] for a, b in pairwise(reads)]
+    assert len(reads) == one["requests"] and len({path for path, _, _ in reads}) == 4
+    assert sum(follows) / len(follows) == pytest.approx(one["sequential_published"], abs=0.02)
 
 
 def test_recorded_pace(cli: Cli) -> None:

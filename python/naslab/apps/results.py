@@ -59,7 +59,10 @@ def apps_document(run: Run, plans: Sequence[Plan], recorded: bool) -> dict[str, 
 
 
 def _cells_of(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
-    own = [c for c in cells if c["workload"] == plan.definition.name and c["status"] == "complete" and c["bytes"]]
+    """The whole runs of an application; one whose files could not all be prepared is none."""
+    sound = {c["id"] + 1 for c in cells if c["workload"] == PREPARE and c["status"] == "complete"}
+    own = [c for c in cells if c["workload"] == plan.definition.name and c["id"] in sound]
+    own = [c for c in own if c["status"] == "complete" and c["bytes"]]
     return sorted(own, key=lambda cell: cell["block"])
 
 
