@@ -49,14 +49,15 @@ class ScriptStream:
         self.most_bytes = 0
         self.kinds = 0
 
-    def after(self, other: ScriptStream, started: bool = False) -> None:
+    def after(self, other: ScriptStream, started: bool = False, steps: int | None = None) -> None:
         """The next step starts when all steps that `other` has so far are done, or the last of them has started.
 
-        Raises UsageError for itself.
+        steps: only its first so many. Raises UsageError for itself.
         """
         if other is self:
             raise UsageError("script: a stream cannot wait for itself")
-        self._wait = (other.number, other.steps | (STARTED if started else 0))
+        count = other.steps if steps is None else steps
+        self._wait = (other.number, count | (STARTED if started else 0))
 
     def open(self, path: str, flags: int = FLAG_READ, due_ns: int = 0, handle: int | None = None) -> int:
         """Opens a file; its handle: the next free number, or the one given, whose file is closed first."""

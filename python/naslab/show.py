@@ -43,6 +43,8 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
         parts += [_profile_table(run.document["profile"]), ""]
     elif (run.document.get("job") or {}).get("steps"):
         parts += [_job_table(run.document["job"]), ""]
+    elif run.document.get("replay"):
+        parts += [_replay_table(run.document), ""]
     elif run.document.get("apps"):
         parts += [_apps_table(run.document["apps"]), ""]
     elif rest:
@@ -268,6 +270,16 @@ def _apps_table(apps: Any) -> RenderableType:
     table = _table(names, right=names[1:])
     table.columns[0].no_wrap = True
     for row in rows(apps):
+        table.add_row(*row)
+    return table  # type: ignore[no-any-return]
+
+
+def _replay_table(document: Any) -> RenderableType:
+    """Operations of the trace and of the replay, by kind."""
+    from naslab.analysis.replayed import HEADER, rows
+
+    table = _table(HEADER, right=HEADER[1:])
+    for row in rows(document):
         table.add_row(*row)
     return table  # type: ignore[no-any-return]
 

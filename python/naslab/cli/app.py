@@ -518,6 +518,36 @@ def apps(
 
 
 @app.command()
+def replay(
+    target: o.TargetArg,
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace.", show_default=False)],
+    pace: o.PaceOpt = "fast",
+    deadline: o.DeadlineOpt = "50ms",
+    max_streams: o.MaxStreamsOpt = 64,
+    compress: o.CompressOpt = 1.0,
+    dedupe: o.DedupeOpt = 1.0,
+    seed: o.SeedOpt = 0,
+    max_bytes: o.MaxBytesOpt = "",
+    timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Do again what an application did: the operations of a trace, on files made for it."""
+    from naslab.cli.common import Common
+    from naslab.cli.replay import ReplayRequest, run_replay
+
+    common = Common(
+        "replay", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, "", credentials
+    )
+    return run_replay(ReplayRequest(target, trace, pace, deadline, max_streams, compress, dedupe), common)
+
+
+@app.command()
 def job(
     target: o.TargetArg,
     jobs: j.JobsArg,

@@ -135,17 +135,24 @@ CompareOpt = Annotated[
 ]
 ZonesOpt = Annotated[int, typer.Option("--zones", metavar="N", help="Zones that the file is divided into.")]
 SampleOpt = Annotated[str, typer.Option("--sample", metavar="SIZE", help="Read at most so much of each zone.")]
-ReportOpt = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option("--report", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),
-]
-
-
 PaceOpt = Annotated[
     str,
     typer.Option(
         "--pace", metavar="fast|recorded", help="As fast as the operations' order allows, or each at its recorded time."
     ),
+]
+DeadlineOpt = Annotated[
+    str, typer.Option("--deadline", metavar="TIME", help="At recorded pace, later than this is a missed deadline.")
+]
+MaxStreamsOpt = Annotated[
+    int,
+    typer.Option(
+        "--max-streams", metavar="N", help="At most so many streams; those that do not overlap in time are joined."
+    ),
+]
+ReportOpt = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--report", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),
 ]
 
 

@@ -207,6 +207,28 @@ class ProfileDocument(TypedDict):
     access_ns: Latency | None
 
 
+class ReplayDocument(TypedDict):
+    """`naslab replay`: what was issued against what the trace has. Units: naslab.results.schema."""
+
+    trace: str
+    source: str
+    command: str | None
+    anonymised: bool
+    pace: str
+    trace_streams: int
+    streams: int
+    files: int
+    folders: int
+    prepared_bytes: int
+    escaped_names: int
+    missed_deadlines: int | None
+    operations: list[dict[str, Any]]
+    equal: bool
+    skipped: list[dict[str, Any]]
+    instead: list[dict[str, Any]]
+    added: list[dict[str, Any]]
+
+
 class RunDocument(TypedDict):
     """A whole run. `environment` holds what was found about the client and the target, as found."""
 
@@ -234,6 +256,7 @@ class RunDocument(TypedDict):
     curve: NotRequired[CurveDocument]
     profile: NotRequired[ProfileDocument]
     job: NotRequired[dict[str, Any]]
+    replay: NotRequired[ReplayDocument]
     apps: NotRequired[dict[str, Any]]
 
 

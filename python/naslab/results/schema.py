@@ -78,6 +78,7 @@ RUN = (
     _f("curve", "curve", "latency against offered load; of `naslab curve`", required=False),
     _f("profile", "profile", "rate by position; of `naslab profile`", required=False),
     _f("job", "job", "real work on real files; of `naslab job`", required=False),
+    _f("replay", "replay", "operations issued against those of the trace; of `naslab replay`", required=False),
     _f("apps", "apps", "application workloads; of `naslab apps`", required=False),
     _f(
         "blobs", "object", "exported files only: raw data in base64, {cell id: {name: text}}; names below",
@@ -273,6 +274,42 @@ PROFILE = (
     _f("tail_bytes_per_s", "number?", "median of the last tenth", "bytes/s"),
     _f("burst_bytes_per_s", "number?", "one small zone, read again and again", "bytes/s"),
     _f("access_ns", "latency?", "random reads of 4 KiB, one at a time"),
+)
+
+REPLAY = (
+    _f("trace", "string", "the trace's file"),
+    _f("source", "string", "what it was made from: strace, pcap, fio, dbench, naslab"),
+    _f("command", "string?", "what was recorded"),
+    _f("anonymised", "boolean", "its names were replaced"),
+    _f("pace", "string", "fast: as the order of operations allows; recorded: when they were due"),
+    _f("trace_streams", "integer", "streams of the trace"),
+    _f("streams", "integer", "streams of the replay; fewer where some were joined"),
+    _f("files", "integer", "files made before it"),
+    _f("folders", "integer", "folders made before it"),
+    _f("prepared_bytes", "integer", "written to them", "bytes"),
+    _f("escaped_names", "integer", "names with characters that the protocol forbids, written as %XX"),
+    _f("missed_deadlines", "integer?", "operations that started later than --deadline after they were due"),
+    _f("operations", "replay_kind[]", "by kind"),
+    _f("equal", "boolean", "of each kind as many operations were issued as the trace asks for"),
+    _f("skipped", "replay_note[]", "operations of the trace that were not carried out"),
+    _f("instead", "replay_note[]", "operations that were carried out as one of another kind"),
+    _f("added", "replay_note[]", "operations that the trace has not"),
+)
+
+REPLAY_KIND = (
+    _f("kind", "string", "open, create, close, read, ..."),
+    _f("trace", "integer", "in the trace"),
+    _f("skipped", "integer", "of these not carried out"),
+    _f("instead", "integer", "of these carried out as another kind"),
+    _f("expected", "integer", "what follows: trace, less skipped and instead, and what others became or needed"),
+    _f("issued", "integer", "carried out by the engine"),
+)
+
+REPLAY_NOTE = (
+    _f("kind", "string", "kind of operation"),
+    _f("as_kind", "string", "what it was carried out as", required=False),
+    _f("reason", "string", "why"),
+    _f("count", "integer", "how many"),
 )
 
 ZONE = (
@@ -578,6 +615,9 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "job": ("Job", JOB),
     "archives": ("Archives", ARCHIVES),
     "job_step": ("Step of a job", JOB_STEP),
+    "replay": ("Replay", REPLAY),
+    "replay_kind": ("Operations of one kind", REPLAY_KIND),
+    "replay_note": ("What differs from the trace", REPLAY_NOTE),
     "zone": ("Zone", ZONE),
     "apps": ("Applications", APPS),
     "app": ("Application", APP),

@@ -1,0 +1,14 @@
+"""Replaying traces: a trace becomes two scripts, one that prepares the files and one that does the operations.
+
+What is carried out, in which order, and what is not: docs/guide/trace.md.
+"""
+
+from __future__ import annotations
+
+from naslab.replay.convert import Converter
+from naslab.replay.names import Names
+from naslab.replay.prepare import write_files
+from naslab.replay.streams import StreamTimes, join
+from naslab.replay.tally import Tally
+
+__all__ = ["Converter", "Names", "StreamTimes", "Tally", "join", "write_files"]
