@@ -271,6 +271,36 @@ def test_smb_a_capture_cut_at_both_ends(made: Any) -> None:
     }  # fmt: skip
 
 
+def test_smb_no_reply_in_two_minutes(made: Any) -> None:
+    """The request is given up, so that the trace goes on; its late reply is one without a request."""
+    wire = Smb()
+    wire.connect("data")
+    wire.create("f", 1)
+    wire.send(wire.framed(wire.part(8, wire.reading(1, 0, 10), 50, False)))
+    Wire.clock_ns += 121 * 10**9
+    wire.call(8, wire.reading(1, 10, 10), wire.read_reply(bytes(10)))
+    wire.send(wire.framed(wire.part(8, wire.read_reply(bytes(10)), 50, True)), False)
+    told, operations = made(wire.lines)
+    assert short(operations) == [("open", "f", "rw"), ("read", "f", 10, 10)] and operations[1].stream == 0
+    assert told["skipped"] == {"requests without a reply": 1, "replies without a request": 1}
+
+
+def test_smb_statuses(made: Any) -> None:
+    """A symbolic link's answer is a warning by its number and still no open file; a full buffer is no error."""
+    wire = Smb()
+    wire.connect("data")
+    wire.call(5, wire.creating("link", access=1), bytes(100), 0x8000002D)
+    wire.call(5, wire.creating("odd", access=1), bytes(8), 0xC0001234)
+    wire.create("f", 1)
+    wire.call(8, wire.reading(1, 0, 10), wire.read_reply(bytes(4)), 0x80000005)
+    wire.call(8, wire.reading(1, 0, 10), bytes(9), 0xC0000054)
+    _, operations = made(wire.lines)
+    assert [(o.op, o.len_bytes, o.error) for o in operations] == [
+        ("open", None, "NT_STATUS_STOPPED_ON_SYMLINK"), ("open", None, "NT_STATUS_0XC0001234"), ("open", None, None),
+        ("read", 4, None), ("read", 0, "NT_STATUS_FILE_LOCK_CONFLICT"),
+    ]  # fmt: skip
+
+
 def test_smb_encrypted(made: Any, tmp_path: Path) -> None:
     wire = Smb()
     wire.send(wire.framed(b"\xfdSMB" + bytes(100)))
@@ -528,6 +558,22 @@ def test_nfs_names_that_come_late(made: Any) -> None:
     reads = [str(o.path) for o in operations if o.op == "read"]
     assert reads[0] == "name" and reads[1] == reads[2] and reads[1].startswith("unnamed-")
     assert told["skipped"] == {"files whose names the capture does not tell": 1}
+
+
+def test_nfs_several_exports_and_renamed_folders(made: Any) -> None:
+    wire = Nfs()
+    for path, handle in ((b"/srv/a", b"A"), (b"/srv/b", b"B")):
+        wire.call(1, opaque(path), xdr(0, opaque(handle), 0), program=100_005)
+    none = xdr(0, 0)
+    wire.call(9, xdr(opaque(b"A"), opaque(b"d"), 0, 0, 0, 0, 0, 0), xdr(0, 1, opaque(b"D"), 0, none))
+    wire.call(8, xdr(opaque(b"D"), opaque(b"f"), 0, 0, 0, 0, 0, 0, 0), xdr(0, 1, opaque(b"F"), 0, none))
+    wire.call(14, xdr(opaque(b"A"), opaque(b"d"), opaque(b"A"), opaque(b"e")), xdr(0, none, none))
+    wire.call(1, opaque(b"F"), xdr(0, attributes(5)))
+    wire.call(1, opaque(b"B"), xdr(0, attributes(0, 2)))
+    wire.call(14, xdr(opaque(b"A"), opaque(b"e"), opaque(b"D"), opaque(b"in itself")), xdr(0, none, none))
+    wire.call(1, opaque(b"F"), xdr(0, attributes(5)))
+    _, operations = made(wire.lines)
+    assert [o.path for o in operations if o.op == "stat"] == ["srv_a/e/f", "srv_b", "srv_a/e/f"]
 
 
 def test_nfs_denied_private_and_sent_again(made: Any) -> None:

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -136,7 +136,7 @@ class _Reading:
         (self._smb if connection.protocol == "smb" else self._nfs).message(connection, message)
 
 
-def segments_of(program: str, source: Path, skip: object) -> Iterator[Segment]:
+def segments_of(program: str, source: Path, skip: Callable[[str], None]) -> Iterator[Segment]:
     """TCP segments of a capture, one after the other, as tshark tells them. Raises TraceError."""
     try:
         source.open("rb").close()
@@ -169,11 +169,10 @@ def segments_of(program: str, source: Path, skip: object) -> Iterator[Segment]:
         _ended(source, child.returncode, said.read(1 << 16).decode("utf-8", "replace"), number, skip)
 
 
-def _ended(source: Path, code: int, said: str, number: int, skip: object) -> None:
+def _ended(source: Path, code: int, said: str, number: int, skip: Callable[[str], None]) -> None:
     """How tshark ended. A file that ends within a packet is counted; all else that is wrong is an error."""
     lines = [line.removeprefix("tshark: ") for line in said.splitlines() if "Running as user" not in line]
     if any("cut short in the middle of a packet" in line for line in lines) and number:
-        assert callable(skip)
         skip(CAPTURE_CUT)
     elif code:
         after = f" after packet {number}" if number else ""

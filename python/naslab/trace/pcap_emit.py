@@ -96,12 +96,15 @@ class Node:
 
 
 class Exchange:
-    """One request under way, on a stream of its connection."""
+    """One request under way. lane: its stream, and when that was free again. where: by whom and as what its parts
+    are waited for, to be forgotten when no reply comes.
+    """
 
-    __slots__ = ("connection", "end_ns", "key", "lane", "start_ns")
+    __slots__ = ("key", "lane", "start_ns", "where")
 
-    def __init__(self, connection: int, lane: list[int], start_ns: int, key: int) -> None:
-        self.connection, self.lane, self.start_ns, self.key = connection, lane, start_ns, key
+    def __init__(self, lane: list[int], start_ns: int, key: int) -> None:
+        self.lane, self.start_ns, self.key = lane, start_ns, key
+        self.where: list[tuple[dict[Any, Any], Any]] = []
 
 
 class Context:
@@ -142,6 +145,8 @@ class Context:
                 break
             self.drop(oldest)
             self.sink.skip(NO_REPLY)
+            for waiting, key in oldest.where:
+                waiting.pop(key, None)
         settled = self._now_ns - 2 * HOLD_NS
         if self._pending:
             settled = min(settled, next(iter(self._pending.values())).start_ns)
@@ -159,7 +164,7 @@ class Context:
             lanes.append(lane)
         lane[1] = -1
         self._keys += 1
-        exchange = self._pending[self._keys] = Exchange(connection, lane, start_ns, self._keys)
+        exchange = self._pending[self._keys] = Exchange(lane, start_ns, self._keys)
         return exchange
 
     def drop(self, exchange: Exchange) -> None:

@@ -97,6 +97,7 @@ class Nfs:
         call = self._waiting[key] = _Call(program, program_version, procedure, args, service)
         if program == _NFS and self._matters(call):
             call.exchange = self.context.begin(connection.number, message.start_ns)
+            call.exchange.where.append((self._waiting, key))
 
     def _matters(self, call: _Call) -> bool:
         """Whether the call may be an operation of the trace."""

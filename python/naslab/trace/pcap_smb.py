@@ -38,13 +38,15 @@ _STATUS = {
     0xC0000054: "FILE_LOCK_CONFLICT", 0xC0000056: "DELETE_PENDING", 0xC000007F: "DISK_FULL",
     0xC00000BA: "FILE_IS_A_DIRECTORY", 0xC00000BB: "NOT_SUPPORTED", 0xC0000101: "DIRECTORY_NOT_EMPTY",
     0xC0000103: "NOT_A_DIRECTORY", 0xC0000120: "CANCELLED", 0xC0000121: "CANNOT_DELETE",
-    0xC0000128: "FILE_CLOSED", 0x80000005: "BUFFER_OVERFLOW",
+    0xC0000128: "FILE_CLOSED", 0x8000002D: "STOPPED_ON_SYMLINK",
 }  # fmt: skip
 
 
 def status_name(status: int) -> str | None:
-    """NT_STATUS_ and its name, or its number in hexadecimal; None for success and warnings."""
-    return None if status < 0xC0000000 else "NT_STATUS_" + _STATUS.get(status, f"0X{status:08X}")
+    """NT_STATUS_ and its name, or its number in hexadecimal; None for success and the end of a listing."""
+    if status < 0x80000000 or status in (_BUFFER_OVERFLOW, _NO_MORE_FILES):
+        return None
+    return "NT_STATUS_" + _STATUS.get(status, f"0X{status:08X}")
 
 
 @dataclass(slots=True)
@@ -137,6 +139,8 @@ class Smb:
                 chain.exchange = self._context.begin(connection.number, message.start_ns)
             chain.left += 1
         key = (connection.number, fields[8])
+        if chain.exchange is not None:
+            chain.exchange.where.append((self._waiting, key))
         if key in self._waiting:
             self._skip(AGAIN)
             self._done(self._waiting.pop(key).chain, message)
