@@ -15,6 +15,8 @@ from naslab.units import amount_text, duration_text, rate_text
 
 MOST_SHARE = 0.5
 """A side that took at least this share of the streams' time is the limit."""
+SHORT_NS = 200_000_000
+"""What took less is too short to judge by, and said to be."""
 BUSY_SHARE = 0.85
 """With so much of the client's processors used by the job itself, they are the limit, wherever the streams waited."""
 LIMITS = ("source", "target", "local", "client_cpu", "mixed")
@@ -115,7 +117,7 @@ def step_of(job: str, repeat: int, cell: Mapping[str, Any], meters: Sequence[Met
         ],
     }  # fmt: skip
     step["limit"] = limit_of(shares, step["cpu_fraction"] / _processors())
-    step["evidence"] = _evidence(step)
+    step["evidence"] = _evidence(step) + (", in too short a time to rely on" if wall < SHORT_NS else "")
     return step
 
 
