@@ -71,9 +71,10 @@ def run(*command: object) -> str:
 
 
 def converted(cli: Cli, capture: Path, *options: object) -> tuple[dict[str, int], list[Operation]]:
-    """What was skipped, and the operations."""
+    """What was skipped, and the operations. A busy machine sends segments again on the loopback device, too."""
     trace = cli.folder / "made.trace.zst"
     told = cli("trace", "convert", capture, "-o", trace, "--force", "--json", *options).ok().json()
+    told["skipped"].pop("segments sent again", None)
     return told["skipped"], list(Trace(trace))
 
 
