@@ -9,13 +9,15 @@ import threading
 import time
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from naslab import _engine
 from naslab.errors import UsageError
-from naslab.jobs import outcome, work
+from naslab.jobs import outcome, pipeline, work
 from naslab.jobs.archive import TargetReader, TargetWriter
 from naslab.jobs.carry import planned
 from naslab.jobs.corpus import CORPORA, PAGE_BYTES, CorpusSource, corpus, lognormal_sizes, measured_ratio, pool
@@ -247,6 +249,27 @@ def test_a_slow_source_is_named_and_not_blamed_on_the_target(tmp_path: Path) -> 
     assert step["source_bytes_per_s"] <= 18000 / 0.3
     assert all(sum(meter.shares_ns().values()) == pytest.approx(meter.busy_ns, rel=0.01) for meter in meters)
     assert sorted(p.name for p in (tmp_path / "to" / COPY).iterdir()) == [f"f{at}" for at in range(6)]
+
+
+class SlowSession:
+    """A session whose writes take a while longer."""
+
+    def __init__(self, *words: Any) -> None:
+        self._session = _engine.Session(*words)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def write(self, file: int, offset: int, data: bytes) -> int:
+        time.sleep(0.05)
+        return self._session.write(file, offset, data)
+
+
+def test_a_slow_target_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "_engine", SimpleNamespace(Session=SlowSession))
+    _, _, step = copied(SlowSource(0.0), tmp_path / "to", streams=1)
+    assert step["limit"] == "target" and step["shares"]["target"] > 0.5 and step["wall_ns"] >= 300_000_000
+    assert "waited for the target" in step["evidence"]
 
 
 def test_a_file_that_breaks_off_is_counted_and_leaves_no_half(tmp_path: Path) -> None:
