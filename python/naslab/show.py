@@ -45,6 +45,8 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
         parts += [_job_table(run.document["job"]), ""]
     elif run.document.get("replay"):
         parts += [_replay_table(run.document), ""]
+    elif (run.document.get("tree") or {}).get("phases"):
+        parts += [_tree_table(run.document["tree"]), ""]
     elif run.document.get("apps"):
         parts += [_apps_table(run.document["apps"]), ""]
     elif rest:
@@ -270,6 +272,16 @@ def _apps_table(apps: Any) -> RenderableType:
     table = _table(names, right=names[1:])
     table.columns[0].no_wrap = True
     for row in rows(apps):
+        table.add_row(*row)
+    return table  # type: ignore[no-any-return]
+
+
+def _tree_table(tree: Any) -> RenderableType:
+    """Rate and latency by kind of operation."""
+    from naslab.analysis.metadata import HEADER, rows
+
+    table = _table(HEADER, right=HEADER[1:])
+    for row in rows(tree):
         table.add_row(*row)
     return table  # type: ignore[no-any-return]
 

@@ -22,11 +22,11 @@ def summarise(document: Mapping[str, Any]) -> list[str]:
 
         return [*outcome.sentences(document["job"]), *_errors(document["cells"])]
     cells = [c for c in document["cells"] if c["bytes"] and c["duration_ns"]]
-    if not cells and not document.get("replay"):
+    if not cells and not document.get("replay") and not document.get("tree"):
         return ["Nothing was measured."]
     told = _of_command(document)
     if told is not None:
-        regimes = [] if document.get("apps") or document.get("replay") else _regimes(cells)
+        regimes = [] if any(map(document.get, ("apps", "replay", "tree"))) else _regimes(cells)
         return [*told, *regimes, *_errors(document["cells"])]
     telling = [c for c in cells if c["workload"] != "probe"] or cells
     sustained = [c for c in telling if c["workload"] == "sustained"]
@@ -56,6 +56,10 @@ def _of_command(document: Mapping[str, Any]) -> list[str] | None:
         from naslab.analysis import loadcurve
 
         told = [*loadcurve.sentences(document["curve"]), *loadcurve.compared_sentences(document["curve"])]
+    elif document.get("tree"):
+        from naslab.analysis import metadata
+
+        told = metadata.sentences(document["tree"])
     elif document.get("replay"):
         from naslab.analysis import replayed
 

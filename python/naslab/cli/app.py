@@ -584,6 +584,41 @@ def job(
 
 
 @app.command()
+def tree(
+    target: o.TargetArg,
+    depth_of_tree: o.TreeDepthOpt = 2,
+    fan_out: o.FanOutOpt = 10,
+    files: o.FilesOpt = 1000,
+    file_size: o.SmallFileOpt = "4k",
+    sizes: o.SizesOpt = "fixed",
+    workers: o.WorkersOpt = 1,
+    shared: o.SharedOpt = False,
+    repeat: o.RepeatOpt = 1,
+    compress: o.CompressOpt = 1.0,
+    dedupe: o.DedupeOpt = 1.0,
+    seed: o.SeedOpt = 0,
+    max_bytes: o.MaxBytesOpt = "",
+    timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Metadata and small files: make, stat, open, list, rename and remove a tree of them."""
+    from naslab.cli.common import Common, Load
+    from naslab.cli.tree import TreeRequest, run_tree
+
+    common = Common(
+        "tree", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, "", credentials
+    )
+    load = Load(repeat, workers=workers, compress=compress, dedupe=dedupe)
+    return run_tree(TreeRequest(target, depth_of_tree, fan_out, files, file_size, sizes, shared, load), common)
+
+
+@app.command()
 def fsx(
     tier: Annotated[
         int, typer.Option("--tier", metavar="N", help="Throughput capacity in MB/s: 8 to 2048.", show_default=False)

@@ -150,6 +150,16 @@ MaxStreamsOpt = Annotated[
         "--max-streams", metavar="N", help="At most so many streams; those that do not overlap in time are joined."
     ),
 ]
+TreeDepthOpt = Annotated[
+    int, typer.Option("--depth-of-tree", metavar="N", help="Levels of folders below the top.", min=0, max=20)
+]
+FanOutOpt = Annotated[int, typer.Option("--fan-out", metavar="N", help="Folders in a folder.", min=1, max=100_000)]
+FilesOpt = Annotated[int, typer.Option("--files", metavar="N", help="Files in a tree.", min=1, max=2_000_000)]
+SmallFileOpt = Annotated[str, typer.Option("--file-size", metavar="SIZE", help="Size of a file; 0 for empty files.")]
+SizesOpt = Annotated[
+    str, typer.Option("--sizes", metavar="fixed|lognormal", help="All of --file-size, or spread around that mean.")
+]
+SharedOpt = Annotated[bool, typer.Option("--shared", help="One tree for all workers instead of one for each.")]
 ReportOpt = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--report", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),

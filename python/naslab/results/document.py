@@ -257,6 +257,7 @@ class RunDocument(TypedDict):
     profile: NotRequired[ProfileDocument]
     job: NotRequired[dict[str, Any]]
     replay: NotRequired[ReplayDocument]
+    tree: NotRequired[dict[str, Any]]
     apps: NotRequired[dict[str, Any]]
 
 

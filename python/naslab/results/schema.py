@@ -79,6 +79,7 @@ RUN = (
     _f("profile", "profile", "rate by position; of `naslab profile`", required=False),
     _f("job", "job", "real work on real files; of `naslab job`", required=False),
     _f("replay", "replay", "operations issued against those of the trace; of `naslab replay`", required=False),
+    _f("tree", "tree", "metadata and small files; of `naslab tree`", required=False),
     _f("apps", "apps", "application workloads; of `naslab apps`", required=False),
     _f(
         "blobs", "object", "exported files only: raw data in base64, {cell id: {name: text}}; names below",
@@ -310,6 +311,27 @@ REPLAY_NOTE = (
     _f("as_kind", "string", "what it was carried out as", required=False),
     _f("reason", "string", "why"),
     _f("count", "integer", "how many"),
+)
+
+TREE = (
+    _f("depth", "integer", "levels of folders below the top"),
+    _f("fan_out", "integer", "folders in a folder"),
+    _f("workers", "integer", "streams at work at once, each with a connection"),
+    _f("shared", "boolean", "one tree for all workers; else one each"),
+    _f("mean_bytes", "integer", "size of a file, or mean of the sizes", "bytes"),
+    _f("lognormal", "boolean", "sizes are spread"),
+    _f("folders", "integer", "in all trees"),
+    _f("files", "integer", "in all trees"),
+    _f("phases", "tree_phase[]", "by kind of operation, in order"),
+)
+
+TREE_PHASE = (
+    _f("op", "string", f"{', '.join(METADATA_OPS)}"),
+    _f("count", "integer", "operations of one repeat; open_close: pairs"),
+    _f("repeats", "integer", "how often it was measured; the others are medians of these"),
+    _f("ops_per_s", "number", "of all workers together; create: with the writes and closes of its files", "1/s"),
+    _f("latency_ns_p50", "integer", "of the call; create and open_close: of the create, of the open", "ns"),
+    _f("latency_ns_p99", "integer", "the same", "ns"),
 )
 
 ZONE = (
@@ -618,6 +640,8 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "replay": ("Replay", REPLAY),
     "replay_kind": ("Operations of one kind", REPLAY_KIND),
     "replay_note": ("What differs from the trace", REPLAY_NOTE),
+    "tree": ("Tree", TREE),
+    "tree_phase": ("Phase of a tree", TREE_PHASE),
     "zone": ("Zone", ZONE),
     "apps": ("Applications", APPS),
     "app": ("Application", APP),
