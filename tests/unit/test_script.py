@@ -112,6 +112,7 @@ def test_a_stream_waits_for_another(carry_out: CarryOut, writer: ScriptWriter) -
     assert run.cells[0]["status"] == "complete" and counts(run)["read"] == 1
     # 53 steps, the other's two, and one more, each at least the round trip of 1 ms.
     assert run.cells[0]["window_ns"] >= 55e6
+    assert run.cells[0]["duration_ns"] == run.cells[0]["window_ns"], "waiting for another stream is no pause"
 
 
 def test_order_without_waiting_for_the_end(carry_out: CarryOut, writer: ScriptWriter) -> None:

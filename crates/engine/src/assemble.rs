@@ -38,6 +38,9 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
     let bad = verified.as_ref().map_or(0, |v| v.bad);
     let failed = stop == "error" || merged.error_count > 0 || bad > 0 || workers.iter().any(|w| w.error.is_some());
     let storage = around.storage;
+    if job.script.is_some() {
+        from_the_windows_start(&mut merged, workers, times.start_ns);
+    }
     let log = merged.op_log.as_ref().and_then(|log| push(&mut blobs, rows(log)));
     let result = CellResult {
         id: job.spec.id,
@@ -87,6 +90,19 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
         data_measured: around.measured,
     };
     CellOutcome { result, blobs }
+}
+
+/// Times of a script's steps count from the start of the cell's window instead of each worker's.
+fn from_the_windows_start(merged: &mut Recorder, workers: &[WorkerResult], start_ns: u64) {
+    let mut later = vec![0; workers.len()];
+    for w in workers {
+        if let Some(own) = later.get_mut(w.worker as usize) {
+            *own = w.start_ns.saturating_sub(start_ns) as i64;
+        }
+    }
+    for row in merged.op_log.iter_mut().flatten() {
+        row[1] += later.get(row[3] as usize).copied().unwrap_or(0);
+    }
 }
 
 struct Times {

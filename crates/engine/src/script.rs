@@ -89,6 +89,22 @@ fn open(path: &str) -> Result<File> {
     File::open(path).map_err(|e| Error::from_io("script", e).with("path", path))
 }
 
+/// Says that a step starts, so that others need not wait for its end.
+pub(crate) struct Announcement {
+    script: Arc<Script>,
+    stream: usize,
+    /// How many steps are started with the next one.
+    pub step: u64,
+}
+
+impl Announcement {
+    /// The step starts now.
+    #[inline]
+    pub fn make(&self) {
+        self.script.steps[self.stream].started.store(self.step, Ordering::Release);
+    }
+}
+
 /// One worker's stream.
 pub(crate) struct ScriptRun {
     script: Arc<Script>,
@@ -134,12 +150,9 @@ impl ScriptRun {
         self.script.head.parse_step(self.stream, self.taken, bytes).map(Some)
     }
 
-    /// The step that `peek` gave is about to start, in a call that ends with it: others need not wait for the end.
-    #[inline]
-    pub fn announce(&self) {
-        if self.blocking {
-            self.script.steps[self.stream].started.store(self.taken + 1, Ordering::Release);
-        }
+    /// For a session whose calls end with the operation: who says that a step starts, before it does.
+    pub fn announcement(&self) -> Option<Announcement> {
+        self.blocking.then(|| Announcement { script: self.script.clone(), stream: self.stream, step: 0 })
     }
 
     /// The step that `peek` gave was started.

@@ -4,7 +4,7 @@ mod after;
 mod scripted;
 
 use crate::recorder::Recorder;
-use crate::script::ScriptRun;
+use crate::script::{Announcement, ScriptRun};
 use crate::timeline::BUCKETS;
 use crate::usage::Cpu;
 use crate::verify::Verifier;
@@ -200,6 +200,8 @@ pub(crate) struct Worker<'a> {
     waits: u32,
     /// Whether writes are those of a script.
     script_writes: bool,
+    /// To be made just before the next operation of a script is submitted.
+    announcement: Option<Announcement>,
     /// Number of the script's step under way.
     step: i64,
     /// What makes the data of a script's write unlike all others.
@@ -268,6 +270,7 @@ impl<'a> Worker<'a> {
             script: None,
             waits: 0,
             script_writes: false,
+            announcement: None,
             step: 0,
             unique_bytes: 0,
             first_call_error: None,
@@ -291,6 +294,7 @@ impl<'a> Worker<'a> {
 
     /// Carries out the steps of a script.
     pub fn with_script(mut self, script: ScriptRun) -> Worker<'a> {
+        self.announcement = script.announcement();
         self.script = Some(Box::new(script));
         self.script_writes = true;
         self
@@ -477,6 +481,9 @@ impl<'a> Worker<'a> {
             payload_slot,
             read_buffer,
         };
+        if let Some(announcement) = &self.announcement {
+            announcement.make();
+        }
         // SAFETY: the buffer belongs to this token until its completion is processed.
         match unsafe { self.session.submit(op, buf, token)? } {
             Submit::Queued => {
@@ -527,10 +534,11 @@ impl<'a> Worker<'a> {
     }
 
     /// The client's own work between operations (choosing, stamping, checking, thinking) does not count while
-    /// nothing is in flight: the server waits for us then, and we do not wait for it.
+    /// nothing is in flight: the server waits for us then, and we do not wait for it. A stream of a script may have
+    /// waited for another one, whose operations the server did meanwhile.
     #[inline(always)]
     fn account_gap(&mut self, op: &Op, now: u64) {
-        if op.due_ns.is_none() && self.outstanding() == 0 {
+        if op.due_ns.is_none() && self.outstanding() == 0 && !self.script_writes {
             let from = if self.limits.think_counted { self.last_end.max(self.next_think) } else { self.last_end };
             self.pause += now.saturating_sub(from);
         }

@@ -99,8 +99,7 @@ def issued_share(run: Run, cell: Cell, plan: Plan) -> float | None:
     if plan.order is None or not len(log):
         return None
     steps = plan.request_steps()
-    begins = {worker["worker"]: worker["start_ns"] for worker in cell["workers_detail"]}
-    started = {(int(row["worker"]), int(row["step"])): int(row["start_ns"]) + begins[int(row["worker"])] for row in log}
+    started = {(int(row["worker"]), int(row["step"])): int(row["start_ns"]) for row in log}
     if not all(place in started for place in steps):
         return None
     issued = sorted(range(len(steps)), key=lambda number: (started[steps[number]], number))

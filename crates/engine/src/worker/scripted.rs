@@ -89,7 +89,9 @@ impl Worker<'_> {
         self.step = script.taken() as i64;
         let due_ns = script.due_ns(step);
         let op = Op { kind, file, offset_bytes: step.offset_bytes, len_bytes: step.len_bytes, due_ns };
-        script.announce();
+        if let Some(announcement) = &mut self.announcement {
+            announcement.step = script.taken() + 1;
+        }
         if !self.start_op(&op)? {
             return Ok(false);
         }
