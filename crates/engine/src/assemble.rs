@@ -38,20 +38,12 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
     let bad = verified.as_ref().map_or(0, |v| v.bad);
     let failed = stop == "error" || merged.error_count > 0 || bad > 0 || workers.iter().any(|w| w.error.is_some());
     let storage = around.storage;
-    if job.script.is_some() {
-        from_the_windows_start(&mut merged, workers, times.start_ns);
-    }
-    let log = merged.op_log.as_ref().and_then(|log| push(&mut blobs, rows(log)));
+    let log = push_log(job, &mut merged, workers, &mut blobs);
+    let (op_log, step_log) = if job.script.is_some() { (None, log) } else { (log, None) };
     let result = CellResult {
         id: job.spec.id,
         op: job.spec.op.clone(),
-        status: if stop == "interrupted" {
-            "partial"
-        } else if failed {
-            "failed"
-        } else {
-            "complete"
-        },
+        status: status(stop, failed),
         stop_reason: stop,
         start_ns: times.start_ns,
         end_ns: times.end_ns,
@@ -82,8 +74,8 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
         interval_ns: job.spec.interval_ns,
         series: push(&mut blobs, rows(&merged.series)),
         wire_series: wire_series(&merged, workers, &mut blobs),
-        op_log: log.filter(|_| job.script.is_none()),
-        step_log: log.filter(|_| job.script.is_some()),
+        op_log,
+        step_log,
         missed_starts: workers.iter().map(|w| w.missed_starts).sum(),
         verified: verified.map(verified_summary),
         direct_proof: direct_proof(job, workers, bytes, storage),
@@ -92,8 +84,25 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
     CellOutcome { result, blobs }
 }
 
+fn status(stop: &str, failed: bool) -> &'static str {
+    match (stop, failed) {
+        ("interrupted", _) => "partial",
+        (_, true) => "failed",
+        _ => "complete",
+    }
+}
+
+/// What was done in order, if that was asked for.
+fn push_log(job: &CellJob, merged: &mut Recorder, workers: &[WorkerResult], blobs: &mut Vec<Vec<u8>>) -> Option<usize> {
+    if job.script.is_some() {
+        from_the_windows_start(merged, workers);
+    }
+    merged.op_log.as_ref().and_then(|log| push(blobs, rows(log)))
+}
+
 /// Times of a script's steps count from the start of the cell's window instead of each worker's.
-fn from_the_windows_start(merged: &mut Recorder, workers: &[WorkerResult], start_ns: u64) {
+fn from_the_windows_start(merged: &mut Recorder, workers: &[WorkerResult]) {
+    let start_ns = Times::of(workers).start_ns;
     let mut later = vec![0; workers.len()];
     for w in workers {
         if let Some(own) = later.get_mut(w.worker as usize) {
