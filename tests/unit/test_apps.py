@@ -69,6 +69,12 @@ def test_every_number_says_where_it_is_from() -> None:
                 assert value.source != "chosen" or len(value.why) > 5, (one.name, key)
 
 
+def test_a_chosen_share_is_not_called_published() -> None:
+    record, play = definitions()["HDVideo_1Record"], definitions()["HDVideo_1Play"]
+    assert record.sequential == 0.995 and record.sequential_published is None
+    assert play.sequential_published == 0.995
+
+
 def test_a_good_definition_is_read() -> None:
     one = parse(GOOD, "film.toml")
     assert one.sequential == pytest.approx(0.995) and one.whole["duration"].is_ == 600 * 10**9

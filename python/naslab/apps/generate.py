@@ -80,7 +80,7 @@ class Plan:
             "largest_request_bytes": max((a.len_bytes for a in issued), default=0),
             "streams": len(self.streams),
             "sequential": sequential_share(issued) if self.order is not None or single else None,
-            "sequential_published": self.definition.sequential,
+            "sequential_published": self.definition.sequential_published,
         }
 
 

@@ -83,9 +83,15 @@ class Definition:
 
     @property
     def sequential(self) -> float | None:
-        """Share of requests that continue the one issued before, 0 to 1; None: not published."""
+        """Share of requests that continue the one issued before, 0 to 1; None: as it comes."""
         value = self.whole.get("sequential")
         return None if value is None else value.is_ / 100
+
+    @property
+    def sequential_published(self) -> float | None:
+        """`sequential` where it was published; None where it was chosen, or not planned at all."""
+        value = self.whole.get("sequential")
+        return None if value is None or value.source == CHOSEN else value.is_ / 100
 
 
 @cache
