@@ -97,6 +97,8 @@ def of_trace(trace: Path) -> list[list[Row]]:
 def as_replayed(o: Operation, lengths: dict[str, int]) -> Iterator[Row]:
     """One operation that is on no folder's handle."""
     if o.op in ("read", "write") and not o.len_bytes:
+        if o.op == "read" and o.asked_bytes:
+            yield row("read", o.path, o.offset_bytes, 0)
         return
     if o.op == "link":
         to = o.to_path or ""

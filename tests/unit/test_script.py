@@ -181,6 +181,21 @@ def test_failures_are_counted_and_expected_ones_are_not(carry_out: CarryOut, wri
     assert "missing" in cell["first_error"]
 
 
+@pytest.mark.parametrize("target", [SIM, "folder", "folder?engine=uring"])
+def test_reading_to_the_end_is_no_failure(
+    target: str, carry_out: CarryOut, writer: ScriptWriter, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    one = writer.stream()
+    make_file(one, "file", blocks=3)
+    handle = one.open("file")
+    for offset, length in ((0, 65536), (3 * 4096, 65536)):
+        one.read(handle, offset, length)
+    run = carry_out(writer, target if target == SIM else f"{tmp_path}/{target}")
+    (cell,) = run.cells
+    assert cell["status"] == "complete" and counts(run)["read"] == 2 and cell["kinds"]["read"]["bytes"] == 3 * 4096
+
+
 @pytest.mark.parametrize("path", ["../up", "/root", "a//b", "a/../b", "nul\0"])
 def test_paths_stay_inside(path: str, writer: ScriptWriter) -> None:
     with pytest.raises(UsageError, match="plain relative path"):

@@ -202,6 +202,8 @@ pub(crate) struct Worker<'a> {
     script_writes: bool,
     /// To be made just before the next operation of a script is submitted.
     announcement: Option<Announcement>,
+    /// Whether the script's step under way failed when it was recorded.
+    step_may_fail: bool,
     /// Number of the script's step under way.
     step: i64,
     /// What makes the data of a script's write unlike all others.
@@ -271,6 +273,7 @@ impl<'a> Worker<'a> {
             waits: 0,
             script_writes: false,
             announcement: None,
+            step_may_fail: false,
             step: 0,
             unique_bytes: 0,
             first_call_error: None,
@@ -670,6 +673,7 @@ impl<'a> Worker<'a> {
         self.free.push(token);
         match error {
             None => self.succeed(&slot, bytes, now),
+            Some(error) if self.is_forgiven(error) => self.succeed(&slot, bytes, now),
             Some(error) => self.fail(error, now),
         }
         if slot.payload_slot != NO_SLOT {
@@ -693,6 +697,13 @@ impl<'a> Worker<'a> {
             };
             log.push(row);
         }
+    }
+
+    /// A script reads up to the end of a file, as programs do, and may do again what failed when it was recorded.
+    #[cold]
+    fn is_forgiven(&self, error: OpError) -> bool {
+        let may_fail = self.step_may_fail && !error.kind.loses_session();
+        self.script_writes && (error.kind == ErrorKind::Short || may_fail)
     }
 
     #[inline(always)]

@@ -13,12 +13,12 @@ from naslab.replay.lanes import Lane, OpenFile
 from naslab.replay.names import Names
 from naslab.replay.tally import Tally
 from naslab.replay.tree import Node, Tree, mark, put
-from naslab.script import ScriptWriter
+from naslab.script import MOST_STEP_BYTES, ScriptWriter
 from naslab.trace.fileset import FileFacts
 from naslab.trace.format import MAX_HANDLE, Operation
 
 UNACCOUNTED = "the trace does not tell how its file came to be there, or went"
-AT_END = "reads and writes of nothing, as at the end of a file"
+AT_END = "reads and writes of nothing that do not lie at the end of a file"
 BEYOND = "reads of what the trace never wrote"
 FAILED_DATA = "reads, writes and flushes that failed when recorded"
 MIGHT_SUCCEED = "it failed when recorded and might succeed here"
@@ -187,7 +187,7 @@ class Converter:
     def _data(self, lane: Lane, operation: Operation) -> None:
         kind, length = operation.op, operation.len_bytes or 0
         if not length:
-            self.tally.skipped[kind, AT_END] += 1
+            self._at_end(lane, operation)
             return
         end = (operation.offset_bytes or 0) + length
         opened = self._open.get(operation.handle if operation.handle is not None else -1)
@@ -211,6 +211,22 @@ class Converter:
             node.wrote = put(node.wrote, lane.number, lane.steps)
             self._holds(max(end - node.length_bytes, 0))
             node.length_bytes = max(node.length_bytes, end)
+
+    def _at_end(self, lane: Lane, operation: Operation) -> None:
+        """A read that found the file's end: asked for again where it ends here, too."""
+        opened = self._open.get(operation.handle if operation.handle is not None else -1)
+        node, offset, asked = opened.node if opened else None, operation.offset_bytes or 0, operation.asked_bytes or 0
+        if operation.op != "read" or not asked or node is None or offset < node.length_bytes:
+            self.tally.skipped[operation.op, AT_END] += 1
+            return
+        found = self._number(lane, operation)
+        if found is None:
+            return
+        lane, node, number = found
+        lane.need(node.cut)
+        lane.need(node.wrote)
+        lane.move("read", number, offset, min(asked, MOST_STEP_BYTES))
+        node.users = put(node.users, lane.number, lane.steps)
 
     def _flush(self, lane: Lane, operation: Operation) -> None:
         found = self._number(lane, operation)

@@ -87,6 +87,7 @@ impl Worker<'_> {
         };
         self.unique_bytes = script.written_bytes;
         self.step = script.taken() as i64;
+        self.step_may_fail = step.flags & flag::FAILS != 0;
         let due_ns = script.due_ns(step);
         let op = Op { kind, file, offset_bytes: step.offset_bytes, len_bytes: step.len_bytes, due_ns };
         if let Some(announcement) = &mut self.announcement {
