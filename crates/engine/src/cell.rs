@@ -466,7 +466,7 @@ impl Ready<'_> {
             log.iter_mut().for_each(|row| row[3] = self.index as i64);
         }
         let counted = worker.counted();
-        let first_call_error = worker.first_call_error.take();
+        let first_call_error = worker.first_call_error();
         let verified = match worker.verifier.take().map(Verifier::finish).transpose() {
             Ok(found) => found,
             Err(lost) => {

@@ -148,6 +148,25 @@ impl Slot {
     };
 }
 
+/// Where a worker is in its script.
+#[derive(Default)]
+struct Scripted {
+    /// Whether it has one.
+    active: bool,
+    /// Times in a row that a step waited for another stream.
+    waits: u32,
+    /// To be made just before the next operation is submitted.
+    announcement: Option<Announcement>,
+    /// Whether the step under way failed when it was recorded.
+    may_fail: bool,
+    /// Number of the step under way.
+    step: i64,
+    /// What makes the data of a write unlike all others.
+    unique_bytes: u64,
+    /// The first call that failed, in words.
+    first_error: Option<String>,
+}
+
 /// Everything one worker needs between the common start and its last completion.
 pub(crate) struct Worker<'a> {
     pub session: &'a mut dyn Session,
@@ -196,20 +215,8 @@ pub(crate) struct Worker<'a> {
     pub stop: Option<StopReason>,
     /// Steps to carry out instead of the stream.
     pub script: Option<Box<ScriptRun>>,
-    /// Times in a row that a step waited for another stream.
-    waits: u32,
-    /// Whether writes are those of a script.
-    script_writes: bool,
-    /// To be made just before the next operation of a script is submitted.
-    announcement: Option<Announcement>,
-    /// Whether the script's step under way failed when it was recorded.
-    step_may_fail: bool,
-    /// Number of the script's step under way.
-    step: i64,
-    /// What makes the data of a script's write unlike all others.
-    unique_bytes: u64,
-    /// The first call of a script that failed, in words.
-    pub first_call_error: Option<String>,
+    /// Of the script, where there is one.
+    scripted: Scripted,
 }
 
 impl<'a> Worker<'a> {
@@ -270,13 +277,7 @@ impl<'a> Worker<'a> {
             cpu_before: Cpu::default(),
             stop: None,
             script: None,
-            waits: 0,
-            script_writes: false,
-            announcement: None,
-            step_may_fail: false,
-            step: 0,
-            unique_bytes: 0,
-            first_call_error: None,
+            scripted: Scripted::default(),
             clock,
         })
     }
@@ -297,10 +298,15 @@ impl<'a> Worker<'a> {
 
     /// Carries out the steps of a script.
     pub fn with_script(mut self, script: ScriptRun) -> Worker<'a> {
-        self.announcement = script.announcement();
+        self.scripted.announcement = script.announcement();
         self.script = Some(Box::new(script));
-        self.script_writes = true;
+        self.scripted.active = true;
         self
+    }
+
+    /// The first call of a script that failed, in words.
+    pub fn first_call_error(&mut self) -> Option<String> {
+        self.scripted.first_error.take()
     }
 
     /// Starts the window.
@@ -484,7 +490,7 @@ impl<'a> Worker<'a> {
             payload_slot,
             read_buffer,
         };
-        if let Some(announcement) = &self.announcement {
+        if let Some(announcement) = &self.scripted.announcement {
             announcement.make();
         }
         // SAFETY: the buffer belongs to this token until its completion is processed.
@@ -541,7 +547,7 @@ impl<'a> Worker<'a> {
     /// waited for another one, whose operations the server did meanwhile.
     #[inline(always)]
     fn account_gap(&mut self, op: &Op, now: u64) {
-        if op.due_ns.is_none() && self.outstanding() == 0 && !self.script_writes {
+        if op.due_ns.is_none() && self.outstanding() == 0 && !self.scripted.active {
             let from = if self.limits.think_counted { self.last_end.max(self.next_think) } else { self.last_end };
             self.pause += now.saturating_sub(from);
         }
@@ -552,9 +558,9 @@ impl<'a> Worker<'a> {
         match op.kind {
             OpKind::Flush => Some((IoBuf::empty(), NO_SLOT, NO_SLOT)),
             OpKind::Write => {
-                let (slot, buf) = match self.script_writes {
+                let (slot, buf) = match self.scripted.active {
                     false => self.generate(op.offset_bytes)?,
-                    true => self.payload.as_mut()?.take_part(self.unique_bytes, op.len_bytes as usize)?,
+                    true => self.payload.as_mut()?.take_part(self.scripted.unique_bytes, op.len_bytes as usize)?,
                 };
                 Some((buf, slot, NO_SLOT))
             }
@@ -691,9 +697,9 @@ impl<'a> Worker<'a> {
         self.recorder.success(slot.kind, bytes, now, service_ns, response_ns);
         self.succeeded(bytes);
         if let Some(log) = self.recorder.op_log.as_mut().filter(|log| log.len() < log.capacity()) {
-            let row = match self.script_writes {
+            let row = match self.scripted.active {
                 false => [slot.offset_bytes as i64, service_ns as i64, bytes as i64, 0],
-                true => [self.step, self.clock.span_ns(self.start, slot.start) as i64, service_ns as i64, 0],
+                true => [self.scripted.step, self.clock.span_ns(self.start, slot.start) as i64, service_ns as i64, 0],
             };
             log.push(row);
         }
@@ -702,8 +708,8 @@ impl<'a> Worker<'a> {
     /// A script reads up to the end of a file, as programs do, and may do again what failed when it was recorded.
     #[cold]
     fn is_forgiven(&self, error: OpError) -> bool {
-        let may_fail = self.step_may_fail && !error.kind.loses_session();
-        self.script_writes && (error.kind == ErrorKind::Short || may_fail)
+        let may_fail = self.scripted.may_fail && !error.kind.loses_session();
+        self.scripted.active && (error.kind == ErrorKind::Short || may_fail)
     }
 
     #[inline(always)]

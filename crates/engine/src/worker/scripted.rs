@@ -43,7 +43,7 @@ impl Worker<'_> {
             self.wait_for_another();
             return false;
         }
-        self.waits = 0;
+        self.scripted.waits = 0;
         let Some(due_ns) = script.due_ns(step) else { return true };
         let due = self.start + self.clock.ticks_of(due_ns);
         if due > self.clock.ticks() {
@@ -55,10 +55,10 @@ impl Worker<'_> {
 
     #[cold]
     fn wait_for_another(&mut self) {
-        self.waits += 1;
+        self.scripted.waits += 1;
         match () {
             () if self.clock.is_virtual() => {}
-            () if self.waits < SPINS => std::hint::spin_loop(),
+            () if self.scripted.waits < SPINS => std::hint::spin_loop(),
             () => std::thread::sleep(LOOK_AGAIN),
         }
     }
@@ -71,7 +71,7 @@ impl Worker<'_> {
             StepKind::Write => OpKind::Write,
             StepKind::Flush => OpKind::Flush,
             _ => {
-                self.step = script.taken() as i64;
+                self.scripted.step = script.taken() as i64;
                 script.take();
                 self.call(script, step);
                 return Ok(true);
@@ -85,12 +85,12 @@ impl Worker<'_> {
                 return Ok(true);
             }
         };
-        self.unique_bytes = script.written_bytes;
-        self.step = script.taken() as i64;
-        self.step_may_fail = step.flags & flag::FAILS != 0;
+        self.scripted.unique_bytes = script.written_bytes;
+        self.scripted.step = script.taken() as i64;
+        self.scripted.may_fail = step.flags & flag::FAILS != 0;
         let due_ns = script.due_ns(step);
         let op = Op { kind, file, offset_bytes: step.offset_bytes, len_bytes: step.len_bytes, due_ns };
-        if let Some(announcement) = &mut self.announcement {
+        if let Some(announcement) = &mut self.scripted.announcement {
             announcement.step = script.taken() + 1;
         }
         if !self.start_op(&op)? {
@@ -171,7 +171,7 @@ impl Worker<'_> {
     fn log_call(&mut self, start: u64, service_ns: u64) {
         let start_ns = self.clock.span_ns(self.start, start);
         if let Some(log) = self.recorder.op_log.as_mut().filter(|log| log.len() < log.capacity()) {
-            log.push([self.step, start_ns as i64, service_ns as i64, 0]);
+            log.push([self.scripted.step, start_ns as i64, service_ns as i64, 0]);
         }
     }
 
@@ -181,6 +181,6 @@ impl Worker<'_> {
         if error.kind.loses_session() || error.kind == ErrorKind::Timeout {
             self.stop = Some(super::StopReason::Error);
         }
-        self.first_call_error.get_or_insert_with(|| error.to_string());
+        self.scripted.first_error.get_or_insert_with(|| error.to_string());
     }
 }
