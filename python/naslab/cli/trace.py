@@ -24,6 +24,9 @@ trace_app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+TraceOutOpt = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="Trace to write: FILE.trace.zst, or FILE.trace.")
+]
 AnonymiseOpt = Annotated[
     bool, typer.Option("--anonymise", help="Replace each name by a keyed hash; the key is kept nowhere.")
 ]
@@ -42,9 +45,7 @@ def record(
         list[str],
         typer.Argument(metavar="CMD...", help="The command, after -- and after all options.", show_default=False),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Trace to write: FILE.trace.zst, or FILE.trace.")
-    ] = Path("recorded.trace.zst"),
+    output: TraceOutOpt = Path("recorded.trace.zst"),
     root: Annotated[
         Path, typer.Option("--root", metavar="DIR", help="Trace files below this folder; others are counted.")
     ] = Path("."),
@@ -69,9 +70,7 @@ def record(
 @trace_app.command()
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="What another tool wrote.", show_default=False)],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Trace to write: FILE.trace.zst, or FILE.trace.")
-    ],
+    output: TraceOutOpt,
     kind: Annotated[
         str,
         typer.Option(

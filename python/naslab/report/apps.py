@@ -9,7 +9,7 @@ from naslab.apps.results import header, published, rows
 from naslab.report import theme
 from naslab.report.axes import base_layout, number, numbers, plain_axis, rate_axis
 from naslab.report.figures import Figure, Trace
-from naslab.report.labels import esc, plot_text, tight
+from naslab.report.labels import esc, plot_text, text_table
 
 if TYPE_CHECKING:
     from naslab.report.views import Chart, Shown
@@ -118,7 +118,7 @@ def _app_table(apps: Apps) -> str:
         theirs = _published(row[0])
         shown.append((*row, f"{min(theirs):,.4g} to {max(theirs):,.4g}" if theirs else "-"))
     caption = f"Pace {apps['pace']}, files at {apps['scale']:g} of their size"
-    return _table(caption, (*header(apps), "published MB/s"), shown)
+    return text_table(caption, (*header(apps), "published MB/s"), shown)
 
 
 def _published_table() -> str:
@@ -126,13 +126,4 @@ def _published_table() -> str:
     heads = ("published", *(f"run {at}" for at in range(1, 1 + len(table["conditions"]))))
     shown = [(name, *(f"{value:,.4g}" for value in values)) for name, values in table["mb_per_s"].items()]
     conditions = "; ".join(f"{at}: {text}" for at, text in enumerate(table["conditions"], 1))
-    return _table(f"{table['source']}: {table['system']}. Runs: {conditions}", heads, shown)
-
-
-def _table(caption: str, heads: Sequence[str], found: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{esc(tight(text))}</th>' for text in heads)
-    body = "".join("<tr>" + "".join(f"<td>{esc(tight(text))}</td>" for text in row) + "</tr>" for row in found)
-    return (
-        f'<div class="scroll"><table><caption>{esc(caption)}</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    return text_table(f"{table['source']}: {table['system']}. Runs: {conditions}", heads, shown)

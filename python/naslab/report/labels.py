@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from naslab.units import rate_text
@@ -81,3 +82,13 @@ def plain(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(plain(item) for item in value) or "none"
     return clean(value)
+
+
+def text_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of plain text as HTML, which scrolls sideways where the page is narrow."""
+    head = "".join(f'<th scope="col">{esc(tight(text))}</th>' for text in heads)
+    body = "".join("<tr>" + "".join(f"<td>{esc(tight(text))}</td>" for text in row) + "</tr>" for row in rows)
+    return (
+        f'<div class="scroll"><table><caption>{esc(caption)}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )

@@ -14,6 +14,7 @@ from naslab.report import theme
 from naslab.report.axes import base_layout, log_ticks, number, numbers, plain_axis
 from naslab.report.labels import op_label, percent, time_label
 from naslab.report.model import measured
+from naslab.results.run import latency_edges_ns
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -101,8 +102,7 @@ def _read(run: Run, cell: dict[str, Any], kind: str) -> tuple[NDArray[np.float64
 
 def _ladder(low: float, high: float) -> NDArray[np.float64]:
     """Edges of quarter octaves from one edge to another."""
-    buckets = np.arange(4 * int(np.log2(low)), 4 * int(np.log2(high)) + 5)
-    edges = (1 + buckets % 4 / 4) * 2.0 ** (buckets // 4)
+    edges = latency_edges_ns(4 * int(np.log2(low)), 4 * int(np.log2(high)) + 3)
     return np.asarray(edges[(edges >= low * 0.999) & (edges <= high * 1.001)])
 
 

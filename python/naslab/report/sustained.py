@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from naslab.analysis.sustained import percentile_rows
 from naslab.report import theme
 from naslab.report.axes import base_layout, number, numbers, plain_axis
-from naslab.report.labels import count_label, esc, percent, tight, time_label, value_label
+from naslab.report.labels import count_label, esc, percent, text_table, time_label, value_label
 from naslab.report.latency_map import FIRST_RUN
 from naslab.report.rawdata import COLUMN, Series
 from naslab.report.thinning import keep_extremes
@@ -199,7 +199,7 @@ def _percentile_table(part: Part) -> str:
         return ""
     heads = ["Latency", *(f"Cell {r['cell']}, {r['kind']}" for r in shown)]
     rows = [[label, *texts] for label, texts in percentile_rows(shown)]
-    return _table("Latency to nine nines; - where too few operations were done", heads, rows)
+    return text_table("Latency to nine nines; - where too few operations were done", heads, rows)
 
 
 def _cost_table(part: Part) -> str:
@@ -212,13 +212,4 @@ def _cost_table(part: Part) -> str:
          f"{found['per_tib_moved']:,.4g}"]
         for name, found in (("Sustained", cost["sustained"]), ("Burst", cost["burst"])) if found
     ]  # fmt: skip
-    return _table(f"Cost at {cost['per_hour']:,.4g} an hour, {cost['per_month']:,.6g} a month", heads, rows)
-
-
-def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{esc(tight(text))}</th>' for text in heads)
-    body = "".join("<tr>" + "".join(f"<td>{esc(tight(text))}</td>" for text in row) + "</tr>" for row in rows)
-    return (
-        f'<div class="scroll"><table><caption>{esc(caption)}</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    return text_table(f"Cost at {cost['per_hour']:,.4g} an hour, {cost['per_month']:,.6g} a month", heads, rows)

@@ -179,8 +179,7 @@ class Run:
         first, last = int(rows[:, 1].min()), int(rows[:, 1].max())
         counts = np.zeros((intervals, last - first + 1), np.int64)
         np.add.at(counts, (rows[:, 0], rows[:, 1] - first), rows[:, 2])
-        buckets = np.arange(first, last + 2)
-        return (1 + buckets % 4 / 4) * 2.0 ** (buckets // 4), counts
+        return latency_edges_ns(first, last), counts
 
     def _latency_rows(self, cell: Mapping[str, Any], name: str) -> NDArray[np.int64]:
         import numpy as np
@@ -299,6 +298,17 @@ class Run:
             return json.dumps(self.document, indent=indent, allow_nan=False, ensure_ascii=False)
         except ValueError as error:
             raise StoreError(f"run {self.run_id} holds a number JSON cannot: {error}") from error
+
+
+def latency_edges_ns(first: int, last: int) -> NDArray[np.float64]:
+    """Edges of the engine's latency buckets `first` to `last`, in nanoseconds: four to each power of two.
+
+    (last - first + 2,): the upper edge of the last one included. Source: crates/engine/src/timeline.rs.
+    """
+    import numpy as np
+
+    buckets = np.arange(first, last + 2)
+    return cast("NDArray[np.float64]", (1 + buckets % 4 / 4) * 2.0 ** (buckets // 4))
 
 
 def _cell_id(cell: Mapping[str, Any] | int) -> int:

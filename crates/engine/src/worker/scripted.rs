@@ -3,7 +3,7 @@
 use super::Worker;
 use crate::recorder::RecordKind;
 use crate::script::{open_options, ScriptRun};
-use naslab_core::{Error, ErrorKind, FlushKind, Op, OpKind, Result};
+use naslab_core::{Error, ErrorKind, Op, OpKind, Result};
 use naslab_workload::{flag, Step, StepKind};
 use std::time::Duration;
 
@@ -147,8 +147,7 @@ impl Worker<'_> {
             StepKind::Remove => session.remove(script.path(step.path)),
             StepKind::Rename => session.rename(script.path(step.path), script.path(step.path_to)),
             StepKind::Truncate => session.set_len(script.handle(step)?, step.offset_bytes),
-            StepKind::Flush => session.flush(script.handle(step)?, FlushKind::All),
-            StepKind::Read | StepKind::Write | StepKind::Pause => Ok(()),
+            StepKind::Read | StepKind::Write | StepKind::Flush | StepKind::Pause => Ok(()),
         }
     }
 
