@@ -66,6 +66,10 @@ class Session:
         """Set the file's length."""
     def stat(self, path: str) -> tuple[int, bool]:
         """Length in bytes and whether it is a folder."""
+    def modified_ns(self, path: str) -> int | None:
+        """When the contents last changed, in nanoseconds since 1970 (UTC); None where the target does not say."""
+    def set_times(self, path: str, accessed_ns: int, modified_ns: int) -> None:
+        """Set the times of a file or folder, in nanoseconds since 1970; kept as exactly as the target can."""
     def mkdir(self, path: str) -> None:
         """Make a folder."""
     def rmdir(self, path: str) -> None:

@@ -114,6 +114,8 @@ class CellSpec:
     and record_bytes the longest request.
     write_fraction: share of operations that write, 0 to 1. read_workers: for a mix by worker, the first
     so many workers read and the others write (then write_fraction is unused).
+    cold: the client's cached pages of the files are dropped before. fresh_sessions: every worker ends its session and
+    opens a new one before the cell: nothing of a connection, an open file or a lease is left.
     stop_*: the cell ends at the first that is reached; all None = one pass over the file.
     stonewall: the first worker to finish ends the others; with finish_untimed they write the rest of
     their files outside the window. think_counted: think time stays in the window.
@@ -147,6 +149,7 @@ class CellSpec:
     access: Literal["positioned", "cursor", "stdio", "mmap"] = "positioned"
     lock: Literal["none", "file", "record"] = "none"
     cold: bool = False
+    fresh_sessions: bool = False
     prime: bool = False
     # when it stops
     stop_bytes: int | None = None

@@ -116,6 +116,18 @@ def test_stat_tells_files_from_folders(files: Files) -> None:
     assert files.names() == {"folder": True, "file": False}
 
 
+def test_times_are_kept(files: Files) -> None:
+    """To 100 ns, as SMB counts; before 1970 and after 2106 only where the server can."""
+    files.make("file", b"12345")
+    files.session.mkdir(files.path("folder"))
+    for name, when in (("file", 1_234_567_890_123_456_700), ("folder", 981_173_106_000_000_000)):
+        files.session.set_times(files.path(name), when + 1_000_000_000, when)
+        assert files.session.modified_ns(files.path(name)) == when
+    assert files.content("file") == b"12345"
+    with fails("not_found"):
+        files.session.set_times(files.path("nothing"), 0, 0)
+
+
 def test_thousands_of_files(files: Files) -> None:
     names = [f"file-{number:05d}-{'x' * (number % 40)}" for number in range(1500)]
     for name in random.Random(5).sample(names, len(names)):

@@ -16,5 +16,6 @@ pub use error::{Error, ErrorKind, OpError, Result};
 pub use memory::AlignedBuf;
 pub use op::{Completion, FileId, IoBuf, Op, OpKind, Submit, Token};
 pub use target::{
-    Access, Create, DirEntry, FileStat, FlushKind, Lock, OpenOptions, Session, Space, SyncMode, Target, WireCounters,
+    Access, Create, DirEntry, FileStat, FileTimes, FlushKind, Lock, OpenOptions, Session, Space, SyncMode, Target,
+    WireCounters,
 };

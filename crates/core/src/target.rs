@@ -122,6 +122,18 @@ pub struct FileStat {
     pub allocated_bytes: Option<u64>,
     /// A folder.
     pub is_dir: bool,
+    /// When its contents last changed, in nanoseconds since 1970, where the target says.
+    pub modified_ns: Option<i64>,
+}
+
+/// Times of a file or folder, in nanoseconds since 1970 (UTC). Targets keep them as exactly as they can: SMB to
+/// 100 ns, some file systems to whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileTimes {
+    /// When it was last read.
+    pub accessed_ns: i64,
+    /// When its contents last changed.
+    pub modified_ns: i64,
 }
 
 /// One entry of a folder.
@@ -210,6 +222,12 @@ pub trait Session: Send {
 
     /// What is known of a path. Blocks.
     fn stat(&mut self, path: &str) -> Result<FileStat>;
+    /// Sets the times of a file or folder. Blocks.
+    fn set_times(&mut self, path: &str, times: FileTimes) -> Result<()> {
+        let _ = times;
+        Err(crate::Error::new(crate::ErrorKind::Unsupported, "set_times", "this target keeps no times")
+            .with("path", path))
+    }
     /// Makes a folder. Blocks.
     fn mkdir(&mut self, path: &str) -> Result<()>;
     /// Removes an empty folder. Blocks.

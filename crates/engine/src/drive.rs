@@ -86,6 +86,9 @@ impl Driver {
         match self {
             Driver::Threads(threads) => run_threads(threads, job, watch),
             Driver::Virtual { target, sessions } => {
+                if job.spec.fresh_sessions {
+                    sessions.clear();
+                }
                 while sessions.len() < job.spec.workers as usize {
                     sessions.push(target.connect(sessions.len() as u32)?);
                 }

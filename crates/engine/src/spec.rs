@@ -82,6 +82,8 @@ pub struct CellSpec {
     access: AccessName,
     lock: LockName,
     pub cold: bool,
+    #[serde(default)]
+    pub fresh_sessions: bool,
     pub prime: bool,
     pub stop_bytes: Option<u64>,
     pub stop_ops: Option<u64>,

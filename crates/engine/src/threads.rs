@@ -172,6 +172,9 @@ fn carry_out(
     let Order { job, gate, index } = order;
     // The coordinator listens until every worker reported Done, so sending cannot fail before that.
     let step = |result: Result<()>| drop(report.send(Message::Step(result)));
+    if job.spec.fresh_sessions {
+        *session = None;
+    }
     let session = match connected(target, session, *index) {
         Ok(session) => session,
         Err(error) => {

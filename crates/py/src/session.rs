@@ -3,8 +3,8 @@
 
 use crate::{errors, targets};
 use naslab_core::{
-    Access, Completion, Create, Error, ErrorKind, FileId, FlushKind, IoBuf, Op, OpKind, OpenOptions, Session, Submit,
-    SyncMode, Target,
+    Access, Completion, Create, Error, ErrorKind, FileId, FileTimes, FlushKind, IoBuf, Op, OpKind, OpenOptions,
+    Session, Submit, SyncMode, Target,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -246,6 +246,15 @@ impl PySession {
 
     fn stat(&self, py: Python<'_>, path: &str) -> PyResult<(u64, bool)> {
         self.with(py, |s| s.stat(path)).map(|found| (found.len_bytes, found.is_dir))
+    }
+
+    /// When a path's contents last changed, in nanoseconds since 1970, or None.
+    fn modified_ns(&self, py: Python<'_>, path: &str) -> PyResult<Option<i64>> {
+        self.with(py, |s| s.stat(path)).map(|found| found.modified_ns)
+    }
+
+    fn set_times(&self, py: Python<'_>, path: &str, accessed_ns: i64, modified_ns: i64) -> PyResult<()> {
+        self.with(py, |s| s.set_times(path, FileTimes { accessed_ns, modified_ns }))
     }
 
     fn mkdir(&self, py: Python<'_>, path: &str) -> PyResult<()> {

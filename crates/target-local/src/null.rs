@@ -4,8 +4,8 @@
 //! target costs is what the engine costs.
 
 use naslab_core::{
-    Caps, Clock, Completion, DirEntry, FileId, FileStat, FlushKind, IoBuf, Op, OpenOptions, Result, Session, Space,
-    Submit, Target, Token,
+    Caps, Clock, Completion, DirEntry, FileId, FileStat, FileTimes, FlushKind, IoBuf, Op, OpenOptions, Result, Session,
+    Space, Submit, Target, Token,
 };
 use serde::Deserialize;
 use std::time::Duration;
@@ -159,7 +159,12 @@ impl Session for NullSession {
     /// Any path is a file as long as the last one opened; the root is a folder.
     fn stat(&mut self, path: &str) -> Result<FileStat> {
         let is_dir = path.is_empty() || path == ".";
-        Ok(FileStat { len_bytes: if is_dir { 0 } else { self.file_bytes }, allocated_bytes: None, is_dir })
+        let len_bytes = if is_dir { 0 } else { self.file_bytes };
+        Ok(FileStat { len_bytes, allocated_bytes: None, is_dir, modified_ns: None })
+    }
+
+    fn set_times(&mut self, _path: &str, _times: FileTimes) -> Result<()> {
+        Ok(())
     }
 
     fn mkdir(&mut self, _path: &str) -> Result<()> {

@@ -8,8 +8,8 @@ use crate::sys;
 use crate::transfer::{whole, Moved, INVALID};
 use crate::tree::{tree_methods, Tree};
 use naslab_core::{
-    Access, Completion, DirEntry, Error, FileId, FileStat, FlushKind, IoBuf, Lock, Op, OpError, OpKind, OpenOptions,
-    Result, Session, Space, Submit, Token, WireCounters,
+    Access, Completion, DirEntry, Error, FileId, FileStat, FileTimes, FlushKind, IoBuf, Lock, Op, OpError, OpKind,
+    OpenOptions, Result, Session, Space, Submit, Token, WireCounters,
 };
 use rustix::fs::SeekFrom;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};

@@ -1,9 +1,12 @@
 //! Thin wrappers of the calls that differ between systems, and errno handling.
 
-use naslab_core::{Error, Result};
+use naslab_core::{Error, FileTimes, Result};
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 #[cfg(target_os = "linux")]
 pub(crate) const O_DIRECT: libc::c_int = libc::O_DIRECT;
@@ -53,6 +56,18 @@ pub(crate) fn truncate_fd(fd: RawFd, len_bytes: u64) -> io::Result<()> {
     let len = libc::off_t::try_from(len_bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
     // SAFETY: the call takes no memory; a wrong descriptor is an error.
     retry(|| unsafe { libc::ftruncate(fd, len) }).map(drop)
+}
+
+/// `utimensat`; a link's own times.
+pub(crate) fn set_times(path: &Path, times: FileTimes) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let both = [times.accessed_ns, times.modified_ns].map(|ns| libc::timespec {
+        tv_sec: ns.div_euclid(1_000_000_000) as libc::time_t,
+        tv_nsec: ns.rem_euclid(1_000_000_000) as _,
+    });
+    let flags = libc::AT_SYMLINK_NOFOLLOW;
+    // SAFETY: a path that ends with zero and two times, as the call takes them.
+    retry(|| unsafe { libc::utimensat(libc::AT_FDCWD, path.as_ptr(), both.as_ptr(), flags) }).map(drop)
 }
 
 /// Closes a descriptor and reports what the close said: on NFS that is where late write errors come

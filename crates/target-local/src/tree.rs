@@ -3,7 +3,7 @@
 use crate::mounts::{self, Mount};
 use crate::paths::Root;
 use crate::{cache, flags, space, sys};
-use naslab_core::{DirEntry, Error, ErrorKind, FileStat, OpenOptions, Result, Space, WireCounters};
+use naslab_core::{DirEntry, Error, ErrorKind, FileStat, FileTimes, OpenOptions, Result, Space, WireCounters};
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
@@ -82,7 +82,18 @@ impl Tree {
     pub(crate) fn stat(&self, path: &str) -> Result<FileStat> {
         let full = self.root.join("stat", path)?;
         let meta = fs::metadata(full).map_err(failed("stat", path))?;
-        Ok(FileStat { len_bytes: meta.len(), allocated_bytes: Some(meta.blocks() * 512), is_dir: meta.is_dir() })
+        Ok(FileStat {
+            len_bytes: meta.len(),
+            allocated_bytes: Some(meta.blocks() * 512),
+            is_dir: meta.is_dir(),
+            modified_ns: meta.mtime().checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(meta.mtime_nsec())),
+        })
+    }
+
+    /// A link's own times, not those of what it points to.
+    pub(crate) fn set_times(&self, path: &str, times: FileTimes) -> Result<()> {
+        let full = self.root.join("set_times", path)?;
+        sys::set_times(&full, times).map_err(failed("set_times", path))
     }
 
     pub(crate) fn mkdir(&self, path: &str) -> Result<()> {
@@ -160,6 +171,9 @@ macro_rules! tree_methods {
         }
         fn stat(&mut self, path: &str) -> Result<FileStat> {
             self.tree.stat(path)
+        }
+        fn set_times(&mut self, path: &str, times: FileTimes) -> Result<()> {
+            self.tree.set_times(path, times)
         }
         fn mkdir(&mut self, path: &str) -> Result<()> {
             self.tree.mkdir(path)

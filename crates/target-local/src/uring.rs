@@ -13,8 +13,8 @@ use crate::transfer::{failure, INVALID, SHORT};
 use crate::tree::{tree_methods, Tree};
 use io_uring::{opcode, squeue, types};
 use naslab_core::{
-    Access, Completion, DirEntry, Error, ErrorKind, FileId, FileStat, FlushKind, IoBuf, Lock, Op, OpError, OpKind,
-    OpenOptions, Result, Session, Space, Submit, Token, WireCounters,
+    Access, Completion, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind, IoBuf, Lock, Op, OpError,
+    OpKind, OpenOptions, Result, Session, Space, Submit, Token, WireCounters,
 };
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};

@@ -3,7 +3,7 @@
 use crate::files::{OpenFile, StateId};
 use crate::transport::Transport;
 use crate::xdr::Handle;
-use naslab_core::{Error, ErrorKind, OpenOptions, Result, Space};
+use naslab_core::{Error, ErrorKind, FileTimes, OpenOptions, Result, Space};
 use std::time::Instant;
 
 /// What kind of file it is; numbers of ftype3 and nfs_ftype4.
@@ -34,6 +34,8 @@ pub(crate) struct Attributes {
     pub used_bytes: Option<u64>,
     /// File system it lies in.
     pub fsid: (u64, u64),
+    /// Nanoseconds since 1970.
+    pub modified_ns: Option<i64>,
 }
 
 impl Attributes {
@@ -96,6 +98,8 @@ pub(crate) trait Dialect: Send {
     fn close(&mut self, t: &mut Transport, file: &OpenFile, number: u32) -> Result<()>;
     /// Sets a file's length.
     fn set_len(&mut self, t: &mut Transport, file: &OpenFile, len_bytes: u64) -> Result<()>;
+    /// Sets the times of a file or folder.
+    fn set_times(&mut self, t: &mut Transport, of: &Handle, times: FileTimes) -> Result<()>;
     /// Makes a folder.
     fn mkdir(&mut self, t: &mut Transport, at: At<'_>) -> Result<()>;
     /// Removes an empty folder.

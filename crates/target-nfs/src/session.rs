@@ -9,8 +9,8 @@ use crate::target::Shared;
 use crate::transport::Transport;
 use crate::xdr::Handle;
 use naslab_core::{
-    Access, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat, FlushKind, IoBuf, Lock, Op, OpenOptions,
-    Result, Session, Space, Submit, Token, WireCounters,
+    Access, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind, IoBuf, Lock, Op,
+    OpenOptions, Result, Session, Space, Submit, Token, WireCounters,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -271,7 +271,22 @@ impl Session for NfsSession {
             self.at(&place, |dialect, t, at| Ok(dialect.walk(t, at.folder, &[at.name])?.attributes))
         };
         let found = attributes.map_err(|e| Error { operation: "stat", ..e }.with("path", path))?;
-        Ok(FileStat { len_bytes: found.len_bytes, allocated_bytes: found.used_bytes, is_dir: found.is_dir() })
+        Ok(FileStat {
+            len_bytes: found.len_bytes,
+            allocated_bytes: found.used_bytes,
+            is_dir: found.is_dir(),
+            modified_ns: found.modified_ns,
+        })
+    }
+
+    fn set_times(&mut self, path: &str, times: FileTimes) -> Result<()> {
+        let place = place("set_times", path)?;
+        self.begin()?;
+        let set = self.at(&place, |dialect, t, at| {
+            let found = dialect.walk(t, at.folder, &[at.name])?;
+            dialect.set_times(t, &found.handle, times)
+        });
+        set.map_err(|e| Error { operation: "set_times", ..e }.with("path", path))
     }
 
     fn mkdir(&mut self, path: &str) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The server's file system: a tree of folders and files in memory. It knows no time.
 
 use crate::cache::KeyMap;
-use naslab_core::{DirEntry, Error, ErrorKind, FileStat, Result};
+use naslab_core::{DirEntry, Error, ErrorKind, FileStat, FileTimes, Result};
 use std::collections::BTreeMap;
 
 /// Pages that hold stored contents, in bytes.
@@ -138,6 +138,8 @@ pub(crate) struct Tree {
     keep_data: bool,
     /// Files freed since last asked: their cached pages must go.
     freed: Vec<u32>,
+    /// Times that were set; the tree itself knows no time.
+    times: KeyMap<u32, FileTimes>,
 }
 
 impl Tree {
@@ -151,6 +153,7 @@ impl Tree {
             capacity: if capacity == 0 { u64::MAX } else { capacity },
             keep_data,
             freed: Vec::new(),
+            times: KeyMap::default(),
         }
     }
 
@@ -253,6 +256,7 @@ impl Tree {
             self.freed.push(id);
         }
         self.nodes[id as usize] = Node::Free;
+        self.times.remove(&id);
         self.generations[id as usize] = self.generations[id as usize].wrapping_add(1);
         self.free.push(id);
     }
@@ -351,7 +355,15 @@ impl Tree {
     pub(crate) fn stat(&self, path: &str) -> Result<FileStat> {
         let id = self.find("stat", path)?;
         let len = self.file(id).map_or(0, |f| f.len);
-        Ok(FileStat { len_bytes: len, allocated_bytes: Some(len), is_dir: self.dir(id).is_some() })
+        let modified_ns = self.times.get(&id).map(|times| times.modified_ns);
+        Ok(FileStat { len_bytes: len, allocated_bytes: Some(len), is_dir: self.dir(id).is_some(), modified_ns })
+    }
+
+    /// Keeps times; a later write does not change them, as the tree knows no time.
+    pub(crate) fn set_times(&mut self, path: &str, times: FileTimes) -> Result<()> {
+        let id = self.find("set_times", path)?;
+        self.times.insert(id, times);
+        Ok(())
     }
 
     pub(crate) fn mkdir(&mut self, path: &str) -> Result<()> {

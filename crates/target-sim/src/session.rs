@@ -4,8 +4,8 @@ use crate::faults::Fault;
 use crate::fs::fail;
 use crate::server::{Job, Kind, Open, State};
 use naslab_core::{
-    Access, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat, FlushKind, IoBuf, Lock, Op, OpKind,
-    OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
+    Access, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind, IoBuf, Lock, Op,
+    OpKind, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -349,6 +349,10 @@ impl Session for SimSession {
 
     fn stat(&mut self, path: &str) -> Result<FileStat> {
         self.call("stat", path, |state| state.tree.stat(path))
+    }
+
+    fn set_times(&mut self, path: &str, times: FileTimes) -> Result<()> {
+        self.change("set_times", path, |state| state.tree.set_times(path, times))
     }
 
     fn mkdir(&mut self, path: &str) -> Result<()> {

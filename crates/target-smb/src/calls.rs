@@ -10,8 +10,8 @@ use crate::session::{OpenFile, SmbSession};
 use crate::status;
 use crate::window::CREDIT_BYTES;
 use naslab_core::{
-    Access, Completion, Create as Mode, DirEntry, Error, ErrorKind, FileId, FileStat, FlushKind, IoBuf, Lock, Op,
-    OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
+    Access, Completion, Create as Mode, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind, IoBuf,
+    Lock, Op, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
 };
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -235,6 +235,13 @@ impl Session for SmbSession {
             .map_err(|e| e.with("path", path))?;
         let created = file::parse_create(self.reply(0, 0));
         self.guard(created).map(|c| c.stat)
+    }
+
+    fn set_times(&mut self, path: &str, times: FileTimes) -> Result<()> {
+        let name = self.path(path)?;
+        let create = plain(&name, file::ACCESS_SET_TIMES, file::OPEN, 0);
+        let times = file::set_times(times);
+        self.with_open("set_times", &create, Some((SET_INFO, &times))).map_err(|e| e.with("path", path))
     }
 
     fn mkdir(&mut self, path: &str) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::codec::{broken, Put, View, HEADER_BYTES, RELATED_FILE};
 use crate::names::from_utf16;
-use naslab_core::{DirEntry, FileStat, Result, Space};
+use naslab_core::{DirEntry, FileStat, FileTimes, Result, Space};
 
 pub(crate) type Handle = [u8; 16];
 
@@ -11,6 +11,7 @@ pub(crate) const ACCESS_WRITE: u32 = 0x0012_0196;
 pub(crate) const ACCESS_DELETE: u32 = 0x0011_0080;
 pub(crate) const ACCESS_STAT: u32 = 0x0010_0080;
 pub(crate) const ACCESS_LIST: u32 = 0x0010_0081;
+pub(crate) const ACCESS_SET_TIMES: u32 = 0x0010_0100;
 
 pub(crate) const OPEN: u32 = 1;
 pub(crate) const CREATE_NEW: u32 = 2;
@@ -42,11 +43,14 @@ const CREATE_FIXED_BYTES: usize = 56;
 const INFO_FILE: u8 = 1;
 const INFO_FILE_SYSTEM: u8 = 2;
 const CLASS_DIRECTORY: u8 = 1;
+const CLASS_BASIC: u8 = 4;
 const CLASS_RENAME: u8 = 10;
 const CLASS_DISPOSITION: u8 = 13;
 const CLASS_END_OF_FILE: u8 = 20;
 const CLASS_FULL_SIZE: u8 = 7;
 const ENTRY_FIXED_BYTES: usize = 64;
+/// From 1601 to 1970 in steps of 100 ns, in which SMB counts time.
+const UNIX_EPOCH_STEPS: i64 = 116_444_736_000_000_000;
 
 /// A CREATE request.
 pub(crate) struct Create<'a> {
@@ -110,6 +114,15 @@ pub(crate) fn lease_context(key: &[u8; 16], version_2: bool) -> Vec<u8> {
     out
 }
 
+/// A time of SMB in nanoseconds since 1970; `None` for none, and for one that lies centuries away.
+fn unix_ns(steps: u64) -> Option<i64> {
+    i64::try_from(steps).ok().filter(|steps| *steps > 0)?.checked_sub(UNIX_EPOCH_STEPS)?.checked_mul(100)
+}
+
+fn steps_of(unix_ns: i64) -> u64 {
+    (unix_ns.div_euclid(100) + UNIX_EPOCH_STEPS) as u64
+}
+
 /// What an answer to CREATE tells.
 pub(crate) struct Created {
     pub handle: Handle,
@@ -125,6 +138,7 @@ pub(crate) fn parse_create(message: &[u8]) -> Result<Created> {
         len_bytes: view.u64(112)?,
         allocated_bytes: Some(view.u64(104)?),
         is_dir: view.u32(120)? & ATTRIBUTE_DIRECTORY != 0,
+        modified_ns: unix_ns(view.u64(88)?),
     };
     Ok(Created { handle: view.array(128)?, stat })
 }
@@ -183,6 +197,16 @@ fn set_info(class: u8, handle: &Handle, data: &[u8]) -> Vec<u8> {
 
 pub(crate) fn set_end_of_file(handle: &Handle, len_bytes: u64) -> Vec<u8> {
     set_info(CLASS_END_OF_FILE, handle, &len_bytes.to_le_bytes())
+}
+
+/// Sets when the file of the request before was last read and written; zero leaves the others alone.
+pub(crate) fn set_times(times: FileTimes) -> Vec<u8> {
+    let mut data = Vec::with_capacity(40);
+    data.u64(0);
+    data.u64(steps_of(times.accessed_ns));
+    data.u64(steps_of(times.modified_ns));
+    data.zeros(16);
+    set_info(CLASS_BASIC, &RELATED_FILE, &data)
 }
 
 /// Marks the file of the request before for deletion at its close.

@@ -4,7 +4,7 @@ use crate::dialect::{Attributes, Limits, TYPE_DIRECTORY};
 use crate::replies::{skip_attributes3, skip_wcc3};
 use crate::services::HANDLE3_BYTES;
 use crate::xdr::{Bad, Decoded, Decoder, Handle, Put};
-use naslab_core::Space;
+use naslab_core::{FileTimes, Space};
 
 /// createmode3: a file that is there already is taken.
 pub(super) const UNCHECKED: u32 = 0;
@@ -15,11 +15,18 @@ const MOST_NAME_BYTES: usize = 4096;
 /// Most entries of one answer: each takes at least 24 bytes of it.
 const MOST_PAGE_ENTRIES: usize = 1 << 16;
 
+/// time_how: leave it alone.
+const DONT_CHANGE: u32 = 0;
+/// time_how: as the client says.
+const SET_TO_CLIENT_TIME: u32 = 2;
+const NS_PER_SECOND: i64 = 1_000_000_000;
+
 /// Attributes to set.
 #[derive(Clone, Copy, Default)]
 pub(super) struct NewAttributes {
     pub mode: Option<u32>,
     pub size: Option<u64>,
+    pub times: Option<FileTimes>,
 }
 
 /// diropargs3.
@@ -39,7 +46,14 @@ pub(super) fn put_attributes(out: &mut Vec<u8>, new: NewAttributes) {
     if let Some(size) = new.size {
         out.put_u64(size);
     }
-    out.put_u64(0);
+    let times = new.times.map(|times| [times.accessed_ns, times.modified_ns]);
+    for time in [0, 1].map(|at| times.map(|times| times[at])) {
+        out.put_u32(if time.is_some() { SET_TO_CLIENT_TIME } else { DONT_CHANGE });
+        if let Some(ns) = time {
+            out.put_u32(ns.div_euclid(NS_PER_SECOND) as u32);
+            out.put_u32(ns.rem_euclid(NS_PER_SECOND) as u32);
+        }
+    }
 }
 
 /// fattr3.
@@ -50,8 +64,10 @@ pub(super) fn take_attributes(d: &mut Decoder<'_>) -> Decoded<Attributes> {
     let used_bytes = Some(d.u64()?);
     d.skip(8)?;
     let fsid = (d.u64()?, 0);
-    d.skip(8 + 24)?;
-    Ok(Attributes { kind, len_bytes, used_bytes, fsid })
+    d.skip(8 + 8)?;
+    let modified_ns = Some(i64::from(d.u32()?) * NS_PER_SECOND + i64::from(d.u32()?));
+    d.skip(8)?;
+    Ok(Attributes { kind, len_bytes, used_bytes, fsid, modified_ns })
 }
 
 /// post_op_attr.

@@ -8,7 +8,7 @@ use crate::status;
 use crate::transport::{Reply, Transport};
 use crate::xdr::{Decoded, Decoder, Handle, Put};
 use codec::{put_at, put_attributes, NewAttributes};
-use naslab_core::{Create, Error, ErrorKind, OpenOptions, Result, Space};
+use naslab_core::{Create, Error, ErrorKind, FileTimes, OpenOptions, Result, Space};
 use std::time::Instant;
 
 mod procedure {
@@ -77,18 +77,28 @@ impl V3 {
         V3::get(t, "lookup", procedure::LOOKUP, &|out| put_at(out, at.folder, at.name), codec::take_lookup)
     }
 
-    fn set_attributes(&self, t: &mut Transport, of: &Handle, new: NewAttributes) -> Result<()> {
+    fn set_attributes(
+        &self,
+        t: &mut Transport,
+        operation: &'static str,
+        of: &Handle,
+        new: NewAttributes,
+    ) -> Result<()> {
         let arguments = |out: &mut Vec<u8>| {
             out.put_opaque(of.as_slice());
             put_attributes(out, new);
             out.put_bool(false);
         };
-        V3::ask(t, "set_len", procedure::SETATTR, &arguments).map(drop)
+        V3::ask(t, operation, procedure::SETATTR, &arguments).map(drop)
     }
 
     fn create(&self, t: &mut Transport, at: At<'_>, options: &OpenOptions) -> Result<Opened> {
         let guarded = options.create == Create::New;
-        let new = NewAttributes { mode: Some(FILE_MODE), size: (options.truncate && !guarded).then_some(0) };
+        let new = NewAttributes {
+            mode: Some(FILE_MODE),
+            size: (options.truncate && !guarded).then_some(0),
+            ..NewAttributes::default()
+        };
         let arguments = |out: &mut Vec<u8>| {
             put_at(out, at.folder, at.name);
             out.put_u32(if guarded { codec::GUARDED } else { codec::UNCHECKED });
@@ -172,7 +182,8 @@ impl Dialect for V3 {
         }
         self.may(t, &found.handle, options)?;
         if options.truncate {
-            self.set_attributes(t, &found.handle, NewAttributes { mode: None, size: Some(0) })?;
+            let new = NewAttributes { size: Some(0), ..NewAttributes::default() };
+            self.set_attributes(t, "open", &found.handle, new)?;
         }
         Ok(Opened { handle: found.handle, state: [0; 16] })
     }
@@ -182,13 +193,19 @@ impl Dialect for V3 {
     }
 
     fn set_len(&mut self, t: &mut Transport, file: &OpenFile, len_bytes: u64) -> Result<()> {
-        self.set_attributes(t, &file.handle, NewAttributes { mode: None, size: Some(len_bytes) })
+        let new = NewAttributes { size: Some(len_bytes), ..NewAttributes::default() };
+        self.set_attributes(t, "set_len", &file.handle, new)
+    }
+
+    fn set_times(&mut self, t: &mut Transport, of: &Handle, times: FileTimes) -> Result<()> {
+        let new = NewAttributes { times: Some(times), ..NewAttributes::default() };
+        self.set_attributes(t, "set_times", of, new)
     }
 
     fn mkdir(&mut self, t: &mut Transport, at: At<'_>) -> Result<()> {
         let arguments = |out: &mut Vec<u8>| {
             put_at(out, at.folder, at.name);
-            put_attributes(out, NewAttributes { mode: Some(FOLDER_MODE), size: None });
+            put_attributes(out, NewAttributes { mode: Some(FOLDER_MODE), ..NewAttributes::default() });
         };
         V3::ask(t, "mkdir", procedure::MKDIR, &arguments).map(drop)
     }

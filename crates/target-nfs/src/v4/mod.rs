@@ -15,7 +15,7 @@ use crate::xdr::{Bad, Decoded, Decoder, Handle, Put};
 use attributes::{bit, put_mask, put_new, put_type, NewAttributes, Values};
 use client::Identity;
 use compound::{Compound, Results};
-use naslab_core::{Error, ErrorKind, OpenOptions, Result, Space};
+use naslab_core::{Error, ErrorKind, FileTimes, OpenOptions, Result, Space};
 use std::time::{Duration, Instant};
 
 pub(crate) use client::SessionSize;
@@ -80,6 +80,7 @@ fn stat_of(values: &Values) -> Decoded<Attributes> {
         len_bytes: values.size.ok_or(Bad::Wrong("a file's size is missing"))?,
         used_bytes: values.space_used,
         fsid: values.fsid.unwrap_or_default(),
+        modified_ns: values.modified_ns,
     })
 }
 
@@ -208,7 +209,16 @@ impl Dialect for V4 {
         let mut c = Compound::at("set_len", &file.handle);
         let out = c.op(op::SETATTR);
         out.put_raw(&file.state);
-        put_new(out, NewAttributes { size: Some(len_bytes), mode: None });
+        put_new(out, NewAttributes { size: Some(len_bytes), ..NewAttributes::default() });
+        self.run(t, &c)?.ok()
+    }
+
+    fn set_times(&mut self, t: &mut Transport, of: &Handle, times: FileTimes) -> Result<()> {
+        let mut c = Compound::at("set_times", of);
+        let out = c.op(op::SETATTR);
+        // The anonymous state: times need no open file.
+        out.put_raw(&[0; 16]);
+        put_new(out, NewAttributes { times: Some(times), ..NewAttributes::default() });
         self.run(t, &c)?.ok()
     }
 
@@ -217,7 +227,7 @@ impl Dialect for V4 {
         let out = c.op(op::CREATE);
         out.put_u32(TYPE_DIRECTORY);
         out.put_opaque(at.name.as_bytes());
-        put_new(out, NewAttributes { mode: Some(FOLDER_MODE), size: None });
+        put_new(out, NewAttributes { mode: Some(FOLDER_MODE), ..NewAttributes::default() });
         self.run(t, &c)?.ok()
     }
 

@@ -122,7 +122,7 @@ impl V4 {
         let mut c = Compound::at("open", &opened.handle);
         let out = c.op(op::SETATTR);
         out.put_raw(&opened.state);
-        put_new(out, NewAttributes { size: Some(0), mode: None });
+        put_new(out, NewAttributes { size: Some(0), ..NewAttributes::default() });
         let outcome = self.run(t, &c)?.ok();
         if outcome.is_err() {
             // The open failed as a whole; its state must not stay behind.
@@ -195,12 +195,12 @@ fn put_open(out: &mut Vec<u8>, name: &str, options: &OpenOptions, owner: (u64, u
         Create::IfMissing => {
             out.put_u32(CREATE);
             out.put_u32(UNCHECKED);
-            put_new(out, NewAttributes { mode: Some(FILE_MODE), size });
+            put_new(out, NewAttributes { mode: Some(FILE_MODE), size, ..NewAttributes::default() });
         }
         Create::New => {
             out.put_u32(CREATE);
             out.put_u32(GUARDED);
-            put_new(out, NewAttributes { mode: Some(FILE_MODE), size: None });
+            put_new(out, NewAttributes { mode: Some(FILE_MODE), ..NewAttributes::default() });
         }
     }
     out.put_u32(CLAIM_NULL);
