@@ -16,7 +16,7 @@ from naslab.trace import Anonymiser, Operation, Trace
 from naslab.trace import pcap as module
 from naslab.trace.convert import convert
 from naslab.trace.pcap_emit import Context
-from naslab.trace.pcap_flow import Connection, Message, Segment, rpc_start, smb_start
+from naslab.trace.pcap_flow import Connection, Flow, Message, Segment, rpc_start, smb_start
 
 CLIENT, SERVER = "10.0.0.1", "10.0.0.2"
 
@@ -560,6 +560,38 @@ def test_nfs_names_that_come_late(made: Any) -> None:
     assert told["skipped"] == {"files whose names the capture does not tell": 1}
 
 
+def test_nfs_names_that_come_late_below_each_other(made: Any) -> None:
+    """A file's name in a folder whose own name comes later still; two that name each other have none."""
+    wire = Nfs()
+    wire.call(6, xdr(opaque(b"F"), u64(0), 5), xdr(0, 0, 5, 1, opaque(bytes(5))))
+    wire.call(3, xdr(opaque(b"D"), opaque(b"f")), xdr(0, opaque(b"F"), 0, 0))
+    wire.call(1, opaque(b"/e"), xdr(0, opaque(b"root"), 0), program=100_005)
+    wire.call(3, xdr(opaque(b"root"), opaque(b"d")), xdr(0, opaque(b"D"), 0, 0))
+    wire.call(6, xdr(opaque(b"X"), u64(0), 5), xdr(0, 0, 5, 1, opaque(bytes(5))))
+    for above, name, below in ((b"Y", b"x", b"X"), (b"X", b"y", b"Y")):
+        wire.call(3, xdr(opaque(above), opaque(name)), xdr(0, opaque(below), 0, 0))
+    told, operations = made(wire.lines)
+    reads = [str(o.path) for o in operations if o.op == "read"]
+    assert reads[0] == "d/f" and reads[1].startswith("unnamed-") and len(reads) == 2
+    assert told["skipped"] == {"files whose names the capture does not tell": 2}
+
+
+def test_nfs_a_file_renamed_before_another_connection_finds_it(made: Any) -> None:
+    """Connections are read in the order of the capture, quiet ones too: a write before a rename has the old name."""
+    quiet, busy = Nfs(), Nfs(number=1)
+    none = xdr(0, 0)
+    quiet.call(1, opaque(b"/e"), xdr(0, opaque(b"root"), 0), program=100_005)
+    quiet.call(8, xdr(opaque(b"root"), opaque(b"lock"), 0, 0, 0, 0, 0, 0, 0), xdr(0, 1, opaque(b"L"), 0, none))
+    quiet.call(7, xdr(opaque(b"L"), u64(0), 5, 2, opaque(bytes(5))), xdr(0, none, 5, 2, bytes(8)))
+    quiet.call(14, xdr(opaque(b"root"), opaque(b"lock"), opaque(b"root"), opaque(b"index")), xdr(0, none, none))
+    busy.call(3, xdr(opaque(b"root"), opaque(b"index")), xdr(0, opaque(b"L"), 0, 0))
+    for _ in range(40):
+        busy.call(1, opaque(b"L"), xdr(0, attributes(5)))
+    busy.call(7, xdr(opaque(b"L"), u64(5), 5, 2, opaque(bytes(5))), xdr(0, none, 5, 2, bytes(8)))
+    told, operations = made(sorted(quiet.lines + busy.lines, key=lambda line: line.split(b"\t")[1]))
+    assert [o.path for o in operations if o.op == "write"] == ["lock", "index"] and told["skipped"] == {}
+
+
 def test_nfs_several_exports_and_renamed_folders(made: Any) -> None:
     wire = Nfs()
     for path, handle in ((b"/srv/a", b"A"), (b"/srv/b", b"B")):
@@ -634,6 +666,7 @@ def test_damage_is_never_a_crash(data: st.DataObject) -> None:
     sink = Sink()
     reading = module._Reading(Context(sink))
     connections: dict[int, Connection] = {}
+    flow = Flow()
     for segment in samples():
         change = data.draw(st.sampled_from(("keep", "keep", "flip", "cut", "drop", "junk")))
         if change == "drop":
@@ -650,7 +683,8 @@ def test_damage_is_never_a_crash(data: st.DataObject) -> None:
         connection = connections.setdefault(
             segment.connection, Connection(segment.connection, reading._message, sink.skip)
         )
-        connection.segment(segment._replace(data=bytes(raw)))
+        flow.add(connection, segment._replace(data=bytes(raw)))
+    flow.finish()
     for connection in connections.values():
         connection.finish()
 

@@ -20,7 +20,7 @@ from naslab.errors import TraceError, UsageError
 from naslab.trace.format import Header
 from naslab.trace.names import Anonymiser
 from naslab.trace.pcap_emit import Context, Nothing, prefixes
-from naslab.trace.pcap_flow import Connection, Message, Segment
+from naslab.trace.pcap_flow import Connection, Flow, Message, Segment
 from naslab.trace.pcap_nfs import PRIVATE, Nfs
 from naslab.trace.pcap_smb import ENCRYPTED, Smb
 from naslab.trace.writer import TraceWriter
@@ -104,6 +104,7 @@ class _Reading:
         self.segments = 0
         self.started_ns: int | None = None
         self._connections: dict[int, Connection] = {}
+        self._flow = Flow()
         self._smb = Smb(context)
         self._nfs = Nfs(context)
 
@@ -124,7 +125,8 @@ class _Reading:
                 connection = connections[segment.connection] = Connection(
                     segment.connection, self._message, self.context.sink.skip
                 )
-            connection.segment(segment)
+            self._flow.add(connection, segment)
+        self._flow.finish()
         for connection in connections.values():
             connection.finish()
         self.context.finish()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from naslab.trace.format import Operation, problem
 from naslab.trace.names import name_text, path_problem
@@ -107,6 +107,12 @@ class Exchange:
         self.where: list[tuple[dict[Any, Any], Any]] = []
 
 
+class _Below(NamedTuple):
+    """Below the folder of another handle."""
+
+    key: Any
+
+
 class Context:
     """One reading of a capture. prefixed: paths begin with the share or export; learned: names of handles that
     the reading before found later than it needed them.
@@ -115,8 +121,10 @@ class Context:
     def __init__(self, sink: Sink, prefixes: dict[tuple[str, str], str] | None = None) -> None:
         self.sink = sink
         self.prefixes = prefixes or {}
-        self.learned: dict[Any, tuple[tuple[str, str], tuple[str, ...]]] = {}
+        self.learned: dict[Any, tuple[Any, tuple[str, ...]]] = {}
+        """Names below a root (server, label), or below another handle (`_Below`) that was nameless itself."""
         self.wanted: set[Any] = set()
+        self._nameless: dict[Node, Any] = {}
         self.used: set[tuple[str, str]] = set()
         self.operations = 0
         self.handles = 0
@@ -214,43 +222,61 @@ class Context:
 
     def unnamed(self, key: Any, raw: bytes) -> Node:
         """The node of something whose name was never seen; a later name of it is kept for the next reading."""
-        known = self.learned.get(key)
-        if known is not None:
-            node = self.root(*known[0])
-            for part in known[1]:
-                if node.children is None:
-                    node.children = {}
-                node = node.children.setdefault(part, Node(part, node))
+        node = self._learned(key)
+        if node is not None:
             return node
         self.wanted.add(key)
         self.sink.skip(UNNAMED)
-        return Node("unnamed-" + hashlib.blake2b(raw, digest_size=8).hexdigest())
+        made = Node("unnamed-" + hashlib.blake2b(raw, digest_size=8).hexdigest())
+        self._nameless[made] = key
+        return made
+
+    def _learned(self, key: Any) -> Node | None:
+        """By what the reading before found; None where that does not lead to a root."""
+        found: list[tuple[str, ...]] = []
+        above: Any = _Below(key)
+        while isinstance(above, _Below):
+            if above.key not in self.learned or len(found) > len(self.learned):
+                return None
+            above, parts = self.learned[above.key]
+            found.append(parts)
+        node = self.root(*above)
+        for part in (part for parts in reversed(found) for part in parts):
+            if node.children is None:
+                node.children = {}
+            node = node.children.setdefault(part, Node(part, node))
+        return node
 
     def named(self, key: Any, node: Node) -> None:
         """The name of a handle became known."""
         if key in self.wanted and key not in self.learned:
-            root, parts = self._walk(node)
-            if root is not None:
-                self.learned[key] = (root, tuple(parts))
+            top, parts = self._walk(node)
+            if top is not None and top.root is not None:
+                self.learned[key] = (top.root, tuple(parts))
+            elif top in self._nameless and self._nameless[top] != key:
+                self.learned[key] = (_Below(self._nameless[top]), tuple(parts[1:]))
 
     def text(self, node: Node) -> str:
         """The path as the trace has it."""
-        root, parts = self._walk(node)
-        if root is not None:
-            self.used.add(root)
-            prefix = self.prefixes.get(root)
+        top, parts = self._walk(node)
+        if top is not None and top.root is not None:
+            self.used.add(top.root)
+            prefix = self.prefixes.get(top.root)
             if prefix:
                 parts = [prefix, *parts]
         return "/".join(parts) or "."
 
     @staticmethod
-    def _walk(node: Node) -> tuple[tuple[str, str] | None, list[str]]:
+    def _walk(node: Node) -> tuple[Node | None, list[str]]:
+        """The node above all others, and the names on the way down from it; its own too where it is no root."""
         parts: list[str] = []
-        at: Node | None = node
-        while at is not None and len(parts) < 2048:
+        at = node
+        while len(parts) < 2048:
             if at.root is not None:
-                return at.root, parts[::-1]
+                return at, parts[::-1]
             parts.append(at.name)
+            if at.parent is None:
+                return at, parts[::-1]
             at = at.parent
         return None, parts[::-1]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Literal, NamedTuple
 
 Protocol = Literal["smb", "rpc"]
@@ -18,8 +19,9 @@ _HOLD_BYTES = 4 << 20
 _HOLD_SEGMENTS = 512
 HOLD_NS = 1_000_000_000
 """A segment that others overtook is waited for as long, in time of the capture."""
-_LOOK_AHEAD = 16
+LOOK_AHEAD = 16
 _LOOK_AHEAD_NS = 20_000_000
+_MOST_WAITING = 4096
 """Cards with several queues hand packets of both directions over in a slightly wrong order: when a packet confirms
 data that have not come, they are looked for in the next so many packets of the connection.
 """
@@ -102,48 +104,88 @@ class Connection:
         self.skip = skip
         self._halves: dict[str, _Half] = {}
         self._unknown = 0
-        self._queue: deque[Segment] = deque()
+        self._ahead: deque[Segment] = deque()
+        """What was announced and not yet read, in the order of the capture."""
+        self._taken: set[int] = set()
+        """Frames of these that were read before their turn."""
 
-    def segment(self, segment: Segment) -> None:
-        """Takes the next segment of either direction."""
+    def announce(self, segment: Segment) -> bool:
+        """A segment that will be read soon; False for one that nobody needs, as its protocol is not known."""
         if self.protocol is None:
             if self._unknown > _UNKNOWN_SEGMENTS:
-                return
+                return False
             self.protocol = next((name for name, find in _STARTS.items() if find(segment.data) is not None), None)
             self._unknown += bool(segment.length)
             if self.protocol is None:
-                return
+                return False
         if segment.source not in self._halves:
             self._halves[segment.source] = _Half(self, segment)
-        self._queue.append(segment)
-        while len(self._queue) > _LOOK_AHEAD:
-            self._next(self._queue.popleft())
+        self._ahead.append(segment)
+        return True
 
-    def _next(self, segment: Segment) -> None:
+    def read(self, segment: Segment) -> None:
+        """The turn of the segment that was announced first of those that are left."""
+        self._ahead.popleft()
+        if self._taken and segment.frame in self._taken:
+            self._taken.discard(segment.frame)
+            return
         if segment.acknowledged is not None:
             for source, other in self._halves.items():
                 if source != segment.source and other.lacks(segment.acknowledged):
-                    for late in [s for s in self._queue if s.source == source]:
-                        if other.lacks(segment.acknowledged):
-                            self._queue.remove(late)
-                            other.segment(late)
+                    self._look_ahead(source, other, segment.acknowledged)
                     other.acknowledged(segment.acknowledged)
         self._halves[segment.source].segment(segment)
 
+    def _look_ahead(self, source: str, half: _Half, sequence: int) -> None:
+        """Reads what was confirmed and comes only now in the capture."""
+        for late in islice(self._ahead, LOOK_AHEAD):
+            if late.source == source and late.frame not in self._taken and half.lacks(sequence):
+                self._taken.add(late.frame)
+                half.segment(late)
+
     def release(self, now_ns: int) -> None:
-        """Reads what is not looked ahead from any more at this time of the capture."""
-        while self._queue and self._queue[0].time_ns + _LOOK_AHEAD_NS < now_ns:
-            self._next(self._queue.popleft())
+        """Gives up waiting for segments that have not come for too long at this time of the capture."""
         for half in self._halves.values():
             if half.waits_since(now_ns) > HOLD_NS:
                 half.give_up_waiting()
 
     def finish(self) -> None:
         """Nothing more comes: what was held back for missing segments is read without them."""
-        while self._queue:
-            self._next(self._queue.popleft())
         for half in self._halves.values():
             half.give_up_waiting()
+
+
+class Flow:
+    """Segments of all connections, each read a little after it came, in the order of the capture.
+
+    So late packets of a connection are found, and a name that one connection learns or changes is known, or not yet
+    known, to the others as it was to the server.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Connection, Segment]] = deque()
+        self._bytes = 0
+
+    def add(self, connection: Connection, segment: Segment) -> None:
+        """The next segment of the capture."""
+        if connection.announce(segment):
+            self._waiting.append((connection, segment))
+            self._bytes += len(segment.data)
+        while self._waiting and (
+            self._waiting[0][1].time_ns + _LOOK_AHEAD_NS < segment.time_ns
+            or len(self._waiting) > _MOST_WAITING or self._bytes > _HOLD_BYTES
+        ):  # fmt: skip
+            self._read()
+
+    def finish(self) -> None:
+        """Reads all that is left."""
+        while self._waiting:
+            self._read()
+
+    def _read(self) -> None:
+        connection, segment = self._waiting.popleft()
+        self._bytes -= len(segment.data)
+        connection.read(segment)
 
 
 class _Half:
