@@ -582,6 +582,8 @@ def test_nfs_a_file_renamed_before_another_connection_finds_it(made: Any) -> Non
     none = xdr(0, 0)
     quiet.call(1, opaque(b"/e"), xdr(0, opaque(b"root"), 0), program=100_005)
     quiet.call(8, xdr(opaque(b"root"), opaque(b"lock"), 0, 0, 0, 0, 0, 0, 0), xdr(0, 1, opaque(b"L"), 0, none))
+    for _ in range(10):
+        quiet.call(1, opaque(b"L"), xdr(0, attributes(0)))
     quiet.call(7, xdr(opaque(b"L"), u64(0), 5, 2, opaque(bytes(5))), xdr(0, none, 5, 2, bytes(8)))
     quiet.call(14, xdr(opaque(b"root"), opaque(b"lock"), opaque(b"root"), opaque(b"index")), xdr(0, none, none))
     busy.call(3, xdr(opaque(b"root"), opaque(b"index")), xdr(0, opaque(b"L"), 0, 0))
