@@ -48,7 +48,7 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
     elif (run.document.get("tree") or {}).get("phases"):
         parts += [_tree_table(run.document["tree"]), ""]
     elif run.document.get("apps"):
-        parts += [_apps_table(run.document["apps"]), ""]
+        parts += [*_apps_tables(run.document["apps"]), ""]
     elif rest:
         parts += [_cell_table(rest, columns), ""]
     if not run.cells:
@@ -264,16 +264,18 @@ def _profile_table(profile: Any) -> RenderableType:
     return table  # type: ignore[no-any-return]
 
 
-def _apps_table(apps: Any) -> RenderableType:
-    """Each application: repeats side by side, median, interval."""
-    from naslab.apps.results import header, rows
+def _apps_tables(apps: Any) -> list[RenderableType]:
+    """Each application: repeats side by side, median, interval; then what it did."""
+    from naslab.apps.results import FACTS, fact_rows, header, rows
 
-    names = header(apps)
-    table = _table(names, right=names[1:])
-    table.columns[0].no_wrap = True
-    for row in rows(apps):
-        table.add_row(*row)
-    return table  # type: ignore[no-any-return]
+    tables: list[RenderableType] = []
+    for names, texts in ((header(apps), rows(apps)), (FACTS, fact_rows(apps))):
+        table = _table(names, right=names[1:])
+        table.columns[0].no_wrap = True
+        for row in texts:
+            table.add_row(*row)
+        tables += [table, ""]
+    return tables[:-1]
 
 
 def _tree_table(tree: Any) -> RenderableType:

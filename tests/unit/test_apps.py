@@ -277,3 +277,15 @@ def test_the_published_table() -> None:
     averages = (167.37, 143.18, 122.06, 655.65, 92.93, 6.03, 25.23, 713.64, 110.57, 46.50, 32.04, 26.47)
     for values, average in zip(table["mb_per_s"].values(), averages, strict=True):
         assert len(values) == 6 and values[0] == values[1] and sum(values) / 6 == pytest.approx(average, abs=0.01)
+
+
+def apps_with(*rates: float) -> dict[str, object]:
+    """The part `apps` of a document, one application, these rates."""
+    return {"results": [{"name": "PhotoAlbum", "bytes_per_s": list(rates), "median_bytes_per_s": rates[0]}]}
+
+
+def test_runs_of_several_conditions_stand_side_by_side() -> None:
+    runs = [("idle", apps_with(2e6, 3e6)), ("busy", apps_with(1e6)), ("copied", apps_with(2e6 + 200, 3e6))]
+    assert list(results.median_rows(runs)) == [("PhotoAlbum", "2", "1", "2")]
+    assert results.identical_runs(runs) == [["idle", "copied"]]
+    assert results.identical_runs(runs[:2]) == []

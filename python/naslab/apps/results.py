@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.apps.generate import Plan
 from naslab.apps.model import TWELVE
 from naslab.apps.order import sequential_share
-from naslab.units import rate_text
+from naslab.units import rate_text, size_label
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -69,6 +69,7 @@ def _cells_of(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
 def _result(run: Run, plan: Plan, cells: Sequence[Cell], recorded: bool) -> dict[str, Any]:
     # Not the cell's own rate: its window leaves out the time in which a stream waits for its turn.
     rates = [cell["bytes"] * 1e9 / cell["window_ns"] for cell in cells]
+    operations = [cell["ops"] * 1e9 / cell["window_ns"] for cell in cells]
     interval, coverage = median_interval(rates)
     paced = recorded and plan.duration_ns is not None
     return {
@@ -83,6 +84,8 @@ def _result(run: Run, plan: Plan, cells: Sequence[Cell], recorded: bool) -> dict
         "median_bytes_per_s": median(rates) if rates else None,
         "interval_bytes_per_s": interval,
         "interval_coverage": coverage,
+        "operations_per_s": operations,
+        "median_operations_per_s": median(operations) if operations else None,
         "paced": paced,
         "missed_starts": sum(cell["missed_starts"] for cell in cells) if paced else None,
         "streams_kept_up": min((_kept_up(plan, cell) for cell in cells), default=None) if paced else None,
@@ -96,7 +99,7 @@ def issued_share(run: Run, cell: Cell, plan: Plan) -> float | None:
     Requests that started in the same nanosecond (of a simulated clock) are taken in the order planned.
     """
     log = run.step_log(cell)
-    if plan.order is None or not len(log):
+    if plan.definition.sequential is None or not len(log):
         return None
     steps = plan.request_steps()
     started = {(int(row["worker"]), int(row["step"])): int(row["start_ns"]) for row in log}
@@ -126,6 +129,22 @@ def _identical(results: Sequence[Mapping[str, Any]]) -> list[list[int]]:
         rates = tuple(round(table[repeat] / 1e6, 3) if repeat in table else None for table in tables)
         groups.setdefault(rates, []).append(repeat)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def identical_runs(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[list[str]]:
+    """Groups of runs whose rates are the same to 0.001 MB/s in every application and repeat. runs: (name, `apps`)."""
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for name, apps in runs:
+        rates = [(one["name"], tuple(round(rate / 1e6, 3) for rate in one["bytes_per_s"])) for one in apps["results"]]
+        groups.setdefault(tuple(sorted(rates)), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def median_rows(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, ...]]:
+    """Each application with its median (MB/s) in every run, side by side; "-" where a run has none."""
+    tables = [{one["name"]: one["median_bytes_per_s"] for one in apps["results"]} for _, apps in runs]
+    for name in dict.fromkeys(name for table in tables for name in table):
+        yield (name, *(_mb(table.get(name)) for table in tables))
 
 
 def identical_text(group: Sequence[int]) -> str:
@@ -169,25 +188,36 @@ def csv_text(apps: Mapping[str, Any]) -> str:
 
 
 def rows(apps: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Each application as texts, in the columns of `header`."""
+    """The rates of each application as texts, in the columns of `header`."""
     repeats = _repeats(apps)
     for one in apps["results"]:
         rates = dict(zip(one["repeats"], one["bytes_per_s"], strict=True))
         each = [_mb(rates.get(repeat)) for repeat in repeats] if len(repeats) > 1 else []
-        interval = one["interval_bytes_per_s"]
-        yield (
-            one["name"], *each, _mb(one["median_bytes_per_s"]),
-            f"{_mb(interval[0])}-{_mb(interval[1])}" if interval else "-",
-            _percent(one["sequential"]), _percent(one["sequential_published"]),
-        )  # fmt: skip
+        yield (one["name"], *each, _mb(one["median_bytes_per_s"]))
 
 
 def header(apps: Mapping[str, Any]) -> tuple[str, ...]:
-    """Columns: the name, MB/s (10^6) of each repeat, their median and its interval, percentage of sequential requests
-    as planned and as published."""
+    """Columns of `rows`: the name, MB/s (10^6) of each repeat, their median. Six repeats fit into 80 characters."""
     repeats = _repeats(apps)
     each = [f"run {repeat}" for repeat in repeats] if len(repeats) > 1 else []
-    return ("application", *each, "median" if each else "MB/s", "95 %", "% seq.", "publ.")
+    return ("application", *each, "median" if each else "MB/s")
+
+
+FACTS = ("application", "95 %", "ops/s", "largest", "% seq.", "issued", "publ.")
+"""Columns of `fact_rows`: the name, interval of the median (MB/s), operations of all kinds per second (median), largest
+request, percentage of sequential requests as planned, as issued (median over the repeats) and as published."""
+
+
+def fact_rows(apps: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """What each application did, as texts, in the columns of `FACTS`."""
+    for one in apps["results"]:
+        issued, interval = one["sequential_issued"], one["interval_bytes_per_s"]
+        yield (
+            one["name"], f"{_mb(interval[0])}-{_mb(interval[1])}" if interval else "-",
+            _count(one.get("median_operations_per_s")), size_label(one["largest_request_bytes"]),
+            _percent(one["sequential"]), _percent(median(issued) if issued else None),
+            _percent(one["sequential_published"]),
+        )  # fmt: skip
 
 
 def _repeats(apps: Mapping[str, Any]) -> list[int]:
@@ -199,6 +229,10 @@ def _mb(rate: float | None) -> str:
         return "-"
     value = rate / 1e6
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _count(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _percent(share: float | None) -> str:

@@ -100,7 +100,7 @@ def _scripts(made: Plan, folder: Path, recorded: bool, data: DataSpec) -> list[C
             ops[at], size, records[at], [], workers=streams[at], script=scripts[at], data=data,
             write_fraction=(1.0, facts["write_fraction"], 0.0)[at], workload=workloads[at],
             cache_state="warm" if at == 1 else "unknown", durability="none" if at == 1 else "end",
-            flush="none", record_ops=at == 1 and made.order is not None, interval_ns=100_000_000,
+            flush="none", record_ops=at == 1 and made.definition.sequential is not None, interval_ns=100_000_000,
         )
         for at in range(3)
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from naslab.apps.results import header, published, rows
+from naslab.apps.results import FACTS, fact_rows, header, identical_runs, median_rows, published, rows
 from naslab.report import theme
 from naslab.report.axes import base_layout, number, numbers, plain_axis, rate_axis
 from naslab.report.figures import Figure, Trace
@@ -26,6 +26,7 @@ def fill(chart: Chart, runs: Sequence[Shown]) -> None:
     found = [(name, apps) for name, apps in found if apps and apps["results"]]
     if found:
         words = [f"{name}: " * (len(found) > 1) + " ".join(sentences(apps)) for name, apps in found]
+        words += [f"{', '.join(group)}: the same rates to 0.001 MB/s." for group in identical_runs(found)]
         chart.add(["Applications"], bars(found), " ".join([*words, _published_words()]))
 
 
@@ -50,9 +51,13 @@ def bars(runs: Sequence[tuple[str, Apps]]) -> Figure:
     layout = base_layout(
         barmode="group",
         bargap=0.35,
+        scattermode="group",
+        scattergap=0.35,
         height=max(220, 90 + 40 * len(names) * len(runs)),
-        xaxis=rate_axis([value for trace in traces for value in trace["x"]], "Throughput (MB/s, logarithmic)"),
-        yaxis=plain_axis("", type="category", categoryorder="array", categoryarray=names[::-1], ticklabelstandoff=6),
+        xaxis=rate_axis([value for trace in traces for value in trace["x"]], "MB/s, logarithmic"),
+        yaxis=plain_axis(
+            "", type="category", categoryorder="array", categoryarray=names, autorange="reversed", ticklabelstandoff=6
+        ),
         showlegend=True,
     )
     layout["margin"]["l"] = 190
@@ -69,13 +74,14 @@ def _run_traces(run: str, apps: Apps, colour: str) -> list[Trace]:
     name = plot_text(run)
     return [
         {
-            "type": "bar", "orientation": "h", "name": name, "legendgroup": run,
+            "type": "bar", "orientation": "h", "name": name, "legendgroup": run, "offsetgroup": run,
             "x": numbers(one["median_bytes_per_s"] / 1e6 for one in found), "y": [one["name"] for one in found],
             "marker": {"color": colour, "opacity": 0.75},
             "hovertemplate": "<b>%{x:,.4~g} MB/s</b><br>%{y}, median<extra></extra>",
         },
         {
             "type": "scatter", "mode": "markers", "name": f"{name}, each repeat", "legendgroup": run,
+            "orientation": "h", "offsetgroup": run,
             "x": [number(rate) for _, rate in each], "y": [label for label, _ in each], "showlegend": False,
             "marker": {"color": colour, "size": 6, "line": {"color": theme.SURFACE, "width": 1}},
             "hovertemplate": "%{x:,.4~g} MB/s<br>%{y}, one repeat<extra></extra>",
@@ -87,23 +93,23 @@ def _published_trace(theirs: Sequence[tuple[str, float, int]]) -> Trace:
     conditions = published()["conditions"]
     return {
         "type": "scatter", "mode": "markers", "name": "Published, each run",
+        "orientation": "h", "offsetgroup": "published",
         "x": [number(value) for _, value, _ in theirs], "y": [name for name, _, _ in theirs],
-        "marker": {"color": theme.MUTED, "size": 8, "symbol": "diamond-open"},
+        "marker": {"color": theme.INK, "size": 9, "symbol": "diamond", "line": {"color": theme.SURFACE, "width": 1}},
         "text": [f"run {at}: {plot_text(conditions[at - 1])}" for _, _, at in theirs],
         "hovertemplate": "%{x:,.4~g} MB/s<br>%{y}, published %{text}<extra></extra>",
     }  # fmt: skip
 
 
 def section(runs: Sequence[tuple[str, Run]]) -> str:
-    """The table of the applications, with the published numbers, as HTML; empty without any. runs: (name, run)."""
-    parts = []
-    for name, run in runs:
-        apps: Any = run.document.get("apps")
-        if apps and apps["results"]:
-            head = f"<h3>{esc(name)}</h3>" if len(runs) > 1 else ""
-            parts.append(head + _app_table(apps))
-    if not parts:
+    """The tables of the applications, with the published numbers, as HTML; empty without any. runs: (name, run)."""
+    every: list[tuple[str, Any]] = [(name, run.document.get("apps")) for name, run in runs]
+    found = [(name, apps) for name, apps in every if apps and apps["results"]]
+    if not found:
         return ""
+    parts = [_side_by_side(found)] if len(found) > 1 else []
+    for name, apps in found:
+        parts.append((f"<h3>{esc(name)}</h3>" if len(found) > 1 else "") + _app_tables(apps))
     lead = (
         "MB/s; those of NASPT's names are NASPT-class and no NASPT scores. Lowest and highest published are over runs "
         "under different conditions, which are not averaged."
@@ -112,13 +118,23 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
     return f'<section id="apps-table"><h2>Applications, run by run</h2><p class="lead">{esc(lead)}</p>{body}</section>'
 
 
-def _app_table(apps: Apps) -> str:
-    shown = []
-    for row in rows(apps):
-        theirs = _published(row[0])
-        shown.append((*row, f"{min(theirs):,.4g} to {max(theirs):,.4g}" if theirs else "-"))
-    caption = f"Pace {apps['pace']}, files at {apps['scale']:g} of their size"
-    return text_table(caption, (*header(apps), "published MB/s"), shown)
+def _side_by_side(runs: Sequence[tuple[str, Apps]]) -> str:
+    """Conditions beside one another: medians of each run, nothing averaged over runs."""
+    heads = ("application", *(name for name, _ in runs), "published MB/s")
+    shown = [(*row, _published_range(row[0])) for row in median_rows(runs)]
+    return text_table("Median of each run, MB/s; runs are not averaged", heads, shown)
+
+
+def _app_tables(apps: Apps) -> str:
+    shown = [(*row, _published_range(row[0])) for row in rows(apps)]
+    caption = f"Pace {apps['pace']}, files at {apps['scale']:g} of their size; MB/s of each repeat"
+    did = "Interval of the median in MB/s, operations of all kinds per second, requests and their order"
+    return text_table(caption, (*header(apps), "published MB/s"), shown) + text_table(did, FACTS, list(fact_rows(apps)))
+
+
+def _published_range(name: str) -> str:
+    theirs = _published(name)
+    return f"{min(theirs):,.4g} to {max(theirs):,.4g}" if theirs else "-"
 
 
 def _published_table() -> str:

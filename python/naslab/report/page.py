@@ -349,7 +349,8 @@ def _navigation(drawn: list[Chart], runs: list[Shown]) -> str:
 
 
 def _sections(runs: list[Shown], drawn: list[Chart], series: dict[str, Any]) -> Iterator[str]:
-    if any(run.cases for run in runs):
+    # Applications have tables of their own, and no one file and record size.
+    if any(run.cases and not run.run.document.get("apps") for run in runs):
         yield _by_test(runs)
     yield from (_chart_section(chart) for chart in drawn)
     yield apps_section([(run.name, run.run) for run in runs])

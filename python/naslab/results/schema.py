@@ -387,6 +387,8 @@ PROBE = (
 
 CURVE_COMPARISON = (
     _f("run_id", "string", "the other run"),
+    _f("operations_per_s", "array", "operations of all kinds of each repeat, opening and looking up too", "1/s"),
+    _f("median_operations_per_s", "number?", "median of them", "1/s"),
     _f(
         "unit", "string", "what is drawn for the intervals: batch, the parts of the loads within the two runs",
         enum=("batch",),
