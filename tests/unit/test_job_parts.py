@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import socket
-import threading
+import struct
 import time
 import zipfile
 from pathlib import Path
@@ -16,16 +17,17 @@ import numpy as np
 import pytest
 
 from naslab import _engine
-from naslab.errors import UsageError
-from naslab.jobs import outcome, pipeline, work
-from naslab.jobs.archive import TargetReader, TargetWriter
+from naslab.errors import NaslabError, TargetError, UsageError
+from naslab.jobs import crew, outcome, work
+from naslab.jobs.archive import TargetReader, TargetWriter, members, new_archive
 from naslab.jobs.carry import planned
 from naslab.jobs.corpus import CORPORA, PAGE_BYTES, CorpusSource, corpus, lognormal_sizes, measured_ratio, pool
+from naslab.jobs.crew import Phase, Streams
 from naslab.jobs.meter import KINDS, Meter, kinds_of, requests, series_of
-from naslab.jobs.pipeline import Stream, Streams
+from naslab.jobs.pipeline import Board, Queue, Stream
 from naslab.jobs.place import names_on
 from naslab.jobs.source import REQUEST_BYTES, FolderSource, Item, open_folder
-from naslab.jobs.work import COPY, Context, shares_of
+from naslab.jobs.work import COPY, Context, Folders, shares_of
 from naslab.report.job import shares
 from naslab.targets import parse_target
 
@@ -154,6 +156,7 @@ class FakeSession:
     def __init__(self) -> None:
         self.data = bytearray()
         self.writes: list[tuple[int, int]] = []
+        self.depths: list[int] = []
 
     def open(self, _path: str, _options: str) -> int:
         return 1
@@ -170,13 +173,25 @@ class FakeSession:
     def stat(self, _path: str) -> tuple[int, bool]:
         return len(self.data), False
 
+    def run_ops(self, file: int, ops: list[tuple[str, int, Any]], depth: int) -> list[Any]:
+        self.depths.append(depth)
+        if ops[0][0] == "read":
+            parts = [self.read(file, at, what) for _, at, what in ops]
+            return [
+                (len(part), part, "short" if len(part) < op[2] else None, 0)
+                for part, op in zip(parts, ops, strict=True)
+            ]
+        return [(self.write(file, at, what), None, None, 0) for _, at, what in ops]
+
     def flush(self, _file: int) -> None: ...
 
     def close(self, _file: int) -> None: ...
 
 
-def fake_stream(session: Any) -> Stream:
-    return Stream(session, threading.Event())
+def fake_stream(session: Any, in_flight: int = 1) -> Stream:
+    stream = Stream(session, Board([0, 0]), in_flight=in_flight)
+    stream.meter.begin()
+    return stream
 
 
 def test_an_archive_is_written_in_requests_of_a_mebibyte() -> None:
@@ -199,6 +214,46 @@ def test_an_archive_is_written_in_requests_of_a_mebibyte() -> None:
         assert found.read("parts") == noise
 
 
+def test_several_requests_are_in_flight_once_a_file_is_long() -> None:
+    session = FakeSession()
+    stream = fake_stream(session, in_flight=4)
+    noise = np.random.default_rng(1).bytes(10 * REQUEST_BYTES + 5)
+    stream.write(1, 0, noise)
+    assert session.depths == [4] and {length for _, length in session.writes} == {REQUEST_BYTES, 5}
+    parts: list[bytes] = []
+    work.each_part(stream, "x", parts.append)
+    assert b"".join(parts) == noise
+    assert [len(part) // REQUEST_BYTES for part in parts] == [1, 2, 4, 3] and session.depths == [4] * 4
+    rows = stream.meter.rows()
+    assert rows[rows[:, 1] == KINDS.index("read"), 2].sum() == len(noise)
+    reader = TargetReader(stream, "x")
+    assert reader.read(5 * REQUEST_BYTES) + reader.read() == noise
+    session.run_ops = lambda *_: [(0, None, "no_space", 28), (0, None, "no_space", 28)]  # type: ignore[method-assign]
+    with pytest.raises(TargetError, match="no_space"):
+        stream.write(1, 0, noise[: REQUEST_BYTES + 1])
+
+
+@pytest.mark.parametrize("method", ["deflate", "zstd"])
+def test_archives_keep_times_to_the_second(method: str) -> None:
+    session = FakeSession()
+    stream = fake_stream(session)
+    times = [0, 1_234_567_891_987_654_321, 4_102_444_800_500_000_000]
+    archive = new_archive(method, stream, "a")
+    archive.add_folder("folder", times[1])
+    for number, at in enumerate(times):
+        archive.add(f"folder/{number}", 3, io.BytesIO(b"abc"), at)
+    archive.finish()
+    found = [(one.name, one.modified_ns, one.data and one.data.read()) for one in members(method, stream, "a")]
+    assert [name for name, _, _ in found] == ["folder", "folder/0", "folder/1", "folder/2"]
+    assert [data for _, _, data in found] == [None, b"abc", b"abc", b"abc"]
+    near = 2 if method == "deflate" else 1  # from 2038 on a ZIP file has only the time of DOS
+    assert [at // 10**9 for _, at, _ in found[:3]] == [1_234_567_891, 0, 1_234_567_891]
+    assert 0 <= times[2] - found[3][1] < near * 10**9
+    if method == "deflate":
+        with zipfile.ZipFile(io.BytesIO(bytes(session.data))) as made:
+            assert made.infolist()[2].extra == struct.pack("<HHBi", 0x5455, 5, 1, 1_234_567_891)
+
+
 class SlowSource:
     """A source that takes a while for every read."""
 
@@ -211,6 +266,9 @@ class SlowSource:
 
     def ratio(self) -> float:
         return 1.0
+
+    def changed(self, _item: Item) -> bool:
+        return False
 
     def open(self, item: Item) -> Any:
         outer, left = self, [b"a" * 3000]
@@ -230,14 +288,12 @@ class SlowSource:
 def copied(source: Any, folder: Path, streams: int = 2) -> tuple[Context, list[Meter], dict[str, Any]]:
     folder.mkdir()
     paths = {"": "", **{item.path: item.path for item in source.items}}
-    with Streams(parse_target(str(folder)), streams, "none") as made:
-        context = Context(made, source, "", paths)
-        context.folder = "."
-        began = outcome.before(made)
-        meters = work.copy_in(context)
-        event, _ = outcome.cell_event(0, began, made, meters)
-    step = outcome.step_of("copy-in", 0, {**event, "kinds": event["kinds"]}, meters)
-    return context, meters, step
+    context = Context(Streams(parse_target(str(folder)), streams, "none"), source, ".", paths)
+    began = outcome.before()
+    ended = work.copy_in(context)
+    event, _ = outcome.cell_event(0, began, ended)
+    meters = [one.meter for one in ended]
+    return context, meters, outcome.step_of("copy-in", 0, event, meters)
 
 
 def test_a_slow_source_is_named_and_not_blamed_on_the_target(tmp_path: Path) -> None:
@@ -245,14 +301,16 @@ def test_a_slow_source_is_named_and_not_blamed_on_the_target(tmp_path: Path) -> 
     assert step["limit"] == "source" and step["shares"]["source"] > 0.5
     assert step["source_bytes"] == step["write_bytes"] == 18000 and step["files"] == 6
     assert "the source delivered" in step["evidence"] and "was the limit" in step["evidence"]
-    # 12 reads of 50 ms: two streams together deliver at most 18000 bytes in 300 ms.
-    assert step["source_bytes_per_s"] <= 18000 / 0.3
+    # Two reads of 50 ms for each file, one of which says that it ended: two streams deliver 18000 bytes in 300 ms.
+    assert step["source_bytes_per_s"] == pytest.approx(18000 / 0.3, rel=0.08)
     assert all(sum(meter.shares_ns().values()) == pytest.approx(meter.busy_ns, rel=0.01) for meter in meters)
     assert sorted(p.name for p in (tmp_path / "to" / COPY).iterdir()) == [f"f{at}" for at in range(6)]
 
 
 class SlowSession:
-    """A session whose writes take a while longer."""
+    """A session whose writes and stats take a while longer."""
+
+    wait_s = 0.05
 
     def __init__(self, *words: Any) -> None:
         self._session = _engine.Session(*words)
@@ -261,15 +319,47 @@ class SlowSession:
         return getattr(self._session, name)
 
     def write(self, file: int, offset: int, data: bytes) -> int:
-        time.sleep(0.05)
+        time.sleep(self.wait_s)
         return self._session.write(file, offset, data)
+
+    def stat(self, path: str) -> tuple[int, bool]:
+        time.sleep(self.wait_s)
+        return self._session.stat(path)
 
 
 def test_a_slow_target_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_engine", SimpleNamespace(Session=SlowSession))
+    monkeypatch.setattr(crew, "_engine", SimpleNamespace(Session=SlowSession))
     _, _, step = copied(SlowSource(0.0), tmp_path / "to", streams=1)
     assert step["limit"] == "target" and step["shares"]["target"] > 0.5 and step["wall_ns"] >= 300_000_000
     assert "waited for the target" in step["evidence"]
+
+
+def spin(seconds: float) -> None:
+    """Uses the processor, with the interpreter's lock held, for so much of its time."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 0.004])
+def test_the_target_has_its_own_time_when_streams_outnumber_processors(
+    wait_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The truth is known: each request waits so long, and between two of them 4 ms are computed."""
+    monkeypatch.setattr(crew, "_engine", SimpleNamespace(Session=SlowSession))
+    monkeypatch.setattr(SlowSession, "wait_s", wait_s)
+    streams = Streams(parse_target(str(tmp_path)), 2 * outcome.processors(), "none")
+
+    def each(stream: Stream) -> None:
+        for _ in range(40):
+            stream.stat(".")
+            spin(0.004)
+
+    for ended in streams.carry_out(Phase(each)):
+        found, computed = ended.meter.shares_ns(), ended.meter.compute_cpu_ns
+        assert computed == pytest.approx(160e6, rel=0.1)
+        assert found["target"] == pytest.approx(40 * wait_s * 1e9, rel=0.08, abs=10e6), ended.meter
+        assert found["cpu"] >= 150e6 and sum(found.values()) == pytest.approx(ended.meter.busy_ns, rel=0.001)
 
 
 def test_a_file_that_breaks_off_is_counted_and_leaves_no_half(tmp_path: Path) -> None:
@@ -323,17 +413,70 @@ def test_requests_become_kinds_and_a_series() -> None:
     assert series.tolist() == [[0, 0, 1, 10, 0, 0, 5], [1, 7, 0, 0, 0, 0, 9]]
 
 
-def test_an_error_of_one_stream_ends_all(tmp_path: Path) -> None:
-    with Streams(parse_target(str(tmp_path)), 3, "none") as made:
+def test_an_error_of_one_stream_ends_all_and_what_was_done_is_kept(tmp_path: Path) -> None:
+    streams = Streams(parse_target(str(tmp_path)), 3, "none")
 
-        def each(stream: Stream) -> None:
-            if stream is made.all[1]:
-                raise ValueError("broken")
-            while True:
-                stream.is_missing("x")
+    def each(stream: Stream) -> None:
+        stream.is_missing("x")
+        if stream.number == 1:
+            raise ValueError("broken")
+        while True:
+            stream.is_missing("x")
 
-        with pytest.raises(ValueError, match="broken"):
-            made.carry_out(each)
+    with pytest.raises(ValueError, match="broken"):
+        streams.carry_out(Phase(each))
+    assert [ended.number for ended in streams.ended] == [0, 1, 2]
+    assert all(len(ended.meter.rows()) >= 1 for ended in streams.ended)
+    event, _ = outcome.cell_event(0, outcome.before(), streams.ended, ValueError("broken"))
+    assert event["status"] == "failed" and event["ops"] >= 3 and event["first_error"] == "broken"
+
+
+def test_a_target_that_is_lost_is_told_with_the_path(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="at nowhere") as caught:
+        Streams(parse_target(str(tmp_path)), 2, "none").carry_out(Phase(lambda stream: stream.stat("nowhere")))  # type: ignore[arg-type,return-value]
+    assert caught.value.kind == "not_found"
+    (tmp_path / "gone").mkdir()
+    target = parse_target(str(tmp_path / "gone"))
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(TargetError):
+        Streams(target, 2, "none").carry_out(Phase(lambda _stream: None))
+
+
+def test_a_stream_that_is_killed_ends_the_job(tmp_path: Path) -> None:
+    def each(stream: Stream) -> None:
+        if stream.number == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        while True:
+            stream.is_missing("x")
+
+    with pytest.raises(NaslabError, match="stream 2"):
+        Streams(parse_target(str(tmp_path)), 2, "none").carry_out(Phase(each))
+
+
+def test_phases_follow_each_other_and_work_is_handed_out_once(tmp_path: Path) -> None:
+    queue = Queue([str(at) for at in range(1000)])
+
+    def alone(stream: Stream) -> None:
+        time.sleep(0.1)
+        stream.note("first", time.perf_counter_ns())
+
+    def shared(stream: Stream) -> None:
+        for one in queue:
+            stream.note("took", one)
+            stream.is_missing(one)
+
+    ended = Streams(parse_target(str(tmp_path)), 3, "none").carry_out(Phase(alone, alone=True), Phase(shared))
+    assert ended[0].notes[0][0] == "first" and ended[1].meter.begun_ns >= ended[0].notes[0][1]
+    took = [what for one in ended for kind, what in one.notes if kind == "took"]
+    assert sorted(took, key=int) == [str(at) for at in range(1000)]
+    assert ended[1].meter.busy_ns < ended[0].meter.busy_ns
+
+
+def test_folders_are_handed_to_those_who_ask() -> None:
+    folders = Folders("root")
+    assert folders(0, None) == [(0, "root")] and folders(1, None) == []
+    assert folders(0, ["a", "b"]) == [(1, "b"), (0, "a")]
+    assert folders(1, []) == [] and folders(0, []) == [(1, None), (0, None)]
 
 
 def test_a_source_that_vanished_is_skipped(tmp_path: Path) -> None:

@@ -555,6 +555,7 @@ def job(
     corpus: j.CorpusOpt = "",
     scale: j.ScaleOpt = None,
     streams: j.StreamsOpt = 4,
+    in_flight: j.InFlightOpt = 4,
     method: j.MethodOpt = "deflate",
     to: j.ToOpt = None,
     durability: j.DurabilityOpt = "end",
@@ -579,7 +580,8 @@ def job(
         "job", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, "", credentials
     )
     return run_job(
-        JobRequest(target, jobs, source, corpus, scale, streams, method, to, durability, verify, repeat), common
+        JobRequest(target, jobs, source, corpus, scale, streams, in_flight, method, to, durability, verify, repeat),
+        common,
     )
 
 

@@ -19,7 +19,7 @@ from naslab.spec import CellSpec
 from naslab.store import Store
 from naslab.units import amount_text, size_text
 
-MOST_STREAMS = 256
+MOST_STREAMS, MOST_IN_FLIGHT = 256, 64
 
 
 @dataclass
@@ -32,6 +32,7 @@ class JobRequest:
     corpus: str
     scale: float | None
     streams: int
+    in_flight: int
     method: str
     to: Path | None
     durability: str
@@ -51,6 +52,8 @@ class JobRequest:
         names = self.names()
         if not 1 <= self.streams <= MOST_STREAMS:
             raise UsageError(f"--streams {self.streams}: give 1 to {MOST_STREAMS}")
+        if not 1 <= self.in_flight <= MOST_IN_FLIGHT:
+            raise UsageError(f"--in-flight {self.in_flight}: give 1 to {MOST_IN_FLIGHT}")
         if self.method not in SUFFIXES:
             raise UsageError(f"--method {self.method!r}: use {' or '.join(SUFFIXES)}")
         if self.durability not in ("none", "end", "each"):
@@ -58,8 +61,9 @@ class JobRequest:
         self._check_to(names)
         source = self._source(names, seed)
         return Plan(
-            source, planned(names, self.repeat), self.streams, self.durability, self.method, self.verify, self.to
-        )
+            source, planned(names, self.repeat), self.streams, self.durability, self.method, self.verify, self.to,
+            self.in_flight,
+        )  # fmt: skip
 
     def _source(self, names: list[str], seed: int) -> Source:
         if self.source is not None:

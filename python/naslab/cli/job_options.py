@@ -33,6 +33,9 @@ ScaleOpt = Annotated[
     typer.Option("--scale", metavar="X", help="So much of the corpus, e.g. 0.1.", show_default="1"),
 ]
 StreamsOpt = Annotated[int, typer.Option("--streams", metavar="N", help="Parallel streams; archives of zip.")]
+InFlightOpt = Annotated[
+    int, typer.Option("--in-flight", metavar="N", help="Requests of 1 MiB under way at once in each stream.")
+]
 MethodOpt = Annotated[str, typer.Option("--method", metavar="deflate|zstd", help="Of zip and unzip.")]
 ToOpt = Annotated[
     Optional[Path],  # noqa: UP045

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import struct
 import tarfile
+import time
 import zipfile
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import zstandard
 
@@ -16,11 +18,15 @@ from naslab.jobs.source import REQUEST_BYTES
 
 DEFLATE_LEVEL, ZSTD_LEVEL = 6, 3
 SUFFIXES = {"deflate": "zip", "zstd": "tar.zst"}
-_FIXED_TIME = (2020, 1, 1, 0, 0, 0)
+TIME_RESOLUTION_NS = 1_000_000_000
+"""Of times in archives of both kinds."""
+_FIRST_DOS_TIME = (1980, 1, 1, 0, 0, 0)
+_UNIX_TIMES = 0x5455
+"""Kind of the extra field with times in seconds since 1970, as Info-ZIP writes it."""
 
 
 class TargetWriter(io.RawIOBase):
-    """A new file of the target as a seekable file object; what is written is sent in requests of 1 MiB.
+    """A new file of the target as a seekable file object; it is sent in requests of 1 MiB, several in flight.
 
     A write into what is still held changes it there; one into what was sent is a request of its own.
     """
@@ -53,8 +59,9 @@ class TargetWriter(io.RawIOBase):
         at = self._at + len(view) - len(kept) - self._base
         self._held[at : at + len(kept)] = kept
         self._at += len(view)
-        while len(self._held) >= REQUEST_BYTES:
-            self._send(REQUEST_BYTES)
+        at_once = REQUEST_BYTES * self._stream.in_flight
+        while len(self._held) >= at_once:
+            self._send(at_once)
         return len(view)
 
     def _send(self, size: int) -> None:
@@ -71,13 +78,14 @@ class TargetWriter(io.RawIOBase):
 
 
 class TargetReader(io.RawIOBase):
-    """A file of the target as a seekable file object, read in requests of 1 MiB."""
+    """A file of the target as a seekable file object; requests of 1 MiB, more in flight the further it is read."""
 
     def __init__(self, stream: Stream, path: str) -> None:
         self._stream = stream
         self.size = stream.stat(path)[0]
         self._file = stream.open(path)
         self._held, self._base, self._at = b"", 0, 0
+        self._ahead = 1
 
     def readable(self) -> bool:
         return True
@@ -97,7 +105,7 @@ class TargetReader(io.RawIOBase):
         parts = []
         while size > 0:
             if not self._base <= self._at < self._base + len(self._held):
-                self._base, self._held = self._at, self._stream.read(self._file, self._at, REQUEST_BYTES)
+                self._fetch()
                 if not self._held:
                     break
             part = self._held[self._at - self._base : self._at - self._base + size]
@@ -105,6 +113,13 @@ class TargetReader(io.RawIOBase):
             self._at += len(part)
             size -= len(part)
         return b"".join(parts)
+
+    def _fetch(self) -> None:
+        """The next part: longer with every one that follows the one before."""
+        follows = self._at == self._base + len(self._held)
+        self._ahead = min(self._stream.in_flight, 2 * self._ahead) if follows and self._base + len(self._held) else 1
+        wanted = min(self._ahead * REQUEST_BYTES, self.size - self._at)
+        self._base, self._held = self._at, self._stream.read(self._file, self._at, wanted)
 
     def finish(self) -> None:
         """Closes the file."""
@@ -118,18 +133,43 @@ class ZipArchive:
         self._writer = TargetWriter(stream, path)
         self._zip = zipfile.ZipFile(self._writer, "w", zipfile.ZIP_DEFLATED, compresslevel=DEFLATE_LEVEL)
 
-    def add(self, name: str, size: int, data: Any) -> None:
+    def add(self, name: str, size: int, data: Any, modified_ns: int) -> None:
         """One file from a file object."""
-        info = zipfile.ZipInfo(name, _FIXED_TIME)
+        info = _zip_info(name, modified_ns)
         info.compress_type, info.file_size = zipfile.ZIP_DEFLATED, size
         with self._zip.open(info, "w", force_zip64=size >= 1 << 31) as member:
             while part := data.read(REQUEST_BYTES):
                 member.write(part)
 
+    def add_folder(self, name: str, modified_ns: int) -> None:
+        """A folder, without what is in it."""
+        self._zip.writestr(_zip_info(name + "/", modified_ns), b"")
+
     def finish(self) -> None:
         """Writes the directory of the archive and closes it."""
         self._zip.close()
         self._writer.finish()
+
+
+def _zip_info(name: str, modified_ns: int) -> zipfile.ZipInfo:
+    """An entry with its time twice, as Info-ZIP writes it: by DOS (2 s, local), and in seconds since 1970."""
+    seconds = modified_ns // 10**9
+    date = max(_FIRST_DOS_TIME, time.localtime(seconds)[:6])
+    info = zipfile.ZipInfo(name, date if date[0] < 2108 else (2107, 12, 31, 23, 59, 58))
+    if -(1 << 31) <= seconds < 1 << 31:
+        info.extra = struct.pack("<HHBi", _UNIX_TIMES, 5, 1, seconds)
+    return info
+
+
+def _zip_time_ns(info: zipfile.ZipInfo) -> int:
+    """Of an entry: from the extra field, or else by DOS."""
+    extra = info.extra
+    while len(extra) >= 4:
+        kind, size = struct.unpack_from("<HH", extra)
+        if kind == _UNIX_TIMES and size >= 5 and len(extra) >= 9 and extra[4] & 1:
+            return int(struct.unpack_from("<i", extra, 5)[0]) * 10**9
+        extra = extra[4 + size :]
+    return int(time.mktime((*info.date_time, 0, 0, -1))) * 10**9
 
 
 class ZstdArchive:
@@ -141,11 +181,17 @@ class ZstdArchive:
         self._packed = packer.stream_writer(self._writer, closefd=False)  # type: ignore[arg-type]
         self._tar = tarfile.TarFile(fileobj=_Counting(self._packed), mode="w", copybufsize=REQUEST_BYTES)  # type: ignore[arg-type]
 
-    def add(self, name: str, size: int, data: Any) -> None:
+    def add(self, name: str, size: int, data: Any, modified_ns: int) -> None:
         """One file from a file object."""
         info = tarfile.TarInfo(name)
-        info.size = size
+        info.size, info.mtime = size, modified_ns // 10**9
         self._tar.addfile(info, data)
+
+    def add_folder(self, name: str, modified_ns: int) -> None:
+        """A folder, without what is in it."""
+        info = tarfile.TarInfo(name)
+        info.type, info.mtime = tarfile.DIRTYPE, modified_ns // 10**9
+        self._tar.addfile(info)
 
     def finish(self) -> None:
         """Writes the end of the archive and closes it."""
@@ -183,16 +229,28 @@ def _reading(stream: Stream, path: str) -> Iterator[TargetReader]:
     reader.finish()
 
 
-def members(method: str, stream: Stream, path: str) -> Iterator[tuple[str, Any]]:
-    """Names and file objects of an archive's files, in order; each is read before the next."""
+class Member(NamedTuple):
+    """One entry of an archive. data: None for a folder."""
+
+    name: str
+    modified_ns: int
+    data: Any
+
+
+def members(method: str, stream: Stream, path: str) -> Iterator[Member]:
+    """An archive's entries in order; each is read before the next."""
     with _reading(stream, path) as reader:
         if method == "deflate":
             with zipfile.ZipFile(reader) as found:
                 for info in found.infolist():
+                    if info.is_dir():
+                        yield Member(info.filename.rstrip("/"), _zip_time_ns(info), None)
+                        continue
                     with found.open(info) as data:
-                        yield info.filename, data
+                        yield Member(info.filename, _zip_time_ns(info), data)
         else:
             unpacked = zstandard.ZstdDecompressor().stream_reader(reader, read_size=REQUEST_BYTES)  # type: ignore[arg-type]
             with tarfile.open(fileobj=unpacked, mode="r|", bufsize=REQUEST_BYTES) as tar:
                 for member in tar:
-                    yield member.name, tar.extractfile(member)
+                    unpacked_file = None if member.isdir() else tar.extractfile(member)
+                    yield Member(member.name, int(member.mtime) * 10**9, unpacked_file)

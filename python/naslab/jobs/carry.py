@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab.errors import UsageError
+from naslab import _engine
+from naslab.errors import TargetError, UsageError
 from naslab.execute import engine_errors
+from naslab.jobs.crew import Ended, Streams
 from naslab.jobs.outcome import before, cell_event, step_of
-from naslab.jobs.pipeline import Streams
-from naslab.jobs.place import names_on, remove_tree, run_folder
+from naslab.jobs.place import names_on, remove_tree, run_folder, time_resolution_ns
 from naslab.jobs.source import REQUEST_BYTES, Source
 from naslab.jobs.verify import verify
 from naslab.jobs.work import ARCHIVES, JOBS, MAKERS, Context, Job
@@ -23,9 +24,7 @@ from naslab.spec import CellSpec
 if TYPE_CHECKING:
     from naslab.execute import Execution
 
-TIMES_WORDS = "times of change were not preserved: naslab's sessions do not set them"
-_SWITCH_S = 0.0005
-"""Python hands the interpreter on after so long: a stream whose request ended should not wait long to time its end."""
+TIMES_WORDS = "times of change were not preserved: they cannot be set on the target"
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class Plan:
     method: str
     verify: bool
     to: Path | None = None
+    in_flight: int = 1
 
     @property
     def bytes(self) -> int:
@@ -79,7 +79,8 @@ def cells_of(plan: Plan) -> list[CellSpec]:
     return [
         CellSpec(
             one.job.op, total, min(REQUEST_BYTES, total), [one.job.makes or "copy"], id=number, block=one.repeat,
-            workers=plan.streams, stop_bytes=moves.get(one.job.name, total), durability=plan.durability,  # type: ignore[arg-type]
+            workers=plan.streams, queue_depth=plan.in_flight,
+            stop_bytes=moves.get(one.job.name, total), durability=plan.durability,  # type: ignore[arg-type]
             write_fraction=writes.get(one.job.op, 0.0), verify=plan.verify, interval_ns=100_000_000,
             workload=one.job.name, flush="all" if plan.durability == "end" else "none",
         )
@@ -92,10 +93,11 @@ def part_of(plan: Plan, paths: dict[str, str]) -> dict[str, Any]:
     held = [item for item in plan.source.items if item.path in paths]
     return {
         "source": plan.source.label, "source_ratio": plan.source.ratio(), "streams": plan.streams,
+        "in_flight": plan.in_flight,
         "files": sum(not item.is_dir for item in held), "folders": sum(item.is_dir for item in held),
         "bytes": sum(item.size_bytes for item in held), "method": plan.method, "durability": plan.durability,
-        "request_bytes": REQUEST_BYTES, "skipped": dict(plan.source.skipped), "names_changed": 0,
-        "times_preserved": False, "archives": None, "steps": [],
+        "request_bytes": REQUEST_BYTES, "skipped": dict(plan.source.skipped), "names_changed": 0, "changed": 0,
+        "times_preserved": False, "time_resolution_ns": None, "archives": None, "steps": [],
     }  # fmt: skip
 
 
@@ -114,8 +116,6 @@ class Carrier:
 
     def carry_out(self) -> None:
         """All jobs. Raises TargetError and KeyboardInterrupt, after the folder was removed."""
-        switch = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH_S)
         try:
             with engine_errors(self.execution.target.url):
                 self._carry_out()
@@ -127,64 +127,100 @@ class Carrier:
                 self.execution.withdraw(error)
             raise
         finally:
-            sys.setswitchinterval(switch)
+            if self.execution.begun:
+                self.execution.store.update_run(self.execution.run_id, job=self.part)
 
     def _carry_out(self) -> None:
+        plan = self.plan
         self._warn()
-        with (
-            run_folder(self.execution) as folder,
-            Streams(self.execution.target, self.plan.streams, self.plan.durability) as streams,
-        ):
-            context = Context(streams, self.plan.source, folder, self._paths, self.plan.method, self.plan.to)
-            for one, cell in zip(self.plan.jobs, self.cells, strict=True):
+        streams = Streams(self.execution.target, plan.streams, plan.durability, plan.in_flight)
+        with run_folder(self.execution) as folder:
+            context = Context(streams, plan.source, folder, self._paths, plan.method, plan.to)
+            with self._session(streams) as session:
+                self._note_times(context, time_resolution_ns(session, folder))
+            for one, cell in zip(plan.jobs, self.cells, strict=True):
                 self._one(context, one, cell)
                 if self.execution.status != "complete":
                     return
 
+    @contextlib.contextmanager
+    def _session(self, streams: Streams) -> Iterator[_engine.Session]:
+        session = streams.connect()
+        try:
+            yield session
+        finally:
+            session.end()
+
+    def _note_times(self, context: Context, resolution_ns: int | None) -> None:
+        """Whether times can be kept on the target at all, and how exactly."""
+        context.times = resolution_ns is not None
+        self.part["times_preserved"], self.part["time_resolution_ns"] = context.times, resolution_ns
+        if not context.times and any(one.job.dates and not one.prepares for one in self.plan.jobs):
+            self.execution.warn("times_not_preserved", TIMES_WORDS)
+
     def _one(self, context: Context, one: Planned, cell: CellSpec) -> None:
-        """One job: what an earlier repeat of it left goes first, untimed."""
+        """One job: what an earlier repeat of it left goes first, untimed. What a job did that failed is kept, too."""
         if one.job.makes:
-            remove_tree(context.streams.all[0].session, f"{context.folder}/{one.job.makes}")
+            with self._session(context.streams) as session:
+                remove_tree(session, f"{context.folder}/{one.job.makes}")
         if self.execution.hooks.before_cell:
             self.execution.hooks.before_cell(cell.id)
         lost = set(context.unreadable)
         context.look = self._looker(context.streams, cell)
-        began = before(context.streams)
-        meters = one.job.work(context)
-        event, blobs = cell_event(cell.id, began, context.streams, meters)
+        began = before()
+        try:
+            ended = one.job.work(context)
+        except BaseException as error:
+            if isinstance(error, TargetError):
+                error.args = (readable(str(error), error.kind),)
+            self._keep(one, cell, context.streams.ended, *cell_event(cell.id, began, context.streams.ended, error))
+            raise
+        event, blobs = cell_event(cell.id, began, ended)
         if self.plan.durability == "end" and set(event["kinds"]) & {"flush"} and "read" not in event["kinds"]:
             event["flush_ns"] = 0  # every file was flushed within the window
         context.look = lambda: None
         if self.plan.verify:
             event["verified"] = self._verified(context, one.job, event)
-        self._note_unreadable(context, lost)
+        self._note_source(context, lost)
         if one.job.makes == ARCHIVES:
             self._note_archives(context)
+        self._keep(one, cell, ended, event, blobs)
+
+    def _keep(self, one: Planned, cell: CellSpec, ended: list[Ended], event: Any, blobs: list[bytes]) -> None:
+        """Stores a job's cell and step; nothing of one that failed before its streams began."""
+        if not any(stream.meter.begun_ns for stream in ended):
+            return
         self.execution.take_cell(cell, event, blobs)
-        step = step_of(one.job.name, one.repeat, self.execution.cells[-1], meters)
-        self.part["steps"].append({**step, "prepares": one.prepares})
+        step = step_of(one.job.name, one.repeat, self.execution.cells[-1], [stream.meter for stream in ended])
+        self.part["steps"].append({**step, "prepares": one.prepares, "status": event["status"]})
         self.execution.store.update_run(self.execution.run_id, job=self.part)
 
     def _verified(self, context: Context, job: Job, event: dict[str, Any]) -> dict[str, Any]:
-        files, bad, first = verify(context, job.name, job.makes)
+        files, bad, first = verify(context, job.name, job.makes, self.part["time_resolution_ns"])
         if bad:
             event["status"] = self.execution.status = "failed"
             event["stop_reason"] = "error"
         return {"blocks": files, "bad": bad, "first_bad": readable(first) if first else None}
 
-    def _note_unreadable(self, context: Context, before_it: set[str]) -> None:
-        lost = len(context.unreadable - before_it)
+    def _note_source(self, context: Context, lost_before: set[str]) -> None:
+        """Files of the source that could not be read, or were not what they were when the tree was listed."""
+        lost, skipped = len(context.unreadable - lost_before), self.part["skipped"]
         if lost:
-            skipped = self.part["skipped"]
             skipped["unreadable files"] = skipped.get("unreadable files", 0) + lost
             text = f"{lost} files of the source could not be read and were left out"
             self.execution.warn("skipped", text)
+        if len(context.changed) > self.part["changed"]:
+            self.part["changed"] = len(context.changed)
+            text = (
+                f"{len(context.changed)} files of the source changed while the run went on; they were copied as found"
+            )
+            self.execution.warn("source_changed", text)
 
     def _note_archives(self, context: Context) -> None:
-        streams = context.streams.all
-        size = sum(streams[0].session.stat(context.archive(number))[0] for number in range(len(streams)))
-        raw = sum(item.size_bytes for item in context.files)
-        self.part["archives"] = {"files": len(streams), "bytes": size, "ratio": raw / size if size else 0.0}
+        with self._session(context.streams) as session:
+            sizes = [session.stat(context.archive(number))[0] for number in range(context.streams.count)]
+        size, raw = sum(sizes), sum(item.size_bytes for item in context.files)
+        self.part["archives"] = {"files": len(sizes), "bytes": size, "ratio": raw / size if size else 0.0}
 
     def _warn(self) -> None:
         execution, skipped = self.execution, self.plan.source.skipped
@@ -195,8 +231,6 @@ class Carrier:
         if self.part["names_changed"]:
             text = f"{self.part['names_changed']} names cannot be on the target; they were written with %XX instead"
             execution.warn("names_changed", text)
-        if any(one.job.name in ("copy-in", "copy-out", "unzip") and not one.prepares for one in self.plan.jobs):
-            execution.warn("times_not_preserved", TIMES_WORDS)
 
     def _looker(self, streams: Streams, cell: CellSpec) -> Callable[[], None]:
         """Progress, told while the job's streams are waited for."""
@@ -206,7 +240,7 @@ class Carrier:
             if self.execution.hooks.progress is None:
                 return
             elapsed = max(1, time.perf_counter_ns() - start)
-            moved = sum(stream.meter.moved_bytes for stream in streams.all)
+            moved = streams.moved_bytes()
             event = {"cell": cell.id, "bytes": moved, "elapsed_ns": elapsed, "bytes_per_s": moved * 1e9 / elapsed}
             self.execution.hooks.progress(event)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ RATIO_SAMPLE_BYTES = 16 << 20
 _SOURCE_FILE_BYTES, _ARTICLE_FILE_BYTES = 64 << 10, 17_305_152
 _LARGEST_BYTES = 512 << 20
 _TAG_BYTES = 8
+_FIRST_NS, _STEP_NS = 1_546_300_800_123_456_700, 7_654_321_098_700
+"""Times of generated files: from the first day of 2019 on, each two hours after the one before; in units of 100 ns."""
 
 
 @dataclass(frozen=True)
@@ -117,14 +120,19 @@ def _tree(named: list[tuple[str, int, str]]) -> list[Item]:
     """Files with the folders they need, each folder before what lies in it."""
     items: list[Item] = []
     seen: set[str] = set()
+
+    def add(path: str, size: int, **more: Any) -> None:
+        at = _FIRST_NS + len(items) * _STEP_NS
+        items.append(Item(path, size, accessed_ns=at, modified_ns=at, **more))
+
     for number, (path, size, kind) in enumerate(named):
         parts = path.split("/")[:-1]
         for depth in range(1, len(parts) + 1):
             folder = "/".join(parts[:depth])
             if folder not in seen:
                 seen.add(folder)
-                items.append(Item(folder, 0, is_dir=True))
-        items.append(Item(path, size, kind=kind, number=number))
+                add(folder, 0, is_dir=True)
+        add(path, size, kind=kind, number=number)
     return items
 
 
@@ -213,6 +221,10 @@ class CorpusSource:
     def ratio(self) -> float:
         """Raw size over size by deflate (level 6), of up to RATIO_SAMPLE_BYTES in all, file by file."""
         return measured_ratio(self.sample())
+
+    def changed(self, item: Item) -> bool:
+        """Never."""
+        return False
 
     def sample(self) -> Iterator[bytes]:
         """Heads of files spread over the corpus, together at most RATIO_SAMPLE_BYTES."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -15,20 +18,58 @@ from numpy.typing import NDArray
 from naslab.results.histogram import from_values
 
 SIDES = ("source", "target", "local", "cpu")
-"""source: reads of the tree that is copied; target: requests; local: writes of this machine's files; cpu: all else."""
-KINDS = ("read", "write", "flush", "open", "create", "close", "stat", "readdir", "mkdir", "remove")
+"""source: reads of the tree that is copied; target: requests; local: writes of this machine's files; cpu: the client's
+processors, computing or waited for."""
+KINDS = (
+    "read", "write", "flush", "open", "create", "close", "stat", "readdir", "mkdir", "remove", "set_times",
+)  # fmt: skip
 INTERVAL_NS = 100_000_000
 _SERIES_COLUMNS = 7
 
 
+class _Delays:
+    """How long the calling thread was ready to run and had no processor, as Linux counts it; 0 elsewhere."""
+
+    def __init__(self) -> None:
+        try:
+            self._file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._file = -1
+
+    def read_ns(self) -> int:
+        """Since the thread began."""
+        if self._file < 0:
+            return 0
+        fields = os.pread(self._file, 64, 0).split()
+        return int(fields[1]) if len(fields) > 1 else 0
+
+    def close(self) -> None:
+        """Ends reading."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+
+
 @dataclass
 class Meter:
-    """Of one stream. Times in ns on the monotonic clock, sizes in bytes."""
+    """Of one stream, which works in phases. Times in ns on the monotonic clock, sizes in bytes.
 
+    cpu_ns: processor time of the stream's thread in its phases; request_cpu_ns, side_cpu_ns: of it in requests to the
+    target and in calls of the other sides. delayed_ns: ready to run, but without a processor. waited_ns: for other
+    streams. spent_ns: elapsed in the calls of each side, without delayed_ns. request_cpu_ns is part of the target's
+    time where `remote` is False: a folder's requests are work of this machine's processors, a server's are not.
+    """
+
+    remote: bool = False
     begun_ns: int = 0
     ended_ns: int = 0
+    active_ns: int = 0
     cpu_ns: int = 0
-    io_cpu_ns: int = 0
+    user_ns: int = 0
+    system_ns: int = 0
+    request_cpu_ns: int = 0
+    side_cpu_ns: int = 0
+    delayed_ns: int = 0
     waited_ns: int = 0
     spent_ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SIDES[:-1], 0))
     source_bytes: int = 0
@@ -38,35 +79,64 @@ class Meter:
     log: array[int] = field(default_factory=lambda: array("q"))
 
     def begin(self) -> None:
-        """The stream's work begins, on its own thread."""
-        self.begun_ns = self.ended_ns = time.perf_counter_ns()
+        """A phase begins, on the stream's own thread."""
+        self._delays = _Delays()
+        self._delay = self._delays.read_ns()
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        self._used = used.ru_utime, used.ru_stime
         self._cpu = time.thread_time_ns()
+        self._phase = time.perf_counter_ns()
+        self.begun_ns = self.begun_ns or self._phase
 
     def end(self) -> None:
-        """The stream's work ends."""
+        """The phase ends."""
         self.ended_ns = time.perf_counter_ns()
-        self.cpu_ns = time.thread_time_ns() - self._cpu
+        self.active_ns += self.ended_ns - self._phase
+        self.cpu_ns += time.thread_time_ns() - self._cpu
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        self.user_ns += round((used.ru_utime - self._used[0]) * 1e9)
+        self.system_ns += round((used.ru_stime - self._used[1]) * 1e9)
+        self.delayed_ns += self._delays.read_ns() - self._delay
+        self._delays.close()
 
     def target(self, kind: str, call: Callable[..., Any], *args: Any) -> Any:
         """One request to the target, logged."""
-        cpu, start = time.thread_time_ns(), time.perf_counter_ns()
-        result = call(*args)
-        end = time.perf_counter_ns()
-        self.io_cpu_ns += time.thread_time_ns() - cpu
-        moved = len(result) if kind == "read" else len(args[-1]) if kind == "write" else 0
-        self.moved_bytes += moved
-        self.spent_ns["target"] += end - start
-        self.log.extend((end, KINDS.index(kind), moved, end - start))
+        result, end, elapsed = self._timed("target", call, *args)
+        self._note(kind, end, elapsed, len(result) if kind == "read" else len(args[-1]) if kind == "write" else 0)
         return result
 
-    def side(self, side: str, call: Callable[..., Any], *args: Any) -> Any:
-        """A call that is the source's or the client's own files'."""
-        cpu, start = time.thread_time_ns(), time.perf_counter_ns()
+    def target_batch(self, kind: str, call: Callable[[], Any], sizes: Callable[[Any], list[int]]) -> Any:
+        """Several requests in flight together; each is logged with the time of all: when one ended is not known."""
+        result, end, elapsed = self._timed("target", call)
+        for moved in sizes(result):
+            self._note(kind, end, elapsed, moved)
+        return result
+
+    def _note(self, kind: str, end: int, elapsed: int, moved: int) -> None:
+        self.moved_bytes += moved
+        self.log.extend((end, KINDS.index(kind), moved, elapsed))
+
+    def _timed(self, side: str, call: Callable[..., Any], *args: Any) -> tuple[Any, int, int]:
+        """Result, end and elapsed time of a call; its time without a processor is not the side's."""
+        cpu, delay, start = time.thread_time_ns(), self._delays.read_ns(), time.perf_counter_ns()
         try:
             result = call(*args)
         finally:
-            self.spent_ns[side] += time.perf_counter_ns() - start
-            self.io_cpu_ns += time.thread_time_ns() - cpu
+            end = time.perf_counter_ns()
+            delayed = self._delays.read_ns() - delay
+            used = time.thread_time_ns() - cpu
+            spent = end - start - delayed
+            if side != "target":
+                self.side_cpu_ns += used
+            else:
+                self.request_cpu_ns += used
+                spent -= used if self.remote else 0
+            self.spent_ns[side] += max(0, spent)
+        return result, end, end - start
+
+    def side(self, side: str, call: Callable[..., Any], *args: Any) -> Any:
+        """A call that is the source's or the client's own files'."""
+        result = self._timed(side, call, *args)[0]
         if isinstance(result, bytes):
             self.source_bytes += len(result)
         return result
@@ -80,13 +150,21 @@ class Meter:
 
     @property
     def busy_ns(self) -> int:
-        """From begin to end, but for waiting for other streams."""
-        return max(0, self.ended_ns - self.begun_ns - self.waited_ns)
+        """In its phases, but for waiting for other streams."""
+        return max(0, self.active_ns - self.waited_ns)
+
+    @property
+    def compute_cpu_ns(self) -> int:
+        """Processor time between calls: compressing, summing up, this program itself."""
+        return max(0, self.cpu_ns - self.request_cpu_ns - self.side_cpu_ns)
 
     def shares_ns(self) -> dict[str, int]:
-        """`busy_ns` divided among SIDES; cpu is what no call accounts for: computing, and waiting for a processor."""
+        """`busy_ns` divided among SIDES; cpu: computing, waiting for a processor, and a server's requests' CPU time."""
         other = self.busy_ns - sum(self.spent_ns.values())
         return {**self.spent_ns, "cpu": max(0, other)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def rows(self) -> NDArray[np.int64]:
         """(requests, 4): end, kind (index in KINDS), bytes, latency."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from naslab.jobs.crew import Ended
 from naslab.jobs.meter import INTERVAL_NS, SIDES, Meter, kinds_of, requests, series_of
-from naslab.jobs.pipeline import Streams
 from naslab.units import amount_text, duration_text, rate_text
 
 MOST_SHARE = 0.5
@@ -24,21 +24,17 @@ LIMITS = ("source", "target", "local", "client_cpu", "mixed")
 
 @dataclass
 class Before:
-    """The state of clocks and counters when a job began."""
+    """The state of clocks when a job began. Times in ns; user, system: processor time of the waiting process."""
 
     start_ns: int
     wall_ns: int
     user_ns: int
     system_ns: int
-    wire: tuple[int, int] | None
-    events: dict[str, int]
 
 
-def before(streams: Streams) -> Before:
-    """Reads clocks and counters."""
-    user, system = _cpu()
-    wire, events = _counters(streams)
-    return Before(time.perf_counter_ns(), time.time_ns(), user, system, wire, events)
+def before() -> Before:
+    """Reads the clocks."""
+    return Before(time.perf_counter_ns(), time.time_ns(), *_cpu())
 
 
 def _cpu() -> tuple[int, int]:
@@ -46,41 +42,57 @@ def _cpu() -> tuple[int, int]:
     return round(used.ru_utime * 1e9), round(used.ru_stime * 1e9)
 
 
-def _counters(streams: Streams) -> tuple[tuple[int, int] | None, dict[str, int]]:
-    wires = [stream.session.wire() for stream in streams.all]
-    known = [wire for wire in wires if wire is not None]
-    events: dict[str, int] = {}
-    for stream in streams.all:
-        for name, count in stream.session.events().items():
-            events[name] = events.get(name, 0) + count
-    return (sum(w[0] for w in known), sum(w[1] for w in known)) if known else None, events
+def cell_event(
+    cell_id: int, began: Before, ended: Sequence[Ended], error: BaseException | None = None
+) -> tuple[Any, list[bytes]]:
+    """The cell as the engine gives it (docs/notes/0001-seams.md), with its blobs. Bytes, operations: of the target.
 
-
-def cell_event(cell_id: int, began: Before, streams: Streams, meters: Sequence[Meter]) -> tuple[Any, list[bytes]]:
-    """The cell as the engine gives it (docs/notes/0001-seams.md), with its blobs. Bytes, operations: of the target."""
-    end = max([began.start_ns, *(meter.ended_ns for meter in meters)])
-    window = max(1, end - began.start_ns)
+    It starts when the first stream does, all being connected by then. error: what ended the job before its time.
+    """
+    meters = [one.meter for one in ended]
+    worked = [meter for meter in meters if meter.begun_ns]
+    start = min((meter.begun_ns for meter in worked), default=began.start_ns)
+    window = max(1, max((meter.ended_ns for meter in worked), default=start) - start)
     user, system = _cpu()
-    wire, events = _counters(streams)
     rows, blobs = requests(meters), list[bytes]()
     kinds = kinds_of(rows, blobs)
-    blobs.append(series_of(rows, began.start_ns, began.start_ns + window))
+    blobs.append(series_of(rows, start, start + window))
     event = {
-        "id": cell_id, "status": "complete", "stop_reason": "done", "start_ns": began.start_ns,
-        "end_ns": began.start_ns + window, "start_wall_ns": began.wall_ns, "window_ns": window, "pause_ns": 0,
+        "id": cell_id, "status": "complete", "stop_reason": "done", "start_ns": start, "end_ns": start + window,
+        "start_wall_ns": began.wall_ns + start - began.start_ns, "window_ns": window, "pause_ns": 0,
         "duration_ns": window, "acknowledged_ns": window, "bytes": int(rows[:, 2].sum()), "ops": len(rows),
-        "kinds": kinds, "cpu_user_ns": user - began.user_ns, "cpu_system_ns": system - began.system_ns,
-        "wire": _difference(wire, began.wire), "interval_ns": INTERVAL_NS, "series": len(blobs) - 1,
-        "protocol_events": {n: c - began.events.get(n, 0) for n, c in events.items() if c > began.events.get(n, 0)},
+        "kinds": kinds, "interval_ns": INTERVAL_NS, "series": len(blobs) - 1,
+        "cpu_user_ns": user - began.user_ns + sum(meter.user_ns for meter in meters),
+        "cpu_system_ns": system - began.system_ns + sum(meter.system_ns for meter in meters),
+        "wire": _wire(ended), "protocol_events": _events(ended),
         "workers": [_worker(number, meter) for number, meter in enumerate(meters)],
     }  # fmt: skip
-    return event, blobs
+    return event | (_failure(error) if error is not None else {}), blobs
 
 
-def _difference(now: tuple[int, int] | None, then: tuple[int, int] | None) -> dict[str, int] | None:
-    if now is None or then is None:
-        return None
-    return {"sent_bytes": now[0] - then[0], "received_bytes": now[1] - then[1]}
+def _failure(error: BaseException) -> dict[str, Any]:
+    """Fields of a cell that ended before its time. An interruption is no error; what was done counts."""
+    if isinstance(error, KeyboardInterrupt):
+        return {"status": "partial", "stop_reason": "interrupted"}
+    kind, status = getattr(error, "kind", "job"), getattr(error, "status", 0)
+    return {
+        "status": "failed", "stop_reason": "error", "errors": 1, "first_error": str(error),
+        "errors_by_status": [{"kind": kind, "status": status, "count": 1}],
+    }  # fmt: skip
+
+
+def _wire(ended: Sequence[Ended]) -> dict[str, int] | None:
+    known = [one.wire for one in ended if one.wire is not None]
+    return {"sent_bytes": sum(w[0] for w in known), "received_bytes": sum(w[1] for w in known)} if known else None
+
+
+def _events(ended: Sequence[Ended]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in ended:
+        for name, count in one.events.items():
+            if count > 0:
+                total[name] = total.get(name, 0) + count
+    return total
 
 
 def _worker(number: int, meter: Meter) -> dict[str, int]:
@@ -106,7 +118,9 @@ def step_of(job: str, repeat: int, cell: Mapping[str, Any], meters: Sequence[Met
         "read_bytes": moved["read"], "write_bytes": moved["write"],
         "read_bytes_per_s": moved["read"] * 1e9 / wall, "write_bytes_per_s": moved["write"] * 1e9 / wall,
         "files_per_s": files * 1e9 / wall, "cpu_ns": cpu, "cpu_fraction": cpu / wall,
-        "compute_cpu_ns": sum(max(0, meter.cpu_ns - meter.io_cpu_ns) for meter in meters),
+        "compute_cpu_ns": sum(meter.compute_cpu_ns for meter in meters),
+        "request_cpu_ns": sum(meter.request_cpu_ns for meter in meters),
+        "processor_wait_ns": sum(meter.delayed_ns for meter in meters),
         "shares": shares, "source_bytes": source_bytes,
         "source_bytes_per_s": source_bytes * 1e9 * len(meters) / spent["source"] if spent["source"] else None,
         "local_bytes": sum(meter.local_bytes for meter in meters),
@@ -116,12 +130,13 @@ def step_of(job: str, repeat: int, cell: Mapping[str, Any], meters: Sequence[Met
             for m in meters
         ],
     }  # fmt: skip
-    step["limit"] = limit_of(shares, step["cpu_fraction"] / _processors())
+    step["limit"] = limit_of(shares, step["cpu_fraction"] / processors())
     step["evidence"] = _evidence(step) + (", in too short a time to rely on" if wall < SHORT_NS else "")
     return step
 
 
-def _processors() -> int:
+def processors() -> int:
+    """That this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -146,11 +161,12 @@ def _evidence(step: Mapping[str, Any]) -> str:
     if step["limit"] == "local":
         return f"writing this machine's own files took {share['local']} of the time"
     if step["limit"] == "client_cpu":
-        computed, busy = duration_text(step["compute_cpu_ns"]), f"{step['cpu_fraction']:.2g} of {_processors()}"
+        busy = f"{step['cpu_fraction']:.2g} of {processors()}"
+        spent = (("compute", "computing"), ("request", "in requests"))
+        used = [f"{duration_text(step[f'{name}_cpu_ns'])} {word}" for name, word in spent]
         return (
-            f"the client's CPU was the limit: the job kept {busy} processors busy, "
-            f"{share['cpu']} of the streams' time was spent between requests, {computed} of it computing and the rest "
-            "waiting for a processor"
+            f"the client's CPU was the limit: the job kept {busy} processors busy ({', '.join(used)}), and streams "
+            f"waited {duration_text(step['processor_wait_ns'])} for a processor"
         )
     parts = ", ".join(f"{side} {text}" for side, text in share.items() if step["shares"][side] >= 0.005)
     return f"no side took half of the streams' time: {parts}"

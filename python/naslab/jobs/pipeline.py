@@ -1,45 +1,82 @@
-"""Parallel streams of a job: each a thread with a session of its own, metered, and ended together."""
+"""One stream of a job: its requests to the target, metered; and the work that streams share."""
 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+import os
+import sys
+import tempfile
+import weakref
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 from naslab import _engine
 from naslab.errors import TargetError
 from naslab.jobs.meter import Meter
-
-if TYPE_CHECKING:
-    from naslab.targets import Target
+from naslab.jobs.source import REQUEST_BYTES
 
 T = TypeVar("T")
-_LOOK_S = 0.2
-"""How often the waiting thread looks for progress and for Ctrl-C."""
+_TICKET_BYTES = array("I").itemsize
 
 
 class StoppedError(Exception):
     """Another stream failed, or the run was interrupted: this one ends, too."""
 
 
-class Stream:
-    """One stream: a session whose requests are metered. Used by one thread at a time. doing: the path last named."""
+class Board:
+    """Numbers that all streams see, over an array they share: whether to stop, and bytes moved so far by each."""
 
-    def __init__(self, session: _engine.Session, stop: threading.Event, durability: str = "none") -> None:
-        self.session, self.meter, self._stop = session, Meter(), stop
-        self.durability = durability
+    def __init__(self, numbers: Any) -> None:
+        self._numbers = numbers
+
+    @property
+    def stopped(self) -> bool:
+        """Whether all are to end."""
+        return bool(self._numbers[0])
+
+    def stop(self, stopped: bool = True) -> None:
+        """Asks all to end."""
+        self._numbers[0] = int(stopped)
+
+    def tell(self, number: int, moved_bytes: int) -> None:
+        """How far a stream is."""
+        self._numbers[1 + number] = moved_bytes
+
+    @property
+    def moved_bytes(self) -> int:
+        """By all streams."""
+        return sum(self._numbers[1:])
+
+
+class Stream:
+    """One stream: a session whose requests are metered. doing: the path last named; notes: what it has to tell."""
+
+    def __init__(
+        self, session: _engine.Session, board: Board, number: int = 0, durability: str = "none", in_flight: int = 1
+    ) -> None:
+        self.session, self.meter, self.number = session, Meter(), number
+        self.durability, self.in_flight = durability, in_flight
         self.doing = ""
+        self.notes: list[tuple[str, Any]] = []
+        self.ask: Callable[[Any], Any] = lambda _question: None
+        self._board = board
 
     def request(self, kind: str, call: Callable[..., T], *args: Any) -> T:
         """One request to the target. Raises TargetError, StoppedError."""
         self.check()
-        return self.meter.target(kind, call, *args)  # type: ignore[no-any-return]
+        result: T = self.meter.target(kind, call, *args)
+        self._board.tell(self.number, self.meter.moved_bytes)
+        return result
 
     def check(self) -> None:
         """Raises StoppedError when all streams are to end."""
-        if self._stop.is_set():
+        if self._board.stopped:
             raise StoppedError
+
+    def note(self, kind: str, what: Any) -> None:
+        """Something for whoever carries the job out, told when the stream ends."""
+        self.notes.append((kind, what))
 
     def create(self, path: str) -> int:
         """A new file to write, write-through with durability `each`."""
@@ -51,15 +88,46 @@ class Stream:
     def open(self, path: str) -> int:
         """An existing file to read."""
         self.doing = path
-        return self.request("open", self.session.open, path, json.dumps({"read": True}))
+        return self.request("open", self.session.open, path, _READ)
 
     def read(self, file: int, offset_bytes: int, size: int) -> bytes:
-        """Up to `size` bytes; none at the end."""
-        return self.request("read", self.session.read, file, offset_bytes, size)
+        """Up to `size` bytes in as many requests in flight as that takes; fewer only at the end."""
+        if size <= REQUEST_BYTES:
+            return self.request("read", self.session.read, file, offset_bytes, size)
+        ops: list[tuple[str, int, int | bytes]] = [
+            ("read", offset_bytes + at, min(REQUEST_BYTES, size - at)) for at in range(0, size, REQUEST_BYTES)
+        ]
+        parts = []
+        for (_, _, asked), part in zip(ops, self._batch("read", file, ops), strict=True):
+            parts.append(part)
+            if len(part) < int(asked):
+                break
+        return b"".join(parts)
 
     def write(self, file: int, offset_bytes: int, data: bytes) -> None:
-        """Writes all of `data`."""
-        self.request("write", self.session.write, file, offset_bytes, data)
+        """Writes all of `data`, in as many requests in flight as that takes."""
+        if len(data) <= REQUEST_BYTES:
+            self.request("write", self.session.write, file, offset_bytes, data)
+            return
+        view = memoryview(data)
+        starts = range(0, len(data), REQUEST_BYTES)
+        self._batch(
+            "write", file, [("write", offset_bytes + at, bytes(view[at : at + REQUEST_BYTES])) for at in starts]
+        )
+
+    def _batch(self, kind: str, file: int, ops: list[tuple[str, int, int | bytes]]) -> list[bytes]:
+        """Requests of one kind, all in flight together; the data read. Raises TargetError of the first that failed."""
+        self.check()
+
+        def go() -> Any:
+            return self.session.run_ops(file, ops, self.in_flight)
+
+        done = self.meter.target_batch(kind, go, lambda outcomes: [one[0] for one in outcomes])
+        self._board.tell(self.number, self.meter.moved_bytes)
+        for moved, _, error, status in done:
+            if error is not None and not (kind == "read" and error == "short"):
+                raise TargetError(f"{kind}: {error} (status {status:#x}) after {moved} bytes", error, status)
+        return [data or b"" for _, data, _, _ in done]
 
     def finish(self, file: int) -> None:
         """Ends a file that was written: flushed with durability `end`, closed."""
@@ -75,6 +143,16 @@ class Stream:
         """Length and whether it is a folder."""
         self.doing = path
         return self.request("stat", self.session.stat, path)
+
+    def modified_ns(self, path: str) -> int | None:
+        """When the contents last changed, in ns since 1970; None where the target does not say."""
+        self.doing = path
+        return self.request("stat", self.session.modified_ns, path)
+
+    def set_times(self, path: str, accessed_ns: int, modified_ns: int) -> None:
+        """Sets both times of a file or folder, in ns since 1970."""
+        self.doing = path
+        self.request("set_times", self.session.set_times, path, accessed_ns, modified_ns)
 
     def is_missing(self, path: str) -> bool:
         """Whether there is nothing of this name yet; that answer is a request like others."""
@@ -101,77 +179,28 @@ class Stream:
         return self.request("readdir", self.session.readdir, path)
 
 
-class Queue(Generic[T]):
-    """Work handed to streams in order, one piece at a time."""
+_READ = json.dumps({"read": True})
 
-    def __init__(self, work: Iterable[T]) -> None:
-        self._work, self._lock = iter(work), threading.Lock()
+
+class Queue(Generic[T]):
+    """Work handed to streams in order, one piece at a time: who comes first gets the next.
+
+    The tickets are a file whose position all processes share; the system hands each of its parts out once.
+    """
+
+    def __init__(self, work: Sequence[T]) -> None:
+        self._work = work
+        with tempfile.TemporaryFile(buffering=0) as tickets:
+            array("I", range(len(work))).tofile(tickets)
+            tickets.seek(0)
+            self._tickets = os.dup(tickets.fileno())
+        weakref.finalize(self, os.close, self._tickets)
 
     def __iter__(self) -> Iterator[T]:
         return self
 
     def __next__(self) -> T:
-        with self._lock:
-            return next(self._work)
-
-
-class Streams:
-    """So many streams on a target. Use as a context manager: the sessions end with it."""
-
-    def __init__(self, target: Target, count: int, durability: str) -> None:
-        self._stop = threading.Event()
-        sessions = [_engine.Session(target.engine_json(), 1)]
-        try:
-            for _ in range(count - 1):
-                sessions.append(sessions[0].another())
-        except BaseException:
-            for session in sessions:
-                session.end()
-            raise
-        self.all = [Stream(session, self._stop, durability) for session in sessions]
-
-    def __enter__(self) -> Streams:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for stream in self.all:
-            stream.session.end()
-
-    def carry_out(self, work: Callable[[Stream], None], look: Callable[[], None] = lambda: None) -> list[Meter]:
-        """Does `work` with every stream at once; what each spent. look: called while waiting.
-
-        Raises the first error of a stream, and what a signal handler raises, after all streams have ended.
-        """
-        for stream in self.all:
-            stream.meter = Meter()
-        self._stop.clear()
-        failed: list[BaseException] = []
-        threads = [threading.Thread(target=self._one, args=(stream, work, failed), daemon=True) for stream in self.all]
-        try:
-            for thread in threads:
-                thread.start()
-            while any(thread.is_alive() for thread in threads):
-                next(t for t in (*threads, threads[0]) if t.is_alive() or t is threads[0]).join(_LOOK_S)
-                look()
-        finally:
-            self._stop.set()
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join()
-        if failed:
-            raise failed[0]
-        return [stream.meter for stream in self.all]
-
-    def _one(self, stream: Stream, work: Callable[[Stream], None], failed: list[BaseException]) -> None:
-        stream.meter.begin()
-        try:
-            work(stream)
-        except StoppedError:
-            pass
-        except BaseException as error:
-            if isinstance(error, TargetError):
-                error.args = (f"{error}, at {stream.doing}",)
-            failed.append(error)
-            self._stop.set()
-        finally:
-            stream.meter.end()
+        ticket = os.read(self._tickets, _TICKET_BYTES)
+        if not ticket:
+            raise StopIteration
+        return self._work[int.from_bytes(ticket, sys.byteorder)]

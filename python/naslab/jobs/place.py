@@ -65,6 +65,31 @@ def _remove(execution: Execution, target: str, folder: str) -> None:
         execution.note_left(path)
 
 
+RESOLUTIONS_NS = (1, 100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000)
+"""Of times that file systems keep: nanoseconds, SMB and NTFS, micro- and milliseconds, exFAT, seconds, FAT."""
+_ODD_NS = 1_234_567_891_987_654_321
+
+
+def time_resolution_ns(session: _engine.Session, folder: str) -> int | None:
+    """How exactly files in a folder keep a time that was set; None where none can be set or it does not last.
+
+    A file is made for it and removed. Raises TargetError where that fails.
+    """
+    path = f"{folder}/times"
+    session.close(session.open(path, json.dumps({"write": True, "read": False, "create": "new"})))
+    try:
+        session.set_times(path, _ODD_NS, _ODD_NS)
+        found = session.modified_ns(path)
+    except TargetError as error:
+        if error.kind in ("disconnected", "timeout"):
+            raise
+        found = None
+    session.remove(path)
+    if found is None:
+        return None
+    return next((one for one in RESOLUTIONS_NS if abs(found - _ODD_NS) < one), None)
+
+
 def remove_tree(session: _engine.Session, path: str) -> None:
     """A folder below the run's folder with all in it; a missing one is fine. Raises TargetError."""
     try:

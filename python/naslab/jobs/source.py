@@ -26,13 +26,15 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Item:
-    """A folder or file. path: parts joined by `/`. kind, number: of generated contents."""
+    """A folder or file. path: parts joined by `/`. kind, number: of generated contents. Times: ns since 1970."""
 
     path: str
     size_bytes: int
     is_dir: bool = False
     kind: str = ""
     number: int = 0
+    accessed_ns: int = 0
+    modified_ns: int = 0
 
 
 class Source(Protocol):
@@ -47,6 +49,9 @@ class Source(Protocol):
 
     def ratio(self) -> float:
         """Raw size over size by deflate at level 6, of a sample."""
+
+    def changed(self, item: Item) -> bool:
+        """Whether a file is no longer what it was when the tree was listed."""
 
 
 class FolderSource:
@@ -80,7 +85,7 @@ class FolderSource:
             self._skip("vanished")
             return
         if stat.S_ISDIR(found.st_mode):
-            self.items.append(Item(path, 0, is_dir=True))
+            self.items.append(_item(path, found, is_dir=True))
             self._walk(entry.path, path + "/")
         elif not stat.S_ISREG(found.st_mode):
             self._skip("links" if stat.S_ISLNK(found.st_mode) else "sockets, pipes and devices")
@@ -88,7 +93,7 @@ class FolderSource:
             self._skip("unreadable files")
         else:
             self._paths[path] = entry.path
-            self.items.append(Item(path, found.st_size, number=len(self.items)))
+            self.items.append(_item(path, found, number=len(self.items)))
 
     def _skip(self, reason: str) -> None:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
@@ -96,6 +101,14 @@ class FolderSource:
     def open(self, item: Item) -> Reader:
         """A reader of the file. Raises OSError."""
         return open(self._paths[item.path], "rb", buffering=0)
+
+    def changed(self, item: Item) -> bool:
+        """By its size and time of change; one that is gone is changed."""
+        try:
+            found = os.stat(self._paths[item.path], follow_symlinks=False)
+        except OSError:
+            return True
+        return (found.st_size, found.st_mtime_ns) != (item.size_bytes, item.modified_ns)
 
     def ratio(self) -> float:
         """Of the first MiB of up to 16 files spread over the tree."""
@@ -109,6 +122,11 @@ class FolderSource:
                 continue
             raw, packed = raw + len(data), packed + len(zlib.compress(data, 6))
         return raw / packed if packed else 1.0
+
+
+def _item(path: str, found: os.stat_result, is_dir: bool = False, number: int = 0) -> Item:
+    size = 0 if is_dir else found.st_size
+    return Item(path, size, is_dir, number=number, accessed_ns=found.st_atime_ns, modified_ns=found.st_mtime_ns)
 
 
 def open_folder(folder: Path) -> FolderSource:

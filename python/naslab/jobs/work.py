@@ -1,31 +1,35 @@
-"""The jobs: what each stream does, request by request. Each takes a context and returns the streams' meters."""
+"""The jobs: what each stream does, request by request. Each takes a context and returns what the streams brought home.
+
+Streams are processes: what they find out is told with `Stream.note` and taken by `_brought`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from naslab.errors import UsageError
 from naslab.jobs.archive import SUFFIXES, TargetReader, members, new_archive
-from naslab.jobs.meter import Meter
-from naslab.jobs.pipeline import Queue, Stream, Streams
+from naslab.jobs.crew import Ended, Phase, Streams
+from naslab.jobs.pipeline import Queue, Stream
 from naslab.jobs.source import REQUEST_BYTES, Item, Source
 
 COPY, ARCHIVES, UNPACKED, CHECKOUT = "copy", "archives", "unpacked", "checkout"
 """Folders in the run's folder of files."""
-_WAIT_S = 0.1
 Look = Callable[[], None]
 
 
 @dataclass
 class Context:
-    """What jobs share. paths: of items on the target, below one of the folders above; ended: files done so far.
+    """What jobs share. paths: of items on the target, below one of the folders above.
 
-    digests: of files read back by `checksum`, by item. unreadable: items whose source failed under way.
+    times: whether copies get the times of the source. digests: of files read back by `checksum`, by item. unreadable:
+    items whose source failed under way. changed: items of the source that were no longer as listed. found: folders and
+    files that `find` met.
     """
 
     streams: Streams
@@ -34,11 +38,12 @@ class Context:
     paths: dict[str, str]
     method: str = "deflate"
     to: Path | None = None
+    times: bool = True
     look: Look = lambda: None
     digests: dict[str, bytes] = field(default_factory=dict)
     unreadable: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
     found: list[int] = field(default_factory=lambda: [0, 0])
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def folders(self) -> list[Item]:
@@ -59,43 +64,54 @@ class Context:
         """Path of an archive, from 0."""
         return f"{self.folder}/{ARCHIVES}/part{number + 1}.{SUFFIXES[self.method]}"
 
+    def carry_out(self, *phases: Phase, **more: Any) -> list[Ended]:
+        """Has the streams do it and takes what they tell, also when they fail."""
+        try:
+            return self.streams.carry_out(*phases, look=self.look, **more)
+        finally:
+            for ended in self.streams.ended:
+                for kind, what in ended.notes:
+                    self._take(kind, what)
 
-def _number(context: Context, stream: Stream) -> int:
-    return context.streams.all.index(stream)
-
-
-def _in_folders(context: Context, tree: str | None, work: Callable[[Stream], None]) -> list[Meter]:
-    """The first stream makes the folders of a tree; then all do `work`."""
-    ready = threading.Event()
-
-    def each(stream: Stream) -> None:
-        if _number(context, stream) == 0:
-            if tree is not None:
-                stream.mkdir(f"{context.folder}/{tree}")
-                for item in context.folders:
-                    stream.mkdir(context.path(tree, item))
-            ready.set()
-        else:
-            with stream.meter.waiting():
-                while not ready.wait(_WAIT_S):
-                    stream.check()
-        work(stream)
-
-    return context.streams.carry_out(each, context.look)
+    def _take(self, kind: str, what: Any) -> None:
+        if kind == "unreadable":
+            self.unreadable.add(what)
+        elif kind == "changed":
+            self.changed.add(what)
+        elif kind == "digest":
+            self.digests[what[0]] = what[1]
+        elif kind == "found":
+            self.found = [self.found[0] + what[0], self.found[1] + what[1]]
 
 
-def copy_in(context: Context) -> list[Meter]:
-    """Copies the source to the target."""
-    queue = Queue(context.files)
+def _folders_made(context: Context, tree: str) -> Phase:
+    """The first stream makes the folders of a tree."""
 
     def work(stream: Stream) -> None:
-        for item in queue:
-            put(context, stream, item, COPY)
+        stream.mkdir(f"{context.folder}/{tree}")
+        for item in context.folders:
+            stream.mkdir(context.path(tree, item))
 
-    return _in_folders(context, COPY, work)
+    return Phase(work, alone=True)
 
 
-def checkout(context: Context) -> list[Meter]:
+def copy_in(context: Context) -> list[Ended]:
+    """Copies the source to the target; folders get their times when all is in them."""
+    files, folders = Queue(context.files), Queue(context.folders if context.times else [])
+
+    def copy(stream: Stream) -> None:
+        for item in files:
+            if put(context, stream, item, COPY) and context.times:
+                stream.set_times(context.path(COPY, item), item.accessed_ns, item.modified_ns)
+
+    def date(stream: Stream) -> None:
+        for item in folders:
+            stream.set_times(context.path(COPY, item), item.accessed_ns, item.modified_ns)
+
+    return context.carry_out(_folders_made(context, COPY), Phase(copy), Phase(date))
+
+
+def checkout(context: Context) -> list[Ended]:
     """As git checks a tree out: each file is looked for, created, written, closed, and looked at for the index."""
     queue = Queue(context.files)
 
@@ -105,82 +121,122 @@ def checkout(context: Context) -> list[Meter]:
             if put(context, stream, item, CHECKOUT):
                 stream.stat(context.path(CHECKOUT, item))
 
-    return _in_folders(context, CHECKOUT, work)
+    return context.carry_out(_folders_made(context, CHECKOUT), Phase(work))
 
 
 def put(context: Context, stream: Stream, item: Item, tree: str) -> bool:
-    """Copies one file from the source; False, and counted, where the source cannot be read."""
+    """Copies one file from the source; False, and noted, where the source cannot be read.
+
+    As much is read from the source as may be in flight to the target, then written.
+    """
     stream.check()
-    path, file, offset = context.path(tree, item), None, 0
+    meter, path, file, offset = stream.meter, context.path(tree, item), None, 0
     try:
-        reader = stream.meter.side("source", context.source.open, item)
+        reader = meter.side("source", context.source.open, item)
         try:
-            data = stream.meter.side("source", reader.read, REQUEST_BYTES)
+            data = _gathered(stream, reader)
             file = stream.create(path)
             while data:
                 stream.write(file, offset, data)
                 offset += len(data)
-                data = stream.meter.side("source", reader.read, REQUEST_BYTES)
+                data = _gathered(stream, reader)
         finally:
-            reader.close()
+            meter.side("source", reader.close)
     except OSError:
         if file is not None:
             stream.close(file)
             stream.request("remove", stream.session.remove, path)
-        with context.lock:
-            context.unreadable.add(item.path)
+        stream.note("unreadable", item.path)
         return False
     stream.finish(file)
-    stream.meter.files += 1
+    if offset != item.size_bytes:
+        stream.note("changed", item.path)
+    meter.files += 1
     return True
 
 
+def _gathered(stream: Stream, reader: Any) -> bytes:
+    """The next part of a source file, up to what may be in flight; it ends with a read that brings nothing."""
+    parts: list[bytes] = []
+    while len(parts) < stream.in_flight:
+        parts.append(stream.meter.side("source", reader.read, REQUEST_BYTES))
+        if not parts[-1]:
+            break
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
 def each_part(stream: Stream, path: str, take: Callable[[bytes], object]) -> None:
-    """Reads a file of the target from its start to its end."""
-    file, offset, data = stream.open(path), 0, b"."
-    while data:
-        data = stream.read(file, offset, REQUEST_BYTES)
+    """Reads a file of the target from its start to its end, more at once the further it is."""
+    file, offset, ahead = stream.open(path), 0, 1
+    while True:
+        data = stream.read(file, offset, ahead * REQUEST_BYTES)
         if data:
             take(data)
+        if len(data) < ahead * REQUEST_BYTES:
+            break
         offset += len(data)
+        ahead = min(stream.in_flight, 2 * ahead)
     stream.close(file)
 
 
-def copy_out(context: Context) -> list[Meter]:
-    """Reads the copy, and writes it to a folder of this machine if one is given."""
-    queue = Queue(context.files)
-    if context.to is not None:
-        for item in context.folders:
-            (context.to / item.path).mkdir()
+def copy_out(context: Context) -> list[Ended]:
+    """Reads the copy, and writes it to a folder of this machine if one is given, with the times of the target."""
+    files, folders = Queue(context.files), Queue(context.folders)
 
-    def work(stream: Stream) -> None:
-        for item in queue:
-            if context.to is None:
-                each_part(stream, context.path(COPY, item), lambda _data: None)
-            else:
-                _to_local(context, stream, item, context.to / item.path)
+    def read(stream: Stream) -> None:
+        for item in files:
+            each_part(stream, context.path(COPY, item), lambda _data: None)
             stream.meter.files += 1
 
-    return context.streams.carry_out(work, context.look)
+    if context.to is None:
+        return context.carry_out(Phase(read))
+    to = context.to
+
+    def make(stream: Stream) -> None:
+        for item in context.folders:
+            stream.meter.side("local", os.mkdir, to / item.path)
+
+    def write(stream: Stream) -> None:
+        for item in files:
+            _to_local(context, stream, item, to / item.path)
+            _date_local(context, stream, item, to / item.path)
+            stream.meter.files += 1
+
+    def date(stream: Stream) -> None:
+        for item in folders:
+            _date_local(context, stream, item, to / item.path)
+
+    return context.carry_out(Phase(make, alone=True), Phase(write), Phase(date))
+
+
+def _date_local(context: Context, stream: Stream, item: Item, path: Path) -> None:
+    modified = stream.modified_ns(context.path(COPY, item)) if context.times else None
+    if modified is not None:
+        stream.meter.side("local", lambda: os.utime(path, ns=(modified, modified)))
 
 
 def _to_local(context: Context, stream: Stream, item: Item, path: Path) -> None:
     meter = stream.meter
-    out: IO[bytes] = meter.side("local", lambda: open(path, "xb", buffering=0))  # noqa: SIM115 - closed below
-
-    def take(data: bytes) -> None:
-        meter.side("local", out.write, data)
-        meter.local_bytes += len(data)
-
     try:
-        each_part(stream, context.path(COPY, item), take)
-        if stream.durability == "end":
-            meter.side("local", os.fsync, out.fileno())
-    finally:
-        meter.side("local", out.close)
+        out: IO[bytes] = meter.side("local", lambda: open(path, "xb", buffering=0))  # noqa: SIM115 - closed below
+
+        def take(data: bytes) -> None:
+            left = memoryview(data)
+            while left:
+                left = left[meter.side("local", out.write, left) :]
+            meter.local_bytes += len(data)
+
+        try:
+            each_part(stream, context.path(COPY, item), take)
+            if stream.durability == "end":
+                meter.side("local", os.fsync, out.fileno())
+        finally:
+            meter.side("local", out.close)
+    except OSError as error:
+        raise UsageError(f"--to {context.to}: cannot write {path}: {error.strerror or error}") from None
 
 
-def checksum(context: Context) -> list[Meter]:
+def checksum(context: Context) -> list[Ended]:
     """Reads the copy and computes the SHA-256 of every file."""
     queue = Queue(context.files)
 
@@ -188,56 +244,57 @@ def checksum(context: Context) -> list[Meter]:
         for item in queue:
             digest = hashlib.sha256()
             each_part(stream, context.path(COPY, item), digest.update)
-            context.digests[item.path] = digest.digest()
+            stream.note("digest", (item.path, digest.digest()))
             stream.meter.files += 1
 
-    return context.streams.carry_out(work, context.look)
+    return context.carry_out(Phase(work))
 
 
-class _Folders:
-    """Folders still to be listed, shared by streams; ends when none is left and none is being listed."""
+class Folders:
+    """Folders still to be listed, handed to streams that ask; None when none is left and none is being listed."""
 
     def __init__(self, root: str) -> None:
         self._left, self._open = [root], 1
-        self._change = threading.Condition()
+        self._asking: list[int] = []
 
-    def take(self, stream: Stream) -> str | None:
-        """The next folder; None at the end."""
-        with stream.meter.waiting(), self._change:
-            while not self._left and self._open:
-                self._change.wait(_WAIT_S)
-                stream.check()
-            return self._left.pop() if self._left else None
-
-    def done(self, found: list[str]) -> None:
-        """A folder was listed and holds these folders."""
-        with self._change:
+    def __call__(self, number: int, found: list[str] | None) -> list[tuple[int, str | None]]:
+        """A stream wants a folder; found: in the one it listed, None if it listed none yet. Answers to streams."""
+        if found is not None:
             self._left += found
             self._open += len(found) - 1
-            self._change.notify_all()
+        self._asking.append(number)
+        given: list[tuple[int, str | None]] = []
+        while self._asking and self._left:
+            given.append((self._asking.pop(0), self._left.pop()))
+        if not self._open:
+            given += [(asking, None) for asking in self._asking]
+            self._asking = []
+        return given
 
 
-def find(context: Context) -> list[Meter]:
+def find(context: Context) -> list[Ended]:
     """Lists every folder of the copy and looks at everything in it. context.found: folders and files found."""
-    folders = _Folders(f"{context.folder}/{COPY}")
     context.found = [0, 0]
 
+    def ask(stream: Stream, found: list[str] | None) -> str | None:
+        with stream.meter.waiting():
+            return stream.ask(found)  # type: ignore[no-any-return]
+
     def work(stream: Stream) -> None:
-        while (folder := folders.take(stream)) is not None:
+        folder, folders = ask(stream, None), 0
+        while folder is not None:
             within = []
-            files = 0
             for name, is_dir in stream.readdir(folder):
                 stream.stat(f"{folder}/{name}")
                 if is_dir:
                     within.append(f"{folder}/{name}")
                 else:
-                    files += 1
-            stream.meter.files += files
-            with context.lock:
-                context.found = [context.found[0] + len(within), context.found[1] + files]
-            folders.done(within)
+                    stream.meter.files += 1
+            folders += len(within)
+            folder = ask(stream, within)
+        stream.note("found", (folders, stream.meter.files))
 
-    return context.streams.carry_out(work, context.look)
+    return context.carry_out(Phase(work), answer=Folders(f"{context.folder}/{COPY}"))
 
 
 def shares_of(items: list[Item], count: int) -> list[list[Item]]:
@@ -251,64 +308,81 @@ def shares_of(items: list[Item], count: int) -> list[list[Item]]:
     return shares
 
 
-def pack(context: Context) -> list[Meter]:
-    """Packs the copy into as many archives as there are streams, all at once."""
-    shares = shares_of(context.files, len(context.streams.all))
+def pack(context: Context) -> list[Ended]:
+    """Packs the copy into as many archives as there are streams, all at once; the first holds the folders, too."""
+    shares = shares_of(context.files, context.streams.count)
+
+    def make(stream: Stream) -> None:
+        stream.mkdir(f"{context.folder}/{ARCHIVES}")
 
     def work(stream: Stream) -> None:
-        number = _number(context, stream)
-        if number == 0:
-            stream.mkdir(f"{context.folder}/{ARCHIVES}")
-            made.set()
-        with stream.meter.waiting():
-            while not made.wait(_WAIT_S):
-                stream.check()
-        archive = new_archive(context.method, stream, context.archive(number))
-        for item in shares[number]:
-            reader = TargetReader(stream, context.path(COPY, item))
-            archive.add(context.paths[item.path], reader.size, reader)
+        archive = new_archive(context.method, stream, context.archive(stream.number))
+        for item in context.folders if stream.number == 0 else []:
+            modified = stream.modified_ns(context.path(COPY, item))
+            archive.add_folder(context.paths[item.path], modified or 0)
+        for item in shares[stream.number]:
+            path = context.path(COPY, item)
+            modified = stream.modified_ns(path)
+            reader = TargetReader(stream, path)
+            archive.add(context.paths[item.path], reader.size, reader, modified or 0)
             reader.finish()
             stream.meter.files += 1
         archive.finish()
 
-    made = threading.Event()
-    return context.streams.carry_out(work, context.look)
+    return context.carry_out(Phase(make, alone=True), Phase(work))
 
 
-def unpack(context: Context) -> list[Meter]:
-    """Unpacks all archives at once, each by one stream."""
+def unpack(context: Context) -> list[Ended]:
+    """Unpacks all archives at once, each by one stream; folders get their times when all is in them."""
+    folders: dict[str, int] = {}  # of the first archive, in the process that unpacks it
 
     def work(stream: Stream) -> None:
-        for name, data in members(context.method, stream, context.archive(_number(context, stream))):
-            file, offset = stream.create(f"{context.folder}/{UNPACKED}/{name}"), 0
-            while part := data.read(REQUEST_BYTES):
-                stream.write(file, offset, part)
-                offset += len(part)
-            stream.finish(file)
-            stream.meter.files += 1
+        for member in members(context.method, stream, context.archive(stream.number)):
+            if member.data is None:
+                folders[member.name] = member.modified_ns
+            else:
+                _unpack_one(context, stream, member.name, member.data, member.modified_ns)
 
-    return _in_folders(context, UNPACKED, work)
+    def date(stream: Stream) -> None:
+        for name, modified_ns in folders.items():
+            stream.set_times(f"{context.folder}/{UNPACKED}/{name}", modified_ns, modified_ns)
+
+    dated = [Phase(date, alone=True)] if context.times else []
+    return context.carry_out(_folders_made(context, UNPACKED), Phase(work), *dated)
+
+
+def _unpack_one(context: Context, stream: Stream, name: str, data: Any, modified_ns: int) -> None:
+    path = f"{context.folder}/{UNPACKED}/{name}"
+    file, offset = stream.create(path), 0
+    while part := data.read(REQUEST_BYTES * stream.in_flight):
+        stream.write(file, offset, part)
+        offset += len(part)
+    stream.finish(file)
+    if context.times:
+        stream.set_times(path, modified_ns, modified_ns)
+    stream.meter.files += 1
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job: its operation in results, folders it needs, the one it makes, and the work."""
+    """A job: its operation in results, folders it needs, the one it makes, and the work. dates: it sets times."""
 
     name: str
     op: str
     about: str
-    work: Callable[[Context], list[Meter]]
+    work: Callable[[Context], list[Ended]]
     needs: tuple[str, ...] = ()
     makes: str = ""
+    dates: bool = False
 
 
 JOBS = {
     job.name: job
     for job in (
-        Job("copy-in", "write", "copies the source to the target", copy_in, (), COPY),
-        Job("copy-out", "read", "reads the copy back", copy_out, (COPY,)),
+        Job("copy-in", "write", "copies the source to the target", copy_in, (), COPY, dates=True),
+        Job("copy-out", "read", "reads the copy back", copy_out, (COPY,), dates=True),
         Job("zip", "mixed", "packs the copy into archives on the target", pack, (COPY,), ARCHIVES),
-        Job("unzip", "mixed", "unpacks them into a new folder", unpack, (COPY, ARCHIVES), UNPACKED),
+        Job("unzip", "mixed", "unpacks them into a new folder", unpack, (COPY, ARCHIVES), UNPACKED, dates=True),
         Job("checksum", "read", "reads the copy and computes SHA-256", checksum, (COPY,)),
         Job("find", "stat", "lists all folders and looks at every file", find, (COPY,)),
         Job("checkout", "create", "creates the source's files as git does", checkout, (), CHECKOUT),
