@@ -17,7 +17,11 @@ MOST_LEVELS = 16
 
 
 class Action(NamedTuple):
-    """One step: open, create, read, write, flush, close, stat, readdir, mkdir, remove, rename. Sizes in bytes."""
+    """One step. Sizes in bytes.
+
+    kind: open, create, read, write, flush, close, stat, readdir, mkdir, rmdir, remove, rename, truncate; end: a read
+    that finds the end of the file; miss, miss_open: lookup and open of what is not there.
+    """
 
     kind: str
     path: str

@@ -10,16 +10,19 @@ from typing import Any
 
 from naslab import script as steps
 from naslab.apps.actions import BEHAVE, WRITE_FLAGS, Action, Work, pieces
+from naslab.apps.mix import Rows, mix
 from naslab.apps.model import Definition, Part
 from naslab.apps.order import DATA, interleave, requests_of, sequential_share, with_jumps
+from naslab.errors import UsageError
 from naslab.script import ScriptStream, ScriptWriter
 
 PREPARE_REQUEST_BYTES = 1 << 20
 PREPARE_STREAMS = 4
 _NEW = steps.FLAG_WRITE | steps.FLAG_CREATE | steps.FLAG_EXCLUSIVE
 _ON_PATH = {
-    "stat": steps.STAT, "readdir": steps.READDIR, "mkdir": steps.MKDIR, "remove": steps.REMOVE,
+    "stat": steps.STAT, "readdir": steps.READDIR, "mkdir": steps.MKDIR, "rmdir": steps.RMDIR, "remove": steps.REMOVE,
 }  # fmt: skip
+_BEHAVE = {**BEHAVE, "mix": mix}
 
 
 @dataclass
@@ -92,6 +95,8 @@ class _Scaled(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         value = self._part.values[name]
+        if value.scales and isinstance(value.is_, tuple):
+            return _fewer(value.is_, self._scale)
         if name == "bytes" or value.scales:
             return max(1, round(value.is_ * self._scale))
         return value.is_
@@ -103,16 +108,35 @@ class _Scaled(Mapping[str, Any]):
         return len(self._part.values)
 
 
+def _fewer(rows: Rows, scale: float) -> Rows:
+    """So many times the files or requests. Where less than one of a size is left, it becomes a smaller one if it holds
+    a tenth of all bytes, and counts with the next smaller ones otherwise."""
+    whole = sum(size * count for size, count in rows)
+    found: list[tuple[int, int]] = []
+    due = 0.0
+    for size, count in rows:
+        if count * scale < 1 and size * count * 10 >= whole:
+            found.append((max(round(size * count * scale), 1), 1))
+            continue
+        due += count * scale
+        if round(due):
+            found.append((size, round(due)))
+            due -= round(due)
+    return tuple(found) or rows[:1]
+
+
 def plan(definition: Definition, seed: int = 0, scale: float = 1.0) -> Plan:
     """The plan of an application; the same seed gives the same plan."""
     rng = random.Random(f"{seed} {definition.name}")
     made = Plan(definition, scale, [definition.name])
     for number, part in enumerate(definition.parts, 1):
-        work: Work = BEHAVE[part.does](_Scaled(part, scale), f"{definition.name}/part{number}", rng)
+        work: Work = _BEHAVE[part.does](_Scaled(part, scale), f"{definition.name}/part{number}", rng)
         made.folders += work.folders
         made.files |= work.files
         made.streams += work.streams
     share = definition.sequential
+    if share is not None and len(made.streams) == 1 and definition.parts[0].does == "mix":
+        raise UsageError(f"{definition.name}: whole.sequential is for several streams; one stream's is its onward")
     if share is not None and len(made.streams) == 1:
         made.streams = [with_jumps(made.streams[0], share)]
     elif share is not None:
@@ -154,6 +178,8 @@ def write_clean(made: Plan, path: Path) -> None:
                 files[action.path] = None
             elif action.kind == "mkdir":
                 folders.append(action.path)
+            elif action.kind == "rmdir":
+                folders.remove(action.path)
             elif action.kind == "remove":
                 files.pop(action.path, None)
             elif action.kind == "rename":
@@ -234,7 +260,7 @@ class _Hand:
         stream, due, path = self.stream, self.due_ns, action.path
         if action.kind in ("open", "create"):
             flags = _NEW if action.kind == "create" else steps.FLAG_READ
-            flags |= steps.FLAG_WRITE if action.path_to == WRITE_FLAGS else 0
+            flags |= steps.FLAG_READ | steps.FLAG_WRITE if action.path_to == WRITE_FLAGS else 0
             number = self._free.pop() if self._free else None
             self._handles[path] = stream.open(path, flags, due_ns=due, handle=number)
         elif action.kind in DATA:
@@ -248,5 +274,14 @@ class _Hand:
             self._free.append(handle)
         elif action.kind == "rename":
             stream.rename(path, action.path_to, due_ns=due)
+        elif action.kind == "end":
+            stream.read(self._handles[path], action.offset_bytes, action.len_bytes, due_ns=due)
+        elif action.kind == "truncate":
+            stream.truncate(self._handles[path], action.len_bytes, due_ns=due)
+        elif action.kind == "miss":
+            stream.on_path(steps.STAT, path, due_ns=due, flags=steps.FLAG_FAILS)
+        elif action.kind == "miss_open":
+            number = self._free.pop() if self._free else None
+            self._free.append(stream.open(path, steps.FLAG_READ | steps.FLAG_FAILS, due_ns=due, handle=number))
         else:
             stream.on_path(_ON_PATH[action.kind], path, due_ns=due)

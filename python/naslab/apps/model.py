@@ -5,14 +5,17 @@ A definition has parts that run at once, each with one behaviour and its numbers
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from naslab.errors import UsageError
+from naslab.script import MOST_STEP_BYTES
 from naslab.units import parse_duration, parse_size
 
 TWELVE = (
@@ -22,6 +25,8 @@ TWELVE = (
 )  # fmt: skip
 """NASPT's result names, in the order of its own result file."""
 SETS = ("naspt", "older", "modern")
+OWN = "own"
+"""The set of a definition that is given as a file."""
 CHOSEN = "chosen"
 _FILES = {"files": "count", "bytes": "size", "request": "size", "spread": "number"}
 BEHAVIOURS: dict[str, dict[str, str]] = {
@@ -40,6 +45,21 @@ BEHAVIOURS: dict[str, dict[str, str]] = {
     "build": {**_FILES, "folders": "count", "levels": "count", "objects": "percent", "looks": "count"},
 }  # fmt: skip
 """What a part may do, and its numbers with their kinds. Each is required; sizes are those of all files together."""
+MIX = {
+    "streams": "count", "files": "sized", "folders": "count", "levels": "count", "at_once": "count", "opens": "count",
+    "idle": "count", "makes": "sized", "reads": "requests", "writes": "requests", "sequential_reads": "percent",
+    "sequential_writes": "percent", "onward": "percent", "ends": "count", "flushes": "count", "truncates": "count",
+    "stats": "count", "missing": "count", "missing_opens": "count", "lists": "count", "mkdirs": "count",
+    "rmdirs": "count", "removes": "count", "renames": "count",
+}  # fmt: skip
+"""The numbers of a `mix`, in naslab.apps.mix. All but `streams` may be left out: then there is none of it, and the
+percentages are 100."""
+BEHAVIOURS["mix"] = MIX
+_REQUIRED = {"mix": ("streams",)}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+_STEPS = ("prepare", "clean")
+_MOST_FILE_BYTES = 1 << 20
+_MOST_ROWS = 1000
 WHOLE = {"sequential": "percent", "duration": "duration", "buffer": "duration"}
 """Numbers of the application as a whole; each may be left out, but `duration` and `buffer` come together."""
 
@@ -87,11 +107,15 @@ class Definition:
         value = self.whole.get("sequential")
         return None if value is None else value.is_ / 100
 
+    def records_steps(self) -> bool:
+        """Whether each step is recorded when it runs: where an order was planned, and of those given as files."""
+        return self.sequential is not None or self.set == OWN
+
     @property
     def sequential_published(self) -> float | None:
-        """`sequential` where it was published; None where it was chosen, or not planned at all."""
+        """`sequential` where it was published; None where it was chosen or measured, or not planned at all."""
         value = self.whole.get("sequential")
-        return None if value is None or value.source == CHOSEN else value.is_ / 100
+        return None if value is None or value.source == CHOSEN or self.set == OWN else value.is_ / 100
 
 
 @cache
@@ -104,9 +128,18 @@ def definitions() -> dict[str, Definition]:
     return {one.name: one for one in found}
 
 
-def chosen(only: str) -> list[Definition]:
-    """The definitions of `--only` (names or sets with commas), the twelve where it is empty. Raises UsageError."""
+def chosen(only: str, own: Sequence[Path] = ()) -> list[Definition]:
+    """The definitions of `--only` (names or sets with commas) and those in the files of `--app`; the twelve where there
+    is neither. Raises UsageError."""
+    mine = [_own(path) for path in own]
     every = definitions()
+    for number, one in enumerate(mine):
+        if one.name in every or one.name in {other.name for other in mine[:number]}:
+            raise UsageError(
+                f"--app {own[number]}: there is another application named {one.name}; give it its own name"
+            )
+    if mine and not only.strip():
+        return mine
     names = [name.strip() for name in only.split(",") if name.strip()] or ["naspt"]
     known = {name.lower(): [one] for name, one in every.items()}
     known |= {kind: [one for one in every.values() if one.set == kind] for kind in SETS} | {"all": list(every.values())}
@@ -114,7 +147,21 @@ def chosen(only: str) -> list[Definition]:
         if name.lower() not in known:
             raise UsageError(f"--only {name!r}: no such application; naslab apps --list shows them all")
     wanted = {one.name for name in names for one in known[name.lower()]}
-    return [one for one in every.values() if one.name in wanted]
+    return [*(one for one in every.values() if one.name in wanted), *mine]
+
+
+def _own(path: Path) -> Definition:
+    try:
+        text = path.read_bytes()[: _MOST_FILE_BYTES + 1].decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8"
+        raise UsageError(f"--app {path}: cannot be read: {reason}") from error
+    if len(text) > _MOST_FILE_BYTES:
+        raise UsageError(f"--app {path}: longer than {_MOST_FILE_BYTES} bytes; this is no definition")
+    found = parse(text, str(path))
+    if found.set != OWN:
+        raise UsageError(f'--app {path}: set: {found.set!r} is for those that come with naslab; write set = "{OWN}"')
+    return found
 
 
 def parse(text: str, file: str) -> Definition:
@@ -129,12 +176,14 @@ def parse(text: str, file: str) -> Definition:
         needed = key != "rationale" or words["set"] == "modern"
         if not isinstance(word, str) or (needed and not word.strip()):
             raise UsageError(f"{file}: {key}: a text is needed")
-    if words["set"] not in SETS:
-        raise UsageError(f"{file}: set: {words['set']!r} is none of {', '.join(SETS)}")
+    if not _NAME.match(words["name"]) or words["name"].lower() in _STEPS:
+        raise UsageError(f"{file}: name: {words['name'][:80]!r}: give at most 64 letters, digits, _ . -")
+    if words["set"] not in (*SETS, OWN):
+        raise UsageError(f"{file}: set: {words['set']!r} is none of {', '.join((*SETS, OWN))}")
     sources = data.get("sources", {})
     if not isinstance(sources, dict) or not all(isinstance(one, str) and one.strip() for one in sources.values()):
         raise UsageError(f"{file}: sources: a table of texts is needed")
-    whole = _values(data.get("whole", {}), WHOLE, sources, file, "whole", needed=False)
+    whole = _values(data.get("whole", {}), WHOLE, sources, file, "whole", ())
     if ("duration" in whole) != ("buffer" in whole):
         raise UsageError(f"{file}: whole: duration and buffer come together")
     parts = data.get("part", [])
@@ -149,16 +198,17 @@ def _part(part: Any, sources: Mapping[str, str], file: str, where: str) -> Part:
     if does not in BEHAVIOURS:
         raise UsageError(f"{file}: {where}: does = {does!r} is none of {', '.join(BEHAVIOURS)}")
     values = {key: value for key, value in part.items() if key != "does"}
-    return Part(does, _values(values, BEHAVIOURS[does], sources, file, where, needed=True))
+    kinds = BEHAVIOURS[does]
+    return Part(does, _values(values, kinds, sources, file, where, _REQUIRED.get(does, tuple(kinds))))
 
 
 def _values(
-    found: Any, kinds: Mapping[str, str], sources: Mapping[str, str], file: str, where: str, needed: bool
+    found: Any, kinds: Mapping[str, str], sources: Mapping[str, str], file: str, where: str, needed: Sequence[str]
 ) -> dict[str, Value]:
     if not isinstance(found, dict):
         raise UsageError(f"{file}: {where}: a table is needed")
     _only_keys(found, kinds, file, f"{where}: ")
-    missing = [key for key in kinds if needed and key not in found]
+    missing = [key for key in needed if key not in found]
     if missing:
         raise UsageError(f"{file}: {where}: {missing[0]} is missing")
     return {key: _value(value, kinds[key], sources, f"{file}: {where}: {key}") for key, value in found.items()}
@@ -177,7 +227,11 @@ def _value(found: Any, kind: str, sources: Mapping[str, str], where: str) -> Val
         if key not in ("is", "from", "why", "scales"):
             raise UsageError(f"{where}: {key}: unknown; known are is, from, why, scales")
     source, why, scales = found["from"], found.get("why", ""), found.get("scales", False)
-    if not isinstance(why, str) or not isinstance(scales, bool) or (scales and kind != "count"):
+    if (
+        not isinstance(why, str)
+        or not isinstance(scales, bool)
+        or (scales and kind not in ("count", "sized", "requests"))
+    ):
         raise UsageError(f"{where}: why is a text, and scales = true is for counts")
     if source == CHOSEN and not why.strip():
         raise UsageError(f"{where}: a chosen number gives its reason: why = …")
@@ -192,6 +246,8 @@ def _number(found: Any, kind: str, where: str) -> Any:
         if not isinstance(found, list) or not found:
             raise UsageError(f"{where}: a list of sizes is needed")
         return tuple(_number(one, "size", where) for one in found)
+    if kind in ("sized", "requests"):
+        return _sized(found, kind, where)
     if kind in ("size", "duration"):
         value = parse_size(str(found), where) if kind == "size" else parse_duration(str(found), where)
         if value <= 0:
@@ -204,3 +260,18 @@ def _number(found: Any, kind: str, where: str) -> Any:
     if not low <= found <= high:
         raise UsageError(f"{where}: {found}: give {low} to {high}")
     return found
+
+
+def _sized(found: Any, kind: str, where: str) -> tuple[tuple[int, int], ...]:
+    """(size in bytes, how many of it) of rows like ["64k", 20]."""
+    if not isinstance(found, list) or not 1 <= len(found) <= _MOST_ROWS:
+        raise UsageError(f'{where}: 1 to {_MOST_ROWS} rows are needed, each a size and how many: [["64k", 20]]')
+    rows = []
+    for row in found:
+        if not isinstance(row, list) or len(row) != 2:
+            raise UsageError(f'{where}: {str(row)[:80]}: a row is a size and how many: ["64k", 20]')
+        size = parse_size(str(row[0]), where)
+        if kind == "requests" and not 1 <= size <= MOST_STEP_BYTES:
+            raise UsageError(f"{where}: a request of {row[0]}: give 1 byte to 64m")
+        rows.append((size, int(_number(row[1], "count", where))))
+    return tuple(rows)

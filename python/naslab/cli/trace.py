@@ -115,6 +115,16 @@ def show(
         Optional[Path],  # noqa: UP045
         typer.Option("--output", "-o", metavar="FILE.html", help="Also draw it into this file.", show_default=False),
     ] = None,
+    emit_app: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "--emit-app",
+            metavar="FILE.toml",
+            help="Also write an application like it, for naslab apps --app.",
+            show_default=False,
+        ),
+    ] = None,
+    force: ForceOpt = False,
     as_json: o.JsonOpt = False,
 ) -> int:
     """The profile of a trace: kinds, sizes, sequentiality, mix, concurrency, think time, files."""
@@ -130,6 +140,10 @@ def show(
         check_output(output, "-o")
         if output.suffix != ".html":
             raise UsageError(f"-o {output}: pictures are HTML; name it FILE.html")
+    if emit_app is not None:
+        if emit_app.suffix != ".toml":
+            raise UsageError(f"--emit-app {emit_app}: definitions are TOML; name it FILE.toml")
+        _check_output(emit_app, force, "--emit-app")
     opened, profile = Trace(trace), Profile()
     for operation in opened:
         profile.add(operation)
@@ -141,6 +155,10 @@ def show(
         from naslab.trace.picture import picture
 
         output.write_text(picture(document), encoding="utf-8")
+    if emit_app is not None:
+        from naslab.apps.from_trace import definition_of
+
+        emit_app.write_text(definition_of(opened), encoding="utf-8")
     print(json.dumps(document) if as_json else profile_text(document), end="\n" if as_json else "")
     return 0
 
@@ -153,15 +171,15 @@ def _anonymiser(wanted: bool, drop_extensions: bool) -> Anonymiser | None:
     return Anonymiser(keep_extension=not drop_extensions) if wanted else None
 
 
-def _check_output(output: Path, force: bool) -> None:
+def _check_output(output: Path, force: bool, option: str = "-o") -> None:
     """Refuses before anything runs what could not be written after it."""
     from naslab.cli.common import check_output
 
-    check_output(output, "-o")
+    check_output(output, option)
     if output.exists() and not force:
-        raise UsageError(f"-o {output}: exists; give another name, or --force to overwrite it")
+        raise UsageError(f"{option} {output}: exists; give another name, or --force to overwrite it")
     if os.path.lexists(output.with_name(output.name + ".part")):
-        raise UsageError(f"-o {output}: {output.name}.part is in the way; remove it first")
+        raise UsageError(f"{option} {output}: {output.name}.part is in the way; remove it first")
 
 
 def _say(told: dict[str, object], as_json: bool, quiet: bool, first: str) -> None:

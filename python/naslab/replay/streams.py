@@ -33,6 +33,17 @@ class StreamTimes:
         """(first start, last end, stream), by start."""
         return sorted((first, self._last[stream], stream) for stream, first in self._first.items())
 
+    def most_at_once(self) -> int:
+        """How many streams overlap at most; one that begins when another ends does not."""
+        ends: list[int] = []
+        most = 0
+        for first, last, _ in self.spans():
+            while ends and ends[0] <= first:
+                heapq.heappop(ends)
+            heapq.heappush(ends, last)
+            most = max(most, len(ends))
+        return most
+
 
 def join(times: StreamTimes, most: int) -> dict[int, int]:
     """Number of the script's stream for each stream of the trace.

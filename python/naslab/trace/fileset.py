@@ -69,6 +69,11 @@ class FileSet:
         if operation.error is None:
             _STEPS[operation.op](self, operation)
 
+    def is_folder(self, handle: int) -> bool:
+        """Whether what is open under this handle is known to be a folder."""
+        node = self._handles.get(handle)
+        return node is not None and node.children is not None
+
     def needed(self) -> Iterator[FileFacts]:
         """Folders before what is in them, the root itself left out; each by its name at the start."""
         found = {node.original: node for node in self._nodes() if node.original and not node.maybe}
