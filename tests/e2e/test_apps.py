@@ -182,6 +182,33 @@ def test_a_server_that_is_too_slow(cli: Cli) -> None:
     assert any("0 of 4 streams kept up" in sentence for sentence in document["summary"])
 
 
+@pytest.mark.parametrize(("link", "name", "truth"), [
+    # A film asks for 1.3 GB in 600 s, 2.167 MB/s; an edit for 330 MB/s read and 110 MB/s written, each way for itself.
+    ("18.2MB", "HDVideo_1Play", 8), ("10.9MB", "HDVideo_1Play", 5), ("2MB", "HDVideo_1Play", 0),
+    ("700MB", "VideoEdit_4K", 8),
+])  # fmt: skip
+def test_streams_held(link: str, name: str, truth: int, cli: Cli) -> None:
+    """The number found is what the link can carry."""
+    words = ("--scale", "0.02", "--pace", "recorded", "--find-streams", "--only", name)
+    document = apps_of(cli, f"sim:?link_bytes_per_s={link}&latency_ns=200us", *words)
+    (held,) = document["apps"]["streams_held"]
+    assert held["streams"] == truth and held["failed_streams"] == truth + (4 if "Edit" in name else 1)
+    assert held["stopped"] is None and any(f"{truth} streams of" in text for text in document["summary"])
+    cells = {cell["id"]: cell["workload"] for cell in document["cells"]}
+    assert all(cells[one["cell"]] == f"{name}_x{one['streams']}" for one in held["tried"])
+
+
+def test_streams_held_stops_at_a_limit(cli: Cli) -> None:
+    words = ("--scale", "0.02", "--pace", "recorded", "--find-streams", "--only", "HDVideo_1Play")
+    document = apps_of(cli, LINK, *words, "--max-bytes", "1g")
+    (held,) = document["apps"]["streams_held"]
+    assert held["streams"] == 8 and held["failed_streams"] is None and "--max-bytes" in held["stopped"]
+    done = cli("apps", LINK, *words[2:], "--pace", "fast")
+    assert done.code == 2 and "--pace recorded" in done.err
+    done = cli("apps", LINK, *words[:-1], "PhotoAlbum")
+    assert done.code == 2 and "only plays and records" in done.err
+
+
 def test_csv_show_and_report(cli: Cli) -> None:
     cli("apps", LINK, "--scale", "0.005", "--repeat", "6", "--csv", "APP.csv", "-o", "r.html").ok()
     lines = (cli.folder / "APP.csv").read_text().splitlines()

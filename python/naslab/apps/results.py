@@ -59,8 +59,10 @@ def apps_document(run: Run, plans: Sequence[Plan], recorded: bool) -> dict[str, 
 
 
 def _cells_of(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
-    """The whole runs of an application; one whose files could not all be prepared is none."""
-    sound = {c["id"] + 1 for c in cells if c["workload"] == PREPARE and c["status"] == "complete"}
+    """The whole runs of an application; one whose files could not all be prepared is none. Without any cell that
+    prepares, a command before did that."""
+    prepared = [c for c in cells if c["workload"] == PREPARE]
+    sound = {c["id"] + 1 for c in prepared if c["status"] == "complete"} if prepared else {c["id"] for c in cells}
     own = [c for c in cells if c["workload"] == plan.definition.name and c["id"] in sound]
     own = [c for c in own if c["status"] == "complete" and c["bytes"]]
     return sorted(own, key=lambda cell: cell["block"])
@@ -168,6 +170,20 @@ def sentences(apps: Mapping[str, Any]) -> Iterator[str]:
         if one["paced"]:
             streams = f"{one['streams_kept_up']} of {one['streams']} streams kept up"
             yield f"{one['name']} at recorded pace: {streams}, {one['missed_starts']} steps started too late."
+    for one in apps.get("streams_held", ()):
+        yield _held_text(one)
+
+
+def _held_text(one: Mapping[str, Any]) -> str:
+    """How many streams were held, and why no more were found."""
+    text = f"{one['name']}: {one['streams']} streams of {rate_text(one['stream_bytes_per_s'])} were held"
+    if one["failed_streams"] is not None:
+        text += f", {one['failed_streams']} were not"
+    if one["stopped"]:
+        text += f"; the true number may lie between, not looked for further: {one['stopped']}"
+    elif one["failed_streams"] is None:
+        text += ", the most that are tried"
+    return f"{text}."
 
 
 def csv_text(apps: Mapping[str, Any]) -> str:

@@ -479,8 +479,20 @@ def apps(
             show_default="naspt, the twelve",
         ),
     ] = "",
+    app_: o.OwnAppOpt = None,
     scale: Annotated[float, typer.Option("--scale", metavar="X", help="Files of so much of their size.")] = 1.0,
     pace: o.PaceOpt = "fast",
+    find_streams: Annotated[
+        bool,
+        typer.Option("--find-streams", help="With --pace recorded: look how many streams of each film are held."),
+    ] = False,
+    step: Annotated[
+        str,
+        typer.Option(
+            "--step", metavar="prepare|run|clean", help="Only one of the three steps; files stay between them.",
+            show_default="all three",
+        ),
+    ] = "",
     list_: Annotated[bool, typer.Option("--list", help="Print the definitions, each number with its source.")] = False,
     csv: Annotated[
         Optional[Path],  # noqa: UP045
@@ -506,7 +518,7 @@ def apps(
     from naslab.cli.common import Common, Load
 
     if list_:
-        return list_apps(only, as_json)
+        return list_apps(only, as_json, app_ or ())
     if not target:
         raise UsageError("apps: name a TARGET to measure, or give --list")
     common = Common(
@@ -514,7 +526,7 @@ def apps(
         credentials,
     )  # fmt: skip
     load = Load(repeat=repeat, compress=compress, dedupe=dedupe)
-    return run_apps(AppsRequest(target, only, scale, pace, csv, load), common)
+    return run_apps(AppsRequest(target, only, scale, pace, csv, load, app_ or (), find_streams, step), common)
 
 
 @app.command()

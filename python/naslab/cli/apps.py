@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import random
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from naslab.apps import results
-from naslab.apps.generate import PREPARE_REQUEST_BYTES, Plan, plan, write_clean, write_prepare, write_run
+from naslab.apps.cells import blocks_of, cells_of, room_bytes
+from naslab.apps.generate import Plan, plan
 from naslab.apps.model import Definition, Value, chosen
+from naslab.apps.prepared import inner_target
+from naslab.cli.apps_steps import STEPS, Steps
+from naslab.cli.apps_streams import Finder, check_find
 from naslab.cli.common import Budget, Common, Load, check_output, measure
 from naslab.errors import SpaceError, UsageError
 from naslab.execute import SPACE_FACTOR, Execution, probe, start
-from naslab.spec import CellSpec, DataSpec, ScriptSpec
+from naslab.spec import CellSpec, DataSpec
 from naslab.store import Store
 from naslab.units import amount_text
 
 if TYPE_CHECKING:
     from naslab.cli.progress import Progress
+    from naslab.targets import Target
 
 PACES = ("fast", "recorded")
 
@@ -37,6 +40,9 @@ class AppsRequest:
     pace: str
     csv: Path | None
     load: Load
+    own: Sequence[Path] = ()
+    find_streams: bool = False
+    step: str = ""
 
     def check(self) -> list[Definition]:
         """The applications asked for. Raises UsageError."""
@@ -46,7 +52,10 @@ class AppsRequest:
             raise UsageError(f"--scale {self.scale:g}: give 0.0001 to 100")
         if self.csv is not None:
             check_output(self.csv, "--csv")
-        return chosen(self.only)
+        if self.step and self.step not in STEPS:
+            raise UsageError(f"--step {self.step!r}: use {', '.join(STEPS)}; without it, all three are done")
+        everything = "all" if self.step == "clean" else ""
+        return chosen(self.only or everything, self.own)
 
 
 def run_apps(request: AppsRequest, common: Common) -> int:
@@ -56,65 +65,58 @@ def run_apps(request: AppsRequest, common: Common) -> int:
     target = common.target(request.target)
     data = request.load.options(common.seed, False).data
     plans = [plan(definition, common.seed, request.scale) for definition in definitions]
+    if request.find_streams:
+        check_find(plans, request.pace)
+    if request.step:
+        return _one_step(request, common, target, plans, data)
     with tempfile.TemporaryDirectory(prefix="naslab-apps-") as folder:
         recorded = request.pace == "recorded"
-        rows = [_scripts(made, Path(folder), recorded, data) for made in plans]
-        blocks = _blocks(rows, request.load.repeat, common.seed)
+        rows = [cells_of(made, Path(folder), recorded, data) for made in plans]
+        blocks = blocks_of(rows, request.load.repeat, common.seed)
         cells = [cell for row in blocks for cell in row]
         for cell in cells:
             cell.validate()
         _check_bytes(cells, common)
-        _check_space(plans, probe(target, cells).get("space"))
+        space = probe(target, cells).get("space")
+        _check_space(plans, space)
         spec.cells = cells
         execution = start(spec, target, Store(common.store), document_extra=common.document_extra())
 
         def work(progress: Progress) -> None:
+            free = space["free_bytes"] if space else None
+            finder = Finder(execution, common, request.scale, data, progress, free)
             try:
                 _measure(execution, common, blocks, progress)
+                for made in plans if request.find_streams else ():
+                    finder.find(made)
             finally:
-                _conclude(execution, plans, recorded, request.csv)
+                _conclude(execution, plans, recorded, request.csv, finder.found)
 
         return measure(execution, common, cells, work)
 
 
-def _scripts(made: Plan, folder: Path, recorded: bool, data: DataSpec) -> list[CellSpec]:
-    """The three cells of an application, their scripts written to the folder."""
-    name = made.definition.name
-    facts = made.facts()
-    paths = [folder / f"{name}.{step}.script" for step in (results.PREPARE, "run", results.CLEAN)]
-    streams = [write_prepare(made, paths[0]), write_run(made, paths[1], recorded), 1]
-    write_clean(made, paths[2])
-    moved = facts["read_bytes"] + facts["written_bytes"]
-    paced = recorded and made.duration_ns is not None
-    op = "mixed" if 0 < facts["write_fraction"] < 1 else ("write" if facts["write_fraction"] else "read")
-    scripts = [
-        ScriptSpec(str(paths[0]), planned_bytes=facts["prepared_bytes"]),
-        ScriptSpec(str(paths[1]), paced, made.buffer_ns or 0 if paced else 0, moved),
-        ScriptSpec(str(paths[2])),
-    ]
-    size = max(facts["prepared_bytes"] + facts["written_bytes"], PREPARE_REQUEST_BYTES, facts["largest_request_bytes"])
-    records = (PREPARE_REQUEST_BYTES, facts["largest_request_bytes"], 1)
-    ops, workloads = ("write", op, "remove"), (results.PREPARE, name, results.CLEAN)
-    return [
-        CellSpec(
-            ops[at], size, records[at], [], workers=streams[at], script=scripts[at], data=data,
-            write_fraction=(1.0, facts["write_fraction"], 0.0)[at], workload=workloads[at],
-            cache_state="warm" if at == 1 else "unknown", durability="none" if at == 1 else "end",
-            flush="none", record_ops=at == 1 and made.definition.sequential is not None, interval_ns=100_000_000,
-        )
-        for at in range(3)
-    ]  # fmt: skip
+def _one_step(request: AppsRequest, common: Common, target: Target, plans: Sequence[Plan], data: DataSpec) -> int:
+    """`--step`: one of the three as a command of its own."""
+    recorded, step = request.pace == "recorded", request.step
+    unfit = {
+        "--budget": bool(common.budget), "--max-bytes": bool(common.max_bytes),
+        "--find-streams": request.find_streams, "--repeat": step != "run" and request.load.repeat > 1,
+        "--csv": step != "run" and request.csv is not None, "--pace": step != "run" and recorded,
+    }  # fmt: skip
+    for option, given in unfit.items():
+        if given:
+            raise UsageError(f"{option}: not with --step {step}; leave one of them out")
 
+    inner_target(target)  # refuses targets that nothing stays on
 
-def _blocks(rows: Sequence[Sequence[CellSpec]], repeat: int, seed: int) -> list[list[CellSpec]]:
-    """The cells of each application in each repeat, numbered; with several repeats in an order of its own each."""
-    rng = random.Random(seed)
-    blocks, number = [], 0
-    for block in range(repeat):
-        for row in rng.sample(rows, len(rows)) if repeat > 1 else rows:
-            blocks.append([dataclasses.replace(cell, id=number + at, block=block) for at, cell in enumerate(row)])
-            number += len(row)
-    return blocks
+    def conclude(execution: Execution) -> None:
+        if step == "run":
+            _conclude(execution, plans, recorded, request.csv, [])
+
+    steps = Steps(target, plans, request.scale, recorded, request.load.repeat, data, common, conclude)
+    if step == "clean":
+        return steps.clean(everything=not request.only)
+    return steps.prepare() if step == "prepare" else steps.run()
 
 
 def _check_bytes(cells: Sequence[CellSpec], common: Common) -> None:
@@ -128,8 +130,8 @@ def _check_bytes(cells: Sequence[CellSpec], common: Common) -> None:
 
 def _check_space(plans: Sequence[Plan], space: dict[str, int] | None) -> None:
     """Applications clean up after themselves, so the largest must fit. Raises SpaceError."""
-    largest = max(plans, key=_room_bytes)
-    needed = round(_room_bytes(largest) * SPACE_FACTOR)
+    largest = max(plans, key=room_bytes)
+    needed = round(room_bytes(largest) * SPACE_FACTOR)
     if space is not None and needed > space["free_bytes"]:
         raise SpaceError(
             f"{largest.definition.name} needs {amount_text(needed)} ({SPACE_FACTOR} times its files), the target has "
@@ -137,10 +139,6 @@ def _check_space(plans: Sequence[Plan], space: dict[str, int] | None) -> None:
             "no_space",
             before_run=True,
         )
-
-
-def _room_bytes(made: Plan) -> int:
-    return made.prepared_bytes() + made.moved_bytes("write")
 
 
 def _measure(execution: Execution, common: Common, blocks: Sequence[list[CellSpec]], progress: Progress) -> None:
@@ -157,12 +155,15 @@ def _measure(execution: Execution, common: Common, blocks: Sequence[list[CellSpe
         progress.drop(execution.stage(row))
 
 
-def _conclude(execution: Execution, plans: Sequence[Plan], recorded: bool, csv: Path | None) -> None:
+def _conclude(
+    execution: Execution, plans: Sequence[Plan], recorded: bool, csv: Path | None, held: list[dict[str, Any]]
+) -> None:
     """Keeps what the applications did, however that ended."""
     run = execution.store.load(execution.run_id)
     found = results.apps_document(run, plans, recorded)
     if not found["results"]:
         return
+    found["streams_held"] = held
     execution.document["apps"] = found
     execution.store.update_run(execution.run_id, apps=found)
     for group in found["identical_repeats"]:
@@ -171,9 +172,9 @@ def _conclude(execution: Execution, plans: Sequence[Plan], recorded: bool, csv: 
         csv.write_text(results.csv_text(found), encoding="utf-8")
 
 
-def list_apps(only: str, as_json: bool) -> int:
+def list_apps(only: str, as_json: bool, own: Sequence[Path] = ()) -> int:
     """`naslab apps --list`: the definitions, each number with its source."""
-    definitions = chosen(only or "all")
+    definitions = chosen(only or ("" if own else "all"), own)
     if as_json:
         print(json.dumps({"schema": 1, "apps": [_as_json(one) for one in definitions]}, ensure_ascii=False))
         return 0

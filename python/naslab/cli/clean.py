@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from naslab.apps.prepared import FOLDER as PREPARED_FOLDER
 from naslab.credentials import open_target
 from naslab.execute import engine_errors
 from naslab.store.process import is_dead
@@ -59,6 +60,9 @@ def _say(cleaned: Cleaned) -> None:
     for folder in cleaned.removed:
         print(f"removed {folder}")
     for folder in cleaned.running:
+        if folder == PREPARED_FOLDER:
+            print(f"kept {folder}: applications were prepared there; naslab apps TARGET --step clean removes them")
+            continue
         print(f"kept {folder}: its run is still going, or runs on another host (--force removes it all the same)")
     for path in cleaned.foreign:
         print(f"kept {path}: naslab did not make it; move it away and clean again")

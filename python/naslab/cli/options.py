@@ -141,6 +141,10 @@ PaceOpt = Annotated[
         "--pace", metavar="fast|recorded", help="As fast as the operations' order allows, or each at its recorded time."
     ),
 ]
+OwnAppOpt = Annotated[
+    Optional[list[Path]],  # noqa: UP045 - Typer reads this at run time
+    typer.Option("--app", metavar="FILE", help="An application of your own, as TOML; repeatable.", show_default=False),
+]
 DeadlineOpt = Annotated[
     str, typer.Option("--deadline", metavar="TIME", help="At recorded pace, later than this is a missed deadline.")
 ]

@@ -305,6 +305,26 @@ REPLAY_KIND = (
     _f("expected", "integer", "what follows: trace, less skipped and instead, and what others became or needed"),
     _f("issued", "integer", "carried out by the engine"),
 )
+    _f(
+        "streams_held", "streams_held[]", "how many streams the target holds; [] without --find-streams", required=False
+    ),
+)
+
+STREAMS_HELD = (
+    _f("name", "string", "name of the application"),
+    _f("streams", "integer", "most streams that all kept up; 0: not even the fewest"),
+    _f("failed_streams", "integer?", "fewest streams that did not; null: none failed"),
+    _f("stream_bytes_per_s", "number", "what one stream asks for", "bytes/s"),
+    _f("tried", "streams_tried[]", "numbers tried, in order"),
+    _f("stopped", "string?", "why no more were tried; null: the two numbers are neighbours, or the most was held"),
+)
+
+STREAMS_TRIED = (
+    _f("streams", "integer", "how many at once"),
+    _f("held", "boolean", "no request missed its deadline, and the last ended at most 1 % (20 ms) after the film"),
+    _f("missed_starts", "integer?", "requests that started later than the buffer allows; null: not measured"),
+    _f("late_ns", "integer?", "end of the last request after the film's; null: not measured", "ns"),
+    _f("cell", "integer?", "id of the cell; null: not measured"),
 
 REPLAY_NOTE = (
     _f("kind", "string", "kind of operation"),
@@ -611,6 +631,8 @@ RATE_COST = (
     _f("bytes_per_s", "number", "the rate", "bytes/s"),
     _f("per_mb_per_s_month", "number", "a month's cost by MB/s (10^6)"),
     _f("per_tib_moved", "number", "cost of the time that 2^40 bytes take"),
+    "streams_held": ("Streams held", STREAMS_HELD),
+    "streams_tried": ("Streams tried", STREAMS_TRIED),
 )
 
 TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
