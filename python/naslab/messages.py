@@ -7,6 +7,7 @@ that becomes `cannot make the folder naslab-x: Permission denied`, with a next s
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _SHAPE = re.compile(r"(?P<operation>[a-z_ ]+): (?P<cause>.*)\Z", re.DOTALL)
 _FACT = re.compile(r", (?P<name>[a-z_]+)=(?P<value>[^=]*)\Z", re.DOTALL)
@@ -14,6 +15,8 @@ _OS_ERROR = re.compile(r" \(os error \d+\)")
 _CELL = re.compile(r"\Acell \d+ \(\w+\): ")
 _SECRET = re.compile(r"((?://|\\\\|\b(?:smb|cifs|nfs):)[^/@\s:]*):.*@", re.DOTALL | re.IGNORECASE)
 _SECRET_OPTION = re.compile(r"([?&](?:pass(?:word|wd)?|pw)=)[^&\s]*", re.IGNORECASE)
+_PRIVATE_OPTIONS = ("--cold-command",)
+"""Options whose values are kept nowhere: a command of the user's may hold any password in any form."""
 _ACTIONS = {
     "mkdir": "make the folder", "open": "open", "open root": "use", "read": "read", "write": "write",
     "flush": "flush", "connect": "connect to", "stat": "look at", "remove": "remove", "rmdir": "remove the folder",
@@ -77,3 +80,19 @@ def without_secrets(text: str) -> str:
     out, at the price of a path with an @ in it.
     """
     return _SECRET_OPTION.sub(r"\1***", _SECRET.sub(r"\1:***@", text))
+
+
+def safe_argv(words: Sequence[str]) -> list[str]:
+    """A command line that may be stored: each word `without_secrets`, and commands of the user's left out."""
+    shown: list[str] = []
+    hidden = False
+    for word in words:
+        option = word.partition("=")[0]
+        if hidden:
+            shown.append("***")
+        elif word != option and option in _PRIVATE_OPTIONS:
+            shown.append(f"{option}=***")
+        else:
+            shown.append(without_secrets(word))
+        hidden = not hidden and word in _PRIVATE_OPTIONS
+    return shown

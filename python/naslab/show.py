@@ -280,9 +280,10 @@ def _apps_tables(apps: Any) -> list[RenderableType]:
 
 def _tree_table(tree: Any) -> RenderableType:
     """Rate and latency by kind of operation."""
-    from naslab.analysis.metadata import HEADER, rows
+    from naslab.analysis.metadata import header, rows
 
-    table = _table(HEADER, right=HEADER[1:])
+    names = header(tree)
+    table = _table(names, right=[name for name in names[1:] if name != "caches"])
     for row in rows(tree):
         table.add_row(*row)
     return table  # type: ignore[no-any-return]

@@ -10,6 +10,7 @@ import shutil
 import statistics
 import struct
 import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -267,6 +268,36 @@ def test_phone_has_no_sideways_scroll(opened: Open, sweep_page: Path) -> None:
         drawn(page, chart)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate("[...document.querySelectorAll('.plot')].every((p) => p.getBoundingClientRect().right <= 390)")
+
+
+def test_tree_has_its_latencies_beside_or_below(opened: Open, tmp_path: Path) -> None:
+    """Two panels side by side; on a phone one below the other, with names of their own."""
+    command = [
+        sys.executable,
+        "-m",
+        "naslab",
+        "tree",
+        "sim:?latency_ns=1ms",
+        "--files",
+        "10",
+        "--fan-out",
+        "2",
+        "--cold",
+    ]
+    words = ["--quiet", "--store", str(tmp_path / "s.sqlite"), "--report", str(tmp_path / "r.html")]
+    subprocess.run([*command, *words], check=True, timeout=60, stdin=subprocess.DEVNULL)
+    named = "() => [...document.querySelectorAll('#plot-tree text')].filter((one) => one.textContent === 'Stat').length"
+    for width, names in ((1200, 1), (390, 2)):
+        page = opened(tmp_path / "r.html", width=width)
+        traces = drawn(page, "tree")
+        assert [trace["name"] for trace in traces if trace["type"] == "bar"] == ["new connection", "warm"]
+        assert page.evaluate(named) == names
+        boxes = page.evaluate(
+            "() => ['xy', 'x2y2'].map((name) => document.querySelector(`#plot-tree .subplot.${name}`).getBBox().y)"
+        )
+        assert (boxes[1] > boxes[0] + 100) == (width == 390), boxes
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator("#tree-table tbody tr").count() == 16
 
 
 def test_table_sorts_and_pages(opened: Open, sweep: Run, sweep_page: Path) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from cli_tools import Cli, need
 from naslab.lab import systems
+from naslab.plans.tree import LOOKS, PHASES
 
 SMALL = ("--files", "30", "--fan-out", "3", "--workers", "2", "--sizes", "lognormal", "--json")
 
@@ -13,18 +19,74 @@ SMALL = ("--files", "30", "--fan-out", "3", "--workers", "2", "--sizes", "lognor
 @pytest.mark.lab
 @pytest.mark.parametrize("target", ["samba", "ganesha"])
 def test_a_server(target: str, cli: Cli) -> None:
-    """All phases, without an error, in trees of their own and in one for both workers."""
+    """All phases, without an error, in one tree for both workers, and with new connections."""
+    needed(target)
+    document = cli("tree", f"lab:{target}", *SMALL, "--shared", "--cold").ok().json()
+    check(document, "new_connection")
+    rows = {row["op"]: row for row in document["tree"]["phases"]}
+    assert rows["stat"]["count"] == 30 and rows["mkdir"]["count"] == rows["readdir"]["count"] == 13
+    assert rows["rename_dir"]["count"] == 12 and rows["stat_dir"]["count"] == 13
+    (told,) = [w["message"] for w in document["warnings"] if w["kind"] == "server_not_cold"]
+    assert "runs on this machine, whose memory is not emptied" in told
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("target", ["samba", "ganesha"])
+def test_cold_passes_have_new_connections(target: str, cli: Cli) -> None:
+    """Trees of their own, each looked at by the other worker; a command before each cold pass sees the connections."""
+    needed(target)
+    seen = cli.folder / "seen"
+    seen.mkdir()
+    command = f"cat /proc/net/tcp > {seen}/$(ls {seen} | wc -l)"
+    words = ("--neighbour", "1", "--shuffle", "--cold", "--cold-command", command)
+    document = cli("tree", f"lab:{target}", *SMALL, *words).ok().json()
+    check(document, "cold")
+    port = int(re.findall(r":(\d+)", document["environment"]["lab"]["url"])[0])
+    before = [client_ports(seen / str(number), port) for number in range(len(list(seen.iterdir())))]
+    assert len(before) == len(LOOKS)
+    for earlier, later in pairwise(before):
+        assert len(later - earlier) == len(earlier - later) == 2, "both workers left their connections"
+    assert command not in str(document) and "***" in document["argv"]
+
+
+def needed(target: str) -> None:
     missing = systems.missing_packages(systems.system(target))
     need(not missing, f"{target}: {' '.join(missing)}")
-    document = cli("tree", f"lab:{target}", *SMALL, "--shared").ok().json()
-    rows = {row["op"]: row for row in document["tree"]["phases"]}
-    assert len(rows) == 8 and all(row["ops_per_s"] > 0 and row["latency_ns_p50"] > 0 for row in rows.values())
-    assert all(cell["errors"] == 0 for cell in document["cells"])
-    assert rows["stat"]["count"] == 30 and rows["mkdir"]["count"] == rows["readdir"]["count"] == 13
+
+
+def check(document: Any, caches: str) -> None:
+    """Every phase, those that only look twice, and nothing failed."""
+    found = [(row["op"], row["caches"]) for row in document["tree"]["phases"]]
+    assert found == [(op, state) for op in PHASES for state in ("warm", caches)[: 1 + (op in LOOKS)]]
+    assert all(row["ops_per_s"] > 0 and row["latency_ns_p50"] > 0 for row in document["tree"]["phases"])
+    assert all(cell["errors"] == 0 for cell in document["cells"]), [cell["first_error"] for cell in document["cells"]]
+
+
+def client_ports(table: Path, port: int) -> set[str]:
+    """Local ports of connections to a server's port, as /proc/net/tcp had them."""
+    fields = [line.split() for line in table.read_text().splitlines()[1:]]
+    return {local for _, local, remote, state, *_ in fields if remote.endswith(f":{port:04X}") and state == "01"}
 
 
 def test_what_is_printed(cli: Cli) -> None:
-    done = cli("tree", cli.target, *SMALL[:-1]).ok()
-    assert "open_close" in done.out and "2 workers in a tree each" in done.out
-    refused = cli("tree", cli.target, "--files", "0").sound()
-    assert refused.code == 2 and "--files" in refused.err and list(cli.target.iterdir()) == []
+    done = cli("tree", cli.target, *SMALL[:-1], "--cold", "--cold-command", "true").ok()
+    assert "open_close" in done.out and "2 workers in a tree each" in done.out and "of warm" in done.out
+    report = cli.folder / "report.html"
+    cli("report", "last", "-o", report).ok()
+    assert "Metadata, phase by phase" in report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--files", "0"), "--files"),
+        (("--neighbour", "-1"), "--neighbour"),
+        (("--cold",), "--cold-command CMD"),
+        (("--cold-command", "secret-Xq7"), "give --cold with it"),
+        (("--cold", "--cold-command", ""), "is empty"),
+    ],
+)
+def test_refused(words: tuple[str, ...], told: str, cli: Cli) -> None:
+    refused = cli("tree", cli.target, *words).sound()
+    assert refused.code == 2 and told in refused.err and "Xq7" not in refused.err
+    assert len(refused.err.strip().splitlines()) == 1 and list(cli.target.iterdir()) == []

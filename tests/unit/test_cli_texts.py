@@ -88,8 +88,9 @@ def test_shared_options_mean_the_same_everywhere() -> None:
             if parameter.param_type_name == "option" and name != "runs":
                 texts.setdefault(parameter.opts[0], set()).add(parameter.help)
     several = {option for option, text in texts.items() if len(text) > 1}
-    # A sweep takes a list of file sizes, a tree the one of all its files.
-    assert several <= {"--force", "--output", "--file-size"}
+    # A sweep takes a list of file sizes, a tree the one of all its files; a sweep makes reads cold by itself, a tree
+    # does them a second time.
+    assert several <= {"--force", "--output", "--file-size", "--cold"}
     measuring = {
         "--timeout", "--repeat", "--budget", "--max-bytes", "--seed", "--verify", "--store", "--json", "--quiet",
         "--depth", "--workers", "--durability", "--compress", "--dedupe", "--label", "--note",

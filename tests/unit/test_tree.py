@@ -1,18 +1,25 @@
-"""Trees of folders and files: their shape, sizes, who makes what, and rates on a server that is known."""
+"""Trees of folders and files: shape, sizes, who makes and looks at what, rates on a known server, cold passes."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from naslab.analysis.metadata import header, phases, rows, sentences
 from naslab.cli.common import Common, Load
 from naslab.cli.tree import TreeRequest, run_tree
 from naslab.errors import UsageError
-from naslab.plans.tree import PHASES, TreeOptions, items, shares
+from naslab.messages import safe_argv
+from naslab.plans.tree import LOOKS, PHASES, TreeOptions, items, renamed, shares, taken, tree_cells
+from naslab.report import theme
+from naslab.report.tree import fill, section
+from naslab.report.views import Chart, shown
 from naslab.results import Run
+from naslab.results.run import MemoryBlobs
 from naslab.store import Store
 
 
@@ -20,8 +27,8 @@ def measure(tmp_path: Path, target: str, code: int = 0, **options: Any) -> Run:
     """The run of `naslab tree`."""
     store = tmp_path / "store.sqlite"
     load = Load(options.pop("repeat", 1), workers=options.pop("workers", 1))
+    common = Common("tree", store, False, True, 0, {}, "", options.pop("timeout", "30s"), None)
     given = {"depth": 2, "fan_out": 3, "files": 40, "file_size": "4k", "sizes": "fixed", "shared": False, **options}
-    common = Common("tree", store, False, True, 0, {}, "", "30s", None)
     assert run_tree(TreeRequest(target, load=load, **given), common) == code
     return Store(store).load("last")
 
@@ -63,20 +70,24 @@ def test_rates_of_a_known_server(tmp_path: Path) -> None:
     rows = {row["op"]: row for row in run.document["tree"]["phases"]}
     assert list(rows) == list(PHASES)
     for op, row in rows.items():
-        per_file = op not in ("mkdir", "readdir", "rmdir")
-        # 13 folders, and one above them that is not listed.
-        assert row["count"] == (40 if per_file else 13 if op == "readdir" else 14) and row["repeats"] == 2
-        call_ns, item_ns = {"create": (1e6, 3.5e6), "open_close": (1e6, 2.5e6)}.get(op, (1.5e6, 1.5e6))
+        # 13 folders, and one above them that is not looked at or renamed.
+        per_folder = {"mkdir": 14, "rmdir": 14, "stat_dir": 13, "readdir": 13, "rename_dir": 13}
+        assert row["count"] == per_folder.get(op, 40) and row["repeats"] == 2 and row["caches"] == "warm"
+        item_ns = {"create": 3.5e6, "read": 3.5e6, "open_close": 2.5e6}.get(op, 1.5e6)
+        call_ns = 1e6 if op in ("create", "read", "open_close") else 1.5e6
         for quantile in ("p50", "p99"):
             assert row[f"latency_ns_{quantile}"] == pytest.approx(call_ns, rel=0.01), op
         assert row["ops_per_s"] == pytest.approx(1e9 / item_ns, rel=0.01), op
-    (create,) = [cell for cell in run.cells if cell["op"] == "create" and cell["block"] == 0]
-    assert create["bytes"] == 40 * 4096 and create["errors"] == 0
+    for op in ("create", "read"):
+        (cell,) = [cell for cell in run.cells if cell["op"] == op and cell["block"] == 0]
+        assert cell["bytes"] == 40 * 4096 and cell["errors"] == 0
 
 
 @pytest.mark.parametrize("options", [
     {}, {"workers": 3}, {"workers": 3, "shared": True, "sizes": "lognormal"}, {"file_size": "0", "depth": 0},
     {"workers": 2, "shared": True, "fan_out": 1, "files": 1}, {"file_size": "3m", "files": 3, "repeat": 2},
+    {"workers": 4, "neighbour": 2, "shuffled": True}, {"workers": 3, "shared": True, "neighbour": 1, "shuffled": True},
+    {"depth": 0, "shared": True}, {"depth": 4, "fan_out": 2, "cold": True, "cold_command": "true"},
 ])  # fmt: skip
 def test_a_folder_is_left_as_it_was(options: dict[str, Any], tmp_path: Path) -> None:
     target = tmp_path / "target"
@@ -84,7 +95,13 @@ def test_a_folder_is_left_as_it_was(options: dict[str, Any], tmp_path: Path) -> 
     run = measure(tmp_path, str(target), **options)
     assert run.document["status"] == "complete"
     assert all(cell["errors"] == 0 for cell in run.cells), [cell["first_error"] for cell in run.cells]
-    assert [cell["op"] for cell in run.cells] == list(PHASES) * options.get("repeat", 1)
+    left_out = {"read"} if options.get("file_size") == "0" else set()
+    if options.get("depth") == 0 and options.get("shared"):
+        left_out.add("rename_dir")
+    planned = [op for op in PHASES if op not in left_out]
+    if options.get("cold"):
+        planned[planned.index("rename") : planned.index("rename")] = LOOKS
+    assert [cell["op"] for cell in run.cells] == planned * options.get("repeat", 1)
     assert list(target.iterdir()) == []
 
 
@@ -95,8 +112,269 @@ def test_a_folder_is_left_as_it_was(options: dict[str, Any], tmp_path: Path) -> 
         ({"file_size": "1g"}, "--file-size"),
         ({"file_size": "0", "sizes": "lognormal"}, "--sizes lognormal"),
         ({"sizes": "odd"}, "--sizes 'odd'"),
+        ({"neighbour": 1}, "--neighbour 1: with --workers 1 .* more --workers"),
+        ({"neighbour": 4, "workers": 2}, "--neighbour 4: with --workers 2 .* give 1 to 1"),
+        ({"cold_command": "true"}, "--cold-command: is run before cold passes only; give --cold"),
+        ({"cold": True, "cold_command": "  "}, "--cold-command: is empty"),
+        ({"target": "null:", "cold": True}, "--cold: .*--cold-command"),
     ],
 )
 def test_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=words):
-        measure(tmp_path, "sim:", **options)
+        measure(tmp_path, options.pop("target", "sim:"), **options)
+    assert not (tmp_path / "store.sqlite").exists()
+
+
+def test_cold_passes_of_a_folder_need_a_command(tmp_path: Path) -> None:
+    """Its caches are the kernel's: they do not go with a session."""
+    target = tmp_path / "target"
+    target.mkdir()
+    with pytest.raises(UsageError, match=r"--cold: a new session empties nothing here.*drop_caches"):
+        measure(tmp_path, str(target), cold=True)
+    assert list(target.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("workers", "neighbour"), [(2, 1), (2, 3), (3, 1), (3, 2), (3, 5), (4, 1), (4, 2), (4, 3), (7, 5)]
+)
+def test_neighbours_lead_to_others_and_further(workers: int, neighbour: int) -> None:
+    options = TreeOptions(1, 2, 10, 0, workers=workers, neighbour=neighbour)
+    own = shares(options, "t")
+    assert [taken(options, own, op) for op in ("mkdir", "create")] == [own, own]
+    before: list[Any] = []
+    for op in PHASES[2:]:
+        found = taken(options, own, op)
+        assert sorted(part.folders for part in found) == sorted(part.folders for part in own), "all, and each once"
+        assert all(part != mine for part, mine in zip(found, own, strict=True))
+        others = {(at * neighbour) % workers for at in range(workers)} - {0}
+        assert len(others) == 1 or found != before, "not what it looked at in the phase before"
+        before = found
+
+
+def test_random_order_is_that_of_looking(tmp_path: Path) -> None:
+    options = TreeOptions(1, 5, 50, 0, shuffled=True, seed=1)
+    (own,) = shares(options, "t")
+    for op in PHASES:
+        (part,) = taken(options, [own], op)
+        assert (part.files != own.files) == (part.folders != own.folders) == (op in LOOKS)
+        assert sorted(part.files) == sorted(own.files) and sorted(part.folders) == sorted(own.folders)
+        assert taken(options, [own], op) == [part], "the same seed, the same order"
+
+
+def test_where_things_are_after_renaming() -> None:
+    assert renamed("t/w0/d1/f3", "t") == "t/w0.renamed/d1.renamed/f3.renamed" and renamed("t", "t") == "t"
+
+
+@pytest.mark.parametrize(("cold", "state"), [("new_connection", "unknown"), ("command", "cold")])
+def test_cells_of_cold_passes(cold: Any, state: str, tmp_path: Path) -> None:
+    """After all that is warm, before anything changes; the same steps as before."""
+    cells = tree_cells(TreeOptions(1, 2, 10, 100, cold=cold, repeat=2, shuffled=True), tmp_path)
+    assert [cell.id for cell in cells] == list(range(2 * (len(PHASES) + len(LOOKS))))
+    block = [cell for cell in cells if cell.block == 0]
+    first = PHASES.index("rename")
+    assert [cell.op for cell in block] == [*PHASES[:first], *LOOKS, *PHASES[first:]]
+    assert [cell.op for cell in block if cell.fresh_sessions] == list(LOOKS)
+    assert all(cell.cache_state == (state if cell.fresh_sessions else "warm") for cell in block)
+    for op in LOOKS:
+        warm, again = (cell for cell in block if cell.op == op)
+        assert warm.script == again.script
+
+
+def test_new_connections_of_a_simulated_server(tmp_path: Path) -> None:
+    """It keeps nothing by connection: the same rates, said to be those of a server that was not emptied."""
+    run = measure(tmp_path, "sim:?latency_ns=1ms", cold=True, repeat=6, files=20, workers=2)
+    again = {row["op"]: row for row in run.document["tree"]["phases"] if row["caches"] == "new_connection"}
+    assert list(again) == list(LOOKS)
+    for row in again.values():
+        assert row["of_warm"] == pytest.approx(1.0) and row["of_warm_ci95"] == pytest.approx([1.0, 1.0])
+    (told,) = [w["message"] for w in run.document["warnings"] if w["kind"] == "server_not_cold"]
+    assert "the server's memory is not emptied" in told
+    assert run.document["tree"]["cold"] == "new_connection" and run.document["tree"]["cold_note"] == told
+
+
+def cell(op: str, state: str, block: int, duration_ns: int, **more: Any) -> dict[str, Any]:
+    """A cell of 100 calls."""
+    kind = {"ops": 100, "latency_ns": {"p50": 10 * duration_ns, "p99": 20 * duration_ns}}
+    return {
+        "op": op, "cache_state": state, "block": block, "status": "complete", "duration_ns": duration_ns,
+        "kinds": {op: kind}, **more,
+    }  # fmt: skip
+
+
+def test_cold_beside_warm() -> None:
+    """Each repeat with its own warm pass: a server that slows down in the meantime is no cold cache."""
+    cells = [
+        cell("stat", state, block, (10 + block) * scale)
+        for block in range(6)
+        for state, scale in (("warm", 10**6), ("cold", 4 * 10**6))
+    ]
+    cells += [cell("stat", "cold", 6, 1), cell("stat", "warm", 7, 1, status="failed")]
+    warm, cold = phases(cells)
+    assert (warm["caches"], warm["repeats"], cold["caches"], cold["repeats"]) == ("warm", 6, "cold", 7)
+    assert cold["of_warm"] == pytest.approx(0.25) and cold["of_warm_ci95"] == pytest.approx([0.25, 0.25])
+    assert warm["ops_per_s_ci95"] == pytest.approx([100e9 / 15e6, 100e9 / 10e6]), "lowest to highest of six"
+    assert "of_warm" not in warm
+    (few,) = phases(cells[:1])
+    assert few["ops_per_s_ci95"] is None and few["ops_per_s"] == pytest.approx(10_000)
+
+
+def test_the_table_has_the_columns_that_are_needed() -> None:
+    cells = [cell("stat", "warm", block, 10**6) for block in range(6)]
+    told: dict[str, Any] = {
+        "folders": 3,
+        "files": 9,
+        "workers": 1,
+        "shared": False,
+        "cold": "command",
+        "cold_note": "N.",
+    }
+    alone = {**told, "phases": phases(cells[:1])}
+    assert header(alone) == ("operation", "count", "per second", "p50", "p99")
+    assert list(rows(alone)) == [("stat", "100", "100,000", "10 ms", "20 ms")]
+    both = {**told, "phases": phases([*cells, *(cell("stat", "cold", block, 4 * 10**6) for block in range(6))])}
+    assert header(both) == ("operation", "caches", "count", "per second", "95 %", "p50", "p99", "of warm", "95 %")
+    assert [row[1:3] + row[4:5] + row[-2:] for row in rows(both)] == [
+        ("warm", "100", "100,000-100,000", "-", "-"), ("cold", "100", "25,000-25,000", "25 %", "25-25"),
+    ]  # fmt: skip
+    assert "Of the warm rate, with cold caches: stat 25 % (95 % interval 25-25 %)." in sentences(both)
+    old = {**alone, "phases": [{"op": "stat", "count": 1, "repeats": 1, "ops_per_s": 5.0, "latency_ns_p50": 1000,
+                                "latency_ns_p99": 2000}]}  # fmt: skip
+    assert list(rows(old)) == [("stat", "1", "5", "1 us", "2 us")], "a run stored before there were cold passes"
+
+
+def stored(*states: str, repeats: int = 6) -> Run:
+    """A run of two phases, each repeat a tenth slower than the one before; cold passes take four times as long."""
+    cells = [
+        cell(op, state, block, (10 + block) * 10**5 * (1 if state == "warm" else 4))
+        for op in ("stat", "readdir") for state in states for block in range(repeats)
+    ]  # fmt: skip
+    tree = {
+        "folders": 3, "files": 9, "workers": 1, "shared": False, "cold": "command", "cold_note": "N.",
+        "phases": phases(cells),
+    }  # fmt: skip
+    document: Any = {"run_id": "r", "target": {"url": "sim:"}, "environment": {}, "cells": [], "tree": tree}
+    return Run(document, MemoryBlobs({}))
+
+
+def chart_of(*runs: Run) -> Chart:
+    chart = Chart("tree", "Tree", "", ["Show"])
+    fill(chart, shown(list(runs)))
+    return chart
+
+
+def test_the_picture() -> None:
+    """Bars warm and cold with each repeat and intervals; latencies beside, below where it is narrow."""
+    run = stored("warm", "cold")
+    (entry,) = chart_of(run).entries
+    figure = entry["figure"]
+    bars = {trace["name"]: trace for trace in figure["data"] if trace["type"] == "bar"}
+    assert list(bars) == ["cold", "warm"], "upwards: warm on top"
+    assert bars["warm"]["y"] == ["Stat", "Readdir"] and figure["layout"]["yaxis"]["categoryarray"] == [
+        "Readdir",
+        "Stat",
+    ]
+    for name, factor in (("warm", 1), ("cold", 4)):
+        rates = [100e9 / ((10 + block) * 10**5 * factor) for block in range(6)]
+        middle = sorted(rates)[2] / 2 + sorted(rates)[3] / 2
+        bar = bars[name]
+        assert bar["x"] == pytest.approx([middle, middle], rel=1e-5)
+        assert bar["error_x"]["array"] == pytest.approx([max(rates) - middle] * 2, rel=1e-4)
+        assert bar["error_x"]["arrayminus"] == pytest.approx([middle - min(rates)] * 2, rel=1e-4)
+        (dots,) = [trace for trace in figure["data"] if trace["name"] == f"{name}, each repeat"]
+        assert dots["x"] == pytest.approx(rates * 2, rel=1e-5) and dots["y"] == ["Stat"] * 6 + ["Readdir"] * 6
+        for quantile, times in (("p50", 10), ("p99", 20)):
+            (points,) = [trace for trace in figure["data"] if trace["name"] == f"{name}, {quantile}"]
+            # The median of 10 to 15 hundred microseconds, so many times.
+            assert points["x"] == pytest.approx([times * 1.25 * factor] * 2) and points["xaxis"] == "x2"
+        assert bar["marker"]["color"] in theme.DARK and bar["offsetgroup"] == dots["offsetgroup"]
+    assert "25 % of the warm rate" in bars["cold"]["customdata"][0]
+    wide, narrow = figure["layout"], figure["narrow"]
+    assert wide["xaxis"]["domain"][1] < wide["xaxis2"]["domain"][0] and wide["yaxis2"]["domain"] == [0, 1]
+    assert narrow["xaxis"]["domain"] == narrow["xaxis2"]["domain"] == [0, 1] and narrow["height"] > wide["height"]
+    assert narrow["yaxis2"]["domain"][1] < narrow["yaxis"]["domain"][0]
+    assert "25 % (95 % interval 25-25 %)" in entry["caption"].replace("\N{NO-BREAK SPACE}", " ")
+    table = section([("one", run)])
+    assert table.count("<tr>") == 1 + 4 and "of warm" in table and "Readdir" in table
+
+
+def test_pictures_of_several_runs() -> None:
+    """Those with the same caches beside one another; a run without a tree has none."""
+    other = stored("warm", repeats=1)
+    chart = chart_of(stored("warm", "cold"), other, Run({**other.document, "tree": None}, MemoryBlobs({})))
+    names = [entry["path"][0] for entry in chart.entries]
+    assert len(names) == 3 and names[0] == "All runs, warm"
+    both = [trace for trace in chart.entries[0]["figure"]["data"] if trace["type"] == "bar"]
+    assert len({trace["marker"]["color"] for trace in both}) == 2
+    alone = chart.entries[2]["figure"]["data"]
+    assert len(alone) == 3 and "error_x" not in alone[0], "of one repeat: no dots and no interval"
+    assert section([("none", Run({**other.document, "tree": None}, MemoryBlobs({})))]) == ""
+
+
+def tree_target(tmp_path: Path) -> Path:
+    """An empty folder."""
+    target = tmp_path / "target"
+    target.mkdir()
+    return target
+
+
+def test_the_command_runs_before_each_cold_pass(tmp_path: Path) -> None:
+    """Once for each, when all files are there, and outside of what is measured."""
+    target, seen = tree_target(tmp_path), tmp_path / "seen"
+    command = f"find {target} -name 'f*' -type f | wc -l >> {seen}"
+    run = measure(tmp_path, str(target), cold=True, cold_command=command, repeat=2)
+    assert seen.read_text().split() == ["40"] * 2 * len(LOOKS)
+    assert [cell["cache_state"] for cell in run.cells].count("cold") == 2 * len(LOOKS)
+    assert run.document["tree"]["cold"] == "command" and "was not checked" in run.document["tree"]["cold_note"]
+
+
+def test_a_command_that_fails_ends_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With what was measured kept, the target tidied, and neither its text nor its words in the store."""
+    target, count = tree_target(tmp_path), tmp_path / "count"
+    command = f"echo once >> {count}; echo said-Xq7; test $(wc -l < {count}) -lt 3 # canary-Xq7"
+    run = measure(tmp_path, str(target), code=1, cold=True, cold_command=command)
+    assert run.document["status"] == "failed" and list(target.iterdir()) == []
+    cold = [row["op"] for row in run.document["tree"]["phases"] if row["caches"] == "cold"]
+    assert cold == list(LOOKS[:2])
+    (error,) = [w["message"] for w in run.document["warnings"] if w["kind"] == "error"]
+    assert error == "--cold-command: exit status 1; try the command by itself"
+    told = capsys.readouterr().err
+    assert "--cold-command said: said-Xq7" in told and "canary" not in told
+    kept = b"".join(path.read_bytes() for path in tmp_path.glob("store.sqlite*"))
+    assert b"mkdir" in kept and b"Xq7" not in kept
+
+
+def test_a_command_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    target, pids = tree_target(tmp_path), tmp_path / "pids"
+    command = f"sleep 600 & echo $! $$ > {pids}; sleep 600"
+    run = measure(tmp_path, str(target), code=1, cold=True, cold_command=command, timeout="1s")
+    (error,) = [w["message"] for w in run.document["warnings"] if w["kind"] == "error"]
+    assert error == "--cold-command: not done after 1 s; raise --timeout"
+    for pid in map(int, pids.read_text().split()):
+        assert not alive(pid)
+
+
+def test_what_a_command_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
+    """As a server that it starts anew, which keeps its output open."""
+    target, pids = tree_target(tmp_path), tmp_path / "pids"
+    run = measure(tmp_path, str(target), cold=True, cold_command=f"sleep 600 & echo $! >> {pids}", timeout="20s")
+    left = list(map(int, pids.read_text().split()))
+    try:
+        assert run.document["status"] == "complete" and len(left) == len(LOOKS) and all(map(alive, left))
+    finally:
+        for pid in left:
+            os.kill(pid, 9)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that waits to be collected does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_command_is_left_out_of_the_command_line() -> None:
+    given = ["tree", "smb://ann:pw@nas/x", "--cold-command", "ssh nas secret", "--cold", "--cold-command=secret", "x"]
+    kept = ["tree", "smb://ann:***@nas/x", "--cold-command", "***", "--cold", "--cold-command=***", "x"]
+    assert safe_argv(given) == kept
+    assert safe_argv(["--cold-command", "--cold-command", "--cold"]) == ["--cold-command", "***", "--cold"]

@@ -1,55 +1,130 @@
-"""Results of `naslab tree`: rate and latency of each kind of metadata operation, over the repeats."""
+"""Results of `naslab tree`: rate and latency of each kind of metadata operation, over the repeats, warm and cold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from statistics import median
 from typing import Any
 
-from naslab.plans.tree import MAIN_KIND, PHASES
+from naslab.apps.results import median_interval
+from naslab.plans.tree import CACHE_STATES, COUNTED, PHASES, TIMED
 from naslab.units import duration_text
 
-HEADER = ("operation", "count", "per second", "p50", "p99")
+CACHES = {"warm": "warm", "unknown": "new_connection", "cold": "cold"}
+"""What a pass is called, by the state of the caches that its cells tell."""
+assert set(CACHES) == set(CACHE_STATES.values())
+Cell = Mapping[str, Any]
+Row = Mapping[str, Any]
 
 
-def phases(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each phase that was measured, in order; of repeats the medians.
+def phases(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """A row for each phase that was measured, in order, cold passes after the warm one; of repeats the medians.
 
-    count: operations of one repeat (open_close: pairs). ops_per_s: count over the cell's time, all workers together;
-    for create with the writes and closes of its files. latency of a create, an open: of that call alone.
+    count: operations of one repeat (open_close: pairs; read: files). ops_per_s: count over the cell's time, all workers
+    together; for create and read with all calls on their files. Latency of a create, an open, a read: of that call
+    alone. of_warm: rate over that of the warm pass of the same repeat. Intervals: 95 % of the median from order
+    statistics (`median_interval`), null with fewer than six repeats.
     """
-    found = []
-    for op in PHASES:
-        of_op = [cell for cell in cells if cell["op"] == op and cell["status"] == "complete" and cell["duration_ns"]]
-        told = [(cell, cell["kinds"].get(MAIN_KIND.get(op, op))) for cell in of_op]
-        rows = [
-            (kind["ops"], kind["ops"] * 1e9 / cell["duration_ns"], kind["latency_ns"]) for cell, kind in told if kind
-        ]
-        if rows:
-            found.append({
-                "op": op, "count": rows[0][0], "repeats": len(rows), "ops_per_s": median(rate for _, rate, _ in rows),
-                "latency_ns_p50": round(median(one["p50"] for _, _, one in rows)),
-                "latency_ns_p99": round(median(one["p99"] for _, _, one in rows)),
-            })  # fmt: skip
+    found: list[dict[str, Any]] = []
+    for op, (state, caches) in product(PHASES, CACHES.items()):
+        of_op = [cell for cell in cells if cell["op"] == op and cell["cache_state"] == state]
+        told = {cell["block"]: one for cell in of_op if (one := _measured(cell))}
+        if told:
+            warm = next((row for row in found if row["op"] == op), None)
+            found.append({"op": op, "caches": caches, **_row(told, warm)})
     return found
 
 
+def _measured(cell: Cell) -> tuple[int, float, Mapping[str, int]] | None:
+    """Operations of a cell, how many of them a second, and latency; None where it did not end as planned."""
+    op, kinds = cell["op"], cell["kinds"]
+    counted = kinds.get(COUNTED.get(op, op))
+    timed = kinds.get(TIMED.get(op, op))
+    if cell["status"] != "complete" or not cell["duration_ns"] or not counted or not timed:
+        return None
+    return counted["ops"], counted["ops"] * 1e9 / cell["duration_ns"], timed["latency_ns"]
+
+
+def _row(told: Mapping[int, tuple[int, float, Mapping[str, int]]], warm: Row | None) -> dict[str, Any]:
+    """told: of each repeat. warm: the row of the warm passes; None for that itself."""
+    rates = {block: rate for block, (_, rate, _) in told.items()}
+    row = {
+        "count": next(iter(told.values()))[0], "repeats": len(told), "blocks": list(told),
+        "ops_per_s": median(rates.values()), "ops_per_s_each": list(rates.values()),
+        "ops_per_s_ci95": median_interval(list(rates.values()))[0],
+        "latency_ns_p50": round(median(one["p50"] for _, _, one in told.values())),
+        "latency_ns_p99": round(median(one["p99"] for _, _, one in told.values())),
+    }  # fmt: skip
+    if warm is not None:
+        before = dict(zip(warm["blocks"], warm["ops_per_s_each"], strict=True))
+        shares = [rate / before[block] for block, rate in rates.items() if before.get(block)]
+        row |= {"of_warm": median(shares) if shares else None, "of_warm_ci95": median_interval(shares)[0]}
+    return row
+
+
+def header(tree: Mapping[str, Any]) -> tuple[str, ...]:
+    """Columns of `rows`: with cold passes the caches and the share of the warm rate, with intervals where there are."""
+    certain = any(row.get("ops_per_s_ci95") for row in tree["phases"])
+    interval = ("95 %",) if certain else ()
+    caches, share = (("caches",), ("of warm", *interval)) if _twice(tree) else ((), ())
+    return ("operation", *caches, "count", "per second", *interval, "p50", "p99", *share)
+
+
+def _twice(tree: Mapping[str, Any]) -> bool:
+    return any(row.get("caches", "warm") != "warm" for row in tree["phases"])
+
+
 def rows(tree: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Each phase in the columns of HEADER. tree: of the run document."""
+    """Each phase in the columns of `header`. tree: of the run document."""
+    columns = header(tree)
+    certain, twice = "95 %" in columns, "caches" in columns
     for row in tree["phases"]:
+        rate, share = _interval(row.get("ops_per_s_ci95"), count_text), row.get("of_warm")
         yield (
-            row["op"], f"{row['count']:,}", f"{row['ops_per_s']:,.0f}", duration_text(row["latency_ns_p50"]),
-            duration_text(row["latency_ns_p99"]),
+            row["op"], *([row.get("caches", "warm").replace("_", " ")] if twice else []), f"{row['count']:,}",
+            count_text(row["ops_per_s"]), *([rate] if certain else []), duration_text(row["latency_ns_p50"]),
+            duration_text(row["latency_ns_p99"]), *(["-" if share is None else percent_text(share)] if twice else []),
+            *([_interval(row.get("of_warm_ci95"), percent_text)] if twice and certain else []),
         )  # fmt: skip
 
 
+def count_text(rate: float) -> str:
+    """Operations per second."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def percent_text(share: float) -> str:
+    """`12 %`; 1.0 is 100 %."""
+    return f"{100 * share:,.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
+
+
+def _interval(ends: Sequence[float] | None, text: Any) -> str:
+    if not ends:
+        return "-"
+    low, high = (text(end) for end in ends)
+    return f"{low.removesuffix(' %')}-{high.removesuffix(' %')}"
+
+
 def sentences(tree: Mapping[str, Any]) -> Iterator[str]:
-    """What the tree was, the fastest and the slowest phase."""
+    """What the tree was, the fastest and the slowest phase, and what cold caches cost."""
     place = "one tree" if tree["shared"] else "a tree each"
     who = f"{tree['workers']} workers in {place}" if tree["workers"] > 1 else "one worker"
     yield f"{tree['folders']:,} folders and {tree['files']:,} files, by {who}."
-    if tree["phases"]:
-        slow = min(tree["phases"], key=lambda row: row["ops_per_s"])
-        fast = max(tree["phases"], key=lambda row: row["ops_per_s"])
-        yield f"Fastest: {fast['op']}, {fast['ops_per_s']:,.0f} a second."
-        yield f"Slowest: {slow['op']}, {slow['ops_per_s']:,.0f} a second."
+    warm = [row for row in tree["phases"] if row.get("caches", "warm") == "warm"]
+    if warm:
+        slow, fast = (choose(warm, key=lambda row: row["ops_per_s"]) for choose in (min, max))
+        yield f"Fastest: {fast['op']}, {count_text(fast['ops_per_s'])} a second."
+        yield f"Slowest: {slow['op']}, {count_text(slow['ops_per_s'])} a second."
+    shares = [row for row in tree["phases"] if row.get("of_warm")]
+    if shares:
+        how = "with cold caches" if tree["cold"] == "command" else "with a new connection"
+        yield f"Of the warm rate, {how}: {', '.join(map(_share, shares))}."
+        if tree["cold"] == "command":  # else the note is a warning of the run
+            yield tree["cold_note"]
+
+
+def _share(row: Row) -> str:
+    ends = row["of_warm_ci95"]
+    certain = f" (95 % interval {_interval(ends, percent_text)} %)" if ends else ""
+    return f"{row['op']} {percent_text(row['of_warm'])}{certain}"

@@ -607,6 +607,10 @@ def tree(
     sizes: o.SizesOpt = "fixed",
     workers: o.WorkersOpt = 1,
     shared: o.SharedOpt = False,
+    neighbour: o.NeighbourOpt = 0,
+    shuffle: o.ShuffleOpt = False,
+    cold: o.ColdOpt = False,
+    cold_command: o.ColdCommandOpt = None,
     repeat: o.RepeatOpt = 1,
     compress: o.CompressOpt = 1.0,
     dedupe: o.DedupeOpt = 1.0,
@@ -621,7 +625,7 @@ def tree(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Metadata and small files: make, stat, open, list, rename and remove a tree of them."""
+    """Metadata and small files: make, stat, open, read, list, rename and remove a tree of them, warm and cold."""
     from naslab.cli.common import Common, Load
     from naslab.cli.tree import TreeRequest, run_tree
 
@@ -629,7 +633,10 @@ def tree(
         "tree", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, "", credentials
     )
     load = Load(repeat, workers=workers, compress=compress, dedupe=dedupe)
-    return run_tree(TreeRequest(target, depth_of_tree, fan_out, files, file_size, sizes, shared, load), common)
+    request = TreeRequest(
+        target, depth_of_tree, fan_out, files, file_size, sizes, shared, load, neighbour, shuffle, cold, cold_command
+    )
+    return run_tree(request, common)
 
 
 @app.command()

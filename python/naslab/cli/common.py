@@ -17,7 +17,7 @@ from naslab.cli.progress import Progress
 from naslab.credentials import open_target
 from naslab.errors import NaslabError, UsageError
 from naslab.execute import Execution, termination_as_interrupt
-from naslab.messages import without_secrets
+from naslab.messages import safe_argv
 from naslab.plans.sweep import SweepOptions, rows_of
 from naslab.spec import CellSpec, DataSpec, RunSpec
 from naslab.units import parse_duration, parse_size
@@ -50,8 +50,7 @@ class Common:
 
     def document_extra(self) -> dict[str, Any]:
         """Fields of the run document that come from options."""
-        argv = [without_secrets(word) for word in sys.argv[1:]]
-        return {"argv": argv, "labels": self.labels, "note": self.note or None}
+        return {"argv": safe_argv(sys.argv[1:]), "labels": self.labels, "note": self.note or None}
 
     def run_spec(self) -> RunSpec:
         """A run in a folder of its own, without cells yet. Raises UsageError for what these options get wrong."""

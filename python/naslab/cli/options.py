@@ -164,6 +164,20 @@ SizesOpt = Annotated[
     str, typer.Option("--sizes", metavar="fixed|lognormal", help="All of --file-size, or spread around that mean.")
 ]
 SharedOpt = Annotated[bool, typer.Option("--shared", help="One tree for all workers instead of one for each.")]
+NeighbourOpt = Annotated[
+    int, typer.Option("--neighbour", metavar="N", help="Look at what the worker N further made (mdtest -N).", min=0)
+]
+ShuffleOpt = Annotated[bool, typer.Option("--shuffle", help="Look at files and folders in random order (mdtest -R).")]
+ColdOpt = Annotated[
+    bool, typer.Option("--cold", help="Do what only looks a second time, with new connections and cold caches.")
+]
+ColdCommandOpt = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--cold-command", metavar="CMD", show_default=False,
+        help="Shell command run before each cold pass that empties the server's caches. Its text is not stored.",
+    ),
+]  # fmt: skip
 ReportOpt = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--report", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),

@@ -22,6 +22,7 @@ from naslab.report.model import Case, Spot, extremes, failed, place, spot, usabl
 from naslab.report.payload import pack, pack_json, pack_series
 from naslab.report.rawdata import read_series
 from naslab.report.sustained import section as sustained_section
+from naslab.report.tree import section as tree_section
 from naslab.report.views import Chart, Shown, charts, shown
 from naslab.results.columns import CELL_COLUMNS
 from naslab.units import duration_text, rate_text, size_label
@@ -349,11 +350,12 @@ def _navigation(drawn: list[Chart], runs: list[Shown]) -> str:
 
 
 def _sections(runs: list[Shown], drawn: list[Chart], series: dict[str, Any]) -> Iterator[str]:
-    # Applications have tables of their own, and no one file and record size.
-    if any(run.cases and not run.run.document.get("apps") for run in runs):
+    # Applications and trees have tables of their own, and no one file and record size.
+    if any(run.cases and not any(map(run.run.document.get, ("apps", "tree"))) for run in runs):
         yield _by_test(runs)
     yield from (_chart_section(chart) for chart in drawn)
     yield apps_section([(run.name, run.run) for run in runs])
+    yield tree_section([(run.name, run.run) for run in runs])
     yield sustained_section([(run.name, run.run) for run in runs])
     if any(failed(run.run) for run in runs):
         yield _failures(runs)

@@ -16,6 +16,7 @@ from naslab.report import figures, latency_map
 from naslab.report import job as job_view
 from naslab.report import profile as profile_view
 from naslab.report import sustained as sustained_view
+from naslab.report import tree as tree_view
 from naslab.report.ceilings import link_ceilings
 from naslab.report.labels import count_label, tight, time_label, value_label
 from naslab.report.model import Case, Cell, cases, cell_label, finding, percentile_ns, run_label
@@ -84,7 +85,7 @@ def shown(runs: list[Run]) -> list[Shown]:
 def charts(runs: list[Shown], series: Sequence[Series]) -> list[Chart]:
     """The charts of the report in order; those without a figure are left out."""
     every = [
-        _curve(runs), _profile(runs), _apps(runs), _job(runs), _regimes(runs, series), _latency_maps(runs),
+        _curve(runs), _profile(runs), _apps(runs), _job(runs), _tree(runs), _regimes(runs, series), _latency_maps(runs),
         _throughput(runs), _bars(runs), _heat(runs), _slices(runs), _surface(runs), _percentiles(runs),
         _percentile_dots(runs), _distributions(runs), _series(runs, series),
     ]  # fmt: skip
@@ -147,6 +148,16 @@ def _job(runs: list[Shown]) -> Chart:
     lead = "Of all streams together; the side with half of the time is the limit, unless the client's CPU was busy."
     chart = Chart("job", "Where the time went", lead, ["Run"])
     job_view.fill(chart, runs)
+    return chart
+
+
+def _tree(runs: list[Shown]) -> Chart:
+    lead = (
+        "Rate of each phase, all workers together: the bar is the median of the repeats, a dot one repeat, a line the "
+        "95 % interval. Beside it the latency of one call: dot p50, diamond p99."
+    )
+    chart = Chart("tree", "Metadata and small files", lead, ["Show"])
+    tree_view.fill(chart, runs)
     return chart
 
 

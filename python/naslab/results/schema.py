@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from naslab.results.columns import CELL_COLUMNS
 from naslab.results.document import LATENCY_NAMES, SCHEMA
+from naslab.results.fields import Field
+from naslab.results.fields import field as _f
+from naslab.results.schema_tree import METADATA_OPS, TREE, TREE_PHASE
 from naslab.spec import DATA_OPS
 
-METADATA_OPS = ("create", "stat", "open_close", "readdir", "rename", "mkdir", "rmdir", "remove")
 REGIMES = (
     "client_cache", "server_cache", "link", "latency", "disk", "burst", "baseline", "above_link", "mixed", "unknown",
 )  # fmt: skip
@@ -25,28 +26,6 @@ LIMIT_KINDS = (
     "link", "latency", "server_cache", "disk", "disk_iops", "burst_credit", "client_cpu", "client_nic", "server_cpu",
     "client_cache", "protocol", "source", "unknown",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Field:
-    """One field.
-
-    type: integer, number, string, boolean, object, array, or the name of a table below (`[]` for a list of
-    it, `{}` for an object of it by name). unit: of a number. nullable: may be null. required: always there.
-    """
-
-    name: str
-    type: str
-    about: str
-    unit: str | None = None
-    nullable: bool = False
-    required: bool = True
-    enum: tuple[str, ...] | None = None
-
-
-def _f(name: str, type_: str, about: str, unit: str | None = None, **more: Any) -> Field:
-    nullable = type_.endswith("?")
-    return Field(name, type_.rstrip("?"), about, unit, nullable=nullable, **more)
 
 
 RUN = (
@@ -305,6 +284,27 @@ REPLAY_KIND = (
     _f("expected", "integer", "what follows: trace, less skipped and instead, and what others became or needed"),
     _f("issued", "integer", "carried out by the engine"),
 )
+
+REPLAY_NOTE = (
+    _f("kind", "string", "kind of operation"),
+    _f("as_kind", "string", "what it was carried out as", required=False),
+    _f("reason", "string", "why"),
+    _f("count", "integer", "how many"),
+)
+
+ZONE = (
+    _f("offset_bytes", "integer", "where it begins", "bytes"),
+    _f("bytes", "integer", "read of it", "bytes"),
+    _f("bytes_per_s", "number", "rate", "bytes/s"),
+    _f("cell", "integer", "id of its cell"),
+)
+
+APPS = (
+    _f("scale", "number", "share of their size that files were given (--scale)"),
+    _f("pace", "string", "fast: as fast as possible; recorded: at the media's rate", enum=("fast", "recorded")),
+    _f("throughput", "string", "what the rates are"),
+    _f("results", "app[]", "the applications that were run"),
+    _f("identical_repeats", "array", "groups of repeats whose rates are the same to 0.001 MB/s in all applications"),
     _f(
         "streams_held", "streams_held[]", "how many streams the target holds; [] without --find-streams", required=False
     ),
@@ -325,48 +325,6 @@ STREAMS_TRIED = (
     _f("missed_starts", "integer?", "requests that started later than the buffer allows; null: not measured"),
     _f("late_ns", "integer?", "end of the last request after the film's; null: not measured", "ns"),
     _f("cell", "integer?", "id of the cell; null: not measured"),
-
-REPLAY_NOTE = (
-    _f("kind", "string", "kind of operation"),
-    _f("as_kind", "string", "what it was carried out as", required=False),
-    _f("reason", "string", "why"),
-    _f("count", "integer", "how many"),
-)
-
-TREE = (
-    _f("depth", "integer", "levels of folders below the top"),
-    _f("fan_out", "integer", "folders in a folder"),
-    _f("workers", "integer", "streams at work at once, each with a connection"),
-    _f("shared", "boolean", "one tree for all workers; else one each"),
-    _f("mean_bytes", "integer", "size of a file, or mean of the sizes", "bytes"),
-    _f("lognormal", "boolean", "sizes are spread"),
-    _f("folders", "integer", "in all trees"),
-    _f("files", "integer", "in all trees"),
-    _f("phases", "tree_phase[]", "by kind of operation, in order"),
-)
-
-TREE_PHASE = (
-    _f("op", "string", f"{', '.join(METADATA_OPS)}"),
-    _f("count", "integer", "operations of one repeat; open_close: pairs"),
-    _f("repeats", "integer", "how often it was measured; the others are medians of these"),
-    _f("ops_per_s", "number", "of all workers together; create: with the writes and closes of its files", "1/s"),
-    _f("latency_ns_p50", "integer", "of the call; create and open_close: of the create, of the open", "ns"),
-    _f("latency_ns_p99", "integer", "the same", "ns"),
-)
-
-ZONE = (
-    _f("offset_bytes", "integer", "where it begins", "bytes"),
-    _f("bytes", "integer", "read of it", "bytes"),
-    _f("bytes_per_s", "number", "rate", "bytes/s"),
-    _f("cell", "integer", "id of its cell"),
-)
-
-APPS = (
-    _f("scale", "number", "share of their size that files were given (--scale)"),
-    _f("pace", "string", "fast: as fast as possible; recorded: at the media's rate", enum=("fast", "recorded")),
-    _f("throughput", "string", "what the rates are"),
-    _f("results", "app[]", "the applications that were run"),
-    _f("identical_repeats", "array", "groups of repeats whose rates are the same to 0.001 MB/s in all applications"),
 )
 
 APP = (
@@ -395,6 +353,8 @@ APP = (
     _f("median_bytes_per_s", "number?", "median of them", "bytes/s"),
     _f("interval_bytes_per_s", "array?", "interval of the median, low and high; null: under six repeats", "bytes/s"),
     _f("interval_coverage", "number?", "probability that the interval covers the median, at least 0.95"),
+    _f("operations_per_s", "array", "operations of all kinds of each repeat, opening and looking up too", "1/s"),
+    _f("median_operations_per_s", "number?", "median of them", "1/s"),
     _f("paced", "boolean", "run at the media's rate"),
     _f("missed_starts", "integer?", "steps that started later than the buffer allows, over the repeats; null: unpaced"),
     _f("streams_kept_up", "integer?", "streams that were in time, in the worst repeat; null: unpaced"),
@@ -407,8 +367,6 @@ PROBE = (
 
 CURVE_COMPARISON = (
     _f("run_id", "string", "the other run"),
-    _f("operations_per_s", "array", "operations of all kinds of each repeat, opening and looking up too", "1/s"),
-    _f("median_operations_per_s", "number?", "median of them", "1/s"),
     _f(
         "unit", "string", "what is drawn for the intervals: batch, the parts of the loads within the two runs",
         enum=("batch",),
@@ -631,8 +589,6 @@ RATE_COST = (
     _f("bytes_per_s", "number", "the rate", "bytes/s"),
     _f("per_mb_per_s_month", "number", "a month's cost by MB/s (10^6)"),
     _f("per_tib_moved", "number", "cost of the time that 2^40 bytes take"),
-    "streams_held": ("Streams held", STREAMS_HELD),
-    "streams_tried": ("Streams tried", STREAMS_TRIED),
 )
 
 TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
@@ -675,6 +631,8 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "zone": ("Zone", ZONE),
     "apps": ("Applications", APPS),
     "app": ("Application", APP),
+    "streams_held": ("Streams held", STREAMS_HELD),
+    "streams_tried": ("Streams tried", STREAMS_TRIED),
     "curve_comparison": ("Comparison of curves", CURVE_COMPARISON),
     "curve_ratio": ("Ratio of two curves", CURVE_RATIO),
     "curve_load_ratio": ("Ratio at an equal load", CURVE_LOAD_RATIO),

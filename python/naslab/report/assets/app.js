@@ -172,7 +172,8 @@
       const filter = figure.filter;
       const keep = (trace) => !filter || this.filterValue === "all" || String(trace.meta?.[filter.by]) === this.filterValue;
       const dark = isDark() && !printing;
-      const drawn = recoloured({ data: figure.data.filter(keep), layout: figure.layout }, dark);
+      const narrower = this.plot.clientWidth < NARROW_PX ? figure.narrow : null;
+      const drawn = recoloured({ data: figure.data.filter(keep), layout: { ...figure.layout, ...narrower } }, dark);
       const option = filter?.options.find((one) => one.value === this.filterValue);
       if (option?.yaxis) drawn.layout.yaxis = recoloured(option.yaxis, dark);
       fit(drawn, this.plot.clientWidth);
@@ -209,7 +210,7 @@
     if (touch) {
       layout.dragmode = false;
       if (layout.scene) layout.scene.dragmode = false;
-      for (const axis of ["xaxis", "yaxis", "yaxis2"]) if (layout[axis]) layout[axis].fixedrange = true;
+      for (const axis of ["xaxis", "xaxis2", "yaxis", "yaxis2"]) if (layout[axis]) layout[axis].fixedrange = true;
     }
     if (data[0].type === "heatmap") fitHeat(data, layout, width, narrow);
     if (!narrow) return;
@@ -225,9 +226,11 @@
       layout.height = 420;
       data[0].showscale = false; // the vertical axis says the same
     }
-    const names = layout.yaxis?.categoryarray;
-    if (names) Object.assign(layout.yaxis, { tickmode: "array", tickvals: names, ticktext: names.map(wrapped) });
-    for (const axis of ["xaxis", "yaxis"]) thinTicks(layout[axis], axis === "xaxis" ? 5 : 9);
+    for (const axis of [layout.yaxis, layout.yaxis2]) {
+      const names = axis?.categoryarray;
+      if (names) Object.assign(axis, { tickmode: "array", tickvals: names, ticktext: names.map(wrapped) });
+    }
+    for (const axis of ["xaxis", "xaxis2", "yaxis"]) thinTicks(layout[axis], axis === "yaxis" ? 9 : 5);
   }
 
   function fitHeat(data, layout, width, narrow) {
