@@ -14,7 +14,7 @@ from naslab.cli.common import Common, Load
 from naslab.cli.tree import TreeRequest, run_tree
 from naslab.errors import UsageError
 from naslab.messages import safe_argv
-from naslab.plans.tree import LOOKS, PHASES, TreeOptions, items, renamed, shares, taken, tree_cells
+from naslab.plans.tree import LOOKS, PHASES, WARM_UP, TreeOptions, items, renamed, shares, taken, tree_cells
 from naslab.report import theme
 from naslab.report.tree import fill, section
 from naslab.report.views import Chart, shown
@@ -100,7 +100,7 @@ def test_a_folder_is_left_as_it_was(options: dict[str, Any], tmp_path: Path) -> 
         left_out.add("rename_dir")
     planned = [op for op in PHASES if op not in left_out]
     if options.get("cold"):
-        planned[planned.index("rename") : planned.index("rename")] = LOOKS
+        planned[planned.index("rename") : planned.index("rename")] = [*LOOKS, "stat"]
     assert [cell["op"] for cell in run.cells] == planned * options.get("repeat", 1)
     assert list(target.iterdir()) == []
 
@@ -167,17 +167,18 @@ def test_where_things_are_after_renaming() -> None:
 
 @pytest.mark.parametrize(("cold", "state"), [("new_connection", "unknown"), ("command", "cold")])
 def test_cells_of_cold_passes(cold: Any, state: str, tmp_path: Path) -> None:
-    """After all that is warm, before anything changes; the same steps as before."""
+    """After all that is warm, before anything changes; the same steps as before. Then all is warm again."""
     cells = tree_cells(TreeOptions(1, 2, 10, 100, cold=cold, repeat=2, shuffled=True), tmp_path)
-    assert [cell.id for cell in cells] == list(range(2 * (len(PHASES) + len(LOOKS))))
+    assert [cell.id for cell in cells] == list(range(len(cells)))
     block = [cell for cell in cells if cell.block == 0]
-    first = PHASES.index("rename")
-    assert [cell.op for cell in block] == [*PHASES[:first], *LOOKS, *PHASES[first:]]
+    first, again = PHASES.index("rename"), ["stat"] * (cold == "command")
+    assert [cell.op for cell in block] == [*PHASES[:first], *LOOKS, *again, *PHASES[first:]]
+    assert [cell.op for cell in block if cell.workload == WARM_UP] == again
     assert [cell.op for cell in block if cell.fresh_sessions] == list(LOOKS)
     assert all(cell.cache_state == (state if cell.fresh_sessions else "warm") for cell in block)
     for op in LOOKS:
-        warm, again = (cell for cell in block if cell.op == op)
-        assert warm.script == again.script
+        warm, later = (cell for cell in block if cell.op == op and cell.workload != WARM_UP)
+        assert warm.script == later.script
 
 
 def test_new_connections_of_a_simulated_server(tmp_path: Path) -> None:
@@ -197,7 +198,7 @@ def cell(op: str, state: str, block: int, duration_ns: int, **more: Any) -> dict
     kind = {"ops": 100, "latency_ns": {"p50": 10 * duration_ns, "p99": 20 * duration_ns}}
     return {
         "op": op, "cache_state": state, "block": block, "status": "complete", "duration_ns": duration_ns,
-        "kinds": {op: kind}, **more,
+        "kinds": {op: kind}, "workload": "tree", **more,
     }  # fmt: skip
 
 
@@ -209,6 +210,7 @@ def test_cold_beside_warm() -> None:
         for state, scale in (("warm", 10**6), ("cold", 4 * 10**6))
     ]
     cells += [cell("stat", "cold", 6, 1), cell("stat", "warm", 7, 1, status="failed")]
+    cells.append(cell("stat", "warm", 8, 1, workload=WARM_UP))
     warm, cold = phases(cells)
     assert (warm["caches"], warm["repeats"], cold["caches"], cold["repeats"]) == ("warm", 6, "cold", 7)
     assert cold["of_warm"] == pytest.approx(0.25) and cold["of_warm_ci95"] == pytest.approx([0.25, 0.25])

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from naslab.apps.results import median_interval
-from naslab.plans.tree import CACHE_STATES, COUNTED, PHASES, TIMED
+from naslab.plans.tree import CACHE_STATES, COUNTED, PHASES, TIMED, WARM_UP
 from naslab.units import duration_text
 
 CACHES = {"warm": "warm", "unknown": "new_connection", "cold": "cold"}
@@ -27,6 +27,7 @@ def phases(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     statistics (`median_interval`), null with fewer than six repeats.
     """
     found: list[dict[str, Any]] = []
+    cells = [cell for cell in cells if cell["workload"] != WARM_UP]
     for op, (state, caches) in product(PHASES, CACHES.items()):
         of_op = [cell for cell in cells if cell["op"] == op and cell["cache_state"] == state]
         told = {cell["block"]: one for cell in of_op if (one := _measured(cell))}

@@ -23,6 +23,8 @@ from naslab.spec import CellSpec, DataSpec, ScriptSpec
 LOOKS = ("stat", "stat_dir", "open_close", "read", "readdir")
 """Phases that change nothing: those that are done cold, too."""
 PHASES = ("mkdir", "create", *LOOKS, "rename", "rename_dir", "remove", "rmdir")
+WARM_UP = "prepare"
+"""Workload of the cell that fills the server's caches again after cold passes, so that what follows is warm."""
 COUNTED = {"open_close": "open", "read": "open", "stat_dir": "stat", "rename_dir": "rename"}
 """Kind whose calls are counted as the operations of a phase, where it is not the kind of the same name."""
 TIMED = {"open_close": "open", "stat_dir": "stat", "rename_dir": "rename"}
@@ -134,14 +136,17 @@ def _size(options: TreeOptions, chance: random.Random) -> int:
 def tree_cells(options: TreeOptions, folder: Path) -> list[CellSpec]:
     """All cells, their scripts in `folder`, in the order of their ids: the phases, `repeat` times.
 
-    The cold passes come after the warm ones of all phases that only look, so that those stay warm. A phase that has
-    nothing to do is left out: there is no `read` of empty files.
+    The cold passes come after the warm ones of all phases that only look, so that those stay warm; where a command
+    empties caches for them, all is looked at once more afterwards, so that the phases that follow are warm, too. A
+    phase that has nothing to do is left out: there is no `read` of empty files.
     """
     cells: list[CellSpec] = []
     for block in range(options.repeat):
         parts = shares(options, f"r{block}")
         cold: list[CellSpec] = []
         for op in PHASES:
+            if op == "rename" and options.cold == "command":
+                cold += filter(None, [_cell(options, WARM_UP, block, parts, folder)])
             if op == "rename":
                 cells += cold
             cell = _cell(options, op, block, taken(options, parts, op), folder)
@@ -174,11 +179,12 @@ def taken(options: TreeOptions, parts: list[Share], op: str) -> list[Share]:
     return parts
 
 
-def _cell(options: TreeOptions, op: str, block: int, parts: list[Share], folder: Path) -> CellSpec | None:
-    """One phase, warm, its script written; None where nothing is to be done."""
-    top, path = f"r{block}", folder / f"{block}-{op}"
+def _cell(options: TreeOptions, phase: str, block: int, parts: list[Share], folder: Path) -> CellSpec | None:
+    """One phase, warm, or the warm-up, its script written; None where nothing is to be done."""
+    op, workload = ("stat", WARM_UP) if phase == WARM_UP else (phase, "tree")
+    top, path = f"r{block}", folder / f"{block}-{phase}"
     with ScriptWriter(folder) as writer:
-        _WRITE[op]([writer.stream() for _ in parts], parts, top)
+        _WRITE[phase]([writer.stream() for _ in parts], parts, top)
         if not writer.steps or (op == "read" and not writer.most_bytes):
             return None
         writer.save(path)
@@ -187,7 +193,7 @@ def _cell(options: TreeOptions, op: str, block: int, parts: list[Share], folder:
     script = ScriptSpec(str(path), planned_bytes=moved if op in ("create", "read") else 0)
     return CellSpec(
         op, max(moved, record), record, [], block=block, workers=options.workers, script=script,
-        write_fraction=1.0 if op == "create" else 0.0, workload="tree", data=options.data or DataSpec(),
+        write_fraction=1.0 if op == "create" else 0.0, workload=workload, data=options.data or DataSpec(),
         flush="none", durability="none", interval_ns=100_000_000, cache_state="warm", seed=options.seed,
     )  # fmt: skip
 
@@ -228,6 +234,14 @@ def _read(streams: Streams, parts: list[Share], _top: str) -> None:
             for offset in range(0, size, REQUEST_BYTES):
                 stream.read(handle, offset, min(REQUEST_BYTES, size - offset))
             stream.close(handle)
+
+
+def _look_at_all(streams: Streams, parts: list[Share], _top: str) -> None:
+    for stream, part in zip(streams, parts, strict=True):
+        for path in part.folders:
+            stream.on_path(steps.READDIR, path)
+        for path, _ in part.files:
+            stream.on_path(steps.STAT, path)
 
 
 def _rename(streams: Streams, parts: list[Share], _top: str) -> None:
@@ -284,5 +298,5 @@ def _visit(kind: int, folders: bool = False) -> Write:
 _WRITE: dict[str, Write] = {
     "mkdir": _mkdir, "create": _create, "stat": _visit(steps.STAT), "stat_dir": _visit(steps.STAT, folders=True),
     "open_close": _open_close, "read": _read, "readdir": _visit(steps.READDIR, folders=True), "rename": _rename,
-    "rename_dir": _rename_dir, "remove": _remove, "rmdir": _rmdir,
+    "rename_dir": _rename_dir, "remove": _remove, "rmdir": _rmdir, WARM_UP: _look_at_all,
 }  # fmt: skip
