@@ -106,15 +106,19 @@ def test_order_on_a_folder(engine: str, cli: Cli) -> None:
     sound_order(cli, f"{cli.target}{engine}")
 
 
-@pytest.mark.parametrize("target", [LINK, "folder"])
+@pytest.mark.parametrize("target", [LINK, "folder", "lab:samba-signed", "lab:ganesha?version=3"])
 def test_older_and_modern_ones(target: str, cli: Cli) -> None:
+    need_server(target)
     before = populate(cli.target)
     document = apps_of(cli, cli.target if target == "folder" else target, "--scale", "0.01", "--only", "older,modern")
     found = by_name(document)
-    assert len(found) == 13 and all(one["median_bytes_per_s"] > 0 for one in found.values())
+    assert len(found) == 14 and all(one["median_bytes_per_s"] > 0 for one in found.values())
     done = {cell["workload"]: cell["kinds"] for cell in document["cells"]}
     assert done["Database"]["flush"]["ops"] == 21 and done["SourceTree"]["rename"]["ops"] == 50
     assert done["HDVideo_1Play_Office"]["open"]["ops"] == 7 and done["TrainingReader"]["open"]["ops"] == 100
+    data = {cell["workload"]: cell["data_measured"] for cell in document["cells"]}
+    assert data["FullBackup"]["dedupe_ratio"] == pytest.approx(3, rel=0.05)
+    assert data["FullBackup"]["compress_ratio_zlib"] > 1.8 and data["DedupBackup"]["dedupe_ratio"] == 1
     assert snapshot(cli.target) == before
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from naslab import script as steps
 from naslab.apps import results
 from naslab.apps.generate import PREPARE_REQUEST_BYTES, Plan, write_clean, write_prepare, write_run
+from naslab.apps.model import Definition
 from naslab.script import ScriptWriter
 from naslab.spec import CellSpec, DataSpec, ScriptSpec
 
@@ -25,11 +26,13 @@ def cells_of(made: Plan, folder: Path, recorded: bool, data: DataSpec) -> list[C
     streams = [write_prepare(made, paths[0]), write_run(made, paths[1], recorded), 1]
     write_clean(made, paths[2])
     moved = facts["read_bytes"] + facts["written_bytes"]
-    paced = recorded and made.duration_ns is not None
+    paced = made.pace_ns(recorded) is not None
+    deadline_ns = (made.buffer_ns or 0) if recorded else 0
+    data = data_of(made.definition, data)
     op = "mixed" if 0 < facts["write_fraction"] < 1 else ("write" if facts["write_fraction"] else "read")
     scripts = [
         ScriptSpec(str(paths[0]), planned_bytes=facts["prepared_bytes"]),
-        ScriptSpec(str(paths[1]), paced, made.buffer_ns or 0 if paced else 0, moved),
+        ScriptSpec(str(paths[1]), paced, deadline_ns, moved),
         ScriptSpec(str(paths[2])),
     ]
     size = max(facts["prepared_bytes"] + facts["written_bytes"], PREPARE_REQUEST_BYTES, facts["largest_request_bytes"])
@@ -44,6 +47,16 @@ def cells_of(made: Plan, folder: Path, recorded: bool, data: DataSpec) -> list[C
         )
         for at in range(3)
     ]  # fmt: skip
+
+
+def data_of(definition: Definition, asked: DataSpec) -> DataSpec:
+    """The kind of data: what was asked for where it differs from the default, else what the definition says."""
+    compress, dedupe = asked.compress_ratio, asked.dedupe_ratio
+    if compress == 1 and "compress" in definition.whole:
+        compress = definition.whole["compress"].is_
+    if dedupe == 1 and "dedupe" in definition.whole:
+        dedupe = definition.whole["dedupe"].is_
+    return dataclasses.replace(asked, compress_ratio=compress, dedupe_ratio=dedupe)
 
 
 def room_bytes(made: Plan) -> int:

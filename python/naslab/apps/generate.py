@@ -30,7 +30,8 @@ class Plan:
     """What an application does, before it is written as scripts.
 
     files, folders: what is prepared. streams: the actions of each. order: which stream issues each request; None:
-    each stream goes its own way. duration_ns, buffer_ns: of the recorded pace, None where there is none.
+    each stream goes its own way. duration_ns, buffer_ns: of the recorded pace, None where there is none. think_ns: what
+    the application itself takes at any pace.
     """
 
     definition: Definition
@@ -41,6 +42,11 @@ class Plan:
     order: list[int] | None = None
     duration_ns: int | None = None
     buffer_ns: int | None = None
+    think_ns: int | None = None
+
+    def pace_ns(self, recorded: bool) -> int | None:
+        """Time over which its requests are spread; None: as fast as they can."""
+        return self.duration_ns if recorded and self.duration_ns is not None else self.think_ns
 
     def issued(self) -> list[Action]:
         """The requests in the order planned; those of one stream after the other where there is no order."""
@@ -82,6 +88,7 @@ class Plan:
             "write_fraction": sum(a.kind == "write" for a in issued) / max(len(issued), 1),
             "largest_request_bytes": max((a.len_bytes for a in issued), default=0),
             "streams": len(self.streams),
+            "think_ns": self.think_ns,
             "sequential": sequential_share(issued) if self.order is not None or single else None,
             "sequential_published": self.definition.sequential_published,
         }
@@ -144,6 +151,8 @@ def plan(definition: Definition, seed: int = 0, scale: float = 1.0) -> Plan:
     if "duration" in definition.whole:
         made.duration_ns = max(1, round(definition.whole["duration"].is_ * scale))
         made.buffer_ns = definition.whole["buffer"].is_
+    if "think" in definition.whole:
+        made.think_ns = max(1, round(definition.whole["think"].is_ * scale))
     return made
 
 
@@ -197,11 +206,12 @@ def write_clean(made: Plan, path: Path) -> None:
 def write_run(made: Plan, path: Path, recorded: bool = False) -> int:
     """Writes the script of the application itself; its streams.
 
-    recorded: with due times, spread evenly over the duration in the order of the requests. Otherwise a request that
+    recorded: with due times, spread evenly over the duration in the order of the requests; so is what the application
+    itself takes at any pace. Otherwise a request that
     follows one of another stream waits until that one has started, so that they reach the server in this order
     while each stream has its own under way.
     """
-    paced = made.duration_ns if recorded else None
+    paced = made.pace_ns(recorded)
     with ScriptWriter(path.parent) as writer:
         hands = [_Hand(writer.stream(), stream) for stream in made.streams]
         order = made.order

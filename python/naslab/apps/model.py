@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -60,8 +61,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _STEPS = ("prepare", "clean")
 _MOST_FILE_BYTES = 1 << 20
 _MOST_ROWS = 1000
-WHOLE = {"sequential": "percent", "duration": "duration", "buffer": "duration"}
-"""Numbers of the application as a whole; each may be left out, but `duration` and `buffer` come together."""
+WHOLE = {
+    "sequential": "percent", "duration": "duration", "buffer": "duration", "think": "duration", "compress": "ratio",
+    "dedupe": "ratio",
+}  # fmt: skip
+"""Numbers of the application as a whole; each may be left out, but `duration` and `buffer` come together.
+
+duration: at recorded pace. think: what the application itself takes at any pace, however fast the server is.
+compress, dedupe: how far the data that it writes can be reduced.
+"""
 
 
 @dataclass(frozen=True)
@@ -140,12 +148,14 @@ def chosen(only: str, own: Sequence[Path] = ()) -> list[Definition]:
             )
     if mine and not only.strip():
         return mine
-    names = [name.strip() for name in only.split(",") if name.strip()] or ["naspt"]
+    names = [name.strip() for name in (only or "naspt").split(",")]
     known = {name.lower(): [one] for name, one in every.items()}
     known |= {kind: [one for one in every.values() if one.set == kind] for kind in SETS} | {"all": list(every.values())}
     for name in names:
         if name.lower() not in known:
-            raise UsageError(f"--only {name!r}: no such application; naslab apps --list shows them all")
+            near = get_close_matches(name.lower(), known, n=1)
+            hint = f"did you mean {known[near[0]][0].name if len(known[near[0]]) == 1 else near[0]}? " if near else ""
+            raise UsageError(f"--only {name!r}: no such application; {hint}naslab apps --list shows them all")
     wanted = {one.name for name in names for one in known[name.lower()]}
     return [*(one for one in every.values() if one.name in wanted), *mine]
 
@@ -256,7 +266,7 @@ def _number(found: Any, kind: str, where: str) -> Any:
     whole = kind == "count"
     if isinstance(found, bool) or not isinstance(found, int if whole else int | float):
         raise UsageError(f"{where}: {found!r}: a {'whole ' if whole else ''}number is needed")
-    low, high = {"count": (1, 10**9), "percent": (0, 100), "number": (0, 10**9)}[kind]
+    low, high = {"count": (1, 10**9), "percent": (0, 100), "number": (0, 10**9), "ratio": (1, 10**6)}[kind]
     if not low <= found <= high:
         raise UsageError(f"{where}: {found}: give {low} to {high}")
     return found

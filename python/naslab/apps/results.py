@@ -167,6 +167,9 @@ def sentences(apps: Mapping[str, Any]) -> Iterator[str]:
         text = f"Fastest: {fast['name']}, {rate_text(fast['median_bytes_per_s'])}"
         yield text + (f"; slowest: {slow['name']}, {rate_text(slow['median_bytes_per_s'])}." if slow != fast else ".")
     for one in apps["results"]:
+        if one.get("think_ns") and not one["paced"]:
+            most = (one["read_bytes"] + one["written_bytes"]) * 1e9 / one["think_ns"]
+            yield f"{one['name']} pauses by itself: {rate_text(most)} is the most that any server lets it have."
         if one["paced"]:
             streams = f"{one['streams_kept_up']} of {one['streams']} streams kept up"
             yield f"{one['name']} at recorded pace: {streams}, {one['missed_starts']} steps started too late."

@@ -341,6 +341,7 @@ APP = (
     _f("largest_request_bytes", "integer", "largest request", "bytes"),
     _f("streams", "integer", "streams, each with one request under way"),
     _f(
+    _f("think_ns", "integer?", "what the application itself takes at any pace; null: nothing", "ns", required=False),
         "sequential", "number?",
         "share of the requests that continue the one issued just before, over all streams, as planned; null: streams "
         "go their own ways",
