@@ -218,19 +218,20 @@ def test_several_requests_are_in_flight_once_a_file_is_long() -> None:
     session = FakeSession()
     stream = fake_stream(session, in_flight=4)
     noise = np.random.default_rng(1).bytes(10 * REQUEST_BYTES + 5)
-    stream.write(1, 0, noise)
+    parts = [noise[at : at + REQUEST_BYTES] for at in range(0, len(noise), REQUEST_BYTES)]
+    assert stream.write(1, 0, parts) == len(noise)
     assert session.depths == [4] and {length for _, length in session.writes} == {REQUEST_BYTES, 5}
-    parts: list[bytes] = []
-    work.each_part(stream, "x", parts.append)
-    assert b"".join(parts) == noise
-    assert [len(part) // REQUEST_BYTES for part in parts] == [1, 2, 4, 3] and session.depths == [4] * 4
+    found: list[bytes] = []
+    work.each_part(stream, "x", found.append)
+    assert found == parts and session.depths == [4] * 4
     rows = stream.meter.rows()
     assert rows[rows[:, 1] == KINDS.index("read"), 2].sum() == len(noise)
     reader = TargetReader(stream, "x")
     assert reader.read(5 * REQUEST_BYTES) + reader.read() == noise
+    assert rows[rows[:, 1] == KINDS.index("read"), 2].max() == REQUEST_BYTES
     session.run_ops = lambda *_: [(0, None, "no_space", 28), (0, None, "no_space", 28)]  # type: ignore[method-assign]
     with pytest.raises(TargetError, match="no_space"):
-        stream.write(1, 0, noise[: REQUEST_BYTES + 1])
+        stream.write(1, 0, parts[:2])
 
 
 @pytest.mark.parametrize("method", ["deflate", "zstd"])
@@ -345,7 +346,10 @@ def spin(seconds: float) -> None:
 def test_the_target_has_its_own_time_when_streams_outnumber_processors(
     wait_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The truth is known: each request waits so long, and between two of them 4 ms are computed."""
+    """The truth is known: each request waits so long, and between two of them 4 ms are computed.
+
+    A wait that ends while its stream stands without a processor anyway is partly counted as that, never the reverse.
+    """
     monkeypatch.setattr(crew, "_engine", SimpleNamespace(Session=SlowSession))
     monkeypatch.setattr(SlowSession, "wait_s", wait_s)
     streams = Streams(parse_target(str(tmp_path)), 2 * outcome.processors(), "none")
@@ -358,7 +362,7 @@ def test_the_target_has_its_own_time_when_streams_outnumber_processors(
     for ended in streams.carry_out(Phase(each)):
         found, computed = ended.meter.shares_ns(), ended.meter.compute_cpu_ns
         assert computed == pytest.approx(160e6, rel=0.1)
-        assert found["target"] == pytest.approx(40 * wait_s * 1e9, rel=0.08, abs=10e6), ended.meter
+        assert 40 * wait_s * 1e9 * 0.7 <= found["target"] <= 40 * wait_s * 1e9 * 1.08 + 5e6, ended.meter
         assert found["cpu"] >= 150e6 and sum(found.values()) == pytest.approx(ended.meter.busy_ns, rel=0.001)
 
 

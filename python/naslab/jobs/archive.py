@@ -52,7 +52,7 @@ class TargetWriter(io.RawIOBase):
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
         if self._at < self._base:
-            self._stream.write(self._file, self._at, bytes(view[: self._base - self._at]))
+            self._stream.write(self._file, self._at, [bytes(view[: self._base - self._at])])
             kept = view[self._base - self._at :]
         else:
             kept = view
@@ -65,9 +65,9 @@ class TargetWriter(io.RawIOBase):
         return len(view)
 
     def _send(self, size: int) -> None:
-        part = bytes(self._held[:size])
-        self._stream.write(self._file, self._base, part)
-        self._base += len(part)
+        with memoryview(self._held) as held:
+            parts = [bytes(held[at : min(at + REQUEST_BYTES, size)]) for at in range(0, size, REQUEST_BYTES)]
+        self._base += self._stream.write(self._file, self._base, parts)
         del self._held[:size]
 
     def finish(self) -> None:
@@ -119,7 +119,8 @@ class TargetReader(io.RawIOBase):
         follows = self._at == self._base + len(self._held)
         self._ahead = min(self._stream.in_flight, 2 * self._ahead) if follows and self._base + len(self._held) else 1
         wanted = min(self._ahead * REQUEST_BYTES, self.size - self._at)
-        self._base, self._held = self._at, self._stream.read(self._file, self._at, wanted)
+        parts = self._stream.read(self._file, self._at, wanted)
+        self._base, self._held = self._at, parts[0] if len(parts) == 1 else b"".join(parts)
 
     def finish(self) -> None:
         """Closes the file."""

@@ -81,19 +81,19 @@ class Stream:
     def create(self, path: str) -> int:
         """A new file to write, write-through with durability `each`."""
         self.doing = path
-        sync = "all" if self.durability == "each" else "none"
-        options = json.dumps({"read": False, "write": True, "create": "new", "sync": sync})
-        return self.request("create", self.session.open, path, options)
+        return self.request(
+            "create", self.session.open, path, _CREATE_DURABLE if self.durability == "each" else _CREATE
+        )
 
     def open(self, path: str) -> int:
         """An existing file to read."""
         self.doing = path
         return self.request("open", self.session.open, path, _READ)
 
-    def read(self, file: int, offset_bytes: int, size: int) -> bytes:
-        """Up to `size` bytes in as many requests in flight as that takes; fewer only at the end."""
+    def read(self, file: int, offset_bytes: int, size: int) -> list[bytes]:
+        """Up to `size` bytes, a part for each request, all in flight together; fewer bytes only at the end."""
         if size <= REQUEST_BYTES:
-            return self.request("read", self.session.read, file, offset_bytes, size)
+            return [self.request("read", self.session.read, file, offset_bytes, size)]
         ops: list[tuple[str, int, int | bytes]] = [
             ("read", offset_bytes + at, min(REQUEST_BYTES, size - at)) for at in range(0, size, REQUEST_BYTES)
         ]
@@ -102,18 +102,21 @@ class Stream:
             parts.append(part)
             if len(part) < int(asked):
                 break
-        return b"".join(parts)
+        return parts
 
-    def write(self, file: int, offset_bytes: int, data: bytes) -> None:
-        """Writes all of `data`, in as many requests in flight as that takes."""
-        if len(data) <= REQUEST_BYTES:
-            self.request("write", self.session.write, file, offset_bytes, data)
-            return
-        view = memoryview(data)
-        starts = range(0, len(data), REQUEST_BYTES)
-        self._batch(
-            "write", file, [("write", offset_bytes + at, bytes(view[at : at + REQUEST_BYTES])) for at in starts]
-        )
+    def write(self, file: int, offset_bytes: int, parts: Sequence[bytes]) -> int:
+        """Writes parts of at most REQUEST_BYTES one after the other, all in flight together; bytes written."""
+        if len(parts) == 1:
+            self.request("write", self.session.write, file, offset_bytes, parts[0])
+            return len(parts[0])
+        ops: list[tuple[str, int, int | bytes]] = []
+        at = offset_bytes
+        for part in parts:
+            ops.append(("write", at, part))
+            at += len(part)
+        if ops:
+            self._batch("write", file, ops)
+        return at - offset_bytes
 
     def _batch(self, kind: str, file: int, ops: list[tuple[str, int, int | bytes]]) -> list[bytes]:
         """Requests of one kind, all in flight together; the data read. Raises TargetError of the first that failed."""
@@ -180,6 +183,9 @@ class Stream:
 
 
 _READ = json.dumps({"read": True})
+_CREATE, _CREATE_DURABLE = (
+    json.dumps({"read": False, "write": True, "create": "new", "sync": sync}) for sync in ("none", "all")
+)
 
 
 class Queue(Generic[T]):

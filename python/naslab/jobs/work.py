@@ -134,12 +134,11 @@ def put(context: Context, stream: Stream, item: Item, tree: str) -> bool:
     try:
         reader = meter.side("source", context.source.open, item)
         try:
-            data = _gathered(stream, reader)
+            parts = _gathered(stream, reader)
             file = stream.create(path)
-            while data:
-                stream.write(file, offset, data)
-                offset += len(data)
-                data = _gathered(stream, reader)
+            while parts:
+                offset += stream.write(file, offset, parts)
+                parts = _gathered(stream, reader) if len(parts) == stream.in_flight else []
         finally:
             meter.side("source", reader.close)
     except OSError:
@@ -155,26 +154,28 @@ def put(context: Context, stream: Stream, item: Item, tree: str) -> bool:
     return True
 
 
-def _gathered(stream: Stream, reader: Any) -> bytes:
-    """The next part of a source file, up to what may be in flight; it ends with a read that brings nothing."""
+def _gathered(stream: Stream, reader: Any) -> list[bytes]:
+    """The next parts of a source file, as many as may be in flight; it ends with a read that brings nothing."""
     parts: list[bytes] = []
     while len(parts) < stream.in_flight:
-        parts.append(stream.meter.side("source", reader.read, REQUEST_BYTES))
-        if not parts[-1]:
+        part = stream.meter.side("source", reader.read, REQUEST_BYTES)
+        if not part:
             break
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.append(part)
+    return parts
 
 
 def each_part(stream: Stream, path: str, take: Callable[[bytes], object]) -> None:
     """Reads a file of the target from its start to its end, more at once the further it is."""
     file, offset, ahead = stream.open(path), 0, 1
     while True:
-        data = stream.read(file, offset, ahead * REQUEST_BYTES)
-        if data:
-            take(data)
-        if len(data) < ahead * REQUEST_BYTES:
+        parts = stream.read(file, offset, ahead * REQUEST_BYTES)
+        for part in parts:
+            if part:
+                take(part)
+        if len(parts) < ahead or len(parts[-1]) < REQUEST_BYTES:
             break
-        offset += len(data)
+        offset += ahead * REQUEST_BYTES
         ahead = min(stream.in_flight, 2 * ahead)
     stream.close(file)
 
@@ -354,13 +355,20 @@ def unpack(context: Context) -> list[Ended]:
 def _unpack_one(context: Context, stream: Stream, name: str, data: Any, modified_ns: int) -> None:
     path = f"{context.folder}/{UNPACKED}/{name}"
     file, offset = stream.create(path), 0
-    while part := data.read(REQUEST_BYTES * stream.in_flight):
-        stream.write(file, offset, part)
-        offset += len(part)
+    while parts := _unpacked(stream, data):
+        offset += stream.write(file, offset, parts)
     stream.finish(file)
     if context.times:
         stream.set_times(path, modified_ns, modified_ns)
     stream.meter.files += 1
+
+
+def _unpacked(stream: Stream, data: Any) -> list[bytes]:
+    """The next parts of an archive's file, as many as may be in flight."""
+    parts: list[bytes] = []
+    while len(parts) < stream.in_flight and (part := data.read(REQUEST_BYTES)):
+        parts.append(part)
+    return parts
 
 
 @dataclass(frozen=True)
