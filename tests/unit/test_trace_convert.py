@@ -115,6 +115,7 @@ def test_fio_2_and_a_root(tmp_path: Path) -> None:
         ("fio version 3 iolog\n1 /a add\n1 /a open\n1 /a wait 0 1\n", 'line 4: "wait" has no place'),
         ("fio version 3 iolog\n1 /a add\n1 /a open\n1 /a read 0 -1\n", "line 4: '-1' is not a whole number"),
         ("fio version 3 iolog\n1 /a add\n1 /a read 9223372036854775807 9\n", "line 3: .*beyond the largest file"),
+        ("fio version 3 iolog\n1 /a add\n1 /a open\n1 /a read 0 4294967297\n", "line 4: a request of 4294967297 bytes"),
         ("fio version 3 iolog\n/a add\n", "line 2: '/a' is not a whole number"),
         ("fio version 2 iolog\n/a jump\n", "line 2: '/a jump' is no line of fio's log"),
         ("fio version 2 iolog\n/a wait 99999999999999999999 0\n", "line 2: .*not a whole number"),

@@ -16,7 +16,7 @@ from naslab.trace import Anonymiser, Header, Operation, Trace, TraceWriter, read
 from naslab.trace.format import FLAGS, MAX_HANDLE, RULES, problem
 from naslab.trace.names import name_text, path_problem
 from naslab.trace.reader import MAX_INFERRED_HANDLES
-from naslab.trace.writer import LATE
+from naslab.trace.writer import LATE, LONG_HIDDEN
 
 HEADER = '{"naslab_trace": 1, "source": "naslab"}'
 
@@ -153,6 +153,8 @@ def test_files_without_handles_get_some(tmp_path: Path) -> None:
         ([op("stat", f="a\0")], "write it as %00"),
         ([op("rename", f="a", to="..\\..\\x")], '"to"'),
         ([op("stat", f="x" * 5000)], "longer than 4096"),
+        ([op("stat", f="ü" * 3000)], "longer than 4096 bytes"),
+        ([op("write", f="a", o=0, n=2**33)], "no request moves more than 4294967296"),
         ([op("stat", t=-1, f="a")], '"t": expected "int" >= 0'),
         ([op("stat", t=1.5, f="a")], '"t": expected "int", got "float"'),
         ([op("stat", t=5, f="a"), op("stat", t=4, f="a")], 'line 3: "t" 4 is before'),
@@ -196,6 +198,8 @@ def test_broken_rules(lines: list[object], message: str, tmp_path: Path) -> None
         (b"x" * (1 << 21), "line 1: longer than"),
         (b"\x28\xb5\x2f\xfdgarbage", "damaged after line 0"),
         (HEADER.encode() + b"\n" + b"[" * 100_000 + b"\n", "line 2: "),
+        (b"[" * 900_000 + b"\n", "line 1: no header of a trace"),
+        (b'{"naslab_trace":' + b"[" * 400_000 + b"]" * 400_000 + b"}\n", "line 1: no header of a trace"),
     ],
 )
 def test_broken_files(contents: bytes, message: str, tmp_path: Path) -> None:
@@ -238,6 +242,59 @@ def test_a_huge_window_is_refused(tmp_path: Path) -> None:
     path.write_bytes(packer.compress(b"x" * 1000) + packer.flush())
     with pytest.raises(TraceError, match="damaged after line 0"):
         Trace(path)
+
+
+def test_a_small_file_that_unpacks_to_terabytes_is_refused(tmp_path: Path) -> None:
+    """Lines that are right one by one, without an end; half a gigabyte of them is enough to know."""
+    path = tmp_path / "bomb.zst"
+    line = json.dumps(op("stat", f="x" * 4000)).encode() + b"\n"
+    packer = zstandard.ZstdCompressor().compressobj(size=-1)
+    with path.open("wb") as out:
+        out.write(packer.compress(HEADER.encode() + b"\n"))
+        for _ in range(500):
+            out.write(packer.compress(line * 256))
+        out.write(packer.flush())
+    assert path.stat().st_size < 1 << 18
+    with pytest.raises(TraceError, match=r"bomb\.zst: unpacks to more than 200 times its size"):
+        list(Trace(path))
+
+
+@pytest.mark.parametrize(
+    ("limit", "lines"),
+    [
+        ("MAX_STREAMS", [op("stat", s=s, f="a") for s in range(6)]),
+        ("MAX_OPEN", [op("open", f="a", h=h) for h in range(6)]),
+        ("MAX_OPEN", [op("read", f="a", h=h, o=0, n=0) for h in range(6)]),
+    ],
+)
+def test_streams_and_open_files_are_bounded(
+    limit: str, lines: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What costs memory for each: refused by readers, and by writers too, so that they write nothing unreadable."""
+    path = lines_file(tmp_path / "x", *lines)
+    for most in (6, 5):
+        monkeypatch.setattr(f"naslab.trace.reader.{limit}", most)
+        monkeypatch.setattr(f"naslab.trace.writer.{limit}", most)
+        if most == 6:
+            operations = list(Trace(path))
+            continue
+        with pytest.raises(TraceError, match="line 7: more than"):
+            list(Trace(path))
+        with pytest.raises(TraceError, match="more than 5"), TraceWriter(tmp_path / "y", Header(source="pcap")) as out:
+            for operation in operations:
+                out.write(operation)
+    assert [each.name for each in tmp_path.iterdir()] == ["x"]
+
+
+def test_names_that_are_too_long_once_they_are_hidden(tmp_path: Path) -> None:
+    """Each component becomes 16 digits: what has hundreds of short ones is counted, and what is done to it."""
+    made, path = tmp_path / "x.trace", "/".join("a" * 400)
+    with TraceWriter(made, Header(source="strace"), Anonymiser()) as writer:
+        for kind in ("open", "close"):
+            writer.write(Operation(start_ns=0, stream=0, op=kind, path=path, handle=1))  # type: ignore[arg-type]
+        writer.write(Operation(start_ns=0, stream=0, op="rename", path="b", to_path=path))
+        writer.write(Operation(start_ns=0, stream=0, op="stat", path="b"))
+    assert [o.op for o in Trace(made)] == ["stat"] and writer.skipped == {LONG_HIDDEN: 3}
 
 
 @pytest.mark.parametrize(

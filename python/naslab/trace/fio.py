@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from naslab.errors import TraceError
-from naslab.trace.format import MAX_OFFSET, Operation
+from naslab.trace.format import MAX_OFFSET, MAX_REQUEST_BYTES, Operation
 from naslab.trace.lines import lines_of
 from naslab.trace.names import shown
 from naslab.trace.strace_files import Root
@@ -26,6 +26,7 @@ from naslab.trace.writer import TraceWriter
 _HEADER = re.compile(rb"fio version (\d+) iolog\s*\Z")
 _FILE_ACTIONS = frozenset((b"add", b"open", b"close"))
 _IO_ACTIONS = frozenset((b"read", b"write", b"sync", b"datasync", b"trim", b"wait"))
+_MOVES = frozenset((b"read", b"write"))
 _WRITES = frozenset((b"write", b"trim"))
 _MAX_JOBS = 256
 _MAX_US = 1 << 50
@@ -120,6 +121,8 @@ def _line(path: Path, number: int, raw: bytes, version: int) -> _Line:
         offset, length = _number(where, words[2], MAX_OFFSET), _number(where, words[3], MAX_OFFSET)
         if offset + length > MAX_OFFSET:
             raise TraceError(f"{where}: {offset} + {length} is beyond the largest file there can be")
+        if words[1] in _MOVES and length > MAX_REQUEST_BYTES:
+            raise TraceError(f"{where}: a request of {length} bytes; none is longer than {MAX_REQUEST_BYTES}")
         return _Line(number, time_us, words[0], words[1], offset, length)
     words = raw.rsplit(None, 1)
     if len(words) == 2 and words[1] in _FILE_ACTIONS:

@@ -16,6 +16,11 @@ VERSION = 1
 MAX_LINE_BYTES = 1 << 20
 """No line of a trace, or of a text that is converted, is longer."""
 MAX_OFFSET = (1 << 63) - 1
+MAX_REQUEST_BYTES = 1 << 32
+"""No read or write moves more at once: Linux ends at 2 GiB, NFS and SMB at 4."""
+MAX_STREAMS = 1 << 19
+MAX_OPEN = 1 << 18
+"""Handles that are open at once. Each stream and each open handle is kept in memory, some 200 bytes."""
 MAX_HANDLE = (1 << 40) - 1
 """Handles of files; a reader numbers those it infers above this."""
 
@@ -148,8 +153,14 @@ def problem(operation: Operation) -> str | None:
         return f'"to" {found}'
     if o.op in OPENS and o.handle is None and o.error is None:
         return f'{o.op} without "h", and it did not fail'
-    if o.op in DATA and o.offset_bytes + max(o.len_bytes, o.asked_bytes or 0) > MAX_OFFSET:  # type: ignore[operator,type-var]
-        return f"{o.op} beyond the largest file there can be ({MAX_OFFSET} bytes)"
+    return _data_problem(o.op, o.offset_bytes or 0, o.len_bytes or 0, o.asked_bytes or 0) if o.op in DATA else None
+
+
+def _data_problem(op: str, offset: int, length: int, asked: int) -> str | None:
+    if length > MAX_REQUEST_BYTES:
+        return f'{op} of {length} bytes ("n"); no request moves more than {MAX_REQUEST_BYTES}'
+    if offset + max(length, asked) > MAX_OFFSET:
+        return f"{op} beyond the largest file there can be ({MAX_OFFSET} bytes)"
     return None
 
 

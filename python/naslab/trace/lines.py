@@ -15,6 +15,9 @@ _MAGIC = b"\x28\xb5\x2f\xfd"
 _CHUNK_BYTES = 1 << 18
 _MAX_WINDOW_BYTES = 1 << 27
 """What zstd itself refuses above without being told: a file cannot make the reader take more."""
+_FREE_BYTES = 1 << 28
+_MOST_TIMES = 200
+"""A compressed file may become so long, and beyond that so many times its size: traces become 10 to 100 times."""
 
 
 def open_stream(path: Path) -> BinaryIO:
@@ -36,10 +39,17 @@ def lines_of(path: Path, limit_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[in
 
     Raises TraceError for a line above limit_bytes, for damaged compression and when reading fails.
     """
-    number = 0
+    number = total = 0
     with open_stream(path) as stream:
         rest = b""
+        most = _most_bytes(path, stream)
         while chunk := _read(stream, path, number):
+            total += len(chunk)
+            if total > most:
+                raise TraceError(
+                    f"{path}: unpacks to more than {_MOST_TIMES} times its size (after line {number}); this is no "
+                    "trace. If you trust it, unpack it first: zstd -d"
+                )
             lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
             rest = lines.pop()
             for line in lines:
@@ -51,6 +61,12 @@ def lines_of(path: Path, limit_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[in
                 raise _too_long(path, number + 1, limit_bytes)
         if rest:
             yield number + 1, rest
+
+
+def _most_bytes(path: Path, stream: BinaryIO) -> float:
+    """How much may come out of the file."""
+    compressed = isinstance(stream, zstandard.ZstdDecompressionReader)
+    return max(_FREE_BYTES, _MOST_TIMES * path.stat().st_size) if compressed else float("inf")
 
 
 def _read(stream: BinaryIO, path: Path, number: int) -> bytes:

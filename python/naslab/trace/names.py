@@ -11,7 +11,7 @@ _LITERAL = re.compile(r"%(?=[0-9A-Fa-f]{2})")
 _UNSAFE = re.compile("[\\\\\x00\udc80-\udcff]")
 _EXTENSION = re.compile(r".(\.[A-Za-z0-9]{1,8})\Z", re.DOTALL)
 MAX_PATH = 4096
-"""Characters of a path in a trace."""
+"""Bytes of a path in a trace."""
 
 
 def name_text(raw: bytes) -> str:
@@ -26,6 +26,11 @@ def name_text(raw: bytes) -> str:
     return _UNSAFE.sub(lambda found: f"%{ord(found[0]) & 0xFF:02X}", text)
 
 
+def too_long(path: str) -> bool:
+    """Whether a path has more bytes than a trace may hold."""
+    return len(path) * 4 > MAX_PATH and len(path.encode("utf-8", "surrogatepass")) > MAX_PATH
+
+
 @lru_cache(maxsize=1 << 13)
 def path_problem(path: str) -> str | None:
     """Why a path must not be in a trace; None if it may."""
@@ -33,8 +38,8 @@ def path_problem(path: str) -> str | None:
         return None
     if not path:
         return 'is empty; the root itself is "."'
-    if len(path) > MAX_PATH:
-        return f"is longer than {MAX_PATH} characters"
+    if too_long(path):
+        return f"is longer than {MAX_PATH} bytes"
     for character, escape in (("\0", "%00"), ("\\", "%5C")):
         if character in path:
             return f"{shown(path)} holds {shown(character)}; write it as {escape}"

@@ -9,7 +9,19 @@ from pathlib import Path
 import msgspec
 
 from naslab.errors import TraceError
-from naslab.trace.format import DATA, MAX_HANDLE, OPENS, VERSION, End, EndLine, Header, Operation, problem
+from naslab.trace.format import (
+    DATA,
+    MAX_HANDLE,
+    MAX_OPEN,
+    MAX_STREAMS,
+    OPENS,
+    VERSION,
+    End,
+    EndLine,
+    Header,
+    Operation,
+    problem,
+)
 from naslab.trace.lines import lines_of
 from naslab.trace.names import shown
 
@@ -58,10 +70,12 @@ class Trace:
                 wrong = f'"t" {operation.start_ns} is before that of the line above ({last_ns}); lines go by start'
             if wrong is None:
                 wrong = yield from handles.passed(operation)
+            streams.add(operation.stream)
+            if len(streams) > MAX_STREAMS or len(handles.open) > MAX_OPEN:
+                wrong = f"more than {MAX_STREAMS} streams, or more than {MAX_OPEN} handles open at once"
             if wrong is not None:
                 raise TraceError(f"{self.path}, line {number}: {wrong}")
             last_ns = operation.start_ns
-            streams.add(operation.stream)
         else:
             raise TraceError(
                 f"{self.path}: cut off after line {number}: the end line is missing; record or convert it again"
@@ -100,7 +114,7 @@ def _header(path: Path, line: bytes) -> Header:
     except ValueError as error:
         try:
             found = msgspec.json.decode(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or "naslab_trace" not in found:
             raise TraceError(
@@ -127,7 +141,7 @@ class _Handles:
     """Which handles are open, and on what; handles for what is used without."""
 
     def __init__(self) -> None:
-        self._open: dict[int, str] = {}
+        self.open: dict[int, str] = {}
         self._last = -1
         self._inferred: OrderedDict[str, int] = OrderedDict()
         self._next_inferred = MAX_HANDLE + 1
@@ -142,20 +156,20 @@ class _Handles:
                 if handle <= self._last:  # type: ignore[operator]
                     return f'"h" {handle} was used before; each open has a higher number than all before it'
                 self._last = handle  # type: ignore[assignment]
-                self._open[handle] = operation.path  # type: ignore[index,assignment]
+                self.open[handle] = operation.path  # type: ignore[index,assignment]
         elif handle is not None:
-            path = self._open.get(handle)
+            path = self.open.get(handle)
             if path is None:
                 if handle <= self._last:
                     return f"{kind} of handle {handle}, which is closed"
                 if operation.path is None or kind == "close":
                     return f"{kind} of handle {handle}, which was never opened"
                 self._last = handle
-                path = self._open[handle] = operation.path
+                path = self.open[handle] = operation.path
                 yield _inferred_open(operation, path, handle)
             operation.path = path
             if kind == "close" and operation.error is None:
-                del self._open[handle]
+                del self.open[handle]
         elif kind in DATA or kind == "flush":
             yield from self._without_handle(operation)
         elif self._inferred and kind in ("remove", "rename", "rmdir"):

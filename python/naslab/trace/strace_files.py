@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from naslab.trace.names import MAX_PATH, name_text
+from naslab.trace.names import name_text, too_long
 
 MAX_SIZES = 1 << 18
 """Files whose length is remembered for appending; beyond, the oldest is forgotten."""
@@ -29,7 +29,7 @@ class Root:
                 return "."
             if path.startswith(folder.rstrip(b"/") + b"/"):
                 text = name_text(path[len(folder.rstrip(b"/")) + 1 :])
-                return text if len(text) <= MAX_PATH else None
+                return None if too_long(text) else text
         return None
 
 

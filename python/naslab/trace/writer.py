@@ -14,12 +14,24 @@ import msgspec
 import zstandard
 
 from naslab.errors import TraceError, UsageError
-from naslab.trace.format import MAX_HANDLE, MAX_LINE_BYTES, OPENS, End, EndLine, Header, Operation, problem
-from naslab.trace.names import Anonymiser
+from naslab.trace.format import (
+    MAX_HANDLE,
+    MAX_LINE_BYTES,
+    MAX_OPEN,
+    MAX_STREAMS,
+    OPENS,
+    End,
+    EndLine,
+    Header,
+    Operation,
+    problem,
+)
+from naslab.trace.names import Anonymiser, too_long
 
 _LEVEL = 6
 MAX_WAITING = 200_000
 """Operations kept back for one that began before them and has not ended; then its place is given up."""
+LONG_HIDDEN = "its name is too long once it is hidden"
 LATE = "began long before it ended; placed where it ended"
 
 
@@ -77,10 +89,14 @@ class TraceWriter:
                 os.replace(self._part, self._path)
         finally:
             with suppress(OSError):
+                self._out.close()
+            with suppress(OSError):
                 self._part.unlink(missing_ok=True)
 
     def write(self, operation: Operation) -> None:
         """Takes one operation. It is a mistake of the caller's if it breaks the format (ValueError)."""
+        if self._anonymise is not None and not self._hide(operation, self._anonymise):
+            return
         wrong = problem(operation)
         if wrong is not None:
             raise ValueError(f"{wrong}: {operation}")
@@ -104,6 +120,17 @@ class TraceWriter:
         if text not in self.notes:
             self.notes.append(text)
 
+    def _hide(self, operation: Operation, names: Anonymiser) -> bool:
+        """Replaces its names; False, counted, where they are too long then."""
+        if operation.path is not None:
+            operation.path = names.path(operation.path)
+        if operation.to_path is not None:
+            operation.to_path = names.path(operation.to_path)
+        if too_long(operation.path or "") or too_long(operation.to_path or ""):
+            self.skip(LONG_HIDDEN)
+            return False
+        return True
+
     def _line(self, operation: Operation) -> None:
         if operation.start_ns < self._written_ns:
             operation.start_ns = self._written_ns
@@ -111,16 +138,13 @@ class TraceWriter:
         self._written_ns = operation.start_ns
         if operation.handle is not None and not self._number(operation):
             return
-        if self._anonymise is not None:
-            if operation.path is not None:
-                operation.path = self._anonymise.path(operation.path)
-            if operation.to_path is not None:
-                operation.to_path = self._anonymise.path(operation.to_path)
         line = self._encode(operation)
         if len(line) > MAX_LINE_BYTES:
             raise TraceError(f"{self._path}: an operation needs a line of {len(line)} bytes; at most {MAX_LINE_BYTES}")
         self._out.write(line + b"\n")
         self._streams.add(operation.stream)
+        if len(self._streams) > MAX_STREAMS:
+            raise TraceError(f"{self._path}: more than {MAX_STREAMS} streams; record a part of it")
         self.operations += 1
 
     def _number(self, operation: Operation) -> bool:
@@ -135,6 +159,8 @@ class TraceWriter:
                 raise TraceError(f"{self._path}: more than {MAX_HANDLE} files were opened")
             known = self._handles[given] = self._next_handle
             self._next_handle += 1
+            if len(self._handles) > MAX_OPEN:
+                raise TraceError(f"{self._path}: more than {MAX_OPEN} files are open at once; record a part of it")
         else:
             operation.path = None
         operation.handle = known
