@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,37 @@ def need(available: object, what: str) -> None:
     """Skips with a reason, or fails when the lab is required."""
     if not available:
         (pytest.fail if os.environ.get("NASLAB_LAB_REQUIRED") == "1" else pytest.skip)(f"{what} is needed")
+
+
+def may_trace() -> bool:
+    """Whether strace is there and works here."""
+    command = ["strace", "-o", os.devnull, "true"]
+    return shutil.which("strace") is not None and subprocess.run(command, check=False).returncode == 0
+
+
+@contextmanager
+def captured(path: Path, ports: list[int], *more: str) -> Iterator[None]:
+    """Captures on the loopback device while the context lasts; until all is in the file."""
+    wanted = " or ".join(f"tcp port {port}" for port in ports)
+    child = subprocess.Popen(
+        ["dumpcap", "-q", "-i", "lo", "-B", "32", "-f", wanted, "-w", str(path), *more],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stderr is not None
+    said = ""
+    try:
+        # It names the file once the device is open; without the right to capture it ends.
+        while (line := child.stderr.readline()) and not line.startswith("File:"):
+            said += line
+        need(child.poll() is None and line, f"the right to capture on the loopback device ({said.strip()[-200:]})")
+        yield
+        before = -1
+        while before != (now := path.stat().st_size):
+            before = now
+            time.sleep(0.5)
+    finally:
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=20)
 
 
 @dataclass

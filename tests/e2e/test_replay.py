@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli_tools import Cli, need, wait_until
-from naslab.lab import systems
+from cli_tools import Cli, may_trace, need, wait_until
 from naslab.trace import Header, Operation, Trace, TraceWriter, files_of
-from naslab.trace.names import name_text
+from replay_rules import Row, as_text, by_stream, named, of_trace
 
-Row = tuple[object, ...]
 INSIDE = re.compile(r"naslab-[^/]+/naslab\.files(?:/|\Z)")
 GIT = (
     "git init -q repo && cd repo && cp -r ../src . && git add . && "
     "git -c user.name=a -c user.email=a@b commit -q -m x && rm -r src && git checkout -q -- src && git status -s"
 )
-
-
-def may_trace() -> bool:
-    """Whether strace is there and works here."""
-    command = ["strace", "-o", os.devnull, "true"]
-    return shutil.which("strace") is not None and subprocess.run(command, check=False).returncode == 0
 
 
 @pytest.fixture
@@ -61,77 +51,6 @@ def record(cli: Cli, work: Path, job: str) -> Path:
     env = {**cli.env, "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(work)}
     cli("trace", "record", "--quiet", "-o", made, "--", "sh", "-c", scripts[job], cwd=work, env=env).ok()
     return made
-
-
-def of_trace(trace: Path) -> list[list[Row]]:
-    """What a replay has to do, stream by stream, straight from the rules of the guide."""
-    streams: dict[int, list[Row]] = {}
-    folders = {fact.path for fact in files_of(Trace(trace)) if fact.folder} | {"."}
-    opened: dict[int, str | None] = {}
-    lengths = {fact.path: fact.size_bytes for fact in files_of(Trace(trace)) if not fact.folder}
-    for o in Trace(trace):
-        assert "i" not in o.flags, "nothing was open before the command began"
-        rows = streams.setdefault(o.stream, [])
-        path = o.path or "."
-        if o.op == "mkdir" and o.error is None:
-            folders.add(path)
-        if o.op in ("open", "create") and o.error is None:
-            opened[o.handle or 0] = "folder" if path in folders else None
-            if path in folders:
-                rows.append(row("stat", path))
-                continue
-            lengths[path] = 0 if "t" in o.flags else lengths.get(path, 0)
-        state = opened.get(-1 if o.handle is None else o.handle)
-        if state is not None and o.op in ("close", "readdir"):
-            if o.op == "readdir":
-                if state == "folder":
-                    rows.append(row("readdir", path))
-                opened[o.handle or 0] = "listed" if o.len_bytes else "folder"
-            continue
-        if o.op == "write":
-            lengths[path] = max(lengths[path], (o.offset_bytes or 0) + (o.len_bytes or 0))
-        rows += list(as_replayed(o, lengths))
-    return sorted(streams.values(), key=repr)
-
-
-def as_replayed(o: Operation, lengths: dict[str, int]) -> Iterator[Row]:
-    """One operation that is on no folder's handle."""
-    if o.op in ("read", "write") and not o.len_bytes:
-        if o.op == "read" and o.asked_bytes:
-            yield row("read", o.path, o.offset_bytes, 0)
-        return
-    if o.op == "link":
-        to = o.to_path or ""
-        lengths[to] = lengths[o.path or ""]
-        yield row("create", to, "ew")
-        yield row("truncate", to, lengths[to])
-        yield row("close", to)
-    elif o.op in ("open", "create"):
-        if o.error is None:
-            yield row(o.op, o.path, "".join(sorted(set(o.flags) & set("rwte"))))
-        else:
-            yield row(o.op, o.path, o.error)
-    elif o.op in ("read", "write"):
-        yield row(o.op, o.path, o.offset_bytes, o.len_bytes)
-    elif o.op == "truncate":
-        yield row(o.op, o.path, o.len_bytes)
-    elif o.op == "rename":
-        lengths[o.to_path or ""] = lengths.pop(o.path or "", 0)
-        yield row(o.op, o.path, name(o.to_path))
-    elif o.error is not None:
-        # Before the engine removes anything in a folder it looks at it: that is all where nothing is.
-        yield row("stat" if o.op == "remove" else o.op, o.path, o.error)
-    else:
-        yield row(o.op, o.path)
-
-
-def name(path: str | None) -> str:
-    """A path of the first trace as it stands in the trace of the replay: the files have its escapes in their names."""
-    return name_text((path or ".").encode())
-
-
-def row(op: str, path: str | None, *rest: object) -> Row:
-    return (op, name(path), *rest)
 
 
 def of_replay(trace: Path, prepared: int) -> list[list[Row]]:
@@ -177,7 +96,7 @@ def test_the_same_operations(job: str, cli: Cli, work: Path) -> None:
     again = cli.folder / "again.trace.zst"
     inside = [sys.executable, "-m", "naslab", "replay", str(cli.target), str(trace), "--quiet"]
     cli("trace", "record", "--quiet", "-o", again, "--root", cli.target, "--", *inside).ok()
-    expected = of_trace(trace)
+    expected = by_stream((stream, named(row, as_text)) for stream, row in of_trace(trace))
     facts = files_of(Trace(trace))
     # The engine looks for its folder of files, makes it, and looks again before the replay. Each file is created,
     # closed, and written if it has a length: all are shorter than one record.
@@ -188,36 +107,6 @@ def test_the_same_operations(job: str, cli: Cli, work: Path) -> None:
     found = [rows for rows in found if ("rmdir", ".") not in rows]
     assert found == expected
     assert list(cli.target.iterdir()) == []
-
-
-def replayed(cli: Cli, target: object, trace: Path, *words: object) -> Any:
-    """The document of a replay that ended well, with counts that agree."""
-    document = cli("replay", target, trace, "--json", *words).ok().json()
-    assert document["status"] == "complete" and all(cell["errors"] == 0 for cell in document["cells"])
-    told = document["replay"]
-    assert told["equal"] and all(row["issued"] == row["expected"] for row in told["operations"])
-    return document
-
-
-def lab_need(target: str) -> None:
-    missing = systems.missing_packages(systems.system(target))
-    need(not missing, f"{target}: {' '.join(missing)}")
-
-
-@pytest.mark.lab
-@pytest.mark.parametrize("target", ["samba", "ganesha"])
-def test_over_the_network(target: str, cli: Cli, work: Path) -> None:
-    """Without an error, and with as many operations of each kind as the trace has."""
-    lab_need(target)
-    for job in ("tar", "cp", "git"):
-        trace = record(cli, work, job)
-        document = replayed(cli, f"lab:{target}", trace)
-        told = document["replay"]
-        rows = {row["kind"]: row for row in told["operations"]}
-        assert rows["write"]["issued"] == rows["write"]["trace"] > 0, job
-        assert (told["escaped_names"] > 0) == (target == "samba")
-        reasons = {note["reason"] for note in told["skipped"]}
-        assert len(reasons) <= 3 and not any("does not tell" in reason for reason in reasons), reasons
 
 
 def generated(path: Path, operations: int, streams: int = 4) -> Path:
@@ -276,6 +165,14 @@ def test_ctrl_c_leaves_nothing(cli: Cli) -> None:
     assert run["status"] == "partial"
 
 
+def far(cli: Cli, kind: Any) -> Path:
+    """A trace that moves one byte at a place where no disk has any."""
+    made = cli.folder / f"far-{kind}.trace"
+    with TraceWriter(made, Header(source="naslab")) as writer:
+        writer.write(Operation(start_ns=0, stream=0, op=kind, path="a", offset_bytes=1 << 62, len_bytes=1))
+    return made
+
+
 def test_bad_traces(cli: Cli) -> None:
     """A trace that breaks off ends it before anything is written; so do options that cannot be met."""
     made = generated(cli.folder / "x.trace", 1000)
@@ -283,7 +180,9 @@ def test_bad_traces(cli: Cli) -> None:
     cut.write_bytes(made.read_bytes()[:-300])
     for words, told in (((cut,), "cut.trace"), ((cli.folder / "none.trace",), "none.trace"),
                         ((made, "--max-streams", "2"), "--max-streams 2"),
-                        ((made, "--max-bytes", "1m"), "--max-bytes 1m")):  # fmt: skip
+                        ((made, "--max-bytes", "1m"), "--max-bytes 1m"),
+                        ((far(cli, "read"),), "far-read.trace: needs files of"), ((far(cli, "write"),), "free some space"),
+                        ((far(cli, "read"), "--max-bytes", "1m"), "needs files of")):  # fmt: skip
         done = cli("replay", cli.target, *words).sound()
         assert done.code == 2 and told in done.err and done.err.count("\n") == 1, done.err
         assert list(cli.target.iterdir()) == []

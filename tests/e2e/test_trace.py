@@ -14,15 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_tools import PROGRAM, Cli, need, wait_until
+from cli_tools import PROGRAM, Cli, may_trace, need, wait_until
 from naslab.trace import Trace
 from trace_reenact import reenact, tree
-
-
-def may_trace() -> bool:
-    """Whether strace is there and works here."""
-    command = ["strace", "-o", os.devnull, "true"]
-    return shutil.which("strace") is not None and subprocess.run(command, check=False).returncode == 0
 
 
 @pytest.fixture

@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import subprocess
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from cli_tools import Cli, need
+from cli_tools import Cli, captured, need
 from lab_tools import need_system, own_folders
 from naslab import lab
 from naslab.lab.server import Server
@@ -36,31 +32,6 @@ def work(tmp_path: Path) -> Path:
     (folder / "big").write_bytes(random.Random(1).randbytes(SIZE))
     (folder / "one").write_bytes(b"1")
     return folder
-
-
-@contextmanager
-def captured(path: Path, ports: list[int], *more: str) -> Iterator[None]:
-    """Captures on the loopback device while the context lasts; until all is in the file."""
-    wanted = " or ".join(f"tcp port {port}" for port in ports)
-    child = subprocess.Popen(
-        ["dumpcap", "-q", "-i", "lo", "-B", "32", "-f", wanted, "-w", str(path), *more],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert child.stderr is not None
-    said = ""
-    try:
-        # It names the file once the device is open; without the right to capture it ends.
-        while (line := child.stderr.readline()) and not line.startswith("File:"):
-            said += line
-        need(child.poll() is None and line, f"the right to capture on the loopback device ({said.strip()[-200:]})")
-        yield
-        before = -1
-        while before != (now := path.stat().st_size):
-            before = now
-            time.sleep(0.5)
-    finally:
-        child.send_signal(signal.SIGINT)
-        child.communicate(timeout=20)
 
 
 def run(*command: object) -> str:
