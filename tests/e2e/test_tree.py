@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import signal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli_tools import Cli, need
+from cli_tools import Cli, need, wait_until
 from naslab.lab import systems
 from naslab.plans.tree import LOOKS, PHASES
 
@@ -74,6 +75,23 @@ def test_what_is_printed(cli: Cli) -> None:
     report = cli.folder / "report.html"
     cli("report", "last", "-o", report).ok()
     assert "Metadata, phase by phase" in report.read_text()
+
+
+def test_an_interrupted_command_is_ended(cli: Cli) -> None:
+    """With all that it started; what was measured is kept, and the folder is as it was."""
+    pids = cli.folder / "pids"
+    command = f"sleep 600 & echo $! $$ > {pids}.new; mv {pids}.new {pids}; sleep 600"
+    child = cli.start("tree", cli.target, "--files", "10", "--cold", "--cold-command", command)
+    wait_until(pids.exists, child, "the command")
+    child.send_signal(signal.SIGINT)
+    _, told = child.communicate(timeout=60)
+    assert child.returncode == 1 and "interrupted" in told and list(cli.target.iterdir()) == []
+    for pid in pids.read_text().split():
+        status = Path(f"/proc/{pid}/stat")
+        assert not status.exists() or status.read_text().rpartition(") ")[2][0] == "Z"
+    (run,) = cli.runs()
+    assert run["status"] == "partial"
+    assert [row["op"] for row in cli("show", "--json").ok().json()["tree"]["phases"]] == list(PHASES[:7])
 
 
 @pytest.mark.parametrize(

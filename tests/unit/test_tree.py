@@ -116,7 +116,8 @@ def test_a_folder_is_left_as_it_was(options: dict[str, Any], tmp_path: Path) -> 
         ({"neighbour": 4, "workers": 2}, "--neighbour 4: with --workers 2 .* give 1 to 1"),
         ({"cold_command": "true"}, "--cold-command: is run before cold passes only; give --cold"),
         ({"cold": True, "cold_command": "  "}, "--cold-command: is empty"),
-        ({"target": "null:", "cold": True}, "--cold: .*--cold-command"),
+        ({"cold": True, "cold_command": "true"}, "--cold-command: no command reaches a simulated server"),
+        ({"target": "null:", "cold": True, "cold_command": "true"}, "--cold: null: keeps nothing"),
     ],
 )
 def test_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:

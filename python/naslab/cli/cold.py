@@ -40,7 +40,11 @@ def parse_cold(cold: bool, command: str | None, target: Target) -> Cold:
         raise UsageError(f"{OPTION}: is empty; give the command that empties the server's caches, or leave it out")
     if not cold:
         return "none"
-    if command is None and target.protocol in ("local", "null"):
+    if target.protocol == "null":
+        raise UsageError("--cold: null: keeps nothing that could be cold; name a server or a folder")
+    if target.protocol == "sim" and command is not None:
+        raise UsageError(f"{OPTION}: no command reaches a simulated server; leave it out")
+    if command is None and target.protocol == "local":
         raise UsageError(
             f"--cold: a new session empties nothing here, as the kernel's caches stay; give {OPTION} CMD with what "
             f"empties them (root may: {DROP}, for the whole machine; or mount a share again)"
@@ -53,7 +57,7 @@ def cold_note(cold: Cold, target: Target) -> str:
     if cold == "none":
         return ""
     if cold == "command":
-        new = "" if target.protocol in ("local", "null") else "new connections, "
+        new = "" if target.protocol == "local" else "new connections, "
         return f"Cold: {new}each pass after {OPTION}; what that emptied was not checked."
     if target.lab:
         kept = "the lab's server runs on this machine, whose memory is not emptied"
