@@ -10,13 +10,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from random import Random
 from statistics import median
 from typing import Any
 
 from comparison import Row, Skip, bootstrap_low, interleave, ratio_row
 
 from naslab import _engine
-from naslab.spec import CellSpec, RunSpec
+from naslab.script import ScriptWriter
+from naslab.spec import CellSpec, RunSpec, ScriptSpec
 
 SECONDS = 2
 FILE_BYTES = 64 << 20
@@ -85,6 +87,25 @@ def series_cost(_folder: Path, rounds: int) -> list[Row]:
         )
         rows.append(ratio_row(f"100 ms series against 1 s, null, {name}, ops/s", mine, theirs, 0.97))
     return rows
+
+
+def script_floor(folder: Path, rounds: int) -> list[Row]:
+    """A million reads of a script on the null target against the engine's plain rate at depth 1, full recording."""
+    steps, path, random = 1_000_000, folder / "script", Random(1)
+    with ScriptWriter(folder) as writer:
+        stream = writer.stream()
+        handle = stream.open("f")
+        for _ in range(steps):
+            stream.read(handle, random.randrange(1 << 18) * 4096, 4096)
+        stream.close(handle)
+        writer.save(path)
+    plain = dataclasses.replace(_random_read(1 << 30, "null", 1), duration_ns=None, stop_ops=steps, flush="none")
+    script = CellSpec(
+        "replay", 1 << 30, 4096, [], script=ScriptSpec(str(path)), interval_ns=plain.interval_ns, flush="none"
+    )
+    target = {"protocol": "null", "options": {}}
+    mine, theirs = interleave(lambda: _iops(target, script), lambda: _iops(target, plain), rounds)
+    return [ratio_row("steps of a script against plain reads, null, depth 1, ops/s", mine, theirs, 0.8)]
 
 
 def local_io(folder: Path, rounds: int) -> list[Row]:

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// Folder under the run's that holds all files of scripts; clean-up removes it with everything in it.
 pub const FILES_FOLDER: &str = "naslab.files";
-/// Steps read at once.
-const CHUNK_STEPS: usize = 1024;
+/// Steps read at once: they and their bytes stay in the first caches.
+const CHUNK_STEPS: usize = 512;
 /// Longest head with its paths.
 const MOST_HEAD_BYTES: u64 = 1 << 30;
 
@@ -110,8 +110,9 @@ pub(crate) struct ScriptRun {
     script: Arc<Script>,
     file: File,
     stream: usize,
-    buffer: Vec<u8>,
-    /// Position of the next step in `buffer`.
+    /// Checked steps as they are in the file; those from `at` on are not taken yet. Each is decoded as it is needed:
+    /// writing it field by field and copying it at once makes the processor wait for its own stores.
+    steps: Vec<[u8; STEP_BYTES]>,
     at: usize,
     /// Steps taken.
     taken: u64,
@@ -131,7 +132,7 @@ impl ScriptRun {
             file: open(&script.spec.path)?,
             script: script.clone(),
             stream: stream as usize,
-            buffer: Vec::with_capacity(CHUNK_STEPS * STEP_BYTES),
+            steps: Vec::with_capacity(CHUNK_STEPS),
             at: 0,
             taken: 0,
             handles: vec![None; handles],
@@ -140,14 +141,19 @@ impl ScriptRun {
         })
     }
 
-    /// The next step; `None` after the last. It stays the next one until `take`.
+    /// Makes sure that a step is there, if any is left.
     #[inline]
-    pub fn peek(&mut self) -> Result<Option<Step>> {
-        if self.at == self.buffer.len() && !self.refill()? {
-            return Ok(None);
+    pub fn fetch(&mut self) -> Result<()> {
+        if self.at == self.steps.len() {
+            self.refill()?;
         }
-        let bytes = &self.buffer[self.at..self.at + STEP_BYTES];
-        self.script.head.parse_step(self.stream, self.taken, bytes).map(Some)
+        Ok(())
+    }
+
+    /// The next step that was fetched; `None` after the last. It stays the next one until `take`.
+    #[inline]
+    pub fn next_step(&self) -> Option<Step> {
+        self.steps.get(self.at).and_then(Step::decode)
     }
 
     /// For a session whose calls end with the operation: who says that a step starts, before it does.
@@ -158,20 +164,21 @@ impl ScriptRun {
     /// The step that `peek` gave was started.
     #[inline]
     pub fn take(&mut self) {
-        self.at += STEP_BYTES;
+        self.at += 1;
         self.taken += 1;
         self.script.steps[self.stream].started.store(self.taken, Ordering::Release);
     }
 
     #[cold]
-    fn refill(&mut self) -> Result<bool> {
+    fn refill(&mut self) -> Result<()> {
         let head = &self.script.head.streams[self.stream];
         let left = (head.steps - self.taken).min(CHUNK_STEPS as u64) as usize;
-        self.buffer.resize(left * STEP_BYTES, 0);
-        self.at = 0;
         let from = head.at_bytes + self.taken * STEP_BYTES as u64;
-        self.file.read_exact_at(&mut self.buffer, from).map_err(|e| Error::from_io("script", e))?;
-        Ok(left > 0)
+        self.at = 0;
+        self.steps.resize(left, [0; STEP_BYTES]);
+        self.file.read_exact_at(self.steps.as_flattened_mut(), from).map_err(|e| Error::from_io("script", e))?;
+        let mut numbered = (self.taken..).zip(&self.steps);
+        numbered.try_for_each(|(number, bytes)| self.script.head.check_step(self.stream, number, bytes))
     }
 
     /// Steps taken so far: the number of the next one.

@@ -4,7 +4,7 @@ mod common;
 
 use common::fake::{Call, Fake, Fault};
 use common::*;
-use naslab_core::{ErrorKind, Target};
+use naslab_core::{Clock, ErrorKind, Target};
 use naslab_engine::{CellSpec, Run, MARKER_NAME};
 use naslab_target_local::{LocalOptions, LocalTarget};
 use naslab_target_sim::{BucketConfig, FaultKind, FaultOp, SimConfig};
@@ -55,6 +55,21 @@ fn files_and_clock_live_over_the_stages_and_end_with_the_run() {
     assert_eq!(len_of(&*target, "naslab-r1"), None);
     let refused = run.stage(&cells(vec![write_cell(json!({}))]), &mut Collector::default()).unwrap_err();
     assert_eq!((refused.kind, len_of(&*target, "naslab-r1")), (ErrorKind::Invalid, None));
+}
+
+#[test]
+fn a_cell_may_ask_for_new_sessions() {
+    for clock in [Clock::real(), Clock::new_virtual()] {
+        let fake = Arc::new(Fake { clock, ..Fake::new(Fault::None) });
+        let two = |fresh: bool| write_cell(json!({"files": ["naslab.a"], "workers": 2, "fresh_sessions": fresh}));
+        let mut run = open(&dyn_target(&fake), json!({}));
+        let so_far = [two(false), two(false), two(true), two(false)].map(|cell| {
+            stage(&mut run, vec![cell]);
+            (fake.connected(), fake.open_sessions())
+        });
+        // The run's own session and two of workers; the third cell opens two new ones and ends those before.
+        assert_eq!(so_far, [(3, 3), (3, 3), (5, 3), (5, 3)]);
+    }
 }
 
 #[test]

@@ -63,20 +63,38 @@ impl StepKind {
         StepKind::Pause,
     ];
 
+    #[inline]
     fn of(number: u8) -> Option<StepKind> {
         StepKind::ALL.get(number as usize).copied()
     }
 
-    fn needs_handle(self) -> bool {
-        use StepKind::{Close, Flush, Open, Read, Truncate, Write};
-        matches!(self, Read | Write | Flush | Open | Close | Truncate)
+    #[inline]
+    fn is_one_of(self, kinds: u32) -> bool {
+        kinds & self.bit() != 0
     }
 
-    fn needs_path(self) -> bool {
-        use StepKind::{Mkdir, Open, Readdir, Remove, Rename, Rmdir, Stat};
-        matches!(self, Open | Stat | Readdir | Mkdir | Rmdir | Remove | Rename)
+    const fn bit(self) -> u32 {
+        1 << self as u32
     }
 }
+
+/// Kinds whose step names an open file, as bits.
+const WITH_HANDLE: u32 = StepKind::Read.bit()
+    | StepKind::Write.bit()
+    | StepKind::Flush.bit()
+    | StepKind::Open.bit()
+    | StepKind::Close.bit()
+    | StepKind::Truncate.bit();
+/// Kinds whose step names a path.
+const WITH_PATH: u32 = StepKind::Open.bit()
+    | StepKind::Stat.bit()
+    | StepKind::Readdir.bit()
+    | StepKind::Mkdir.bit()
+    | StepKind::Rmdir.bit()
+    | StepKind::Remove.bit()
+    | StepKind::Rename.bit();
+/// Kinds whose step moves bytes.
+const WITH_BYTES: u32 = StepKind::Read.bit() | StepKind::Write.bit();
 
 /// Bits of a step's flags. The first six are of an open.
 pub mod flag {
@@ -140,8 +158,9 @@ pub struct StreamHead {
 
 impl StreamHead {
     /// Whether it has steps of this kind.
+    #[inline]
     pub fn has(&self, kind: StepKind) -> bool {
-        self.kinds & (1 << kind as u32) != 0
+        kind.is_one_of(self.kinds)
     }
 }
 
@@ -160,14 +179,17 @@ fn wrong(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Invalid, "script", message)
 }
 
+#[inline]
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
+#[inline]
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+#[inline]
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
@@ -229,15 +251,58 @@ impl ScriptHead {
         Ok(paths)
     }
 
-    /// Reads a step of a stream from [`STEP_BYTES`]. number: of the step, for the message. An Invalid error for one
-    /// that names what does not exist.
-    pub fn parse_step(&self, stream: usize, number: u64, bytes: &[u8]) -> Result<Step> {
-        let fail = |what: &str| Err(wrong(format!("step {number} of stream {stream}: {what}")));
-        let Some(kind) = StepKind::of(bytes[0]) else {
-            return fail(&format!("unknown kind {}", bytes[0]));
+    /// Checks a step of a stream. number: of the step, for the message. An Invalid error for one that names what does
+    /// not exist.
+    #[inline]
+    pub fn check_step(&self, stream: usize, number: u64, bytes: &[u8; STEP_BYTES]) -> Result<()> {
+        let Some(step) = Step::decode(bytes) else {
+            return Err(wrong_step(stream, number, "its kind is unknown"));
         };
-        let step = Step {
-            kind,
+        match self.wrong_in(stream, &step) {
+            None => Ok(()),
+            Some(what) => Err(wrong_step(stream, number, what)),
+        }
+    }
+
+    /// What the step names that does not exist.
+    #[inline]
+    fn wrong_in(&self, stream: usize, step: &Step) -> Option<&'static str> {
+        let head = &self.streams[stream];
+        if !head.has(step.kind) {
+            return Some("its kind is not in the head");
+        }
+        if step.kind.is_one_of(WITH_HANDLE) && step.handle >= head.handles {
+            return Some("its handle is not in the head");
+        }
+        let two = step.kind == StepKind::Rename;
+        if step.kind.is_one_of(WITH_PATH) && (step.path >= self.paths || two && step.path_to >= self.paths) {
+            return Some("its path is not in the table");
+        }
+        if step.kind.is_one_of(WITH_BYTES) && step.len_bytes > head.most_bytes {
+            return Some("it is longer than the head says");
+        }
+        if step.wait_stream == NO_STREAM {
+            return None;
+        }
+        let steps = u64::from(step.wait_steps & !STARTED);
+        match self.streams.get(step.wait_stream as usize) {
+            Some(other) if steps <= other.steps && step.wait_stream as usize != stream => None,
+            _ => Some("it waits for what never happens"),
+        }
+    }
+}
+
+#[cold]
+fn wrong_step(stream: usize, number: u64, what: &str) -> Error {
+    wrong(format!("step {number} of stream {stream}: {what}"))
+}
+
+impl Step {
+    /// Reads a step that was checked; `None` when its kind is unknown.
+    #[inline]
+    pub fn decode(bytes: &[u8; STEP_BYTES]) -> Option<Step> {
+        Some(Step {
+            kind: StepKind::of(bytes[0])?,
             flags: bytes[1],
             wait_stream: u16_at(bytes, 2),
             wait_steps: u32_at(bytes, 4),
@@ -247,28 +312,7 @@ impl ScriptHead {
             len_bytes: u32_at(bytes, 20),
             offset_bytes: u64_at(bytes, 24),
             due_ns: u64_at(bytes, 32),
-        };
-        let head = &self.streams[stream];
-        if !head.has(kind) {
-            return fail("its kind is not in the head");
-        }
-        if kind.needs_handle() && step.handle >= head.handles {
-            return fail("its handle is not in the head");
-        }
-        if kind.needs_path() && step.path >= self.paths || kind == StepKind::Rename && step.path_to >= self.paths {
-            return fail("its path is not in the table");
-        }
-        if matches!(kind, StepKind::Read | StepKind::Write) && step.len_bytes > head.most_bytes {
-            return fail("it is longer than the head says");
-        }
-        if step.wait_stream != NO_STREAM {
-            match self.streams.get(step.wait_stream as usize) {
-                Some(other)
-                    if u64::from(step.wait_steps & !STARTED) <= other.steps && step.wait_stream as usize != stream => {}
-                _ => return fail("it waits for what never happens"),
-            }
-        }
-        Ok(step)
+        })
     }
 }
 
@@ -305,12 +349,12 @@ mod tests {
         StreamHead { at_bytes: 64, steps: 2, handles: 1, most_bytes: 4096, kinds: 0x1fff }
     }
 
-    fn step_bytes(kind: u8, handle: u32, path: u32, len: u32, wait: u16) -> Vec<u8> {
+    fn step_bytes(kind: u8, handle: u32, path: u32, len: u32, wait: u16) -> [u8; STEP_BYTES] {
         let mut out = vec![kind, 0];
         out.extend(wait.to_le_bytes());
         [1, handle, path, NONE, len].iter().for_each(|n: &u32| out.extend(n.to_le_bytes()));
         out.extend([0; 16]);
-        out
+        out.try_into().unwrap()
     }
 
     #[test]
@@ -323,7 +367,9 @@ mod tests {
             table.extend(path.as_bytes());
         }
         assert_eq!(head.parse_paths(&table).unwrap(), ["dir", "dir/file ü"]);
-        let step = head.parse_step(0, 0, &step_bytes(3, 0, 1, 0, NO_STREAM)).unwrap();
+        let bytes = step_bytes(3, 0, 1, 0, NO_STREAM);
+        head.check_step(0, 0, &bytes).unwrap();
+        let step = Step::decode(&bytes).unwrap();
         assert_eq!((step.kind, step.path, step.len_bytes), (StepKind::Open, 1, 0));
     }
 
@@ -340,15 +386,15 @@ mod tests {
             assert!(head.parse_paths(&table).unwrap_err().to_string().contains("plain relative path"), "{path}");
         }
         for (bytes, word) in [
-            (step_bytes(99, 0, 0, 0, NO_STREAM), "unknown kind"),
+            (step_bytes(99, 0, 0, 0, NO_STREAM), "kind is unknown"),
             (step_bytes(0, 7, 0, 0, NO_STREAM), "handle"),
             (step_bytes(3, 0, 9, 0, NO_STREAM), "path"),
             (step_bytes(0, 0, 0, 5000, NO_STREAM), "longer"),
             (step_bytes(0, 0, 0, 1, 0), "waits"),
         ] {
-            assert!(head.parse_step(0, 3, &bytes).unwrap_err().to_string().contains(word), "{word}");
+            assert!(head.check_step(0, 3, &bytes).unwrap_err().to_string().contains(word), "{word}");
         }
-        assert!(head.parse_step(0, 3, &step_bytes(0, 0, 0, 1, 1)).is_ok());
+        assert!(head.check_step(0, 3, &step_bytes(0, 0, 0, 1, 1)).is_ok());
     }
 
     proptest! {
@@ -361,7 +407,8 @@ mod tests {
             for garbage in [&bytes, &with_magic] {
                 if let Ok(head) = ScriptHead::parse(garbage, file) {
                     let _ = head.parse_paths(&bytes);
-                    bytes.chunks_exact(STEP_BYTES).for_each(|step| drop(head.parse_step(0, 0, step)));
+                    let steps = bytes.chunks_exact(STEP_BYTES).map(|step| step.try_into().unwrap());
+                    steps.for_each(|step| drop(head.check_step(0, 0, step)));
                 }
             }
         }

@@ -24,7 +24,8 @@ impl Worker<'_> {
                 script.give_up();
                 break;
             }
-            let Some(step) = script.peek()? else {
+            script.fetch()?;
+            let Some(step) = script.next_step() else {
                 self.stop = Some(super::StopReason::Done);
                 script.give_up();
                 break;
@@ -38,6 +39,7 @@ impl Worker<'_> {
     }
 
     /// Whether the step is due and what it waits for is done; else `wake` says when to look again.
+    #[inline]
     fn may_start(&mut self, script: &ScriptRun, step: &Step) -> bool {
         if !script.is_free(step) {
             self.wait_for_another();

@@ -47,11 +47,24 @@ pub struct Fake {
     pub worker: Option<u32>,
     pub submitted: Arc<AtomicU64>,
     pub sessions: Arc<AtomicU64>,
+    pub connected: AtomicU64,
 }
 
 impl Fake {
     pub fn new(fault: Fault) -> Fake {
-        Fake { fault, clock: Clock::real(), worker: None, submitted: Arc::default(), sessions: Arc::default() }
+        Fake {
+            fault,
+            clock: Clock::real(),
+            worker: None,
+            submitted: Arc::default(),
+            sessions: Arc::default(),
+            connected: AtomicU64::new(0),
+        }
+    }
+
+    /// Sessions that were ever opened.
+    pub fn connected(&self) -> u64 {
+        self.connected.load(Ordering::SeqCst)
     }
 
     /// Sessions that are open now.
@@ -72,6 +85,7 @@ impl Target for Fake {
     }
     fn connect(&self, worker: u32) -> Result<Box<dyn Session>> {
         // The run's own session is the first. It misbehaves only in what it alone does: removing files.
+        self.connected.fetch_add(1, Ordering::SeqCst);
         let own = self.sessions.fetch_add(1, Ordering::SeqCst) == 0;
         let hit = self.worker.map_or(!own, |w| w == worker && !own) || self.fault == Fault::HangIn(Call::Remove);
         let fault = if hit { self.fault } else { Fault::None };

@@ -36,10 +36,10 @@ pub fn cell(over: Value) -> Value {
         "verify": false, "interval_ns": 1_000_000_000, "record_ops": false, "durability": "end",
         "cache_state": "unknown", "workload": null,
     });
-    for (name, value) in
-        [("walk", Value::Null), ("burst_ops", json!(0)), ("burst_gap_ns", json!(0)), ("cooldown_ns", json!(0))]
-    {
-        base[name] = value;
+    base["walk"] = Value::Null;
+    base["fresh_sessions"] = json!(false);
+    for name in ["burst_ops", "burst_gap_ns", "cooldown_ns"] {
+        base[name] = json!(0);
     }
     merge(base, over)
 }
