@@ -76,6 +76,13 @@ def test_every_number_says_where_it_is_from() -> None:
                 assert value.source != "chosen" or len(value.why) > 5, (one.name, key)
 
 
+def test_the_guide_explains_modern_ones() -> None:
+    guide = " ".join((Path(__file__).parents[2] / "docs/guide/apps.md").read_text().split())
+    for one in chosen("modern"):
+        assert one.sources and " ".join(one.rationale.split()) in guide, one.name
+        assert all(source in guide for source in one.sources.values()), one.name
+
+
 def test_a_chosen_share_is_not_called_published() -> None:
     record, play = definitions()["HDVideo_1Record"], definitions()["HDVideo_1Play"]
     assert record.sequential == 0.995 and record.sequential_published is None
