@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from naslab.trace.names import path_problem
+from naslab.trace.names import path_problem, shown
 
 VERSION = 1
 MAX_LINE_BYTES = 1 << 20
@@ -149,11 +149,21 @@ def problem(operation: Operation) -> str | None:
         return _fields_problem(o.op, present, needs, forbidden)
     if o.path is not None and (found := path_problem(o.path)):
         return f'"f" {found}'
-    if o.to_path is not None and (found := path_problem(o.to_path)):
+    if o.to_path is not None and (found := _target_problem(o)):
         return f'"to" {found}'
     if o.op in OPENS and o.handle is None and o.error is None:
         return f'{o.op} without "h", and it did not fail'
     return _data_problem(o.op, o.offset_bytes or 0, o.len_bytes or 0, o.asked_bytes or 0) if o.op in DATA else None
+
+
+def _target_problem(o: Operation) -> str | None:
+    """Of a new name: no server lets a folder become part of itself, or the root another name."""
+    path, to = o.path or ".", o.to_path or ""
+    if (found := path_problem(to)) or o.error is not None:
+        return found
+    if "." in (path, to) or to.startswith(path + "/") or (path.startswith(to + "/") and o.op == "rename"):
+        return f"{shown(to)} cannot come from {shown(path)}: one lies in the other"
+    return None
 
 
 def _data_problem(op: str, offset: int, length: int, asked: int) -> str | None:

@@ -6,8 +6,8 @@ import hashlib
 from collections import OrderedDict
 from typing import Any, NamedTuple, Protocol
 
-from naslab.trace.format import Operation, problem
-from naslab.trace.names import name_text, path_problem
+from naslab.trace.format import DATA, Operation, problem
+from naslab.trace.names import name_text
 from naslab.trace.pcap_flow import HOLD_NS
 
 _NO_REPLY_NS = 120_000_000_000
@@ -199,7 +199,7 @@ class Context:
             until = start_ns + (end_ns - start_ns) * (index + 1) // len(made)
             operation = Operation(start_ns=begin, duration_ns=until - begin, stream=exchange.lane[0], **fields)
             if problem(operation) is not None:
-                self.sink.skip(BAD_NAME if operation.path and path_problem(operation.path) else "impossible sizes")
+                self.sink.skip("impossible sizes" if operation.op in DATA else BAD_NAME)
                 continue
             self.operations += 1
             self.sink.write(operation)
