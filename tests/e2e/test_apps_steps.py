@@ -115,6 +115,16 @@ def test_files_of_others(cli: Cli) -> None:
     assert not list(cli.target.iterdir())
 
 
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"apps": 3}', b"\xff\xfe", b'{"how": {}, "apps": {}}'])
+def test_damaged_state(damage: bytes, cli: Cli) -> None:
+    only = ("--scale", "0.01", "--only", "DirectoryCopyToNAS")
+    step(cli, "prepare", small=only).ok()
+    (cli.target / "naslab-apps" / "naslab.prepared").write_bytes(damage)
+    refused(step(cli, "run", small=only), "naslab.prepared", "is damaged", "naslab clean TARGET --force")
+    cli("clean", cli.target, "--force").ok()
+    assert not list(cli.target.iterdir())
+
+
 def killed(cli: Cli, name: str, until: Any, *words: str) -> None:
     """Starts a step and kills it at a moment."""
     child = cli.start("apps", cli.target, "--step", name, *words)

@@ -92,7 +92,7 @@ class Place:
         self._write(f"{FOLDER}/{MARK}", json.dumps({"naslab_run": "apps", "host": None, "what": what}).encode())
 
     def state(self) -> State | None:
-        """What was prepared; None where the state is missing or cannot be read."""
+        """What was prepared; None where nothing was. Raises UsageError where that cannot be read."""
         if self._stat(f"{FOLDER}/{STATE}") is None:
             return None
         file = self._session.open(f"{FOLDER}/{STATE}", json.dumps({"read": True}))
@@ -100,8 +100,11 @@ class Place:
             found = json.loads(self._session.read(file, 0, STATE_BYTES))
             apps = {str(name): (str(one[0]), str(one[1])) for name, one in found["apps"].items()}
             return State(How(**found["how"]), apps)
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-            return None
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            raise UsageError(
+                f"{FOLDER}/{STATE} on {self.target.url} is damaged, so that it is not known what was prepared: remove "
+                "the folder with: naslab clean TARGET --force"
+            ) from error
         finally:
             self._session.close(file)
 

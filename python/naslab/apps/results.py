@@ -169,7 +169,7 @@ def sentences(apps: Mapping[str, Any]) -> Iterator[str]:
     for one in apps["results"]:
         if one.get("think_ns") and not one["paced"]:
             most = (one["read_bytes"] + one["written_bytes"]) * 1e9 / one["think_ns"]
-            yield f"{one['name']} pauses by itself: {rate_text(most)} is the most that any server lets it have."
+            yield f"{one['name']} pauses by itself: about {rate_text(most)} is the most that any server lets it have."
         if one["paced"]:
             streams = f"{one['streams_kept_up']} of {one['streams']} streams kept up"
             yield f"{one['name']} at recorded pace: {streams}, {one['missed_starts']} steps started too late."

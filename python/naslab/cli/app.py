@@ -482,17 +482,8 @@ def apps(
     app_: o.OwnAppOpt = None,
     scale: Annotated[float, typer.Option("--scale", metavar="X", help="Files of so much of their size.")] = 1.0,
     pace: o.PaceOpt = "fast",
-    find_streams: Annotated[
-        bool,
-        typer.Option("--find-streams", help="With --pace recorded: look how many streams of each film are held."),
-    ] = False,
-    step: Annotated[
-        str,
-        typer.Option(
-            "--step", metavar="prepare|run|clean", help="Only one of the three steps; files stay between them.",
-            show_default="all three",
-        ),
-    ] = "",
+    find_streams: o.FindStreamsOpt = False,
+    step: o.OneStepOpt = "",
     list_: Annotated[bool, typer.Option("--list", help="Print the definitions, each number with its source.")] = False,
     csv: Annotated[
         Optional[Path],  # noqa: UP045

@@ -141,6 +141,16 @@ PaceOpt = Annotated[
         "--pace", metavar="fast|recorded", help="As fast as the operations' order allows, or each at its recorded time."
     ),
 ]
+FindStreamsOpt = Annotated[
+    bool, typer.Option("--find-streams", help="With --pace recorded: look how many streams of each film are held.")
+]
+OneStepOpt = Annotated[
+    str,
+    typer.Option(
+        "--step", metavar="prepare|run|clean", help="Only one of the three steps; files stay between them.",
+        show_default="all three",
+    ),
+]  # fmt: skip
 OwnAppOpt = Annotated[
     Optional[list[Path]],  # noqa: UP045 - Typer reads this at run time
     typer.Option("--app", metavar="FILE", help="An application of your own, as TOML; repeatable.", show_default=False),

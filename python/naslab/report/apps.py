@@ -112,7 +112,8 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
         parts.append((f"<h3>{esc(name)}</h3>" if len(found) > 1 else "") + _app_tables(apps))
     lead = (
         "MB/s; those of NASPT's names are NASPT-class and no NASPT scores. Lowest and highest published are over runs "
-        "under different conditions, which are not averaged."
+        "under different conditions, which are not averaged. 95 %: interval of the median. ops/s: operations of all "
+        "kinds. % seq.: requests that continue the one before, as planned, as issued and as published."
     )
     body = "".join([*parts, _published_table()])
     return f'<section id="apps-table"><h2>Applications, run by run</h2><p class="lead">{esc(lead)}</p>{body}</section>'
@@ -127,9 +128,9 @@ def _side_by_side(runs: Sequence[tuple[str, Apps]]) -> str:
 
 def _app_tables(apps: Apps) -> str:
     shown = [(*row, _published_range(row[0])) for row in rows(apps)]
-    caption = f"Pace {apps['pace']}, files at {apps['scale']:g} of their size; MB/s of each repeat"
-    did = "Interval of the median in MB/s, operations of all kinds per second, requests and their order"
-    return text_table(caption, (*header(apps), "published MB/s"), shown) + text_table(did, FACTS, list(fact_rows(apps)))
+    caption = f"Each repeat, MB/s: pace {apps['pace']}, scale {apps['scale']:g}"
+    did = list(fact_rows(apps))
+    return text_table(caption, (*header(apps), "published MB/s"), shown) + text_table("What it did", FACTS, did)
 
 
 def _published_range(name: str) -> str:
@@ -142,4 +143,5 @@ def _published_table() -> str:
     heads = ("published", *(f"run {at}" for at in range(1, 1 + len(table["conditions"]))))
     shown = [(name, *(f"{value:,.4g}" for value in values)) for name, values in table["mb_per_s"].items()]
     conditions = "; ".join(f"{at}: {text}" for at, text in enumerate(table["conditions"], 1))
-    return text_table(f"{table['source']}: {table['system']}. Runs: {conditions}", heads, shown)
+    words = f"Published: {table['source']}: {table['system']}. Runs: {conditions}."
+    return f'<p class="lead">{esc(words)}</p>' + text_table("Published, MB/s", heads, shown)
