@@ -327,6 +327,48 @@ write(6, ""..., 10) = 10
     assert skipped == {"appended to a file of unknown length": 1}
 
 
+def test_one_write_that_is_appended(tmp_path: Path) -> None:
+    """pwritev2 with RWF_APPEND, whatever offset is given; only without one does the file's position move."""
+    operations, _ = converted(
+        tmp_path,
+        """
+open("new", O_RDWR|O_CREAT|O_TRUNC, 0666) = 3
+pwrite64(3, ""..., 10, 20) = 10
+pwritev2(3, [{iov_base=""..., iov_len=4}], 1, 0, RWF_APPEND) = 4
+pwritev2(3, [{iov_base=""..., iov_len=5}], 1, 0, 0) = 5
+pwritev2(3, [{iov_base=""..., iov_len=6}], 1, -1, RWF_APPEND) = 6
+write(3, ""..., 7) = 7
+""",
+    )
+    assert [(o["o"], o["n"]) for o in operations if o["op"] == "write"] == [(20, 10), (30, 4), (0, 5), (34, 6), (40, 7)]
+
+
+def test_another_root(tmp_path: Path) -> None:
+    """After chroot `/` is another folder, for children too; nothing leads out of it."""
+    operations, skipped = converted(
+        tmp_path,
+        """
+mkdir("cr", 0777) = 0
+chroot("cr") = 0
+stat("here", 0x7) = -1 ENOENT (No such file or directory)
+chdir("/") = 0
+mkdir("/../in", 0777) = 0
+rename("/in", "out") = 0
+clone(child_stack=NULL, flags=SIGCHLD) = 2
+2 1700000100.0 mkdir("/child", 0777) = 0
+chroot("/out") = 0
+mkdir("/deep", 0777) = 0
+chdir("/etc") = -1 ENOENT (No such file or directory)
+rmdir("relative") = 0
+""",
+    )
+    assert brief(operations) == [
+        ("mkdir", "cr"), ("stat", "here", "ENOENT"), ("mkdir", "cr/in"), ("rename", "cr/in", "cr/out"),
+        ("mkdir", "cr/child"), ("mkdir", "cr/out/deep"), ("rmdir", "cr/relative"),
+    ]  # fmt: skip
+    assert skipped == {}
+
+
 def test_what_strace_cannot_show_is_counted(tmp_path: Path) -> None:
     _, skipped = converted(
         tmp_path,

@@ -24,7 +24,7 @@ _NOTES = {
     "io_uring": "io_uring was used: strace does not see its operations, so they are not in the trace",
     "aio": "Linux asynchronous I/O (io_submit) was used: its operations are not in the trace",
     "server-side copy": "copy_file_range and splice are in the trace as a read and a write",
-    "offset unknown": "files that were open before the trace began are taken to be at their beginning",
+    "offset unknown": "files opened before the trace began, or by another process, are taken to be at their beginning",
 }
 
 
@@ -189,7 +189,8 @@ class Converter:
         if name is None:
             self.skip("name not readable")
             return None
-        absolute = name if name.startswith(b"/") else self._below(call, at, name)
+        outright = name.startswith(b"/")
+        absolute = self.tasks.task(call.pid).folder.absolute(name) if outright else self._below(call, at, name)
         if absolute is None:
             self.skip("name relative to an unknown folder")
             return None

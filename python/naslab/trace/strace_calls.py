@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -131,17 +132,19 @@ def _fcntl(c: Converter, call: Call) -> None:
         c.skip("lock")
 
 
-def _data(c: Converter, call: Call, op: Kind, index: int, asked: int | None, at: int | None, **more: Any) -> bool:
+def _data(
+    c: Converter, call: Call, op: Kind, index: int, asked: int | None, at: int | None, append: bool = False, **more: Any
+) -> bool:
     """A read or write through the descriptor argument `index`; at: its offset, None for the file's position.
 
-    Whether it was one of a file under the root.
+    append: this write goes where the file ends. Whether it was one of a file under the root.
     """
     file = c.file(call, index)
     if file is None or (call.value is None and call.error is None):
         return False
     moved = max(call.value or 0, 0) if call.ok else 0
     start = file.position if at is None else at
-    if op == "write" and file.append:
+    if op == "write" and (file.append or append):
         known = c.sizes.get(file.path)
         if known is None:
             c.skip("appended to a file of unknown length")
@@ -179,7 +182,7 @@ def _vectored(op: Kind, positioned: bool) -> Handler:
         parts = re.findall(r"iov_len=(\d{1,19})", call.args[1])
         asked = None if "..." in re.sub(r'"\.\.\.', '"', call.args[1]) else sum(map(_size, parts))
         at = _number(call.args[3]) if positioned else -1
-        _data(c, call, op, 0, asked, at if at >= 0 else None)
+        _data(c, call, op, 0, asked, at if at >= 0 else None, append="RWF_APPEND" in call.args[-1])
 
     return handle
 
@@ -364,7 +367,15 @@ def _chdir(c: Converter, call: Call) -> None:
     name = quoted(call.args[0])
     if call.ok and name is not None:
         folder = c.tasks.task(call.pid).folder
-        folder.path = name if name.startswith(b"/") else folder.path and folder.path + b"/" + name
+        folder.path = folder.absolute(name)
+
+
+def _chroot(c: Converter, call: Call) -> None:
+    name = quoted(call.args[0])
+    if call.ok and name is not None:
+        folder = c.tasks.task(call.pid).folder
+        found = folder.absolute(name)
+        folder.root = b"/?" if found is None else posixpath.normpath(found).rstrip(b"/")
 
 
 def _fchdir(c: Converter, call: Call) -> None:
@@ -434,7 +445,7 @@ HANDLERS: dict[str, Handler] = {
     "readlinkat": _on_name("readlink", 1, True), "getdents": _getdents, "getdents64": _getdents,
     "stat": _stat(0, False), "lstat": _stat(0, False), "fstat": _fstat, "newfstatat": _stat(1, True),
     "statx": _stat(1, True), "access": _stat(0, False), "faccessat": _stat(1, True), "faccessat2": _stat(1, True),
-    "chdir": _chdir, "fchdir": _fchdir, "mmap": _mmap, "io_uring_setup": _always("io_uring"),
+    "chdir": _chdir, "chroot": _chroot, "fchdir": _fchdir, "mmap": _mmap, "io_uring_setup": _always("io_uring"),
     "io_submit": _always("aio"), "execve": _execve, "execveat": _execve, "unshare": _unshare,
     "chmod": _on_name("attributes", 0), "fchmod": _on_file("attributes"), "fchmodat": _on_name("attributes", 1, True),
     "chown": _on_name("attributes", 0), "lchown": _on_name("attributes", 0), "fchown": _on_file("attributes"),

@@ -77,9 +77,16 @@ class Table:
 
 @dataclass(slots=True)
 class Folder:
-    """A working folder, of one process or of several threads. None: not known."""
+    """A working folder, of one process or of several threads. None: not known. root: what chroot made its `/`."""
 
     path: bytes | None
+    root: bytes = b""
+
+    def absolute(self, name: bytes) -> bytes | None:
+        """The whole path of a name; None for one that is relative to an unknown folder."""
+        if name.startswith(b"/"):
+            return self.root + posixpath.normpath(name) if self.root else name
+        return self.path and self.path + b"/" + name
 
 
 @dataclass(slots=True)

@@ -65,7 +65,7 @@ class Tasks:
                 shares = "CLONE_FILES" in flags
                 table = parent.table if shares else parent.table.copy()
                 table.users += shares
-                folder = parent.folder if "CLONE_FS" in flags else Folder(parent.folder.path)
+                folder = parent.folder if "CLONE_FS" in flags else Folder(parent.folder.path, parent.folder.root)
                 self._tasks[call.value] = Task(table, folder)
             kept = self._orphans.pop(call.value, [])
             self._orphan_lines -= len(kept)
