@@ -222,7 +222,7 @@ def test_several_requests_are_in_flight_once_a_file_is_long() -> None:
     assert stream.write(1, 0, parts) == len(noise)
     assert session.depths == [4] and {length for _, length in session.writes} == {REQUEST_BYTES, 5}
     found: list[bytes] = []
-    work.each_part(stream, "x", found.append)
+    work.each_part(stream, "x", len(noise), found.append)
     assert found == parts and session.depths == [4] * 4
     rows = stream.meter.rows()
     assert rows[rows[:, 1] == KINDS.index("read"), 2].sum() == len(noise)

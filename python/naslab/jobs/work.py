@@ -28,8 +28,8 @@ class Context:
     """What jobs share. paths: of items on the target, below one of the folders above.
 
     times: whether copies get the times of the source. digests: of files read back by `checksum`, by item. unreadable:
-    items whose source failed under way. changed: items of the source that were no longer as listed. found: folders and
-    files that `find` met.
+    items whose source failed under way. changed: items of the source that were no longer as listed; lengths: of their
+    copies, in bytes. found: folders and files that `find` met.
     """
 
     streams: Streams
@@ -43,6 +43,7 @@ class Context:
     digests: dict[str, bytes] = field(default_factory=dict)
     unreadable: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
+    lengths: dict[str, int] = field(default_factory=dict)
     found: list[int] = field(default_factory=lambda: [0, 0])
 
     @property
@@ -59,6 +60,10 @@ class Context:
     def path(self, tree: str, item: Item) -> str:
         """Where an item lies in one of the folders."""
         return f"{self.folder}/{tree}/{self.paths[item.path]}"
+
+    def size(self, item: Item) -> int:
+        """Bytes of a file's copy."""
+        return self.lengths.get(item.path, item.size_bytes)
 
     def archive(self, number: int) -> str:
         """Path of an archive, from 0."""
@@ -77,7 +82,8 @@ class Context:
         if kind == "unreadable":
             self.unreadable.add(what)
         elif kind == "changed":
-            self.changed.add(what)
+            self.changed.add(what[0])
+            self.lengths[what[0]] = what[1]
         elif kind == "digest":
             self.digests[what[0]] = what[1]
         elif kind == "found":
@@ -149,7 +155,7 @@ def put(context: Context, stream: Stream, item: Item, tree: str) -> bool:
         return False
     stream.finish(file)
     if offset != item.size_bytes:
-        stream.note("changed", item.path)
+        stream.note("changed", (item.path, offset))
     meter.files += 1
     return True
 
@@ -165,17 +171,22 @@ def _gathered(stream: Stream, reader: Any) -> list[bytes]:
     return parts
 
 
-def each_part(stream: Stream, path: str, take: Callable[[bytes], object]) -> None:
-    """Reads a file of the target from its start to its end, more at once the further it is."""
+def each_part(stream: Stream, path: str, size_bytes: int, take: Callable[[bytes], object]) -> None:
+    """Reads a file of the target from its start to its end, more at once the further it is.
+
+    size_bytes: what it should hold; a client of a file server knows that when it has opened a file. Nothing is asked
+    for beyond it, and a read that brings less ends the file.
+    """
     file, offset, ahead = stream.open(path), 0, 1
-    while True:
-        parts = stream.read(file, offset, ahead * REQUEST_BYTES)
+    while offset < size_bytes:
+        wanted = min(ahead * REQUEST_BYTES, size_bytes - offset)
+        parts = stream.read(file, offset, wanted)
         for part in parts:
-            if part:
-                take(part)
-        if len(parts) < ahead or len(parts[-1]) < REQUEST_BYTES:
+            take(part)
+        moved = sum(map(len, parts))
+        if moved < wanted:
             break
-        offset += ahead * REQUEST_BYTES
+        offset += moved
         ahead = min(stream.in_flight, 2 * ahead)
     stream.close(file)
 
@@ -186,7 +197,7 @@ def copy_out(context: Context) -> list[Ended]:
 
     def read(stream: Stream) -> None:
         for item in files:
-            each_part(stream, context.path(COPY, item), lambda _data: None)
+            each_part(stream, context.path(COPY, item), context.size(item), lambda _data: None)
             stream.meter.files += 1
 
     if context.to is None:
@@ -228,7 +239,7 @@ def _to_local(context: Context, stream: Stream, item: Item, path: Path) -> None:
             meter.local_bytes += len(data)
 
         try:
-            each_part(stream, context.path(COPY, item), take)
+            each_part(stream, context.path(COPY, item), context.size(item), take)
             if stream.durability == "end":
                 meter.side("local", os.fsync, out.fileno())
         finally:
@@ -244,7 +255,7 @@ def checksum(context: Context) -> list[Ended]:
     def work(stream: Stream) -> None:
         for item in queue:
             digest = hashlib.sha256()
-            each_part(stream, context.path(COPY, item), digest.update)
+            each_part(stream, context.path(COPY, item), context.size(item), digest.update)
             stream.note("digest", (item.path, digest.digest()))
             stream.meter.files += 1
 

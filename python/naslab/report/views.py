@@ -145,8 +145,11 @@ def _apps(runs: list[Shown]) -> Chart:
 
 
 def _job(runs: list[Shown]) -> Chart:
-    lead = "Of all streams together; the side with half of the time is the limit, unless the client's CPU was busy."
-    chart = Chart("job", "Where the time went", lead, ["Run"])
+    lead = (
+        "Where the time of all streams together went: the side with half of it is the limit, unless the client's CPU "
+        "was busy. Bars of rates are medians of the repeats, a dot is one repeat."
+    )
+    chart = Chart("job", "Jobs", lead, ["Run", "Show"])
     job_view.fill(chart, runs)
     return chart
 
