@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 from naslab.trace import Operation, TraceWriter
 
 FOLDERS = ("", "d", "d/e", "n")
 NAMES = ("a", "b", "d", "e", "n")
+WAYS = (("rw", os.O_RDWR), ("rw", os.O_RDWR), ("rw", os.O_RDWR), ("r", os.O_RDONLY), ("w", os.O_WRONLY))
+"""How files are opened: what was opened to be read cannot be written, and the other way round."""
 
 
 class Actor:
@@ -48,9 +51,10 @@ class Actor:
 
     def opens(self, kind: str) -> None:
         path = self.path()
-        flags = "rw" + ("t" if self.random.random() < 0.3 else "")
+        way, bits = self.random.choice(WAYS)
+        flags = way + ("t" if self.random.random() < 0.3 else "")
         flags += "e" if kind == "create" and self.random.random() < 0.3 else ""
-        bits = os.O_RDWR | (os.O_CREAT if kind == "create" else 0)
+        bits |= os.O_CREAT if kind == "create" else 0
         bits |= (os.O_TRUNC if "t" in flags else 0) | (os.O_EXCL if "e" in flags else 0)
         try:
             number = os.open(self.folder / path, bits, 0o600)
@@ -71,14 +75,27 @@ class Actor:
         elif self.random.random() < 0.15:
             self.write_down("stat", None, file_bytes=os.fstat(number).st_size, **named)
         elif self.random.random() < 0.15:
-            os.ftruncate(number, length)
-            self.write_down("truncate", None, len_bytes=length, **named)
+            error = self.tried(lambda: os.ftruncate(number, length))
+            self.write_down("truncate", error, len_bytes=length, **named)
         elif self.random.random() < 0.5:
-            moved = len(os.pread(number, length, offset))
-            self.write_down("read", None, offset_bytes=offset, len_bytes=moved, asked_bytes=length, **named)
+            data: list[bytes] = []
+            error = self.tried(lambda: data.append(os.pread(number, length, offset)))
+            moved = len(b"".join(data))
+            asked = length if length != moved else None
+            self.write_down("read", error, offset_bytes=offset, len_bytes=moved, asked_bytes=asked, **named)
         else:
-            os.pwrite(number, bytes(length), offset)
-            self.write_down("write", None, offset_bytes=offset, len_bytes=length, **named)
+            error = self.tried(lambda: os.pwrite(number, bytes(length), offset))
+            facts = {"len_bytes": 0, "asked_bytes": length} if error else {"len_bytes": length}
+            self.write_down("write", error, offset_bytes=offset, **facts, **named)
+
+    @staticmethod
+    def tried(call: Callable[[], object]) -> OSError | None:
+        """How a call failed."""
+        try:
+            call()
+        except OSError as error:
+            return error
+        return None
 
     def on_name(self, kind: str) -> None:
         path, other = self.path(), self.path()

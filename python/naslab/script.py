@@ -7,10 +7,11 @@ until another stream has done so many steps, or until it is due. Form of the fil
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -74,17 +75,17 @@ class ScriptStream:
         """Writes to an open file."""
         self._move(WRITE, handle, offset_bytes, len_bytes, due_ns, flags)
 
-    def flush(self, handle: int, due_ns: int = 0) -> None:
+    def flush(self, handle: int, due_ns: int = 0, flags: int = 0) -> None:
         """Makes what was written to an open file durable."""
-        self._add(FLUSH, 0, handle, due_ns=due_ns)
+        self._add(FLUSH, flags, handle, due_ns=due_ns)
 
     def close(self, handle: int, due_ns: int = 0) -> None:
         """Closes a file."""
         self._add(CLOSE, 0, handle, due_ns=due_ns)
 
-    def truncate(self, handle: int, len_bytes: int, due_ns: int = 0) -> None:
+    def truncate(self, handle: int, len_bytes: int, due_ns: int = 0, flags: int = 0) -> None:
         """Sets the length of an open file."""
-        self._add(TRUNCATE, 0, handle, offset_bytes=len_bytes, due_ns=due_ns)
+        self._add(TRUNCATE, flags, handle, offset_bytes=len_bytes, due_ns=due_ns)
 
     def rename(self, path: str, path_to: str, due_ns: int = 0, flags: int = 0) -> None:
         """Renames a file or folder."""
@@ -138,7 +139,9 @@ class ScriptWriter:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         self.streams: list[ScriptStream] = []
-        self._paths: dict[str, int] = {}
+        self._paths: dict[int, int] = {}
+        self._names: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with the context
+        self._key = secrets.token_bytes(16)
 
     def __enter__(self) -> ScriptWriter:
         return self
@@ -148,6 +151,7 @@ class ScriptWriter:
     ) -> None:
         for stream in self.streams:
             stream._file.close()
+        self._names.close()
 
     def stream(self) -> ScriptStream:
         """One more stream. Raises UsageError beyond 4096."""
@@ -159,16 +163,15 @@ class ScriptWriter:
 
     def path(self, path: str) -> int:
         """Number of a path in the table. Raises UsageError for one that leads out of the folder. "": the folder."""
-        found = self._paths.get(path)
+        text = path.encode()
+        # Hundreds of thousands of paths are longer than all else that is known of them.
+        digest = int.from_bytes(hashlib.blake2b(text, digest_size=8, key=self._key).digest())
+        found = self._paths.get(digest)
         if found is None:
             check_path(path)
-            found = self._paths[path] = len(self._paths)
+            found = self._paths[digest] = len(self._paths)
+            self._names.write(struct.pack("<I", len(text)) + text)
         return found
-
-    @property
-    def paths(self) -> Iterable[str]:
-        """All paths so far."""
-        return self._paths
 
     @property
     def steps(self) -> int:
@@ -194,13 +197,14 @@ class ScriptWriter:
             out.writelines(heads)
             for stream in self.streams:
                 stream._copy_to(out)
-            for name in self._paths:
-                text = name.encode()
-                out.write(struct.pack("<I", len(text)) + text)
+            self._names.seek(0)
+            shutil.copyfileobj(self._names, out, 1 << 20)
 
 
 def check_path(path: str) -> None:
     """Raises UsageError for a path that is not plain and relative."""
     parts = path.split("/")
-    if path and (any(part in ("", ".", "..") for part in parts) or "\0" in path or len(path.encode()) > 4096):
+    if len(path.encode()) > 4096:
+        raise UsageError(f"script: the path {path[:60]!r}... is longer than 4096 bytes on the target")
+    if path and (any(part in ("", ".", "..") for part in parts) or "\0" in path):
         raise UsageError(f"script: {path!r} is not a plain relative path")

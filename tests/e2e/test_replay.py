@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +54,24 @@ def record(cli: Cli, work: Path, job: str) -> Path:
     return made
 
 
+def without_second_looks(trace: Path) -> Iterator[Operation]:
+    """All inside the folder but for this: a read that gives less than it asked for is followed by one for the rest, by
+    which the engine sees that it met the end of the file."""
+    short: dict[int, tuple[object, ...]] = {}
+    for o in Trace(trace):
+        second = o.op == "read" and (o.handle, o.offset_bytes, o.asked_bytes) == short.pop(o.stream, None)
+        if o.op == "read" and o.len_bytes and o.asked_bytes:
+            short[o.stream] = (o.handle, (o.offset_bytes or 0) + o.len_bytes, o.asked_bytes - o.len_bytes)
+        if INSIDE.match(o.path or "") and not second:
+            yield o
+
+
 def of_replay(trace: Path, prepared: int) -> list[list[Row]]:
     """What the replay did below its folder of files, stream by stream, the first `prepared` operations left out."""
     streams: dict[int, list[Row]] = {}
     folders: set[int] = set()
     count = 0
-    for o in Trace(trace):
-        if not INSIDE.match(o.path or ""):
-            continue
+    for o in without_second_looks(trace):
         path = INSIDE.sub("", o.path or "") or "."
         if o.op == "open" and "f" in o.flags and o.error is None:
             folders.add(o.handle or 0)
@@ -128,9 +139,25 @@ def generated(path: Path, operations: int, streams: int = 4) -> Path:
     return path
 
 
-def test_a_long_trace_in_little_memory(cli: Cli) -> None:
-    """200 000 operations: all are issued, and the process stays below 200 MB."""
-    trace = generated(cli.folder / "long.trace.zst", 200_000)
+def many_files(path: Path, files: int) -> Path:
+    """A trace of one stream that reads or makes each of so many files once."""
+    with TraceWriter(path, Header(source="naslab")) as writer:
+        for handle in range(files):
+            file = f"folder {handle % 500}/a name of usual length {handle}.dat"
+            make = handle % 2 == 0
+            first = {"op": "create" if make else "open", "path": file, "flags": "w" if make else "r"}
+            data = {"op": "write" if make else "read", "offset_bytes": 0, "len_bytes": 4096}
+            for fields in (first, data, {"op": "close"}):
+                writer.write(Operation(start_ns=writer.operations, stream=0, handle=handle, **fields))
+                writer.settle(None)
+    return path
+
+
+@pytest.mark.parametrize(("many", "operations", "most_bytes"), [(False, 200_000, 100e6), (True, 180_000, 120e6)])
+def test_a_long_trace_in_little_memory(many: bool, operations: int, most_bytes: float, cli: Cli) -> None:
+    """All operations are issued, and memory grows with the files by less than 700 bytes each."""
+    name = cli.folder / "long.trace.zst"
+    trace = many_files(name, operations // 3) if many else generated(name, operations)
     code = (
         "import sys; from naslab.cli import main\n"
         "code = main(sys.argv[1:])\n"
@@ -144,9 +171,9 @@ def test_a_long_trace_in_little_memory(cli: Cli) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     told = json.loads(done.stdout)["replay"]
-    assert told["equal"] and not told["skipped"] and not told["added"] and told["streams"] == 4
-    assert sum(row["issued"] for row in told["operations"]) == 200_000
-    assert int(done.stderr.split()[-1]) * 1024 < 200e6
+    assert told["equal"] and not told["skipped"] and not told["added"] and told["streams"] == (1 if many else 4)
+    assert sum(row["issued"] for row in told["operations"]) == operations
+    assert int(done.stderr.split()[-1]) * 1024 < most_bytes, done.stderr
 
 
 def test_ctrl_c_leaves_nothing(cli: Cli) -> None:
@@ -181,7 +208,8 @@ def test_bad_traces(cli: Cli) -> None:
     for words, told in (((cut,), "cut.trace"), ((cli.folder / "none.trace",), "none.trace"),
                         ((made, "--max-streams", "2"), "--max-streams 2"),
                         ((made, "--max-bytes", "1m"), "--max-bytes 1m"),
-                        ((far(cli, "read"),), "far-read.trace: needs files of"), ((far(cli, "write"),), "free some space"),
+                        ((far(cli, "read"),), "far-read.trace: needs files of"),
+                        ((far(cli, "write"),), "free some space"),
                         ((far(cli, "read"), "--max-bytes", "1m"), "needs files of")):  # fmt: skip
         done = cli("replay", cli.target, *words).sound()
         assert done.code == 2 and told in done.err and done.err.count("\n") == 1, done.err

@@ -111,11 +111,13 @@ def compare(job: str, trace: Path, seen: AtServer, smb: bool, stateless: bool) -
     # NFS clients look names up folder by folder: a failure is met at the first that is missing. Before the files are
     # made the engine looks for their folder.
     del seen.failed["."]
-    # SMB takes CoNfIg, which git looks for, for config.
+    # SMB takes CoNfIg, which git looks for, for config: naslab gives it a name of its own, which is missing, too.
     there = {path.casefold() for path in expected.changed} if smb else set()
     twins = [path for path in expected.failed if path not in expected.changed and path.casefold() in there]
-    assert seen.failed.total() == expected.failed.total() - sum(expected.failed[path] for path in twins), job
     assert [path.rpartition("/")[2] for path in twins] in ([], ["CoNfIg"]), job
+    for path in twins:
+        expected.failed[path.replace("CoNfIg", as_text("%43oNfIg"))] = expected.failed.pop(path)
+    assert seen.failed.total() == expected.failed.total(), job
     spelled = {path.casefold() for path in expected.failed} if smb else set(expected.failed)
     for path in seen.failed:
         assert any(f"{name}/".startswith(f"{path.casefold() if smb else path}/") for name in spelled), (job, path)

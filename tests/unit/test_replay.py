@@ -16,7 +16,7 @@ from naslab import script as steps
 from naslab.cli.common import Common
 from naslab.cli.replay import ReplayRequest, run_replay
 from naslab.errors import UsageError
-from naslab.replay import Converter, Names, StreamTimes, join, write_files
+from naslab.replay import Converter, Names, StreamTimes, Tree, join, write_files
 from naslab.replay import convert as reasons
 from naslab.results import Run
 from naslab.script import ScriptWriter
@@ -84,13 +84,13 @@ Converted = tuple[list[list[Step]], Converter]
 def convert(tmp_path: Path) -> Callable[..., Converted]:
     """Steps of each stream, and the converter, of some operations."""
 
-    def go(*operations: Operation, smb: bool = False, most: int = 64) -> Converted:
+    def go(*operations: Operation, smb: bool = False, most: int = 64, modes: bool = True) -> Converted:
         trace = Trace(write_trace(tmp_path / "x.trace", operations))
         times = StreamTimes()
         for operation in trace:
             times.add(operation)
         with ScriptWriter(tmp_path) as writer:
-            converter = Converter(writer, join(times, most), files_of(trace), Names(smb))
+            converter = Converter(writer, join(times, most), Tree(Names(smb), files_of(trace)), modes=modes)
             for operation in trace:
                 converter.add(operation)
             writer.save(tmp_path / "x.script")
@@ -202,6 +202,77 @@ def test_operations_that_failed_fail_again_or_change_nothing(convert: Callable[.
     assert one[2].handle != one[3].handle and one[4].handle == one[2].handle
 
 
+def on_handles() -> list[Operation]:
+    """Files opened to be read, to be written, and a folder; what fails on each when it was recorded."""
+    asked = {"offset_bytes": 4, "len_bytes": 0, "asked_bytes": 10}
+    return [
+        op("open", path="a", handle=0, flags="r", file_bytes=100),
+        op("open", path="b", handle=1, flags="rw", file_bytes=100),
+        op("open", path="d", handle=2, flags="rf"),
+        op("write", handle=0, error="EBADF", **asked),
+        op("truncate", handle=0, error="EINVAL", len_bytes=3),
+        op("write", handle=1, error="ENOSPC", **asked),
+        op("truncate", handle=1, error="EFBIG", len_bytes=3),
+        op("read", handle=1, error="EIO", **asked),
+        op("read", handle=1, error="EIO", offset_bytes=4, len_bytes=0),
+        op("flush", handle=1, error="EIO"),
+        op("read", handle=2, error="EISDIR", **asked),
+    ]
+
+
+def test_data_that_failed_fail_again_where_that_is_sure(convert: Callable[..., Converted]) -> None:
+    (one,), converter = convert(*on_handles())
+    failing = [(s.kind, s.handle, s.offset, s.length) for s in one if s.flags & steps.FLAG_FAILS]
+    assert failing == [("write", 0, 4, 10), ("truncate", 0, 3, 0), ("read", 1, 4, 10), ("flush", 1, 0, 0)]
+    assert converter.tally.skipped == {
+        ("write", reasons.FAILED_CHANGE): 1, ("truncate", reasons.FAILED_CHANGE): 1,
+        ("read", reasons.FAILED_LENGTH): 1, ("read", reasons.FOLDER_CLOSE): 1,
+    }  # fmt: skip
+    # Where nobody keeps a write from a file that was opened to be read, it would change that.
+    (one,), converter = convert(*on_handles(), modes=False)
+    assert [s.kind for s in one if s.flags & steps.FLAG_FAILS] == ["read", "flush"]
+    assert converter.tally.skipped["write", reasons.FAILED_CHANGE] == 2
+
+
+@pytest.mark.parametrize("target", [SIM, "folder", "folder?engine=uring", "null:"])
+def test_data_that_failed_change_nothing(target: str, tmp_path: Path, replay: Callable[..., Run]) -> None:
+    (tmp_path / "folder").mkdir()
+    after = op("read", handle=0, offset_bytes=90, len_bytes=10, asked_bytes=50)
+    trace = write_trace(tmp_path / "x.trace", [*on_handles(), after, op("read", handle=0, offset_bytes=100, len_bytes=0,
+                                                                        asked_bytes=40)])  # fmt: skip
+    run = replay(trace, target.replace("folder", str(tmp_path / "folder")))
+    cell = run.cells[-1]
+    assert cell["errors"] == 0 and run.document["replay"]["equal"]
+    assert {kind: told["ops"] for kind, told in cell["kinds"].items() if told["ops"]} == {
+        "open": 2, "stat": 1, "write": 1, "truncate": 1, "read": 3, "flush": 1,
+    }  # fmt: skip
+    # The file is as long as it was: the last reads find its end. The null target has none.
+    assert target == "null:" or cell["bytes"] == 10 + 10
+
+
+def test_reads_ask_for_what_was_asked(convert: Callable[..., Converted]) -> None:
+    """Where the file ends as it did then; elsewhere for what came."""
+    (one,), converter = convert(
+        op("open", path="a", handle=0, flags="r", file_bytes=5000),
+        op("read", handle=0, offset_bytes=0, len_bytes=4096),
+        op("read", handle=0, offset_bytes=4096, len_bytes=904, asked_bytes=4096),
+        op("read", handle=0, offset_bytes=100, len_bytes=50, asked_bytes=4096),
+        op("read", handle=0, offset_bytes=1000, len_bytes=4000, asked_bytes=1 << 31),
+        op("create", path="b", handle=1, flags="rw"),
+        op("write", handle=1, offset_bytes=0, len_bytes=70, asked_bytes=100),
+        op("read", handle=1, offset_bytes=0, len_bytes=70, asked_bytes=100),
+        op("truncate", handle=1, len_bytes=60),
+        op("read", handle=1, offset_bytes=0, len_bytes=60, asked_bytes=100),
+    )
+    lengths = [(s.kind, s.length) for s in one if s.kind in ("read", "write")]
+    assert lengths == [("read", 4096), ("read", 4096), ("read", 50), ("read", reasons.MOST_ASKED_BYTES), ("write", 70),
+                       ("read", 100), ("read", 100)]  # fmt: skip
+    assert converter.bytes == 4096 + 904 + 50 + 4000 + 70 + 70 + 60
+    assert converter.tally.instead == {
+        ("read", "read", reasons.LONGER): 1, ("write", "write", reasons.SHORTER): 1,
+    }  # fmt: skip
+
+
 def test_folders_are_looked_up_and_listed_once(convert: Callable[..., Converted]) -> None:
     (one,), converter = convert(
         op("open", path="d", handle=0, flags="r"),
@@ -252,7 +323,7 @@ def test_links_long_requests_and_reads_of_nothing(convert: Callable[..., Convert
         ("open", "b", 0), ("truncate", "", 7), ("close", "", 0),
     ]  # fmt: skip
     assert converter.tally.added["write", reasons.PIECES] == 2
-    assert converter.tally.skipped == {("read", reasons.FAILED_DATA): 1}
+    assert converter.tally.skipped == {("read", reasons.FAILED_LENGTH): 1}
     assert converter.peak_bytes == 2 * (large + 5)
 
 
@@ -264,6 +335,33 @@ def test_names_that_smb_forbids(convert: Callable[..., Converted]) -> None:
     assert [s.path for s in one] == ['a:b/c?."', "a:b/dot.", "a:b/%41 ", "p"]
     names = Names(True)
     assert (names("x"), names("x "), names.escaped) == ("x", "x%20", 1)
+
+
+def test_names_that_differ_in_case_only(convert: Callable[..., Converted]) -> None:
+    """On SMB the second gets a name of its own, also in preparing; elsewhere they are what they are."""
+    names = ("d/Readme", "d/README", "d/readme", "e/readme", "D/x", "d/%72ead", "d/READ", "d/read", "d/a:", "d/A:",
+             "straße", "STRASSE", "d/é", "d/É")  # fmt: skip
+    told = [op("stat", path=path, error=None if at % 2 else "ENOENT") for at, path in enumerate(names)]
+    (one,), converter = convert(*told, smb=True)
+    found = [s.path for s in one]
+    assert len({path.casefold() for path in found}) == len(names)
+    # What must be there at the start (every second one here) keeps its name.
+    assert found[:5] == ["d/%52eadme", "d/README", "d/%72eadme", "e/readme", "%44/x"] and "STRASSE" in found
+    assert converter.tally.planned["stat"] == len(names)
+    (one,), _ = convert(*told)
+    assert [s.path for s in one] == list(names)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_two_names_are_one_on_smb(seed: int) -> None:
+    chance = random.Random(seed)
+    parts = ["".join(chance.choice("aAbBß:%4١") for _ in range(chance.randrange(1, 5))) for _ in range(200)]
+    names = Names(True)
+    tree = Tree(names)
+    found = {part: tree.find(part).name for part in parts}
+    assert len({name.casefold().upper() for name in found.values()}) == len(found)
+    assert not any(set(name) & set('<>:"|?*') for name in found.values())
+    assert names.told_apart >= 5 and all(tree.find(part).name == name for part, name in found.items())
 
 
 def spans(*times: tuple[int, int]) -> StreamTimes:
@@ -300,13 +398,14 @@ def test_preparing_makes_folders_first_and_all_bytes(tmp_path: Path) -> None:
         op("open", path=f"d/e/f{at}", handle=at, flags="r", file_bytes=at * 700_000) for at in range(6)
     ]))  # fmt: skip
     with ScriptWriter(tmp_path) as writer:
-        written = write_files(writer, files_of(trace), Names(False))
+        tree = Tree(Names(False), files_of(trace))
+        write_files(writer, tree)
         writer.save(tmp_path / "x.script")
     found = steps_of(tmp_path / "x.script")
     assert kinds(found[0])[:2] == ["mkdir", "mkdir"] and [s.path for s in found[0][:2]] == ["d", "d/e"]
     assert all(stream[0].kind == "pause" and stream[0].wait == (0, 2) for stream in found[1:]) and len(found) == 4
     moved = sum(step.length for stream in found for step in stream if step.kind == "write")
-    assert moved == written == 15 * 700_000 and max(s.length for stream in found for s in stream) == 1 << 20
+    assert moved == tree.prepared_bytes == 15 * 700_000 and max(s.length for stream in found for s in stream) == 1 << 20
     assert sorted(s.path for stream in found for s in stream if s.kind == "open") == [f"d/e/f{at}" for at in range(6)]
 
 
@@ -334,12 +433,13 @@ def test_random_work_is_done_again(streams: int, tmp_path: Path, replay: Callabl
         assert told["equal"] and told["streams"] == streams, seed
         carried.update({row["kind"]: row["issued"] for row in told["operations"]})
         assert {note["reason"] for note in told["skipped"]} <= {
-            reasons.AT_END, reasons.BEYOND, reasons.FOLDER_CLOSE, reasons.GONE, reasons.LISTING, reasons.UNACCOUNTED,
+            reasons.AT_END, reasons.BEYOND, reasons.FAILED_CHANGE, reasons.FOLDER_CLOSE, reasons.GONE, reasons.LISTING,
+            reasons.UNACCOUNTED,
         }, seed  # fmt: skip
         carried["unaccounted"] += sum(n["count"] for n in told["skipped"] if n["reason"] == reasons.UNACCOUNTED)
         assert list(target.iterdir()) == []
     # Two names of one file are renamed to each other: that leaves both, and here they are two files.
-    assert carried["unaccounted"] <= 3
+    assert carried["unaccounted"] <= 8
     assert all(carried[kind] > 50 for kind in ("open", "create", "close", "read", "write", "stat", "rename", "remove"))
 
 

@@ -46,11 +46,14 @@ def sentences(document: Mapping[str, Any]) -> Iterator[str]:
     for note in replay["skipped"]:
         yield f"not carried out: {note['count']:,} {note['kind']}: {note['reason']}."
     for note in replay["instead"]:
-        yield f"otherwise: {note['count']:,} {note['kind']} as {note['as_kind']}: {note['reason']}."
+        other = f" as {note['as_kind']}" if note["as_kind"] != note["kind"] else ""
+        yield f"otherwise: {note['count']:,} {note['kind']}{other}: {note['reason']}."
     for note in replay["added"]:
         yield f"in addition: {note['count']:,} {note['kind']}: {note['reason']}."
     if replay["escaped_names"]:
         yield f"{replay['escaped_names']:,} names hold what SMB forbids; it stands as %XX in them."
+    if replay.get("told_apart"):
+        yield f"{replay['told_apart']:,} names differ from another in case only; their first letters stand as %XX."
     if replay["missed_deadlines"] is not None:
         yield f"{replay['missed_deadlines']:,} operations started later than the deadline after they were due."
 

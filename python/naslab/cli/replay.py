@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.cli.common import Common, measure
 from naslab.errors import SpaceError, UsageError
 from naslab.execute import SPACE_FACTOR, Execution, probe, start
-from naslab.replay import Converter, Names, StreamTimes, join, write_files
+from naslab.replay import Converter, Names, StreamTimes, Tree, join, write_files
 from naslab.script import MOST_STREAMS, ScriptWriter
 from naslab.spec import CellSpec, DataSpec, ScriptSpec
 from naslab.store import Store
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 PREPARE, REPLAY = "prepare", "replay"
 """Workload names of the two cells."""
+MEMORY_BYTES, NAME_BYTES, MUCH_MEMORY_BYTES = 60_000_000, 700, 200_000_000
+"""What naslab needs for a replay by itself and for each name in the trace, measured; and from where on it says so."""
+MOST_FILE_BYTES = 16 << 40
+"""The script that makes the files has a step for each MiB."""
 
 
 @dataclass
@@ -62,6 +67,7 @@ class Made:
     peak_bytes: int
     files: int
     folders: int
+    memory_bytes: int
     header: dict[str, Any] = field(default_factory=dict)
 
 
@@ -73,9 +79,11 @@ def run_replay(request: ReplayRequest, common: Common) -> int:
     probed = probe(target, [])
     trace = Trace(request.trace)
     files, times = _first_pass(trace)
+    _check_files(request, files, probed, common)
     with tempfile.TemporaryDirectory(prefix="naslab-replay-") as folder:
-        smb, direct = target.protocol == "smb", bool(probed["caps"].get("direct"))
-        made = _make(request, trace, files, times, Path(folder), smb, direct)
+        direct = bool(probed["caps"].get("direct"))
+        made = _make(request, trace, files, times, Path(folder), target.protocol, direct)
+        gc.collect()  # the tree of files has references in circles
         for cell in made.cells:
             cell.seed = common.seed
             if cell.script is not None and cell.workload == REPLAY:
@@ -87,6 +95,8 @@ def run_replay(request: ReplayRequest, common: Common) -> int:
         _check_room(made, probed, common)
         spec.cells = made.cells
         execution = start(spec, target, Store(common.store), document_extra=common.document_extra())
+        if made.memory_bytes > MUCH_MEMORY_BYTES:
+            execution.warn("memory", f"the trace has so many names that naslab needs {amount_text(made.memory_bytes)}")
         return measure(execution, common, made.cells, lambda _: _work(execution, request, made))
 
 
@@ -96,35 +106,41 @@ def _first_pass(trace: Trace) -> tuple[list[FileFacts], StreamTimes]:
     for operation in trace:
         files.add(operation)
         times.add(operation)
-    return list(files.needed()), times
+    needed = list(files.needed())
+    del files
+    gc.collect()  # its tree has references in circles
+    return needed, times
 
 
 def _make(
-    request: ReplayRequest, trace: Trace, files: list[FileFacts], times: StreamTimes, folder: Path, smb: bool,
+    request: ReplayRequest, trace: Trace, files: list[FileFacts], times: StreamTimes, folder: Path, protocol: str,
     direct: bool,
 ) -> Made:  # fmt: skip
+    """Writes both scripts. Empties `files`: nobody needs them any more."""
     numbers = join(times, request.max_streams)
     if not numbers:
         raise UsageError(f"{request.trace}: holds no operation; there is nothing to replay")
     data, cells = DataSpec("random", request.compress, request.dedupe), []
-    total = max(sum(fact.size_bytes for fact in files), 1)
-    with ScriptWriter(folder) as writer:
-        prepared = write_files(writer, files, Names(smb))
-        if files:
+    names = Names(protocol == "smb")
+    tree = Tree(names, files)
+    files.clear()
+    prepared, total = tree.prepared_bytes, max(tree.prepared_bytes, 1)
+    if tree.prepared_files + tree.prepared_folders:
+        with ScriptWriter(folder) as writer:
+            write_files(writer, tree)
             cells.append(_cell(writer, folder / "prepare", "write", PREPARE, total, prepared, data))
-    names = Names(smb)
     with ScriptWriter(folder) as writer:
-        converter = Converter(writer, numbers, files, names, direct)
+        # NFS 3 knows no open files: what was opened to be read can be written.
+        converter = Converter(writer, numbers, tree, direct, modes=protocol != "nfs")
         for operation in trace:
             converter.add(operation)
         cells.append(_cell(writer, folder / "replay", "mixed", REPLAY, total, converter.bytes, data))
     for number, cell in enumerate(cells):
         cell.id = number
-    folders = sum(fact.folder for fact in files)
     header = {"source": trace.header.source, "command": trace.header.command, "anonymised": trace.header.anonymised}
     return Made(
         cells, converter.tally, names, len(numbers), prepared, converter.bytes, converter.peak_bytes,
-        len(files) - folders, folders, header,
+        tree.prepared_files, tree.prepared_folders, MEMORY_BYTES + NAME_BYTES * tree.names, header,
     )  # fmt: skip
 
 
@@ -140,15 +156,35 @@ def _cell(
     )  # fmt: skip
 
 
+def _check_files(
+    request: ReplayRequest, files: list[FileFacts], probed: dict[str, Any], common: Common
+) -> None:  # fmt: skip
+    """Raises before a script of steps for all of it is written: UsageError, SpaceError."""
+    total = sum(fact.size_bytes for fact in files)
+    if total > MOST_FILE_BYTES:
+        most = amount_text(MOST_FILE_BYTES)
+        raise UsageError(f"{request.trace}: needs files of {amount_text(total)}, and naslab makes at most {most}")
+    _check_most(total, common)
+    _check_space(total, probed)
+
+
 def _check_room(made: Made, probed: dict[str, Any], common: Common) -> None:
     """Raises before anything is written: UsageError for --max-bytes, SpaceError."""
-    moved, most = made.file_bytes + made.moved_bytes, common.most_bytes()
+    _check_most(made.file_bytes + made.moved_bytes, common)
+    _check_space(made.peak_bytes, probed)
+
+
+def _check_most(moved: int, common: Common) -> None:
+    most = common.most_bytes()
     if most is not None and moved > most:
         raise UsageError(
             f"--max-bytes {common.max_bytes}: preparing the files and replaying moves {amount_text(moved)}; allow more"
         )
+
+
+def _check_space(file_bytes: int, probed: dict[str, Any]) -> None:
     space = probed.get("space")
-    needed = int(made.peak_bytes * SPACE_FACTOR)
+    needed = int(file_bytes * SPACE_FACTOR)
     if space is not None and needed > space["free_bytes"]:
         raise SpaceError(
             f"the trace needs {amount_text(needed)} ({SPACE_FACTOR} times its files), the target has "
@@ -178,7 +214,8 @@ def _conclude(execution: Execution, request: ReplayRequest, made: Made, cell: di
     document = {
         "trace": str(request.trace), **made.header, "pace": request.pace, "trace_streams": made.trace_streams,
         "streams": cell["workers"], "files": made.files, "folders": made.folders, "prepared_bytes": made.file_bytes,
-        "escaped_names": made.names.escaped, "missed_deadlines": cell["missed_starts"] if recorded else None, **found,
+        "escaped_names": made.names.escaped, "told_apart": made.names.told_apart,
+        "missed_deadlines": cell["missed_starts"] if recorded else None, **found,
     }  # fmt: skip
     execution.document["replay"] = document
     execution.store.update_run(execution.run_id, replay=document)

@@ -10,5 +10,6 @@ from naslab.replay.names import Names
 from naslab.replay.prepare import write_files
 from naslab.replay.streams import StreamTimes, join
 from naslab.replay.tally import Tally
+from naslab.replay.tree import Tree
 
-__all__ = ["Converter", "Names", "StreamTimes", "Tally", "join", "write_files"]
+__all__ = ["Converter", "Names", "StreamTimes", "Tally", "Tree", "join", "write_files"]

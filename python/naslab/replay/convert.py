@@ -6,21 +6,22 @@ above it; for a read, those that wrote the file; for a change of its length, its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from naslab import script as steps
 from naslab.replay.lanes import Lane, OpenFile
-from naslab.replay.names import Names
 from naslab.replay.tally import Tally
 from naslab.replay.tree import Node, Tree, mark, put
-from naslab.script import MOST_STEP_BYTES, ScriptWriter
-from naslab.trace.fileset import FileFacts
+from naslab.script import ScriptWriter
 from naslab.trace.format import MAX_HANDLE, Operation
 
 UNACCOUNTED = "the trace does not tell how its file came to be there, or went"
 AT_END = "reads and writes of nothing that do not lie at the end of a file"
 BEYOND = "reads of what the trace never wrote"
-FAILED_DATA = "reads, writes and flushes that failed when recorded"
+FAILED_CHANGE = "it failed when recorded and might change the file here"
+FAILED_LENGTH = "it failed when recorded, and the trace does not tell how much was asked for"
+LONGER = "more was asked for than came, and the file is longer here: asked for what came"
+SHORTER = "more was asked for than went: what went is written"
 MIGHT_SUCCEED = "it failed when recorded and might succeed here"
 GONE = "its file was removed while it was open, and has no name any more"
 FOLDER_OPEN = "a folder is looked up; what lists it opens it"
@@ -31,34 +32,32 @@ BEFORE = "files that were open before the trace began, or are used without being
 SHARED = "files that another stream had opened"
 PIECES = "requests above 64 MiB in pieces"
 BY_PATH = "files of a path that is cut off"
-LARGE = steps.MOST_STEP_BYTES
+MOST_ASKED_BYTES = 1 << 20
+"""A read that gave less asks for no more than this: each stream needs memory for its longest request."""
 _KEEP = ~(steps.FLAG_CREATE | steps.FLAG_EXCLUSIVE | steps.FLAG_TRUNCATE)
 
 
 class Converter:
     """Adds the operations of a trace, in its order, to a script.
 
-    numbers: the script's stream for each of the trace's (`join`). files: what is there at the start. direct: the
-    target can open files unbuffered. `tally` counts all that is done and left out; `bytes` what is moved; `peak_bytes`
-    the most that all files hold at once, if the streams keep to the order of the trace.
+    numbers: the script's stream for each of the trace's (`join`). tree: what is there at the start. direct: the target
+    can open files unbuffered. modes: it refuses to write to files that were opened to be read. `tally` counts all that
+    is done and left out; `bytes` what is moved; `peak_bytes` the most that all files hold at once, if the streams keep
+    to the order of the trace.
     """
 
     def __init__(
-        self, writer: ScriptWriter, numbers: Mapping[int, int], files: Iterable[FileFacts], names: Names,
-        direct: bool = False,
-    ) -> None:  # fmt: skip
+        self, writer: ScriptWriter, numbers: Mapping[int, int], tree: Tree, direct: bool = False, modes: bool = True
+    ) -> None:
         self.tally = Tally()
         self.bytes = 0
-        self.peak_bytes = 0
-        self._held_bytes = 0
+        self.peak_bytes = self._held_bytes = tree.prepared_bytes
         self._numbers = numbers
         self._direct = direct
+        self._modes = modes
         self._lanes = [Lane(writer, writer.stream(), self.tally) for _ in range(max(numbers.values(), default=-1) + 1)]
-        self._tree = Tree(names)
+        self._tree = tree
         self._open: dict[int, OpenFile] = {}
-        for fact in files:
-            self._tree.prepared(fact.path, fact.folder, fact.size_bytes)
-            self._holds(fact.size_bytes)
 
     def add(self, operation: Operation) -> None:
         """The next operation, as a `Trace` yields it."""
@@ -201,7 +200,7 @@ class Converter:
         lane.need(node.cut)
         if kind == "read":
             lane.need(node.wrote)
-        pieces = lane.move(kind, number, operation.offset_bytes or 0, length)
+        pieces = lane.move(kind, number, operation.offset_bytes or 0, self._asked(operation, node, length))
         if pieces > 1:
             self.tally.added[kind, PIECES] += pieces - 1
         self.bytes += length
@@ -211,6 +210,19 @@ class Converter:
             node.wrote = put(node.wrote, lane.number, lane.steps)
             self._holds(max(end - node.length_bytes, 0))
             node.length_bytes = max(node.length_bytes, end)
+
+    def _asked(self, operation: Operation, node: Node, length: int) -> int:
+        """How much to ask for. A read that gave less than it asked for does so again where the file ends here, too."""
+        asked = operation.asked_bytes or length
+        if asked <= length:
+            return length
+        if operation.op == "write":
+            self.tally.instead["write", "write", SHORTER] += 1
+        elif node.length_bytes > (operation.offset_bytes or 0) + length:
+            self.tally.instead["read", "read", LONGER] += 1
+        else:
+            return max(length, min(asked, MOST_ASKED_BYTES))
+        return length
 
     def _at_end(self, lane: Lane, operation: Operation) -> None:
         """A read that found the file's end: asked for again where it ends here, too."""
@@ -225,7 +237,7 @@ class Converter:
         lane, node, number = found
         lane.need(node.cut)
         lane.need(node.wrote)
-        lane.move("read", number, offset, min(asked, MOST_STEP_BYTES))
+        lane.move("read", number, offset, min(asked, MOST_ASKED_BYTES))
         node.users = put(node.users, lane.number, lane.steps)
 
     def _flush(self, lane: Lane, operation: Operation) -> None:
@@ -372,7 +384,7 @@ class Converter:
         """Carried out again where it will fail again: then it changes nothing here either."""
         kind = operation.op
         if kind in ("read", "write", "flush") or (kind == "truncate" and operation.handle is not None):
-            self.tally.skipped[kind, FAILED_DATA] += 1
+            self._failed_data(lane, operation)
             return
         if kind in ("stat", "readdir") and operation.handle is not None:
             node = self._node_of(operation)
@@ -389,6 +401,30 @@ class Converter:
                 self.tally.instead[kind, "stat", MIGHT_SUCCEED] += 1
         self._used(lane, node)
         self._used(lane, target)
+
+    def _failed_data(self, lane: Lane, operation: Operation) -> None:
+        """What changes nothing if it does not fail, and what the way in which the file is open makes fail again."""
+        kind, fails = operation.op, steps.FLAG_FAILS
+        opened = self._open.get(operation.handle if operation.handle is not None else -1)
+        writable = opened is not None and bool(opened.flags & steps.FLAG_WRITE)
+        asked = operation.asked_bytes or operation.len_bytes or 0
+        if opened is not None and opened.folder:
+            self.tally.skipped[kind, FOLDER_CLOSE] += 1
+        elif kind in ("write", "truncate") and (writable or not self._modes):
+            self.tally.skipped[kind, FAILED_CHANGE] += 1
+        elif kind in ("read", "write") and not asked:
+            self.tally.skipped[kind, FAILED_LENGTH] += 1
+        elif (found := self._number(lane, operation)) is not None:
+            lane, node, number = found
+            lane.need(node.cut)
+            lane.need(node.wrote)
+            if kind == "flush":
+                lane.flush(number, fails)
+            elif kind == "truncate":
+                lane.truncate(number, operation.len_bytes or 0, fails)
+            else:
+                lane.move(kind, number, operation.offset_bytes or 0, min(asked, MOST_ASKED_BYTES), fails)
+            node.users = put(node.users, lane.number, lane.steps)
 
     def _again(self, lane: Lane, operation: Operation, node: Node, target: Node | None) -> bool:
         """Adds the step if what is there makes it fail; whether it does."""

@@ -71,26 +71,26 @@ class Lane:
         self._stream.close(number, self.due_ns)
         self._free.append(number)
 
-    def move(self, kind: str, number: int, offset_bytes: int, len_bytes: int) -> int:
+    def move(self, kind: str, number: int, offset_bytes: int, len_bytes: int, flags: int = 0) -> int:
         """Reads or writes, in pieces no longer than a step may be; how many."""
         add = self._stream.read if kind == "read" else self._stream.write
         pieces = 0
         while len_bytes:
             length = min(len_bytes, MOST_STEP_BYTES)
             self._before(kind)
-            add(number, offset_bytes, length, self.due_ns)
+            add(number, offset_bytes, length, self.due_ns, flags)
             offset_bytes, len_bytes, pieces = offset_bytes + length, len_bytes - length, pieces + 1
         return pieces
 
-    def flush(self, number: int) -> None:
+    def flush(self, number: int, flags: int = 0) -> None:
         """Makes a file durable."""
         self._before("flush")
-        self._stream.flush(number, self.due_ns)
+        self._stream.flush(number, self.due_ns, flags)
 
-    def truncate(self, number: int, len_bytes: int) -> None:
+    def truncate(self, number: int, len_bytes: int, flags: int = 0) -> None:
         """Sets a file's length."""
         self._before("truncate")
-        self._stream.truncate(number, len_bytes, self.due_ns)
+        self._stream.truncate(number, len_bytes, self.due_ns, flags)
 
     def on_path(self, kind: int, path: str, flags: int = 0) -> None:
         """STAT, READDIR, MKDIR, RMDIR or REMOVE."""

@@ -6,9 +6,10 @@ steps a later operation has to wait for: at most one of each stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from naslab.replay.names import Names
+from naslab.replay.names import Names, folded
+from naslab.trace.fileset import FileFacts
 
 Marks = int | dict[int, int] | None
 """Steps of streams, one of each stream: none, one (packed) or several. Most files are used by one stream only."""
@@ -91,12 +92,25 @@ class Node:
 
 
 class Tree:
-    """All names that the trace used."""
+    """All names that the trace used.
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
+    files: what is there when the trace begins. prepared_files, prepared_folders: how many; prepared_bytes: the length
+    of all files. names: how many there are.
+    """
+
+    def __init__(self, names: Names, files: Iterable[FileFacts] = ()) -> None:
+        self._naming = names
+        self._odd: dict[Node, set[str]] = {}
+        """Folded names of what is in a folder, but for those that are spelled like it."""
         self.root = Node("", None)
         self.root.folder = self.root.present = True
+        self.names = self.prepared_files = self.prepared_folders = self.prepared_bytes = 0
+        for fact in files:
+            node = self.find(fact.path)
+            node.present, node.folder, node.length_bytes = True, fact.folder, fact.size_bytes
+            self.prepared_files += not fact.folder
+            self.prepared_folders += fact.folder
+            self.prepared_bytes += fact.size_bytes
 
     def find(self, path: str) -> Node:
         """The node of a path of the trace; made, as something that is not there, if nobody asked before."""
@@ -108,15 +122,36 @@ class Tree:
                 node.children = {}
             child = node.children.get(part)
             if child is None:
-                child = node.children[part] = Node(self._names(part), node)
+                self.names += 1
+                child = node.children[part] = Node(self._named(part, node), node)
             node = child
         return node
 
-    def prepared(self, path: str, folder: bool, length_bytes: int) -> Node:
-        """Something that is there when the trace begins; its node."""
-        node = self.find(path)
-        node.present, node.folder, node.length_bytes = True, folder, length_bytes
-        return node
+    def there(self) -> Iterator[tuple[str, Node]]:
+        """All that is there, with its path on the target: folders before what is in them, the root left out."""
+        waiting = [("", self.root)]
+        while waiting:
+            path, node = waiting.pop()
+            if node.parent is not None:
+                yield path, node
+            for child in reversed((node.children or {}).values()):
+                if child.present:
+                    waiting.append((f"{path}/{child.name}" if path else child.name, child))
+
+    def _named(self, part: str, parent: Node) -> str:
+        """A name on the target that no other in the folder is taken for."""
+        if not self._naming.folds:
+            return part
+        children, odd = parent.children or {}, self._odd.get(parent)
+
+        def taken(key: str) -> bool:
+            spelled = children.get(key)
+            return (odd is not None and key in odd) or (spelled is not None and folded(spelled.name) == key)
+
+        name = self._naming(part, taken)
+        if folded(name) != part:
+            self._odd.setdefault(parent, set()).add(folded(name))
+        return name
 
     def remove(self, path: str) -> Node:
         """Takes away what a name stands for; the node that is left there, as nothing.

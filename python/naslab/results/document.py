@@ -221,6 +221,7 @@ class ReplayDocument(TypedDict):
     folders: int
     prepared_bytes: int
     escaped_names: int
+    told_apart: NotRequired[int]
     missed_deadlines: int | None
     operations: list[dict[str, Any]]
     equal: bool

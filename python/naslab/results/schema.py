@@ -268,6 +268,7 @@ REPLAY = (
     _f("folders", "integer", "folders made before it"),
     _f("prepared_bytes", "integer", "written to them", "bytes"),
     _f("escaped_names", "integer", "names with characters that the protocol forbids, written as %XX"),
+    _f("told_apart", "integer", "names that differ from another in case only, begun with %XX", required=False),
     _f("missed_deadlines", "integer?", "operations that started later than --deadline after they were due"),
     _f("operations", "replay_kind[]", "by kind"),
     _f("equal", "boolean", "of each kind as many operations were issued as the trace asks for"),
@@ -340,8 +341,8 @@ APP = (
     _f("write_fraction", "number", "share of the requests that write, 0 to 1"),
     _f("largest_request_bytes", "integer", "largest request", "bytes"),
     _f("streams", "integer", "streams, each with one request under way"),
-    _f(
     _f("think_ns", "integer?", "what the application itself takes at any pace; null: nothing", "ns", required=False),
+    _f(
         "sequential", "number?",
         "share of the requests that continue the one issued just before, over all streams, as planned; null: streams "
         "go their own ways",

@@ -33,28 +33,42 @@ class FileFacts:
 
 
 class _Node:
-    """A file or folder while the trace goes on. need, known: as in FileFacts."""
+    """A file or folder while the trace goes on. need, known: as in FileFacts.
 
-    __slots__ = ("children", "known", "length", "maybe", "need", "original", "pristine")
+    above, name: the folder it was in at the start, and its name there; None of what the trace made. A path of its own
+    for each would be most of the memory.
+    """
 
-    def __init__(self, original: str | None, maybe: bool = False) -> None:
+    __slots__ = ("above", "children", "known", "length", "maybe", "name", "need", "pristine")
+
+    def __init__(self, above: _Node | None, name: str | None, maybe: bool = False) -> None:
         self.children: dict[str, _Node] | None = None
-        self.original = original
+        self.name: str | None = name if above is None or above.name is not None else None
+        self.above = above if self.name is not None else None
         self.length = 0
         """Up to where the trace itself wrote it."""
         self.need = 0
         self.known: int | None = None
-        self.pristine = original is not None
+        self.pristine = self.name is not None
         """What it held at the start is still there."""
         self.maybe = maybe
         """Opened with permission to make it: it was there only if something is read that was not written."""
+
+    def original(self) -> str:
+        """Its path at the start, if it was there then."""
+        parts = []
+        node = self
+        while node.above is not None:
+            parts.append(node.name or "")
+            node = node.above
+        return "/".join(reversed(parts)) or "."
 
 
 class FileSet:
     """Follows operations (`add`, in their order, as a `Trace` yields them) and tells what they need."""
 
     def __init__(self) -> None:
-        self._root = _Node(".")
+        self._root = _Node(None, ".")
         self._root.children = {}
         self._handles: dict[int, _Node] = {}
         self._gone: list[_Node] = []
@@ -76,11 +90,12 @@ class FileSet:
 
     def needed(self) -> Iterator[FileFacts]:
         """Folders before what is in them, the root itself left out; each by its name at the start."""
-        found = {node.original: node for node in self._nodes() if node.original and not node.maybe}
-        del found["."]
-        for path in sorted(found):
-            node = found[path]
-            yield FileFacts(path, node.children is not None, node.need, node.known)
+        nodes = (node for node in self._nodes() if node.name is not None and not node.maybe and node is not self._root)
+        found = [FileFacts(node.original(), node.children is not None, node.need, node.known) for node in nodes]
+        found.sort(key=lambda fact: fact.path)
+        for at, fact in enumerate(found, 1):
+            if at == len(found) or found[at].path != fact.path:
+                yield fact
 
     def _nodes(self) -> Iterator[_Node]:
         waiting = [self._root, *self._gone]
@@ -109,22 +124,16 @@ class FileSet:
     def _folder(self, path: str) -> tuple[_Node, str]:
         """The folder that holds this name, and the last component. Folders that are missing were there."""
         node, parts = self._root, path.split("/")
-        for depth, part in enumerate(parts[:-1], 1):
+        for part in parts[:-1]:
             if node.children is None:
                 node.children = {}
             child = node.children.get(part)
             if child is None:
-                child = node.children[part] = _Node(self._was(node, parts[:depth]))
+                child = node.children[part] = _Node(node, part)
             node = child
         if node.children is None:
             node.children = {}
         return node, parts[-1]
-
-    def _was(self, parent: _Node, parts: list[str]) -> str | None:
-        """The name at the start of something found in this folder now; None in a folder that the trace made."""
-        if parent.original is None:
-            return None
-        return parts[-1] if parent.original == "." else f"{parent.original}/{parts[-1]}"
 
     def _find(self, path: str) -> _Node:
         """What is there under this name; it was there from the start if the trace did not make it."""
@@ -135,7 +144,7 @@ class FileSet:
         assert children is not None
         node = children.get(name)
         if node is None:
-            node = children[name] = _Node(self._was(folder, [name]))
+            node = children[name] = _Node(folder, name)
         return node
 
     def _take(self, path: str) -> _Node | None:
@@ -150,7 +159,7 @@ class FileSet:
 
     def _drop(self, node: _Node | None) -> None:
         """It is no longer reachable; what it was at the start is still needed."""
-        if node is not None and (node.original is not None or node.children):
+        if node is not None and (node.name is not None or node.children):
             self._gone.append(node)
 
     def _node_of(self, operation: Operation) -> _Node:
@@ -178,7 +187,7 @@ class FileSet:
         if node is None:
             self.created_files += 1
             exclusive = "e" in operation.flags
-            node = _Node(None if exclusive else self._was(folder, [name]), maybe=True)
+            node = _Node(folder, None if exclusive else name, maybe=True)
             folder.children[name] = node
         return node
 
@@ -233,7 +242,7 @@ class FileSet:
         folder, name = self._folder(operation.path)  # type: ignore[arg-type]
         assert folder.children is not None
         self._drop(folder.children.get(name))
-        node = folder.children[name] = _Node(None)
+        node = folder.children[name] = _Node(None, None)
         node.children = {}
         self.created_folders += 1
 
