@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +16,7 @@ from naslab.cli import main
 from naslab.errors import TraceError, UsageError
 from naslab.trace import Anonymiser, Operation, Trace
 from naslab.trace import pcap as module
+from naslab.trace.convert import _kind as looks_like
 from naslab.trace.convert import convert
 from naslab.trace.pcap_emit import Context
 from naslab.trace.pcap_flow import Connection, Flow, Message, Segment, rpc_start, smb_start
@@ -367,6 +370,20 @@ def test_missing_packets(made: Any) -> None:
     assert told["skipped"]["replies without a request"] == 1
 
 
+def test_a_missing_packet_costs_its_exchange_only(made: Any) -> None:
+    """Eight reads in quick succession: what comes after the packet that is missing is read where it stands."""
+    for missing in range(3, 15):
+        wire = Nfs()
+        wire.call(1, opaque(b"/e"), xdr(0, opaque(b"root"), 0), program=100_005)
+        for offset in range(8):
+            wire.call(6, xdr(opaque(b"root"), u64(offset), 5), xdr(0, 0, 5, 1, opaque(bytes(5))))
+        told, operations = made(wire.lines[:missing] + wire.lines[missing + 1 :])
+        lost = (missing - 2) // 2
+        assert [o.offset_bytes for o in operations if o.op == "read"] == [at for at in range(8) if at != lost], missing
+        reason = "replies without a request" if missing % 2 == 0 else "requests without a reply"
+        assert told["skipped"][reason] == 1
+
+
 def test_other_traffic(made: Any) -> None:
     wire = Wire(port=80)
     wire.send(b"GET / HTTP/1.1\r\n" * 400)
@@ -392,6 +409,18 @@ def test_bad_captures(lines: list[bytes], code: int, said: str, words: str, made
     with pytest.raises(TraceError, match=words) as caught:
         made(lines, code, said)
     assert str(tmp_path / "a.pcap") in str(caught.value) and not (tmp_path / "a.trace").exists()
+
+
+def test_compressed_captures_are_known_by_their_look(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for data in (module.MAGICS[0] + bytes(40), module.MAGICS[-1] + bytes(40)):
+        for pack in (bytes, gzip.compress, zstandard.compress):
+            path.write_bytes(pack(data))
+            assert looks_like(path, "") == "pcap"
+    for damaged in (gzip.compress(module.MAGICS[0])[:12], b"\x1f\x8b", b"\x1f\x8b" + bytes(40), gzip.compress(b"text")):
+        path.write_bytes(damaged)
+        with pytest.raises(TraceError, match="looks like nothing that is known"):
+            looks_like(path, "")
 
 
 def test_damaged_after_some_packets(made: Any) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
+import zlib
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import zstandard
+
 from naslab.errors import TraceError, UsageError
 from naslab.trace.dbench import convert_dbench
 from naslab.trace.fio import convert_fio
 from naslab.trace.format import Header, Source
-from naslab.trace.lines import lines_of
+from naslab.trace.lines import lines_of, open_stream
 from naslab.trace.names import Anonymiser, name_text
 from naslab.trace.pcap import MAGICS, convert_pcap
 from naslab.trace.strace import convert_strace
@@ -28,6 +32,7 @@ _LOOKS = (
     ),
     ("dbench", re.compile(rb"(\d+(\.\d+)? +)?[A-Z][A-Za-z_]+3? +(\"?[\\/]|\d)|#")),
 )
+_GZIP = b"\x1f\x8b"
 _LOOKED_AT = 4096
 """Bytes of a line that are enough to know whose it is."""
 _EPOCH = re.compile(rb"(?:\[pid +\d+\] +|\d+ +)?(\d{9,11}\.\d+) ")
@@ -75,9 +80,8 @@ def _kind(source: Path, kind: str) -> str:
         raise UsageError(f"--from {kind!r}: use strace, fio, dbench or pcap")
     if kind:
         return kind
-    with suppress(OSError), source.open("rb") as stream:
-        if stream.read(4) in MAGICS:
-            return "pcap"
+    if _begins(source) in MAGICS:
+        return "pcap"
     for number, line in lines_of(source):
         for name, look in _LOOKS:
             if look.match(line[:_LOOKED_AT].lstrip()):
@@ -87,6 +91,17 @@ def _kind(source: Path, kind: str) -> str:
     raise TraceError(
         f"{source}: looks like nothing that is known; say with --from what it is (strace, fio, dbench, pcap)"
     )
+
+
+def _begins(source: Path) -> bytes:
+    """The first four bytes, of what is packed where it is compressed; empty where they cannot be read."""
+    with suppress(OSError, EOFError, zlib.error), source.open("rb") as stream:
+        if stream.read(2) == _GZIP:
+            with gzip.open(source) as packed:
+                return packed.read(4)
+    with suppress(TraceError, OSError, zstandard.ZstdError), open_stream(source) as stream:
+        return stream.read(4)
+    return b""
 
 
 def _started(source: Path) -> str | None:

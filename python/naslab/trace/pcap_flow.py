@@ -139,7 +139,8 @@ class Connection:
     def _look_ahead(self, source: str, half: _Half, sequence: int) -> None:
         """Reads what was confirmed and comes only now in the capture."""
         for late in islice(self._ahead, LOOK_AHEAD):
-            if late.source == source and late.frame not in self._taken and half.lacks(sequence):
+            wanted = late.source == source and late.length and half.begins_before(late, sequence)
+            if wanted and late.frame not in self._taken and half.lacks(sequence):
                 self._taken.add(late.frame)
                 half.segment(late)
 
@@ -227,6 +228,10 @@ class _Half:
     def lacks(self, sequence: int) -> bool:
         """Whether bytes before this have not been seen."""
         return self._position(sequence) > self._expected
+
+    def begins_before(self, segment: Segment, sequence: int) -> bool:
+        """Whether a segment has bytes before this."""
+        return self._position(segment.sequence) < self._position(sequence)
 
     def acknowledged(self, sequence: int) -> None:
         """The receiver has all up to here: what the capture has not of it will not come."""

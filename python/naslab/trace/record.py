@@ -56,7 +56,10 @@ def record(
     if shutil.which(command[0]) is None:
         raise UsageError(f"{command[0]}: there is no such program; give a command after --")
     strace = _strace()
-    real = Path(os.path.realpath(root))
+    try:
+        here, real = os.getcwd(), Path(os.path.realpath(root))
+    except OSError as error:
+        raise UsageError("the current folder is gone; change to another") from error
     header = Header(
         source="strace", command=command_text(command), started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         root=os.fsencode(real).decode("utf-8", "backslashreplace"), notes=[_OVERHEAD],
@@ -68,7 +71,7 @@ def record(
             raise NaslabError("strace could not run the command (it says why above); may this user trace processes?")
         # The trace is begun only now: a file of ours that appears under the root would be seen by the command.
         with TraceWriter(path, header, anonymise) as writer:
-            convert_strace(text, writer, os.fsencode(real), os.fsencode(os.getcwd()), os.fsencode(_as_named(root)))
+            convert_strace(text, writer, os.fsencode(real), os.fsencode(here), os.fsencode(_as_named(root)))
             if code:
                 writer.note(f"the command ended with exit code {code}")
     return Recorded(path, code, writer.operations, dict(writer.skipped), writer.notes)
