@@ -21,12 +21,12 @@ from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.jobs import crew, outcome, work
 from naslab.jobs.archive import TargetReader, TargetWriter, members, new_archive
 from naslab.jobs.carry import planned
-from naslab.jobs.corpus import CORPORA, PAGE_BYTES, CorpusSource, corpus, lognormal_sizes, measured_ratio, pool
+from naslab.jobs.corpus import CORPORA, PAGE_BYTES, CorpusSource, corpus, lognormal_sizes, pool
 from naslab.jobs.crew import Phase, Streams
 from naslab.jobs.meter import KINDS, Meter, kinds_of, requests, series_of
 from naslab.jobs.pipeline import Board, Queue, Stream
 from naslab.jobs.place import names_on
-from naslab.jobs.source import REQUEST_BYTES, FolderSource, Item, open_folder
+from naslab.jobs.source import REQUEST_BYTES, FolderSource, Item, open_folder, packed_share
 from naslab.jobs.work import COPY, Context, Folders, shares_of
 from naslab.report.job import shares
 from naslab.targets import parse_target
@@ -79,8 +79,20 @@ def test_sizes_follow_the_distribution_and_kinds_compress_as_said() -> None:
     logs = np.log(sizes)
     assert logs.mean() == pytest.approx(9.48, abs=0.01) and logs.std() == pytest.approx(2.46, rel=0.01)
     assert sizes[1000] == round(np.exp(9.48)) and max(lognormal_sizes(500, 9.48, 2.46, 1000)) == 1000
-    ratios = {kind: measured_ratio(iter([pool(kind, 0)[: 1 << 20]])) for kind in ("text", "image", "binary")}
+    ratios = {kind: 1 / packed_share(pool(kind, 0)[: 1 << 20]) for kind in ("text", "image", "binary")}
     assert 2.5 < ratios["text"] < 3.3 and 0.99 < ratios["image"] <= 1.01 and 1.7 < ratios["binary"] < 2.3
+
+
+@pytest.mark.parametrize(("name", "scale"), [("office", 0.03), ("sources", 0.05), ("article", 0.001)])
+def test_the_ratio_that_is_told_is_that_of_the_whole(name: str, scale: float, tmp_path: Path) -> None:
+    """Against all files in one ZIP; large files count as much as they hold."""
+    source = CorpusSource(corpus(name), scale, 0)
+    files = [item for item in source.items if not item.is_dir]
+    with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=6) as made:
+        for item in files:
+            made.writestr(str(item.number), contents(source, item))
+        packed = sum(info.compress_size for info in made.infolist())
+    assert source.ratio() == pytest.approx(sum(item.size_bytes for item in files) / packed, rel=0.04)
 
 
 def test_scale_and_names_of_corpora() -> None:

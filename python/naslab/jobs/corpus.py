@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -19,12 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.errors import UsageError
-from naslab.jobs.source import Item
+from naslab.jobs.source import Item, sampled_ratio
 
 PAGE_BYTES = 4096
 POOL_BYTES = 4 << 20
-RATIO_SAMPLE_BYTES = 16 << 20
-"""Longest part of a corpus that is compressed to measure its ratio."""
 _SOURCE_FILE_BYTES, _ARTICLE_FILE_BYTES = 64 << 10, 17_305_152
 _LARGEST_BYTES = 512 << 20
 _TAG_BYTES = 8
@@ -71,7 +69,7 @@ def _office(files: int, _scale: float, seed: int) -> list[Item]:
     suffix = {"text": "txt", "image": "jpg", "binary": "bin"}
     named = []
     for at, pick in enumerate(_order(files, seed)):
-        kind = kinds[at % len(kinds)]
+        kind = kinds[pick % len(kinds)]  # by rank in size: each kind has its share of the bytes at every scale
         named.append((f"office/d{at // 160:03d}/e{at // 20 % 8}/{kind}{at:06d}.{suffix[kind]}", sizes[pick], kind))
     return _tree(named)
 
@@ -219,34 +217,12 @@ class CorpusSource:
         return GeneratedFile(item, self.seed)
 
     def ratio(self) -> float:
-        """Raw size over size by deflate (level 6), of up to RATIO_SAMPLE_BYTES in all, file by file."""
-        return measured_ratio(self.sample())
+        """Raw size over size by deflate."""
+        return sampled_ratio(self)
 
     def changed(self, item: Item) -> bool:
         """Never."""
         return False
-
-    def sample(self) -> Iterator[bytes]:
-        """Heads of files spread over the corpus, together at most RATIO_SAMPLE_BYTES."""
-        files = [item for item in self.items if item.size_bytes]
-        share = max(1 << 20, RATIO_SAMPLE_BYTES // max(1, len(files)))
-        left = RATIO_SAMPLE_BYTES
-        step = max(1, sum(min(item.size_bytes, share) for item in files) // RATIO_SAMPLE_BYTES)
-        for item in files[::step]:
-            data = self.open(item).read(min(share, left))
-            left -= len(data)
-            yield data
-            if left <= 0:
-                return
-
-
-def measured_ratio(parts: Iterator[bytes]) -> float:
-    """Raw size over the size when each part is deflated by itself at level 6; 1.0 for nothing."""
-    raw = packed = 0
-    for part in parts:
-        raw += len(part)
-        packed += len(zlib.compress(part, 6))
-    return raw / packed if packed else 1.0
 
 
 class GeneratedFile:

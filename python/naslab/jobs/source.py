@@ -12,6 +12,7 @@ from typing import Protocol
 from naslab.errors import UsageError
 
 REQUEST_BYTES = 1 << 20
+_SAMPLES, _SAMPLE_BYTES = 192, 96 << 10
 
 
 class Reader(Protocol):
@@ -111,17 +112,48 @@ class FolderSource:
         return (found.st_size, found.st_mtime_ns) != (item.size_bytes, item.modified_ns)
 
     def ratio(self) -> float:
-        """Of the first MiB of up to 16 files spread over the tree."""
-        files = [item for item in self.items if item.size_bytes]
-        raw = packed = 0
-        for item in files[:: max(1, len(files) // 16)]:
-            try:
-                with open(self._paths[item.path], "rb") as file:
-                    data = file.read(REQUEST_BYTES)
-            except OSError:
-                continue
-            raw, packed = raw + len(data), packed + len(zlib.compress(data, 6))
-        return raw / packed if packed else 1.0
+        """Raw size over size by deflate."""
+        return sampled_ratio(self)
+
+
+def sampled_ratio(source: Source) -> float:
+    """Raw size over size by deflate at level 6, of the heads of files; 1.0 where none can be read.
+
+    Files are chosen at even steps of the tree's bytes, so that one is chosen as often as its size says: the mean of
+    packed over raw of what is chosen then estimates that of the whole (sampling with probability proportional to size,
+    Cochran, Sampling Techniques, 9A). Heads of up to 96 KiB, together 18 MiB.
+    """
+    files = [item for item in source.items if item.size_bytes]
+    total, at, begun, shares = sum(item.size_bytes for item in files), 0, 0, []
+    for number in range(_SAMPLES if files else 0):
+        point = (2 * number + 1) * total // (2 * _SAMPLES)
+        first = number == 0
+        while begun + files[at].size_bytes <= point:
+            begun += files[at].size_bytes
+            at, first = at + 1, True
+        if first:
+            share = _packed_share(source, files[at])
+        if share is not None:
+            shares.append(share)
+    return len(shares) / sum(shares) if shares else 1.0
+
+
+def _packed_share(source: Source, item: Item) -> float | None:
+    """Packed over raw size of a file's head; None where it cannot be read."""
+    try:
+        reader = source.open(item)
+        try:
+            data = reader.read(_SAMPLE_BYTES)
+        finally:
+            reader.close()
+    except OSError:
+        return None
+    return packed_share(data) if data else None
+
+
+def packed_share(data: bytes) -> float:
+    """Size by deflate at level 6 over raw size."""
+    return len(zlib.compress(data, 6)) / len(data)
 
 
 def _item(path: str, found: os.stat_result, is_dir: bool = False, number: int = 0) -> Item:
