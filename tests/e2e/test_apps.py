@@ -145,8 +145,8 @@ def test_an_interruption_keeps_what_was_measured(cli: Cli) -> None:
 @pytest.mark.usefixtures("own_folders")
 @pytest.mark.parametrize("system", ["samba", "ganesha"])
 def test_order_on_the_wire(system: str, cli: Cli) -> None:
-    """Requests of all films as they pass the loopback device, in their packets' order: the shares planned, each stream
-    with its own request under way."""
+    """Requests of all films as they pass the loopback device, in their packets' order: the shares planned. That each
+    stream has a request under way shows where a link is slow (`test_order_as_seen_by_the_server`)."""
     need(shutil.which("tshark") and shutil.which("dumpcap") and os.geteuid() == 0, "tshark and dumpcap, as root")
     need_system(system)
     capture, trace = cli.folder / "films.pcapng", cli.folder / "films.trace"
@@ -172,8 +172,6 @@ def test_order_on_the_wire(system: str, cli: Cli) -> None:
         assert len(spans) == found[name]["requests"], name
         follows = [a[0] == b[0] and a[1] + a[2] == b[1] for a, b in pairwise(spans)]
         assert sum(follows) / len(follows) == pytest.approx(definitions()[name].sequential, abs=0.02), name
-        together = sum(b.start_ns < a.start_ns + (a.duration_ns or 0) for a, b in pairwise(issued)) / len(follows)
-        assert together == 0 if found[name]["streams"] == 1 else together > 0.02, (name, together)
 
 
 def is_preparation(one: Operation) -> bool:
@@ -278,7 +276,7 @@ def test_list(cli: Cli) -> None:
     assert request["is"] == 262144 and request["from"] == "deck"
 
 
-@pytest.mark.parametrize("target", SERVERS)
-def test_order_on_servers(target: str, cli: Cli) -> None:
-    need_server(target)
-    sound_order(cli, target)
+def test_order_on_a_server(cli: Cli) -> None:
+    """NFS 3; the packets of SMB and NFS 4.2 are looked at in `test_order_on_the_wire`."""
+    need_server("lab:ganesha?version=3")
+    sound_order(cli, "lab:ganesha?version=3")

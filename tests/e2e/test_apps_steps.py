@@ -115,7 +115,7 @@ def test_files_of_others(cli: Cli) -> None:
     assert not list(cli.target.iterdir())
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"apps": 3}', b"\xff\xfe", b'{"how": {}, "apps": {}}'])
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b'{"how": {}, "apps": {}}'])
 def test_damaged_state(damage: bytes, cli: Cli) -> None:
     only = ("--scale", "0.01", "--only", "DirectoryCopyToNAS")
     step(cli, "prepare", small=only).ok()
