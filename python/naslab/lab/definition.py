@@ -1,0 +1,360 @@
+"""Systems of the lab as data: what a TOML file says, read and checked.
+
+Disks -> volume -> file system -> server -> link -> clients. Amounts are bytes, bytes per second, bits per second
+(links) and nanoseconds; shares are fractions. What cannot be combined is refused here; what a backend cannot build is
+its own word (naslab.lab.backends).
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from naslab.errors import UsageError
+from naslab.lab.bucket import Plan
+from naslab.lab.schema import (
+    bit_rate,
+    choice,
+    choices,
+    duration,
+    key,
+    number,
+    rate,
+    read_part,
+    read_value,
+    share,
+    size,
+    table,
+    text,
+)
+
+MIB = 1 << 20
+LEVELS = ("single", "span", "jbod", "raid0", "raid1", "raid5", "pool", "duplicated")
+FILESYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "fat", "ntfs")
+KINDS = ("samba", "ganesha", "knfsd", "demo")
+NFS_VERSIONS = ("3", "4.0", "4.1", "4.2")
+SMB_DIALECTS = ("2.0.2", "2.1", "3.0", "3.0.2", "3.1.1")
+ACCESS = ("direct", "nfs3", "nfs4.0", "nfs4.1", "nfs4.2", "cifs2.1", "cifs3.0", "cifs3.1.1")
+BACKENDS = ("native", "uml")
+_LEAST_DISK_BYTES = {"btrfs": 112 * MIB, "xfs": 320 * MIB}
+"""What mkfs demands; 32 MiB elsewhere."""
+_DISKS = {"single": (1, 1), "span": (2, 16), "jbod": (1, 16), "raid0": (2, 16), "raid1": (2, 2), "raid5": (3, 16),
+          "pool": (2, 16), "duplicated": (2, 16)}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Burst:
+    """A token bucket: `rate` while there is credit, `base` without; `size` of credit, earned at the base rate."""
+
+    rate_bytes_per_s: int = key("rate", rate, "bytes per second while there is credit")
+    size_bytes: int = key("size", size(MIB, 1 << 40), "credit when it is full, spent above the base rate")
+    base_bytes_per_s: int = key("base", rate, "bytes per second without credit, and those at which it is earned")
+
+    @property
+    def plan(self) -> Plan:
+        """As the keepers take it."""
+        return Plan(self.rate_bytes_per_s, self.base_bytes_per_s, self.size_bytes)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """One disk, held in this machine's memory. Limits that are left out are not planted."""
+
+    count: int = key("count", number(1, 16), "how many of this kind", 1)
+    size_bytes: int = key("size", size(32 * MIB, 1 << 40), "how large each is", 512 * MIB)
+    rate_bytes_per_s: int | None = key("rate", rate, "reads and writes share it", None)
+    read_bytes_per_s: int | None = key("read", rate, "of reads alone", None)
+    write_bytes_per_s: int | None = key("write", rate, "of writes alone", None)
+    iops: int | None = key("iops", number(10, 10**6), "requests per second: reads, and as many writes", None)
+    latency_ns: int = key("latency", duration, "added to each request", 0)
+    burst: Burst | None = key("burst", table(Burst), "a token bucket that reads and writes share", None)  # noqa: RUF009
+    error_rate: float = key("errors", share(1.0), "of requests, how many fail", 0.0)
+    seek_ns: int = key("seek", duration, "added to a request that does not follow on the one before", 0)
+
+    @property
+    def reads_bytes_per_s(self) -> int | None:
+        """The most that it reads: a burst's base; None without a limit."""
+        return self.rate_bytes_per_s or self.read_bytes_per_s or (self.burst.base_bytes_per_s if self.burst else None)
+
+    @property
+    def writes_bytes_per_s(self) -> int | None:
+        """The most that it writes: a burst's base; None without a limit."""
+        return self.rate_bytes_per_s or self.write_bytes_per_s or (self.burst.base_bytes_per_s if self.burst else None)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """How the disks are put together."""
+
+    level: str = key("level", choice(*LEVELS), "what is made of the disks", "single")
+    mode: str | None = key(
+        "mode", choice("synchronous", "background"), "of a duplicated pool: when the second copy is made", None
+    )
+    delay_ns: int | None = key(
+        "delay", duration, "in the background: how long a file rests before it is copied; 2s if left out", None
+    )
+
+
+@dataclass(frozen=True)
+class Filesystem:
+    """What is on the volume; on each disk of a pool or JBOD."""
+
+    type: str = key("type", choice(*FILESYSTEMS), "its kind", "ext4")
+
+
+@dataclass(frozen=True)
+class Server:
+    """What serves it, and with how much of a machine."""
+
+    kind: str = key("kind", choice(*KINDS), "the program; knfsd is the kernel's own NFS server")
+    dialect: str | None = key("dialect", choice(*SMB_DIALECTS), "of Samba: the newest it speaks", None)
+    signing: str | None = key("signing", choice("auto", "mandatory", "disabled"), "of Samba", None)
+    encryption: str | None = key("encryption", choice("default", "off", "desired", "required"), "of Samba", None)
+    versions: tuple[str, ...] = key("version", choices(*NFS_VERSIONS), "of NFS: those it speaks; all if left out", ())
+    sync: str = key(
+        "sync", choice("asked", "always", "never"),
+        "when written data are made durable: as the client asks; before each answer; never", "asked",
+    )  # fmt: skip
+    ram_bytes: int | None = key("ram", size(32 * MIB, 1 << 42), "memory of the server, its cache included", None)
+    write_cache_bytes: int | None = key(
+        "write_cache", size(MIB, 1 << 42), "data not yet on disk, about, at most; a fifth of `ram` if left out", None
+    )
+    cpu: float | None = key("cpu", share(64.0), "share of one CPU; `200%` are two", None)
+
+
+@dataclass(frozen=True)
+class Link:
+    """The server's way to its clients, in each direction. Rates are those of the wire, framing included."""
+
+    rate_bits_per_s: int | None = key("rate", bit_rate, "what it carries", None)
+    mtu: int = key("mtu", number(576, 9000), "bytes of the largest packet", 1500)
+    latency_ns: int = key("latency", duration, "added in each direction", 0)
+    burst: Burst | None = key("burst", table(Burst), "a token bucket; instead of `rate`", None)  # noqa: RUF009
+    queue_ns: int | None = key("queue", duration, "how long a packet may wait at the shaper; 5ms if left out", None)
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Who measures, and how."""
+
+    count: int = key("count", number(1, 8), "how many, each with an address of its own", 1)
+    access: str = key(
+        "access", choice(*ACCESS), "by naslab's own protocol client, or a kernel's mount in a guest", "direct"
+    )
+    rate_bits_per_s: int | None = key("rate", bit_rate, "of each client's own link; the server's if left out", None)
+    ram_bytes: int | None = key("ram", size(64 * MIB, 1 << 42), "of the guest that mounts", None)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One system, whole and checked. disks: each one by itself, in order, with a count of 1."""
+
+    name: str
+    what: str
+    server: Server
+    source: str = ""
+    backend: str | None = None
+    disks: tuple[Disk, ...] = ()
+    volume: Volume = field(default_factory=Volume)
+    filesystem: Filesystem = field(default_factory=Filesystem)
+    link: Link | None = None
+    clients: Clients = field(default_factory=Clients)
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Room on the volume before a file system takes its share; 0 without disks."""
+        sizes = [each.size_bytes for each in self.disks]
+        if self.volume.level in ("raid0", "raid1", "raid5"):
+            data = {"raid0": len(sizes), "raid1": 1, "raid5": len(sizes) - 1}[self.volume.level]
+            return min(sizes) * data
+        return sum(sizes) // (2 if self.volume.level == "duplicated" else 1)
+
+
+_PARTS: dict[str, type] = {"volume": Volume, "filesystem": Filesystem, "server": Server, "link": Link,
+                           "clients": Clients}  # fmt: skip
+_TOP = {"what": text, "source": text, "backend": choice(*BACKENDS)}
+
+
+def load(path: Path, name: str | None = None, chosen: Mapping[str, str] | None = None) -> Definition:
+    """The system of a file. chosen: values that replace the file's, by `part.key`. Raises UsageError."""
+    try:
+        words = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise UsageError(f"lab: {path}: {reason}; give a file that describes a system") from None
+    return parse(words, str(path), name or path.stem, chosen)
+
+
+def parse(words: str, file: str, name: str, chosen: Mapping[str, str] | None = None) -> Definition:
+    """The system that a text describes. file: named in errors. Raises UsageError."""
+    try:
+        data = tomllib.loads(words)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"lab: {file}: {error}; correct the TOML") from None
+    where = f"lab: {file}: "
+    data = _replaced(data, chosen or {}, where)
+    if unknown := sorted(set(data) - set(_PARTS) - set(_TOP) - {"disks"}):
+        raise UsageError(f"{where}{unknown[0]}: unknown key; use {', '.join((*_TOP, 'disks', *_PARTS))}")
+    for needed in ("what", "server"):
+        if needed not in data:
+            raise UsageError(f"{where}{needed} is missing; a system has `what` (one line) and a [server] with its kind")
+    top = {each: read_value(reads, data[each], where + each) for each, reads in _TOP.items() if each in data}
+    parts: dict[str, Any] = {
+        each: read_part(kind, data[each], where + each) for each, kind in _PARTS.items() if each in data
+    }
+    found = Definition(name, disks=_disks(data.get("disks", []), where), **top, **parts)
+    _check(found, data, where)
+    return found
+
+
+def built_in() -> dict[str, str]:
+    """Texts of the definitions that come with naslab, by name."""
+    folder = resources.files("naslab.lab") / "definitions"
+    found = [each for each in folder.iterdir() if each.name.endswith(".toml")]
+    return {each.name.removesuffix(".toml"): each.read_text("utf-8") for each in sorted(found, key=lambda it: it.name)}
+
+
+def words() -> tuple[str, ...]:
+    """All `part.key` that may be replaced."""
+    kinds = {"disks": Disk, **_PARTS}
+    return tuple(
+        f"{part}.{each.metadata['key']}" for part, kind in kinds.items() for each in dataclasses.fields(kind)
+    )  # fmt: skip
+
+
+def _replaced(data: dict[str, Any], chosen: Mapping[str, str], where: str) -> dict[str, Any]:
+    found = copy.deepcopy(data)
+    for name, value in chosen.items():
+        if name not in words():
+            raise UsageError(f"{where}{name} = {value!r}: unknown key; use one of {', '.join(words())}")
+        part, _, word = name.partition(".")
+        tables = found.get("disks", []) if part == "disks" else [found.setdefault(part, {})]
+        if not tables:
+            raise UsageError(f"{where}{name} = {value!r}: this system has no disks; add [[disks]] to its file")
+        for each in tables:
+            if not isinstance(each, dict):
+                raise UsageError(
+                    f"{where}{part} = {each!r}: this is a table of keys; see docs/reference/lab-systems.md"
+                )
+            each[word] = value
+    return found
+
+
+def _disks(data: Any, where: str) -> tuple[Disk, ...]:
+    if not isinstance(data, list):
+        raise UsageError(f"{where}disks = {data!r}: write [[disks]], once for each kind of disk")
+    kinds = [read_part(Disk, each, f"{where}disks[{at}]") for at, each in enumerate(data)]
+    return tuple(dataclasses.replace(each, count=1) for each in kinds for _ in range(each.count))
+
+
+def _check(found: Definition, data: Mapping[str, Any], where: str) -> None:
+    """Raises UsageError for parts that do not go together."""
+    for at, each in enumerate(found.disks):
+        _check_disk(each, found.filesystem.type, f"{where}disks[{at}]")
+    _check_volume(found, data, where)
+    _check_server(found, where)
+    link = found.link
+    if link is not None:
+        if link.burst is not None:
+            if link.rate_bits_per_s is not None:
+                raise UsageError(f"{where}link.rate and link.burst: a link has one of them; leave one out")
+            _check_burst(link.burst, f"{where}link.burst")
+        if link.queue_ns is not None and link.rate_bits_per_s is None and link.burst is None:
+            raise UsageError(f"{where}link.queue: packets wait only where there is a rate; give link.rate")
+    _check_clients(found, where)
+
+
+def _check_disk(disk: Disk, filesystem: str, where: str) -> None:
+    own = [name for name, value in (("read", disk.read_bytes_per_s), ("write", disk.write_bytes_per_s)) if value]
+    if disk.rate_bytes_per_s is not None and own:
+        raise UsageError(f"{where}.rate and .{own[0]}: reads and writes share a rate or have one each; leave one out")
+    if disk.burst is not None:
+        if disk.rate_bytes_per_s is not None or own:
+            raise UsageError(
+                f"{where}.burst and .{own[0] if own else 'rate'}: the burst's base is the rate; leave one out"
+            )
+        _check_burst(disk.burst, f"{where}.burst")
+    least = _LEAST_DISK_BYTES.get(filesystem, 32 * MIB)
+    if disk.size_bytes < least:
+        raise UsageError(f"{where}.size = {disk.size_bytes} bytes: {filesystem} needs at least {least // MIB}MiB")
+
+
+def _check_burst(burst: Burst, where: str) -> None:
+    if burst.rate_bytes_per_s <= burst.base_bytes_per_s:
+        raise UsageError(
+            f"{where}.rate = {burst.rate_bytes_per_s}: not above its base ({burst.base_bytes_per_s}); give a higher one"
+        )
+
+
+def _check_volume(found: Definition, data: Mapping[str, Any], where: str) -> None:
+    volume, disks = found.volume, len(found.disks)
+    if not disks:
+        if given := [part for part in ("volume", "filesystem") if part in data]:
+            raise UsageError(f"{where}{given[0]}: there are no disks for it; add [[disks]], or leave it out")
+        return
+    least, most = _DISKS[volume.level]
+    if not least <= disks <= most:
+        counts = str(least) if least == most else f"{least} to {most}"
+        raise UsageError(f"{where}volume.level = {volume.level!r}: it takes {counts} disks, and there are {disks}")
+    if volume.level == "duplicated" and volume.mode is None:
+        raise UsageError(f"{where}volume.mode is missing: a duplicated pool is synchronous or background")
+    if volume.level != "duplicated" and volume.mode is not None:
+        raise UsageError(f"{where}volume.mode = {volume.mode!r}: only of level duplicated; leave it out")
+    if volume.delay_ns is not None and volume.mode != "background":
+        raise UsageError(f"{where}volume.delay: only of a duplicated pool in the background; leave it out")
+    if volume.mode == "synchronous" and disks != 2:
+        raise UsageError(f"{where}volume.mode = 'synchronous': both of two disks hold everything; there are {disks}")
+    if volume.level == "duplicated" and found.filesystem.type == "fat":
+        raise UsageError(f"{where}filesystem.type = 'fat': duplication needs exact times of change; use ext4 or xfs")
+
+
+def _check_server(found: Definition, where: str) -> None:
+    server = found.server
+    smb = {"dialect": server.dialect, "signing": server.signing, "encryption": server.encryption}
+    if server.kind != "samba" and (given := [name for name, value in smb.items() if value]):
+        raise UsageError(f"{where}server.{given[0]}: of kind samba only; leave it out of {server.kind}")
+    if server.kind not in ("ganesha", "knfsd") and server.versions:
+        raise UsageError(f"{where}server.version: of kinds ganesha and knfsd only; samba has server.dialect")
+    if server.encryption == "required" and (server.dialect or "3")[0] == "2":
+        raise UsageError(f"{where}server.encryption = 'required': dialect {server.dialect} has none; use 3.0 or newer")
+    if server.sync == "always" and server.kind in ("ganesha", "knfsd", "demo"):
+        raise UsageError(
+            f"{where}server.sync = 'always': of kind samba only; an NFS client asks for it (durability each)"
+        )
+    if server.sync == "never" and server.kind in ("ganesha", "demo"):
+        raise UsageError(f"{where}server.sync = 'never': of kinds samba and knfsd only; {server.kind} does as asked")
+    if server.write_cache_bytes and not found.disks:
+        raise UsageError(f"{where}server.write_cache: there are no disks it could stand before; add [[disks]]")
+    if server.write_cache_bytes and server.ram_bytes and server.write_cache_bytes > server.ram_bytes:
+        raise UsageError(f"{where}server.write_cache: more than server.ram; give less")
+    if server.kind in ("ganesha", "knfsd") and found.filesystem.type == "ntfs" and found.disks:
+        raise UsageError(
+            f"{where}filesystem.type = 'ntfs': NFS servers need file handles, which ntfs-3g lacks; use samba"
+        )
+
+
+def _check_clients(found: Definition, where: str) -> None:
+    clients, kind = found.clients, found.server.kind
+    protocol = "cifs" if kind == "samba" else "nfs"
+    if clients.access != "direct" and not clients.access.startswith(protocol):
+        raise UsageError(
+            f"{where}clients.access = {clients.access!r}: {kind} speaks {protocol}; choose one of its versions"
+        )
+    version = clients.access.removeprefix("nfs")
+    if clients.access.startswith("nfs") and version not in (found.server.versions or NFS_VERSIONS):
+        raise UsageError(f"{where}clients.access = {clients.access!r}: server.version lacks {version}; add it")
+    dialect = clients.access.removeprefix("cifs")
+    if clients.access.startswith("cifs") and SMB_DIALECTS.index(dialect) > SMB_DIALECTS.index(
+        found.server.dialect or "3.1.1"
+    ):
+        raise UsageError(f"{where}clients.access = {clients.access!r}: server.dialect is older; raise it")
+    if found.link is None and (clients.count > 1 or clients.rate_bits_per_s):
+        raise UsageError(f"{where}clients: several clients, or a rate of theirs, need a [link]; add one")
+    if clients.ram_bytes and clients.access == "direct":
+        raise UsageError(f"{where}clients.ram: of a kernel mount's guest only; leave it out of direct access")
