@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from naslab.errors import TraceError
 from naslab.trace.format import Operation
+
+MAX_NAMES = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class FileSet:
         self._root.children = {}
         self._handles: dict[int, _Node] = {}
         self._gone: list[_Node] = []
+        self._linked = False
+        self._names = 0
         self.created_files = 0
         self.created_folders = 0
         self.removed = 0
@@ -98,28 +103,42 @@ class FileSet:
                 yield fact
 
     def _nodes(self) -> Iterator[_Node]:
-        waiting = [self._root, *self._gone]
-        while waiting:
-            node = waiting.pop()
+        for node, _ in self._walk([self._root, *self._gone]):
             yield node
-            waiting.extend((node.children or {}).values())
+
+    def _walk(self, start: list[_Node]) -> Iterator[tuple[_Node, int]]:
+        """Nodes and how deep they lie. Where there are links each is met once: what was linked may lie in itself."""
+        waiting = [(node, 0) for node in start]
+        met: set[_Node] = set()
+        while waiting:
+            node, level = waiting.pop()
+            if self._linked:
+                if node in met:
+                    continue
+                met.add(node)
+            yield node, level
+            waiting.extend((child, level + 1) for child in (node.children or {}).values())
 
     def shape(self) -> dict[str, int]:
         """The tree of all names that the trace used and that are there at its end: files, folders, depth, width."""
         files = folders = depth = widest = 0
-        waiting = [(self._root, 0)]
-        while waiting:
-            node, level = waiting.pop()
+        for node, level in self._walk([self._root]):
             depth = max(depth, level)
             if node.children is None:
                 files += 1
                 continue
             folders += 1
             widest = max(widest, len(node.children))
-            waiting.extend((child, level + 1) for child in node.children.values())
         return {"files": files, "folders": folders - 1, "depth": depth, "most_entries": widest}
 
     # The tree
+
+    def _new(self, above: _Node | None, name: str | None, maybe: bool = False) -> _Node:
+        """One more name. Raises TraceError beyond MAX_NAMES."""
+        self._names += 1
+        if self._names > MAX_NAMES:
+            raise TraceError(f"the trace names more than {MAX_NAMES} files and folders, which are kept in memory")
+        return _Node(above, name, maybe)
 
     def _folder(self, path: str) -> tuple[_Node, str]:
         """The folder that holds this name, and the last component. Folders that are missing were there."""
@@ -129,7 +148,7 @@ class FileSet:
                 node.children = {}
             child = node.children.get(part)
             if child is None:
-                child = node.children[part] = _Node(node, part)
+                child = node.children[part] = self._new(node, part)
             node = child
         if node.children is None:
             node.children = {}
@@ -144,7 +163,7 @@ class FileSet:
         assert children is not None
         node = children.get(name)
         if node is None:
-            node = children[name] = _Node(folder, name)
+            node = children[name] = self._new(folder, name)
         return node
 
     def _take(self, path: str) -> _Node | None:
@@ -187,7 +206,7 @@ class FileSet:
         if node is None:
             self.created_files += 1
             exclusive = "e" in operation.flags
-            node = _Node(folder, None if exclusive else name, maybe=True)
+            node = self._new(folder, None if exclusive else name, maybe=True)
             folder.children[name] = node
         return node
 
@@ -242,7 +261,7 @@ class FileSet:
         folder, name = self._folder(operation.path)  # type: ignore[arg-type]
         assert folder.children is not None
         self._drop(folder.children.get(name))
-        node = folder.children[name] = _Node(None, None)
+        node = folder.children[name] = self._new(None, None)
         node.children = {}
         self.created_folders += 1
 
@@ -277,6 +296,7 @@ class FileSet:
         assert folder.children is not None
         self._drop(folder.children.get(name))
         folder.children[name] = node
+        self._linked = True
 
     def _nothing(self, operation: Operation) -> None:
         self._node_of(operation)
