@@ -1,0 +1,202 @@
+"""Starts a guest's kernel (user-mode Linux) as a program of this machine, and ends it.
+
+Its root is the host's own, read-only; what it may write to are its shared folders. It runs in mount and process
+namespaces of its own, whose first process it is: the kernel (PR_SET_PDEATHSIG) kills it with all that it is made of
+when this process ends. Its disks are files without a name, held open here, so that they outlive a power cut of the
+guest and end with this process.
+
+Source: Documentation/virt/uml/user_mode_linux_howto_v2.rst of Linux 6.1 (vector transports, consoles, ubd).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import naslab
+from naslab.errors import TargetError, UsageError
+from naslab.lab import process
+from naslab.lab.guest import agent
+from naslab.lab.guest.spec import BRIDGE, HOST, Spec, check_folder, device_number
+from naslab.lab.link import enter
+from naslab.lab.readiness import last_words
+from naslab.lab.systems import search_path
+
+PROGRAMS = {"linux.uml": "user-mode-linux", "unshare": "util-linux", "ip": "iproute2", "modprobe": "kmod"}
+"""Programs and the Debian packages that hold them."""
+_CLONE_NEWNET = 0x40000000
+
+
+class Machine:
+    """A guest's disks, network and kernel.
+
+    folder: private; holds what the kernel says (console.log) and its control files.
+    """
+
+    def __init__(self, spec: Spec, folder: Path) -> None:
+        check(spec, folder)
+        self.spec, self.folder = spec, folder
+        self.child: subprocess.Popen[bytes] | None = None
+        self.line_in = self.line_out = -1
+        self._disks = [_memory(disk.size_bytes, folder.name) if disk.size_bytes else -1 for disk in spec.disks]
+        self._own_net = not spec.net
+        join_network(spec)
+
+    @property
+    def console(self) -> Path:
+        """What its kernel says."""
+        return self.folder / "console.log"
+
+    def start(self) -> None:
+        """Starts the kernel; it is ready when its agent says so on `line_in`. Raises OSError."""
+        shutil.rmtree(self.folder / "uml", ignore_errors=True)  # a name of a killed one would be refused
+        config = self.folder / "agent.json"
+        config.write_text(json.dumps(agent_config(self.spec, self.folder)), encoding="utf-8")
+        words = [sys.executable, "-S", agent.__file__, str(config)]
+        init = self.folder / "init"
+        init.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n", encoding="utf-8")
+        init.chmod(0o700)
+        from_guest, guest_out = os.pipe()
+        guest_in, to_guest = os.pipe()
+        command = kernel_command(self.spec, self.folder, init, self._disks, (guest_in, guest_out))
+        me = os.getpid()
+        with self.console.open("ab") as log:
+            self.child = subprocess.Popen(
+                ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *command],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
+                pass_fds=[guest_in, guest_out, *(each for each in self._disks if each >= 0)],
+                env={**os.environ, "PATH": search_path(), "HOME": str(self.folder)},
+                preexec_fn=lambda: process.die_with_parent(me),  # noqa: PLW1509 - this process has one thread
+            )  # fmt: skip
+        os.close(guest_in)
+        os.close(guest_out)
+        self.line_in, self.line_out = from_guest, to_guest
+
+    def cut(self) -> None:
+        """Takes the guest's power: it is killed at once. Returns when nothing of it runs."""
+        if self.child is None:
+            return
+        for each in process.descendants(self.child.pid)[
+            :1
+        ]:  # the first process of its namespace; the kernel ends the rest
+            process.send(each, 9)
+        self.ended()
+
+    def ended(self) -> int:
+        """Waits for the end of the kernel's processes; their exit code."""
+        assert self.child is not None
+        code = self.child.wait()
+        for number in (self.line_in, self.line_out):
+            os.close(number)
+        self.child, self.line_in, self.line_out = None, -1, -1
+        return code
+
+    def end(self) -> None:
+        """Kills the guest, gives back its disks and its interface."""
+        self.cut()
+        for number in self._disks:
+            if number >= 0:
+                os.close(number)
+        self._disks = []
+        if not self._own_net:
+            with contextlib.suppress(TargetError):
+                _ip("link", "del", self.spec.tap)
+
+    def why(self) -> str:
+        """The end of what its kernel said."""
+        return last_words(self.console) or "it said nothing"
+
+
+def check(spec: Spec, folder: Path) -> None:
+    """Raises UsageError where no such guest can be started."""
+    if os.geteuid() != 0:
+        raise UsageError("lab: a guest has a network interface and mounts of its own, which need root: run as root")
+    missing = [package for name, package in PROGRAMS.items() if shutil.which(name, path=search_path()) is None]
+    if missing:
+        raise UsageError(f"lab: a guest needs {', '.join(missing)}; Debian/Ubuntu: apt install {' '.join(missing)}")
+    if not Path(agent.MODULES, "modules").is_dir():
+        raise UsageError(
+            f"lab: the guest's modules are not in {agent.MODULES}; apt install --reinstall user-mode-linux"
+        )
+    check_folder(str(folder))
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        raise UsageError("lab: /dev/net/tun is not there: this machine (a container?) gives no tap interfaces")
+    for disk in spec.disks:
+        if disk.path and not os.access(disk.path, os.R_OK | os.W_OK):
+            raise UsageError(f"guest: disk {disk.path!r} cannot be read and written; name a file or a block device")
+
+
+def kernel_command(spec: Spec, folder: Path, init: Path, disks: list[int], line: tuple[int, int]) -> list[str]:
+    """The kernel's command line. disks: descriptors of those in memory. line: of the agent's line, in and out."""
+    words = [
+        "linux.uml", f"mem={spec.ram_bytes >> 10}K", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
+        f"init={init}", f"uml_dir={folder}/uml", "umid=guest", "noreboot", "panic=1",
+        "con0=null,fd:1", "con=null", f"ssl0=fd:{line[0]},fd:{line[1]}", "ssl=null",
+        f"vec0:transport=tap,ifname={spec.tap},depth=64,gro=1",
+    ]  # fmt: skip
+    for number, (disk, handle) in enumerate(zip(spec.disks, disks, strict=True)):
+        words.append(f"ubd{number}d={disk.path or f'/proc/self/fd/{handle}'}")
+    return words
+
+
+def agent_config(spec: Spec, folder: Path) -> dict[str, Any]:
+    """What the agent is told. Folders of the host that an empty one of the guest would hide are given back."""
+    folders = {str(Path(each).resolve()): True for each in (str(folder), *spec.shared)}
+    needed = {sys.prefix, sys.base_prefix, str(Path(naslab.__file__).parents[1])}
+    for each in needed:
+        hidden = any(each == fresh or each.startswith(f"{fresh}/") for fresh in agent.FRESH)
+        if hidden and each not in folders:
+            folders[each] = False
+    limits = {device_number(number): disk.limits() for number, disk in enumerate(spec.disks)}
+    return {
+        "name": folder.name, "folders": dict(sorted(folders.items())), "address": spec.address,
+        "limits": {device: values for device, values in limits.items() if values},
+    }  # fmt: skip
+
+
+def join_network(spec: Spec) -> None:
+    """Moves this process into the guest's network, makes that if it has none, and the guest's tap in it.
+
+    Raises UsageError, TargetError.
+    """
+    if spec.net:
+        enter(spec.net)
+    elif ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise UsageError(f"lab: no network namespace can be made here: {reason}; run it outside a container")
+    if not _has(BRIDGE):
+        _ip("link", "set", "lo", "up")
+        _ip("link", "add", BRIDGE, "type", "bridge")
+        _ip("addr", "add", f"{HOST}/24", "dev", BRIDGE)
+        _ip("link", "set", BRIDGE, "up")
+    _ip("tuntap", "add", spec.tap, "mode", "tap")
+    _ip("link", "set", spec.tap, "master", BRIDGE, "up")
+
+
+def _has(interface: str) -> bool:
+    rows = Path("/proc/self/net/dev").read_text(encoding="ascii").splitlines()
+    return any(row.strip().startswith(f"{interface}:") for row in rows)
+
+
+def _memory(size_bytes: int, label: str) -> int:
+    """A file of this size in memory, without a name; its descriptor."""
+    handle = os.memfd_create(label)
+    os.ftruncate(handle, size_bytes)
+    return handle
+
+
+def _ip(*words: str) -> None:
+    done = subprocess.run(
+        ["ip", *words], check=False, capture_output=True, text=True, env={**os.environ, "PATH": search_path()}
+    )
+    if done.returncode != 0:
+        said = " ".join(done.stderr.strip().splitlines()[-1:])
+        raise TargetError(f"lab: the guest's network: ip {' '.join(words)}: {said}", before_run=True)
