@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apps_issued import issued, planned, profile, write_trace
+from apps_issued import DURATION_NS, GAP_NS, issued, planned, profile, write_trace
 from naslab.apps.actions import Action
 from naslab.apps.from_trace import MOST_ROWS, Sizes, definition_of
 from naslab.apps.generate import Plan, plan
@@ -174,6 +174,15 @@ def test_recorded_pace(tmp_path: Path, run_app: Callable[..., Run]) -> None:
     assert run.cells[1]["window_ns"] == pytest.approx(5.054e9, rel=0.02)
     (told,) = run.document["apps"]["results"]
     assert told["paced"] and told["missed_starts"] == 0 and told["streams_kept_up"] == 2
+
+
+def test_think_time_is_offered(tmp_path: Path) -> None:
+    work = TRACES["tree copy"]()
+    text = definition_of(write_trace(tmp_path / "x.trace", work, planned(work)))
+    assert "think" not in parse(text, "x").whole
+    steps = sum(map(len, work.streams))
+    think = parse(text.replace("# think", "think"), "x").whole["think"]
+    assert think.is_ == (steps - 1) * (GAP_NS - DURATION_NS) and think.source == "trace"
 
 
 def test_what_a_mix_cannot_say_is_told(tmp_path: Path) -> None:

@@ -170,6 +170,10 @@ class _Measure:
         self.left_out: Counter[str] = Counter()
         self.kinds: dict[Any, _Kind] = {}
         self.global_: _Ratio = _Ratio()
+        self.idle_ns = 0
+        """How long nothing was under way, if the trace has durations."""
+        self.timed = False
+        self._busy_until_ns = 0
         self._last: tuple[str | None, int] | None = None
         self._lanes: dict[int, _Lane] = {}
         self._by_lane: dict[int, _Kind] = {}
@@ -208,12 +212,15 @@ class _Measure:
         """The next operation."""
         number = self.lane_of[o.stream]
         kind, lane = self._by_lane[number], self._lanes[number]
+        self.idle_ns += max(o.start_ns - self._busy_until_ns, 0)
+        self._busy_until_ns = max(self._busy_until_ns, o.start_ns + (o.duration_ns or 0))
+        self.timed |= o.duration_ns is not None
         made_before = self.files.created_files
         self.files.add(o)
         if o.error is not None:
             self._failed(kind, o)
             return
-        if o.path is not None:
+        if o.path is not None and len(self.kinds) > 1:
             self._first_use.setdefault(o.path, kind)
             self._names(kind, o, o.path)
         if o.op in ("open", "create"):
@@ -384,9 +391,12 @@ def _lines(trace: Trace, measure: _Measure, spans: list[tuple[int, int, int]], t
     active = sum(len(kind.lanes) for kind in measure.kinds.values() if kind.sizes["reads"] or kind.sizes["writes"])
     if active > 1 and measure.global_.of:
         yield _number("sequential", measure.global_.percent(), "percent of the requests, as a server sees them")
-    yield _number("duration", f"{duration_ns / 1e9:.9f}".rstrip("0").rstrip(".") + "s", "first start to last end")
+    yield _number("duration", _seconds(duration_ns), "first start to last end")
     late = "how late a request may start at recorded pace is not in a trace"
     yield f'buffer = {{ is = "{BUFFER}", from = "chosen", why = "{late}" }}'
+    if measure.timed and measure.idle_ns:
+        why = "so long nothing was under way; without the # in front it is kept at any pace"
+        yield "# " + _number("think", _seconds(measure.idle_ns), why)
     for kind in sorted(measure.kinds.values(), key=lambda one: min(one.lanes)):
         yield ""
         yield from _part(kind)
@@ -436,6 +446,10 @@ def _rows(name: str, sizes: Sizes, why: str) -> str:
 
 def _slashes(path: str) -> list[int]:
     return [at for at, character in enumerate(path) if character == "/"]
+
+
+def _seconds(time_ns: int) -> str:
+    return f"{time_ns // 10**9}.{time_ns % 10**9:09}".rstrip("0").rstrip(".") + "s"
 
 
 def _name(file: str) -> str:

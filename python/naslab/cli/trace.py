@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
@@ -15,6 +16,7 @@ from naslab.errors import UsageError
 
 if TYPE_CHECKING:
     from naslab.trace.names import Anonymiser
+    from naslab.trace.reader import Trace
 
 trace_app = typer.Typer(
     name="trace",
@@ -128,9 +130,6 @@ def show(
     as_json: o.JsonOpt = False,
 ) -> int:
     """The profile of a trace: kinds, sizes, sequentiality, mix, concurrency, think time, files."""
-    import msgspec
-
-    from naslab.trace.profile import Profile
     from naslab.trace.reader import Trace
     from naslab.trace.text import profile_text
 
@@ -144,13 +143,8 @@ def show(
         if emit_app.suffix != ".toml":
             raise UsageError(f"--emit-app {emit_app}: definitions are TOML; name it FILE.toml")
         _check_output(emit_app, force, "--emit-app")
-    opened, profile = Trace(trace), Profile()
-    for operation in opened:
-        profile.add(operation)
-    document = {
-        "schema": 1, "trace": str(trace), "header": msgspec.to_builtins(opened.header),
-        "end": msgspec.to_builtins(opened.end), "profile": profile.document(),
-    }  # fmt: skip
+    opened = Trace(trace)
+    document = _described(opened)
     if output is not None:
         from naslab.trace.picture import picture
 
@@ -158,9 +152,25 @@ def show(
     if emit_app is not None:
         from naslab.apps.from_trace import definition_of
 
+        gc.collect()  # the profile's tree of files has references in circles
         emit_app.write_text(definition_of(opened), encoding="utf-8")
     print(json.dumps(document) if as_json else profile_text(document), end="\n" if as_json else "")
     return 0
+
+
+def _described(trace: Trace) -> dict[str, Any]:
+    """The document of `naslab trace show --json`."""
+    import msgspec
+
+    from naslab.trace.profile import Profile
+
+    profile = Profile()
+    for operation in trace:
+        profile.add(operation)
+    return {
+        "schema": 1, "trace": str(trace.path), "header": msgspec.to_builtins(trace.header),
+        "end": msgspec.to_builtins(trace.end), "profile": profile.document(),
+    }  # fmt: skip
 
 
 def _anonymiser(wanted: bool, drop_extensions: bool) -> Anonymiser | None:
