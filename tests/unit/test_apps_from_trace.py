@@ -22,6 +22,7 @@ from naslab.errors import UsageError
 from naslab.results import Run
 from naslab.store import Store
 from naslab.trace import Header, Trace, TraceWriter
+from trace_actor import Actor, start
 
 SIM = "sim:?link_bytes_per_s=118MB&latency_ns=200us"
 
@@ -296,6 +297,42 @@ def test_bad_definitions_are_refused(text: str, says: str, run_app: Callable[...
     with pytest.raises(UsageError) as caught:
         run_app(text)
     assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (bad('["1m", 6]', '["1000t", 6]'), "6.6e+03 TB, at most 17.6 TB; use a smaller --scale"),
+        (bad('["1m", 6]', '["1m", 1000000000]'), "at most 17.6 TB"),
+        (bad('["1m", 6]', '["1k", 25000000]'), "25,000,099 steps or more, at most 20,000,000"),
+        (HAND.split("files =", maxsplit=1)[0].replace('"mix"', '"play"')
+         + 'bytes = { is = "10TB", from = "me" }\nrequest = { is = "4k", from = "me" }', "2,441,406,253 steps or more"),
+    ],
+)  # fmt: skip
+def test_what_would_not_fit_is_refused_before_it_is_planned(text: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        plan(parse(text, "x"))
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_work_has_a_definition(seed: int, tmp_path: Path) -> None:
+    """Whatever streams did with a tree, failures included: it can be described, planned, and done."""
+    here = tmp_path / "here"
+    here.mkdir()
+    start(here, seed)
+    with TraceWriter(tmp_path / "x.trace", Header(source="naslab")) as writer:
+        actor = Actor(here, seed, writer, 1 + seed % 4)
+        for _ in range(300):
+            actor.step()
+        for handle in sorted(actor.open):
+            actor.on_handle("close", handle)
+    trace = Trace(tmp_path / "x.trace")
+    made = plan(parse(definition_of(trace), "x"), seed)
+    then, now = profile(trace), profile(write_trace(tmp_path / "again.trace", made, planned(made)))
+    assert now["files"]["unreadable"] == 0
+    assert now["operations"] == pytest.approx(then["operations"], rel=0.15)
+    assert now["written_bytes"] == then["written_bytes"]
 
 
 def mixes() -> Iterator[str]:

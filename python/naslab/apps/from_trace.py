@@ -264,6 +264,8 @@ class _Measure:
         opened = self._open[handle] = _Open(kind, self.files.is_folder(handle))
         if opened.folder:
             return
+        if {"d", "s"} & set(o.flags):
+            self.left_out["files opened unbuffered or synchronous: opened as usual"] += 1
         if o.op == "create":
             opened.made = True
             if not new:

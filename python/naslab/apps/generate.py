@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from naslab import script as steps
+from naslab.apps import limits
 from naslab.apps.actions import BEHAVE, WRITE_FLAGS, Action, Work, pieces
 from naslab.apps.mix import Rows, mix
 from naslab.apps.model import Definition, Part
@@ -137,7 +138,9 @@ def plan(definition: Definition, seed: int = 0, scale: float = 1.0) -> Plan:
     rng = random.Random(f"{seed} {definition.name}")
     made = Plan(definition, scale, [definition.name])
     for number, part in enumerate(definition.parts, 1):
-        work: Work = _BEHAVE[part.does](_Scaled(part, scale), f"{definition.name}/part{number}", rng)
+        values, root = _Scaled(part, scale), f"{definition.name}/part{number}"
+        limits.check(root, values)
+        work: Work = _BEHAVE[part.does](values, root, rng)
         made.folders += work.folders
         made.files |= work.files
         made.streams += work.streams
