@@ -7,11 +7,9 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from naslab import script as steps
 from naslab.apps import results
-from naslab.apps.generate import PREPARE_REQUEST_BYTES, Plan, write_clean, write_prepare, write_run
+from naslab.apps.generate import PREPARE_REQUEST_BYTES, Plan, write_clean, write_prepare, write_removal, write_run
 from naslab.apps.model import Definition
-from naslab.script import ScriptWriter
 from naslab.spec import CellSpec, DataSpec, ScriptSpec
 
 
@@ -23,8 +21,7 @@ def cells_of(made: Plan, folder: Path, recorded: bool, data: DataSpec) -> list[C
     name = made.definition.name
     facts = made.facts()
     paths = [folder / f"{name}.{step}.script" for step in (results.PREPARE, "run", results.CLEAN)]
-    streams = [write_prepare(made, paths[0]), write_run(made, paths[1], recorded), 1]
-    write_clean(made, paths[2])
+    streams = [write_prepare(made, paths[0]), write_run(made, paths[1], recorded), write_clean(made, paths[2])]
     moved = facts["read_bytes"] + facts["written_bytes"]
     paced = made.pace_ns(recorded) is not None
     deadline_ns = (made.buffer_ns or 0) if recorded else 0
@@ -72,17 +69,9 @@ def removal_cell(made: Plan, path: Path, keep_prepared: bool = False, ever: bool
     files, folders = _left(made, ever)
     if keep_prepared:
         files, folders = files - set(made.files), folders - set(made.folders)
-    with ScriptWriter(path.parent) as writer:
-        stream = writer.stream()
-        for name in sorted(files):
-            stream.on_path(steps.REMOVE, name, flags=steps.FLAG_FAILS)
-        for folder in sorted(folders, key=lambda name: (-name.count("/"), name)):
-            stream.on_path(steps.RMDIR, folder, flags=steps.FLAG_FAILS)
-        if not stream.steps:
-            stream.pause()
-        writer.save(path)
+    streams = write_removal(sorted(files), folders, path)
     return CellSpec(
-        "remove", PREPARE_REQUEST_BYTES, 1, [], script=ScriptSpec(str(path)), write_fraction=0.0,
+        "remove", PREPARE_REQUEST_BYTES, 1, [], workers=streams, script=ScriptSpec(str(path)), write_fraction=0.0,
         workload=results.CLEAN, cache_state="unknown", durability="end", flush="none", interval_ns=100_000_000,
     )  # fmt: skip
 

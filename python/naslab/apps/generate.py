@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from naslab.errors import UsageError
 from naslab.script import ScriptStream, ScriptWriter
 
 PREPARE_REQUEST_BYTES = 1 << 20
-PREPARE_STREAMS = 4
+PREPARE_STREAMS, CLEAN_STREAMS = 4, 16
 _NEW = steps.FLAG_WRITE | steps.FLAG_CREATE | steps.FLAG_EXCLUSIVE
 _ON_PATH = {
     "stat": steps.STAT, "readdir": steps.READDIR, "mkdir": steps.MKDIR, "rmdir": steps.RMDIR, "remove": steps.REMOVE,
@@ -181,8 +181,8 @@ def write_prepare(made: Plan, path: Path) -> int:
         return len(every)
 
 
-def write_clean(made: Plan, path: Path) -> None:
-    """Writes the script that removes all that is there after the run."""
+def write_clean(made: Plan, path: Path) -> int:
+    """Writes the script that removes all that is there after the run; its streams."""
     folders, files = list(made.folders), dict.fromkeys(made.files)
     for stream in made.streams:
         for action in stream:
@@ -197,13 +197,25 @@ def write_clean(made: Plan, path: Path) -> None:
             elif action.kind == "rename":
                 files.pop(action.path, None)
                 files[action.path_to] = None
+    return write_removal(files, folders, path)
+
+
+def write_removal(files: Iterable[str], folders: Iterable[str], path: Path) -> int:
+    """Writes the script that removes files, then folders, what is gone already passed over; its streams."""
     with ScriptWriter(path.parent) as writer:
-        stream_out = writer.stream()
-        for name in files:
-            stream_out.on_path(steps.REMOVE, name, flags=steps.FLAG_FAILS)
-        for folder in sorted(folders, key=lambda name: -name.count("/")):
-            stream_out.on_path(steps.RMDIR, folder, flags=steps.FLAG_FAILS)
+        names = list(files)
+        first, *others = every = [writer.stream() for _ in range(max(1, min(CLEAN_STREAMS, len(names))))]
+        for number, name in enumerate(names):
+            every[number % len(every)].on_path(steps.REMOVE, name, flags=steps.FLAG_FAILS)
+        for other in others:
+            first.after(other)
+            first.pause()
+        for folder in sorted(folders, key=lambda name: (-name.count("/"), name)):
+            first.on_path(steps.RMDIR, folder, flags=steps.FLAG_FAILS)
+        if not first.steps:
+            first.pause()
         writer.save(path)
+        return len(every)
 
 
 def write_run(made: Plan, path: Path, recorded: bool = False) -> int:
