@@ -28,7 +28,7 @@ from naslab.jobs.pipeline import Board, Queue, Stream
 from naslab.jobs.place import names_on
 from naslab.jobs.source import REQUEST_BYTES, FolderSource, Item, open_folder, packed_share
 from naslab.jobs.work import COPY, Context, Folders, shares_of
-from naslab.report.job import shares
+from naslab.report.job import Quantity, bars, shares
 from naslab.targets import parse_target
 
 
@@ -399,6 +399,9 @@ def test_repeats_are_told_by_their_median_and_drawn_one_by_one(tmp_path: Path) -
     labels = ["1. copy-in (prepares)", "2. copy-in", "3. copy-in, repeat 2", "4. copy-in, repeat 3"]
     assert all(trace["y"] == labels for trace in figure["data"])
     assert sum(trace["x"][1] for trace in figure["data"]) == pytest.approx(100, abs=0.5)
+    (median, repeats) = bars(part, "Time (s)", [Quantity("Time", "wall_ns", 1e-9, "s", str)])["data"]
+    assert median["y"] == ["copy-in (prepares)", "copy-in"] and median["x"][1] == 0.003
+    assert repeats["x"] == [0.005, 0.001, 0.003] and set(repeats["y"]) == {"copy-in"}
 
 
 @pytest.mark.parametrize(

@@ -558,7 +558,7 @@ def job(
     corpus: j.CorpusOpt = "",
     scale: j.ScaleOpt = None,
     streams: j.StreamsOpt = 4,
-    in_flight: j.InFlightOpt = 4,
+    in_flight: j.InFlightOpt = None,
     method: j.MethodOpt = "deflate",
     to: j.ToOpt = None,
     durability: j.DurabilityOpt = "end",

@@ -20,11 +20,13 @@ from naslab.store import Store
 from naslab.units import amount_text, size_text
 
 MOST_STREAMS, MOST_IN_FLIGHT = 256, 64
+SERVER_IN_FLIGHT = 4
+"""Requests in flight per stream on a server. On a folder it is one: there the kernel reads ahead and writes behind."""
 
 
 @dataclass
 class JobRequest:
-    """`naslab job`'s own options. source, corpus, to: empty when not given; scale: None when not given."""
+    """`naslab job`'s own options. source, corpus, to: empty when not given; scale, in_flight: None when not given."""
 
     target: str
     jobs: str
@@ -32,7 +34,7 @@ class JobRequest:
     corpus: str
     scale: float | None
     streams: int
-    in_flight: int
+    in_flight: int | None
     method: str
     to: Path | None
     durability: str
@@ -52,7 +54,7 @@ class JobRequest:
         names = self.names()
         if not 1 <= self.streams <= MOST_STREAMS:
             raise UsageError(f"--streams {self.streams}: give 1 to {MOST_STREAMS}")
-        if not 1 <= self.in_flight <= MOST_IN_FLIGHT:
+        if self.in_flight is not None and not 1 <= self.in_flight <= MOST_IN_FLIGHT:
             raise UsageError(f"--in-flight {self.in_flight}: give 1 to {MOST_IN_FLIGHT}")
         if self.method not in SUFFIXES:
             raise UsageError(f"--method {self.method!r}: use {' or '.join(SUFFIXES)}")
@@ -61,9 +63,8 @@ class JobRequest:
         self._check_to(names)
         source = self._source(names, seed)
         return Plan(
-            source, planned(names, self.repeat), self.streams, self.durability, self.method, self.verify, self.to,
-            self.in_flight,
-        )  # fmt: skip
+            source, planned(names, self.repeat), self.streams, self.durability, self.method, self.verify, self.to
+        )
 
     def _source(self, names: list[str], seed: int) -> Source:
         if self.source is not None:
@@ -98,6 +99,9 @@ def run_job(request: JobRequest, common: Common) -> int:
     target = common.target(request.target)
     check_target(target.protocol, target.url)
     _check_space(plan, probe(target, []).get("space"))
+    plan.in_flight = request.in_flight or (SERVER_IN_FLIGHT if target.protocol in ("smb", "nfs") else 1)
+    for cell in cells:
+        cell.queue_depth = plan.in_flight
     spec.cells = cells
     execution = start(spec, target, Store(common.store), document_extra=common.document_extra())
     carrier = Carrier(execution, plan, cells)

@@ -34,7 +34,13 @@ ScaleOpt = Annotated[
 ]
 StreamsOpt = Annotated[int, typer.Option("--streams", metavar="N", help="Parallel streams; archives of zip.")]
 InFlightOpt = Annotated[
-    int, typer.Option("--in-flight", metavar="N", help="Requests of 1 MiB under way at once in each stream.")
+    Optional[int],  # noqa: UP045
+    typer.Option(
+        "--in-flight",
+        metavar="N",
+        help="Requests of 1 MiB under way at once in each stream.",
+        show_default="4 on a server, 1 on a folder",
+    ),
 ]
 MethodOpt = Annotated[str, typer.Option("--method", metavar="deflate|zstd", help="Of zip and unzip.")]
 ToOpt = Annotated[

@@ -177,7 +177,7 @@ def sentences(part: Mapping[str, Any]) -> list[str]:
     ratio = f", compressing {part['source_ratio']:.2g} : 1 by deflate" if part["source_ratio"] else ""
     told = [
         f"Source: {part['source']}, {part['files']:,} files in {part['folders']:,} folders, "
-        f"{amount_text(part['bytes'])}{ratio}; {part['streams']} streams."
+        f"{amount_text(part['bytes'])}{ratio}; {part['streams']} stream{'s' if part['streams'] > 1 else ''}."
     ]
     steps = [step for step in part["steps"] if not step["prepares"]]
     for job in dict.fromkeys(step["job"] for step in steps):
