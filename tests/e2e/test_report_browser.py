@@ -300,6 +300,31 @@ def test_tree_has_its_latencies_beside_or_below(opened: Open, tmp_path: Path) ->
         assert page.locator("#tree-table tbody tr").count() == 16
 
 
+@pytest.mark.parametrize(("width", "dark"), [(1200, True), (390, False)])
+def test_applications_stand_beside_the_published_numbers(opened: Open, tmp_path: Path, width: int, dark: bool) -> None:
+    """Twelve bars, a dot for each repeat, and below each bar, not on it, the published runs; so do the tables."""
+    words = ["apps", "sim:?link_bytes_per_s=118MB&latency_ns=200us", "--scale", "0.005", "--repeat", "2", "--quiet"]
+    files = ["--store", str(tmp_path / "s.sqlite"), "--report", str(tmp_path / "r.html")]
+    subprocess.run([sys.executable, "-m", "naslab", *words, *files], check=True, timeout=60, stdin=subprocess.DEVNULL)
+    page = opened(tmp_path / "r.html", width=width, dark=dark)
+    bar, dots, published = drawn(page, "apps")
+    assert (len(bar["x"]), len(dots["x"]), len(published["x"])) == (12, 24, 72)
+    assert published["x"][:6] == [267.789, 267.789, 80.364, 54.54, 59.134, 274.603]
+    where = """selector => [...document.querySelectorAll('#plot-apps ' + selector)].map(
+        (one) => one.getBoundingClientRect()).map((box) => [box.top, box.bottom])"""
+    bars, points = (
+        page.evaluate(where, ".bars .point path"),
+        page.evaluate(where, ".scatterlayer .trace:last-child path.point"),
+    )
+    assert len(bars) == 12 and len(points) == 72
+    middles = [(top + bottom) / 2 for top, bottom in points]
+    assert not any(top < middle < bottom for top, bottom in bars for middle in middles)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    cells = page.locator("#apps-table table").first.locator("tbody tr")
+    assert cells.count() == 12 and "54.54 to 274.6" in cells.first.inner_text()
+    assert page.locator("#apps-table tbody tr").count() == 36 and page.locator("#results").count() == 0
+
+
 def test_table_sorts_and_pages(opened: Open, sweep: Run, sweep_page: Path) -> None:
     page = opened(sweep_page)
     assert page.locator("#cells tbody tr").count() == 50
