@@ -4,7 +4,8 @@ It runs inside, from the host's own files and with nothing but the standard libr
 JSON on a line of their own (ttyS0), which no message of the kernel reaches; what is no JSON object is passed over.
 
 Requests have an `id` of the sender's and `do`: `run` (command, env, cwd, input; with `log` it stays in the background
-and its output goes to that file), `signal` (of: an id, number), `write` (path, data, mode), `read` (path), `stop`.
+and its output goes to that file), `signal` (of: an id, number), `write` (path, data, mode), `read` (path), `port`
+(host, port, seconds: waits until it takes a connection), `stop`.
 Answers carry that id: `out` and `err` (pieces of output), then one with `end`: `code`, `elapsed_ns`, `pid`, `data` or
 `error`. Bytes are base64. A long request lies in a `file`, which is named
 instead. The first line of all is `ready`.
@@ -34,12 +35,19 @@ from typing import Any
 LINE = "/dev/ttyS0"
 MODULES = "/usr/lib/uml"
 PATH = "/run/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-FRESH = ("/run", "/tmp", "/mnt", "/var/lib/nfs", "/var/tmp", "/var/run", "/var/log", "/media")
-"""Folders that begin empty, in memory; where the host lacks one it is passed over."""
+TOP = "/lab"
+"""Where a guest's own things lie; hides what the host may have of that name."""
+DATA = f"{TOP}/data"
+"""Where its volume is mounted and served from."""
+_EMPTY = (TOP, "/run", "/tmp", "/mnt", "/proc", "/sys", "/dev")
+_MASKED = ("/var/lib/nfs", "/var/tmp", "/var/log")
+FRESH = (*_EMPTY, *_MASKED)
+"""Folders that begin empty, in memory, instead of the host's."""
 THROTTLES = "/sys/fs/cgroup/blkio"
 _PIECE_BYTES = 24 << 10
 _MOST_LINE_BYTES = 64 << 20
-_READ_ONLY, _DETACH = 1, 2
+_READ_ONLY, _BIND, _MOVE, _DETACH = 1, 4096, 8192, 2
+_PIVOT_ROOT = 155
 _POWER_OFF = 0x4321FEDC
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK, _UP = 0x8913, 0x8914, 0x8916, 0x891C, 1
 _VIRTUAL = frozenset({"proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "cgroup", "rpc_pipefs", "nfsd"})
@@ -99,12 +107,40 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
         raise OSError(number, os.strerror(number), target)
 
 
+def new_root() -> None:
+    """Puts a root in memory over the host's folders, so that folders can be made in it and servers can export it.
+
+    Everything that has the old root gets the new one (pivot_root(2)): threads of the kernel that start programs, too.
+    """
+    root = Path("/mnt")
+    mount("root", str(root), "tmpfs", options="mode=755")
+    for entry in sorted(Path("/").iterdir()):
+        there = root / entry.name
+        if entry.is_symlink():
+            there.symlink_to(entry.readlink())
+        elif entry.is_dir() and str(entry) not in _EMPTY:
+            there.mkdir()
+            with contextlib.suppress(OSError):
+                mount(str(entry), str(there), "", _BIND)
+    for name in (*_EMPTY, "/old", DATA):
+        (root / name[1:]).mkdir(exist_ok=True)
+    (root / "tmp").chmod(0o1777)
+    mount("/dev", str(root / "dev"), "", _MOVE)
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.syscall(_PIVOT_ROOT, os.fsencode(root), os.fsencode(root / "old")) != 0:
+        raise OSError(ctypes.get_errno(), "pivot_root")
+    os.chdir("/")
+    library.umount2(b"/old", _DETACH)
+    Path("/old").rmdir()
+
+
 def prepare(config: dict[str, Any]) -> None:
     """Mounts what a system has, shares folders with the host, limits disks, brings the network up. Raises OSError."""
+    new_root()
     mount("proc", "/proc", "proc")
     mount("sysfs", "/sys", "sysfs")
-    for folder in FRESH:
-        if Path(folder).is_dir() and not Path(folder).is_symlink():
+    for folder in _MASKED:
+        if Path(folder).is_dir():
             mount("fresh", folder, "tmpfs", options="mode=1777" if folder.endswith("tmp") else "mode=755")
     for folder in ("/dev/pts", "/dev/shm"):
         Path(folder).mkdir(exist_ok=True)
@@ -187,7 +223,8 @@ class Agent:
 
     def _answer(self, request: dict[str, Any]) -> None:
         ways: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "run": self._run, "signal": self._signal, "write": _write, "read": _read, "stop": self._stop,
+            "run": self._run, "signal": self._signal, "write": _write, "read": _read, "port": _port,
+            "stop": self._stop,
         }  # fmt: skip
         try:
             if "file" in request:
@@ -273,6 +310,19 @@ def _write(request: dict[str, Any]) -> dict[str, Any]:
 
 def _read(request: dict[str, Any]) -> dict[str, Any]:
     return {"data": to_text(Path(request["path"]).read_bytes())}
+
+
+def _port(request: dict[str, Any]) -> dict[str, Any]:
+    deadline = time.monotonic() + request["seconds"]
+    while True:
+        try:
+            socket.create_connection((request["host"], request["port"]), 1.0).close()
+        except OSError:
+            if time.monotonic() > deadline:
+                return {"data": False}
+            time.sleep(0.02)
+        else:
+            return {"data": True}
 
 
 def unmount_all() -> list[str]:

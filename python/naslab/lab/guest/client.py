@@ -101,6 +101,11 @@ class Guest:
         """A small file of the guest's."""
         return to_bytes(self._ask({"do": "read", "path": path}, _ANSWER_S)["data"])
 
+    def answers(self, port: int, host: str = "127.0.0.1", seconds: float = 15.0) -> bool:
+        """Waits until something inside takes connections at this port; whether it does."""
+        request = {"do": "port", "port": port, "host": host, "seconds": seconds}
+        return bool(self._ask(request, seconds + _ANSWER_S)["data"])
+
     # life
 
     @property
