@@ -61,6 +61,7 @@ TRACES = {
     "film beside office": of_definition("HDVideo_1Play_Office", 0.1),
     "photos and thumbnails": of_definition("PhotoImport", 0.05),
     "training": of_definition("TrainingReader", 0.05),
+    "tree checked out and built": of_definition("SourceTree", 0.1),
 }
 
 

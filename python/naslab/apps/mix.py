@@ -7,7 +7,6 @@ to the next, so that they hold for short runs, too. Other operations are spread 
 
 from __future__ import annotations
 
-import math
 import random
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -179,12 +178,19 @@ class _Maker:
     def _shuffled(self, sizes: list[int], opened: int) -> list[int]:
         """The sizes in an order in which the first ones, which are opened, hold about as much as is read; the largest
         first where no others hold enough."""
-        read_bytes = _sum(self.values.get("reads", ()))
+        reads: Rows = self.values.get("reads", ())
+        read_bytes = _sum(reads)
         self.rng.shuffle(sizes)
-        if not 0 < opened < len(sizes):
+        if not 0 < opened < len(sizes) or not reads:
             return sizes
-        tries = [self.rng.sample(sizes, len(sizes)) for _ in range(SHUFFLES)]
-        best = min(tries, key=lambda one: abs(sum(one[:opened]) - read_bytes))
+        largest, most = max(reads)
+
+        def unfit(one: list[int]) -> int:
+            """Bytes that are too few or too many, and room for too few or too many of the largest requests."""
+            room = sum(size // largest for size in one[:opened])
+            return abs(sum(one[:opened]) - read_bytes) + largest * abs(room - most)
+
+        best = min((self.rng.sample(sizes, len(sizes)) for _ in range(SHUFFLES)), key=unfit)
         return sorted(sizes, reverse=True) if sum(best[:opened]) < 0.9 * read_bytes else best
 
     def _make_sessions(self, paths: list[str]) -> list[list[_Session]]:
@@ -510,29 +516,41 @@ def _sum(rows: Rows) -> int:
 def _fill(sessions: list[_Session], rows: Rows, kind: str, share: float) -> list[list[int]]:
     """Fills each session's file up to a share of its size: large requests first, and one for the rest; what is left.
 
-    rows: the largest requests first. Large files come first, and each session gets a request while there are any.
+    rows: the largest requests first. Large files come first, and each session gets a request while there are any. Of
+    the requests for the rest, the largest goes to the largest rest, and so on.
     """
     left = [list(row) for row in rows]
+    if not left:
+        return left
     requests = sum(count for _, count in left)
-    waiting = [session for session in sessions if session.size_bytes]
-    for number, session in enumerate(sorted(waiting, key=lambda one: -one.size_bytes), 1):
+    waiting = sorted((one for one in sessions if one.size_bytes), key=lambda one: -one.size_bytes)
+    rests: list[tuple[int, _Session]] = []
+    for number, session in enumerate(waiting, 1):
         room = round(session.size_bytes * share)
         able = requests - (len(waiting) - number)
         given = 0
         for row in left:
             count = max(min(row[1], room // row[0], able - given), 0)
+            if row[0] < rows[0][0] and count == 1 and room - row[0] < row[0]:
+                break  # no more than a rest
             session.todo += [(kind, row[0])] * count
             row[1] -= count
             room -= count * row[0]
             given += count
             if count and row[1]:
                 break  # the rest is less than one of these
-        most = room if session.of else 1.5 * room
-        rest = [row for row in left if row[1] and row[0] <= most] or [row for row in left if row[1] and not given][-1:]
-        if rest and (room or not given) and given < max(able, 1):
-            near = min(rest, key=lambda row: abs(math.log(row[0] / max(room, 1))))
-            session.todo.append((kind, near[0]))
-            near[1] -= 1
-            given += 1
+        if room >= rows[-1][0] or not given:
+            rests.append((room, session))
         requests -= given
+    _fill_rests(rests, left, kind)
     return left
+
+
+def _fill_rests(rests: list[tuple[int, _Session]], left: list[list[int]], kind: str) -> None:
+    """One request for each rest, the largest for the largest; those that have none yet come first."""
+    requests = [row for row in left for _ in range(row[1])]
+    empty_first = sorted(rests, key=lambda one: (bool(one[1].todo), -one[0]))[: len(requests)]
+    for at, (_, session) in enumerate(sorted(empty_first, key=lambda one: -one[0])):
+        row = requests[at * len(requests) // len(empty_first)]
+        session.todo.append((kind, row[0]))
+        row[1] -= 1
