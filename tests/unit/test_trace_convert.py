@@ -128,6 +128,13 @@ def test_bad_logs_of_fio(text: str, message: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["source.txt"]
 
 
+def test_files_of_a_log_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("naslab.trace.fio._MAX_FILES", 3)
+    lines = "".join(f"1 /a/{number} add\n" for number in range(4))
+    with pytest.raises(TraceError, match="line 5: more than 3 files in one log"):
+        converted(tmp_path, "fio version 3 iolog\n" + lines, "fio")
+
+
 def test_dbench(tmp_path: Path) -> None:
     found, done = converted(tmp_path, DBENCH, "")
     base = "clients/client1/~dmtmp"

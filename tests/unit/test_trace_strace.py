@@ -327,6 +327,21 @@ write(6, ""..., 10) = 10
     assert skipped == {"appended to a file of unknown length": 1}
 
 
+@pytest.mark.parametrize(
+    ("limit", "line", "message"),
+    [
+        ("strace.MAX_TASKS", '{} 1.0 stat("/r/a", 0x7) = 0\n', "line 6: more than 5 processes and threads at once"),
+        ("strace_text.MAX_HALF", '{} 1.0 open("/r/a", <unfinished ...>\n', "15 of its 20 lines are not strace's"),
+    ],
+)
+def test_processes_are_bounded(
+    limit: str, line: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"naslab.trace.{limit}", 5)
+    with pytest.raises(TraceError, match=message):
+        converted(tmp_path, "".join(line.format(pid) for pid in range(1, 21)))
+
+
 def test_one_write_that_is_appended(tmp_path: Path) -> None:
     """pwritev2 with RWF_APPEND, whatever offset is given; only without one does the file's position move."""
     operations, _ = converted(

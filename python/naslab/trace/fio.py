@@ -29,6 +29,7 @@ _IO_ACTIONS = frozenset((b"read", b"write", b"sync", b"datasync", b"trim", b"wai
 _MOVES = frozenset((b"read", b"write"))
 _WRITES = frozenset((b"write", b"trim"))
 _MAX_JOBS = 256
+_MAX_FILES = 1 << 18
 _MAX_US = 1 << 50
 _HINT = "give each job a log of its own (write_iolog=NAME.$jobnum.log): several in one file spoil it"
 
@@ -80,6 +81,8 @@ def _survey(path: Path) -> _Plan:
     plan = _Plan()
     for line in _lines(path, plan):
         plan.names.add(line.name)
+        if len(plan.names) > _MAX_FILES:
+            raise TraceError(f"{path}, line {line.number}: more than {_MAX_FILES} files in one log")
         if line.action in _WRITES:
             plan.written.add(line.name)
     return plan

@@ -19,8 +19,8 @@ MAX_OFFSET = (1 << 63) - 1
 MAX_REQUEST_BYTES = 1 << 32
 """No read or write moves more at once: Linux ends at 2 GiB, NFS and SMB at 4."""
 MAX_STREAMS = 1 << 19
-MAX_OPEN = 1 << 18
-"""Handles that are open at once. Each stream and each open handle is kept in memory, some 200 bytes."""
+MAX_OPEN = 1 << 17
+"""Handles that are open at once. Each stream and each open handle is kept in memory, 200 to 700 bytes."""
 MAX_HANDLE = (1 << 40) - 1
 """Handles of files; a reader numbers those it infers above this."""
 

@@ -10,7 +10,7 @@ from naslab.trace.format import Kind, Operation
 from naslab.trace.lines import lines_of
 from naslab.trace.strace_calls import HANDLERS, OUTSIDE
 from naslab.trace.strace_files import Links, OpenFile, Root, Sizes, Task
-from naslab.trace.strace_tasks import FORKS, Event, Tasks
+from naslab.trace.strace_tasks import FORKS, MAX_TASKS, Event, Tasks
 from naslab.trace.strace_text import Begun, Call, Ended, Lexer, descriptor, quoted
 from naslab.trace.writer import TraceWriter
 
@@ -220,8 +220,10 @@ def convert_strace(
 ) -> Converter:
     """Converts a whole file. Raises TraceError for a file that is no strace output at all."""
     converter = Converter(writer, root, folder, alias)
-    for _, line in lines_of(path, MAX_LINE_BYTES):
+    for number, line in lines_of(path, MAX_LINE_BYTES):
         converter.line(line)
+        if len(converter.tasks) > MAX_TASKS:
+            raise TraceError(f"{path}, line {number}: more than {MAX_TASKS} processes and threads at once")
     converter.finish()
     if converter.bad_lines and converter.bad_lines * 2 > converter.lines:
         raise TraceError(

@@ -8,8 +8,10 @@ from naslab.trace.strace_files import Folder, OpenFile, Table, Task
 from naslab.trace.strace_text import Begun, Call, Ended
 
 FORKS = frozenset(("clone", "clone3", "fork", "vfork"))
-MAX_ORPHANS = 100_000
+MAX_ORPHANS = 20_000
 """Lines of children that wait for their parent's call to return; beyond, they count as of an unknown parent."""
+MAX_TASKS = 1 << 16
+"""Processes and threads that are alive at once."""
 Event = Call | Begun | Ended
 
 
@@ -27,6 +29,10 @@ class Tasks:
         self._orphans: dict[int, list[Event]] = {}
         self._orphan_lines = 0
         self.unknown_parents = 0
+
+    def __len__(self) -> int:
+        """How many are alive."""
+        return len(self._tasks)
 
     def task(self, pid: int) -> Task:
         """The task of this number; one of unknown origin starts with no files."""

@@ -37,6 +37,8 @@ _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", re.DOTALL)
 _SIMPLE = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7, "b": 8, "e": 27, "0": 0}
 _DAY_NS = 86_400 * 10**9
 _LONGEST_NS = 1 << 60
+MAX_HALF = 1 << 15
+"""Calls that are under way at once."""
 _EPOCH_NS = 10**8 * 10**9
 """Times below this many seconds are since the line above (-r), not since 1970."""
 
@@ -127,6 +129,8 @@ class Lexer:
         if name[0] not in self.wanted:
             return None
         if unfinished := _UNFINISHED.search(rest):
+            if len(self.half) >= MAX_HALF:
+                raise BadLineError("more calls that have not ended than there can be")
             begun = self.half[pid] = Begun(pid, now_ns, name[0], rest[: unfinished.start()])
             return begun
         return _call(pid, now_ns, name[0], rest)
