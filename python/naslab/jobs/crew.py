@@ -11,6 +11,7 @@ import ctypes
 import gc
 import mmap
 import os
+import resource
 import signal
 import time
 import traceback
@@ -51,13 +52,17 @@ class Phase:
 
 @dataclass
 class Ended:
-    """What a stream brings home: its meter, its notes, bytes on the wire and protocol events of its session."""
+    """What a stream brings home: its meter, its notes, bytes on the wire and protocol events of its session.
+
+    waiter_ns: user and system time that the waiting process used while all worked; at the first stream only.
+    """
 
     number: int
     meter: Meter
     notes: list[tuple[str, Any]]
     wire: tuple[int, int] | None = None
     events: dict[str, int] = field(default_factory=dict)
+    waiter_ns: tuple[int, int] = (0, 0)
 
 
 class Streams:
@@ -86,6 +91,8 @@ class Streams:
         finally:
             crew.end()
             self.ended = sorted(crew.ended, key=lambda one: one.number)
+            for first in self.ended[:1]:
+                first.waiter_ns = crew.used_ns
         if crew.failed is not None:
             raise crew.failed
         return self.ended
@@ -109,6 +116,7 @@ class _Crew:
         self._busy: set[int] = set()
         self.ended: list[Ended] = []
         self.failed: BaseException | None = None
+        self.used_ns = 0, 0
 
     def begin(self) -> None:
         """Starts the processes and waits until all are connected."""
@@ -132,6 +140,14 @@ class _Crew:
 
     def work(self, look: Callable[[], None]) -> None:
         """All phases, until one fails."""
+        then = _used_ns()
+        try:
+            self._work(look)
+        finally:
+            now = _used_ns()
+            self.used_ns = now[0] - then[0], now[1] - then[1]
+
+    def _work(self, look: Callable[[], None]) -> None:
         for at, phase in enumerate(self._phases):
             if self.failed is not None:
                 return
@@ -186,6 +202,12 @@ class _Crew:
                 os.waitpid(pid, 0)
             for link in self._links.values():
                 link.close()
+
+
+def _used_ns() -> tuple[int, int]:
+    """User and system time of this process."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return round(used.ru_utime * 1e9), round(used.ru_stime * 1e9)
 
 
 def _be_stream(
