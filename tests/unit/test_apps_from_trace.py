@@ -47,6 +47,22 @@ def tree_copy(chance: random.Random) -> Plan:
     return made
 
 
+def archive(chance: random.Random) -> Plan:
+    """Many small files read by a program that writes all of them to one."""
+    made = Plan(definitions()["DirectoryCopyToNAS"], 1.0, ["src"])
+    actions = [Action("create", "out.tar")]
+    for number in range(120):
+        name, size = f"src/f{number}", int(chance.lognormvariate(9, 1.2))
+        made.files[name] = size
+        actions += [Action("stat", name), Action("open", name)]
+        for at in range(0, size, 10_240):
+            actions.append(Action("read", name, at, min(10_240, size - at)))
+            actions.append(Action("write", "out.tar", 10_240 * sum(a.kind == "write" for a in actions), 10_240))
+        actions.append(Action("close", name))
+    made.streams = [[*actions, Action("close", "out.tar")]]
+    return made
+
+
 def of_definition(name: str, scale: float) -> Callable[[], Plan]:
     return lambda: plan(definitions()[name], 7, scale)
 
@@ -57,6 +73,7 @@ TRACES = {
     "database with log": of_definition("Database", 0.1),
     "machines with flushes": of_definition("VirtualMachines", 0.05),
     "tree copy": lambda: tree_copy(random.Random(3)),
+    "archive": lambda: archive(random.Random(6)),
     "office": of_definition("OfficeProductivity", 0.2),
     "film beside office": of_definition("HDVideo_1Play_Office", 0.1),
     "photos and thumbnails": of_definition("PhotoImport", 0.05),

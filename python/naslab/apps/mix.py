@@ -151,6 +151,8 @@ class _Maker:
         """How far the files that must be there are written."""
         self.may_grow_bytes = sum(sizes) * MAY_GROW // 100
         self._deal()
+        if (self.number("at_once") or 1) > 1:
+            self.sessions = [_longest_first(own) for own in self.sessions]
         every = [session for own in self.sessions for session in own]
         reading = sum(session.reads() for session in every)
         writing = sum(session.writes() for session in every)
@@ -503,6 +505,17 @@ class _Stream:
     def _name(self, start: str) -> str:
         self.named += 1
         return f"{start}{self.number + 1}-{self.named:05}"
+
+
+def _longest_first(sessions: list[_Session]) -> list[_Session]:
+    """Files opened and files made in turns, those with most requests first: else the longest would be left alone."""
+    place: dict[int, float] = {}
+    for made in (True, False):
+        own = sorted((one for one in sessions if one.made == made), key=lambda one: -len(one.placed))
+        for at, session in enumerate(own):
+            after = place[id(session.of)] + 1e-9 if session.of else 0.0
+            place[id(session)] = max(at / len(own), after)
+    return sorted(sessions, key=lambda one: place[id(one)])
 
 
 def _each(rows: Rows) -> list[int]:
