@@ -188,7 +188,7 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         definition.load(tmp_path / "nothing.toml")
     path.write_bytes(b"\xff")
-    with pytest.raises(UsageError, match="it is no UTF-8 text"):
+    with pytest.raises(UsageError, match="give a TOML file"):
         definition.load(path)
 
 

@@ -128,7 +128,7 @@ def test_limits_by_cgroup_version_2(tmp_path: Path) -> None:
     found.limit(5)
     assert (tmp_path / "mine" / "io.max").read_text() == "7:1000 rbps=5 wbps=5"
     found.lift()
-    assert (tmp_path / "mine" / "io.max").read_text() == "7:1000 rbps=max wbps=max"
+    assert (tmp_path / "mine" / "io.max").read_text() == "7:1000 rbps=max wbps=max riops=max wiops=max"
     with pytest.raises(UsageError, match="File exists"):
         throttle.make_group(found)
 
@@ -137,16 +137,17 @@ def test_only_devices_of_the_folder_are_removed(tmp_path: Path, monkeypatch: pyt
     removed: list[int] = []
     monkeypatch.setattr(loops, "remove", lambda minor, seconds: removed.append(minor) or True)
     assert loops.release_recorded(tmp_path), "no record, nothing to do"
-    minor = loops.reserve(tmp_path, group=None)
-    assert minor in loops.MINORS and json.loads((tmp_path / loops.RECORD).read_text())["minor"] == minor
-    assert loops.release_recorded(tmp_path) and removed == [minor]
-    for record in ('{"minor": 3}', "{", "[]", '{"minor": "x"}'):
+    minors = loops.reserve(tmp_path, 3)
+    assert len({*minors} & {*loops.MINORS}) == 3
+    assert json.loads((tmp_path / loops.RECORD).read_text()) == {"minors": minors, "groups": []}
+    assert loops.release_recorded(tmp_path) and removed == minors[::-1], "a device may stand on those before it"
+    for record in ('{"minors": [3], "groups": []}', "{", "[]", '{"minors": ["x"], "groups": []}', '{"minors": [5000]}'):
         (tmp_path / loops.RECORD).write_text(record)
         assert loops.release_recorded(tmp_path)
-    assert removed == [minor], "the system's own numbers are not ours"
+    assert removed == minors[::-1], "the system's own numbers are not ours"
     monkeypatch.setattr(loops, "_is_ours", lambda minor, label: False)
     loops.reserve(tmp_path)
-    assert loops.release_recorded(tmp_path) and removed == [minor]
+    assert loops.release_recorded(tmp_path) and removed == minors[::-1]
 
 
 def test_a_group_goes_with_its_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +155,7 @@ def test_a_group_goes_with_its_device(tmp_path: Path, monkeypatch: pytest.Monkey
     mine, other = tmp_path / "groups" / tmp_path.name, tmp_path / "groups" / "other"
     for group in (mine, other):
         group.mkdir(parents=True)
-        loops.reserve(tmp_path, group=str(group))
+        loops.reserve(tmp_path, groups=[str(group)])
         assert loops.release_recorded(tmp_path)
     assert not mine.exists() and other.exists()
 

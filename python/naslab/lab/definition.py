@@ -133,7 +133,9 @@ class Link:
     """The server's way to its clients, in each direction. Rates are those of the wire, framing included."""
 
     rate_bits_per_s: int | None = key("rate", bit_rate, "what it carries", None)
-    mtu: int = key("mtu", number(576, 9000), "bytes of the largest packet", 1500)
+    mtu: int | None = key(
+        "mtu", number(576, 9000), "bytes of the largest packet, each sent alone; if left out 1500, sent in trains", None
+    )
     latency_ns: int = key("latency", duration, "added in each direction", 0)
     burst: Burst | None = key("burst", table(Burst), "a token bucket; instead of `rate`", None)  # noqa: RUF009
     queue_ns: int | None = key("queue", duration, "how long a packet may wait at the shaper; 5ms if left out", None)
@@ -183,12 +185,7 @@ _TOP = {"what": text, "source": text, "backend": choice(*BACKENDS)}
 
 def load(path: Path, name: str | None = None, chosen: Mapping[str, str] | None = None) -> Definition:
     """The system of a file. chosen: values that replace the file's, by `part.key`. Raises UsageError."""
-    try:
-        words = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise UsageError(f"lab: {path}: {reason}; give a file that describes a system") from None
-    return parse(words, str(path), name or path.stem, chosen)
+    return read(tables(path), str(path), name or path.stem, chosen)
 
 
 def parse(words: str, file: str, name: str, chosen: Mapping[str, str] | None = None) -> Definition:
@@ -197,6 +194,11 @@ def parse(words: str, file: str, name: str, chosen: Mapping[str, str] | None = N
         data = tomllib.loads(words)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"lab: {file}: {error}; correct the TOML") from None
+    return read(data, file, name, chosen)
+
+
+def read(data: dict[str, Any], file: str, name: str, chosen: Mapping[str, str] | None = None) -> Definition:
+    """The system of data as a TOML file has them. file: named in errors. Raises UsageError."""
     where = f"lab: {file}: "
     data = _replaced(data, chosen or {}, where)
     if unknown := sorted(set(data) - set(_PARTS) - set(_TOP) - {"disks"}):
@@ -211,6 +213,15 @@ def parse(words: str, file: str, name: str, chosen: Mapping[str, str] | None = N
     found = Definition(name, disks=_disks(data.get("disks", []), where), **top, **parts)
     _check(found, data, where)
     return found
+
+
+def tables(path: Path) -> dict[str, Any]:
+    """The tables of a file, unchecked. Raises UsageError."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"lab: {path}: {reason}; give a TOML file that describes a system") from None
 
 
 def built_in() -> dict[str, str]:

@@ -8,11 +8,13 @@ for measuring the disk itself. The disk's contents live as long as the server's 
 from __future__ import annotations
 
 import shlex
+import uuid
 from dataclasses import dataclass
 
 from naslab.errors import UsageError
 from naslab.lab import keeper, loops, samba, throttle
 from naslab.lab.bucket import Plan
+from naslab.lab.native.plan import BuildPlan, DiskPlan
 from naslab.lab.place import Place, Service
 from naslab.units import parse_size
 
@@ -57,14 +59,18 @@ def prepare(place: Place, options: DiskOptions) -> Service:
     if place.folder not in place.data.parents:
         raise UsageError("burst-disk: its share is a disk of its own; leave --folder out")
     limits = throttle.find("", place.folder.name)
-    minor = loops.reserve(place.folder, group=None if limits.join is None else str(limits.folder))
+    (minor,) = loops.reserve(place.folder, groups=[] if limits.join is None else [str(limits.folder)])
     throttle.make_group(limits)
     service = samba.prepare(place, samba.SambaOptions())
     data = shlex.quote(str(place.data))
     service.setup += [f"mount -t ext4 -o noatime,nodiscard /dev/loop{minor} {data}", f"chmod 755 {data}"]
     if limits.join is not None:
         service.setup.append(f"echo 0 > {shlex.quote(str(limits.join))}")
-    service.keeper = keeper.words(place.folder, minor, size_bytes, cache_bytes, plan)
+    bucket = (plan.burst_bytes_per_s, plan.base_bytes_per_s, plan.size_bytes)
+    disks = (DiskPlan(minor, size_bytes, {}, {}, bucket),)
+    service.keeper = keeper.words(
+        BuildPlan(place.folder.name, str(place.folder), disks, "single", "ext4", str(uuid.uuid4()), cache_bytes)
+    )
     service.facts["planted"] = plan.facts()
     service.facts["disk"] = {"device": f"/dev/loop{minor}", "number": loops.name(minor), "bytes": size_bytes}
     service.facts["inside"] = {"mount": True, "join": None if limits.join is None else str(limits.join)}

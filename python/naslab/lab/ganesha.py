@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,19 +49,25 @@ class GaneshaOptions:
             raise UsageError(f"ganesha: versions {self.versions!r}; use some of {', '.join(VERSIONS)}")
 
 
-def prepare(place: Place, options: GaneshaOptions) -> Service:
-    """Writes the configuration; the server to start. Raises UsageError."""
+def prepare(
+    place: Place, options: GaneshaOptions, host: str = "127.0.0.1", more: Mapping[str, Path] | None = None
+) -> Service:
+    """Writes the configuration; the server to start, at the address `host`. Raises UsageError.
+
+    more: further exports by name.
+    """
     _check(place)
     port, mount_port = free_port(), free_port()
     folders = {name: place.data if name == "data" else place.make(name, 0o755) for name in _SERVED}
+    folders |= more or {}
     (folders["readonly"] / "file.bin").write_bytes(bytes(range(256)) * 256)
-    config = place.write("ganesha.conf", config_text(place, options, port, mount_port, folders))
+    config = place.write("ganesha.conf", config_text(place, options, port, mount_port, folders, host))
     log = place.folder / "ganesha.log"
-    base = f"nfs://127.0.0.1:{port}"
+    base = f"nfs://{host}:{port}"
     query = f"?mountport={mount_port}" if "3" in options.versions else ""
     targets = {name: f"{base}/{name}{query}" for name in folders}
     facts = {"url": targets["data"], "targets": targets, "user": "", "port": port, "mount_port": mount_port,
-             "protocol": "nfs", "versions": list(options.versions)}  # fmt: skip
+             "host": host, "protocol": "nfs", "versions": list(options.versions)}  # fmt: skip
     place.make("recovery")
     command = ["ganesha.nfsd", "-F", "-L", str(log), "-f", str(config), "-p", str(place.folder / "ganesha.pid")]
     return Service(
@@ -111,12 +117,15 @@ def _setup(registers: bool) -> list[str]:
     return lines
 
 
-def config_text(place: Place, options: GaneshaOptions, port: int, mount_port: int, folders: dict[str, Path]) -> str:
-    """ganesha.conf."""
+def config_text(
+    place: Place, options: GaneshaOptions, port: int, mount_port: int, folders: dict[str, Path],
+    host: str = "127.0.0.1",
+) -> str:  # fmt: skip
+    """ganesha.conf, for a server at the address `host`."""
     minors = ", ".join(version[2:] for version in options.versions if version != "3")
     protocols = ", ".join((["3"] if "3" in options.versions else []) + (["4"] if minors else []))
     core = {
-        "Protocols": protocols, "NFS_Port": port, "MNT_Port": mount_port, "Bind_addr": "127.0.0.1",
+        "Protocols": protocols, "NFS_Port": port, "MNT_Port": mount_port, "Bind_addr": host,
         "Enable_UDP": "false", "Enable_NLM": "false", "Enable_RQUOTA": "false", "mount_path_pseudo": "true",
         "Plugins_Dir": plugin_folder(),
     }  # fmt: skip
@@ -140,7 +149,8 @@ def config_text(place: Place, options: GaneshaOptions, port: int, mount_port: in
 
 
 def _export(number: int, name: str, path: Path) -> str:
-    lines = {"Export_Id": number, "Path": path, "Pseudo": f"/{name}", "Filesystem_Id": f"77.{number}", **_SERVED[name]}
+    lines = {"Export_Id": number, "Path": path, "Pseudo": f"/{name}", "Filesystem_Id": f"77.{number}"}
+    lines |= _SERVED.get(name, {})
     return _block("EXPORT", lines.items(), "FSAL { Name = VFS; }")
 
 

@@ -28,7 +28,7 @@ from naslab.lab import place as places
 from naslab.lab import process
 from naslab.lab.place import Place, Service
 from naslab.lab.readiness import answers, last_words
-from naslab.lab.systems import search_path, system
+from naslab.lab.systems import System, defined, search_path, system
 
 READY_S = 15.0
 """How long a server may take to answer."""
@@ -42,7 +42,7 @@ class Guardian:
     """One server's life."""
 
     def __init__(self, request: dict[str, Any]) -> None:
-        self.system = system(request["system"])
+        self.system = _system_of(request)
         self.options = self.system.make_options(request["options"])
         self.own_data = Path(request["folder"]) if request["folder"] else None
         self.fast = bool(request["fast"])
@@ -71,7 +71,7 @@ class Guardian:
         places.mark(self.folder, me, name=self.name)
         self.service = self.system.prepare(self._place(), self.options)
         if self.service.keeper:
-            self._start_keeper(self.service.keeper)
+            self._start_keeper(self.service.keeper, self.service.keeper_ready_s)
         self.launch()
         facts = {
             **self.service.facts, "name": self.name, "folder": str(self.folder), "guardian": me,
@@ -87,14 +87,14 @@ class Guardian:
             place.make("data")
         return place
 
-    def _start_keeper(self, command: list[str]) -> None:
+    def _start_keeper(self, command: list[str], seconds: float) -> None:
         """Starts what the server stands on; waits until it is ready. Raises TargetError."""
         self.keeper = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(),
             start_new_session=True,
         )  # fmt: skip
         assert self.keeper.stdout is not None
-        ready, _, _ = select.select([self.keeper.stdout], [], [], READY_S)
+        ready, _, _ = select.select([self.keeper.stdout], [], [], seconds)
         line = self.keeper.stdout.readline() if ready else b""
         said = json.loads(line) if line else {"error": "its keeper does not answer"}
         if "error" in said:
@@ -155,6 +155,11 @@ class Guardian:
         self.stop_server()
         with contextlib.suppress(TargetError):
             self.launch()
+
+
+def _system_of(request: dict[str, Any]) -> System:
+    given = request.get("definition")
+    return system(request["system"]) if given is None else defined(given["data"], given["file"], request["name"])
 
 
 def _namespaces() -> list[str]:

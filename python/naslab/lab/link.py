@@ -76,21 +76,21 @@ def _make(plan: Plan) -> str:
     """Server's namespace, client's namespace, the pair between them; a path of the server's."""
     while _held:
         os.close(_held.pop())
-    _unshare()
+    unshare_network()
     _held.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
     server = f"/proc/{os.getpid()}/fd/{_held[0]}"
-    _unshare()
+    unshare_network()
     shaper = [
         "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", f"{plan.base_bytes_per_s}bps",
         "burst", str(plan.size_bytes), "peakrate", f"{plan.burst_bytes_per_s}bps", "mtu", str(_PEAK_BYTES),
         "limit", str(int(plan.burst_bytes_per_s * _QUEUE_S) + _PEAK_BYTES),
     ]  # fmt: skip
-    _run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", server)
+    run_command("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", server)
     for prefix, address in (("nsenter", f"--net={server}"), SERVER), ((), CLIENT):
-        _run(*prefix, "ip", "link", "set", "lo", "up")
-        _run(*prefix, "ip", "addr", "add", f"{address}/24", "dev", "eth0")
-        _run(*prefix, "ip", "link", "set", "eth0", "up")
-        _run(*prefix, *shaper)
+        run_command(*prefix, "ip", "link", "set", "lo", "up")
+        run_command(*prefix, "ip", "addr", "add", f"{address}/24", "dev", "eth0")
+        run_command(*prefix, "ip", "link", "set", "eth0", "up")
+        run_command(*prefix, *shaper)
     return server
 
 
@@ -123,15 +123,17 @@ def _set(handle: int) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _unshare() -> None:
+def unshare_network() -> None:
+    """Gives this thread a network namespace of its own. Raises UsageError."""
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
         reason = os.strerror(ctypes.get_errno())
-        raise UsageError(f"burst-link: no network namespace can be made here: {reason}; run it outside a container")
+        raise UsageError(f"lab: no network namespace can be made here: {reason}; run it outside a container")
 
 
-def _run(*command: str) -> None:
+def run_command(*command: str) -> None:
+    """Raises TargetError with the end of what the command said when it fails."""
     path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "PATH": path})
     if done.returncode != 0:
         words = done.stderr.strip().splitlines()[-1:]
-        raise TargetError(f"burst-link: {' '.join(command)}: {' '.join(words)}", before_run=True)
+        raise TargetError(f"lab: {' '.join(command)}: {' '.join(words)}", before_run=True)

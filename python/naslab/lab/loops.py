@@ -1,9 +1,10 @@
 """Loop devices of the lab: block devices on memory, with numbers of their own, that leave nothing behind.
 
-The memory is a file without a name, so that it goes with the last one who holds it; the device lets go of it at its
+The memory is a file without a folder, so that it goes with the last one who holds it; the device lets go of it at its
 last close or unmount. What the kernel keeps beyond that is the device's number and the limits set on it: both
 go with the number (LOOP_CTL_REMOVE). Numbers lie far above those that `losetup -f` hands out, and the private
-folder of a server names its own before it is made, so that whoever comes later can remove it.
+folder of a server names its own before they are made, so that whoever comes later can remove them: a device bears the
+folder's name as its label.
 
 Source: <linux/loop.h>, loop(4).
 """
@@ -18,8 +19,8 @@ import os
 import secrets
 import struct
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from naslab.errors import UsageError
 
@@ -28,8 +29,10 @@ MINORS = range(1000, 100_000)
 RECORD = "device.json"
 _CONTROL = "/dev/loop-control"
 _CTL_ADD, _CTL_REMOVE = 0x4C80, 0x4C81
-_CONFIGURE, _CLR_FD = 0x4C0A, 0x4C01
-_AUTOCLEAR = 4
+_CONFIGURE, _GET_STATUS = 0x4C0A, 0x4C05
+_AUTOCLEAR, _DIRECT = 4, 16
+_INFO = "<5Q4I64s64s32s2Q"
+"""struct loop_info64"""
 _MAJOR = 7
 
 
@@ -41,13 +44,16 @@ def check() -> None:
         raise UsageError(f"lab: {_CONTROL} is not there: this machine (a container?) gives no loop devices")
 
 
-def reserve(folder: Path, **more: Any) -> int:
-    """A number that no device has, written down in the private folder with `more`."""
-    for _ in range(200):
+def reserve(folder: Path, count: int = 1, groups: Sequence[str] = ()) -> list[int]:
+    """Numbers that no device has, written down in the private folder with the control groups that go with them."""
+    free: list[int] = []
+    for _ in range(200 * count):
         minor = secrets.choice(MINORS)
-        if not Path(f"/sys/dev/block/{_MAJOR}:{minor}").exists():
-            (folder / RECORD).write_text(json.dumps({"minor": minor, **more}), encoding="ascii")
-            return minor
+        if minor not in free and not Path(f"/sys/dev/block/{_MAJOR}:{minor}").exists():
+            free.append(minor)
+        if len(free) == count:
+            (folder / RECORD).write_text(json.dumps({"minors": free, "groups": [*groups]}), encoding="ascii")
+            return free
     raise UsageError("lab: no free number for a loop device; restart the system")
 
 
@@ -57,25 +63,44 @@ def name(minor: int) -> str:
 
 
 def create(minor: int, size_bytes: int, label: str) -> int:
-    """Makes the device on so much memory, all of it touched; an open descriptor that keeps it. Raises OSError.
-
-    label: its memory's name, which `losetup -a` shows.
-    """
-    _control(_CTL_ADD, minor)
-    memory = os.memfd_create(label)
+    """Makes the device on so much memory; an open descriptor that keeps it. Raises OSError."""
+    store = memory(size_bytes, label)
     try:
-        os.posix_fallocate(memory, 0, size_bytes)  # or the first write to each page would be slower
-        device = os.open(f"/dev/loop{minor}", os.O_RDWR | os.O_CLOEXEC)
-        # struct loop_config: descriptor, block size, struct loop_info64 (flags in its tenth field), 64 spare bytes
-        info = struct.pack("<5Q4I64s64s32s2Q", 0, 0, 0, 0, 0, 0, 0, 0, _AUTOCLEAR, b"", b"", b"", 0, 0)
-        try:
-            fcntl.ioctl(device, _CONFIGURE, struct.pack("<II", memory, 4096) + info + bytes(64))
-        except OSError:
-            os.close(device)
-            raise
-        return device
+        return bind(minor, store, label)
     finally:
-        os.close(memory)
+        os.close(store)
+
+
+def memory(size_bytes: int, label: str) -> int:
+    """A file without a folder, in memory, all of it touched: the first write to each page would be slower.
+
+    label: its name, which `losetup -a` shows. Raises OSError.
+    """
+    store = os.memfd_create(label)
+    try:
+        os.posix_fallocate(store, 0, size_bytes)
+    except OSError:
+        os.close(store)
+        raise
+    return store
+
+
+def bind(minor: int, store: int, label: str, direct: bool = False) -> int:
+    """Makes the device on an open file; a descriptor that keeps it. Raises OSError.
+
+    direct: past the page cache of the file. The file is held by the device until its last close or unmount.
+    """
+    _control(_CTL_ADD, minor, existing=True)
+    device = os.open(f"/dev/loop{minor}", os.O_RDWR | os.O_CLOEXEC)
+    # struct loop_config: descriptor, block size, struct loop_info64 (flags in its tenth field), 64 spare bytes
+    flags = _AUTOCLEAR | (_DIRECT if direct else 0)
+    info = struct.pack(_INFO, 0, 0, 0, 0, 0, 0, 0, 0, flags, label.encode("ascii")[:63], b"", b"", 0, 0)
+    try:
+        fcntl.ioctl(device, _CONFIGURE, struct.pack("<II", store, 4096) + info + bytes(64))
+    except OSError:
+        os.close(device)
+        raise
+    return device
 
 
 def open_counter(minor: int) -> int:
@@ -87,6 +112,11 @@ def moved_bytes(counter: int) -> int:
     """Bytes that the device has read and written since it was made, completed ones only."""
     fields = os.pread(counter, 512, 0).split()
     return 512 * (int(fields[2]) + int(fields[6]))
+
+
+def is_bound(minor: int) -> bool:
+    """Whether the device stands on something, held by somebody."""
+    return Path(f"/sys/block/loop{minor}/loop/backing_file").exists()
 
 
 def remove(minor: int, seconds: float = 10.0) -> bool:
@@ -106,36 +136,48 @@ def remove(minor: int, seconds: float = 10.0) -> bool:
 
 
 def release_recorded(folder: Path, seconds: float = 10.0) -> bool:
-    """Removes the device, and the control group, that a private folder names; whether nothing is left of them.
+    """Removes the devices, and the control groups, that a private folder names; whether nothing is left of them.
 
-    A device on anything but memory of that folder's is somebody else's and stays.
+    A device with another label than the folder's name is somebody else's and stays.
     """
     try:
         record = json.loads((folder / RECORD).read_text(encoding="ascii"))
-        minor = int(record["minor"])
+        minors = [int(each) for each in record["minors"]]
+        groups = [Path(each) for each in record["groups"]]
     except (OSError, ValueError, KeyError, TypeError):
         return True
-    gone = minor not in MINORS or not _is_ours(minor, folder.name) or remove(minor, seconds)
-    group = record.get("group")
-    if gone and isinstance(group, str) and Path(group).name == folder.name:
-        with contextlib.suppress(OSError):
-            Path(group).rmdir()
-    return gone
+    # From the last: a device may stand on those before it.
+    mine = [each for each in reversed(minors) if each in MINORS and _is_ours(each, folder.name)]
+    removed = [remove(each, seconds) for each in mine]
+    for group in groups if all(removed) else ():
+        if group.name == folder.name:
+            with contextlib.suppress(OSError):
+                group.rmdir()
+    return all(removed)
 
 
 def _is_ours(minor: int, label: str) -> bool:
-    """Whether the device is bound to memory with this label, or to nothing."""
+    """Whether the device bears this label, or is bound to nothing."""
     try:
-        backing = Path(f"/sys/dev/block/{_MAJOR}:{minor}/loop/backing_file").read_text(encoding="utf-8")
+        device = os.open(f"/dev/loop{minor}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return True
-    return backing.startswith(f"/memfd:{label} ")
+    try:
+        info = fcntl.ioctl(device, _GET_STATUS, bytes(struct.calcsize(_INFO)))
+    except OSError:
+        return True
+    finally:
+        os.close(device)
+    return bool(struct.unpack(_INFO, info)[9].rstrip(b"\0") == label.encode("ascii")[:63])
 
 
-def _control(request: int, minor: int) -> None:
-    """One call of /dev/loop-control. Raises OSError."""
+def _control(request: int, minor: int, existing: bool = False) -> None:
+    """One call of /dev/loop-control; existing: a number that is there already is no error. Raises OSError."""
     control = os.open(_CONTROL, os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.ioctl(control, request, minor)
+    except OSError as error:
+        if not (existing and error.errno == errno.EEXIST):
+            raise
     finally:
         os.close(control)

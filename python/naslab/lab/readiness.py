@@ -20,17 +20,19 @@ def answers(facts: dict[str, Any], seconds: float = 1.0) -> bool:
                 return True
         versions = facts["versions"]
         if "3" not in versions:
-            return _null_call(facts["port"], _NFS, 4, seconds)
-        return _null_call(facts["port"], _NFS, 3, seconds) and _null_call(facts["mount_port"], _MOUNT, 3, seconds)
+            return _null_call((host, facts["port"]), _NFS, 4, seconds)
+        if not _null_call((host, facts["port"]), _NFS, 3, seconds):
+            return False
+        return _null_call((host, facts["mount_port"]), _MOUNT, 3, seconds)
     except OSError:
         return False
 
 
-def _null_call(port: int, program: int, version: int, seconds: float) -> bool:
+def _null_call(address: tuple[str, int], program: int, version: int, seconds: float) -> bool:
     """Sends procedure 0 (RFC 5531) without credentials; whether it is accepted."""
     xid = secrets.randbits(32)
     call = b"".join(word.to_bytes(4, "big") for word in (xid, 0, 2, program, version, 0, 0, 0, 0, 0))
-    with socket.create_connection(("127.0.0.1", port), seconds) as connection:
+    with socket.create_connection(address, seconds) as connection:
         connection.sendall((0x80000000 | len(call)).to_bytes(4, "big") + call)
         reply = b""
         while len(reply) < 28:

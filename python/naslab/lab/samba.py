@@ -52,11 +52,16 @@ def _one_of(name: str, value: str, allowed: object) -> None:
         raise UsageError(f"samba: {name}={value!r}; use one of {', '.join(allowed)}")  # type: ignore[arg-type]
 
 
-def prepare(place: Place, options: SambaOptions, host: str = "127.0.0.1") -> Service:
-    """Writes configuration and user; the server to start, at the address `host`. Raises UsageError, TargetError."""
+def prepare(
+    place: Place, options: SambaOptions, host: str = "127.0.0.1", more: Mapping[str, Path] | None = None
+) -> Service:
+    """Writes configuration and user; the server to start, at the address `host`. Raises UsageError, TargetError.
+
+    more: further shares by name.
+    """
     user, password = _own_name(), new_password()
     is_root = os.geteuid() == 0
-    shares = _shares(place)
+    shares = {**_shares(place), **(more or {})}
     port = free_port()
     for name in ("etc", "lock", "state", "cache", "run", "ncalrpc", "log"):
         place.make(name)

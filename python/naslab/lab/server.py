@@ -12,20 +12,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from naslab.errors import TargetError, UsageError
-from naslab.lab import keeper, place, process
+from naslab.lab import backends, place, process
 from naslab.lab.process import Process
 from naslab.lab.readiness import answers, last_words
-from naslab.lab.systems import missing_packages, system
+from naslab.lab.systems import DefinedSystem, System, from_file, missing_packages, system
 from naslab.targets import Secret, Target
 
-_WATCHERS = ("unshare", keeper.NAME)
-_START_S = 60.0
+_KEEPER = "naslab-keeper"
+_WATCHERS = ("unshare", _KEEPER)
+_START_S = 300.0
 """Longer than the guardian takes for all its attempts."""
 
 
@@ -67,20 +68,26 @@ class Server:
     def processes(self) -> list[Process]:
         """Processes of the server that live, without those that only watch over it."""
         below = process.descendants(self.guardian.pid)
-        return [found for found in below if process.program(found.pid) not in _WATCHERS]
+        programs = {found: process.program(found.pid) for found in below}
+        kept = {each for found, name in programs.items() if name == _KEEPER for each in process.descendants(found.pid)}
+        return [found for found in below if programs[found] not in _WATCHERS and found not in kept]
 
     @property
     def pids(self) -> list[int]:
         """Their ids."""
         return [found.pid for found in self.processes]
 
-    def inside(self) -> list[str]:
-        """Words before a command that put it where the server's disk is mounted, or at the client's end of its link.
+    def inside(self, client: int = 1) -> list[str]:
+        """Words before a command that put it where the server's disk is mounted, and at a client's end of its link.
 
-        Empty where there is nothing that cannot be reached from anywhere. Raises TargetError without a server.
+        client: which of several, from 1; 0 is the server's end. Empty where there is nothing that cannot be reached
+        from anywhere. Raises UsageError without such a client, TargetError without a server.
         """
         where = self.facts.get("inside", {})
-        found = [f"--net={where['net']}"] if "net" in where else []
+        nets = [where.get("server_net"), *where.get("nets", [where.get("net")])]
+        if not 0 <= client < len(nets):
+            raise UsageError(f"lab: {self.name} has no client {client}; it has {len(nets) - 1}")
+        found = [f"--net={nets[client]}"] if nets[client] else []
         if where.get("mount"):
             if not (pids := self.pids):
                 raise TargetError(f"lab: {self.name}: its server ended: {self.log()}", before_run=True)
@@ -149,7 +156,7 @@ class Server:
             "name": self.name, "url": self.url, "targets": self.targets, "user": self.user or None,
             "password_file": None if self.credentials is None else str(self.credentials),
             "pids": self.pids, "folder": str(self.folder), "data": str(self.data),
-            **({"planted": self.facts["planted"]} if "planted" in self.facts else {}),
+            **{key: self.facts[key] for key in ("planted", "limits", "backend") if key in self.facts},
         }  # fmt: skip
 
 
@@ -178,19 +185,34 @@ def running(name: str, folder: Path | str | None = None, *, fast: bool = False, 
 
 
 def start(name: str, folder: Path | str | None = None, *, fast: bool = False, **options: Any) -> Server:
-    """Starts a private server that ends with this process, or at its `stop`. Raises UsageError, TargetError."""
-    found = system(name)
-    found.make_options(options)
-    if missing := missing_packages(found):
+    """Starts a private server that ends with this process, or at its `stop`. Raises UsageError, TargetError.
+
+    name: of a system, or the file that describes one (`FILE.toml`), which is then called as the file.
+    """
+    return start_system(name, from_file(Path(name)) if name.endswith(".toml") else system(name), folder, fast, options)
+
+
+def start_system(
+    name: str,
+    found: System,
+    folder: Path | str | None = None,
+    fast: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> Server:
+    """The same for a system from anywhere; `naslab.lab.systems.defined` makes one from data."""
+    chosen = dict(options or {})
+    made = found.make_options(chosen)
+    request: dict[str, Any] = {"system": name, "name": name, "fast": fast, "options": chosen}
+    if isinstance(found, DefinedSystem):
+        backends.choose(made)
+        request |= {"name": found.name, "definition": {"data": dict(found.data), "file": found.file}}
+    elif missing := missing_packages(found):
         raise UsageError(f"lab: {name} needs {', '.join(missing)}; Debian/Ubuntu: apt install {' '.join(missing)}")
     data = None if folder is None else Path(folder).absolute()
     if data is not None and not data.is_dir():
         raise UsageError(f"lab: {folder} is not a folder; give one for the server's main share, or none")
     place.sweep()
-    request = {
-        "system": name, "name": name, "folder": None if data is None else str(data), "fast": fast,
-        "options": options, "controller": process.find(os.getpid()),
-    }  # fmt: skip
+    request |= {"folder": None if data is None else str(data), "controller": process.find(os.getpid())}
     answer = _ask(request)
     if "error" in answer:
         if answer["usage"]:

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from naslab.errors import UsageError
 from naslab.lab import link, state
 from naslab.lab.server import Server, start
-from naslab.lab.systems import SYSTEMS, system
+from naslab.lab.systems import names, system
 from naslab.targets import Target, parse_target
 from naslab.targets.query import flag, parse_query
 
@@ -50,19 +50,19 @@ def open_lab_target(text: str) -> Target:
     place, _, query = text[len(SCHEME) :].partition("?")
     name, _, path = place.partition("/")
     if not name:
-        raise UsageError(f"target {text!r}: the name is missing; write lab:NAME with one of {', '.join(SYSTEMS)}")
-    found = system(name)
+        raise UsageError(f"target {text!r}: the name is missing; write lab:NAME with one of {', '.join(names())}")
+    server = state.find(name)
+    words = system(name).words if server is None or name in names() else ()
     options = parse_query(text, query)
     fast = flag(text, "fast", options.pop("fast", "0"))
     shares = [options.pop(key) for key in _SHARE if key in options]
     if len(shares) > 1:
         raise UsageError(f"target {text!r}: share and export mean the same; give one of them")
-    planted = {key: options.pop(key) for key in found.words if key in options}
-    server = state.find(name)
+    planted = {key: options.pop(key) for key in words if key in options}
     if server is not None and planted:
         raise UsageError(f"target {text!r}: {name} is up with its own {', '.join(planted)}; leave them out, or end it")
-    _check_network(text, name)
     server = server or _start(name, fast, planted)
+    _check_network(text, server)
     _enter(server)
     return _target(text, server, shares[0] if shares else "data", path, options)
 
@@ -74,9 +74,9 @@ def _start(name: str, fast: bool, planted: dict[str, str]) -> Server:
     return _started[key]
 
 
-def _check_network(text: str, name: str) -> None:
+def _check_network(text: str, server: Server) -> None:
     """A process in a link's network reaches that link's server only. Raises UsageError."""
-    if _entered and (name != "burst-link" or len(_started) > 1):
+    if _entered and server.facts.get("inside", {}).get("net") not in _entered:
         raise UsageError(f"target {text!r}: this command is in the network of a link already; measure it on its own")
 
 

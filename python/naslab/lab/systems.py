@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
+import re
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from naslab.errors import UsageError
-from naslab.lab import disk, embedded, ganesha, link, samba
+from naslab.lab import backends, definition, disk, embedded, ganesha, link, samba
+from naslab.lab.backends import search_path, which
+from naslab.lab.definition import Definition
 from naslab.lab.place import Place, Service
+
+__all__ = ["SYSTEMS", "DefinedSystem", "System", "defined", "from_file", "missing_packages", "names", "search_path",
+           "system", "which"]  # fmt: skip
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True)
@@ -73,23 +80,53 @@ SYSTEMS: dict[str, System] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class DefinedSystem(System):
+    """A system from parts. data: the tables of its file. file: named in errors. name: of the system."""
+
+    data: Mapping[str, Any] = field(default_factory=dict)
+    file: str = ""
+    name: str = ""
+
+    def make_options(self, chosen: Mapping[str, Any]) -> Definition:
+        """The checked definition with `chosen` values by `part.key`. Raises UsageError."""
+        return definition.read(dict(self.data), self.file, self.name, {key: str(each) for key, each in chosen.items()})
+
+
+def defined(data: Mapping[str, Any], file: str, name: str) -> DefinedSystem:
+    """The system that the tables of a file describe. Raises UsageError."""
+    found = definition.read(dict(data), file, name)
+    return DefinedSystem(
+        found.what, backends.prepare, Definition, words=definition.words(), data=data, file=file, name=name
+    )  # fmt: skip
+
+
+def from_file(path: Path) -> DefinedSystem:
+    """The system that a file describes, by the file's name. Raises UsageError."""
+    name = path.stem
+    if not _NAME.fullmatch(name) or name in names():
+        taken = "a system of that name is there already" if name in names() else "use letters, digits and _.-"
+        raise UsageError(f"lab: {path}: {taken}; rename the file")
+    return defined(definition.tables(path), str(path), name)
+
+
+def names() -> list[str]:
+    """All systems that come with naslab."""
+    return [*SYSTEMS, *definition.built_in()]
+
+
 def system(name: str) -> System:
     """The system of this name. Raises UsageError naming those there are."""
-    if name not in SYSTEMS:
-        raise UsageError(f"lab: there is no system {name!r}; use one of {', '.join(SYSTEMS)}")
-    return SYSTEMS[name]
+    if name in SYSTEMS:
+        return SYSTEMS[name]
+    if name not in definition.built_in():
+        raise UsageError(f"lab: there is no system {name!r}; use one of {', '.join(names())}, or a file: FILE.toml")
+    return defined(tomllib.loads(definition.built_in()[name]), f"{name}.toml", name)
 
 
 def missing_packages(found: System) -> list[str]:
     """Debian packages that a system needs and this machine lacks."""
+    if isinstance(found, DefinedSystem):
+        said = backends.answers(found.make_options({}))
+        return [] if any(each.builds for each in said) else [*said[0].packages]
     return sorted({package for program, package in found.programs.items() if which(program) is None})
-
-
-def search_path() -> str:
-    """PATH with the folders where servers lie, which an ordinary user's lacks."""
-    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
-
-
-def which(program: str) -> str | None:
-    """Where a program lies, None if nowhere."""
-    return shutil.which(program, path=search_path())

@@ -1,4 +1,4 @@
-"""Limits on the bytes per second of one block device, by control groups of version 1 or 2.
+"""Limits on the bytes and requests per second of one block device, by control groups of version 1 or 2.
 
 Version 1 limits a device for everybody, in the root group. Version 2 has no limits there: they hold for a group made
 for this purpose, and only for what runs in it.
@@ -7,12 +7,17 @@ for this purpose, and only for what runs in it.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from naslab.errors import UsageError
 
-_V1_FILES = ("blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device")
+_V1_FILES = {
+    "rbps": "blkio.throttle.read_bps_device", "wbps": "blkio.throttle.write_bps_device",
+    "riops": "blkio.throttle.read_iops_device", "wiops": "blkio.throttle.write_iops_device",
+}  # fmt: skip
+"""Files of version 1, by what version 2 calls the same limit."""
 NO_GROUP = (
     "lab: nothing here can limit a disk: neither a blkio controller (cgroup v1) nor an io controller that the root "
     "group hands on (cgroup v2); enable one, or use burst-link"
@@ -38,20 +43,26 @@ class Throttle:
 
     def limit(self, bytes_per_s: int) -> None:
         """Limits reads and writes. Raises OSError."""
+        self.plant({"rbps": bytes_per_s, "wbps": bytes_per_s})
+
+    def plant(self, limits: Mapping[str, int]) -> None:
+        """Sets limits: `rbps`, `wbps` (bytes per second), `riops`, `wiops` (requests per second). Raises OSError."""
         if self.version == 2:
-            self._write("io.max", f"rbps={bytes_per_s} wbps={bytes_per_s}")
+            self._write("io.max", " ".join(f"{name}={value}" for name, value in limits.items()))
         else:
-            for name in _V1_FILES:
-                self._write(name, str(bytes_per_s))
+            for name, value in limits.items():
+                self._write(_V1_FILES[name], str(value))
 
     def lift(self) -> None:
         """Removes the limits, as far as they are still there."""
-        with contextlib.suppress(OSError):
-            if self.version == 2:
-                self._write("io.max", "rbps=max wbps=max")
-            else:
-                for name in _V1_FILES:
-                    self._write(name, "0")
+        if self.version == 2:
+            with contextlib.suppress(OSError):
+                self._write("io.max", " ".join(f"{name}=max" for name in _V1_FILES))
+        else:
+            for name in _V1_FILES.values():
+                with contextlib.suppress(OSError):
+                    if (self.folder / name).exists():
+                        self._write(name, "0")
 
     def _write(self, name: str, value: str) -> None:
         (self.folder / name).write_text(f"{self.device} {value}", encoding="ascii")
@@ -65,7 +76,7 @@ def find(device: str, group: str, mounts: Path = Path("/proc/mounts")) -> Thrott
     unified = None
     for line in mounts.read_text(encoding="utf-8").splitlines():
         _, place, kind, options, *_ = line.split(" ")
-        if kind == "cgroup" and "blkio" in options.split(",") and (Path(place) / _V1_FILES[0]).exists():
+        if kind == "cgroup" and "blkio" in options.split(",") and (Path(place) / _V1_FILES["rbps"]).exists():
             return Throttle(device, Path(place), 1)
         if kind == "cgroup2" and unified is None:
             unified = Path(place)

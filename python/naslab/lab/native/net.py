@@ -1,0 +1,123 @@
+"""The link of a system: network namespaces joined by virtual interfaces that are shaped on their way out.
+
+One client: a pair of interfaces between it and the server. Several: a switch between them, in a namespace of its
+own; the server's port is the link that they share, and each has one of its own. The guardian holds the namespaces by
+descriptors and stays in the first client's; they have no names and end with it. No interface of the host is touched.
+
+Rates are those of the wire as the shaper counts them: frames with Ethernet's header.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from naslab.errors import UsageError
+from naslab.lab import link as links
+from naslab.lab.definition import Burst, Clients, Link
+
+PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
+NETWORK = "10.77.0."
+SERVER = NETWORK + "1"
+QUEUE_NS = 5_000_000
+"""A longer queue lets several writers starve each other."""
+_LEAST_BURST_BYTES = 32 << 10
+_BURST_S = 0.001
+_PEAK_BYTES = 128 << 10
+_held: list[int] = []
+
+
+@dataclass(frozen=True)
+class Network:
+    """Namespaces as paths: the server's, and each client's; the server's address."""
+
+    server: str
+    clients: tuple[str, ...]
+    address: str = SERVER
+
+
+def build(link: Link, clients: Clients) -> Network:
+    """Makes the network around this process, which is then the first client. Raises UsageError, TargetError."""
+    if os.geteuid() != 0:
+        raise UsageError("lab: network namespaces and shapers need root: run as root, or leave [link] out")
+    while _held:
+        os.close(_held.pop())
+    made = [_namespace() for _ in range(1 + clients.count + (clients.count > 1))]
+    mine, server, others = made[-1], made[0], made[1:-1]
+    switch = others.pop(0) if clients.count > 1 else ""
+    network = Network(server, (mine, *others))
+    for where, words in commands(network, switch, link, clients):
+        links.run_command("nsenter", f"--net={where}", *words)
+    return network
+
+
+def commands(network: Network, switch: str, link: Link, clients: Clients) -> list[tuple[str, list[str]]]:
+    """What is done, in order: a namespace, and a command in it. switch: empty with one client."""
+    found: list[tuple[str, list[str]]] = []
+    own = clients.rate_bits_per_s
+    if not switch:
+        (client,) = network.clients
+        found += _pair(client, "eth0", network.server)
+        found += _end(network.server, SERVER, link) + _end(client, NETWORK + "2", link)
+        found += _shaped(network.server, "eth0", link, own) + _shaped(client, "eth0", link, own)
+        return found
+    found.append((switch, ["ip", "link", "add", "br0", "type", "bridge"]))
+    found.append((switch, ["ip", "link", "set", "br0", *_size_words(link), "up"]))
+    for at, where in enumerate((network.server, *network.clients)):
+        port = f"port{at}"
+        found += _pair(switch, port, where)
+        found.append((switch, ["ip", "link", "set", port, *_size_words(link), "master", "br0", "up"]))
+        found += _end(where, f"{NETWORK}{at + 1}", link)
+        rate = own if at else None
+        found += _shaped(where, "eth0", link, rate) + _shaped(switch, port, link, rate)
+    return found
+
+
+def _namespace() -> str:
+    """A new network namespace, which this process is then in; its path."""
+    links.unshare_network()
+    _held.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+    return f"/proc/{os.getpid()}/fd/{_held[-1]}"
+
+
+def _pair(where: str, name: str, peer: str) -> list[tuple[str, list[str]]]:
+    return [(where, ["ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", peer])]
+
+
+def _size_words(link: Link) -> list[str]:
+    """Packets of their real size, one by one: only so their size costs what it costs on a wire."""
+    return [] if link.mtu is None else ["mtu", str(link.mtu), "gso_max_segs", "1"]
+
+
+def _end(where: str, address: str, link: Link) -> list[tuple[str, list[str]]]:
+    return [
+        (where, ["ip", "link", "set", "lo", "up"]),
+        (where, ["ip", "addr", "add", f"{address}/24", "dev", "eth0"]),
+        (where, ["ip", "link", "set", "eth0", *_size_words(link), "up"]),
+    ]
+
+
+def _shaped(where: str, device: str, link: Link, own_bits_per_s: int | None) -> list[tuple[str, list[str]]]:
+    """A shaper on an interface's way out: the client's own rate where that is the lower one, or the link's."""
+    rate, burst = link.rate_bits_per_s, link.burst
+    queue_ns = QUEUE_NS if link.queue_ns is None else link.queue_ns
+    if own_bits_per_s is not None and (rate is None or own_bits_per_s < rate):
+        rate, burst = own_bits_per_s, None
+    shape = ["tc", "qdisc", "add", "dev", device, "root", "tbf"]
+    if burst is not None:
+        return [(where, [*shape, *_bucket_words(burst, queue_ns)])]
+    return [] if rate is None else [(where, [*shape, *_rate_words(rate, queue_ns)])]
+
+
+def _rate_words(bits_per_s: int, queue_ns: int) -> list[str]:
+    burst = max(_LEAST_BURST_BYTES, int(bits_per_s / 8 * _BURST_S))
+    limit = burst + int(bits_per_s / 8 * queue_ns / 1e9)
+    return ["rate", f"{bits_per_s}bit", "burst", str(burst), "limit", str(limit)]
+
+
+def _bucket_words(burst: Burst, queue_ns: int) -> list[str]:
+    limit = int(burst.rate_bytes_per_s * queue_ns / 1e9) + _PEAK_BYTES
+    return [
+        "rate", f"{burst.base_bytes_per_s}bps", "burst", str(burst.size_bytes),
+        "peakrate", f"{burst.rate_bytes_per_s}bps", "mtu", str(_PEAK_BYTES), "limit", str(limit),
+    ]  # fmt: skip
