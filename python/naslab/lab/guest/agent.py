@@ -8,7 +8,7 @@ and its output goes to that file), `signal` (of: an id, number), `write` (path, 
 (host, port, seconds: waits until it takes a connection), `stop`.
 Answers carry that id: `out` and `err` (pieces of output), then one with `end`: `code`, `elapsed_ns`, `pid`, `data` or
 `error`. Bytes are base64. A long request lies in a `file`, which is named
-instead. The first line of all is `ready`.
+instead. The first line of all is `ready` or `failed`.
 """
 
 from __future__ import annotations
@@ -353,10 +353,7 @@ def _watch(agent: int) -> None:
                 power_off()
 
 
-def _serve(config: dict[str, Any]) -> None:
-    line = os.open(LINE, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    tty.setraw(line, termios.TCSANOW)
-    agent = Agent(line)
+def _serve(config: dict[str, Any], agent: Agent) -> None:
     uptime = Path("/proc/uptime").read_text(encoding="ascii").split()[0]
     agent.say(ready={"kernel": os.uname().release, "up_s": float(uptime), "name": config["name"]})
     agent.listen()
@@ -366,11 +363,18 @@ def main() -> int:
     """Entry point: the configuration's path is the argument."""
     config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     os.environ["PATH"] = PATH
-    prepare(config)
+    line = os.open(LINE, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    tty.setraw(line, termios.TCSANOW)
+    agent = Agent(line)
+    try:
+        prepare(config)
+    except OSError as error:
+        agent.say(failed=f"{type(error).__name__}: {error}")
+        power_off()
     child = os.fork()
     if child:
         _watch(child)
-    _serve(config)
+    _serve(config, agent)
     return 0
 
 

@@ -81,6 +81,7 @@ class Attendant:
         self.machine, self.listener = machine, listener
         self.guest: Wire | None = None
         self.ready: dict[str, Any] | None = None
+        self.failure = ""
         self.starts = 0
         self.clients: dict[int, tuple[socket.socket, Wire]] = {}
         self.tasks: dict[int, Task] = {}
@@ -94,9 +95,13 @@ class Attendant:
         os.set_blocking(self.machine.line_in, False)
         os.set_blocking(self.machine.line_out, False)
         self.guest = Wire(self.machine.line_in, self.machine.line_out)
-        self.ready = None
+        self.ready, self.failure = None, ""
         self.starts += 1
         self._deadline_s = time.monotonic() + READY_S
+
+    def why(self) -> str:
+        """Why the guest is no more, as far as it said."""
+        return self.failure or self.machine.why()
 
     def turn(self, ends: list[int]) -> bool:
         """Waits for something and does it; False when one of `ends` was readable."""
@@ -121,7 +126,7 @@ class Attendant:
             self._hear_client(number)
         if self.guest is not None and self.ready is None and time.monotonic() > self._deadline_s:
             self.machine.cut()
-            self._lost(f"the guest did not start within {READY_S:.0f} s: {self.machine.why()}")
+            self._lost(f"the guest did not start within {READY_S:.0f} s: {self.why()}")
         self._flush()
         return True
 
@@ -207,7 +212,9 @@ class Attendant:
         except BlockingIOError:
             return
         for answer in self.guest.lines.feed(data):
-            if "ready" in answer:
+            if "failed" in answer:
+                self.failure = str(answer["failed"])
+            elif "ready" in answer:
                 self.ready = answer["ready"]
                 for task in self.boots:
                     self._answer(task, data=self.ready)
@@ -216,7 +223,7 @@ class Attendant:
                 self._pass_back(answer)
         if not data:
             code = self.machine.ended()
-            self._lost(f"the guest ended (code {code}): {self.machine.why()}")
+            self._lost(f"the guest ended (code {code}): {self.why()}")
 
     def _pass_back(self, answer: dict[str, Any]) -> None:
         task = self.tasks[answer["id"]]
@@ -248,7 +255,7 @@ def _start(attendant: Attendant, ends: list[int]) -> None:
         if not attendant.turn(ends):
             raise _EndedError
         if attendant.guest is None:
-            raise _FailedError(f"lab: the guest did not start: {attendant.machine.why()}")
+            raise _FailedError(f"lab: the guest did not start: {attendant.why()}")
 
 
 class _EndedError(Exception):

@@ -1,8 +1,8 @@
 """Starts a guest's kernel (user-mode Linux) as a program of this machine, and ends it.
 
 Its root is the host's own, read-only; what it may write to are its shared folders. It runs in mount and process
-namespaces of its own, whose first process it is: the kernel (PR_SET_PDEATHSIG) kills it with all that it is made of
-when this process ends. Its disks are files without a name, held open here, so that they outlive a power cut of the
+namespaces of its own, which end as a whole: the host's kernel (PR_SET_PDEATHSIG) kills all that it is made of when this
+process ends. Its disks are files without a name, held open here, so that they outlive a power cut of the
 guest and end with this process.
 
 Source: Documentation/virt/uml/user_mode_linux_howto_v2.rst of Linux 6.1 (vector transports, consoles, ubd).
@@ -33,6 +33,8 @@ from naslab.lab.systems import search_path
 PROGRAMS = {"linux.uml": "user-mode-linux", "unshare": "util-linux", "ip": "iproute2", "modprobe": "kmod"}
 """Programs and the Debian packages that hold them."""
 _CLONE_NEWNET = 0x40000000
+_FIRST = ("/bin/sh", "-c", 'ulimit -c 0; "$@"; exit $?', "guest")
+"""The first process of the namespace, which no signal of its own ends; the kernel ends by one when it panics."""
 
 
 class Machine:
@@ -70,7 +72,7 @@ class Machine:
         me = os.getpid()
         with self.console.open("ab") as log:
             self.child = subprocess.Popen(
-                ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *command],
+                ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *_FIRST, *command],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
                 pass_fds=[guest_in, guest_out, *(each for each in self._disks if each >= 0)],
                 env={**os.environ, "PATH": search_path(), "HOME": str(self.folder)},

@@ -87,8 +87,10 @@ class Volume:
 
     def open_lines(self) -> list[str]:
         """Lines of sh that mount it again after the guest was started anew; a crash's log is replayed."""
-        assemble = [self._modules(), " ".join(["mdadm --assemble /dev/md0 --quiet --run", *self.devices()])]
-        return [*(assemble if self.level in _MD else []), *self._mounts()]
+        lines = []
+        if self.level in _MD:
+            lines = [self._modules(), " ".join(["mdadm --assemble /dev/md0 --quiet --run", *self.devices()])]
+        return [*lines, *self._mounts()]
 
     def _modules(self) -> str:
         return f"modprobe -a md-mod {_MODULE[self.level]}"

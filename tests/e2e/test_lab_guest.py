@@ -1,0 +1,194 @@
+"""Guests of the lab: what runs in one, what a power cut leaves on its disks, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli_tools import Cli, need
+from lab_tools import born_there, left_processes, own_folders, wait_for
+from naslab.errors import TargetError
+from naslab.lab import guest as guests
+from naslab.lab import process
+from naslab.lab.guest import HOST, Disk, Guest, Spec, boot, mounts, servers, volume
+from naslab.lab.guest.volume import Volume
+from naslab.lab.systems import which
+
+pytestmark = pytest.mark.lab
+__all__ = ["own_folders"]
+RAID = Volume("raid5", "ext4", (0, 1, 2))
+RATE_BYTES_PER_S = 100_000_000
+HOLD = """
+import sys, time
+from naslab.lab.guest import Disk, Spec, running
+print("starting", flush=True)
+with running(Spec(disks=(Disk(size_bytes=1 << 26),))) as guest:
+    print(guest.attendant.pid, guest.folder, flush=True)
+    time.sleep(100)
+"""
+
+
+def need_guests() -> None:
+    """Skips, or fails where the lab is required, when this machine starts no guests."""
+    wanted = {**boot.PROGRAMS, **volume.PACKAGES, **mounts.PROGRAMS}
+    for programs in servers.PROGRAMS.values():
+        wanted |= programs
+    missing = sorted({package for program, package in wanted.items() if which(program) is None})
+    need(not missing, f"a guest: {' '.join(missing)}")
+    need(os.geteuid() == 0, "root")
+    need(Path("/dev/net/tun").exists(), "/dev/net/tun")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Guest]:
+    """A guest with RAID 5 of three disks, served by its kernel."""
+    need_guests()
+    disk = Disk(size_bytes=128 << 20, read_bytes_per_s=RATE_BYTES_PER_S, write_bytes_per_s=RATE_BYTES_PER_S)
+    with guests.running(Spec(ram_bytes=384 << 20, disks=(disk,) * 3)) as guest:
+        volume.make(guest, RAID)
+        servers.knfsd(guest)
+        yield guest
+    assert not guest.folder.exists() and left_processes(guest.folder) == []
+
+
+def sweep(guest: Guest, store: Cli, url: str, *words: str) -> None:
+    """A small measurement from the host's side of the guest's network."""
+    store("sweep", url, "--file-size", "2m", "--record", "1m", *words, prefix=guest.inside()).ok()
+
+
+def test_commands(server: Guest) -> None:
+    said: list[tuple[str, bytes]] = []
+    done = server.run(["sh", "-c", "echo out; echo err >&2; cat; exit 7"], given=b"given", env={"A": "b"})
+    assert (done.code, done.out, done.err) == (7, b"out\ngiven", b"err\n") and done.elapsed_ns > 0
+    data = os.urandom(500_000)  # longer than the line's buffers, both ways
+    assert server.run(["sh", "-c", 'cat; printf "$A"'], given=data, env={"A": "b"}).out == data + b"b"
+    server.run(["sh", "-c", "echo 1; sleep 0.3; echo 2"], on_output=lambda name, piece: said.append((name, piece)))
+    assert said == [("out", b"1\n"), ("out", b"2\n")]
+    with pytest.raises(TargetError, match="no-such-program"):
+        server.run(["no-such-program"])
+    with pytest.raises(TargetError, match="no answer within 1 s"):
+        server.run(["sh", "-c", "sleep 77 & sleep 77"], timeout_s=1)
+    wait_for(lambda: server.run(["pgrep", "-x", "sleep"]).code == 1)  # with what it started
+
+
+def test_a_guest_sees_the_host_and_changes_nothing(server: Guest) -> None:
+    assert server.read("/etc/os-release") == Path("/etc/os-release").read_bytes()
+    assert server.run(["touch", "/etc/naslab-was-here"]).code != 0 and not Path("/etc/naslab-was-here").exists()
+    assert server.run(["touch", "/tmp/naslab-was-here"]).code == 0 and not Path("/tmp/naslab-was-here").exists()
+    assert server.read("/proc/uptime") != Path("/proc/uptime").read_bytes()
+    shown = server.read("/proc/mdstat").decode()
+    assert "active raid5 ubdc[2] ubdb[1] ubda[0]" in shown and "[UUU]" in shown
+    limits = server.read("/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device").decode().splitlines()
+    assert sorted(limits) == [f"98:{number} {RATE_BYTES_PER_S}" for number in (0, 16, 32)]
+
+
+@pytest.mark.parametrize("version", ["3", "4.0", "4.1", "4.2"])
+def test_our_client_measures_the_kernels_server(server: Guest, cli: Cli, version: str) -> None:
+    facts = f"nfs://{server.address}/lab/data?version={version}"
+    before = server.read("/proc/net/rpc/nfsd").decode()
+    sweep(server, cli, facts)
+    assert server.read("/proc/net/rpc/nfsd").decode() != before
+    assert server.run(["ls", "-A", "/lab/data"]).text.split() == ["lost+found"]
+
+
+def test_naslab_in_a_guest_on_a_kernel_mount(server: Guest, cli: Cli) -> None:
+    shared = cli.folder / "shared"
+    shared.mkdir()
+    other = Spec(net=server.net, tap="tap1", address="10.78.0.3", shared=(str(shared),))
+    with guests.running(other) as client:
+        remote = mounts.Remote(server.address, servers.NFS_PORT, "/lab/data", mount_port=servers.MOUNT_PORT)
+        for access in ("nfs3", "nfs4.1"):
+            mounts.mount(client, access, remote)
+            assert f"vers={access[3:]}" in client.read("/proc/mounts").decode()
+            if access == "nfs3":
+                mounts.unmount(client)
+        words = ["sweep", mounts.MOUNT, "--file-size", "64k", "--record", "64k", "--label", "from=inside"]
+        done = mounts.naslab(client, words, shared / "store.sqlite")
+        assert done.code == 0, done.words()
+    cli.env["NASLAB_STORE"] = str(shared / "store.sqlite")
+    (run,) = cli.runs()
+    assert run["labels"] == {"from": "inside"} and run["status"] == "complete"
+
+
+def test_what_was_synced_survives_a_power_cut(server: Guest) -> None:
+    data = os.urandom(300_000)
+    server.write("/lab/data/kept", data)
+    server.run(["sync", "/lab/data/kept", "/lab/data"], check=True)
+    server.write("/lab/data/lost", data)
+    server.kill()
+    assert not server.is_up
+    with pytest.raises(TargetError, match="the guest does not run"):
+        server.run(["true"])
+    server.boot()
+    volume.reopen(server, RAID)
+    assert hashlib.sha256(server.read("/lab/data/kept")).digest() == hashlib.sha256(data).digest()
+    assert server.run(["cmp", "/lab/data/kept", "/lab/data/lost"]).code != 0
+
+
+def test_samba_and_ganesha_in_a_guest(server: Guest, cli: Cli) -> None:
+    """After the power cut: a fresh system, so the ports are free again."""
+    if server.run(["pgrep", "rpc.mountd"]).code == 0:
+        pytest.skip("needs the test before it")
+    ganesha, samba = servers.nfs_ganesha(server), servers.smbd(server)
+    for version in ("3", "4.1"):
+        query = f"version={version}" + ("&mountport=20048" if version == "3" else "")
+        sweep(server, cli, f"nfs://{server.address}/data?{query}")
+    sweep(server, cli, samba["targets"]["secret"], "--credentials", samba["credentials"])
+    nfs = mounts.Remote(server.address, ganesha["port"], ganesha["path"])
+    password = Path(samba["credentials"]).read_text().split("password=")[1].strip()
+    smb = mounts.Remote(server.address, samba["port"], "data", samba["user"], password)
+    for access, remote in (("nfs4.2", nfs), ("cifs3.1.1", smb)):
+        mounts.mount(server, access, remote)
+        server.write(f"{mounts.MOUNT}/{access}", b"through a kernel")
+        mounts.unmount(server)
+        assert server.read(f"/lab/data/{access}") == b"through a kernel"
+
+
+@pytest.mark.usefixtures("own_folders")
+@pytest.mark.parametrize("moment", ["held", "starting", "attendant"])
+def test_kill_9_leaves_nothing(moment: str, tmp_path: Path) -> None:
+    need_guests()
+    base = tmp_path / "t"
+    holder = subprocess.Popen([sys.executable, "-c", HOLD], text=True, stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    if moment == "starting":
+        wait_for(lambda: any("linux.uml" in words for words in left_processes(base)))
+        time.sleep(0.2)
+        holder.kill()
+    else:
+        attendant = process.find(int(holder.stdout.readline().split()[0]))
+        assert attendant is not None and any("linux.uml" in words for words in left_processes(base))
+        if moment == "attendant":
+            process.send(attendant, signal.SIGKILL)
+            wait_for(lambda: not any("linux.uml" in words for words in left_processes(base)))
+        holder.kill()
+    holder.communicate()
+    wait_for(lambda: not left_processes(base) and not born_there(base))
+    if moment == "attendant":  # its folder goes with the next who uses the lab
+        assert list(base.glob("naslab-lab-*"))
+        guests.client.place.sweep()
+    wait_for(lambda: not list(base.glob("naslab-lab-*")))
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_a_guest_that_cannot_start_says_why() -> None:
+    need_guests()
+    with pytest.raises(TargetError, match="the guest did not start: OSError: illegal IP address"):
+        guests.start(Spec(address="not-an-address"))
+
+
+def test_the_host_is_in_the_network(server: Guest) -> None:
+    words = [sys.executable, "-c", f"import socket; socket.create_server(('{HOST}', 7)).accept()[0].sendall(b'host')"]
+    with subprocess.Popen([*server.inside(), *words]) as listener:
+        assert server.answers(7, HOST) is True
+        assert listener.wait(5) == 0
+    assert server.answers(7, HOST, seconds=0) is False
