@@ -256,7 +256,7 @@ impl ScriptHead {
     #[inline]
     pub fn check_step(&self, stream: usize, number: u64, bytes: &[u8; STEP_BYTES]) -> Result<()> {
         let Some(step) = Step::decode(bytes) else {
-            return Err(wrong_step(stream, number, "its kind is unknown"));
+            return Err(wrong_step(stream, number, &format!("unknown kind {}", bytes[0])));
         };
         match self.wrong_in(stream, &step) {
             None => Ok(()),
@@ -386,7 +386,7 @@ mod tests {
             assert!(head.parse_paths(&table).unwrap_err().to_string().contains("plain relative path"), "{path}");
         }
         for (bytes, word) in [
-            (step_bytes(99, 0, 0, 0, NO_STREAM), "kind is unknown"),
+            (step_bytes(99, 0, 0, 0, NO_STREAM), "unknown kind"),
             (step_bytes(0, 7, 0, 0, NO_STREAM), "handle"),
             (step_bytes(3, 0, 9, 0, NO_STREAM), "path"),
             (step_bytes(0, 0, 0, 5000, NO_STREAM), "longer"),
