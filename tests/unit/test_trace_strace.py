@@ -342,6 +342,20 @@ def test_processes_are_bounded(
         converted(tmp_path, "".join(line.format(pid) for pid in range(1, 21)))
 
 
+def test_lines_that_wait_for_a_clone_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clone that never returns: what waits for it is taken as of an unknown parent when it is too much."""
+    monkeypatch.setattr("naslab.trace.strace_tasks.MAX_ORPHANS", 5)
+    with TraceWriter(tmp_path / "x.trace", Header(source="strace")) as writer:
+        converter = Converter(writer, ROOT, ROOT)
+        converter.line(b'1 1.0 stat("a", 0x7) = 0')
+        converter.line(b"1 1.0 clone( <unfinished ...>")
+        for number in range(20):
+            converter.line(b'%d 1.0 stat("b", 0x7) = 0' % (2 + number % 3))
+            assert converter.tasks._orphan_lines <= 5
+        converter.finish()
+    assert writer.operations == 21 and converter.tasks.unknown_parents == 3
+
+
 def test_one_write_that_is_appended(tmp_path: Path) -> None:
     """pwritev2 with RWF_APPEND, whatever offset is given; only without one does the file's position move."""
     operations, _ = converted(

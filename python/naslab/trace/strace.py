@@ -95,6 +95,8 @@ class Converter:
 
     def _take(self, event: Event) -> None:
         if self.tasks.waits(event):
+            for kept in self.tasks.stranded():
+                self._take(kept)
             return
         if isinstance(event, Begun):
             if self._may_matter(event):

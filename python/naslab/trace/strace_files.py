@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from naslab.trace.names import name_text, too_long
 
-MAX_SIZES = 1 << 18
+MAX_SIZES = 1 << 16
 """Files whose length is remembered for appending; beyond, the oldest is forgotten."""
 
 

@@ -29,7 +29,7 @@ from naslab.trace.format import (
 from naslab.trace.names import Anonymiser, too_long
 
 _LEVEL = 6
-MAX_WAITING = 200_000
+MAX_WAITING = 100_000
 """Operations kept back for one that began before them and has not ended; then its place is given up."""
 LONG_HIDDEN = "its name is too long once it is hidden"
 LATE = "began long before it ended; placed where it ended"
