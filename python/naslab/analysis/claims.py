@@ -1,0 +1,278 @@
+"""An article's conclusions tested by what was measured: reproduced, contradicted, undecided, or not testable here.
+
+The unit is the repeat: a claim compares numbers of the same block, in which every condition was measured once, so the
+values are logarithms of paired ratios and what a block shares cancels. Each claim names a region that the true ratio
+lies in when the article is right (`more`: above 1 + margin, `less`: below 1 / (1 + margin), `same`: between the two,
+or a range of its own). Two one-sided t tests decide: all of the evidence inside the region is reproduced, outside is
+contradicted. Exactly one of the two null hypotheses is true, so each may be tested at the full level (Finner &
+Strassburger 2002, the partitioning principle). Over the claims of one experiment p values are adjusted by Holm (1979).
+
+Nothing is decided with fewer than LEAST_REPEATS repeats, nor between samples from two sides of a guest's boundary:
+the guest's processor is slower, so the difference would be the guest's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naslab.analysis import surface
+from naslab.analysis.curvecompare import holm
+from naslab.analysis.intervals import LEVEL, detectable, p_above, p_below, p_binomial, t_interval
+from naslab.analysis.quantities import Quantity, Sample, of_blocks, surfaces_of
+
+Verdict = Literal["reproduced", "contradicted", "undecided", "not testable here"]
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "undecided", "not testable here")
+KINDS = ("ratio", "order", "limit", "dips")
+MARGIN = 0.05
+LEAST_REPEATS = 3
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One conclusion of an article, in our own words, and what would show it.
+
+    kind: ratio (the first of `sides` over the second), order (each side over the one before), limit (the side over the
+    limit's value), dips (how many the first has, against the second). region: (low, high) of the true ratio when the
+    article is right; of dips only whether it lies above 1 or below counts. published: the same ratio in the article.
+    not_testable: why it cannot be tested here at all.
+    """
+
+    id: str
+    words: str
+    place: str = ""
+    kind: str = "ratio"
+    sides: tuple[Quantity, ...] = ()
+    region: tuple[float, float] = (1 + MARGIN, math.inf)
+    limit: str = ""
+    published: float | None = None
+    not_testable: str = ""
+    stand_in: str = ""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One ratio with its 95 % interval over n repeats. detectable: by what factor a true ratio must be away from the
+    region's edge to be told from it in 80 of 100 cases; None where it was not computed."""
+
+    words: str
+    value: float
+    low: float
+    high: float
+    n: int
+    detectable: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a claim. why: one sentence. p: of the verdict, adjusted over the experiment; None without one."""
+
+    claim: Claim
+    verdict: Verdict
+    why: str
+    p: float | None = None
+    contrasts: tuple[Contrast, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """p_in: of `the region holds`; p_out: of `it does not`; reason: why nothing was decided."""
+
+    p_in: float = 1.0
+    p_out: float = 1.0
+    contrasts: tuple[Contrast, ...] = ()
+    reason: str = ""
+    verdict: Verdict = "undecided"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What claims are judged by. limits: by name in bytes per second or bytes, of a condition where it is known for
+    one alone (`condition/name`). missing: why a condition was not measured, by its id.
+    """
+
+    samples: Sequence[Sample]
+    limits: Mapping[str, float] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    def limit(self, name: str, condition: str) -> float | None:
+        """The limit that a condition has."""
+        return self.limits.get(f"{condition}/{name}", self.limits.get(name))
+
+
+def judge(claims: Sequence[Claim], measured: Measured) -> list[Outcome]:
+    """All claims of one experiment, in order, p values adjusted over those that were tested."""
+    evidence = [_evidence(claim, measured) for claim in claims]
+    tested = [at for at, found in enumerate(evidence) if not found.reason]
+    adjusted = dict(zip(tested, holm([min(evidence[at].p_in, evidence[at].p_out) for at in tested]), strict=True))
+    return [_outcome(claim, evidence[at], adjusted.get(at)) for at, claim in enumerate(claims)]
+
+
+def _evidence(claim: Claim, measured: Measured) -> _Evidence:
+    if claim.not_testable:
+        return _Evidence(reason=claim.not_testable, verdict="not testable here")
+    names = list(dict.fromkeys(side.condition for side in claim.sides))
+    for name in names:
+        if name in measured.missing:
+            return _Evidence(reason=f"{name} was not measured: {measured.missing[name]}", verdict="not testable here")
+    places = {sample.place for sample in measured.samples if sample.condition in names}
+    if len(places) > 1:
+        reason = f"{' and '.join(names)} were measured on two sides of a guest's boundary ({', '.join(sorted(places))})"
+        return _Evidence(reason=reason, verdict="not testable here")
+    return {"ratio": _ratio, "order": _order, "limit": _limit, "dips": _dips}[claim.kind](claim, measured)
+
+
+def _paired(one: Mapping[int, float], other: Mapping[int, float]) -> Floats:
+    """Log ratios of the blocks that both have."""
+    return np.array([math.log(one[block] / other[block]) for block in sorted(one.keys() & other.keys())])
+
+
+def _too_few(logs: Floats, words: str) -> _Evidence | None:
+    if len(logs) >= LEAST_REPEATS:
+        return None
+    count = f"{len(logs)} {'repeat' if len(logs) == 1 else 'repeats'}"
+    values: tuple[Contrast, ...] = ()
+    if len(logs):
+        value = math.exp(float(np.mean(logs)))
+        values = (Contrast(words, value, math.nan, math.nan, len(logs)),)
+    return _Evidence(contrasts=values, reason=f"{count} of it; {LEAST_REPEATS} are the fewest that decide anything")
+
+
+def _ratio(claim: Claim, measured: Measured) -> _Evidence:
+    one, other = (of_blocks(side, measured.samples) for side in claim.sides)
+    return _tested(claim, _paired(one, other), _between(*claim.sides))
+
+
+def _limit(claim: Claim, measured: Measured) -> _Evidence:
+    side = claim.sides[0]
+    limit = measured.limit(claim.limit, side.condition)
+    if limit is None:
+        return _Evidence(reason=f"the limit {claim.limit!r} is not known", verdict="not testable here")
+    logs = np.array([math.log(value / limit) for value in of_blocks(side, measured.samples).values()])
+    return _tested(claim, logs, f"{side.condition} / {claim.limit}")
+
+
+def _between(one: Quantity, other: Quantity) -> str:
+    """What a ratio is of, in a few words: what differs between its sides."""
+    if one.condition != other.condition:
+        return f"{one.condition} / {other.condition}"
+    names = [[side.test, side.value, *map(str, side.where.values())] for side in (one, other)]
+    words = [" ".join(word for word in mine if word not in theirs) for mine, theirs in (names, names[::-1])]
+    return f"{one.condition}: {words[0] or one.take} / {words[1] or other.take}"
+
+
+def _tested(claim: Claim, logs: Floats, words: str) -> _Evidence:
+    few = _too_few(logs, words)
+    if few:
+        return few
+    p_in, p_out = _p_values(logs, claim.region)
+    return _Evidence(p_in, p_out, (_contrast(logs, words),))
+
+
+def _contrast(logs: Floats, words: str) -> Contrast:
+    value, low, high = (math.exp(one) for one in t_interval(logs))
+    return Contrast(words, value, low, high, len(logs), math.exp(detectable(logs)))
+
+
+def _p_values(logs: Floats, region: tuple[float, float]) -> tuple[float, float]:
+    """(p_in, p_out) of a region of ratios; an end of 0 or infinity is open."""
+    low, high = (math.log(end) if end > 0 else -math.inf for end in region)
+    p_in = max(p_above(logs, low), p_below(logs, high))
+    outside = [p_below(logs, low)] * math.isfinite(low) + [p_above(logs, high)] * math.isfinite(high)
+    return p_in, min(len(outside) * min(outside), 1.0)
+
+
+def _order(claim: Claim, measured: Measured) -> _Evidence:
+    """Every neighbour is tested: all must hold (intersection-union, no adjustment), one that does not is enough."""
+    values = [of_blocks(side, measured.samples) for side in claim.sides]
+    p_in, p_out, contrasts = [], [], []
+    for at in range(1, len(values)):
+        words = _between(claim.sides[at], claim.sides[at - 1])
+        logs = _paired(values[at], values[at - 1])
+        few = _too_few(logs, words)
+        if few:
+            return few
+        inside, outside = _p_values(logs, claim.region)
+        p_in.append(inside)
+        p_out.append(outside)
+        contrasts.append(_contrast(logs, words))
+    return _Evidence(max(p_in), min(min(p_out) * len(p_out), 1.0), tuple(contrasts))
+
+
+def _dips(claim: Claim, measured: Measured) -> _Evidence:
+    """Dips of the first against those of the second: the exact sign test, dips that do not touch as independent."""
+    counts, repeats = [], []
+    for side in claim.sides:
+        found = surfaces_of(side, measured.samples)
+        repeats.append(len(found[2]) if found else 0)
+        counts.append(len(surface.dips(found[2], found[0], found[1])) if found else 0)
+    if min(repeats) < LEAST_REPEATS:
+        return _Evidence(reason=f"{min(repeats)} repeats of it; a dip needs {LEAST_REPEATS}")
+    one, other = counts if claim.region[0] >= 1 else counts[::-1]
+    words = f"dips: {claim.sides[0].condition} {counts[0]}, {claim.sides[1].condition} {counts[1]}"
+    share = counts[0] / counts[1] if counts[1] else math.inf if counts[0] else 1.0
+    contrast = Contrast(words, share, math.nan, math.nan, min(repeats))
+    return _Evidence(p_binomial(one, one + other), p_binomial(other, one + other), (contrast,))
+
+
+def _outcome(claim: Claim, found: _Evidence, adjusted: float | None) -> Outcome:
+    if adjusted is None:
+        return Outcome(claim, found.verdict, found.reason, None, found.contrasts)
+    verdict: Verdict = "undecided"
+    if adjusted <= LEVEL:
+        verdict = "reproduced" if found.p_in < found.p_out else "contradicted"
+    return Outcome(claim, verdict, _why(claim, verdict, found, adjusted), adjusted, found.contrasts)
+
+
+def _why(claim: Claim, verdict: Verdict, found: _Evidence, p: float) -> str:
+    told = "; ".join(_told(contrast) for contrast in found.contrasts)
+    said = f" (published {claim.published:.3g})" if claim.published is not None else ""
+    chance = "p below 0.0001" if p < 0.0001 else f"p {p:.2g}"
+    expected = f"expected {region_words(claim)}{said}"
+    if verdict != "undecided":
+        return f"{told}; {expected}; {chance}, adjusted over the experiment"
+    reach = max((contrast.detectable or 1.0 for contrast in found.contrasts), default=1.0)
+    if reach <= 1.0:
+        return f"{told}; {expected}; {chance}: too few to tell"
+    return (
+        f"{told}; {expected}; {chance}. With these repeats a true ratio is told from the edge when it is {reach:.2f} "
+        "times or more away from it; more repeats bring that down"
+    )
+
+
+def _told(contrast: Contrast) -> str:
+    if math.isnan(contrast.low):
+        return contrast.words
+    return (
+        f"{contrast.words} = {contrast.value:.3g} (95 %: {contrast.low:.3g} to {contrast.high:.3g}, n = {contrast.n})"
+    )
+
+
+def region_words(claim: Claim) -> str:
+    """The region in words: `above 1.05`, `0.95 to 1.05`."""
+    low, high = claim.region
+    if claim.kind == "dips":
+        return "more dips" if low >= 1 else "fewer dips"
+    if math.isinf(high):
+        return f"above {low:.3g}"
+    return f"below {high:.3g}" if low <= 0 else f"{low:.3g} to {high:.3g}"
+
+
+def identical(samples: Sequence[Sample]) -> list[tuple[Sample, Sample]]:
+    """Pairs of samples of one test whose throughputs are the same, number for number, in two cells or more: a copy."""
+    seen: dict[tuple[str, tuple[float, ...]], Sample] = {}
+    pairs = []
+    for sample in samples:
+        rates = tuple(float(cell.get("throughput_bytes_per_s") or 0) for cell in sample.document.get("cells", ()))
+        if sum(rate > 0 for rate in rates) < 2:
+            continue
+        first = seen.setdefault((sample.test, rates), sample)
+        if first is not sample:
+            pairs.append((first, sample))
+    return pairs

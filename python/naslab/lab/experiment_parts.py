@@ -1,0 +1,289 @@
+"""Reading parts of an experiment's TOML: values with their checks, quantities, claims and charts."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from naslab.analysis.claims import KINDS, Claim
+from naslab.analysis.quantities import TAKES, WHERE, Quantity, is_known
+from naslab.errors import UsageError
+from naslab.lab.schema import bit_rate, rate, read_value
+from naslab.units import parse_size
+
+if TYPE_CHECKING:
+    from naslab.lab.experiment import Condition, Limit, Test
+
+UNITS = {
+    "MB/s": 1e6, "KiB/s": 1024.0, "Gbit/s": 1e9 / 8, "GB": 1e9, "GiB": float(1 << 30), "s": 1e9, "USD": 1.0,
+    "count": 1.0, "%": 0.01, "ratio": 1.0,
+}  # fmt: skip
+"""What one of it is in bytes per second, bytes, nanoseconds, or itself."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+_FILLED = re.compile(r"\{([a-z0-9_]+)\}")
+_QUANTITY = ("condition", "test", "value", "take", *WHERE)
+_LARGEST = (1 << 63) - 1
+
+
+class Table:
+    """A table of the file whose keys are known. where: what errors begin with. known None: any key."""
+
+    def __init__(self, data: Any, where: str, known: Collection[str] | None) -> None:
+        if not isinstance(data, Mapping):
+            raise UsageError(f"{where.rstrip(': ')} = {data!r}: this is a table of keys; see docs/guide/experiments.md")
+        if known is not None and (unknown := sorted(set(data) - set(known))):
+            raise UsageError(f"{_key(where, unknown[0])}: unknown key; use {', '.join(known)}")
+        self.data, self.where = data, where
+
+    def _get(self, key: str, default: Any) -> Any:
+        found = self.data.get(key, default)
+        if found is None:
+            raise UsageError(f"{_key(self.where, key)} is missing")
+        return found
+
+    def _wrong(self, key: str, found: Any, words: str) -> UsageError:
+        return UsageError(f"{_key(self.where, key)} = {found!r}: {words}")
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """One line of text."""
+        found = self._get(key, default)
+        if not isinstance(found, str) or (key in self.data and not found.strip()):
+            raise self._wrong(key, found, "write a text")
+        return " ".join(found.split())
+
+    def name(self, key: str) -> str:
+        """A short name of letters, digits, `_`, `.` and `-`."""
+        found = self.text(key)
+        if not _NAME.match(found):
+            raise self._wrong(key, found, "give at most 64 letters, digits, _ . -")
+        return found
+
+    def word(self, key: str, allowed: Collection[str], default: str | None = None) -> str:
+        """One of some words."""
+        found = self.text(key, default)
+        if found not in allowed:
+            raise self._wrong(key, found, f"use one of {', '.join(allowed)}")
+        return found
+
+    def texts(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        """A list of texts."""
+        found = self.data.get(key, list(default))
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise self._wrong(key, found, "write a list of texts")
+        return tuple(found)
+
+    def number(self, key: str) -> float:
+        """A finite number above 0."""
+        found = self._get(key, None)
+        if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < math.inf:
+            raise self._wrong(key, found, "write a number above 0")
+        return float(found)
+
+    def whole(self, key: str, default: int, least: int, most: int) -> int:
+        """A whole number."""
+        found = self.data.get(key, default)
+        if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= most:
+            raise self._wrong(key, found, f"write a whole number from {least} to {most}")
+        return found
+
+    def share(self, key: str, default: float) -> float:
+        """A share above 0 and below 1: 0.05."""
+        found = self.data.get(key, default)
+        if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < 1:
+            raise self._wrong(key, found, "write a share above 0 and below 1: 0.05")
+        return float(found)
+
+    def flag(self, key: str, default: bool) -> bool:
+        """true or false."""
+        found = self.data.get(key, default)
+        if not isinstance(found, bool):
+            raise self._wrong(key, found, "write true or false")
+        return found
+
+    def table(self, key: str) -> Mapping[str, Any]:
+        """A table in it; empty where it is left out."""
+        return Table(self.data.get(key, {}), _key(self.where, key), None).data
+
+    def tables(self, key: str) -> Iterator[tuple[Any, str]]:
+        """(data, where) of each [[key]]."""
+        found = self.data.get(key, [])
+        if not isinstance(found, list):
+            raise self._wrong(key, found, f"write [[{key}]], once for each")
+        for at, each in enumerate(found):
+            named = each.get("id") if isinstance(each, Mapping) else None
+            yield each, _key(self.where, f"{key}[{named if isinstance(named, str) else at}]")
+
+
+def _key(where: str, key: str) -> str:
+    return f"{where}{key}" if where.endswith(": ") else f"{where}.{key}"
+
+
+def filled(data: Any, values: Mapping[str, str], used: set[str], where: str) -> Any:
+    """Data with each `{name}` of its texts replaced. used: gets the names met. Raises UsageError for unknown ones."""
+    if isinstance(data, dict):
+        return {key: filled(each, values, used, f"{where}.{key}") for key, each in data.items()}
+    if isinstance(data, list):
+        return [filled(each, values, used, where) for each in data]
+    if not isinstance(data, str):
+        return data
+
+    def value(match: re.Match[str]) -> str:
+        if match.group(1) not in values:
+            raise UsageError(f"{where} = {data!r}: [values] has no {match.group(1)!r}; it has {', '.join(values)}")
+        used.add(match.group(1))
+        return values[match.group(1)]
+
+    return _FILLED.sub(value, data)
+
+
+def limit_value(text: str, where: str) -> float:
+    """Bytes per second of `118MB/s` and `1Gbit/s` (of the wire, as bytes), or bytes of `256MiB`. Raises UsageError."""
+    if text.strip().endswith("bit/s"):
+        return float(read_value(bit_rate, text, where)) / 8
+    if text.strip().endswith("/s"):
+        return float(read_value(rate, text, where))
+    return float(parse_size(text, where))
+
+
+def quantity_of(
+    data: Any, where: str, conditions: Mapping[str, Condition], tests: Mapping[str, Test], under: Mapping[str, Any]
+) -> tuple[Quantity, Mapping[str, Any]]:
+    """A number of one condition, and its keys; those left out are as in `under`. Raises UsageError."""
+    merged = {**under, **Table(data, where, _QUANTITY).data}
+    table = Table(merged, where, _QUANTITY)
+    test = table.word("test", tests, next(iter(tests)) if len(tests) == 1 else None)
+    condition = table.word("condition", conditions)
+    if test not in conditions[condition].tests:
+        raise UsageError(f"{where}.test = {test!r}: condition {condition} has only {conditions[condition].tests}")
+    value = table.text("value", "throughput")
+    if not is_known(value):
+        raise UsageError(
+            f"{where}.value = {value!r}: use throughput, durable, iops, cpu, a percentile or a field's path"
+        )
+    take = table.word("take", TAKES, "mean")
+    return Quantity(condition, test, value, where_of(table), take), merged
+
+
+def where_of(table: Table) -> dict[str, Any]:
+    """Which cells: words as they are, sizes and counts as (low, high)."""
+    found: dict[str, Any] = {}
+    for key in WHERE:
+        if key not in table.data:
+            continue
+        text = table.text(key)
+        found[key] = text if key in ("op", "workload") else _range(text, f"{table.where}.{key}")
+    return found
+
+
+def _range(text: str, where: str) -> tuple[int, int]:
+    """`64k`, `64m..`, `..32m`, `1m..4m`."""
+    low, dots, high = text.partition("..")
+    ends = (parse_size(low, where) if low else 0, parse_size(high, where) if high else _LARGEST)
+    ends = ends if dots else (ends[0], ends[0])
+    if ends[0] > ends[1] or not text.strip("."):
+        raise UsageError(f"{where} = {text!r}: the range is empty; write 64k, 64m.., ..32m or 1m..4m")
+    return ends
+
+
+_CLAIM = ("id", "words", "place", "kind", "of", "to", "conditions", "limit", "expect", "range", "published",
+          "not_testable", "stand_in")  # fmt: skip
+
+
+def claim_of(
+    data: Any, where: str, conditions: Mapping[str, Condition], tests: Mapping[str, Test], limits: Sequence[Limit],
+    published: Mapping[str, float], margin: float,
+) -> Claim:  # fmt: skip
+    """One conclusion. Raises UsageError."""
+    table = Table(data, where, _CLAIM)
+    told = (table.name("id"), table.text("words"), table.text("place", ""))
+    stand_in = table.text("stand_in", "")
+    if "not_testable" in table.data:
+        if given := sorted(set(table.data) & {"kind", "of", "to", "expect", "range", "limit", "conditions"}):
+            raise UsageError(f"{where}.not_testable and .{given[0]}: a claim is tested or not; leave one out")
+        return Claim(*told, not_testable=table.text("not_testable"), stand_in=stand_in)
+    kind = table.word("kind", KINDS, "ratio")
+    sides = _sides(table, kind, conditions, tests)
+    limit = table.word("limit", {each.name for each in limits}) if kind == "limit" else ""
+    if kind != "limit" and "limit" in table.data:
+        raise UsageError(f"{where}.limit: only of kind limit; leave it out")
+    ratio = _published_ratio(table, published)
+    return Claim(*told, kind, sides, _region(table, margin), limit, ratio, stand_in=stand_in)
+
+
+def _sides(
+    table: Table, kind: str, conditions: Mapping[str, Condition], tests: Mapping[str, Test]
+) -> tuple[Quantity, ...]:
+    for key, kinds in (("to", ("ratio", "dips")), ("conditions", ("order",))):
+        if (key in table.data) != (kind in kinds):
+            word = "is missing" if kind in kinds else f"only of kind {' and '.join(kinds)}; leave it out"
+            raise UsageError(f"{table.where}.{key}: {word}")
+    of = Table(table.data.get("of"), f"{table.where}.of", _QUANTITY).data
+    if kind == "order":
+        names = table.texts("conditions", ())
+        if len(names) < 2:
+            raise UsageError(f"{table.where}.conditions: an order has two conditions or more")
+        return tuple(quantity_of({"condition": name}, f"{table.where}.of", conditions, tests, of)[0] for name in names)
+    first, keys = quantity_of(of, f"{table.where}.of", conditions, tests, {})
+    if kind == "limit":
+        return (first,)
+    return first, quantity_of(table.data["to"], f"{table.where}.to", conditions, tests, keys)[0]
+
+
+def _region(table: Table, margin: float) -> tuple[float, float]:
+    """From `expect`, or from `range` = [low, high], where 0 and inf leave an end open."""
+    if ("expect" in table.data) == ("range" in table.data):
+        raise UsageError(f"{table.where}: give expect = more, less or same, or range = [low, high]")
+    if "expect" in table.data:
+        word = table.word("expect", ("more", "less", "same"))
+        return {
+            "more": (1 + margin, math.inf),
+            "less": (0.0, 1 / (1 + margin)),
+            "same": (1 / (1 + margin), 1 + margin),
+        }[word]
+    ends = table.data["range"]
+    numbers = isinstance(ends, list) and len(ends) == 2 and all(type(end) in (int, float) for end in ends)
+    if not numbers or not 0 <= ends[0] < ends[1] or ends == [0, math.inf]:
+        raise UsageError(f"{table.where}.range = {ends!r}: write [low, high] of a ratio; 0 and inf leave an end open")
+    return float(ends[0]), float(ends[1])
+
+
+def _published_ratio(table: Table, published: Mapping[str, float]) -> float | None:
+    """A number, or `a / b` of two published ids."""
+    found = table.data.get("published")
+    if found is None or (isinstance(found, int | float) and not isinstance(found, bool) and found > 0):
+        return None if found is None else float(found)
+    names = [each.strip() for each in str(found).split(" / ")]
+    if len(names) != 2 or any(name not in published for name in names):
+        raise UsageError(f"{table.where}.published = {found!r}: write a number, or `a / b` of ids of [[published]]")
+    return published[names[0]] / published[names[1]]
+
+
+def chart_of(
+    data: Any, where: str, conditions: Mapping[str, Condition], tests: Mapping[str, Test], limits: Sequence[Limit]
+) -> dict[str, Any]:
+    """The fields of a chart. Raises UsageError."""
+    table = Table(data, where, ("id", "title", "kind", "of", "conditions", "groups", "limits", "unit"))
+    of = dict(Table(table.data.get("of"), f"{where}.of", _QUANTITY).data)
+    groups = Table(table.data.get("groups", {}), f"{where}.groups", None).data
+    keys = [{**of, **more} for more in groups.values()] or [of]
+    used = {str(each["test"]) for each in keys if "test" in each}
+    names = table.texts("conditions", tuple(each.id for each in conditions.values() if used <= set(each.tests)))
+    for name in names:
+        for label, more in groups.items() or [("", {})]:
+            told = f"{where}.groups.{label}" if label else f"{where}.of"
+            quantity_of({**more, "condition": name}, told, conditions, tests, of)
+    lines = table.texts("limits", ())
+    for each in lines:
+        if each not in {limit.name for limit in limits}:
+            raise UsageError(
+                f"{where}.limits: {each!r}: no such limit; use {', '.join(limit.name for limit in limits)}"
+            )
+    kind = table.word("kind", ("line", "bars", "surface"))
+    if groups and kind != "bars":
+        raise UsageError(f"{where}.groups: only of bars; leave it out")
+    return {
+        "id": table.name("id"), "title": table.text("title"), "kind": kind, "of": of, "conditions": names,
+        "groups": tuple(groups.items()), "limits": lines, "unit": table.word("unit", UNITS, "MB/s"),
+    }  # fmt: skip
