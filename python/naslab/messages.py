@@ -15,7 +15,7 @@ _OS_ERROR = re.compile(r" \(os error \d+\)")
 _CELL = re.compile(r"\Acell \d+ \(\w+\): ")
 _SECRET = re.compile(r"((?://|\\\\|\b(?:smb|cifs|nfs):)[^/@\s:]*):.*@", re.DOTALL | re.IGNORECASE)
 _SECRET_OPTION = re.compile(r"([?&](?:pass(?:word|wd)?|pw)=)[^&\s]*", re.IGNORECASE)
-_PRIVATE_OPTIONS = ("--cold-command",)
+_PRIVATE_OPTIONS = ("--cold-command", "--cut-command", "--restore-command")
 """Options whose values are kept nowhere: a command of the user's may hold any password in any form."""
 _ACTIONS = {
     "mkdir": "make the folder", "open": "open", "open root": "use", "read": "read", "write": "write",

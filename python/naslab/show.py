@@ -41,6 +41,8 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
         parts += [_curve_table(run.document["curve"]), ""]
     elif run.document.get("profile"):
         parts += [_profile_table(run.document["profile"]), ""]
+    elif run.document.get("durable"):
+        parts += [*_durable_tables(run.document["durable"]), ""]
     elif (run.document.get("job") or {}).get("steps"):
         parts += [_job_table(run.document["job"]), ""]
     elif run.document.get("replay"):
@@ -51,7 +53,7 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
         parts += [*_apps_tables(run.document["apps"]), ""]
     elif rest:
         parts += [_cell_table(rest, columns), ""]
-    if not run.cells:
+    if not run.cells and not run.document.get("durable"):
         parts += ["No cell was measured.", ""]
     parts += [*_percentiles(run), *_limits(run), *_warnings(run)]
     return _render(parts, columns, color)
@@ -297,6 +299,18 @@ def _replay_table(document: Any) -> RenderableType:
     for row in rows(document):
         table.add_row(*row)
     return table  # type: ignore[no-any-return]
+
+
+def _durable_tables(part: Any) -> list[RenderableType]:
+    """A row a durability mode, and a row a kind of metadata."""
+    from naslab.durable.words import HEADER, METADATA_HEADER, metadata_rows, rows
+
+    table, metadata = _table(HEADER, right=HEADER[1:]), _table(METADATA_HEADER, right=METADATA_HEADER[1:])
+    for row in rows(part):
+        table.add_row(*row)
+    for row in metadata_rows(part):
+        metadata.add_row(*row)
+    return [table, "", metadata]
 
 
 def _job_table(job: Any) -> RenderableType:

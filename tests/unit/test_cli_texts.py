@@ -75,7 +75,7 @@ def test_generated_pages_are_fresh() -> None:
 
 
 _OF_FILES = ("--durability", "--repeat", "--scale", "--verify")
-"""Options that say of whole files, in `job`, what they say of blocks or workloads elsewhere."""
+"""Options that say of whole files, in `job`, what they say of blocks or workloads elsewhere; `durable` repeats cuts."""
 
 
 def test_shared_options_mean_the_same_everywhere() -> None:
@@ -83,7 +83,7 @@ def test_shared_options_mean_the_same_everywhere() -> None:
     texts: dict[str, set[str]] = {}
     for name, command in COMMANDS.items():
         for parameter in command.params:
-            if name == "job" and parameter.opts[0] in _OF_FILES:
+            if name in ("job", "durable") and parameter.opts[0] in _OF_FILES:
                 continue
             if parameter.param_type_name == "option" and name != "runs":
                 texts.setdefault(parameter.opts[0], set()).add(parameter.help)

@@ -17,6 +17,10 @@ def summarise(document: Mapping[str, Any]) -> list[str]:
     With sustained cells (`naslab run`) they come first and the sweep is one sentence; a sweep alone gets one
     sentence per test.
     """
+    if document.get("durable"):
+        from naslab.durable import words
+
+        return words.sentences(document["durable"])
     if (document.get("job") or {}).get("steps"):
         from naslab.jobs import outcome
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from naslab import __version__
+from naslab.cli import durable_options as d
 from naslab.cli import job_options as j
 from naslab.cli import options as o
 from naslab.cli import sustained_options as s
@@ -586,6 +587,44 @@ def job(
         JobRequest(target, jobs, source, corpus, scale, streams, in_flight, method, to, durability, verify, repeat),
         common,
     )
+
+
+@app.command()
+def durable(
+    target: o.TargetArg,
+    check: d.CheckOpt = None,
+    cut: d.CutOpt = "",
+    cut_command: d.CutCommandOpt = None,
+    restore_command: d.RestoreCommandOpt = None,
+    load: d.LoadOpt = "10s",
+    wait: d.WaitOpt = "10m",
+    size: o.SizeOpt = "16m",
+    block: o.BlockOpt = "4k",
+    depth: o.DepthOpt = 8,
+    group: d.GroupOpt = 64,
+    repeat: d.CutsOpt = 1,
+    journal: d.JournalOpt = None,
+    seed: o.SeedOpt = 0,
+    timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Cut the server's power under load, and tell which acknowledged writes survived."""
+    from naslab.cli.common import Common
+    from naslab.cli.durable import DurableRequest, run_durable
+
+    common = Common(
+        "durable", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, "", "", credentials
+    )
+    request = DurableRequest(
+        target, check, cut, cut_command, restore_command, load, wait, size, block, depth, group, repeat, journal
+    )
+    return run_durable(request, common)
 
 
 @app.command()

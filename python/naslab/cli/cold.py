@@ -70,12 +70,15 @@ def cold_note(cold: Cold, target: Target) -> str:
 class ColdCommand:
     """Runs a shell command, and waits until a server that it restarted answers again.
 
-    limit_s: for the command, and for the server's answer. said: the last words of a command that failed.
+    limit_s: for the command, and for the server's answer. option: the one that gave it. waits: for the server to answer
+    again after it. said: the last words of a command that failed.
     """
 
     command: str
     target: Target
     limit_s: float
+    option: str = OPTION
+    waits: bool = True
     said: str = field(default="", init=False)
 
     def run(self) -> None:
@@ -96,12 +99,16 @@ class ColdCommand:
             self.said = "" if code == 0 else _tail(words)
         if code is None:
             limit = duration_text(int(self.limit_s * 1e9))
-            raise TargetError(f"{OPTION}: not done after {limit}; raise --timeout", "cold_command")
+            raise TargetError(f"{self.option}: not done after {limit}; raise --timeout", self._kind)
         if code:
             how = f"exit status {code}" if code > 0 else f"ended by {signal.Signals(-code).name}"
-            raise TargetError(f"{OPTION}: {how}; try the command by itself", "cold_command")
-        if self.target.protocol in ("smb", "nfs"):
+            raise TargetError(f"{self.option}: {how}; try the command by itself", self._kind)
+        if self.waits and self.target.protocol in ("smb", "nfs"):
             self._wait_for_server()
+
+    @property
+    def _kind(self) -> str:
+        return self.option.removeprefix("--").replace("-", "_")
 
     def _wait_for_server(self) -> None:
         end = time.monotonic() + self.limit_s
@@ -110,7 +117,9 @@ class ColdCommand:
                 probe(self.target, [])
             except TargetError as error:
                 if time.monotonic() + RETRY_S >= end:
-                    raise TargetError(f"{OPTION}: the server does not answer after it: {error}", error.kind) from error
+                    raise TargetError(
+                        f"{self.option}: the server does not answer after it: {error}", error.kind
+                    ) from error
                 time.sleep(RETRY_S)
             else:
                 return
@@ -118,7 +127,7 @@ class ColdCommand:
     def tell(self) -> None:
         """Shows what a failed command said last, on the terminal."""
         if self.said:
-            print(f"naslab: {OPTION} said: {self.said}", file=sys.stderr)
+            print(f"naslab: {self.option} said: {self.said}", file=sys.stderr)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

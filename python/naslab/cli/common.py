@@ -183,7 +183,7 @@ def finish(execution: Execution, common: Common, failure: NaslabError | None = N
         run = execution.finish(summary=summary)
     except NaslabError as error:
         raise failure or error from error
-    if common.report and run.cells:
+    if common.report and _has_charts(run):
         from naslab.report import write
 
         write([run], common.report)
@@ -202,10 +202,14 @@ def _say(run: Run, summary: list[str], report: Path | None) -> None:
     for sentence in summary:
         print(sentence)
     print(f"\nStored as run {run.run_id}. See it again: naslab show {run.run_id}")
-    if report and run.cells:
+    if report and _has_charts(run):
         print(f"Report: {report.resolve()}")
-    elif run.cells:
+    elif _has_charts(run):
         print(f"Charts: naslab report {run.run_id} -o report.html")
+
+
+def _has_charts(run: Run) -> bool:
+    return bool(run.cells or run.document.get("durable"))
 
 
 def _exit_code(run: Run, failure: NaslabError | None) -> int:

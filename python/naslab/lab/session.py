@@ -67,6 +67,11 @@ def open_lab_target(text: str) -> Target:
     return _target(text, server, shares[0] if shares else "data", path, options)
 
 
+def started(name: str) -> Server | None:
+    """The server that a lab: target of this name stands for in this process."""
+    return state.find(name) or next((server for (one, _, _), server in _started.items() if one == name), None)
+
+
 def _start(name: str, fast: bool, planted: dict[str, str]) -> Server:
     key = (name, fast, tuple(sorted(planted.items())))
     if key not in _started:

@@ -260,6 +260,7 @@ class RunDocument(TypedDict):
     replay: NotRequired[ReplayDocument]
     tree: NotRequired[dict[str, Any]]
     apps: NotRequired[dict[str, Any]]
+    durable: NotRequired[dict[str, Any]]
 
 
 def new_document(

@@ -16,6 +16,7 @@ from naslab.results.columns import CELL_COLUMNS
 from naslab.results.document import LATENCY_NAMES, SCHEMA
 from naslab.results.fields import Field
 from naslab.results.fields import field as _f
+from naslab.results.schema_durable import DURABLE, DURABLE_AGE, DURABLE_CUT, DURABLE_METADATA, DURABLE_MODE
 from naslab.results.schema_tree import METADATA_OPS, TREE, TREE_PHASE
 from naslab.spec import DATA_OPS
 
@@ -60,6 +61,7 @@ RUN = (
     _f("replay", "replay", "operations issued against those of the trace; of `naslab replay`", required=False),
     _f("tree", "tree", "metadata and small files; of `naslab tree`", required=False),
     _f("apps", "apps", "application workloads; of `naslab apps`", required=False),
+    _f("durable", "durable", "which acknowledged writes survived a cut; of `naslab durable`", required=False),
     _f(
         "blobs", "object", "exported files only: raw data in base64, {cell id: {name: text}}; names below",
         required=False,
@@ -630,6 +632,11 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "replay_note": ("What differs from the trace", REPLAY_NOTE),
     "tree": ("Tree", TREE),
     "tree_phase": ("Phase of a tree", TREE_PHASE),
+    "durable": ("Durability", DURABLE),
+    "durable_mode": ("Durability of a mode", DURABLE_MODE),
+    "durable_age": ("Durability by age", DURABLE_AGE),
+    "durable_metadata": ("Durability of metadata", DURABLE_METADATA),
+    "durable_cut": ("Cut", DURABLE_CUT),
     "zone": ("Zone", ZONE),
     "apps": ("Applications", APPS),
     "app": ("Application", APP),

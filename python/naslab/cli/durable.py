@@ -1,0 +1,278 @@
+"""`naslab durable`: which acknowledged writes survive a cut of the server's power."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from naslab.cli.cold import ColdCommand
+from naslab.cli.common import Common, finish
+from naslab.durable import journal as journals
+from naslab.durable.block import SECTOR_BYTES
+from naslab.durable.cutters import AskCutter, CommandCutter, Cutter, LabCutter
+from naslab.durable.plan import MODES, Plan
+from naslab.durable.proof import Proof
+from naslab.errors import NaslabError, UsageError
+from naslab.execute import Execution, engine_errors, start, termination_as_interrupt
+from naslab.spec import CellSpec
+from naslab.store import Store
+from naslab.units import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from naslab.targets import Target
+
+MOST_RECORD_BYTES, MOST_FILE_BYTES = 1 << 20, 1 << 32
+LATER = "later"
+
+
+@dataclass
+class DurableRequest:
+    """`naslab durable`'s own options. cut: empty when not given; load, wait, size, block: as written, with units."""
+
+    target: str
+    check: Path | None = None
+    cut: str = ""
+    cut_command: str | None = None
+    restore_command: str | None = None
+    load: str = "10s"
+    wait: str = "10m"
+    size: str = "16m"
+    block: str = "4k"
+    depth: int = 8
+    group: int = 64
+    repeat: int = 1
+    journal: Path | None = None
+
+    def plan(self, seed: int) -> Plan:
+        """What is written, without run and folder yet. Raises UsageError."""
+        record, size = parse_size(self.block, "--block"), parse_size(self.size, "--size")
+        if record % SECTOR_BYTES or not SECTOR_BYTES <= record <= MOST_RECORD_BYTES:
+            raise UsageError(f"--block {self.block}: give a multiple of 512 bytes, up to 1m")
+        if size % record or not record <= size <= MOST_FILE_BYTES:
+            raise UsageError(f"--size {self.size}: give a multiple of --block {self.block}, up to 4g")
+        if self.depth > size // record:
+            raise UsageError(
+                f"--depth {self.depth}: a file of {self.size} has {size // record} blocks of {self.block}; "
+                "give a smaller --depth or a larger --size"
+            )
+        if self.group % self.depth:
+            raise UsageError(f"--group {self.group}: give a multiple of --depth {self.depth}")
+        return Plan("", "", seed, size, record, self.depth, self.group // self.depth)
+
+    def load_s(self) -> float:
+        """`--load`. Raises UsageError."""
+        return _seconds(self.load, "--load")
+
+    def wait_s(self) -> float:
+        """`--wait`. Raises UsageError."""
+        return _seconds(self.wait, "--wait")
+
+    def check_texts(self) -> None:
+        """What contradicts itself whatever the target is. Raises UsageError."""
+        self.load_s(), self.wait_s()
+        for option, given in (("--cut-command", self.cut_command), ("--restore-command", self.restore_command)):
+            if given is not None and not given.strip():
+                raise UsageError(f"{option}: is empty; give the command, or leave it out")
+        if self.restore_command is not None and self.cut_command is None:
+            raise UsageError("--restore-command: goes with --cut-command; give that, too")
+        if self.cut not in ("", "ask", "lab"):
+            raise UsageError(f"--cut {self.cut!r}: use ask or lab, or give --cut-command CMD")
+        if self.cut and self.cut_command is not None:
+            raise UsageError(f"--cut {self.cut}: --cut-command cuts by itself; leave one of them out")
+        if self.check is None:
+            return
+        others = {
+            "--cut": self.cut, "--cut-command": self.cut_command, "--journal": self.journal,
+            "--repeat": self.repeat if self.repeat > 1 else None,
+        }  # fmt: skip
+        for option, value in others.items():
+            if value:
+                raise UsageError(f"{option}: --check makes no cut; leave {option} out")
+
+    def cutter(self, target: Target, timeout_s: float) -> Cutter:
+        """Who cuts. Raises UsageError where a cut makes no sense."""
+        _check_protocol(target)
+        if self.cut_command is not None:
+            if target.protocol == "local":
+                raise UsageError("--cut-command: this machine would go down with its path; use --cut ask, then --check")
+            cutting = ColdCommand(self.cut_command, target, timeout_s, "--cut-command", waits=False)
+            restoring = None
+            if self.restore_command is not None:
+                restoring = ColdCommand(self.restore_command, target, timeout_s, "--restore-command", waits=False)
+            return CommandCutter(cutting, restoring)
+        if self.cut == "lab" or (target.lab and not self.cut):
+            return _lab_cutter(target)
+        return AskCutter(self.wait_s(), sys.stdin is not None and sys.stdin.isatty())
+
+
+def _seconds(text: str, option: str) -> float:
+    found = parse_duration(text, option)
+    if found <= 0:
+        raise UsageError(f"{option} {text!r}: give more than 0")
+    return found / 1e9
+
+
+def _check_protocol(target: Target) -> None:
+    if target.protocol in ("null", "sim"):
+        kind = "keeps nothing" if target.protocol == "null" else "is simulated in this very process"
+        raise UsageError(
+            f"target {target.url!r}: it {kind}, a cut of its power makes no sense; name a server, a folder or lab:NAME"
+        )
+
+
+def _lab_cutter(target: Target) -> Cutter:
+    """Of the lab's server that a lab: target stands for. Raises UsageError without one."""
+    if not target.lab:
+        raise UsageError(f"--cut lab: {target.url} is no lab:NAME; use ask, or give --cut-command CMD")
+    from naslab.lab import session
+
+    server = session.started(target.lab["name"])
+    if server is None:
+        raise UsageError(f"--cut lab: the lab's {target.lab['name']} does not run; name it again as target")
+    return LabCutter("process", server.kill, server.restart)
+
+
+def run_durable(request: DurableRequest, common: Common) -> int:
+    """`naslab durable TARGET`."""
+    common.check()
+    request.check_texts()
+    plan = request.plan(common.seed)
+    if request.check is not None:
+        return _check(request, common, request.check)
+    target = common.target(request.target)
+    cutter = request.cutter(target, common.timeout_ns() / 1e9)
+    _check_journal(request.journal or Store(common.store).path, target)
+    execution = _start(common, target, plan)
+    plan = dataclasses.replace(plan, run_id=execution.run_id, folder=str(execution.spec.folder))
+    path = request.journal or execution.store.path.absolute().parent / f"durable-{execution.run_id}.journal"
+    try:
+        journal = journals.Journal.create(path.absolute(), plan, {"url": target.url, "protocol": target.protocol})
+    except UsageError as error:
+        execution.withdraw(error)
+        raise
+    proof = _proof(request, common, execution, plan, cutter, journal)
+    code = _carry_out(proof, common, execution, lambda: proof.carry_out(request.repeat, _keeper(execution)))
+    if not proof.owes_check and request.journal is None:
+        path.unlink(missing_ok=True)
+    return code
+
+
+def _start(common: Common, target: Target, plan: Plan) -> Execution:
+    """The run in the store. Its cells are there for the room they need; none is measured."""
+    spec = common.run_spec()
+    spec.cells = [
+        CellSpec(
+            "random_write", plan.file_bytes, plan.record_bytes, [mode], id=number, queue_depth=plan.queue_depth,
+            durability=mode, write_fraction=1.0,  # type: ignore[arg-type]
+        )
+        for number, mode in enumerate(MODES)
+    ]  # fmt: skip
+    return start(spec, target, Store(common.store), document_extra=common.document_extra())
+
+
+def _check_journal(path: Path, target: Target) -> None:
+    """Raises UsageError where the journal would go down with the target, or cannot be made."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise UsageError(f"--journal {path}: that is a folder; name a file in it")
+    if target.protocol != "local":
+        return
+    while not folder.exists():
+        folder = folder.parent
+    with contextlib.suppress(OSError):
+        if os.stat(folder).st_dev == os.stat(target.options["root"]).st_dev:
+            raise UsageError(
+                f"--journal {path}: it lies on the disk that is to be tested, {target.options['root']}; name a file on "
+                "another disk or machine (a path of a server that is not tested)"
+            )
+
+
+def _proof(
+    request: DurableRequest, common: Common, execution: Execution, plan: Plan, cutter: Cutter, journal: journals.Journal
+) -> Proof:
+    def say(text: str) -> None:
+        if not common.quiet:
+            print(f"naslab: {text}", file=sys.stderr, flush=True)
+
+    return Proof(
+        execution.target, execution.document["target"].get("dialect"), plan, cutter, journal, request.load_s(),
+        request.wait_s(), common.timeout_ns() / 1e9, say,
+    )  # fmt: skip
+
+
+def _keeper(execution: Execution) -> Any:
+    def keep(part: dict[str, Any]) -> None:
+        execution.document["durable"] = part
+        execution.store.update_run(execution.run_id, durable=part)
+
+    return keep
+
+
+def _check(request: DurableRequest, common: Common, path: Path) -> int:
+    """`naslab durable --check JOURNAL TARGET`."""
+    recorded = journals.read(path)
+    if not recorded.cuts or not recorded.cuts[-1].filled:
+        raise UsageError(
+            f"--check {path}: its load had not begun, there is nothing to check; `naslab clean {request.target}` "
+            "removes what it left"
+        )
+    if recorded.cuts[-1].result is not None:
+        raise UsageError(f"--check {path}: its last cut was checked already; see `naslab runs`")
+    target = common.target(request.target)
+    _check_protocol(target)
+    if target.protocol != recorded.head.get("protocol"):
+        raise UsageError(
+            f"target {target.url!r}: the journal is of {recorded.head.get('url')!r}; "
+            "name the same share, export or folder"
+        )
+    cutter = AskCutter(request.wait_s(), sys.stdin is not None and sys.stdin.isatty(), how=LATER)
+    journal = journals.Journal.reopen(path, recorded.sound_bytes)
+    execution = _start(common, target, recorded.plan)
+    proof = _proof(request, common, execution, recorded.plan, cutter, journal)
+    keep = _keeper(execution)
+
+    def keep_named(part: dict[str, Any]) -> None:
+        keep({**part, "checked_run": recorded.plan.run_id})
+
+    return _carry_out(proof, common, execution, lambda: proof.check_later(recorded, keep_named))
+
+
+def _carry_out(proof: Proof, common: Common, execution: Execution, work: Any) -> int:
+    """Does the work, cleans up unless a check is owed, ends the run; the exit code."""
+    failure: NaslabError | None = None
+    with termination_as_interrupt():
+        execution.begun = True
+        try:
+            with engine_errors(execution.target.url):
+                work()
+        except KeyboardInterrupt:
+            execution.status = "partial"
+            execution.warn("interrupted", "the run was interrupted; cuts checked until then are kept")
+        except NaslabError as error:
+            failure, execution.status = error, "failed"
+        finally:
+            proof.journal.close()
+        if proof.owes_check:
+            _tell_owed(proof, execution)
+        else:
+            for left in proof.clean():
+                execution.note_left(left)
+        code = finish(execution, common, failure)
+    violations = proof.part.get("violations", 0)
+    if violations and not code:
+        print(f"naslab: {violations} promises were broken; run {execution.run_id} tells which", file=sys.stderr)
+    return code or int(bool(violations))
+
+
+def _tell_owed(proof: Proof, execution: Execution) -> None:
+    message = (
+        f"a cut was made and not checked: go on with `naslab durable --check {proof.journal.path} "
+        f"{execution.target.url}`; until then the target keeps {proof.plan.folder}"
+    )
+    execution.warn("unchecked_cut", message)
+    print(f"naslab: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,60 @@
+"""Options of `naslab durable`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+CheckOpt = Annotated[
+    Optional[Path],  # noqa: UP045 - Typer reads this at run time
+    typer.Option(
+        "--check",
+        metavar="JOURNAL",
+        help="Make no cut: check what a run that ended before its check has left, by its journal.",
+        show_default=False,
+    ),
+]
+CutOpt = Annotated[
+    str,
+    typer.Option(
+        "--cut",
+        metavar="ask|lab",
+        help="Who cuts the power: you, when asked; or the lab, which kills its own server.",
+        show_default="lab for lab:NAME, else ask",
+    ),
+]
+CutCommandOpt = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--cut-command", metavar="CMD", show_default=False,
+        help="Shell command that cuts the power, e.g. of a switchable plug. Its text is not stored.",
+    ),
+]  # fmt: skip
+RestoreCommandOpt = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--restore-command", metavar="CMD", show_default=False,
+        help="Shell command that gives the power back. Its text is not stored.",
+    ),
+]  # fmt: skip
+LoadOpt = Annotated[
+    str, typer.Option("--load", metavar="TIME", help="How long the load runs before a cut it can time.")
+]
+WaitOpt = Annotated[
+    str, typer.Option("--wait", metavar="TIME", help="Longest wait for your cut, and for the server to answer again.")
+]
+GroupOpt = Annotated[
+    int, typer.Option("--group", metavar="N", help="Writes before each flush where flushes are tested.", min=1)
+]
+CutsOpt = Annotated[int, typer.Option("--repeat", metavar="N", help="Cuts, one after the other.", min=1, max=1000)]
+JournalOpt = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "--journal",
+        metavar="FILE",
+        help="Keep the journal of acknowledgements here, never on the target.",
+        show_default="beside the store, removed after the check",
+    ),
+]

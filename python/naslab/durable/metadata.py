@@ -1,0 +1,196 @@
+"""Metadata under the cut: files made, renamed, made longer and removed, one after the other.
+
+What is promised differs. NFS 3 demands that the server has all of these on stable storage before it answers (RFC 1813,
+section 4.8); only unstable writes are excepted. SMB and NFS 4 as such promise what was flushed through the file
+itself: its contents and its length. POSIX promises these, but no name, without an fsync of the folder, which sessions
+of a local path do not make.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from naslab import _engine
+from naslab.durable.block import Tagger
+from naslab.errors import TargetError
+
+if TYPE_CHECKING:
+    from naslab.durable.journal import CutFacts, Journal
+    from naslab.durable.plan import Plan
+
+STEPS = ("created", "flushed", "renamed", "extended", "extension_flushed", "removed")
+KEPT = 32
+"""So many files later a file is removed."""
+CONTENT_BYTES, LONG_BYTES = 4096, 65536
+MOST_FILES_PER_S = 50
+_FIRST_FILE = 16
+"""Tags of these files begin with this file number; those below are the modes'."""
+_NEW = json.dumps({"read": True, "write": True, "create": "new"})
+_WRITE = json.dumps({"read": True, "write": True})
+_READ = json.dumps({"read": True})
+
+OPS = ("create", "contents", "rename", "extend", "remove")
+"""Rows of the result: the name is there; its flushed contents; the new name alone; the new length; it is gone."""
+
+
+def work(session: _engine.Session, plan: Plan, cut: int, journal: Journal, stop: threading.Event) -> None:
+    """Goes on until `stop`, a line in the journal for every step acknowledged. Raises TargetError."""
+    began = time.monotonic()
+    for number in itertools.count():
+        for step in _steps(number):
+            if stop.is_set():
+                return
+            file = number - KEPT if step == "removed" else number
+            _do(session, plan, cut, step, file)
+            journal.write(step=step, file=file, at=time.monotonic_ns())
+        stop.wait(max(0.0, began + (number + 1) / MOST_FILES_PER_S - time.monotonic()))
+
+
+def _steps(number: int) -> tuple[str, ...]:
+    return STEPS if number >= KEPT else STEPS[:-1]
+
+
+def names(plan: Plan, cut: int, number: int) -> tuple[str, str]:
+    """A file's first name and its name after the renaming."""
+    return f"{plan.place(cut)}/m{number}.new", f"{plan.place(cut)}/m{number}"
+
+
+def _do(session: _engine.Session, plan: Plan, cut: int, step: str, number: int) -> None:
+    first, second = names(plan, cut, number)
+    if step == "created":
+        file = session.open(first, _NEW)
+        session.write(file, 0, _tagger(plan, cut, number).record(1, 0, CONTENT_BYTES))
+    elif step == "flushed":
+        file = session.open(first, _WRITE)
+        session.flush(file)
+    elif step == "renamed":
+        return session.rename(first, second)
+    elif step == "removed":
+        return session.remove(second)
+    else:
+        file = session.open(second, _WRITE)
+        if step == "extended":
+            session.set_len(file, LONG_BYTES)
+        else:
+            session.flush(file)
+    session.close(file)
+    return None
+
+
+def _tagger(plan: Plan, cut: int, number: int) -> Tagger:
+    return Tagger(plan.tag(cut), _FIRST_FILE + number)
+
+
+def is_nfs3(protocol: str, dialect: str | None) -> bool:
+    """Whether it is NFS 3."""
+    return protocol == "nfs" and dialect is not None and dialect.split(".")[0] == "3"
+
+
+def promises(protocol: str, dialect: str | None) -> dict[str, str | None]:
+    """For each row of the result the step whose acknowledgement promises it; None: nothing does."""
+    if is_nfs3(protocol, dialect):
+        return {
+            "create": "created", "contents": "flushed", "rename": "renamed", "extend": "extended", "remove": "removed"
+        }  # fmt: skip
+    contents = None if protocol == "local" else "flushed"
+    return {
+        "create": contents, "contents": contents, "rename": None, "extend": "extension_flushed", "remove": None
+    }  # fmt: skip
+
+
+def judge(
+    session: _engine.Session, plan: Plan, facts: CutFacts, promised: Mapping[str, str | None]
+) -> list[dict[str, Any]]:
+    """A row for each of OPS: acknowledged, promised, survived, lost, violations. Raises TargetError.
+
+    Judged are the files that are to be there, and those that were to go last. The step after the last acknowledged
+    one may have been carried out or not: it is not judged.
+    """
+    rows: dict[str, dict[str, Any]] = {
+        op: {"op": op, "acknowledged": 0, "promised": 0, "survived": 0, "lost": 0, "violations": 0} for op in OPS
+    }
+    pending = _next_step(facts.steps)
+    reached: dict[int, str] = {}
+    for number, step, _ in facts.steps:
+        reached[number] = step
+    newest = max(reached, default=-1)
+    for number, step in reached.items():
+        if number < newest - 2 * KEPT or pending == (number, "removed"):
+            continue
+        looked = _look(session, plan, facts.number, number)
+        for op, survived, needed in _judgements(step, looked):
+            row = rows[op]
+            since = promised[op]
+            is_promised = since is not None and STEPS.index(step) >= max(STEPS.index(since), STEPS.index(needed))
+            row["acknowledged"] += 1
+            row["promised"] += is_promised
+            row["survived"] += survived
+            row["lost"] += not survived
+            row["violations"] += is_promised and not survived
+    return list(rows.values())
+
+
+def _next_step(steps: list[tuple[int, str, int]]) -> tuple[int, str]:
+    """File and step that may have been under way when the server was lost."""
+    if not steps:
+        return 0, STEPS[0]
+    number, step, _ = steps[-1]
+    if step == "removed":
+        return number + KEPT + 1, STEPS[0]
+    following = STEPS[STEPS.index(step) + 1]
+    if following == "removed":
+        return (number - KEPT, "removed") if number >= KEPT else (number + 1, STEPS[0])
+    return number, following
+
+
+def _judgements(step: str, looked: tuple[int | None, int | None, bool]) -> Iterator[tuple[str, bool, str]]:
+    """(row, whether it survived, step that it needs) of a file that reached `step`."""
+    first_bytes, second_bytes, sound = looked
+    there = first_bytes is not None or second_bytes is not None
+    if step == "removed":
+        yield "remove", not there, "removed"
+        return
+    at = STEPS.index(step)
+    yield "create", there, "created"
+    if at >= STEPS.index("flushed"):
+        yield "contents", there and sound, "flushed"
+    if at >= STEPS.index("renamed"):
+        yield "rename", second_bytes is not None and first_bytes is None, "renamed"
+    if at >= STEPS.index("extended") and there:
+        yield "extend", LONG_BYTES in (first_bytes, second_bytes), "extended"
+
+
+def _look(session: _engine.Session, plan: Plan, cut: int, number: int) -> tuple[int | None, int | None, bool]:
+    """Lengths under the first and the second name, None where there is none, and whether the contents are whole."""
+    paths = names(plan, cut, number)
+    lengths = [_length(session, path) for path in paths]
+    path = next((path for path, length in zip(paths, lengths, strict=True) if length is not None), None)
+    return lengths[0], lengths[1], path is not None and _is_sound(session, path, _tagger(plan, cut, number))
+
+
+def _is_sound(session: _engine.Session, path: str, tagger: Tagger) -> bool:
+    file = session.open(path, _READ)
+    try:
+        data = session.read(file, 0, CONTENT_BYTES)
+    except TargetError as error:
+        if error.kind in ("disconnected", "timeout"):
+            raise
+        return False
+    finally:
+        session.close(file)
+    found = tagger.look(data, 0, CONTENT_BYTES)
+    return (found.low, found.bad) == (1, 0)
+
+
+def _length(session: _engine.Session, path: str) -> int | None:
+    try:
+        return session.stat(path)[0]
+    except TargetError as error:
+        if error.kind == "not_found":
+            return None
+        raise

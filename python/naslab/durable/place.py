@@ -1,0 +1,65 @@
+"""The run's folder on the target. It must outlive the process: after the cut another one may come to check it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from naslab import _engine
+from naslab.errors import NaslabError
+from naslab.execute import owner_mark
+from naslab.jobs.place import FILES, MARK
+
+if TYPE_CHECKING:
+    from naslab.targets import Target
+
+_NEW = json.dumps({"read": False, "write": True, "create": "new"})
+
+
+def make(session: _engine.Session, target: Target, folder: str, run_id: str) -> None:
+    """Makes and marks it; the mark is flushed, so that `naslab clean` finds the folder after the cut. Raises
+    TargetError.
+    """
+    session.mkdir(folder)
+    path = f"{folder}/{MARK}"
+    try:
+        file = session.open(path, _NEW)
+        session.write(file, 0, owner_mark(run_id).encode())
+        session.flush(file)
+        session.close(file)
+    except NaslabError:
+        with contextlib.suppress(NaslabError):  # an unmarked folder would be found by nobody
+            session.remove(path)
+        with contextlib.suppress(NaslabError):
+            session.rmdir(folder)
+        raise
+    session.mkdir(f"{folder}/{FILES}")
+    sync_folders(target, [folder, f"{folder}/{FILES}"])
+
+
+def sync_folders(target: Target, paths: list[str]) -> None:
+    """On a local path the names of new files are durable only after this; elsewhere there is no call for it."""
+    if target.protocol != "local":
+        return
+    root = Path(target.options["root"])
+    for path in [root, *(root / one for one in paths)]:
+        with contextlib.suppress(OSError):
+            number = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(number)
+            finally:
+                os.close(number)
+
+
+def remove(target: Target, folder: str, run_id: str) -> list[str]:
+    """Removes it, but only with the mark of that run; paths that are left, and why."""
+    try:
+        found = {left["folder"]: left["owner"] for left in json.loads(_engine.find_folders(target.engine_json()))}
+        if f'"{run_id}"' not in found.get(folder, ""):
+            return [folder] if folder in found else []
+        return _engine.clean(target.engine_json(), folder)
+    except NaslabError as error:
+        return [f"{folder} ({error})"]

@@ -1,0 +1,179 @@
+"""What the cuts say together: totals, a table, and sentences that claim no more than was seen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from naslab.units import duration_text, size_text
+
+Part = Mapping[str, Any]
+Row = dict[str, Any]
+
+_COUNTS = (
+    "acknowledged", "promised", "unacknowledged", "unacknowledged_found", "survived", "overwritten", "lost", "torn",
+    "damaged", "violations", "at_risk",
+)  # fmt: skip
+KIND_WORDS = {
+    "power": "the server's power was cut",
+    "process": "the server program was killed and started again: a crash of the program, not a power cut, as the "
+    "machine it runs on kept what it had cached",
+    "unknown": "what was cut was not confirmed: this holds for a power cut only if it was one",
+}
+_CUT_NOUNS = {
+    "power": ("power cut", "power cuts"),
+    "process": ("crash of the server program", "crashes of the server program"),
+    "unknown": ("cut", "cuts"),
+}
+_ENOUGH_CUTS = 30
+_MODE_WORDS = {
+    "none": "never flushed", "end": "flushed after every {flush_writes:,} writes", "each": "every write a durable one",
+}  # fmt: skip
+_OP_WORDS = {
+    "create": "files made", "contents": "flushed contents of new files", "rename": "files renamed",
+    "extend": "files made longer", "remove": "files removed",
+}  # fmt: skip
+
+
+def totals(cuts: Sequence[Mapping[str, Any]]) -> Row:
+    """Sums over the cuts. loss_bound95: without a violation, the share of cuts that may break a promise all the same.
+
+    Source of the bound: none of n independent trials; the exact upper limit 1 - 0.05^(1/n), about 3/n (the rule of
+    three; Hanley and Lippman-Hand, JAMA 249, 1983). The trial is the cut: writes of one cut are lost together.
+    """
+    modes = [_sum([cut["modes"][at] for cut in cuts]) for at in range(len(cuts[0]["modes"]))] if cuts else []
+    metadata = [
+        {"op": row["op"], **{
+            name: sum(cut["metadata"][at][name] for cut in cuts)
+            for name in ("acknowledged", "promised", "survived", "lost", "violations")
+        }}
+        for at, row in enumerate(cuts[0]["metadata"])
+    ] if cuts else []  # fmt: skip
+    verifier = sum(cut["verifier_violation"] for cut in cuts)
+    violations = sum(row["violations"] for row in [*modes, *metadata]) + verifier
+    kinds = {cut["kind"] for cut in cuts}
+    return {
+        "kind": next(iter(kinds)) if len(kinds) == 1 else "unknown",
+        "modes": modes, "metadata": metadata, "violations": violations,
+        "loss_bound95": 1 - 0.05 ** (1 / len(cuts)) if cuts and not violations else None,
+    }  # fmt: skip
+
+
+def _sum(rows: Sequence[Mapping[str, Any]]) -> Row:
+    """One mode over all cuts."""
+    reached = [row["reach_ns"] for row in rows if row["reach_ns"] is not None]
+    ages: dict[int, Row] = {}
+    for age in (age for row in rows for age in row["ages"]):
+        known = ages.setdefault(age["from_ns"], {**age, "judged": 0, "survived": 0})
+        known["judged"] += age["judged"]
+        known["survived"] += age["survived"]
+    kinds = rows[0]["violations_by_kind"]
+    return {
+        "mode": rows[0]["mode"],
+        **{name: sum(row[name] for row in rows) for name in _COUNTS},
+        "violations_by_kind": {kind: sum(row["violations_by_kind"][kind] for row in rows) for kind in kinds},
+        "reach_ns": max(reached, default=None),
+        "ages": [ages[at] for at in sorted(ages)],
+    }
+
+
+HEADER = (
+    "mode", "acknowledged", "promised", "survived", "overwritten", "lost", "torn", "damaged", "violations",
+)  # fmt: skip
+METADATA_HEADER = ("metadata", "acknowledged", "promised", "survived", "lost", "violations")
+
+
+def rows(part: Part) -> Iterator[tuple[str, ...]]:
+    """A row for each mode, in the columns of HEADER."""
+    for row in part["modes"]:
+        yield row["mode"], *(f"{row[name]:,}" for name in HEADER[1:])
+
+
+def metadata_rows(part: Part) -> Iterator[tuple[str, ...]]:
+    """A row for each kind of metadata, in the columns of METADATA_HEADER."""
+    for row in part["metadata"]:
+        yield _OP_WORDS[row["op"]], *(f"{row[name]:,}" for name in METADATA_HEADER[1:])
+
+
+def sentences(part: Part) -> list[str]:
+    """The result in words, what matters most first."""
+    if not part["cuts"]:
+        return ["No cut was checked: nothing is known."]
+    told = [verdict(part), f"What happened: {KIND_WORDS[part['kind']]}."]
+    told += [_mode(row, part) for row in part["modes"]]
+    told += list(_metadata(part))
+    told += list(_verifier(part))
+    return told
+
+
+def verdict(part: Part) -> str:
+    """Whether promises were kept, and how much that says."""
+    count = len(part["cuts"])
+    cuts = f"1 {_CUT_NOUNS[part['kind']][0]}" if count == 1 else f"{count} {_CUT_NOUNS[part['kind']][1]}"
+    if part["violations"]:
+        were = "1 promise was" if part["violations"] == 1 else f"{part['violations']:,} promises were"
+        return f"VIOLATION: the server acknowledges before it is durable: {were} broken in {cuts}."
+    if not sum(row["promised"] for row in part["modes"]):
+        return "Nothing promised was acknowledged before the cut: nothing was tested. Let the load run longer."
+    at_risk = sum(row["at_risk"] for row in part["modes"])
+    each = (
+        f" At risk were {at_risk:,} promised writes of the last 30 s; one by one that would bound their loss by "
+        f"{3 / at_risk:.1%}, but writes of one cut are lost together."
+        if at_risk
+        else ""
+    )
+    more = " More of them (--repeat) say more." if count < _ENOUGH_CUTS else ""
+    return (
+        f"No promise was seen broken in {cuts}. That proves no durability: it says with 95 % confidence that fewer "
+        f"than {100 * part['loss_bound95']:.0f} % of such cuts break one (rule of three: about 3/cuts).{each}{more}"
+    )
+
+
+def _mode(row: Mapping[str, Any], part: Part) -> str:
+    how = _MODE_WORDS[row["mode"]].format(**part)
+    head = f"{row['mode']} ({how}): {row['acknowledged']:,} writes of {size_text(part['record_bytes'])} acknowledged"
+    judged = row["acknowledged"] - row["overwritten"]
+    if row["mode"] != "none":
+        head += f", {row['promised']:,} of them promised"
+    head += f"; {row['survived']:,} of {judged:,} not overwritten later survived"
+    gone = [f"{row[name]:,} {name}" for name in ("lost", "torn", "damaged") if row[name]]
+    if gone:
+        back = f", back to {duration_text(row['reach_ns'])} before the last acknowledgement" if row["reach_ns"] else ""
+        head += f"; {', '.join(gone)}{back}"
+    if row["violations"]:
+        kinds = {"lost": "lost", "torn": "torn", "damaged": "damaged", "first_contents": "first contents gone"}
+        broken = [
+            f"{row['violations_by_kind'][k]:,} {word}" for k, word in kinds.items() if row["violations_by_kind"][k]
+        ]
+        return f"{head}. Of these promised, so a violation: {', '.join(broken)}."
+    return head + ("; nothing had promised these, so that is allowed." if gone else ".")
+
+
+def _metadata(part: Part) -> Iterator[str]:
+    broken = [row for row in part["metadata"] if row["violations"]]
+    gone = [row for row in part["metadata"] if row["lost"] > row["violations"]]
+    for row in broken:
+        yield f"Metadata: {row['violations']:,} of {row['promised']:,} {_OP_WORDS[row['op']]} are gone though promised."
+    for row in gone:
+        lost = row["lost"] - row["violations"]
+        yield f"Metadata: {lost:,} of {row['acknowledged']:,} {_OP_WORDS[row['op']]} did not last; nothing promised it."
+    if not broken and not gone and part["metadata"]:
+        counted = ", ".join(f"{row['acknowledged']:,} {_OP_WORDS[row['op']]}" for row in part["metadata"])
+        yield f"Metadata: all that was looked at is as acknowledged ({counted})."
+
+
+def _verifier(part: Part) -> Iterator[str]:
+    cuts = [cut for cut in part["cuts"] if cut["to_send_again"] is not None]
+    if not cuts:
+        return
+    changed, same = (sum(cut["verifier_changed"] is value for cut in cuts) for value in (True, False))
+    again = sum(cut["to_send_again"] for cut in cuts)
+    unknown = len(cuts) - changed - same
+    seen = [f"changed at {changed}" if changed else "", f"stayed at {same}" if same else ""]
+    seen += [f"could not be seen at {unknown}" if unknown else ""]
+    yield (
+        f"NFS write verifier: {', '.join(filter(None, seen))} of {len(cuts)} cuts. {again:,} acknowledged writes were "
+        "not committed: a client sends these again when the verifier changes."
+    )
+    if any(cut["verifier_violation"] for cut in cuts):
+        yield "VIOLATION: uncommitted writes are gone and the verifier stayed: no client knows that it must send again."
