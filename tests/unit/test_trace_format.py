@@ -152,7 +152,7 @@ def test_files_without_handles_get_some(tmp_path: Path) -> None:
         ([op("stat", f="")], "is empty"),
         ([op("stat", f="a\0")], "write it as %00"),
         ([op("rename", f="a", to="..\\..\\x")], '"to"'),
-        ([op("rename", f="a", to="a/b")], '"to" \'a/b\' cannot come from \'a\''),
+        ([op("rename", f="a", to="a/b")], "\"to\" 'a/b' cannot come from 'a'"),
         ([op("link", f=".", to="a/b")], "cannot come from"),
         ([op("rename", f="a/b", to="a")], "cannot come from"),
         ([op("stat", f="x" * 5000)], "longer than 4096"),
