@@ -47,6 +47,8 @@ class Guardian:
         self.own_data = Path(request["folder"]) if request["folder"] else None
         self.fast = bool(request["fast"])
         self.name = str(request["name"])
+        given = request.get("definition")
+        self.described = {} if given is None else {"definition": {**given, "chosen": request["options"]}}
         self.service: Service | None = None
         self.child: subprocess.Popen[bytes] | None = None
         self.keeper: subprocess.Popen[bytes] | None = None
@@ -75,7 +77,7 @@ class Guardian:
         self.launch()
         facts = {
             **self.service.facts, "name": self.name, "folder": str(self.folder), "guardian": me,
-            "data": str(self.own_data or self.folder / "data"), "log": str(self.service.log),
+            "data": str(self.own_data or self.folder / "data"), "log": str(self.service.log), **self.described,
         }  # fmt: skip
         places.mark(self.folder, me, name=self.name, facts=facts)
         return facts

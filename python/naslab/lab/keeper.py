@@ -52,7 +52,7 @@ class Keeper:
     def build(self) -> None:
         """Makes and formats the devices, sets their limits. Raises OSError, NaslabError."""
         blocks.own_mounts()
-        stores = [loops.memory(each.size_bytes, self.plan.label) for each in self.plan.disks]
+        stores = [self._store(each) for each in self.plan.disks]
         for disk, store in zip(self.plan.disks, stores, strict=True):
             self.held[disk.minor] = loops.bind(disk.minor, store, self.plan.label)
         format.format_disks(self.plan)
@@ -71,13 +71,25 @@ class Keeper:
         if any(each.error_rate for each in self.plan.disks):
             (Path(self.plan.folder) / blocks.ARMED).touch()
 
+    def _store(self, disk: DiskPlan) -> int:
+        """The disk's memory; with a path, in the keeper's own mounts, where servers of blocks must open it."""
+        if not disk.is_served:
+            return loops.memory(disk.size_bytes, self.plan.label)
+        path = blocks.store_of(disk, Path(self.plan.folder))
+        path.parent.mkdir()
+        format.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={disk.size_bytes + (1 << 20)},mode=700", "none", str(path.parent)]
+        )
+        return loops.touched(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), disk.size_bytes)
+
     def _serve(self, disk: DiskPlan, store: int) -> None:
         """Puts servers of blocks between a device and its memory."""
         os.close(self.held.pop(disk.minor))
         if not self._release([disk.minor], _RELEASE_S):
             raise TargetError(f"loop{disk.minor} stays in use", before_run=True)
         folder = Path(self.plan.folder)
-        self.children += blocks.start(disk, store, folder)
+        os.close(store)
+        self.children += blocks.start(disk, folder)
         file = os.open(blocks.file_of(disk, folder), os.O_RDWR | os.O_CLOEXEC)
         try:
             self.held[disk.minor] = loops.bind(disk.minor, file, self.plan.label, direct=True)

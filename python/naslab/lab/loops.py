@@ -76,7 +76,11 @@ def memory(size_bytes: int, label: str) -> int:
 
     label: its name, which `losetup -a` shows. Raises OSError.
     """
-    store = os.memfd_create(label)
+    return touched(os.memfd_create(label), size_bytes)
+
+
+def touched(store: int, size_bytes: int) -> int:
+    """The same open file, as large as that, each page of it there; closed where that fails. Raises OSError."""
     try:
         os.posix_fallocate(store, 0, size_bytes)
     except OSError:

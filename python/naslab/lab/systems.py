@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -16,8 +17,10 @@ from naslab.lab.backends import search_path, which
 from naslab.lab.definition import Definition
 from naslab.lab.place import Place, Service
 
-__all__ = ["SYSTEMS", "DefinedSystem", "System", "defined", "from_file", "missing_packages", "names", "search_path",
-           "system", "which"]  # fmt: skip
+__all__ = [
+    "SYSTEMS", "DefinedSystem", "System", "defined", "from_file", "missing_packages", "names", "said_of",
+    "search_path", "system", "which",
+]  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -27,7 +30,7 @@ class System:
 
     prepare: writes its configuration in a place. options: the class of its options. preset: some of these.
     programs: what it needs, and the Debian package of each. namespaces: run it in namespaces where possible.
-    words: options that may be given as text (`lab up --set NAME=VALUE`, `lab:NAME?name=value`).
+    words: options that may be given as text (`lab up --set NAME=VALUE`, `lab:NAME?name=value`). root: it needs that.
     """
 
     what: str
@@ -37,6 +40,7 @@ class System:
     preset: Mapping[str, Any] = field(default_factory=dict)
     namespaces: bool = True
     words: tuple[str, ...] = ()
+    root: bool = False
 
     def make_options(self, chosen: Mapping[str, Any]) -> Any:
         """The options with `chosen` over the preset. Raises UsageError for an unknown one."""
@@ -63,7 +67,7 @@ SYSTEMS: dict[str, System] = {
     ),
     "ganesha": System(
         "NFS-Ganesha: NFS 3, 4.0, 4.1 and 4.2 (needs root)",
-        ganesha.prepare, ganesha.GaneshaOptions, ganesha.PROGRAMS,
+        ganesha.prepare, ganesha.GaneshaOptions, ganesha.PROGRAMS, root=True,
     ),
     "demo": System(
         "the embedded NFS 3 server: nothing to install, no root",
@@ -72,10 +76,11 @@ SYSTEMS: dict[str, System] = {
     "burst-disk": System(
         "Samba on a disk with a token bucket (needs root)",
         disk.prepare, disk.DiskOptions, disk.PROGRAMS, words=("burst", "base", "size", "disk", "cache"),
+        root=True,
     ),
     "burst-link": System(
         "Samba behind a link with a token bucket (needs root)",
-        link.prepare, link.LinkOptions, link.PROGRAMS, words=("burst", "base", "size"),
+        link.prepare, link.LinkOptions, link.PROGRAMS, words=("burst", "base", "size"), root=True,
     ),
 }  # fmt: skip
 
@@ -122,6 +127,14 @@ def system(name: str) -> System:
     if name not in definition.built_in():
         raise UsageError(f"lab: there is no system {name!r}; use one of {', '.join(names())}, or a file: FILE.toml")
     return defined(tomllib.loads(definition.built_in()[name]), f"{name}.toml", name)
+
+
+def said_of(found: System) -> list[backends.Answer]:
+    """What the backends say of a system."""
+    if isinstance(found, DefinedSystem):
+        return backends.answers(found.make_options({}))
+    problems = ("it needs root",) if found.root and os.geteuid() != 0 else ()
+    return [backends.Answer("native", (), problems, tuple(missing_packages(found)))]
 
 
 def missing_packages(found: System) -> list[str]:

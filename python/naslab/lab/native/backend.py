@@ -34,6 +34,8 @@ def refusals(definition: Definition) -> list[str]:
             found.append("volume.level = 'span': one disk after the other exists in a guest only (or as btrfs)")
         if kind in ("ntfs", "btrfs") and definition.volume.mode == "synchronous":
             found.append(f"filesystem.type = {kind!r}: a synchronous pair takes ext2, ext3, ext4 or xfs")
+    if odd := [each.latency_ns for each in definition.disks if each.latency_ns % 10**6]:
+        found.append(f"disks.latency = {odd[0]} ns: disks are delayed by whole milliseconds")
     if any(each.seek_ns for each in definition.disks):
         found.append("disks.seek: nothing packaged delays seeks alone; iops bounds small requests")
     if server.kind == "knfsd":

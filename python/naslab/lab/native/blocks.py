@@ -41,18 +41,19 @@ def own_mounts() -> None:
         raise OSError(ctypes.get_errno(), f"mount namespace: {os.strerror(ctypes.get_errno())}")
 
 
-def stages(disk: DiskPlan, store: str, folder: Path) -> list[list[str]]:
+def stages(disk: DiskPlan, folder: Path) -> list[list[str]]:
     """Command lines of a disk's servers, from the memory on; the last one makes the file `file_of`.
 
-    store: path of the memory. folder: the private one.
+    folder: the private one.
     """
     found = []
+    store = str(store_of(disk, folder))
     at = f"{disk.minor}"
     source = ["file.driver=file", f"file.filename={store}", "file.locking=off"]
     socket = ""
     if disk.latency_ns or disk.error_rate:
         socket = str(folder / f"filter{at}")
-        delays = [f"{way}delay={disk.latency_ns / 1e9:.9f}" for way in "rw"] if disk.latency_ns else []
+        delays = [f"{way}delay={disk.latency_ns // 10**6}ms" for way in "rw"] if disk.latency_ns else []
         errors = [f"error-rate={disk.error_rate * 100:g}%", f"error-file={folder / ARMED}"] if disk.error_rate else []
         filters = [f"--filter={name}" for name, given in (("delay", delays), ("error", errors)) if given]
         found.append(["nbdkit", "-f", "-U", socket, "-t", "16", *filters, "file", store, *delays, *errors])
@@ -66,13 +67,18 @@ def stages(disk: DiskPlan, store: str, folder: Path) -> list[list[str]]:
     return found
 
 
+def store_of(disk: DiskPlan, folder: Path) -> Path:
+    """The disk's memory as a file, in the keeper's mounts."""
+    return folder / f"memory{disk.minor}" / "disk"
+
+
 def file_of(disk: DiskPlan, folder: Path) -> Path:
     """The file that the last server makes."""
     return folder / f"blocks{disk.minor}" / "nbd"
 
 
-def start(disk: DiskPlan, store: int, folder: Path) -> list[subprocess.Popen[bytes]]:
-    """Starts a disk's servers; they stay until they are killed. store: descriptor of the memory.
+def start(disk: DiskPlan, folder: Path) -> list[subprocess.Popen[bytes]]:
+    """Starts a disk's servers; they stay until they are killed.
 
     Raises TargetError with the end of what they said when one does not come up.
     """
@@ -81,7 +87,7 @@ def start(disk: DiskPlan, store: int, folder: Path) -> list[subprocess.Popen[byt
     children = []
     log = folder / f"blocks{disk.minor}.log"
     me = os.getpid()
-    for words in stages(disk, f"/proc/{me}/fd/{store}", folder):
+    for words in stages(disk, folder):
         with log.open("ab") as said:
             child = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
