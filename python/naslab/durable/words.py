@@ -146,7 +146,7 @@ def _mode(row: Mapping[str, Any], part: Part) -> str:
             f"{row['violations_by_kind'][k]:,} {word}" for k, word in kinds.items() if row["violations_by_kind"][k]
         ]
         return f"{head}. Of these promised, so a violation: {', '.join(broken)}."
-    return head + ("; nothing had promised these, so that is allowed." if gone else ".")
+    return head + ("; that breaks no promise." if gone else ".")
 
 
 def _metadata(part: Part) -> Iterator[str]:
