@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import sys
+import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from naslab import _engine
 from naslab.durable import check, journal, metadata, place, words
 from naslab.durable.block import NEVER, SECTOR_BYTES, Found, Tagger
 from naslab.durable.check import Writes
-from naslab.durable.cutters import LabCutter
+from naslab.durable.cutters import AskCutter, LabCutter
 from naslab.durable.load import Load
 from naslab.durable.plan import FILL, FIRST, MODES, Plan
 from naslab.durable.proof import Proof
@@ -361,3 +364,41 @@ def test_folders_of_others_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_engine, "find_folders", lambda _: listed)
     monkeypatch.setattr(_engine, "clean", lambda *_: pytest.fail("removed"))
     assert place.remove(Target("nfs://host/export", "nfs"), "naslab-run", "run") == ["naslab-run"]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A terminal as standard input; the end that a person types at."""
+    typed, read_end = os.openpty()
+    with os.fdopen(read_end, closefd=True) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        yield typed
+    os.close(typed)
+
+
+@pytest.mark.parametrize(("answer", "kind"), [("y", "power"), ("yes", "power"), ("n", "unknown"), ("", "unknown")])
+def test_a_person_cuts_and_confirms(terminal: int, answer: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Enter says that it is off; a further one from before the question answers nothing."""
+    cutter = AskCutter(30.0, True)
+    os.write(terminal, b"\n\n")
+    cutter.cut(threading.Event())
+    assert cutter.said_off and "Taken for cut" in capsys.readouterr().err
+    cutter.restore()
+    thread = threading.Thread(target=cutter.confirm, daemon=True)
+    thread.start()
+    said = ""
+    while "[y/N]" not in said:
+        said += capsys.readouterr().err
+    os.write(terminal, f"{answer}\n".encode())
+    thread.join(10)
+    assert cutter.kind == kind
+
+
+def test_a_lost_server_needs_no_enter(terminal: int) -> None:
+    lost = threading.Event()
+    threading.Timer(0.05, lost.set).start()
+    cutter = AskCutter(30.0, True)
+    cutter.cut(lost)
+    assert lost.is_set() and not cutter.said_off
+    with pytest.raises(TargetError, match="no cut within"):
+        AskCutter(0.1, False).cut(threading.Event())

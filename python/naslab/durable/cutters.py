@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
+import termios
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -131,7 +133,7 @@ class AskCutter:
             lost.wait(0.2)
             return False
         ready, _, _ = select.select([sys.stdin], [], [], 0.2)
-        return bool(ready) and sys.stdin.readline() != ""
+        return bool(ready) and os.read(sys.stdin.fileno(), 4096) != b""
 
     def restore(self) -> None:
         """Asks for it."""
@@ -141,8 +143,10 @@ class AskCutter:
         """Asks what it was."""
         if not self.has_terminal:
             return
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # an Enter from before answers nothing
         _say("The server answers. Was its power cut, all of it, while it ran? [y/N]")
-        self.kind = "power" if sys.stdin.readline().strip().lower() in ("y", "yes") else "unknown"
+        answer = os.read(sys.stdin.fileno(), 4096).decode(errors="replace").strip().lower()
+        self.kind = "power" if answer in ("y", "yes") else "unknown"
 
 
 def _say(text: str) -> None:
