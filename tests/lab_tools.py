@@ -35,6 +35,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     yield
     wait_for(lambda: not lab_devices() and not limited(lab_devices(bound=True)))
     assert left_processes(base) == []
+    wait_for(lambda: not left_groups())
     assert [path.name for path in base.glob("naslab-lab-*")] == []
     assert Path("/proc/mounts").read_text() == before
 
@@ -58,6 +59,12 @@ def limited(but_for: set[str]) -> list[str]:
             if major == "7" and int(minor) in loops.MINORS and f"loop{minor}" not in but_for:
                 found.append(line)
     return found
+
+
+def left_groups() -> list[Path]:
+    """Control groups of the lab that no process is in; those of a lab beside this one are in use."""
+    found = Path("/sys/fs/cgroup").glob("**/naslab-lab-*")
+    return [path for path in found if not (path / "cgroup.procs").read_text()]
 
 
 def left_processes(folder: Path) -> list[str]:

@@ -17,6 +17,8 @@ KEEPER_READY_S = 90.0
 """Memory of the disks is touched and formatted first: seconds, and more on a busy machine."""
 ROOM_BYTES = 2 << 30
 """Of a share in memory behind a link, for systems without disks: taken only as it fills."""
+LEAST_RAID_BYTES = 128 << 20
+"""Of each disk: below that a RAID of btrfs has hardly room for a file."""
 _POOLS = {"pool": {"mergerfs": "mergerfs"}, "background": {"mergerfs": "mergerfs"},
           "synchronous": {"glusterfs": "glusterfs-client"}}  # fmt: skip
 _SERVERS = {"samba": samba.PROGRAMS, "ganesha": ganesha.PROGRAMS, "demo": {}, "knfsd": {}}
@@ -34,6 +36,8 @@ def refusals(definition: Definition) -> list[str]:
             found.append("volume.level = 'span': one disk after the other exists in a guest only (or as btrfs)")
         if kind in ("ntfs", "btrfs") and definition.volume.mode == "synchronous":
             found.append(f"filesystem.type = {kind!r}: a synchronous pair takes ext2, ext3, ext4 or xfs")
+    if plan.needs_engine(definition) and min(each.size_bytes for each in definition.disks) < LEAST_RAID_BYTES:
+        found.append(f"disks.size: a RAID here takes disks of {LEAST_RAID_BYTES >> 20}MiB or more")
     if odd := [each.latency_ns for each in definition.disks if each.latency_ns % 10**6]:
         found.append(f"disks.latency = {odd[0]} ns: disks are delayed by whole milliseconds")
     if any(each.seek_ns for each in definition.disks):

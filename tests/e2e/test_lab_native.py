@@ -1,0 +1,267 @@
+"""Systems built natively: what was planted is what their disks do, and kill -9 at any moment leaves nothing of them.
+
+Rates are measured by fio in real time against a limiter, so that the allowance (15 %) covers a busy machine; what is
+found on a quiet one is in the guide.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_tools import Cli, need
+from lab_tools import HOLD, born_there, lab_devices, left_groups, left_processes, own_folders, wait_for
+from naslab import lab
+from naslab.lab import backends, keeper, place, process, systems
+from naslab.lab.server import Server
+
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("own_folders")]
+__all__ = ["own_folders"]
+MB = 1_000_000
+MIB = 1 << 20
+
+
+def need_parts(name: str) -> None:
+    """Skips, or fails where the lab is required, when this machine cannot build the system."""
+    said = systems.said_of(systems.system(name))
+    need(any(each.builds for each in said), f"{name}: {'; '.join(each.why_not for each in said)}")
+
+
+def fio(server: Server, path: Path, rw: str, *more: str, size_bytes: int = 128 * MIB) -> dict[str, Any]:
+    """fio's findings for one file, past the page cache."""
+    words = [
+        "fio", "--name=x", f"--filename={path}", f"--rw={rw}", "--bs=256k", f"--size={size_bytes}", "--direct=1",
+        "--ioengine=libaio", "--iodepth=4", "--output-format=json", *more,
+    ]  # fmt: skip
+    done = subprocess.run([*server.inside(), *words], check=True, capture_output=True, text=True, timeout=60)
+    return dict(json.loads(done.stdout)["jobs"][0])
+
+
+def rates(server: Server, path: Path) -> tuple[float, float]:
+    """Bytes per second written and read."""
+    written = fio(server, path, "write", size_bytes=64 * MIB)["write"]["bw_bytes"]
+    return written, fio(server, path, "read", size_bytes=64 * MIB)["read"]["bw_bytes"]
+
+
+def inside(server: Server, script: str) -> str:
+    """What a shell says where the server's disks are mounted."""
+    done = subprocess.run([*server.inside(), "sh", "-ec", script], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def planted(server: Server) -> dict[str, float]:
+    """Limits by name."""
+    return {each["name"]: each["value"] for each in server.facts["limits"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "options"),
+    [
+        ("single-xfs", "xfs", {}),
+        ("raid1", "ext2/ext3", {"disks.size": "192MiB"}),
+        ("raid5", "ext2/ext3", {"disks.size": "128MiB"}),
+    ],
+)
+def test_disks_move_what_was_planted(name: str, kind: str, options: dict[str, str]) -> None:
+    need_parts(name)
+    size_bytes = 48 * MIB if name == "raid1" else 128 * MIB
+    with lab.running(name, **options) as server:
+        assert inside(server, f"stat -f -c %T {server.data}").strip() == kind
+        limits = planted(server)
+        deep = "--iodepth=16"
+        written = fio(server, server.data / "f", "write", deep, size_bytes=size_bytes)["write"]["bw_bytes"]
+        long = (deep, "--time_based", "--runtime=2")
+        read = fio(server, server.data / "f", "read", *long, size_bytes=size_bytes)["read"]["bw_bytes"]
+    # A RAID 5 of btrfs writes its parity at some cost; two copies may be read side by side.
+    lows = {"raid5": 0.6}
+    write_limit = limits.get("volume.write", limits["disks.write"])
+    read_limit = limits.get("volume.read", limits["disks.read"])
+    assert lows.get(name, 0.85) * write_limit < written < 1.15 * write_limit
+    assert 0.85 * read_limit < read < (2.3 if name == "raid1" else 1.15) * read_limit
+
+
+def test_a_pool_is_one_folder_of_its_disks() -> None:
+    need_parts("pool")
+    with lab.running("pool", **{"disks.size": "128MiB", "filesystem.type": "ext3"}) as server:
+        inside(server, f"mkdir {server.data}/d; for i in 1 2 3 4; do head -c 20M /dev/zero > {server.data}/d/$i; done")
+        on = [inside(server, f"ls {server.folder}/disk{at}/files/d").split() for at in (1, 2)]
+        assert sorted([*on[0], *on[1]]) == ["1", "2", "3", "4"] and all(on), "each on one, and not all on the same"
+        assert inside(server, f"ls {server.data}").split() == ["d"]
+        for at in (1, 2):
+            written, read = rates(server, server.folder / f"disk{at}" / "files" / "f")
+            assert 0.85 * 67 * MB < written < 1.2 * 67 * MB and 0.85 * 67 * MB < read < 1.2 * 67 * MB
+
+
+def test_a_shared_budget_latency_and_one_link(tmp_path: Path, cli: Cli) -> None:
+    file = tmp_path / "served.toml"
+    file.write_text("""
+        what = "one budget, slow answers, 100 Mbit/s"
+        [[disks]]
+        size = "64MiB"
+        rate = "40MB/s"
+        latency = "10ms"
+        [server]
+        kind = "samba"
+        [link]
+        rate = "100Mbit/s"
+    """)
+    need(any(each.builds for each in systems.said_of(systems.from_file(file))), "nbdkit, qemu-nbd, nbdfuse")
+    with lab.running(str(file)) as server:
+        assert server.name == "served" and server.facts["backend"] == "native"
+        # Alternating requests in one job: both ways together stay within the budget.
+        done = fio(server, server.data / "f", "rw", "--iodepth=16", size_bytes=32 * MIB)
+        both = done["read"]["bw_bytes"] + done["write"]["bw_bytes"]
+        assert 0.8 * 40 * MB < both < 1.2 * 40 * MB
+        one = fio(server, server.data / "f", "randread", "--bs=4k", "--iodepth=1", "--io_size=256k", size_bytes=MIB)
+        assert 10 * MB < one["read"]["clat_ns"]["percentile"]["50.000000"] < 14 * MB
+        document = cli.sweep(
+            server.url,
+            "--credentials",
+            server.credentials,
+            "--file-size",
+            "8m",
+            "--record",
+            "1m",
+            prefix=server.inside(),
+        )
+        reads = [cell["throughput_bytes_per_s"] for cell in document["cells"] if cell["op"] == "reread"]
+        assert 0.8 * 12 * MB < max(reads) < 12.5 * MB, "no faster than the wire"
+
+
+def test_files_of_a_pool_get_their_second_copy_later() -> None:
+    need_parts("pool-background")
+    options = {"disks.size": "64MiB", "volume.delay": "500ms", "filesystem.type": "ext2", "link.rate": "1Gbit/s"}
+    with lab.running("pool-background", **options) as server:
+        both = [server.folder / f"disk{at}" / "files" / "d" / "f" for at in (1, 2)]
+
+        def copies() -> list[str]:
+            return inside(server, f"cat {both[0]} {both[1]} 2>/dev/null || true").split()
+
+        inside(server, f"mkdir -m 700 {server.data}/d; echo one > {server.data}/d/f")
+        wait_for(lambda: copies() == ["one", "one"])
+        inside(server, f"echo two > {server.data}/d/f")
+        assert inside(server, f"cat {server.data}/d/f") == "two\n", "the newest copy is shown"
+        wait_for(lambda: copies() == ["two", "two"])
+        assert {inside(server, f"stat -c %a {each.parent}").strip() for each in both} == {"700"}
+        inside(server, f"rm -r {server.data}/d")
+        time.sleep(1)
+        assert copies() == [], "what was removed does not come back"
+
+
+def test_a_pool_that_writes_twice_at_once() -> None:
+    need_parts("pool-synchronous")
+    with lab.running("pool-synchronous", **{"disks.size": "64MiB"}) as server:
+        inside(server, f"head -c 1000000 /dev/urandom > {server.data}/f; sync {server.data}/f")
+        sums = inside(
+            server, f"md5sum < {server.data}/f; for i in 1 2; do md5sum < {server.folder}/disk$i/files/f; done"
+        )
+        assert len(set(sums.splitlines())) == 1
+
+
+def test_several_clients_reach_one_server_in_its_groups() -> None:
+    need_parts("clients")
+    with lab.running("clients", **{"server.cpu": "50%", "server.ram": "128MiB", "link.mtu": "4000"}) as server:
+        addresses = []
+        for client in range(4):
+            script = "PATH=$PATH:/sbin:/usr/sbin; ip -o -4 addr show dev eth0; ip link"
+            words = subprocess.run(
+                [*server.inside(client), "sh", "-c", script],
+                check=True, capture_output=True, text=True,
+            ).stdout  # fmt: skip
+            assert "mtu 4000" in words
+            addresses.append(words.split("inet ")[1].split("/")[0])
+            ping = f"exec 3<>/dev/tcp/10.77.0.1/{server.port}"
+            subprocess.run([*server.inside(client), "bash", "-c", ping], check=True, timeout=10)
+        assert addresses == [f"10.77.0.{at}" for at in (1, 2, 3, 4)]
+        (smbd,) = [pid for pid in server.pids if process.program(pid) == "smbd"][:1]
+        groups = Path(f"/proc/{smbd}/cgroup").read_text()
+        assert groups.count(server.folder.name) >= 1
+        limits = [path.read_text().split()[0] for path in Path("/sys/fs/cgroup").rglob(f"{server.folder.name}/memory*")
+                  if path.name in ("memory.limit_in_bytes", "memory.max")]  # fmt: skip
+        assert limits == [str(128 * MIB)]
+
+
+def test_what_cannot_be_built_is_told(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text('what = "x"\nbackend = "native"\n[[disks]]\nseek = "8ms"\n[server]\nkind = "knfsd"\n')
+    done = cli("lab", "up", file).sound()
+    assert done.code == 2 and "disks.seek: nothing packaged delays seeks" in done.err
+    assert "server.kind = 'knfsd': the kernel's server belongs to the whole machine" in done.err
+    shown = cli("lab", "show", file).ok().out
+    assert "seek 8 ms" in shown and "cannot be built here" in shown
+    assert cli("lab", "up", "raid5", "--set", "disks.size=64MiB", "--set", "volume.level=raid9").code == 2
+    assert "rename the file" in cli("lab", "up", _copied(tmp_path, "samba.toml", file)).err
+
+
+def _copied(folder: Path, name: str, file: Path) -> Path:
+    path = folder / name
+    path.write_text(file.read_text())
+    return path
+
+
+def test_a_system_from_a_file_comes_and_goes(cli: Cli, tmp_path: Path) -> None:
+    need_parts("nfs-xfs")
+    file = tmp_path / "mine.toml"
+    file.write_text('what = "mine"\n[[disks]]\nsize = "64MiB"\n[server]\nkind = "ganesha"\nversion = "4.1"\n')
+    up = cli("lab", "up", file, "--set", "filesystem.type=ext3", "--json").ok().json()
+    try:
+        assert up["backend"] == "native" and up["url"].startswith("nfs://127.0.0.1:")
+        assert "is up already" in cli("lab", "up", file).err
+        shown = cli("lab", "show", "mine").ok().out
+        assert "ext3" in shown and "NFS 4.1" in shown and up["url"] in shown
+        assert cli("lab", "show", "mine", "--json").ok().json()["definition"]["filesystem"]["type"] == "ext3"
+        assert up["url"] in cli("lab", "status").ok().out and up["url"] in cli("lab", "list").ok().out
+        assert cli("lab", "exec", "mine", "--client", "3", "--", "true").code == 2
+        document = cli.sweep("lab:mine?version=4.1")
+        assert document["status"] == "complete"
+    finally:
+        cli("lab", "down").ok()
+    assert "nothing is up" in cli("lab", "status").ok().out
+
+
+# that nothing is left: see the fixture own_folders
+
+
+@pytest.mark.parametrize("round_number", range(5))
+def test_killed_at_any_moment(round_number: int, tmp_path: Path) -> None:
+    seed = int(time.time_ns()) if round_number else 0
+    chance = random.Random(seed)
+    name = chance.choice(["raid5", "pool-background", "single-xfs", "raid1"])
+    whom = chance.choice(["controller", "guardian", "keeper", "both"])
+    moment_s = chance.uniform(0.1, 2.5)
+    need_parts(name)
+    print(f"seed {seed}: {name}, {whom} after {moment_s:.2f} s")
+    killed(name, whom, moment_s, tmp_path / "t")
+
+
+def killed(name: str, whom: str, moment_s: float, base: Path) -> None:
+    """Starts a system, kills what holds it at that moment, and waits until nothing of it is left."""
+    with subprocess.Popen([sys.executable, "-c", HOLD, name], stdout=subprocess.DEVNULL) as holder:
+        time.sleep(moment_s)
+        for each in process.descendants(holder.pid) if whom != "controller" else []:
+            is_keeper = process.program(each.pid) == keeper.NAME
+            words = Path(f"/proc/{each.pid}/cmdline").read_bytes() if process.is_alive(each) else b""
+            is_guardian = b"naslab.lab.guardian" in words
+            if (is_keeper and whom in ("keeper", "both")) or (is_guardian and whom in ("guardian", "both")):
+                process.send(each, signal.SIGKILL)
+        holder.kill()
+    wait_for(lambda: not born_there(base) and not left_processes(base))
+    for folder in base.glob(f"{place.PREFIX}*"):
+        # Its guardian was killed: whoever uses the lab next removes it. Killed before it wrote who it was, it is empty.
+        wait_for(lambda left=folder: not left.exists() or left in place.sweep() or not any(left.iterdir()))  # type: ignore[misc]
+        if folder.exists():
+            folder.rmdir()
+    wait_for(lambda: not list(base.glob(f"{place.PREFIX}*")) and not lab_devices() and not left_groups())
+
+
+def test_backends_are_asked_in_order() -> None:
+    found = backends.answers(systems.system("single-xfs").make_options({}))
+    assert [each.backend for each in found] == ["native", "uml"]
