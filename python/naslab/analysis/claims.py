@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from naslab.analysis import surface
 from naslab.analysis.curvecompare import holm
 from naslab.analysis.intervals import LEVEL, detectable, p_above, p_below, p_binomial, t_interval
 from naslab.analysis.quantities import Quantity, Sample, of_blocks, surfaces_of
+from naslab.units import size_label
 
 Verdict = Literal["reproduced", "contradicted", "undecided", "not testable here"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "undecided", "not testable here")
@@ -162,9 +163,22 @@ def _between(one: Quantity, other: Quantity) -> str:
     """What a ratio is of, in a few words: what differs between its sides."""
     if one.condition != other.condition:
         return f"{one.condition} / {other.condition}"
-    names = [[side.test, side.value, *map(str, side.where.values())] for side in (one, other)]
+    names = [[side.test, side.value, side.take, *map(_said, side.where.items())] for side in (one, other)]
     words = [" ".join(word for word in mine if word not in theirs) for mine, theirs in (names, names[::-1])]
-    return f"{one.condition}: {words[0] or one.take} / {words[1] or other.take}"
+    return f"{one.condition}: {words[0] or 'the same'} / {words[1] or 'the same'}"
+
+
+def _said(where: tuple[str, Any]) -> str:
+    """`16 MiB files`, `4 KiB records or less`, `write`."""
+    key, wanted = where
+    if not isinstance(wanted, tuple):
+        return str(wanted)
+    low, high = (size_label(end) if key in ("file", "record") else str(end) for end in wanted)
+    open_ends = wanted[0] <= 0, wanted[1] >= (1 << 62)
+    told = low if wanted[0] == wanted[1] else f"{low} to {high}"
+    if any(open_ends):
+        told = f"{high} or less" if open_ends[0] else f"{low} or more"
+    return f"{told} {key}s" if key in ("file", "record") else f"{key} {told}"
 
 
 def _tested(claim: Claim, logs: Floats, words: str) -> _Evidence:

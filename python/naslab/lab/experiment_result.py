@@ -54,7 +54,7 @@ def result_of(experiment: Experiment, found: Measurements) -> dict[str, Any]:
         ],
         "limits": [{**dataclasses.asdict(one), "measured": measured.limits.get(_key(one.name, one.condition))}
                    for one in experiment.limits],
-        "runs": [
+        "measurements": [
             {"condition": sample.condition, "test": sample.test, "block": sample.block,
              "run_id": sample.document.get("run_id"), "status": sample.document.get("status")}
             for sample in found.samples

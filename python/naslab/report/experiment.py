@@ -1,0 +1,268 @@
+"""The report of an experiment: verdicts on the article's conclusions, its numbers beside ours, what stood for what.
+
+Everything comes from the experiment's result document (naslab.lab.experiment_result), which is plain data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from naslab import __version__
+from naslab.report import experiment_figures as draw
+from naslab.report import figures, page, theme
+from naslab.report.labels import esc, tight
+from naslab.report.model import place
+from naslab.report.payload import pack, pack_json
+from naslab.report.views import Chart
+
+Result = Mapping[str, Any]
+_MARKS = {"reproduced": ("✓", "complete"), "contradicted": ("✕", "failed"), "undecided": ("?", "partial"),
+          "not testable here": ("–", "unknown")}  # fmt: skip
+_RATES = ("MB/s", "KiB/s", "Gbit/s")
+_FACTORS = {"MB/s": 1e6, "KiB/s": 1024.0, "Gbit/s": 1e9 / 8, "%": 0.01}
+
+
+def render(result: Result) -> str:
+    """The page of an experiment's result as HTML text. Raises UsageError without the plotly package."""
+    drawn = charts(result)
+    app, plotly = page._asset("app.js"), page._plotly_js()
+    body = "\n".join([_header(result), _navigation(drawn), *_sections(result, drawn)])
+    return page._TEMPLATE.format(
+        csp=f"default-src 'none'; script-src {page._hash(app)} {page._hash(plotly)}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'",
+        title=esc(f"Experiment: {result['title']}"),
+        style=page._asset("style.css"),
+        body=body,
+        version=esc(__version__),
+        about=pack_json({"factor": 1, "rows": 0, "cells": [], "columns": []}),
+        series=pack(b""),
+        charts=pack_json({"charts": [page._chart_data(chart) for chart in drawn], "dark": theme.DARK, "columns": []}),
+        # The page's script takes runs with cells; the result has none of its own.
+        runs=pack_json({**result, "run_id": result["name"], "cells": []}),
+        plotly=pack(plotly.encode("utf-8")),
+        app=app,
+    )
+
+
+def section(result: Result) -> str:
+    """Claims, published numbers, systems and notes as HTML, without pictures: for a page that has others, too."""
+    parts = (claims_table(result), published_table(result), systems_table(result), notes_list(result))
+    return "\n".join(part for part in parts if part)
+
+
+# --- charts ----------------------------------------------------------------------------------------------
+
+
+def charts(result: Result) -> list[Chart]:
+    """The claims' ratios, then the charts that the experiment names; those without data are left out."""
+    found = [_claims_chart(result)]
+    for one in result["charts"]:
+        if one["series"]:
+            found.append(_surface_chart(one) if one["kind"] == "surface" else _chart(result, one))
+    return [chart for chart in found if chart.entries]
+
+
+def _claims_chart(result: Result) -> Chart:
+    lead = (
+        "The measured ratio of each claim with its 95 % interval, repeats being the unit; the band is where the ratio "
+        "lies when the article is right, the diamond the same ratio of the article's own numbers."
+    )
+    chart = Chart("claims-chart", "Conclusions as ratios", lead, ["Show"])
+    figure = draw.claims(result["claims"])
+    if figure:
+        chart.add(["Claims"], figure, result["summary"][0])
+    return chart
+
+
+def _chart(result: Result, one: Mapping[str, Any]) -> Chart:
+    unit = one["unit"]
+    published = [_shown(each, unit) for each in result["published"] if each["chart"] == one["id"]]
+    limits = _limits(result, one)
+    what = "Lines" if one["kind"] == "line" else "Bars"
+    lead = f"{what} are medians, dots the repeats" + (", diamonds what the article prints." if published else ".")
+    chart = Chart(f"chart-{one['id']}", one["title"], lead, ["Show"])
+    made = draw.lines if one["kind"] == "line" else draw.bars
+    chart.add([one["title"]], made(one, published, limits), " ".join(_told(one, published, limits)))
+    return chart
+
+
+def _shown(published: Mapping[str, Any], unit: str) -> dict[str, Any]:
+    """A published number in a chart's unit."""
+    return {**published, "shown": published["scaled"] / _FACTORS.get(unit, 1.0)}
+
+
+def _limits(result: Result, one: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Limits of a chart: measured where they were, else as planted."""
+    if one["unit"] not in _RATES:
+        return []
+    factor = _FACTORS[one["unit"]]
+    return [
+        {"what": limit["what"], "value": (limit["measured"] or limit["value"]) / factor}
+        for limit in result["limits"]
+        if limit["name"] in one["limits"] and limit["line"]
+    ]
+
+
+def _told(
+    one: Mapping[str, Any], published: Sequence[Mapping[str, Any]], limits: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """A chart in words: what each condition came to."""
+    unit = one["unit"]
+    for series in one["series"]:
+        values = {point.get("group") or "": median(point["values"]) for point in series["points"] if point["values"]}
+        if one["kind"] == "line":
+            known = [median(point["values"]) for point in series["points"] if point["values"]]
+            ends = f"{max(known):,.4g} {unit} at most, {known[-1]:,.4g} {unit} at the largest size"
+            yield f"{series['condition']}: {ends}."
+        else:
+            told = ", ".join(f"{name} {value:,.4g}".strip() for name, value in values.items())
+            yield f"{series['condition']}: {told} {unit}."
+    if published:
+        told = ", ".join(f"{each['what']} {each['shown']:,.4g}" for each in published[:8])
+        yield f"Published: {told} {unit}{', and more' if len(published) > 8 else ''}."
+    if limits:
+        told = ", ".join(f"{each['what']} {each['value']:,.4g}" for each in limits)
+        yield f"Limits: {told} {unit}."
+
+
+def _surface_chart(one: Mapping[str, Any]) -> Chart:
+    lead = "Medians over the repeats. A dip lies below 80 % of its neighbours' median, its interval included."
+    chart = Chart(f"chart-{one['id']}", one["title"], lead, ["Show", "Of"])
+    series = one["series"]
+    words = [_surface_words(each) for each in series]
+    for each, told in zip(series, words, strict=True):
+        chart.add(["Heat map", each["condition"]], figures.heat(draw.case_of(each, one["title"])), told)
+    for other in series[1:]:
+        name = f"{other['condition']} over {series[0]['condition']}"
+        if set(other["files"]) & set(series[0]["files"]) and set(other["records"]) & set(series[0]["records"]):
+            told = f"{name}: the difference of the medians in percent, without a test of each spot."
+            chart.add(["Difference", name], draw.difference(other, series[0]), told)
+    for each, told in zip(series, words, strict=True):
+        chart.add(["3D", each["condition"]], figures.surface(draw.case_of(each, one["title"])), told)
+    return chart
+
+
+def _surface_words(series: Mapping[str, Any]) -> str:
+    rates = [rate for row in series["rates"] for rate in row if rate]
+    rough = [each for each in series["roughness"] if each is not None]
+    dips = series["dips"]
+    told = f"{series['condition']}: {min(rates):,.4g} to {max(rates):,.4g} MB/s"
+    if rough:
+        told += f"; as rough as noise of {median(rough) * 100:.2g} %"
+    where = ", ".join(f"{place((dip['file_bytes'], dip['record_bytes']))} ({dip['share']:.0%})" for dip in dips[:5])
+    return told + (f"; {len(dips)} {'dip' if len(dips) == 1 else 'dips'}: {where}." if dips else "; no dip.")
+
+
+# --- words and tables ------------------------------------------------------------------------------------
+
+
+def _header(result: Result) -> str:
+    source = result["source"]
+    article = ", ".join(str(source[key]) for key in ("title", "author", "site", "date") if source.get(key))
+    facts = " · ".join(
+        esc(text) for text in (f"scale: {result['scale']}", f"seed {result['seed']}", result["started_at"]) if text
+    )
+    words = "".join(f"<p>{esc(tight(text))}</p>" for text in result["summary"])
+    return (
+        f'<header><h1>{esc(result["title"])}</h1><p class="facts">{facts}</p><p class="label">{esc(article)}</p>'
+        f'<section class="summary" aria-label="Summary">{words}</section>'
+        f'<p class="lead">{esc(result["about"])}</p></header>'
+    )
+
+
+def _navigation(drawn: Sequence[Chart]) -> str:
+    tables = [("published", "Published numbers"), ("systems", "Systems"), ("data", "Data")]
+    links = [("claims", "Conclusions"), *((chart.id, chart.title) for chart in drawn), *tables]
+    items = "".join(f'<li><a href="#{name}">{esc(text)}</a></li>' for name, text in links)
+    return f'<nav aria-label="On this page"><ul>{items}</ul></nav>'
+
+
+def _sections(result: Result, drawn: Sequence[Chart]) -> Iterator[str]:
+    yield claims_table(result)
+    yield from (page._chart_section(chart) for chart in drawn)
+    yield published_table(result)
+    yield systems_table(result)
+    yield notes_list(result)
+    yield (
+        '<section id="data"><h2>Data</h2><p class="lead">Every number of this page. The runs themselves are in the '
+        'store: <code>naslab show RUN</code>.</p><div class="controls downloads"><button type="button" '
+        'data-download="json">Result of the experiment (JSON)</button></div>'
+        '<div hidden><table id="cells"></table><div id="pager"></div></div></section>'
+    )
+
+
+def claims_table(result: Result) -> str:
+    """Each conclusion in our words, its verdict, and why."""
+    rows = []
+    for claim in result["claims"]:
+        mark, kind = _MARKS[claim["verdict"]]
+        verdict = f'<span class="status {kind}"><span aria-hidden="true">{mark}</span> {esc(claim["verdict"])}</span>'
+        told = f'<span id="claim-{esc(claim["id"])}">{esc(tight(claim["words"]))}</span>'
+        told += "".join(_aside(text) for text in (claim["id"], claim["place"]) if text)
+        told += _aside(f"Stand-in: {claim['stand_in']}.") if claim["stand_in"] else ""
+        rows.append([verdict, told, esc(tight(claim["why"]))])
+    lead = (
+        "Conclusions are the article's, in our words. The repeat is the unit; ratios are paired within a repeat; p "
+        "values are adjusted over all claims (Holm). Undecided is not refuted."
+    )
+    table = page._table("Conclusions of the article", ["Verdict", "Conclusion", "Why"], rows)
+    return f'<section id="claims"><h2>Conclusions of the article</h2><p class="lead">{esc(lead)}</p>{table}</section>'
+
+
+def published_table(result: Result) -> str:
+    """Every published number, where it is in the article, and ours where it was measured at the same size."""
+    rows = []
+    for one in result["published"]:
+        value = f"{one['value']:,.6g} {one['unit']}"
+        rows.append([esc(tight(text)) for text in (one["what"], value, ours(result, one), one["place"])])
+    if not rows:
+        return ""
+    heads = ["Number", "Published", "Measured here", "Where in the article"]
+    table = page._table("Published numbers", heads, rows)
+    lead = (
+        "Ours is the median under the condition that stands for the article's, at the same file size; - where there is "
+        "none."
+    )
+    return f'<section id="published"><h2>Published numbers</h2><p class="lead">{esc(lead)}</p>{table}</section>'
+
+
+def ours(result: Result, one: Mapping[str, Any]) -> str:
+    """The number that stands beside a published one; `-` where there is none."""
+    chart = next((each for each in result["charts"] if each["id"] == one["chart"]), None)
+    series = next((each for each in chart["series"] if each["condition"] == one["condition"]), None) if chart else None
+    for point in series.get("points", ()) if series else ():
+        same = point.get("size_bytes") == one["size_bytes"] if one["size_bytes"] else point.get("group") == one["group"]
+        if same and point["values"] and chart:
+            value = median(point["values"]) * _FACTORS.get(chart["unit"], 1.0) / _FACTORS.get(one["unit"], 1.0)
+            return f"{value:,.4g} {one['unit']}"
+    return "-"
+
+
+def systems_table(result: Result) -> str:
+    """What was measured, on what, and which machine of the article it stands for."""
+    rows = []
+    for one in result["conditions"]:
+        beside = _aside(f"Meanwhile: {'; '.join(one['beside'])}") if one["beside"] else ""
+        why = _aside(f"Not measured: {one['missing']}") if one["missing"] else ""
+        rows.append([esc(one["id"]), esc(one["what"]) + beside + why, esc(tight(one["built"])), esc(one["stands_for"]),
+                     esc(one["place"])])  # fmt: skip
+    tests = "".join(f"<li>{esc(test['what'])}: <code>{esc(test['words'])}</code></li>" for test in result["tests"])
+    heads = ["Condition", "What it is", "Built as", "Stands for", "Where"]
+    table = page._table("Conditions and systems", heads, rows)
+    return f'<section id="systems"><h2>Conditions and systems</h2>{table}<h3>Tests</h3><ul>{tests}</ul></section>'
+
+
+def notes_list(result: Result) -> str:
+    """What else must be known; empty without notes."""
+    items = "".join(f"<li>{esc(tight(note))}</li>" for note in result["notes"])
+    if not items:
+        return ""
+    head = "<h2>Before you use these numbers</h2>"
+    return f'<section class="validity" id="notes">{head}<ul>{items}</ul></section>'
+
+
+def _aside(text: str) -> str:
+    """A remark under a cell's text."""
+    return f'<span class="where">{esc(tight(text))}</span>'

@@ -1,0 +1,274 @@
+"""Figures of an experiment: lines, bars, surfaces and their difference, and the claims' ratios with intervals.
+
+Pure functions from the plain data of an experiment's result. Lines and bars are medians, dots the repeats, diamonds
+what the article prints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from naslab.report import figures, theme
+from naslab.report.axes import base_layout, number, numbers, plain_axis, rate_axis, size_axis
+from naslab.report.figures import Figure, Trace
+from naslab.report.labels import plot_text
+from naslab.report.model import Case
+from naslab.units import size_label
+
+Data = Mapping[str, Any]
+_BARS_PX, _ROW_PX = 15, 26
+_WORDS = ("reproduced", "contradicted", "undecided")
+_DIVERGING = [[0.0, "#2c6fae"], [0.5, "#f7f7f5"], [1.0, "#c2571a"]]
+_MOST_RATIO = 4.0
+"""Colours of a difference end at a factor of four."""
+
+
+def lines(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Figure:
+    """Values against file size, a line for each condition. limits: (what, value in the chart's unit)."""
+    traces: list[Trace] = []
+    for at, series in enumerate(chart["series"]):
+        traces += _line(series, at, chart["unit"])
+    ids = [series["condition"] for series in chart["series"]]
+    for one in published:
+        if one["condition"] in ids and one["size_bytes"]:
+            traces.append(_published_point(one, ids.index(one["condition"]), chart["unit"]))
+    sizes = sorted({size for trace in traces for size in trace["x"]})
+    values = [value for trace in traces for value in trace["y"]]
+    rules, notes = _rules(limits, values, "y")
+    layout = base_layout(
+        xaxis=size_axis("File size", sizes), yaxis=rate_axis([*values, *(rule["y0"] for rule in rules)], chart["unit"]),
+        shapes=rules, annotations=notes, height=460,
+    )  # fmt: skip
+    layout["legend"]["title"]["text"] = "Condition"
+    return {"data": traces, "layout": layout, "narrow": {"height": 620, "legend": _below()}}
+
+
+def _below() -> dict[str, Any]:
+    return {"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top", "font": {"size": 11}}
+
+
+def _line(series: Data, at: int, unit: str) -> Iterator[Trace]:
+    colour, name = theme.run_colour(at), plot_text(series["condition"])
+    points = [point for point in series["points"] if point["values"]]
+    dots = [(point["size_bytes"], value) for point in points for value in point["values"]]
+    shared: Trace = {"type": "scatter", "name": name, "legendgroup": name}
+    told = [f"{size_label(point['size_bytes'])} files, median of {len(point['values'])}" for point in points]
+    yield {
+        **shared, "mode": "lines+markers", "x": [point["size_bytes"] for point in points],
+        "y": numbers(median(point["values"]) for point in points), "line": {"color": colour, "width": 2},
+        "marker": {"color": colour, "size": 7, "symbol": figures.SYMBOLS[at % len(figures.SYMBOLS)]},
+        "customdata": told, "hovertemplate": f"<b>%{{y:,.4~g}} {unit}</b><br>{name}, %{{customdata}}<extra></extra>",
+    }  # fmt: skip
+    if len(dots) > len(points):
+        yield {
+            **shared, "mode": "markers", "x": [size for size, _ in dots], "y": numbers(value for _, value in dots),
+            "marker": {"color": colour, "size": 4, "opacity": 0.55}, "showlegend": False,
+            "hovertemplate": f"%{{y:,.4~g}} {unit}, one repeat<extra></extra>",
+        }  # fmt: skip
+
+
+def _published_point(one: Data, at: int, unit: str) -> Trace:
+    name = plot_text(one["condition"])
+    return {
+        "type": "scatter", "mode": "markers", "name": f"{name}, published", "legendgroup": name, "showlegend": False,
+        "x": [one["size_bytes"]], "y": [number(one["shown"])],
+        "marker": {"color": theme.run_colour(at), "size": 12, "symbol": "diamond-open", "line": {"width": 2.5}},
+        "hovertemplate": f"<b>%{{y:,.4~g}} {unit}</b> published<br>{plot_text(one['what'])}<extra></extra>",
+    }  # fmt: skip
+
+
+def _rules(limits: Sequence[Data], values: Sequence[float], axis: str) -> tuple[list[Any], list[Any]]:
+    """Reference lines and their words, for limits within a factor of four of what is drawn. axis: y or x."""
+    shapes, notes = [], []
+    low, high = min(values, default=1.0), max(values, default=1.0)
+    other = "x" if axis == "y" else "y"
+    shown = [limit for limit in limits if low / 4 <= limit["value"] <= high * 4]
+    for at, limit in enumerate(sorted(shown, key=lambda limit: limit["value"])):
+        level = number(limit["value"])
+        shapes.append(
+            {
+                "type": "line", f"{other}ref": "paper", f"{other}0": 0, f"{other}1": 1, f"{axis}ref": axis,
+                f"{axis}0": level, f"{axis}1": level, "layer": "below",
+                "line": {"color": theme.RULE, "width": 1.5, "dash": "dash"},
+            }
+        )  # fmt: skip
+        place = {"x": 0, "xanchor": "left", "y": math.log10(level), "yanchor": "bottom"} if axis == "y" else {
+            "y": 1, "yanchor": "bottom", "x": math.log10(level), "xanchor": "left", "yshift": 15 * at,
+        }  # fmt: skip
+        notes.append(
+            {f"{other}ref": "paper", f"{axis}ref": axis, **place, "text": plot_text(limit["what"]), "showarrow": False,
+             "font": {"color": theme.RULE, "size": 12}}
+        )  # fmt: skip
+    return shapes, notes
+
+
+def bars(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Figure:
+    """Horizontal bars of medians, a group for each label and a colour for each condition, logarithmic."""
+    groups = list(dict.fromkeys(point["group"] for series in chart["series"] for point in series["points"]))
+    traces: list[Trace] = []
+    ids = [series["condition"] for series in chart["series"]]
+    for at, series in enumerate(chart["series"]):
+        traces += _bar(series, at, chart["unit"], [one for one in published if one["condition"] == series["condition"]])
+    others = [one for one in published if one["condition"] not in ids]
+    if others:
+        traces.append(_diamonds(others, "published", theme.INK, chart["unit"]))
+    values = [value for trace in traces for value in trace["x"]]
+    rules, notes = _rules(limits, values, "x")
+    labels = [plot_text(group) for group in groups]
+    height = 110 + 15 * len(notes) + len(groups) * (_ROW_PX + _BARS_PX * (len(ids) + bool(others)))
+    layout = base_layout(
+        barmode="group", scattermode="group", bargap=0.25, scattergap=0.25, height=max(240, height), shapes=rules,
+        annotations=notes, showlegend=len(traces) > 1,
+        xaxis=rate_axis([*values, *(rule["x0"] for rule in rules)], f"{chart['unit']}, logarithmic"),
+        yaxis=plain_axis("", type="category", categoryorder="array", categoryarray=labels, autorange="reversed",
+                         ticklabelstandoff=6, showticklabels=labels != [""]),
+    )  # fmt: skip
+    layout["margin"] = {**layout["margin"], "t": 24 + 15 * len(notes)}
+    narrow = {"legend": _below(), "height": layout["height"] + 40 * len(ids) ** 0.5}
+    return {"data": traces, "layout": layout, "narrow": narrow}
+
+
+def _bar(series: Data, at: int, unit: str, published: Sequence[Data]) -> Iterator[Trace]:
+    name, colour = plot_text(series["condition"]), theme.run_colour(at)
+    points = [point for point in series["points"] if point["values"]]
+    shared: Trace = {"orientation": "h", "legendgroup": name, "offsetgroup": name}
+    yield {
+        **shared, "type": "bar", "name": name, "x": numbers(median(point["values"]) for point in points),
+        "y": [plot_text(point["group"]) for point in points], "marker": {"color": colour, "opacity": 0.8},
+        "customdata": [len(point["values"]) for point in points],
+        "hovertemplate": f"<b>%{{x:,.4~g}} {unit}</b><br>{name}, %{{y}}, median of %{{customdata}}<extra></extra>",
+    }  # fmt: skip
+    dots = [(point["group"], value) for point in points for value in point["values"]]
+    if len(dots) > len(points):
+        yield {
+            **shared, "type": "scatter", "mode": "markers", "name": f"{name}, each repeat", "showlegend": False,
+            "x": numbers(value for _, value in dots), "y": [plot_text(group) for group, _ in dots],
+            "marker": {"color": colour, "size": 5, "line": {"color": theme.SURFACE, "width": 1}},
+            "hovertemplate": f"%{{x:,.4~g}} {unit}, one repeat<extra></extra>",
+        }  # fmt: skip
+    if published:
+        yield _diamonds(published, name, colour, unit)
+
+
+def _diamonds(published: Sequence[Data], name: str, colour: str, unit: str) -> Trace:
+    return {
+        "type": "scatter", "mode": "markers", "orientation": "h", "offsetgroup": name, "legendgroup": name,
+        "name": "published" if name == "published" else f"{name}, published", "showlegend": name == "published",
+        "x": [number(one["shown"]) for one in published], "y": [plot_text(one["group"]) for one in published],
+        "marker": {"color": colour, "size": 10, "symbol": "diamond", "line": {"color": theme.INK, "width": 1.2}},
+        "customdata": [plot_text(one["what"]) for one in published],
+        "hovertemplate": f"<b>%{{x:,.4~g}} {unit}</b> published<br>%{{customdata}}<extra></extra>",
+    }  # fmt: skip
+
+
+def case_of(series: Data, title: str) -> Case:
+    """A surface as the report's own pictures take it; rates in MB/s."""
+    cells = [
+        {"file_bytes": file, "record_bytes": record, "throughput_bytes_per_s": rate * 1e6, "iops": 0.0}
+        for file, row in zip(series["files"], series["rates"], strict=True)
+        for record, rate in zip(series["records"], row, strict=True)
+        if rate
+    ]
+    return Case(title, "read", "bytes", cells)
+
+
+def difference(one: Data, other: Data) -> Figure:
+    """The first surface over the second, spot by spot: colour by the logarithm, the difference in percent as text."""
+    files = [size for size in one["files"] if size in other["files"]]
+    records = [size for size in one["records"] if size in other["records"]]
+
+    def rate(series: Data, file: int, record: int) -> float | None:
+        found: float | None = series["rates"][series["files"].index(file)][series["records"].index(record)]
+        return found
+
+    ratios: list[list[float | None]] = []
+    for record in records:
+        pairs = [(rate(one, file, record), rate(other, file, record)) for file in files]
+        ratios.append([mine / theirs if mine and theirs else None for mine, theirs in pairs])
+    text = [["" if ratio is None else f"{(ratio - 1) * 100:+.0f} %" for ratio in row] for row in ratios]
+    edge = math.log2(_MOST_RATIO)
+    names = plot_text(one["condition"]), plot_text(other["condition"])
+    trace: Trace = {
+        "type": "heatmap", "x": [size_label(file) for file in files], "y": [size_label(each) for each in records],
+        "z": [[None if ratio is None else number(math.log2(ratio)) for ratio in row] for row in ratios],
+        "zmin": -edge, "zmax": edge, "colorscale": _DIVERGING, "xgap": 2, "ygap": 2, "hoverongaps": False,
+        "text": text, "texttemplate": "%{text}", "textfont": {"color": theme.ON_LIGHT, "size": 11},
+        "colorbar": {"title": {"text": f"{names[0]}<br>over {names[1]}"}, "tickvals": [-2, -1, 0, 1, 2],
+                     "ticktext": ["1/4", "1/2", "1", "2", "4"]},
+        "hovertemplate": "<b>%{text}</b><br>%{x} file, %{y} records<extra></extra>",
+    }  # fmt: skip
+    layout = base_layout(
+        xaxis=plain_axis("File size", type="category", showgrid=False),
+        yaxis=plain_axis("Record size", type="category", showgrid=False),
+        height=max(260, 130 + 34 * len(records)), showlegend=False,
+    )  # fmt: skip
+    return {"data": [trace], "layout": layout}
+
+
+def claims(found: Sequence[Data]) -> Figure | None:
+    """The ratio of each claim with its interval, its region as a band, a diamond for the article's own ratio.
+
+    Claims with one ratio and an interval alone; None without any.
+    """
+    shown = [claim for claim in found if len(claim["contrasts"]) == 1 and claim["contrasts"][0]["low"]]
+    if not shown:
+        return None
+    colours = dict(zip(_WORDS, (theme.run_colour(2), theme.run_colour(1), theme.MUTED), strict=True))
+    traces = [
+        _ratios([claim for claim in shown if claim["verdict"] == word], word, colours[word])
+        for word in _WORDS
+        if any(claim["verdict"] == word for claim in shown)
+    ]
+    told = [claim for claim in shown if claim["published"]]
+    if told:
+        traces.append(_published_ratios(told))
+    ends = [end for claim in shown for end in (claim["contrasts"][0]["low"], claim["contrasts"][0]["high"], 1.0)]
+    ends += [claim["published"] for claim in told]
+    axis = rate_axis(ends, "Ratio, logarithmic")
+    names = [claim["id"] for claim in shown]
+    low, high = (10**end for end in axis["range"])
+    bands = [
+        {
+            "type": "rect", "xref": "x", "yref": "y", "x0": number(claim["region"][0] or low),
+            "x1": number(claim["region"][1] or high), "y0": at - 0.38, "y1": at + 0.38, "layer": "below",
+            "fillcolor": theme.ACCENT_BAND, "line": {"width": 0},
+        }
+        for at, claim in enumerate(shown)
+    ]  # fmt: skip
+    layout = base_layout(
+        xaxis=axis, shapes=bands, height=120 + 34 * len(shown), showlegend=True,
+        yaxis=plain_axis("", type="category", categoryorder="array", categoryarray=names, autorange="reversed",
+                         ticklabelstandoff=6),
+    )  # fmt: skip
+    layout["legend"] = {**layout["legend"], "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"}
+    layout["margin"] = {**layout["margin"], "t": 40}
+    narrow = {"yaxis": {**layout["yaxis"], "tickfont": {"size": 10}}}
+    return {"data": traces, "layout": layout, "narrow": narrow}
+
+
+def _ratios(found: Sequence[Data], word: str, colour: str) -> Trace:
+    ratios = [claim["contrasts"][0] for claim in found]
+    return {
+        "type": "scatter", "mode": "markers", "name": word, "x": numbers(one["value"] for one in ratios),
+        "y": [claim["id"] for claim in found],
+        "error_x": {
+            "type": "data", "symmetric": False, "color": colour, "thickness": 2, "width": 4,
+            "array": numbers(one["high"] - one["value"] for one in ratios),
+            "arrayminus": numbers(one["value"] - one["low"] for one in ratios),
+        },
+        "marker": {"color": colour, "size": 9, "symbol": figures.SYMBOLS[_WORDS.index(word)]},
+        "customdata": [plot_text(one["words"]) for one in ratios],
+        "hovertemplate": f"<b>%{{x:,.3~g}}</b>, {word}<br>%{{customdata}}<extra></extra>",
+    }  # fmt: skip
+
+
+def _published_ratios(found: Sequence[Data]) -> Trace:
+    return {
+        "type": "scatter", "mode": "markers", "name": "published", "x": numbers(claim["published"] for claim in found),
+        "y": [claim["id"] for claim in found],
+        "marker": {"color": theme.INK, "size": 11, "symbol": "diamond-open", "line": {"width": 2}},
+        "hovertemplate": "<b>%{x:,.3~g}</b> published<br>%{y}<extra></extra>",
+    }  # fmt: skip
