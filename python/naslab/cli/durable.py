@@ -262,8 +262,10 @@ def _carry_out(proof: Proof, common: Common, execution: Execution, work: Any) ->
         else:
             for left in proof.clean():
                 execution.note_left(left)
+        violations = proof.part.get("violations", 0)
+        if violations:
+            execution.warn("acknowledges_before_durable", f"{violations} promises were broken: see `durable`")
         code = finish(execution, common, failure)
-    violations = proof.part.get("violations", 0)
     if violations and not code:
         print(f"naslab: {violations} promises were broken; run {execution.run_id} tells which", file=sys.stderr)
     return code or int(bool(violations))

@@ -17,6 +17,7 @@ from naslab.errors import UsageError
 from naslab.report import theme
 from naslab.report.apps import section as apps_section
 from naslab.report.ceilings import link_text
+from naslab.report.durable import section as durable_section
 from naslab.report.labels import count_label, esc, op_label, percent, plain, tight, time_label, value_label
 from naslab.report.model import Case, Spot, extremes, failed, place, spot, usable
 from naslab.report.payload import pack, pack_json, pack_series
@@ -149,7 +150,8 @@ def _status(document: Mapping[str, Any]) -> str:
 
 def _facts_line(document: Mapping[str, Any]) -> str:
     cells = document.get("cells") or []
-    facts = [_protocol(document), _when(document.get("started_at")), count_label(len(cells), "cell")]
+    counted = "" if document.get("durable") else count_label(len(cells), "cell")
+    facts = [_protocol(document), _when(document.get("started_at")), counted]
     seconds = _span_ns(document)
     if seconds:
         facts.append(f"took {duration_text(seconds)}")
@@ -354,6 +356,7 @@ def _sections(runs: list[Shown], drawn: list[Chart], series: dict[str, Any]) -> 
     if any(run.cases and not any(map(run.run.document.get, ("apps", "tree"))) for run in runs):
         yield _by_test(runs)
     yield from (_chart_section(chart) for chart in drawn)
+    yield durable_section([(run.name, run.run) for run in runs])
     yield apps_section([(run.name, run.run) for run in runs])
     yield tree_section([(run.name, run.run) for run in runs])
     yield sustained_section([(run.name, run.run) for run in runs])
@@ -496,8 +499,11 @@ def _data(runs: list[Shown], series: dict[str, Any]) -> str:
                 f'<p class="note">The series of this report are long: the download sums {series["factor"]} '
                 "neighbouring intervals into one. `naslab export` gives every one.</p>"
             )
+    lead = "Every cell as measured. Choose a heading to sort."
+    if not any(run.run.cells for run in runs):
+        lead = "No cell was measured; the run document holds all that was found."
     return (
-        '<section id="data"><h2>Data</h2><p class="lead">Every cell as measured. Choose a heading to sort.</p>'
+        f'<section id="data"><h2>Data</h2><p class="lead">{lead}</p>'
         f'<div class="controls downloads" role="group" aria-label="Downloads">{"".join(buttons)}</div>{note}'
         '<div class="scroll" tabindex="0" role="region" aria-label="Table of cells"><table id="cells"></table></div>'
         '<div class="pager" id="pager"></div></section>'

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from naslab.report import apps as apps_view
 from naslab.report import curve as curve_view
+from naslab.report import durable as durable_view
 from naslab.report import figures, latency_map
 from naslab.report import job as job_view
 from naslab.report import profile as profile_view
@@ -85,7 +86,8 @@ def shown(runs: list[Run]) -> list[Shown]:
 def charts(runs: list[Shown], series: Sequence[Series]) -> list[Chart]:
     """The charts of the report in order; those without a figure are left out."""
     every = [
-        _curve(runs), _profile(runs), _apps(runs), _job(runs), _tree(runs), _regimes(runs, series), _latency_maps(runs),
+        _durable(runs), _curve(runs), _profile(runs), _apps(runs), _job(runs), _tree(runs), _regimes(runs, series),
+        _latency_maps(runs),
         _throughput(runs), _bars(runs), _heat(runs), _slices(runs), _surface(runs), _percentiles(runs),
         _percentile_dots(runs), _distributions(runs), _series(runs, series),
     ]  # fmt: skip
@@ -128,6 +130,16 @@ def _latency_maps(runs: list[Shown]) -> Chart:
             chart.add([run.name, name], latency_map.figure(found), latency_map.words(found))
     if len(every) > MAX_LATENCY_MAPS:
         chart.note = f"The first {MAX_LATENCY_MAPS} of {len(every):,} loads that ran for a time."
+    return chart
+
+
+def _durable(runs: list[Shown]) -> Chart:
+    lead = (
+        "Acknowledged writes by what was found of them after the cut; all cuts together. Those that later writes "
+        "replaced are left out: nothing can be said about them."
+    )
+    chart = Chart("durable", "Durability", lead, ["Run", "Show"])
+    durable_view.fill(chart, runs)
     return chart
 
 
