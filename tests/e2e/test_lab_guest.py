@@ -15,10 +15,12 @@ import pytest
 
 from cli_tools import Cli, need
 from lab_tools import born_there, left_processes, own_folders, wait_for
+from naslab import lab
 from naslab.errors import TargetError
 from naslab.lab import guest as guests
 from naslab.lab import process
 from naslab.lab.guest import HOST, Disk, Guest, Spec, boot, mounts, servers, volume
+from naslab.lab.guest.agent import DATA
 from naslab.lab.guest.volume import Volume
 from naslab.lab.systems import which
 
@@ -54,7 +56,7 @@ def server() -> Iterator[Guest]:
     disk = Disk(size_bytes=128 << 20, read_bytes_per_s=RATE_BYTES_PER_S, write_bytes_per_s=RATE_BYTES_PER_S)
     with guests.running(Spec(ram_bytes=384 << 20, disks=(disk,) * 3)) as guest:
         volume.make(guest, RAID)
-        servers.knfsd(guest)
+        servers.start(guest, servers.plan_knfsd(guest.address))
         yield guest
     assert not guest.folder.exists() and left_processes(guest.folder) == []
 
@@ -137,10 +139,13 @@ def test_samba_and_ganesha_in_a_guest(server: Guest, cli: Cli) -> None:
     """After the power cut: a fresh system, so the ports are free again."""
     if server.run(["pgrep", "rpc.mountd"]).code == 0:
         pytest.skip("needs the test before it")
-    ganesha, samba = servers.nfs_ganesha(server), servers.smbd(server)
+    ganesha, samba = (
+        servers.start(server, servers.plan_ganesha(server.address)),
+        servers.start(server, servers.plan_samba(server.address, server.folder / "samba")),
+    )
     for version in ("3", "4.1"):
         query = f"version={version}" + ("&mountport=20048" if version == "3" else "")
-        sweep(server, cli, f"nfs://{server.address}/data?{query}")
+        sweep(server, cli, f"nfs://{server.address}/lab/data?{query}")
     sweep(server, cli, samba["targets"]["secret"], "--credentials", samba["credentials"])
     nfs = mounts.Remote(server.address, ganesha["port"], ganesha["path"])
     password = Path(samba["credentials"]).read_text().split("password=")[1].strip()
@@ -183,7 +188,7 @@ def test_kill_9_leaves_nothing(moment: str, tmp_path: Path) -> None:
 def test_a_guest_that_cannot_start_says_why() -> None:
     need_guests()
     with pytest.raises(TargetError, match="the guest did not start: OSError: illegal IP address"):
-        guests.start(Spec(address="not-an-address"))
+        guests.start(Spec(address="10.78.0.999"))
 
 
 def test_the_host_is_in_the_network(server: Guest) -> None:
@@ -192,3 +197,51 @@ def test_the_host_is_in_the_network(server: Guest) -> None:
         assert server.answers(7, HOST) is True
         assert listener.wait(5) == 0
     assert server.answers(7, HOST, seconds=0) is False
+
+
+SYSTEM = """
+what = "A kernel's NFS server, and a kernel that mounts it"
+backend = "uml"
+[[disks]]
+count = 2
+size = "64MiB"
+read = "100MB/s"
+write = "100MB/s"
+[volume]
+level = "raid1"
+[filesystem]
+type = "ext3"
+[server]
+kind = "knfsd"
+ram = "128MiB"
+[link]
+rate = "1Gbit/s"
+latency = "1ms"
+[clients]
+access = "nfs4.2"
+ram = "160MiB"
+"""
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_a_system_of_guests_that_is_cut_and_comes_back(tmp_path: Path) -> None:
+    need_guests()
+    file = tmp_path / "two.toml"
+    file.write_text(SYSTEM)
+    before = sorted(path.name for path in Path("/sys/class/net").iterdir())
+    with lab.running(str(file)) as server:
+        assert server.facts["backend"] == "uml" and server.facts["mount"] == mounts.MOUNT
+        guest, client = (guests.find(Path(server.facts["guests"][name])) for name in ("server", "client1"))
+        assert client.run(["dd", "if=/dev/zero", f"of={mounts.MOUNT}/f", "bs=64k", "count=16", "conv=fsync"]).code == 0
+        assert guest.run(["stat", "-c", "%s", f"{DATA}/f"]).text == "1048576\n"
+        assert "delay 1ms" in guest.run(["tc", "qdisc", "show", "dev", "vec0"]).text
+        shaped = subprocess.run(
+            [*server.inside(), "sh", "-c", "PATH=$PATH:/sbin:/usr/sbin tc qdisc show dev wire"],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        assert "rate 1Gbit" in shaped.stdout
+        server.kill()
+        wait_for(lambda: not guest.is_up)
+        server.restart()
+        assert client.run(["stat", "-c", "%s", f"{mounts.MOUNT}/f"]).text == "1048576\n"
+        assert sorted(path.name for path in Path("/sys/class/net").iterdir()) == before

@@ -95,6 +95,7 @@ def test_a_spec_survives_json() -> None:
         (lambda: Spec(shared=("here",)), "folder 'here'; give an absolute path"),
         (lambda: Spec(shared=("/a,b",)), "folder '/a,b'"),
         (lambda: Spec(tap="eth0; rm"), "tap='eth0; rm'"),
+        (lambda: Spec(address="here"), "address='here'; give one like 10.78.0.2"),
         (lambda: Volume("raid6", "ext4", (0, 1)), "level='raid6' of a volume; use one of single,"),
         (lambda: Volume("raid0", "zfs", (0, 1)), "filesystem='zfs'; use one of ext2,"),
         (lambda: Volume("raid5", "ext4", (0, 1)), "raid5 of 2 disks; it takes 3 disks or more"),

@@ -30,8 +30,6 @@ from naslab.lab.place import Place, Service
 from naslab.lab.readiness import answers, last_words
 from naslab.lab.systems import System, defined, search_path, system
 
-READY_S = 15.0
-"""How long a server may take to answer."""
 KEEPER_S = 12.0
 """How long a keeper may take to end."""
 _ATTEMPTS = 3
@@ -114,7 +112,7 @@ class Guardian:
                 env={**os.environ, "PATH": search_path(), **self.service.env},
                 preexec_fn=lambda: process.die_with_parent(me),  # noqa: PLW1509 - this process has one thread
             )  # fmt: skip
-        deadline = time.monotonic() + READY_S
+        deadline = time.monotonic() + self.service.ready_s
         while not answers(self.service.facts):
             if self.child.poll() is not None or time.monotonic() > deadline:
                 raise TargetError(f"lab: {self.name} does not answer: {self._why()}", before_run=True)

@@ -59,8 +59,8 @@ class Service:
     port: answers when the server is ready. facts: what the user is told (url, targets, user ...).
     log: a file whose end explains a failure. tmpfs_bytes: file systems in memory to mount for it, and their sizes.
     env: added to its environment. keeper: a program that prepares something for the server first, says so in a line
-    of JSON, and ends by itself when its standard input does; keeper_ready_s: how long that may take. prefix: words
-    before the server's namespaces.
+    of JSON, and ends by itself when its standard input does; keeper_ready_s: how long that may take. ready_s: how
+    long the server may take to answer. prefix: words before the server's namespaces.
     """
 
     command: list[str]
@@ -72,6 +72,7 @@ class Service:
     env: dict[str, str] = field(default_factory=dict)
     keeper: list[str] = field(default_factory=list)
     keeper_ready_s: float = 15.0
+    ready_s: float = 15.0
     prefix: list[str] = field(default_factory=list)
 
 

@@ -12,7 +12,12 @@ _MOUNT, _NFS = 100005, 100003
 
 
 def answers(facts: dict[str, Any], seconds: float = 1.0) -> bool:
-    """Whether the server at these facts takes a connection and, if it speaks NFS, answers a null call."""
+    """Whether the server at these facts takes a connection and, if it speaks NFS, answers a null call.
+
+    Facts may name a file that must be there, too (`ready`).
+    """
+    if not Path(facts.get("ready", "/")).exists():
+        return False
     host = facts.get("host", "127.0.0.1")
     try:
         if facts["protocol"] == "smb":

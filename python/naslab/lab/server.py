@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from naslab.errors import TargetError, UsageError
-from naslab.lab import backends, place, process
+from naslab.lab import backends, link, place, process
 from naslab.lab.process import Process
 from naslab.lab.readiness import answers, last_words
 from naslab.lab.systems import DefinedSystem, System, from_file, missing_packages, system
@@ -26,6 +26,7 @@ from naslab.targets import Secret, Target
 
 _KEEPER = "naslab-keeper"
 _WATCHERS = ("unshare", _KEEPER)
+_RESTART_S = 60.0
 _START_S = 300.0
 """Longer than the guardian takes for all its attempts."""
 
@@ -125,11 +126,22 @@ class Server:
         """Starts the server anew on the same ports, killing it if it still runs. Raises TargetError."""
         self.kill()
         process.send(self.guardian, signal.SIGUSR1)
-        deadline = time.monotonic() + 20
-        while not (self.processes and answers(self.facts)):
+        deadline = time.monotonic() + _RESTART_S
+        while not (self.processes and self._answers()):
             if time.monotonic() > deadline or not process.is_alive(self.guardian):
                 raise TargetError(f"lab: {self.name} did not come back: {self.log()}")
             time.sleep(0.01)
+
+    def _answers(self) -> bool:
+        """Whether it answers where its clients are."""
+        net = self.facts.get("inside", {}).get("net")
+        if not net:
+            return answers(self.facts)
+        before = link.enter(net)
+        try:
+            return answers(self.facts)
+        finally:
+            link.leave(before)
 
     def freeze(self) -> None:
         """Stops all its processes (SIGSTOP): connections stay open, nothing is answered. Returns when they stand."""

@@ -6,7 +6,7 @@ with naslab.lab.guest.running(Spec(disks=(Disk(size_bytes=1 << 30),))) as guest:
 
 from __future__ import annotations
 
-from naslab.lab.guest.client import Done, Guest, from_facts, running, start
+from naslab.lab.guest.client import Done, Guest, find, from_facts, running, start
 from naslab.lab.guest.spec import GUEST, HOST, Disk, Spec
 
-__all__ = ["GUEST", "HOST", "Disk", "Done", "Guest", "Spec", "from_facts", "running", "start"]
+__all__ = ["GUEST", "HOST", "Disk", "Done", "Guest", "Spec", "find", "from_facts", "running", "start"]

@@ -5,8 +5,8 @@ the private folder to the guest's agent and answers back, until its standard inp
 started it, kill -9 included) or it gets SIGTERM. Then it kills the guest, and removes the private folder where that is
 its own. Killed itself, it takes the guest with it; the folder is then removed by whoever uses the lab next.
 
-It answers by itself: `cut` (power cut), `boot` (start again on the same disks), `state`, and `stop` once the guest has
-ended.
+It answers by itself: `cut` (power cut), `boot` (start again on the same disks), `state`, and once the guest has ended
+`stop`, `wait` and `hold` (a power cut, too, when whoever asked is gone before).
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ READY_S = 60.0
 STOP_S = 15.0
 """How long it may take to end in good order."""
 SOCKET = "agent.sock"
+FACTS = "guest.json"
 _LONG_BYTES = 400
+_ENDS = ("stop", "wait", "hold")
+"""Requests that the guest's end answers."""
 
 
 def words(spec: specs.Spec, folder: Path, own: bool) -> list[str]:
@@ -153,6 +156,9 @@ class Attendant:
     def _forget(self, number: int) -> None:
         """A caller is gone: what it started in the guest is killed."""
         connection, wire = self.clients.pop(number)
+        if any(task.client is wire and task.what == "hold" for task in self.tasks.values()):
+            self.machine.cut()
+            self._lost("whoever held it ended")
         for own, task in list(self.tasks.items()):
             if task.client is wire:
                 del self.tasks[own]
@@ -184,6 +190,9 @@ class Attendant:
             self.machine.cut()
             self._lost("its power was cut")
             self._answer(task)
+        elif task.what in ("wait", "hold") and self.guest is not None:
+            self._next += 1
+            self.tasks[self._next] = task
         elif task.what == "boot" and self.guest is None:
             self.boots.append(task)
             self.boot()
@@ -236,7 +245,7 @@ class Attendant:
         """The guest ended: so has all that it was asked."""
         self.guest, self.ready = None, None
         for task in [*self.tasks.values(), *self.boots]:
-            self._answer(task, **({} if task.what == "stop" else {"error": why}))
+            self._answer(task, **({"data": why} if task.what in _ENDS else {"error": why}))
         self.tasks, self.boots = {}, []
 
 
@@ -292,8 +301,12 @@ def main() -> int:
         machine = Machine(specs.from_json(given["spec"]), folder)
         attendant = Attendant(machine, _listen(folder))
         _start(attendant, ends)
-        me = process.find(os.getpid())
-        _say({"ready": attendant.ready, "attendant": me, "net": f"/proc/{os.getpid()}/ns/net"})
+        facts = {
+            "folder": str(folder), "address": machine.spec.address, "net": f"/proc/{os.getpid()}/ns/net",
+            "attendant": process.find(os.getpid()),
+        }  # fmt: skip
+        (folder / FACTS).write_text(json.dumps(facts), encoding="ascii")
+        _say({"ready": facts})
         while attendant.turn(ends):
             pass
     except (OSError, NaslabError, _FailedError) as error:

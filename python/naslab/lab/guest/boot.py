@@ -11,7 +11,6 @@ Source: Documentation/virt/uml/user_mode_linux_howto_v2.rst of Linux 6.1 (vector
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import shlex
@@ -23,16 +22,15 @@ from typing import Any
 
 import naslab
 from naslab.errors import TargetError, UsageError
+from naslab.lab import link as links
 from naslab.lab import process
 from naslab.lab.guest import agent
 from naslab.lab.guest.spec import BRIDGE, HOST, Spec, check_folder, device_number
-from naslab.lab.link import enter
 from naslab.lab.readiness import last_words
 from naslab.lab.systems import search_path
 
 PROGRAMS = {"linux.uml": "user-mode-linux", "unshare": "util-linux", "ip": "iproute2", "modprobe": "kmod"}
 """Programs and the Debian packages that hold them."""
-_CLONE_NEWNET = 0x40000000
 _FIRST = ("/bin/sh", "-c", 'ulimit -c 0; "$@"; exit $?', "guest")
 """The first process of the namespace, which no signal of its own ends; the kernel ends by one when it panics."""
 
@@ -110,7 +108,7 @@ class Machine:
         self._disks = []
         if not self._own_net:
             with contextlib.suppress(TargetError):
-                _ip("link", "del", self.spec.tap)
+                links.run_command("ip", "link", "del", self.spec.tap)
 
     def why(self) -> str:
         """The end of what its kernel said."""
@@ -142,11 +140,16 @@ def kernel_command(spec: Spec, folder: Path, init: Path, disks: list[int], line:
         "linux.uml", f"mem={spec.ram_bytes >> 10}K", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
         f"init={init}", f"uml_dir={folder}/uml", "umid=guest", "noreboot", "panic=1",
         "con0=null,fd:1", "con=null", f"ssl0=fd:{line[0]},fd:{line[1]}", "ssl=null",
-        f"vec0:transport=tap,ifname={spec.tap},depth=64,gro=1",
+        f"vec0:transport=tap,ifname={spec.tap},depth=64,gro=1,mac={mac(spec.address)}",
     ]  # fmt: skip
     for number, (disk, handle) in enumerate(zip(spec.disks, disks, strict=True)):
         words.append(f"ubd{number}d={disk.path or f'/proc/self/fd/{handle}'}")
     return words
+
+
+def mac(address: str) -> str:
+    """A guest's hardware address, which stays when it starts again: what others remember of it stays true."""
+    return "02:6e:" + ":".join(f"{int(part):02x}" for part in address.split("."))
 
 
 def agent_config(spec: Spec, folder: Path) -> dict[str, Any]:
@@ -170,22 +173,24 @@ def join_network(spec: Spec) -> None:
     Raises UsageError, TargetError.
     """
     if spec.net:
-        enter(spec.net)
-    elif ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
-        reason = os.strerror(ctypes.get_errno())
-        raise UsageError(f"lab: no network namespace can be made here: {reason}; run it outside a container")
-    if not _has(BRIDGE):
-        _ip("link", "set", "lo", "up")
-        _ip("link", "add", BRIDGE, "type", "bridge")
-        _ip("addr", "add", f"{HOST}/24", "dev", BRIDGE)
-        _ip("link", "set", BRIDGE, "up")
-    _ip("tuntap", "add", spec.tap, "mode", "tap")
-    _ip("link", "set", spec.tap, "master", BRIDGE, "up")
+        links.enter(spec.net)
+    else:
+        links.unshare_network()
+        make_bridge(HOST)
+    links.run_command("ip", "tuntap", "add", spec.tap, "mode", "tap")
+    links.run_command("ip", "link", "set", spec.tap, "master", BRIDGE, "up")
 
 
-def _has(interface: str) -> bool:
-    rows = Path("/proc/self/net/dev").read_text(encoding="ascii").splitlines()
-    return any(row.strip().startswith(f"{interface}:") for row in rows)
+def make_bridge(address: str, *prefix: str) -> None:
+    """The switch that taps are ports of. address: the host's own there; empty for none. Raises TargetError.
+
+    prefix: words that put a command into another network than this process's.
+    """
+    links.run_command(*prefix, "ip", "link", "set", "lo", "up")
+    links.run_command(*prefix, "ip", "link", "add", BRIDGE, "type", "bridge")
+    if address:
+        links.run_command(*prefix, "ip", "addr", "add", f"{address}/24", "dev", BRIDGE)
+    links.run_command(*prefix, "ip", "link", "set", BRIDGE, "up")
 
 
 def _memory(size_bytes: int, label: str) -> int:
@@ -193,12 +198,3 @@ def _memory(size_bytes: int, label: str) -> int:
     handle = os.memfd_create(label)
     os.ftruncate(handle, size_bytes)
     return handle
-
-
-def _ip(*words: str) -> None:
-    done = subprocess.run(
-        ["ip", *words], check=False, capture_output=True, text=True, env={**os.environ, "PATH": search_path()}
-    )
-    if done.returncode != 0:
-        said = " ".join(done.stderr.strip().splitlines()[-1:])
-        raise TargetError(f"lab: the guest's network: ip {' '.join(words)}: {said}", before_run=True)

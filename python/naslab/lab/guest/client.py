@@ -56,7 +56,6 @@ class Guest:
     address: str
     net: str
     attendant: Process
-    kernel: str = ""
     _holder: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     # commands
@@ -132,6 +131,13 @@ class Guest:
             if self.is_up:
                 self.kill()
 
+    def wait(self, *, hold: bool = False) -> str:
+        """Returns when the guest has ended, however; why, as far as it is known.
+
+        hold: its power is cut when this process ends before.
+        """
+        return str(self._ask({"do": "hold" if hold else "wait"}, None)["data"])
+
     def stop(self) -> None:
         """Ends the guest with its attendant; nothing of it is left. May be called again."""
         if self._holder is not None and self._holder.stdin is not None:
@@ -148,8 +154,7 @@ class Guest:
 
     def facts(self) -> dict[str, Any]:
         """JSON types, for `from_facts` in another process."""
-        return {"folder": str(self.folder), "address": self.address, "net": self.net, "attendant": self.attendant,
-                "kernel": self.kernel}  # fmt: skip
+        return {"folder": str(self.folder), "address": self.address, "net": self.net, "attendant": self.attendant}
 
     def inside(self) -> list[str]:
         """Words before a command of the host that put it into the guest's network, at HOST."""
@@ -191,7 +196,15 @@ def _answers(connection: socket.socket) -> Iterator[dict[str, Any]]:
 
 def from_facts(facts: Mapping[str, Any]) -> Guest:
     """The guest that another process started."""
-    return Guest(Path(facts["folder"]), facts["address"], facts["net"], Process(*facts["attendant"]), facts["kernel"])
+    return Guest(Path(facts["folder"]), facts["address"], facts["net"], Process(*facts["attendant"]))
+
+
+def find(folder: Path) -> Guest:
+    """The guest that lives in this folder. Raises TargetError where none does."""
+    try:
+        return from_facts(json.loads((folder / attendant.FACTS).read_text(encoding="ascii")))
+    except (OSError, ValueError, KeyError, TypeError):
+        raise TargetError(f"guest: none lives in {folder}", before_run=True) from None
 
 
 def start(spec: Spec, folder: Path | None = None, *, fast: bool = False) -> Guest:
@@ -221,7 +234,9 @@ def start(spec: Spec, folder: Path | None = None, *, fast: bool = False) -> Gues
         if own:
             place.remove(home)
         raise
-    return Guest(home, spec.address, said["net"], Process(*said["attendant"]), said["ready"]["kernel"], child)
+    found = from_facts(said["ready"])
+    found._holder = child
+    return found
 
 
 def _first_words(child: subprocess.Popen[bytes]) -> dict[str, Any]:
@@ -241,4 +256,4 @@ def running(spec: Spec, folder: Path | None = None, *, fast: bool = False) -> It
         guest.stop()
 
 
-__all__ = ["HOST", "Done", "Guest", "from_facts", "running", "start"]
+__all__ = ["HOST", "Done", "Guest", "find", "from_facts", "running", "start"]

@@ -6,6 +6,7 @@ Their address is one of the guest's network, and answers only there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ PROGRAMS = {
     "samba": samba.PROGRAMS,
 }  # fmt: skip
 """Programs of each server and the Debian packages that hold them."""
+SERVED = {"data": DATA}
+"""What is served where nothing else is said."""
 _LOG = "/var/log"
 
 
@@ -50,12 +53,12 @@ class KernelNfsOptions:
         if not 10 <= self.lease_s <= 3600:
             raise UsageError(f"knfsd: lease_s={self.lease_s}; the kernel takes 10 to 3600")
 
-    def lines(self) -> list[str]:
-        """Lines of sh that start it, serving DATA."""
+    def lines(self, folders: Iterable[str] = (DATA,)) -> list[str]:
+        """Lines of sh that start it, exporting these folders."""
         off = [f"-N {each}" for each in ("3", "4.0", "4.1", "4.2") if each not in self.versions]
         if not any(each.startswith("4") for each in self.versions):
             off = ["-N 4"]
-        export = f"rw,{self.write},no_root_squash,insecure,no_subtree_check,crossmnt,fsid=7"
+        export = f"rw,{self.write},no_root_squash,insecure,no_subtree_check"
         return [
             "ulimit -n 1024",  # daemons close all descriptors that there could be
             "modprobe nfsd",
@@ -66,64 +69,109 @@ class KernelNfsOptions:
             f"echo {self.lease_s} > /proc/fs/nfsd/nfsv4leasetime",
             f"echo {self.lease_s} > /proc/fs/nfsd/nfsv4gracetime",
             "rpcbind -w",
-            f"exportfs -i -o {export} '*:{DATA}'",
+            *(f"exportfs -i -o {export},fsid={number} '*:{path}'" for number, path in enumerate(folders, 7)),
             " ".join(["rpc.nfsd", *off, str(self.threads)]),
             "echo Y > /proc/fs/nfsd/v4_end_grace",  # nobody has anything to reclaim
             f"rpc.mountd -p {MOUNT_PORT}",
         ]
 
 
-def knfsd(guest: Guest, options: KernelNfsOptions | None = None) -> dict[str, Any]:
-    """Starts the kernel's NFS server; its facts. Raises TargetError."""
+@dataclass(frozen=True)
+class Served:
+    """A server ready to be started in a guest.
+
+    facts: what its users are told. lines: of sh, before it. files: texts by path, written before that. command: its
+    program, which stays, with the file for what it says; empty where `lines` start it. ports: answer when it is
+    ready, at the guest's `host`.
+    """
+
+    name: str
+    facts: dict[str, Any]
+    lines: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    command: tuple[str, ...] = ()
+    log: str = ""
+    ports: tuple[int, ...] = ()
+    host: str = "127.0.0.1"
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Served:
+        """What `dataclasses.asdict` made, after a way through JSON."""
+        pairs = tuple((path, text) for path, text in given["files"])
+        lists = {name: tuple(given[name]) for name in ("lines", "command", "ports")}
+        return cls(**{**given, **lists, "files": pairs})
+
+
+def plan_knfsd(address: str, options: KernelNfsOptions | None = None, folders: Mapping[str, str] = SERVED) -> Served:
+    """The kernel's NFS server. folders: what is exported, under its own path, by name."""
     chosen = options or KernelNfsOptions()
-    guest.shell("\n".join(chosen.lines()))
-    _wait(guest, "knfsd", NFS_PORT, *([MOUNT_PORT] if "3" in chosen.versions else []))
-    return _nfs_facts(guest, chosen.versions, DATA, NFS_PORT, MOUNT_PORT)
+    facts = _nfs_facts(address, chosen.versions, folders)
+    return Served("knfsd", facts, tuple(chosen.lines(folders.values())), ports=_nfs_ports(chosen.versions))
 
 
-def nfs_ganesha(guest: Guest, options: ganesha.GaneshaOptions | None = None) -> dict[str, Any]:
-    """Starts NFS-Ganesha on the same port; its facts. Raises TargetError."""
+def plan_ganesha(
+    address: str, options: ganesha.GaneshaOptions | None = None, folders: Mapping[str, str] = SERVED
+) -> Served:
+    """NFS-Ganesha on the same ports, with exports of the same paths."""
     chosen = options or ganesha.GaneshaOptions()
     place = Place(Path(TOP), Path(DATA), can_mount=True)
-    config = ganesha.config_text(place, chosen, NFS_PORT, MOUNT_PORT, {"data": Path(DATA)}, "0.0.0.0")
-    guest.write(f"{TOP}/ganesha.conf", config.encode())
-    register = "ulimit -n 1024; rpcbind -w\n" if "3" in chosen.versions else ""
-    guest.shell(f"mkdir -p /run/rpcbind /run/ganesha {TOP}/recovery\n{register}")
-    log = f"{_LOG}/ganesha.log"
-    guest.spawn(["ganesha.nfsd", "-F", "-L", log, "-f", f"{TOP}/ganesha.conf", "-p", "/run/ganesha.pid"], log)
-    _wait(guest, "ganesha", NFS_PORT, *([MOUNT_PORT] if "3" in chosen.versions else []), log=log)
-    return _nfs_facts(guest, chosen.versions, "/data", NFS_PORT, MOUNT_PORT)
+    exports = {path.strip("/"): Path(path) for path in folders.values()}
+    config = ganesha.config_text(place, chosen, NFS_PORT, MOUNT_PORT, exports, "0.0.0.0")
+    path, log = f"{TOP}/ganesha.conf", f"{_LOG}/ganesha.log"
+    register = ("ulimit -n 1024", "rpcbind -w") if "3" in chosen.versions else ()
+    return Served(
+        "ganesha", _nfs_facts(address, chosen.versions, folders),
+        (f"mkdir -p /run/rpcbind /run/ganesha {TOP}/recovery", *register), ((path, config),),
+        ("ganesha.nfsd", "-F", "-L", log, "-f", path, "-p", "/run/ganesha.pid"), log, _nfs_ports(chosen.versions),
+    )  # fmt: skip
 
 
-def smbd(guest: Guest, options: samba.SambaOptions | None = None) -> dict[str, Any]:
-    """Starts Samba; its facts. Its user's password lies in the guest's private folder. Raises TargetError."""
+def plan_samba(
+    address: str, folder: Path, options: samba.SambaOptions | None = None, folders: Mapping[str, str] = SERVED
+) -> Served:
+    """Samba. folder: one that the guest shares with the host; keeps its configuration and its user's password.
+
+    Raises UsageError, TargetError.
+    """
     chosen = options or samba.SambaOptions()
-    folder = guest.folder / "samba"
     folder.mkdir(exist_ok=True)
     state = {"lock directory": "/run/samba/lock", "state directory": "/run/samba/state",
              "cache directory": "/run/samba/cache", "pid directory": "/run/samba"}  # fmt: skip
-    options_here = samba.SambaOptions(**{**vars(chosen), "config": {**state, **chosen.config}})
-    service = samba.prepare(Place(folder, Path(DATA), can_mount=False), options_here, guest.address)
-    guest.shell("mkdir -p /run/samba/lock /run/samba/state /run/samba/cache")
-    guest.spawn(["smbd", *service.command[1:]], f"{_LOG}/smbd.log")
-    _wait(guest, "samba", service.port, host=guest.address, log=f"{_LOG}/smbd.log")
+    inside = samba.SambaOptions(**{**vars(chosen), "config": {**state, **chosen.config}})
+    more = {name: Path(path) for name, path in folders.items() if name != "data"}
+    service = samba.prepare(Place(folder, Path(folders["data"]), can_mount=False), inside, address, more)
     facts = dict(service.facts)
-    facts["targets"] = {name: url for name, url in facts["targets"].items() if name in ("data", "secret")}
-    return facts
+    facts["targets"] = {name: url for name, url in facts["targets"].items() if name in (*folders, "secret")}
+    return Served(
+        "samba", facts, ("mkdir -p /run/samba/lock /run/samba/state /run/samba/cache",),
+        command=("smbd", *service.command[1:]), log=f"{_LOG}/smbd.log", ports=(service.port,), host=address,
+    )  # fmt: skip
 
 
-def _wait(guest: Guest, name: str, *ports: int, host: str = "127.0.0.1", log: str = "") -> None:
-    """Until the server answers at all of its ports. Raises TargetError with the end of its log."""
-    for port in ports:
-        if not guest.answers(port, host):
-            said = guest.run(["tail", "-n", "4", log]).words() if log else "see the guest's console"
-            raise TargetError(f"guest: {name} does not answer at port {port}: {said}", before_run=True)
+def start(guest: Guest, served: Served, group: str = "") -> dict[str, Any]:
+    """Starts a server; its facts. group: a control group of the guest's for its program. Raises TargetError."""
+    for path, text in served.files:
+        guest.write(path, text.encode(), 0o600)
+    if served.lines:
+        guest.shell("\n".join(served.lines))
+    if served.command:
+        join = ["/bin/sh", "-c", f'echo 0 > {group}/cgroup.procs; exec "$@"', "sh"] if group else []
+        guest.spawn([*join, *served.command], served.log)
+    for port in served.ports:
+        if not guest.answers(port, served.host):
+            said = guest.run(["tail", "-n", "4", served.log]).words() if served.log else "see the guest's console"
+            raise TargetError(f"guest: {served.name} does not answer at port {port}: {said}", before_run=True)
+    return served.facts
 
 
-def _nfs_facts(guest: Guest, versions: tuple[str, ...], path: str, port: int, mount_port: int) -> dict[str, Any]:
-    query = f"?mountport={mount_port}" if "3" in versions else f"?version={versions[-1]}"
-    url = f"nfs://{guest.address}:{port}{path}{query}"
+def _nfs_ports(versions: tuple[str, ...]) -> tuple[int, ...]:
+    return (NFS_PORT, MOUNT_PORT) if "3" in versions else (NFS_PORT,)
+
+
+def _nfs_facts(address: str, versions: tuple[str, ...], folders: Mapping[str, str]) -> dict[str, Any]:
+    query = f"?mountport={MOUNT_PORT}" if "3" in versions else f"?version={versions[-1]}"
+    targets = {name: f"nfs://{address}:{NFS_PORT}{path}{query}" for name, path in folders.items()}
     return {
-        "url": url, "targets": {"data": url}, "user": "", "host": guest.address, "port": port, "path": path,
-        "mount_port": mount_port, "protocol": "nfs", "versions": list(versions),
+        "url": targets["data"], "targets": targets, "user": "", "host": address, "port": NFS_PORT,
+        "mount_port": MOUNT_PORT, "protocol": "nfs", "versions": list(versions), "path": folders["data"],
     }  # fmt: skip

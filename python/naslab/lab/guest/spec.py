@@ -77,6 +77,8 @@ class Spec:
             raise UsageError(f"guest: {len(self.disks)} disks; it takes {MOST_DISKS} at most")
         for folder in self.shared:
             check_folder(folder)
+        if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", self.address):
+            raise UsageError(f"guest: address={self.address!r}; give one like {GUEST}")
         if not re.fullmatch(r"[a-z][a-z0-9]{0,14}", self.tap):
             raise UsageError(f"guest: tap={self.tap!r}; give a letter and up to 14 letters and digits")
 

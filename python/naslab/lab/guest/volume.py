@@ -1,7 +1,7 @@
 """Volumes and file systems inside a guest: md for RAID and spans, mkfs of the host's packages.
 
-A volume is mounted at DATA; of single disks (`jbod`) each has a file system of its own, in DATA/disk1 and so on. New
-disks are zeros, so mirrors and parity are true from the start and nothing has to be rebuilt.
+A volume is mounted at DATA; of single disks (`jbod`) each has a file system of its own, the first at DATA and the
+others beside it. New disks are zeros, so mirrors and parity are true from the start and nothing has to be rebuilt.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from naslab.errors import UsageError
-from naslab.lab.guest.agent import DATA
+from naslab.lab.guest.agent import DATA, TOP
 from naslab.lab.guest.client import Guest
 from naslab.lab.guest.spec import device
 
@@ -30,6 +30,11 @@ MKFS: dict[str, tuple[str, ...]] = {
 PACKAGES = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs", "mkfs.fat": "dosfstools",
             "mdadm": "mdadm"}  # fmt: skip
 """Programs and the Debian packages that hold them; they run inside, from the host's files."""
+
+
+def package(program: str) -> str:
+    """The Debian package of a program that makes volumes."""
+    return "e2fsprogs" if program.startswith("mkfs.ext") else PACKAGES[program]
 
 
 @dataclass(frozen=True)
@@ -61,10 +66,17 @@ class Volume:
         """Its disks' paths inside."""
         return [device(number) for number in self.disks]
 
+    def folders(self) -> dict[str, str]:
+        """What there is to be served, by name: DATA and, of single disks, those after the first."""
+        if self.level != "jbod":
+            return {"data": DATA}
+        names = [f"disk{number}" for number in range(2, len(self.disks) + 1)]
+        return {"data": DATA, **{name: f"{TOP}/{name}" for name in names}}
+
     def places(self) -> list[tuple[str, str]]:
         """What is mounted where."""
         if self.level == "jbod":
-            return [(path, f"{DATA}/disk{number}") for number, path in enumerate(self.devices(), 1)]
+            return list(zip(self.devices(), self.folders().values(), strict=True))
         return [(self.devices()[0] if self.level == "single" else "/dev/md0", DATA)]
 
     def programs(self) -> list[str]:

@@ -59,17 +59,17 @@ def commands(network: Network, switch: str, link: Link, clients: Clients) -> lis
         (client,) = network.clients
         found += _pair(client, "eth0", network.server)
         found += _end(network.server, SERVER, link) + _end(client, NETWORK + "2", link)
-        found += _shaped(network.server, "eth0", link, own) + _shaped(client, "eth0", link, own)
+        found += shaped(network.server, "eth0", link, own) + shaped(client, "eth0", link, own)
         return found
     found.append((switch, ["ip", "link", "add", "br0", "type", "bridge"]))
-    found.append((switch, ["ip", "link", "set", "br0", *_size_words(link), "up"]))
+    found.append((switch, ["ip", "link", "set", "br0", *size_words(link), "up"]))
     for at, where in enumerate((network.server, *network.clients)):
         port = f"port{at}"
         found += _pair(switch, port, where)
-        found.append((switch, ["ip", "link", "set", port, *_size_words(link), "master", "br0", "up"]))
+        found.append((switch, ["ip", "link", "set", port, *size_words(link), "master", "br0", "up"]))
         found += _end(where, f"{NETWORK}{at + 1}", link)
         rate = own if at else None
-        found += _shaped(where, "eth0", link, rate) + _shaped(switch, port, link, rate)
+        found += shaped(where, "eth0", link, rate) + shaped(switch, port, link, rate)
     return found
 
 
@@ -84,7 +84,7 @@ def _pair(where: str, name: str, peer: str) -> list[tuple[str, list[str]]]:
     return [(where, ["ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", peer])]
 
 
-def _size_words(link: Link) -> list[str]:
+def size_words(link: Link) -> list[str]:
     """Packets of their real size, one by one: only so their size costs what it costs on a wire."""
     return [] if link.mtu is None else ["mtu", str(link.mtu), "gso_max_segs", "1"]
 
@@ -93,11 +93,11 @@ def _end(where: str, address: str, link: Link) -> list[tuple[str, list[str]]]:
     return [
         (where, ["ip", "link", "set", "lo", "up"]),
         (where, ["ip", "addr", "add", f"{address}/24", "dev", "eth0"]),
-        (where, ["ip", "link", "set", "eth0", *_size_words(link), "up"]),
+        (where, ["ip", "link", "set", "eth0", *size_words(link), "up"]),
     ]
 
 
-def _shaped(where: str, device: str, link: Link, own_bits_per_s: int | None) -> list[tuple[str, list[str]]]:
+def shaped(where: str, device: str, link: Link, own_bits_per_s: int | None) -> list[tuple[str, list[str]]]:
     """A shaper on an interface's way out: the client's own rate where that is the lower one, or the link's."""
     rate, burst = link.rate_bits_per_s, link.burst
     queue_ns = QUEUE_NS if link.queue_ns is None else link.queue_ns

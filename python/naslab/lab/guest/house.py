@@ -1,0 +1,187 @@
+"""`python -m naslab.lab.guest.house keep|serve FILE`: a system of guests, as the lab's guardian starts it.
+
+`keep` is the guardian's keeper: it starts the guests, makes the volume and shapes the link, says so in one line of JSON
+and ends them all when its standard input does. `serve` is the server's program as the guardian sees it: it starts the
+server inside and has the clients' kernels mount it. The server's guest lasts as long as that program: killed, it is a
+power cut; started anew, it boots the guest on the same disks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from naslab.errors import NaslabError
+from naslab.lab import keeper, process
+from naslab.lab import link as links
+from naslab.lab.guest import mounts, servers, volume
+from naslab.lab.guest import spec as specs
+from naslab.lab.guest.client import Guest, find, start
+from naslab.lab.guest.mounts import Remote
+from naslab.lab.guest.servers import Served
+from naslab.lab.guest.spec import Spec
+from naslab.lab.guest.volume import Volume
+
+GROUP = "/sys/fs/cgroup/cpu/server"
+"""The control group of a server with a share of the guest's CPU."""
+PERIOD_US = 20_000
+_CREDENTIALS = ("username", "password")
+
+
+@dataclass(frozen=True)
+class House:
+    """What a system of guests is made of.
+
+    folder: private; each guest lives in a folder below. server: None where it has no disks: a folder in memory.
+    cpu: share of the server's one processor; 0 for all of it. latency_ns: added in each direction. shapers: commands
+    on the host, each with its network, when the guests are there. inside: the same in each guest, by name.
+    """
+
+    folder: str
+    server: Spec
+    served: Served
+    volume: Volume | None = None
+    write_cache_bytes: int = 0
+    cpu: float = 0.0
+    clients: tuple[Spec, ...] = ()
+    access: str = "direct"
+    shapers: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    inside: tuple[tuple[str, str], ...] = ()
+
+    def home(self, name: str) -> Path:
+        """Where a guest lives: `server`, `client1` ..."""
+        return Path(self.folder) / name
+
+    @property
+    def ready(self) -> Path:
+        """A file that is there when the server is, and when its clients have mounted it."""
+        return Path(self.folder) / "ready"
+
+    @property
+    def names(self) -> list[str]:
+        """All guests, the server first."""
+        return ["server", *(f"client{number}" for number in range(1, len(self.clients) + 1))]
+
+    def dump(self) -> str:
+        """As JSON."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+def load(words: str) -> House:
+    """What `dump` wrote."""
+    data: dict[str, Any] = json.loads(words)
+    made = data["volume"]
+    data |= {
+        "server": specs.from_json(data["server"]),
+        "served": Served.from_json(data["served"]),
+        "volume": None if made is None else Volume(**{**made, "disks": tuple(made["disks"])}),
+        "clients": tuple(specs.from_json(each) for each in data["clients"]),
+        "shapers": tuple((net, tuple(command)) for net, command in data["shapers"]),
+        "inside": tuple((name, line) for name, line in data["inside"]),
+    }
+    return House(**data)
+
+
+def settle(house: House, guest: Guest, name: str) -> None:
+    """What a guest needs after each start, before its volume and its server. Raises TargetError."""
+    lines = [line for whose, line in house.inside if whose == name]
+    if name == "server" and house.write_cache_bytes:
+        lines += [
+            f"echo {house.write_cache_bytes} > /proc/sys/vm/dirty_bytes",
+            f"echo {house.write_cache_bytes // 2} > /proc/sys/vm/dirty_background_bytes",
+        ]
+    if name == "server" and house.cpu:
+        lines += [
+            "mkdir -p /sys/fs/cgroup/cpu", "mount -t cgroup -o cpu cgroup /sys/fs/cgroup/cpu", f"mkdir {GROUP}",
+            f"echo {PERIOD_US} > {GROUP}/cpu.cfs_period_us",
+            f"echo {max(1000, round(house.cpu * PERIOD_US))} > {GROUP}/cpu.cfs_quota_us",
+        ]  # fmt: skip
+    if lines:
+        guest.shell("\n".join(lines))
+
+
+def keep(house: House) -> list[Guest]:
+    """Starts all guests and makes the volume. Raises NaslabError, OSError."""
+    guests = []
+    for name, spec in zip(house.names, (house.server, *house.clients), strict=True):
+        house.home(name).mkdir()
+        guests.append(start(spec, house.home(name)))
+        settle(house, guests[-1], name)
+    for net, command in house.shapers:
+        links.run_command("nsenter", f"--net={net}", *command)
+    if house.volume is not None:
+        volume.make(guests[0], house.volume)
+    return guests
+
+
+def serve(house: House) -> Guest:
+    """Starts the server, in a guest that is started first if it does not run; its guest. Raises NaslabError."""
+    house.ready.unlink(missing_ok=True)
+    guest = find(house.home("server"))
+    if not guest.is_up:
+        guest.boot()
+        settle(house, guest, "server")
+        if house.volume is not None:
+            volume.reopen(guest, house.volume)
+    servers.start(guest, house.served, GROUP if house.cpu else "")
+    for name in house.names[1:]:
+        client = find(house.home(name))
+        if f" {mounts.MOUNT} " not in client.read("/proc/mounts").decode():
+            mounts.mount(client, house.access, remote(house.served.facts))
+    house.ready.touch()
+    return guest
+
+
+def remote(facts: Mapping[str, Any]) -> Remote:
+    """What kernels mount of a server with these facts."""
+    if facts["protocol"] == "nfs":
+        return Remote(facts["host"], facts["port"], facts["path"], mount_port=facts["mount_port"])
+    rows = Path(facts["credentials"]).read_text(encoding="utf-8").splitlines()
+    known = dict(row.split("=", 1) for row in rows if row.split("=", 1)[0] in _CREDENTIALS)
+    return Remote(facts["host"], facts["port"], "data", known["username"], known["password"])
+
+
+def _keep(house: House) -> int:
+    Path("/proc/self/comm").write_text(keeper.NAME, encoding="ascii")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    guests: list[Guest] = []
+    try:
+        guests = keep(house)
+        print(json.dumps({"ready": True}), flush=True)
+        while os.read(0, 4096):
+            pass
+    except (OSError, NaslabError) as error:
+        print(json.dumps({"error": str(error).removeprefix("lab: ")}), flush=True)
+        return 1
+    finally:
+        for guest in guests:
+            guest.stop()
+    return 0
+
+
+def _serve(house: House) -> int:
+    process.die_with_parent(os.getppid())
+    try:
+        why = serve(house).wait(hold=True)
+    except NaslabError as error:
+        why = str(error)
+    print(why, flush=True)
+    return 1
+
+
+def main() -> int:
+    """Entry point."""
+    house = load(Path(sys.argv[2]).read_text(encoding="utf-8"))
+    return _keep(house) if sys.argv[1] == "keep" else _serve(house)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
