@@ -11,7 +11,6 @@ Source: <linux/loop.h>, loop(4).
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import json
@@ -153,11 +152,24 @@ def release_recorded(folder: Path, seconds: float = 10.0) -> bool:
     # From the last: a device may stand on those before it.
     mine = [each for each in reversed(minors) if each in MINORS and _is_ours(each, folder.name)]
     removed = [remove(each, seconds) for each in mine]
-    for group in groups if all(removed) else ():
-        if group.name == folder.name:
-            with contextlib.suppress(OSError):
-                group.rmdir()
-    return all(removed)
+    left = [each for each in groups if each.name == folder.name and all(removed)]
+    return all(removed) and all(_remove_group(each, seconds) for each in left)
+
+
+def _remove_group(group: Path, seconds: float) -> bool:
+    """Removes a control group once the last process has left it; whether it is gone."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            group.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        else:
+            return True
 
 
 def _is_ours(minor: int, label: str) -> bool:
