@@ -51,7 +51,7 @@ def format_disks(plan: BuildPlan) -> None:
         run(mkfs_words("btrfs", devices, plan.level, plan.uuid))
     else:
         for at, device in enumerate(devices):
-            run(mkfs_words(plan.filesystem, [device], "single", _nth(plan.uuid, at)))
+            run(mkfs_words(plan.filesystem, [device], "single", nth(plan.uuid, at)))
 
 
 def make_engine(plan: BuildPlan) -> None:
@@ -119,6 +119,6 @@ def run(words: list[str]) -> None:
         raise TargetError(f"{words[0]}: {' '.join(said) or f'ended with code {done.returncode}'}", before_run=True)
 
 
-def _nth(uuid: str, at: int) -> str:
+def nth(uuid: str, at: int) -> str:
     """Another identity for each disk."""
     return uuid[:-2] + f"{(int(uuid[-2:], 16) + at) % 256:02x}"
