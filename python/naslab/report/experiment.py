@@ -21,6 +21,8 @@ Result = Mapping[str, Any]
 _MARKS = {"reproduced": ("✓", "complete"), "contradicted": ("✕", "failed"), "undecided": ("?", "partial"),
           "not testable here": ("–", "unknown")}  # fmt: skip
 _RATES = ("MB/s", "KiB/s", "Gbit/s")
+_FEW_WORDS = 24
+"""A chart with more values tells only the lowest and highest of each condition in words."""
 _FACTORS = {"MB/s": 1e6, "KiB/s": 1024.0, "Gbit/s": 1e9 / 8, "%": 0.01}
 
 
@@ -117,14 +119,22 @@ def _told(
             ends = f"{max(known):,.4g} {unit} at most, {known[-1]:,.4g} {unit} at the largest size"
             yield f"{series['condition']}: {ends}."
         else:
-            told = ", ".join(f"{name} {value:,.4g}".strip() for name, value in values.items())
+            told = _range(values) if len(values) * len(one["series"]) > _FEW_WORDS else ", ".join(
+                f"{name} {value:,.4g}".strip() for name, value in values.items()
+            )  # fmt: skip
             yield f"{series['condition']}: {told} {unit}."
     if published:
-        told = ", ".join(f"{each['what']} {each['shown']:,.4g}" for each in published[:8])
+        told = ", ".join(f"{each['what']}: {each['shown']:,.4g}" for each in published[:8])
         yield f"Published: {told} {unit}{', and more' if len(published) > 8 else ''}."
     if limits:
-        told = ", ".join(f"{each['what']} {each['value']:,.4g}" for each in limits)
+        told = ", ".join(f"{each['what']}: {each['value']:,.4g}" for each in limits)
         yield f"Limits: {told} {unit}."
+
+
+def _range(values: Mapping[str, float]) -> str:
+    """From the lowest to the highest, with their names."""
+    low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+    return f"{low} {values[low]:,.4g} to {high} {values[high]:,.4g}"
 
 
 def _surface_chart(one: Mapping[str, Any]) -> Chart:
@@ -208,6 +218,7 @@ def claims_table(result: Result) -> str:
         "values are adjusted over all claims (Holm). Undecided is not refuted."
     )
     table = page._table("Conclusions of the article", ["Verdict", "Conclusion", "Why"], rows)
+    table = table.replace("<table>", '<table style="min-width: 40rem">', 1)
     return f'<section id="claims"><h2>Conclusions of the article</h2><p class="lead">{esc(lead)}</p>{table}</section>'
 
 

@@ -20,6 +20,8 @@ from naslab.units import size_label
 
 Data = Mapping[str, Any]
 _BARS_PX, _ROW_PX = 15, 26
+_COLOURS = 7
+"""Conditions beyond so many repeat the colours: their lines are dotted, their bars hatched."""
 _WORDS = ("reproduced", "contradicted", "undecided")
 _DIVERGING = [[0.0, "#2c6fae"], [0.5, "#f7f7f5"], [1.0, "#c2571a"]]
 _MOST_RATIO = 4.0
@@ -58,7 +60,8 @@ def _line(series: Data, at: int, unit: str) -> Iterator[Trace]:
     told = [f"{size_label(point['size_bytes'])} files, median of {len(point['values'])}" for point in points]
     yield {
         **shared, "mode": "lines+markers", "x": [point["size_bytes"] for point in points],
-        "y": numbers(median(point["values"]) for point in points), "line": {"color": colour, "width": 2},
+        "y": numbers(median(point["values"]) for point in points),
+        "line": {"color": colour, "width": 2, "dash": "dot" if at >= _COLOURS else "solid"},
         "marker": {"color": colour, "size": 7, "symbol": figures.SYMBOLS[at % len(figures.SYMBOLS)]},
         "customdata": told, "hovertemplate": f"<b>%{{y:,.4~g}} {unit}</b><br>{name}, %{{customdata}}<extra></extra>",
     }  # fmt: skip
@@ -96,7 +99,8 @@ def _rules(limits: Sequence[Data], values: Sequence[float], axis: str) -> tuple[
             }
         )  # fmt: skip
         place = {"x": 0, "xanchor": "left", "y": math.log10(level), "yanchor": "bottom"} if axis == "y" else {
-            "y": 1, "yanchor": "bottom", "x": math.log10(level), "xanchor": "left", "yshift": 15 * at,
+            "y": 1, "yanchor": "bottom", "x": math.log10(level), "yshift": 15 * at,
+            "xanchor": "left" if level**2 < low * high else "right",
         }  # fmt: skip
         notes.append(
             {f"{other}ref": "paper", f"{axis}ref": axis, **place, "text": plot_text(limit["what"]), "showarrow": False,
@@ -137,7 +141,8 @@ def _bar(series: Data, at: int, unit: str, published: Sequence[Data]) -> Iterato
     shared: Trace = {"orientation": "h", "legendgroup": name, "offsetgroup": name}
     yield {
         **shared, "type": "bar", "name": name, "x": numbers(median(point["values"]) for point in points),
-        "y": [plot_text(point["group"]) for point in points], "marker": {"color": colour, "opacity": 0.8},
+        "y": [plot_text(point["group"]) for point in points],
+        "marker": {"color": colour, "opacity": 0.8, "pattern": {"shape": "/" if at >= _COLOURS else ""}},
         "customdata": [len(point["values"]) for point in points],
         "hovertemplate": f"<b>%{{x:,.4~g}} {unit}</b><br>{name}, %{{y}}, median of %{{customdata}}<extra></extra>",
     }  # fmt: skip
@@ -195,7 +200,7 @@ def difference(one: Data, other: Data) -> Figure:
         "type": "heatmap", "x": [size_label(file) for file in files], "y": [size_label(each) for each in records],
         "z": [[None if ratio is None else number(math.log2(ratio)) for ratio in row] for row in ratios],
         "zmin": -edge, "zmax": edge, "colorscale": _DIVERGING, "xgap": 2, "ygap": 2, "hoverongaps": False,
-        "text": text, "texttemplate": "%{text}", "textfont": {"color": theme.ON_LIGHT, "size": 11},
+        "text": text,
         "colorbar": {"title": {"text": f"{names[0]}<br>over {names[1]}"}, "tickvals": [-2, -1, 0, 1, 2],
                      "ticktext": ["1/4", "1/2", "1", "2", "4"]},
         "hovertemplate": "<b>%{text}</b><br>%{x} file, %{y} records<extra></extra>",
@@ -205,7 +210,13 @@ def difference(one: Data, other: Data) -> Figure:
         yaxis=plain_axis("Record size", type="category", showgrid=False),
         height=max(260, 130 + 34 * len(records)), showlegend=False,
     )  # fmt: skip
-    return {"data": [trace], "layout": layout}
+    spots = [(column, row) for row, line in enumerate(text) for column, told in enumerate(line) if told]
+    words: Trace = {
+        "type": "scatter", "mode": "text", "x": [trace["x"][column] for column, _ in spots],
+        "y": [trace["y"][row] for _, row in spots], "text": [text[row][column] for column, row in spots],
+        "textfont": {"size": 12, "color": [theme.ON_LIGHT] * len(spots)}, "hoverinfo": "skip", "cliponaxis": False,
+    }  # fmt: skip
+    return {"data": [trace, words], "layout": layout}
 
 
 def claims(found: Sequence[Data]) -> Figure | None:
