@@ -1,0 +1,273 @@
+"""Experiments carried out over simulated servers of known limits, and over benches that fail."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claim_truth import cell
+from naslab.errors import TargetError, UsageError
+from naslab.lab import experiment
+from naslab.lab.experiment import System
+from naslab.lab.experiment_result import published_copies
+from naslab.lab.run_experiment import AddressBench, Bench, bring_up_addresses, run_experiment
+from naslab.report.experiment import charts, ours, render, section
+
+SIM = Path(__file__).parents[1] / "sim_experiment.toml"
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def loaded() -> experiment.Experiment:
+    return experiment.load(str(SIM))
+
+
+@pytest.fixture(scope="module")
+def given() -> Document:
+    cells = [cell(80e6 + at, 32 << 20, 1 << 20) for at in range(2)]
+    return {"command": "sweep", "run_id": "given", "status": "complete", "cells": cells}
+
+
+@pytest.fixture(scope="module")
+def result(loaded: experiment.Experiment, given: Document, tmp_path_factory: pytest.TempPathFactory) -> Document:
+    store = tmp_path_factory.mktemp("experiment") / "store.sqlite"
+    documents = [{**given, "cells": [{**one, "throughput_bytes_per_s": 8e7 + 9 * at} for one in given["cells"]]}
+                 for at in range(4)]  # fmt: skip
+    return run_experiment(loaded, bring_up_addresses(store), seed=7, given={"elsewhere": documents})
+
+
+def test_claims_known_right_and_wrong_end_so(result: Document) -> None:
+    expected = {"true": "reproduced", "false": "contradicted", "no": "undecided", "not": "not testable here",
+                "other": "not testable here", "never": "not testable here"}  # fmt: skip
+    told = {claim["id"]: (claim["verdict"], claim["why"]) for claim in result["claims"]}
+    assert {name: verdict for name, (verdict, _) in told.items()} == {
+        name: expected[name.partition("-")[0]] for name in told
+    }, told
+    assert "only systems with a target" in told["not-built"][1]
+    assert "elsewhere" in told["other-place"][1] and "boundary" in told["other-place"][1]
+
+
+def test_the_result_is_one_plain_document(result: Document) -> None:
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert result["kind"] == "experiment" and result["scale"] == "scaled" and result["seed"] == 7
+    assert {(m["condition"], m["block"]) for m in result["measurements"]} == {
+        (name, block) for name in ("slow", "fast", "slow-again", "elsewhere") for block in range(4)
+    }
+    assert all(m["run_id"] for m in result["measurements"])
+    assert result["summary"][0] == (
+        "15 conclusions of the article: 7 reproduced, 4 contradicted, 1 undecided, 3 not testable here."
+    )
+    assert result["summary"][1] == "4 of 5 conditions in 4 repeats each; not measured: parts."
+
+
+def test_measured_rates_are_the_planted_ones(result: Document) -> None:
+    claim = next(claim for claim in result["claims"] if claim["id"] == "true-limit")
+    assert claim["contrasts"][0]["value"] == pytest.approx(1, abs=0.03)
+    chart = next(chart for chart in result["charts"] if chart["id"] == "bars")
+    fast = next(series for series in chart["series"] if series["condition"] == "fast")
+    assert fast["points"][0]["group"] == "write"
+    assert fast["points"][0]["values"] == pytest.approx([75] * 4, rel=0.05)
+
+
+def test_blocks_are_measured_in_orders_of_their_own(result: Document) -> None:
+    mine = [m for m in result["measurements"] if m["condition"] != "elsewhere"]
+    orders = {tuple(m["condition"] for m in mine if m["block"] == block) for block in range(4)}
+    assert len(orders) > 1
+
+
+def test_copies_are_told(result: Document) -> None:
+    assert "Published: run 1 and run 2 are the same number for number; one of them is a copy" in result["notes"]
+    runs = experiment.load("raid5-naspt").published
+    assert list(published_copies(runs)) == [
+        "Published: run 1 and run 2 are the same number for number; one of them is a copy"
+    ]
+
+
+# --- the report --------------------------------------------------------------------------------------------
+
+
+def test_charts_show_every_condition_and_what_was_published(result: Document) -> None:
+    drawn = {chart.id: chart for chart in charts(result)}
+    assert list(drawn) == ["claims-chart", "chart-write", "chart-bars", "chart-surface"]
+    lines = drawn["chart-write"].entries[0]["figure"]
+    names = {trace["name"] for trace in lines["data"]}
+    assert {"slow", "fast", "slow-again", "slow, published"} <= names
+    point = next(trace for trace in lines["data"] if trace["name"] == "slow, published")
+    assert (point["x"], point["y"]) == ([32 << 20], [48])
+    assert [note["text"] for note in lines["layout"]["annotations"]] == ["disk of 50 MB/s"], "no line for memory"
+    diamonds = next(t for t in drawn["chart-bars"].entries[0]["figure"]["data"] if t["name"] == "fast, published")
+    assert diamonds["x"] == [72] and diamonds["offsetgroup"] == "fast"
+    paths = [entry["path"] for entry in drawn["chart-surface"].entries]
+    assert ["Heat map", "slow"] in paths and ["Difference", "fast over slow"] in paths and ["3D", "fast"] in paths
+
+
+def test_the_difference_of_surfaces_is_theirs(result: Document) -> None:
+    surface = next(chart for chart in result["charts"] if chart["id"] == "surface")
+    slow, fast = (next(s for s in surface["series"] if s["condition"] == name) for name in ("slow", "fast"))
+    drawn = next(chart for chart in charts(result) if chart.id == "chart-surface")
+    figure = next(e["figure"] for e in drawn.entries if e["path"] == ["Difference", "fast over slow"])
+    text = figure["data"][0]["text"][-1][-1]
+    assert text == f"{(fast['rates'][-1][-1] / slow['rates'][-1][-1] - 1) * 100:+.0f} %"
+
+
+def test_ratios_of_claims_lie_beside_the_published_ones(result: Document) -> None:
+    figure = charts(result)[0].entries[0]["figure"]
+    by_name = {trace["name"]: trace for trace in figure["data"]}
+    assert "true-more" in by_name["reproduced"]["y"] and "false-more" in by_name["contradicted"]["y"]
+    assert by_name["published"]["x"] == [1.5] and by_name["published"]["y"] == ["true-more"]
+    assert "no-dips" not in by_name.get("undecided", {"y": []})["y"], "it has no interval"
+
+
+def test_published_numbers_have_ours_beside_them(result: Document) -> None:
+    by_id = {one["id"]: one for one in result["published"]}
+    assert float(ours(result, by_id["slow-write"]).split()[0]) == pytest.approx(50, rel=0.05)
+    assert float(ours(result, by_id["fast-write"]).split()[0]) == pytest.approx(75, rel=0.05)
+    assert ours(result, by_id["table.one.run 1"]) == "-"
+
+
+def test_the_page_is_whole_and_foreign_text_stays_text(result: Document) -> None:
+    hostile = json.loads(json.dumps(result))
+    hostile["title"] = hostile["claims"][0]["words"] = hostile["notes"][0] = "<script>alert(1)</script>"
+    hostile["conditions"][0]["missing"] = '"><img src=x>'
+    text = render(hostile)
+    assert "<script>alert" not in text and "<img src=x" not in text and text.rstrip().endswith("</html>")
+    body = section(result)
+    assert body.count('class="status complete"') == 7 and body.count('class="status failed"') == 4
+    for part in ("reproduced", "contradicted", "undecided", "not testable here", "it is an opinion", "Stands for"):
+        assert part in body
+
+
+def test_an_experiment_without_any_sample_has_a_report(loaded: experiment.Experiment) -> None:
+    def nothing(system: System, seed: int) -> Bench:
+        raise UsageError(f"{system.name} needs root")
+
+    found = run_experiment(loaded, nothing)
+    assert {claim["verdict"] for claim in found["claims"]} == {"not testable here"}
+    assert len([note for note in found["notes"] if "needs root" in note]) == 4, "each condition is tried once"
+    assert charts(found) == [] and "needs root" in render(found)
+
+
+# --- benches that fail -------------------------------------------------------------------------------------
+
+
+class Fake:
+    """A bench that notes what is asked of it. fails: which measurement, from 0, fails."""
+
+    place, limits = "host", {"disk": 60e6}
+
+    def __init__(self, log: list[str], fails: Sequence[int] = ()) -> None:
+        self.log, self.fails = log, fails
+
+    def measure(self, words: Sequence[str]) -> Document:
+        count = sum(line.startswith("measure") for line in self.log)
+        self.log.append(f"measure {' '.join(words)}")
+        if count in self.fails:
+            raise TargetError("the server went away")
+        return {"command": words[0], "cells": [cell(1e8 + count, 32 << 20)], "run_id": str(count), "status": "complete"}
+
+    @contextlib.contextmanager
+    def beside(self, words: Sequence[str]) -> Iterator[None]:
+        self.log.append(f"beside {' '.join(words)}")
+        yield
+        self.log.append(f"end {' '.join(words)}")
+
+    def close(self) -> None:
+        self.log.append("close")
+
+
+ONE = """
+title = "One"
+about = "One condition."
+[systems.s]
+target = "sim:"
+[limits]
+disk = { what = "disk", value = "50MB/s" }
+[tests.t]
+what = "t"
+command = "sweep"
+options = "--tests write"
+[[condition]]
+id = "c"
+what = "c"
+system = "s"
+options = "--cold"
+beside = ["sustained --size 1m --write 50", "tree"]
+[[claim]]
+id = "l"
+words = "w"
+kind = "limit"
+of = { condition = "c", op = "write" }
+limit = "disk"
+range = [1.5, 1.8]
+"""
+
+
+def test_what_a_bench_is_asked_and_its_measured_limits_count() -> None:
+    log: list[str] = []
+    found = run_experiment(experiment.parse(ONE, "f", "n"), lambda system, seed: Fake(log), repeats=3)
+    assert log[:6] == [
+        "beside sustained --size 1m --write 50", "beside tree", "measure sweep --tests write --cold", "end tree",
+        "end sustained --size 1m --write 50", "close",
+    ]  # fmt: skip
+    assert found["claims"][0]["verdict"] == "reproduced", "100 over the 60 that were measured, not the 50 planted"
+
+
+def test_a_lost_repeat_is_told_and_the_bench_closed() -> None:
+    log: list[str] = []
+    found = run_experiment(experiment.parse(ONE, "f", "n"), lambda system, seed: Fake(log, [1]), repeats=4)
+    assert log.count("close") == 4
+    assert found["notes"] == ["c, repeat 2, failed: the server went away"]
+    assert [m["block"] for m in found["measurements"]] == [0, 2, 3]
+
+
+def test_enough_is_enough_after_a_block() -> None:
+    found = run_experiment(experiment.parse(ONE, "f", "n"), lambda system, seed: Fake([]), enough=lambda: True)
+    assert len(found["measurements"]) == 1 and "ended after 1 repeats" in found["notes"][0]
+    assert found["claims"][0]["verdict"] == "undecided"
+
+
+def test_an_interruption_keeps_what_was_measured() -> None:
+    def bring_up(system: System, seed: int) -> Bench:
+        if seed == 3:
+            raise KeyboardInterrupt
+        return Fake([])
+
+    found = run_experiment(experiment.parse(ONE, "f", "n"), bring_up, repeats=9)
+    assert len(found["measurements"]) == 3 and "interrupted" in found["notes"][0]
+
+
+def test_given_results_of_unknown_conditions_are_refused(loaded: experiment.Experiment) -> None:
+    with pytest.raises(UsageError, match="no condition 'nobody'"):
+        run_experiment(loaded, bring_up_addresses(), given={"nobody": []})
+
+
+def test_a_command_that_fails_says_why() -> None:
+    with pytest.raises(TargetError, match=r"naslab sweep: .*--tests"):
+        AddressBench("null:").measure(["sweep", "--tests", "sing"])
+
+
+def test_nothing_works_beside_a_simulated_server() -> None:
+    with pytest.raises(UsageError, match="one command's own"), AddressBench("sim:").beside(["tree"]):
+        pass
+
+
+def test_work_beside_lasts_as_long_as_the_test(tmp_path: Path) -> None:
+    folder = tmp_path / "target"
+    folder.mkdir()
+    bench = AddressBench(str(folder), store=tmp_path / "store.sqlite")
+    with bench.beside(["sustained", "--size", "1m", "--write", "100", "--rate", "20iops", "--duration", "1h"]):
+        found = bench.measure(["sweep", "--file-size", "64k", "--record", "64k", "--tests", "write"])
+    assert found["status"] == "complete"
+    assert list(folder.iterdir()) == [], "it cleaned up when it was ended"
+
+
+def test_work_that_ends_by_itself_is_an_error(tmp_path: Path) -> None:
+    bench = AddressBench(str(tmp_path), store=tmp_path / "store.sqlite")
+    words = ["sweep", "--file-size", "64k", "--record", "64k", "--tests", "sing"]
+    with pytest.raises(TargetError, match="ended before the test did"), bench.beside(words):
+        bench.measure(["sweep", "--file-size", "64k", "--record", "64k", "--tests", "write"])
