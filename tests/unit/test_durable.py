@@ -218,14 +218,15 @@ def prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
     """Carries out a whole proof on a fake server; the part of the document."""
 
     def carry_out(
-        server: FakeServer, cut: Callable[[], None] | None = None, cuts: int = 1, dialect: str = "4.1"
-    ) -> Any:
+        server: FakeServer, cut: Callable[[], None] | None = None, cuts: int = 1, dialect: str = "4.1",
+        timeout_s: float = 5.0,
+    ) -> Any:  # fmt: skip
         monkeypatch.setattr(_engine, "Session", lambda _target, _depth: FakeSession(server))
         target = Target("nfs://host/export", "nfs")
         path = tmp_path / f"journal{len(list(tmp_path.iterdir()))}"
         log = journal.Journal.create(path, PLAN, {"url": target.url, "protocol": "nfs"})
         cutter = LabCutter("power", cut or server.cut, server.start)
-        proof = Proof(target, dialect, PLAN, cutter, log, 0.25, 5.0, 1.0)
+        proof = Proof(target, dialect, PLAN, cutter, log, 0.25, 5.0, timeout_s)
         parts: list[Any] = []
         try:
             proof.carry_out(cuts, parts.append)
@@ -330,7 +331,7 @@ def test_metadata_that_goes_back_is_found(prove: Callable[..., Any]) -> None:
 
 def test_a_cut_that_reaches_nothing_is_told(prove: Callable[..., Any]) -> None:
     with pytest.raises(TargetError, match="did not reach the server"):
-        prove(FakeServer(5), lambda: None)
+        prove(FakeServer(5), lambda: None, timeout_s=0.05)
 
 
 def test_the_words_count_the_cuts() -> None:

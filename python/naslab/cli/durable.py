@@ -134,7 +134,8 @@ def _lab_cutter(target: Target) -> Cutter:
     server = session.started(target.lab["name"])
     if server is None:
         raise UsageError(f"--cut lab: the lab's {target.lab['name']} does not run; name it again as target")
-    return LabCutter("process", server.kill, server.restart)
+    # A guest goes with its server's program, and what it had not written to its disks goes with it.
+    return LabCutter("power" if server.facts.get("guests") else "process", server.kill, server.restart)
 
 
 def run_durable(request: DurableRequest, common: Common) -> int:

@@ -157,6 +157,7 @@ class Proof:
         return words.totals(cuts) | {
             "file_bytes": plan.file_bytes, "record_bytes": plan.record_bytes, "queue_depth": plan.queue_depth,
             "flush_writes": plan.flush_batches * plan.queue_depth, "cuts": cuts,
+            "checked_run": None,
         }  # fmt: skip
 
     @contextlib.contextmanager

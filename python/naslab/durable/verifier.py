@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import socket
+import stat
 import time
 from typing import TYPE_CHECKING
 
@@ -24,10 +27,12 @@ _NEW = json.dumps({"read": False, "write": True, "create": "new"})
 
 
 class Sentinel:
-    """One uncommitted write, and what became of its verifier."""
+    """One uncommitted write, and what became of its verifier. To be made while nothing else opens connections."""
 
     def __init__(self, session: _engine.Session, plan: Plan, cut: int) -> None:
+        before = _sockets()
         self._session = session.another()
+        self._connections = _sockets() - before
         self._file = self._session.open(f"{plan.place(cut)}/verifier", _NEW)
         self._session.write(self._file, 0, bytes(4096))
         self._since = time.monotonic()
@@ -36,12 +41,19 @@ class Sentinel:
         """Whether the verifier is another one than before the cut; None where that cannot be told. Waits until the
         session was idle for IDLE_S.
         """
+        self._hang_up()
         time.sleep(max(0.0, self._since + IDLE_S - time.monotonic()))
         before = self._counted("verifier_changed")
         with contextlib.suppress(NaslabError):
             self._session.flush(self._file)
             return False
         return True if self._counted("verifier_changed") > before else None
+
+    def _hang_up(self) -> None:
+        """A machine whose power was cut has closed no connection: the session would use the old one, and break."""
+        for number in self._connections:
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as connection:
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _counted(self, name: str) -> int:
         try:
@@ -52,3 +64,14 @@ class Sentinel:
     def end(self) -> None:
         """Ends the session."""
         self._session.end()
+
+
+def _sockets() -> set[int]:
+    """Numbers of this process's sockets; none where the system does not tell."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                    found.add(int(name))
+    return found

@@ -140,24 +140,28 @@ def _mode(row: Mapping[str, Any], part: Part) -> str:
     if gone:
         back = f", back to {duration_text(row['reach_ns'])} before the last acknowledgement" if row["reach_ns"] else ""
         head += f"; {', '.join(gone)}{back}"
-    if row["violations"]:
-        kinds = {"lost": "lost", "torn": "torn", "damaged": "damaged", "first_contents": "first contents gone"}
-        broken = [
-            f"{row['violations_by_kind'][k]:,} {word}" for k, word in kinds.items() if row["violations_by_kind"][k]
-        ]
-        return f"{head}. Of these promised, so a violation: {', '.join(broken)}."
+    kinds = {"lost": "lost", "torn": "torn", "damaged": "damaged"}
+    broken = [
+        f"{row['violations_by_kind'][kind]:,} {word}" for kind, word in kinds.items() if row["violations_by_kind"][kind]
+    ]
+    told = [f"{', '.join(broken)} of those promised"] if broken else []
+    if row["violations_by_kind"]["first_contents"]:
+        told.append(f"{row['violations_by_kind']['first_contents']:,} records without their flushed first contents")
+    if told:
+        return f"{head}. VIOLATION: {'; '.join(told)}."
     return head + ("; that breaks no promise." if gone else ".")
 
 
 def _metadata(part: Part) -> Iterator[str]:
     broken = [row for row in part["metadata"] if row["violations"]]
-    gone = [row for row in part["metadata"] if row["lost"] > row["violations"]]
+    allowed = [row for row in part["metadata"] if row["lost"] > row["violations"]]
     for row in broken:
-        yield f"Metadata: {row['violations']:,} of {row['promised']:,} {_OP_WORDS[row['op']]} are gone though promised."
-    for row in gone:
+        gone = f"{row['violations']:,} of {row['promised']:,} {_OP_WORDS[row['op']]}"
+        yield f"Metadata: {gone} did not last though promised."
+    for row in allowed:
         lost = row["lost"] - row["violations"]
         yield f"Metadata: {lost:,} of {row['acknowledged']:,} {_OP_WORDS[row['op']]} did not last; nothing promised it."
-    if not broken and not gone and part["metadata"]:
+    if not broken and not allowed and part["metadata"]:
         counted = ", ".join(f"{row['acknowledged']:,} {_OP_WORDS[row['op']]}" for row in part["metadata"])
         yield f"Metadata: all that was looked at is as acknowledged ({counted})."
 
