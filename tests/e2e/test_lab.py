@@ -270,7 +270,7 @@ def test_up_show_list_down(name: str, cli: Cli) -> None:
         shown = cli("lab", "show", name, "--json").ok().json()
         assert {**shown, "pids": 0} == {**up, "pids": 0}
         listed = {each["name"]: each["url"] for each in cli("lab", "list", "--json").ok().json()["systems"]}
-        assert listed[name] == up["url"] and set(listed) == set(NAMES)
+        assert listed[name] == up["url"] and set(NAMES) < set(listed)
         again = cli("lab", "up", name)
         assert again.code == 2 and f"{name} is up already" in again.err
         check_secrets(up, cli)

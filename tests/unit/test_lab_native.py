@@ -184,6 +184,7 @@ def test_groups_of_version_1(tmp_path: Path) -> None:
     assert cpu.settings == (("cpu.cfs_period_us", "20000"), ("cpu.cfs_quota_us", "5000"))
     assert groups.join_lines([cpu]) == ["echo 0 > /c/x/cgroup.procs"]
     assert groups.find("x", None, None, True, where) == []
+    assert [groups.quota(share) for share in (2.0, 0.05, 0.01)] == [(40000, 20000), (1000, 20000), (1000, 100000)]
 
 
 def test_groups_of_version_2_are_one(tmp_path: Path) -> None:

@@ -15,7 +15,10 @@ from pathlib import Path
 from naslab.errors import UsageError
 
 PERIOD_US = 20_000
-"""CPU time is handed out in portions of this: short, so that a small share does not stutter."""
+"""CPU time is handed out once in this time: short, so that a small share does not stutter."""
+_LEAST_QUOTA_US = 1_000
+"""The kernel hands out no less at once; a smaller share waits longer for it."""
+_LONGEST_PERIOD_US = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -115,12 +118,17 @@ def _memory_v2(ram_bytes: int | None) -> tuple[tuple[str, str], ...]:
 
 
 def _cpu_v1(cpu: float | None) -> tuple[tuple[str, str], ...]:
-    return (("cpu.cfs_period_us", str(PERIOD_US)), ("cpu.cfs_quota_us", str(_quota_us(cpu))))
+    quota_us, period_us = quota(cpu or 0.0)
+    return (("cpu.cfs_period_us", str(period_us)), ("cpu.cfs_quota_us", str(quota_us)))
 
 
 def _cpu_v2(cpu: float | None) -> tuple[tuple[str, str], ...]:
-    return (("cpu.max", f"{_quota_us(cpu)} {PERIOD_US}"),)
+    quota_us, period_us = quota(cpu or 0.0)
+    return (("cpu.max", f"{quota_us} {period_us}"),)
 
 
-def _quota_us(cpu: float | None) -> int:
-    return max(1000, round((cpu or 0.0) * PERIOD_US))
+def quota(cpu: float) -> tuple[int, int]:
+    """CPU time, and how often it is handed out, in microseconds, for a share of one CPU."""
+    if cpu * PERIOD_US >= _LEAST_QUOTA_US:
+        return round(cpu * PERIOD_US), PERIOD_US
+    return _LEAST_QUOTA_US, min(round(_LEAST_QUOTA_US / cpu), _LONGEST_PERIOD_US)
