@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from naslab.errors import TargetError, UsageError
-from naslab.lab.guest import Disk, Spec, agent, boot, client, mounts, servers, spec, volume
+from naslab.lab import definition
+from naslab.lab.definition import Definition
+from naslab.lab.guest import Disk, Spec, agent, backend, boot, client, mounts, servers, spec, volume
 from naslab.lab.guest.attendant import Wire
+from naslab.lab.guest.house import House, load, remote
 from naslab.lab.guest.volume import Volume
 
 # framing
@@ -196,3 +199,89 @@ def test_kernel_mounts() -> None:
     words = mounts.mount_words("cifs3.1.1", smb)
     assert words[3:] == ["-o", "vers=3.1.1,port=445,credentials=/run/credentials", "//10.78.0.1/data", "/lab/mount"]
     assert "secret" not in " ".join(words)
+
+
+# systems of guests
+
+SYSTEM = """
+what = "a system"
+[[disks]]
+count = 3
+size = "256MiB"
+read = "67MB/s"
+[volume]
+level = "raid5"
+[filesystem]
+type = "xfs"
+[server]
+kind = "{kind}"
+ram = "256MiB"
+{more}
+[link]
+rate = "1Gbit/s"
+[clients]
+access = "{access}"
+count = {count}
+"""
+
+
+def system(
+    kind: str = "knfsd", more: str = "", access: str = "direct", count: int = 1, text: str = SYSTEM
+) -> Definition:
+    filled = text.format(kind=kind, more=more, access=access, count=count).replace("256MiB", "320MiB", 1)
+    return definition.parse(filled, "x.toml", "x")
+
+
+def test_a_house_survives_json() -> None:
+    served = servers.plan_knfsd("10.78.0.2")
+    house = House(
+        "/x", Spec(disks=(Disk(size_bytes=4096),)), served, Volume("single", "ext4", (0,)), 5, 0.2,
+        (Spec(tap="tap1"),), "nfs3", (("/net", ("tc", "qdisc")),), (("server", "true"),),
+    )  # fmt: skip
+    assert load(house.dump()) == house
+    assert house.names == ["server", "client1"] and house.home("client1") == Path("/x/client1")
+    assert load(House("/x", Spec(), servers.plan_ganesha("10.78.0.2")).dump()).volume is None
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (system("demo"), "server.kind = 'demo'"),
+        (system("knfsd", 'cpu = "20%"'), "server.cpu: threads of a kernel"),
+        (system("samba", 'cpu = "200%"'), "a guest has one processor"),
+        (system("samba", count=3), "clients.count: several direct clients"),
+        (system("samba", text=SYSTEM.replace("read =", "rate =")), "disks.rate: a guest limits reads and writes"),
+        (system("samba", text=SYSTEM.replace("count = 3", "count = 9")), "disks: a guest has 8 at most"),
+        (system("samba", text=SYSTEM.replace('"xfs"', '"ntfs"')), "filesystem.type = 'ntfs'"),
+        (system("samba", text=SYSTEM.replace('"raid5"', '"pool"')), "volume.level = 'pool'"),
+    ],
+)
+def test_what_guests_do_not_build(made: Definition, words: str) -> None:
+    assert any(words in each for each in backend.refusals(made)), backend.refusals(made)
+
+
+@pytest.mark.parametrize("kind", ["samba", "ganesha", "knfsd"])
+def test_what_guests_build(kind: str) -> None:
+    made = system(kind, access="cifs3.1.1" if kind == "samba" else "nfs4.2", count=2)
+    assert backend.refusals(made) == []
+    needed = backend.programs(made)
+    assert {"linux.uml", "mdadm", "mkfs.xfs", "mount.cifs" if kind == "samba" else "mount.nfs"} < set(needed)
+    assert needed["mkfs.xfs"] == "xfsprogs"
+
+
+def test_latency_is_added_each_way_and_packets_are_as_large_as_told() -> None:
+    text = SYSTEM.replace("[link]\n", '[link]\nmtu = 4000\nlatency = "2500us"\n')
+    lines = backend._inside(system(access="nfs3", count=2, text=text))
+    whose = [name for name, line in lines if "mtu 4000" in line]
+    assert whose == ["server", "client1", "client2"]
+    delays = [line for name, line in lines if "netem delay 2.500ms" in line and name == "server"]
+    assert len(delays) == 2 and "dev vec0 root" in delays[0] and "dev ifb0 root" in delays[1]
+    assert backend._inside(system()) == []
+
+
+def test_what_a_kernel_mounts_of_a_server(tmp_path: Path) -> None:
+    facts = servers.plan_knfsd("10.78.0.2").facts
+    assert remote(facts) == mounts.Remote("10.78.0.2", 2049, "/lab/data", mount_port=20048)
+    (tmp_path / "c").write_text("username=me\npassword=a=b\n")
+    smb = {"protocol": "smb", "host": "h", "port": 1, "credentials": str(tmp_path / "c")}
+    assert remote(smb) == mounts.Remote("h", 1, "data", "me", "a=b")

@@ -56,8 +56,6 @@ def refusals(definition: Definition) -> list[str]:
         found.append("server.cpu: threads of a kernel take the processor that they need")
     if access == "direct" and definition.clients.count > 1:
         found.append("clients.count: several direct clients are built natively")
-    if access.startswith("nfs") is (server.kind == "samba") and access != "direct":
-        found.append(f"clients.access = {access!r}: {server.kind} does not speak that")
     return found
 
 

@@ -31,6 +31,8 @@ from naslab.lab.systems import search_path
 
 PROGRAMS = {"linux.uml": "user-mode-linux", "unshare": "util-linux", "ip": "iproute2", "modprobe": "kmod"}
 """Programs and the Debian packages that hold them."""
+_MEMORY = "/dev/shm"
+"""Where the kernel keeps a guest's memory, in a file without a name."""
 _FIRST = ("/bin/sh", "-c", 'ulimit -c 0; "$@"; exit $?', "guest")
 """The first process of the namespace, which no signal of its own ends; the kernel ends by one when it panics."""
 
@@ -129,6 +131,9 @@ def check(spec: Spec, folder: Path) -> None:
     check_folder(str(folder))
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         raise UsageError("lab: /dev/net/tun is not there: this machine (a container?) gives no tap interfaces")
+    room = os.statvfs(_MEMORY) if os.path.isdir(_MEMORY) else None
+    if room is not None and room.f_bavail * room.f_frsize < spec.ram_bytes:
+        raise UsageError(f"guest: {_MEMORY} has no room for ram_bytes={spec.ram_bytes}: make it larger, or give less")
     for disk in spec.disks:
         if disk.path and not os.access(disk.path, os.R_OK | os.W_OK):
             raise UsageError(f"guest: disk {disk.path!r} cannot be read and written; name a file or a block device")

@@ -27,7 +27,8 @@ class Disk:
     """One disk of a guest, with its limits; 0 stands for no limit.
 
     size_bytes: of a new disk in memory, taken as it fills. path: a file or block device of the host instead, whose
-    contents stay; the host caches it, so that limits planted there do not reach the guest. Reads and writes have a budget each; the guest's block layer keeps to them, below its cache.
+    contents stay; the host caches it, so that limits planted there do not reach the guest. Reads and writes have a
+    budget each; the guest's block layer keeps to them, below its cache.
     """
 
     size_bytes: int = 0
