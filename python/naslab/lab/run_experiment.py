@@ -56,20 +56,29 @@ Say = Callable[[str], None]
 class AddressBench:
     """A server with an address, measured by a `naslab` of its own for each command.
 
-    store: where runs are kept. prefix: words before the command, as to enter a namespace.
+    store: where runs are kept. prefix: words before the command, as to enter a namespace. credentials: the file with
+    the server's password.
     """
 
     limits: Mapping[str, float] = {}
 
     def __init__(
-        self, target: str, seed: int = 0, store: Path | None = None, place: str = "host", prefix: Sequence[str] = ()
+        self,
+        target: str,
+        seed: int = 0,
+        store: Path | None = None,
+        place: str = "host",
+        prefix: Sequence[str] = (),
+        credentials: Path | None = None,
     ) -> None:
-        self.target, self.seed, self.store, self.place, self.prefix = target, seed, store, place, tuple(prefix)
+        self.target, self.seed, self.store, self.place = target, seed, store, place
+        self.prefix, self.credentials = tuple(prefix), credentials
 
     def command(self, words: Sequence[str]) -> list[str]:
         """The whole command line. words: the command, then its options."""
-        store = [] if self.store is None else ["--store", str(self.store)]
-        more = ["--json", "--quiet", "--seed", str(self.seed), *store]
+        more = ["--json", "--quiet", "--seed", str(self.seed)]
+        for option, path in (("--store", self.store), ("--credentials", self.credentials)):
+            more += [] if path is None else [option, str(path)]
         return [*self.prefix, sys.executable, "-m", "naslab", words[0], self.target, *words[1:], *more]
 
     def measure(self, words: Sequence[str]) -> Document:
@@ -77,12 +86,7 @@ class AddressBench:
         done = subprocess.run(
             self.command(words), check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8"
         )
-        try:
-            found: Document = json.loads(done.stdout)
-        except json.JSONDecodeError:
-            said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode} and no result"]
-            raise TargetError(f"naslab {words[0]}: {said[-1].removeprefix('naslab: ')}") from None
-        return found
+        return document_of(words, done.returncode, done.stdout, done.stderr)
 
     @contextlib.contextmanager
     def beside(self, words: Sequence[str]) -> Iterator[None]:
@@ -108,6 +112,16 @@ class AddressBench:
 
     def close(self) -> None:
         """Nothing was started for it."""
+
+
+def document_of(words: Sequence[str], code: int, out: str, err: str) -> Document:
+    """The document that a command printed, as one that failed does, too. Raises TargetError with what it said."""
+    try:
+        found: Document = json.loads(out)
+    except json.JSONDecodeError:
+        said = err.strip().splitlines() or [f"it ended with {code} and no result"]
+        raise TargetError(f"naslab {words[0]}: {said[-1].removeprefix('naslab: ')}") from None
+    return found
 
 
 def bring_up_addresses(store: Path | None = None) -> BringUp:
