@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 MOST_RECORD_BYTES, MOST_FILE_BYTES = 1 << 20, 1 << 32
 LATER = "later"
+_LOCAL = (
+    "a path is read through this machine's caches: the check holds for the disk if it was this machine that lost its "
+    "power; a share is better named smb:// or nfs:// than by its mount point"
+)
 
 
 @dataclass
@@ -246,6 +250,8 @@ def _check(request: DurableRequest, common: Common, path: Path) -> int:
 def _carry_out(proof: Proof, common: Common, execution: Execution, work: Any) -> int:
     """Does the work, cleans up unless a check is owed, ends the run; the exit code."""
     failure: NaslabError | None = None
+    if execution.target.protocol == "local":
+        execution.warn("client_cache", _LOCAL)
     with termination_as_interrupt():
         execution.begun = True
         try:

@@ -64,9 +64,9 @@ class Records:
     bad: Flags
 
 
-def writes_of(plan: Plan, cut: int, mode: str, facts: ModeFacts) -> Writes:
-    """All writes that may have been issued: those of the journal, and the batch after the last of them."""
-    count = max((batch for batch, _, _ in facts.batches), default=-1) + 2
+def writes_of(plan: Plan, cut: int, mode: str, facts: ModeFacts, further: int = 1) -> Writes:
+    """All writes that may have been issued: those of the journal, and so many `further` batches after the last."""
+    count = max((batch for batch, _, _ in facts.batches), default=-1) + 1 + further
     order = plan.batches(cut, mode)
     record = np.array([next(order) for _ in range(count)], np.int64).reshape(-1)
     ack_ns = np.zeros((count, plan.queue_depth), np.int64)
@@ -180,13 +180,10 @@ def _times(writes: Writes, over: Flags, survived: Flags) -> dict[str, Any]:
     }
 
 
-def check(session: _engine.Session, plan: Plan, facts: CutFacts) -> list[dict[str, Any]]:
-    """Reads and judges the files of a cut; a row for each mode. Raises TargetError."""
-    return [
-        judge(
-            mode,
-            writes_of(plan, facts.number, mode, facts.modes[mode]),
-            read_records(session, plan, facts.number, mode),
-        )
-        for mode in MODES
-    ]
+def check(session: _engine.Session, plan: Plan, facts: CutFacts, further: int = 1) -> list[dict[str, Any]]:
+    """Reads and judges the files of a cut; a row for each mode. further: as of `writes_of`. Raises TargetError."""
+    found = []
+    for mode in MODES:
+        writes = writes_of(plan, facts.number, mode, facts.modes[mode], further)
+        found.append(judge(mode, writes, read_records(session, plan, facts.number, mode)))
+    return found

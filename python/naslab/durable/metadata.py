@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from naslab.durable.journal import CutFacts, Journal
     from naslab.durable.plan import Plan
 
-STEPS = ("created", "flushed", "renamed", "extended", "extension_flushed", "removed")
+STEPS = ("created", "flushed", "renamed", "extended", "extension_flushed", "removing", "removed")
+"""In order. removing: about to be, the only step that is written down before it is done; a file that may be gone proves
+nothing by its absence, whatever the end of the journal lost.
+"""
 KEPT = 32
 """So many files later a file is removed."""
 CONTENT_BYTES, LONG_BYTES = 4096, 65536
@@ -42,17 +45,17 @@ def work(session: _engine.Session, plan: Plan, cut: int, journal: Journal, stop:
     """Goes on until `stop`, a line in the journal for every step acknowledged. Raises TargetError."""
     began = time.monotonic()
     for number in itertools.count():
-        for step in _steps(number):
+        for step in STEPS:
+            file = number - KEPT if step in ("removing", "removed") else number
             if stop.is_set():
                 return
-            file = number - KEPT if step == "removed" else number
-            _do(session, plan, cut, step, file)
-            journal.write(step=step, file=file, at=time.monotonic_ns())
+            if file >= 0:
+                if step != "removing":
+                    _do(session, plan, cut, step, file)
+                journal.write(step=step, file=file, at=time.monotonic_ns())
+                if step == "removing":
+                    journal.settle()
         stop.wait(max(0.0, began + (number + 1) / MOST_FILES_PER_S - time.monotonic()))
-
-
-def _steps(number: int) -> tuple[str, ...]:
-    return STEPS if number >= KEPT else STEPS[:-1]
 
 
 def names(plan: Plan, cut: int, number: int) -> tuple[str, str]:
@@ -108,19 +111,16 @@ def judge(
 ) -> list[dict[str, Any]]:
     """A row for each of OPS: acknowledged, promised, survived, lost, violations. Raises TargetError.
 
-    Judged are the files that are to be there, and those that were to go last. The step after the last acknowledged
-    one may have been carried out or not: it is not judged.
+    Judged are the files that are to be there, and those that were to go last. What may have been under way when the
+    server was lost is not: a file may have its next name or length, and one that was being removed may be there or not.
     """
     rows: dict[str, dict[str, Any]] = {
         op: {"op": op, "acknowledged": 0, "promised": 0, "survived": 0, "lost": 0, "violations": 0} for op in OPS
     }
-    pending = _next_step(facts.steps)
-    reached: dict[int, str] = {}
-    for number, step, _ in facts.steps:
-        reached[number] = step
+    reached = {number: step for number, step, _ in facts.steps}
     newest = max(reached, default=-1)
     for number, step in reached.items():
-        if number < newest - 2 * KEPT or pending == (number, "removed"):
+        if number < newest - 2 * KEPT or step == "removing":
             continue
         looked = _look(session, plan, facts.number, number)
         for op, survived, needed in _judgements(step, looked):
@@ -133,19 +133,6 @@ def judge(
             row["lost"] += not survived
             row["violations"] += is_promised and not survived
     return list(rows.values())
-
-
-def _next_step(steps: list[tuple[int, str, int]]) -> tuple[int, str]:
-    """File and step that may have been under way when the server was lost."""
-    if not steps:
-        return 0, STEPS[0]
-    number, step, _ = steps[-1]
-    if step == "removed":
-        return number + KEPT + 1, STEPS[0]
-    following = STEPS[STEPS.index(step) + 1]
-    if following == "removed":
-        return (number - KEPT, "removed") if number >= KEPT else (number + 1, STEPS[0])
-    return number, following
 
 
 def _judgements(step: str, looked: tuple[int | None, int | None, bool]) -> Iterator[tuple[str, bool, str]]:

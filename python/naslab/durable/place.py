@@ -54,6 +54,19 @@ def sync_folders(target: Target, paths: list[str]) -> None:
                 os.close(number)
 
 
+def drop_cached(target: Target, folder: str) -> None:
+    """On a local path: has the kernel forget its clean pages of the files, so that they are read anew."""
+    if target.protocol != "local" or not hasattr(os, "posix_fadvise"):
+        return
+    with contextlib.suppress(OSError):
+        for path in (Path(target.options["root"]) / folder).iterdir():
+            number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(number)
+
+
 def remove(target: Target, folder: str, run_id: str) -> list[str]:
     """Removes it, but only with the mark of that run; paths that are left, and why."""
     try:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from naslab import _engine
 from naslab.durable import check, metadata, place, words
 from naslab.durable.journal import CutFacts, Journal, Recorded, read
-from naslab.durable.load import Load, end_quietly, fill
+from naslab.durable.load import MOST_WRITES_PER_S, Load, end_quietly, fill
 from naslab.durable.plan import MODES
 from naslab.durable.verifier import Sentinel
 from naslab.errors import TargetError
+from naslab.jobs.place import remove_tree
 from naslab.units import duration_text
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Proof:
         self.journal.write(cut=number)
         if number == 0:
             place.make(session, self.target, self.plan.folder, self.plan.run_id)
+        else:
+            remove_tree(session, self.plan.place(number - 1))
         fill(session, self.plan, number)
         place.sync_folders(self.target, [self.plan.folder, self.plan.place(number)])
         return Sentinel(session, self.plan, number) if metadata.is_nfs3(self.target.protocol, self.dialect) else None
@@ -78,6 +81,7 @@ class Proof:
                 self._cut(load)
                 self.owes_check = True
             except BaseException:
+                self.owes_check = load.lost.is_set() and load.failure is None
                 load.stop()
                 if sentinel is not None:
                     sentinel.end()
@@ -114,8 +118,11 @@ class Proof:
         away_ns = None if load_ns is None or facts.lost_ns is None else time.monotonic_ns() - facts.lost_ns
         self.cutter.confirm()
         self.say("reading everything back")
+        place.drop_cached(self.target, self.plan.place(facts.number))
+        # Another process may have lost the end of its journal with its machine.
+        further = 1 if load_ns is not None else 1 + -(-MOST_WRITES_PER_S // self.plan.queue_depth)
         with self._session() as session:
-            modes = check.check(session, self.plan, facts)
+            modes = check.check(session, self.plan, facts, further)
             promised = metadata.promises(self.target.protocol, self.dialect)
             rows = metadata.judge(session, self.plan, facts, promised)
         result = {

@@ -99,7 +99,9 @@ def sentences(part: Part) -> list[str]:
     """The result in words, what matters most first."""
     if not part["cuts"]:
         return ["No cut was checked: nothing is known."]
-    told = [verdict(part), f"What happened: {KIND_WORDS[part['kind']]}."]
+    commanded = any(cut["how"] == "command" for cut in part["cuts"])
+    by = ", if your command does what it is for" if commanded and part["kind"] == "power" else ""
+    told = [verdict(part), f"What happened: {KIND_WORDS[part['kind']]}{by}."]
     told += [_mode(row, part) for row in part["modes"]]
     told += list(_metadata(part))
     told += list(_verifier(part))
