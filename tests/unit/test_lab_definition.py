@@ -130,7 +130,11 @@ def test_values_are_replaced_by_part_and_key() -> None:
         (small('rate = "1MB/s"', 'read = "1MB/s"'), "disks\\[0\\].rate and .read: reads and writes share a rate"),
         (small('rate = "1MB/s"', 'burst = {rate="2MB/s",base="1MB/s",size="2m"}'), ".burst and .rate"),
         (small('burst = {rate="1MB/s",base="1MB/s",size="2m"}'), "burst.rate = 1000000: not above its base"),
-        (small('size = "100m"', "[filesystem]", 'type = "xfs"'), "xfs needs at least 320MiB"),
+        (small('size = "100m"', "[filesystem]", 'type = "xfs"'), "disks.size = 104857600 bytes: xfs needs at least"),
+        (
+            small("count=2", 'size="200m"', "[volume]", 'level="raid1"', "[filesystem]", 'type="xfs"'),
+            "needs at least 480MiB",
+        ),
         (small("count = 2"), "volume.level = 'single': it takes 1 disks, and there are 2"),
         (small("[volume]", 'level = "raid5"'), "'raid5': it takes 3 to 16 disks, and there are 1"),
         (small("count=2", "[volume]", 'level = "duplicated"'), "volume.mode is missing"),

@@ -267,7 +267,7 @@ def _disks(data: Any, where: str) -> tuple[Disk, ...]:
 def _check(found: Definition, data: Mapping[str, Any], where: str) -> None:
     """Raises UsageError for parts that do not go together."""
     for at, each in enumerate(found.disks):
-        _check_disk(each, found.filesystem.type, f"{where}disks[{at}]")
+        _check_disk(each, f"{where}disks[{at}]")
     _check_volume(found, data, where)
     _check_server(found, where)
     link = found.link
@@ -281,7 +281,7 @@ def _check(found: Definition, data: Mapping[str, Any], where: str) -> None:
     _check_clients(found, where)
 
 
-def _check_disk(disk: Disk, filesystem: str, where: str) -> None:
+def _check_disk(disk: Disk, where: str) -> None:
     own = [name for name, value in (("read", disk.read_bytes_per_s), ("write", disk.write_bytes_per_s)) if value]
     if disk.rate_bytes_per_s is not None and own:
         raise UsageError(f"{where}.rate and .{own[0]}: reads and writes share a rate or have one each; leave one out")
@@ -291,9 +291,19 @@ def _check_disk(disk: Disk, filesystem: str, where: str) -> None:
                 f"{where}.burst and .{own[0] if own else 'rate'}: the burst's base is the rate; leave one out"
             )
         _check_burst(disk.burst, f"{where}.burst")
-    least = _LEAST_DISK_BYTES.get(filesystem, 32 * MIB)
-    if disk.size_bytes < least:
-        raise UsageError(f"{where}.size = {disk.size_bytes} bytes: {filesystem} needs at least {least // MIB}MiB")
+
+
+def _check_room(found: Definition, where: str) -> None:
+    """Raises UsageError where the file system does not fit on its disks."""
+    kind, level = found.filesystem.type, found.volume.level
+    least = _LEAST_DISK_BYTES.get(kind, 32 * MIB)
+    if kind == "btrfs" or level in ("single", "jbod", "pool", "duplicated"):
+        if (smallest := min(each.size_bytes for each in found.disks)) < least:
+            raise UsageError(f"{where}disks.size = {smallest} bytes: {kind} needs at least {least // MIB}MiB")
+    elif (room := found.capacity_bytes) < least * 3 // 2:  # a RAID keeps some of its room for itself
+        raise UsageError(
+            f"{where}disks.size: {level} of {room} bytes: {kind} needs at least {least * 3 // 2 // MIB}MiB there"
+        )
 
 
 def _check_burst(burst: Burst, where: str) -> None:
@@ -313,6 +323,7 @@ def _check_volume(found: Definition, data: Mapping[str, Any], where: str) -> Non
     if not least <= disks <= most:
         counts = str(least) if least == most else f"{least} to {most}"
         raise UsageError(f"{where}volume.level = {volume.level!r}: it takes {counts} disks, and there are {disks}")
+    _check_room(found, where)
     if volume.level == "duplicated" and volume.mode is None:
         raise UsageError(f"{where}volume.mode is missing: a duplicated pool is synchronous or background")
     if volume.level != "duplicated" and volume.mode is not None:
