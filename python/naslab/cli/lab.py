@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from naslab.cli import experiment
 from naslab.cli import options as o
 from naslab.errors import UsageError
 
@@ -261,6 +262,9 @@ def execute(
         os.execvp(found[0], found)
     except OSError as error:
         raise UsageError(f"lab: {found[0]}: {error.strerror}; give a program and its words") from None
+
+
+lab_app.command("run")(experiment.run)
 
 
 def _chosen(name: str, planted: list[str]) -> dict[str, str]:

@@ -32,10 +32,13 @@ def write(runs: list[Run], path: str | os.PathLike[str]) -> Path:
 
     Raises UsageError as `render` does, and when the file cannot be written there.
     """
+    return write_text(render(runs), Path(path))
+
+
+def write_text(text: str, target: Path) -> Path:
+    """The same for a page that is rendered already."""
     from naslab.errors import UsageError
 
-    target = Path(path)
-    text = render(runs)
     temporary = None
     try:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, suffix=".tmp", delete=False) as file:

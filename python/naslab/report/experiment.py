@@ -6,12 +6,13 @@ Everything comes from the experiment's result document (naslab.lab.experiment_re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from naslab import __version__
 from naslab.report import experiment_figures as draw
-from naslab.report import figures, page, theme
+from naslab.report import figures, page, theme, write_text
 from naslab.report.labels import esc, tight
 from naslab.report.model import place
 from naslab.report.payload import pack, pack_json
@@ -46,6 +47,11 @@ def render(result: Result) -> str:
         plotly=pack(plotly.encode("utf-8")),
         app=app,
     )
+
+
+def write(result: Result, path: Path) -> Path:
+    """Write the page to `path`, whole or not at all, and return the path. Raises UsageError."""
+    return write_text(render(result), path)
 
 
 def section(result: Result) -> str:

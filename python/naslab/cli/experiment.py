@@ -1,0 +1,132 @@
+"""`naslab lab run EXPERIMENT`: an article's systems measured, and its conclusions judged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from naslab.cli import options as o
+from naslab.errors import UsageError
+
+if TYPE_CHECKING:
+    from naslab.lab.experiment import Experiment
+
+ExperimentArg = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT", help="fast-nas, raid5-naspt, nas4220, fsx-32, nfs-servers, or FILE.toml.",
+        show_default=False,
+    ),
+]  # fmt: skip
+FullOpt = Annotated[bool, typer.Option("--full", help="The article's own sizes instead of scaled ones: hours.")]
+RepeatsOpt = Annotated[
+    Optional[int],  # noqa: UP045 - Typer reads this at run time
+    typer.Option(
+        "--repeat", metavar="N", help="Blocks; 3 are the fewest that decide anything.", min=1, max=1000,
+        show_default="the experiment's own",
+    ),
+]  # fmt: skip
+OnlyOpt = Annotated[
+    str,
+    typer.Option("--only", metavar="IDS", help="Measure only these conditions, with commas.", show_default="all"),
+]
+ImportOpt = Annotated[
+    Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
+    typer.Option(
+        "--import", metavar="ID=RUN", show_default=False,
+        help="A condition measured elsewhere: a run's id or exported file; once for each repeat.",
+    ),
+]  # fmt: skip
+ReportOpt = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("-o", "--report", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),
+]
+
+
+def run(
+    name: ExperimentArg,
+    full: FullOpt = False,
+    repeat: RepeatsOpt = None,
+    only: OnlyOpt = "",
+    given: ImportOpt = None,
+    seed: o.SeedOpt = 0,
+    budget: o.BudgetOpt = "",
+    report: ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Carry an article's experiment out, and test its conclusions on what was measured."""
+    from naslab.cli.common import check_output
+    from naslab.lab import experiment
+    from naslab.lab.experiment_bench import bring_up_lab
+    from naslab.lab.run_experiment import run_experiment
+    from naslab.units import parse_duration
+
+    found = _chosen(experiment.load(name, "full" if full else "scaled"), only)
+    if report is not None:
+        check_output(report, "--report")
+    limit_s = parse_duration(budget, "--budget") / 1e9 if budget else float("inf")
+    documents = _given(given or [], store)
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        if not quiet:
+            print(f"naslab: {time.monotonic() - started:5.0f} s, {text}", file=sys.stderr, flush=True)
+
+    result = run_experiment(
+        found, bring_up_lab(store), repeats=repeat, seed=seed, given=documents, say=say,
+        enough=lambda: time.monotonic() - started > limit_s,
+    )  # fmt: skip
+    if report is not None:
+        from naslab.report.experiment import write
+
+        write(result, report)
+    if as_json:
+        print(json.dumps(result, allow_nan=False))
+    elif not quiet:
+        print("\n".join(_words(result, report)))
+    return 0 if result["measurements"] else 1
+
+
+def _chosen(found: Experiment, only: str) -> Experiment:
+    """The experiment with conditions that were not asked for left out. Raises UsageError for unknown ones."""
+    if not only:
+        return found
+    wanted, known = [each.strip() for each in only.split(",")], [each.id for each in found.conditions]
+    if unknown := [each for each in wanted if each not in known]:
+        raise UsageError(f"--only {unknown[0]!r}: {found.name} has no such condition; it has {', '.join(known)}")
+    conditions = tuple(
+        each if each.id in wanted or each.missing else dataclasses.replace(each, missing="left out by --only")
+        for each in found.conditions
+    )
+    return dataclasses.replace(found, conditions=conditions)
+
+
+def _given(pairs: Sequence[str], store: Path | None) -> dict[str, list[dict[str, Any]]]:
+    """Run documents by condition. Raises UsageError, StoreError."""
+    from naslab import load
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for pair in pairs:
+        name, equals, run_name = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--import {pair!r}: write ID=RUN with a condition, and a run's id or file")
+        found.setdefault(name, []).append(dict(load(run_name, str(store) if store else None).document))
+    return found
+
+
+def _words(result: dict[str, Any], report: Path | None) -> list[str]:
+    """The result for a terminal: each conclusion with its verdict and why."""
+    lines = [result["title"], ""]
+    for claim in result["claims"]:
+        lines += [f"{claim['verdict']:<18} {claim['words']}", f"{'':<18} {claim['why']}"]
+    lines += ["", *result["summary"], *(f"Note: {note}." for note in result["notes"])]
+    return [*lines, f"Report: {report.resolve()}"] if report else lines
