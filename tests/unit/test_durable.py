@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 
 from durable_fakes import FakeServer, FakeSession
-from naslab import _engine
+from naslab import _engine, report
+from naslab.analysis.words import summarise
 from naslab.durable import check, cutters, journal, metadata, place, words
 from naslab.durable.block import NEVER, SECTOR_BYTES, Found, Tagger
 from naslab.durable.check import Writes
@@ -26,6 +28,11 @@ from naslab.durable.load import Load
 from naslab.durable.plan import FILL, FIRST, MODES, Plan
 from naslab.durable.proof import Proof
 from naslab.errors import TargetError, UsageError
+from naslab.report import durable as view
+from naslab.results.document import new_document
+from naslab.results.run import Run
+from naslab.results.schema import json_schema
+from naslab.show import show_run
 from naslab.targets import Target
 
 PLAN = Plan("run", "naslab-run", 7, 64 * 4096, 4096, 4, 4)
@@ -429,3 +436,32 @@ def test_a_lost_server_needs_no_enter(terminal: int) -> None:
     assert lost.is_set() and not cutter.said_off
     with pytest.raises(TargetError, match="no cut within"):
         AskCutter(0.1, False).cut(threading.Event())
+
+
+def test_promises_of_the_protocols() -> None:
+    """RFC 1813 1.6: names with their acknowledgement, but no length; others what was flushed."""
+    promised = {
+        name: {op for op, step in metadata.promises(*name).items() if step}
+        for name in (("nfs", "3"), ("nfs", "4.2"), ("smb", "3.1.1"), ("local", None))
+    }
+    assert promised == {
+        ("nfs", "3"): {"create", "contents", "rename", "remove"}, ("nfs", "4.2"): {"create", "contents"},
+        ("smb", "3.1.1"): {"create", "contents", "extend"}, ("local", None): {"extend"},
+    }  # fmt: skip
+
+
+def test_the_page_shows_what_the_numbers_say(prove: Callable[..., Any], tmp_path: Path) -> None:
+    """Bars add up to the writes that none overwrote; the tables and the words are on the page, and valid."""
+    part = prove(FakeServer(7, keep=0.5, lying_flush=True))
+    for row, shares in zip(part["modes"], zip(*(t["x"] for t in view.fates(part)["data"]), strict=True), strict=True):
+        assert sum(shares) == pytest.approx(100, abs=0.01)
+        assert shares[0] == pytest.approx(100 * row["survived"] / (row["acknowledged"] - row["overwritten"]), abs=0.01)
+    document: Any = new_document("20260101-000000-abcd", "durable", {"url": "nfs://h/e", "protocol": "nfs"})
+    document |= {"durable": part, "status": "complete", "summary": summarise({**document, "durable": part})}
+    jsonschema.Draft202012Validator(json_schema(strict=True)).validate(document)
+    text = report.write([Run(document)], tmp_path / "page.html").read_text(encoding="utf-8")
+    end = by_mode(part)["end"]
+    assert "VIOLATION" in text and 'id="durable-table"' in text and f"<td>{end['violations']:,}</td>" in text
+    assert "Every cell as measured" not in text and "0 cells" not in text
+    shown = show_run(Run(document), 100)
+    assert f"{end['violations']:,}" in shown and "flushed contents of new files" in shown

@@ -1,9 +1,10 @@
 """Metadata under the cut: files made, renamed, made longer and removed, one after the other.
 
-What is promised differs. NFS 3 demands that the server has all of these on stable storage before it answers (RFC 1813,
-section 4.8); only unstable writes are excepted. SMB and NFS 4 as such promise what was flushed through the file
-itself: its contents and its length. POSIX promises these, but no name, without an fsync of the folder, which sessions
-of a local path do not make.
+What is promised differs. NFS 3 demands that CREATE, REMOVE and RENAME (and COMMIT) are on stable storage before they
+are answered; SETATTR, which sets a length, is not in that list (RFC 1813, section 1.6). NFS 4 as such promises what was
+committed, and that needs the file to be there; SMB what was flushed through the file, its length too (MS-SMB2 2.2.17:
+all cached file information). POSIX promises contents and length by fsync, but no name without an fsync of the folder,
+which sessions of a local path do not make.
 """
 
 from __future__ import annotations
@@ -97,13 +98,10 @@ def is_nfs3(protocol: str, dialect: str | None) -> bool:
 def promises(protocol: str, dialect: str | None) -> dict[str, str | None]:
     """For each row of the result the step whose acknowledgement promises it; None: nothing does."""
     if is_nfs3(protocol, dialect):
-        return {
-            "create": "created", "contents": "flushed", "rename": "renamed", "extend": "extended", "remove": "removed"
-        }  # fmt: skip
+        return {"create": "created", "contents": "flushed", "rename": "renamed", "extend": None, "remove": "removed"}
     contents = None if protocol == "local" else "flushed"
-    return {
-        "create": contents, "contents": contents, "rename": None, "extend": "extension_flushed", "remove": None
-    }  # fmt: skip
+    length = None if protocol == "nfs" else "extension_flushed"
+    return {"create": contents, "contents": contents, "rename": None, "extend": length, "remove": None}
 
 
 def judge(
