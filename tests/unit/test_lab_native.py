@@ -293,6 +293,12 @@ def test_who_is_not_root_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert backend.problems(definition.parse('what = "x"\n[server]\nkind = "samba"', "f", "x")) == []
 
 
+def test_disks_must_fit_in_memory() -> None:
+    found = made('size = "1t"')
+    with pytest.raises(UsageError, match="TB of disks lie in memory"):
+        backend._check_memory(found)
+
+
 def test_limits_are_data() -> None:
     server, rest = 'kind = "samba"\nram = "64MiB"\ncpu = "20%"', '[link]\nrate = "1Gbit/s"\nmtu = 1500'
     parts = ("count = 4", 'read = "67MB/s"', 'write = "50MB/s"', "iops = 99")

@@ -12,11 +12,14 @@ from naslab.lab import embedded, ganesha, keeper, loops, samba, throttle
 from naslab.lab.definition import Definition
 from naslab.lab.native import blocks, format, groups, net, plan
 from naslab.lab.place import Place, Service
+from naslab.units import amount_text
 
 KEEPER_READY_S = 90.0
 """Memory of the disks is touched and formatted first: seconds, and more on a busy machine."""
 ROOM_BYTES = 2 << 30
 """Of a share in memory behind a link, for systems without disks: taken only as it fills."""
+MEMORY_SHARE = 0.9
+"""Of the memory that is available, how much disks may take."""
 LEAST_RAID_BYTES = 128 << 20
 """Of each disk: below that a RAID of btrfs has hardly room for a file."""
 _POOLS = {"pool": {"mergerfs": "mergerfs"}, "background": {"mergerfs": "mergerfs"},
@@ -74,7 +77,9 @@ def problems(definition: Definition) -> list[str]:
     needs_root = bool(definition.disks or definition.link) or definition.server.kind == "ganesha"
     if (needs_root or definition.server.ram_bytes or definition.server.cpu) and os.geteuid() != 0:
         return ["disks, links, limits of a server and NFS-Ganesha need root: run as root"]
-    checks: list[Callable[[Definition], object]] = [_check_devices, _check_kernel] if definition.disks else []
+    checks: list[Callable[[Definition], object]] = (
+        [_check_devices, _check_kernel, _check_memory] if definition.disks else []
+    )
     for check in [*checks, _check_groups]:
         try:
             check(definition)
@@ -194,10 +199,22 @@ def _check_kernel(definition: Definition) -> None:
     if any(each.is_served for each in _draft(definition).disks) or definition.volume.level in ("pool", "duplicated"):
         kinds.append("fuse")
     known = Path("/proc/filesystems").read_text(encoding="ascii").split()
-    modules = Path("/lib/modules", os.uname().release)
+    modules = Path("/lib/modules", os.uname().release, "kernel", "fs")
     for kind in kinds:
-        if kind not in known and not (modules / "kernel" / "fs" / kind).exists():
+        if kind not in known and not (modules / ("ext4" if kind in ("ext2", "ext3") else kind)).exists():
             raise UsageError(f"lab: filesystem.type = {kind!r}: this kernel has none; use another, or a guest")
+
+
+def _check_memory(definition: Definition) -> None:
+    """Raises UsageError where the disks do not fit in memory: they take all of it at once."""
+    needed = sum(each.size_bytes for each in definition.disks)
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    free = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), 0)
+    if needed > free * MEMORY_SHARE:
+        raise UsageError(
+            f"lab: disks.size: {amount_text(needed)} of disks lie in memory, and {amount_text(free)} are available; "
+            "make them smaller (--set disks.size=...)"
+        )
 
 
 def _check_groups(definition: Definition) -> None:
