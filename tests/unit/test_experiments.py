@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from naslab.analysis.claims import KINDS
+from naslab.analysis.quantities import TAKES
 from naslab.cli.app import typer_app
 from naslab.errors import UsageError
 from naslab.lab import experiment
 from naslab.lab.experiment import SCALES, Experiment
+from naslab.lab.experiment_parts import UNITS
 
 ARTICLES = ("fast-nas", "fsx-32", "nas4220", "nfs-servers", "raid5-naspt")
 SIM = Path(__file__).parents[1] / "sim_experiment.toml"
@@ -97,6 +99,24 @@ def test_a_system_like_another_keeps_what_it_does_not_change() -> None:
     assert raptor is not None and plain is not None
     assert raptor.server == plain.server and raptor.volume.level == "duplicated" and plain.volume.level == "pool"
     assert plain.volume.mode is None, "a table with a level of its own begins anew"
+
+
+def test_the_guides_example_is_one() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "experiments.md").read_text("utf-8")
+    found = experiment.parse(guide.split("```toml\n")[1].split("```")[0], "guide", "guide")
+    assert [one.id for one in found.claims] == ["faster-disk-writes-faster"]
+    for word in (*ARTICLES, *KINDS, *UNITS, *TAKES, "not_testable", "beside"):
+        assert word in guide, word
+
+
+def test_every_system_can_be_built_by_a_backend(article: Experiment) -> None:
+    """What a backend never builds; what this machine lacks is another matter."""
+    from naslab.lab.guest import backend as guest
+    from naslab.lab.native import backend as native
+
+    for system in article.systems.values():
+        assert system.checked is not None
+        assert not native.refusals(system.checked) or not guest.refusals(system.checked), system.name
 
 
 def test_a_file_is_an_experiment_too() -> None:
