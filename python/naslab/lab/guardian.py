@@ -251,10 +251,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _end_early)
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, _nothing)
+    process.hear_of_parents_end(signal.SIGTERM)  # while nothing else watches over the controller
     guardian: Guardian | None = None
     try:
         guardian = Guardian(request)
         facts = guardian.start()
+        process.hear_of_parents_end(0)
         signal.signal(signal.SIGTERM, _nothing)
         _answer({"ok": facts})
         _wait(guardian, controller, wake_read)

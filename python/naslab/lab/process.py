@@ -111,6 +111,11 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
+def hear_of_parents_end(number: int) -> None:
+    """Has the kernel send this process that signal when its parent's thread ends; 0: no more."""
+    _prctl(_PR_SET_PDEATHSIG, number)
+
+
 def adopt_orphans() -> None:
     """Grandchildren whose parent ends become children of this process instead of the system's first one."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)

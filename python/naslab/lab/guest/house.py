@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,19 +153,24 @@ def _keep(house: House) -> int:
     Path("/proc/self/comm").write_text(keeper.NAME, encoding="ascii")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    guests: list[Guest] = []
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
     try:
-        guests = keep(house)
-        print(json.dumps({"ready": True}), flush=True)
-        while os.read(0, 4096):
-            pass
+        keep(house)
     except (OSError, NaslabError) as error:
         print(json.dumps({"error": str(error).removeprefix("lab: ")}), flush=True)
+        process.kill_tree(os.getpid())
         return 1
-    finally:
-        for guest in guests:
-            guest.stop()
-    return 0
+    print(json.dumps({"ready": True}), flush=True)
+    while True:
+        signal.pause()
+
+
+def _end_with_stdin() -> None:
+    """Ends this process, and all guests, at any moment of their start when the guardian lets go of it."""
+    while os.read(0, 4096):
+        pass
+    process.kill_tree(os.getpid())
+    os._exit(0)
 
 
 def _serve(house: House) -> int:
