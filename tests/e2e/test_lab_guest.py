@@ -235,9 +235,13 @@ def test_a_system_of_guests_that_is_cut_and_comes_back(tmp_path: Path) -> None:
         assert client.run(["dd", "if=/dev/zero", f"of={mounts.MOUNT}/f", "bs=64k", "count=16", "conv=fsync"]).code == 0
         assert guest.run(["stat", "-c", "%s", f"{DATA}/f"]).text == "1048576\n"
         assert "delay 1ms" in guest.run(["tc", "qdisc", "show", "dev", "vec0"]).text
+        words = ["sh", "-c", "hostname -I; exit 7"]
+        for number, address in enumerate((guest.address, client.address)):
+            done = subprocess.run([*server.inside(number), *words], check=False, capture_output=True, text=True)
+            assert (done.returncode, done.stdout.split(), done.stderr) == (7, [address], "")
+        net = f"--net={server.facts['inside']['net']}"
         shaped = subprocess.run(
-            [*server.inside(), "sh", "-c", "PATH=$PATH:/sbin:/usr/sbin tc qdisc show dev wire"],
-            check=True, capture_output=True, text=True,
+            ["nsenter", net, "sh", "-c", "PATH=$PATH:/sbin:/usr/sbin tc qdisc show dev wire"], check=True, capture_output=True, text=True,
         )  # fmt: skip
         assert "rate 1Gbit" in shaped.stdout
         server.kill()

@@ -81,13 +81,16 @@ class Server:
     def inside(self, client: int = 1) -> list[str]:
         """Words before a command that put it where the server's disk is mounted, and at a client's end of its link.
 
-        client: which of several, from 1; 0 is the server's end. Empty where there is nothing that cannot be reached
-        from anywhere. Raises UsageError without such a client, TargetError without a server.
+        client: which of several, from 1; 0 is the server's end. Where that is a guest, they run a command in it. Empty
+        where there is nothing that cannot be reached from anywhere. Raises UsageError without such a client,
+        TargetError without a server.
         """
         where = self.facts.get("inside", {})
         nets = [where.get("server_net"), *where.get("nets", [where.get("net")])]
         if not 0 <= client < len(nets):
             raise UsageError(f"lab: {self.name} has no client {client}; it has {len(nets) - 1}")
+        if guest := self.facts.get("guests", {}).get(f"client{client}" if client else "server"):
+            return [sys.executable, "-m", "naslab.lab.guest.run", guest, "--"]
         found = [f"--net={nets[client]}"] if nets[client] else []
         if where.get("mount"):
             if not (pids := self.pids):

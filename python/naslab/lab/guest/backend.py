@@ -108,8 +108,9 @@ def prepare(place: Place, definition: Definition) -> Service:
     )  # fmt: skip
     path = place.write("house.json", found.dump())
     command = [sys.executable, "-m", "naslab.lab.guest.house"]
+    nets = [client_net] * definition.clients.count
     facts = {
-        **served.facts, "inside": {"net": client_net, "nets": [client_net], "server_net": server_net},
+        **served.facts, "inside": {"net": client_net, "nets": nets, "server_net": server_net},
         "guests": {name: str(found.home(name)) for name in found.names},
         "mount": None if definition.clients.access == "direct" else mounts.MOUNT, "ready": str(found.ready),
     }  # fmt: skip
