@@ -260,6 +260,7 @@ def test_a_folder_goes_down_with_this_machine(cli: Cli) -> None:
         (("null:", "--size", "10k", "--block", "4k"), "--size 10k"),
         (("null:", "--size", "8k"), "--depth 8"),
         (("null:", "--group", "65"), "--group 65"),
+        (("null:", "--modes", "each,all"), "--modes 'all'"),
         (("null:", "--load", "0s"), "--load"),
         (("null:", "--wait", "soon"), "--wait"),
         (("null:", "--restore-command", "true"), "--cut-command"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import queue
 import random
@@ -228,14 +229,14 @@ def prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
 
     def carry_out(
         server: FakeServer, cut: Callable[[], None] | None = None, cuts: int = 1, dialect: str = "4.1",
-        timeout_s: float = 5.0,
+        timeout_s: float = 5.0, plan: Plan = PLAN,
     ) -> Any:  # fmt: skip
         monkeypatch.setattr(_engine, "Session", lambda _target, _depth: FakeSession(server))
         target = Target("nfs://host/export", "nfs")
         path = tmp_path / f"journal{len(list(tmp_path.iterdir()))}"
-        log = journal.Journal.create(path, PLAN, {"url": target.url, "protocol": "nfs"})
+        log = journal.Journal.create(path, plan, {"url": target.url, "protocol": "nfs"})
         cutter = LabCutter("power", cut or server.cut, server.start)
-        proof = Proof(target, dialect, PLAN, cutter, log, 0.25, 5.0, timeout_s)
+        proof = Proof(target, dialect, plan, cutter, log, 0.25, 5.0, timeout_s)
         parts: list[Any] = []
         try:
             proof.carry_out(cuts, parts.append)
@@ -360,6 +361,27 @@ def test_metadata_that_goes_back_is_found(prove: Callable[..., Any]) -> None:
         rows = {row["op"]: row for row in prove(server, cut, dialect=dialect)["metadata"]}
         assert (rows["rename"]["lost"], rows["rename"]["violations"]) == (3, 3 * promised)
         assert rows["create"]["lost"] == rows["contents"]["lost"] == 0
+
+
+@pytest.mark.parametrize("loads", [("none",), ("metadata",), ("end", "metadata")])
+def test_some_loads_run_alone(prove: Callable[..., Any], loads: tuple[str, ...]) -> None:
+    """Only what was asked for is written, judged and told."""
+    server = FakeServer(8, keep=0.0)
+    part = prove(server, plan=dataclasses.replace(PLAN, loads=loads))
+    assert tuple(by_mode(part)) == tuple(one for one in loads if one in MODES)
+    assert bool(part["metadata"]) is ("metadata" in loads)
+    made = {path.rsplit("/", 1)[1] for path in server.files}
+    assert made & set(MODES) == set(loads) & set(MODES) and part["violations"] == 0
+    said = words.sentences(part)
+    assert said[0].startswith("No promise was tested" if loads == ("none",) else "No promise was seen broken")
+    assert any(one.startswith("Metadata") for one in said) is ("metadata" in loads)
+
+
+def test_files_are_flushed_by_turns() -> None:
+    steps = [metadata.steps_of(number) for number in range(64)]
+    assert [("flushed" in one) for one in steps] == [number // 16 % 2 == 0 for number in range(64)]
+    assert all("flushed" in one or "extension_flushed" not in one for one in steps)
+    assert [("removed" in one) for one in steps] == [number >= metadata.KEPT for number in range(64)]
 
 
 def test_a_cut_that_reaches_nothing_is_told(prove: Callable[..., Any]) -> None:

@@ -604,6 +604,7 @@ def durable(
     group: d.GroupOpt = 64,
     repeat: d.CutsOpt = 1,
     journal: d.JournalOpt = None,
+    modes: d.ModesOpt = "all",
     seed: o.SeedOpt = 0,
     timeout: o.TimeoutOpt = "30s",
     credentials: o.CredentialsOpt = None,
@@ -622,7 +623,7 @@ def durable(
         "durable", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, "", "", credentials
     )
     request = DurableRequest(
-        target, check, cut, cut_command, restore_command, load, wait, size, block, depth, group, repeat, journal
+        target, check, cut, cut_command, restore_command, load, wait, size, block, depth, group, repeat, journal, modes
     )
     return run_durable(request, common)
 

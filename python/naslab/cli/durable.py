@@ -15,7 +15,7 @@ from naslab.cli.common import Common, finish
 from naslab.durable import journal as journals
 from naslab.durable.block import SECTOR_BYTES
 from naslab.durable.cutters import AskCutter, CommandCutter, Cutter, LabCutter
-from naslab.durable.plan import MODES, Plan
+from naslab.durable.plan import METADATA, MODES, Plan
 from naslab.durable.proof import Proof
 from naslab.errors import NaslabError, UsageError
 from naslab.execute import Execution, engine_errors, start, termination_as_interrupt
@@ -51,6 +51,7 @@ class DurableRequest:
     group: int = 64
     repeat: int = 1
     journal: Path | None = None
+    modes: str = "all"
 
     def plan(self, seed: int) -> Plan:
         """What is written, without run and folder yet. Raises UsageError."""
@@ -66,7 +67,15 @@ class DurableRequest:
             )
         if self.group % self.depth:
             raise UsageError(f"--group {self.group}: give a multiple of --depth {self.depth}")
-        return Plan("", "", seed, size, record, self.depth, self.group // self.depth)
+        return Plan("", "", seed, size, record, self.depth, self.group // self.depth, self._loads())
+
+    def _loads(self) -> tuple[str, ...]:
+        every = (*MODES, METADATA)
+        given = every if self.modes == "all" else tuple(self.modes.split(","))
+        for name in given:
+            if name not in every:
+                raise UsageError(f"--modes {name!r}: there are {', '.join(every)}; several with commas, or all")
+        return tuple(name for name in every if name in given)
 
     def load_s(self) -> float:
         """`--load`. Raises UsageError."""
@@ -93,6 +102,7 @@ class DurableRequest:
         others = {
             "--cut": self.cut, "--cut-command": self.cut_command, "--journal": self.journal,
             "--repeat": self.repeat if self.repeat > 1 else None,
+            "--modes": self.modes if self.modes != "all" else None,
         }  # fmt: skip
         for option, value in others.items():
             if value:

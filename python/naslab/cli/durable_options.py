@@ -45,6 +45,14 @@ LoadOpt = Annotated[
 WaitOpt = Annotated[
     str, typer.Option("--wait", metavar="TIME", help="Longest wait for your cut, and for the server to answer again.")
 ]
+ModesOpt = Annotated[
+    str,
+    typer.Option(
+        "--modes",
+        metavar="LIST",
+        help="What runs at once: none, end, each, metadata; a flush may save the others' writes.",
+    ),
+]
 GroupOpt = Annotated[
     int, typer.Option("--group", metavar="N", help="Writes before each flush where flushes are tested.", min=1)
 ]

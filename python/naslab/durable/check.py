@@ -183,7 +183,7 @@ def _times(writes: Writes, over: Flags, survived: Flags) -> dict[str, Any]:
 def check(session: _engine.Session, plan: Plan, facts: CutFacts, further: int = 1) -> list[dict[str, Any]]:
     """Reads and judges the files of a cut; a row for each mode. further: as of `writes_of`. Raises TargetError."""
     found = []
-    for mode in MODES:
+    for mode in plan.modes:
         writes = writes_of(plan, facts.number, mode, facts.modes[mode], further)
         found.append(judge(mode, writes, read_records(session, plan, facts.number, mode)))
     return found

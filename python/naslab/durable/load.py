@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from naslab import _engine
 from naslab.durable import metadata
 from naslab.durable.block import Tagger
-from naslab.durable.plan import FILL, FIRST, MODES, Plan
+from naslab.durable.plan import FILL, FIRST, METADATA, MODES, Plan
 from naslab.errors import NaslabError, TargetError
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ WRITE_EACH = json.dumps({"read": False, "write": True, "sync": "all"})
 def fill(session: _engine.Session, plan: Plan, cut: int) -> None:
     """Makes the files of a cut, writes all of them and flushes. Raises TargetError."""
     session.mkdir(plan.place(cut))
-    for number, mode in enumerate(MODES):
-        tagger, length = Tagger(plan.tag(cut), number), plan.record_bytes
+    for mode in plan.modes:
+        tagger, length = Tagger(plan.tag(cut), MODES.index(mode)), plan.record_bytes
         file = session.open(plan.path(cut, mode), WRITE_NEW)
         for first in range(0, plan.records, _FILL_RECORDS):
             offsets = [record * length for record in range(first, min(first + _FILL_RECORDS, plan.records))]
@@ -57,9 +57,8 @@ class Load:
         self.lost_ns: int | None = None
         self.failure: NaslabError | None = None
         self._stop = threading.Event()
-        self._sessions = [session.another() for _ in range(len(MODES) + 1)]
-        work: list[Callable[[], None]] = [self._mode(number, mode) for number, mode in enumerate(MODES)]
-        work.append(lambda: metadata.work(self._sessions[-1], plan, cut, journal, self._stop))
+        self._sessions = [session.another() for _ in plan.loads]
+        work = [self._work(mine, load) for mine, load in zip(self._sessions, plan.loads, strict=True)]
         self._threads = [
             threading.Thread(target=self._guarded, args=(one,), daemon=True, name="naslab-durable") for one in work
         ]
@@ -100,11 +99,14 @@ class Load:
             return
         self.lost.set()
 
-    def _mode(self, number: int, mode: str) -> Callable[[], None]:
+    def _work(self, session: _engine.Session, mode: str) -> Callable[[], None]:
+        if mode == METADATA:
+            return lambda: metadata.work(session, self.plan, self.cut, self.journal, self._stop)
+
         def work() -> None:
-            session, plan = self._sessions[number], self.plan
+            plan = self.plan
             file = session.open(plan.path(self.cut, mode), WRITE_EACH if mode == "each" else WRITE)
-            tagger = Tagger(plan.tag(self.cut), number)
+            tagger = Tagger(plan.tag(self.cut), MODES.index(mode))
             began = time.monotonic()
             for batch, records in enumerate(plan.batches(self.cut, mode)):
                 if self._stop.is_set():

@@ -30,6 +30,8 @@ nothing by its absence, whatever the end of the journal lost.
 """
 KEPT = 32
 """So many files later a file is removed."""
+FLUSHED = 16
+"""So many files are flushed, then as many are not: a flush may make durable what was done to the files before."""
 CONTENT_BYTES, LONG_BYTES = 4096, 65536
 MOST_FILES_PER_S = 50
 _FIRST_FILE = 16
@@ -46,17 +48,23 @@ def work(session: _engine.Session, plan: Plan, cut: int, journal: Journal, stop:
     """Goes on until `stop`, a line in the journal for every step acknowledged. Raises TargetError."""
     began = time.monotonic()
     for number in itertools.count():
-        for step in STEPS:
+        for step in steps_of(number):
             file = number - KEPT if step in ("removing", "removed") else number
             if stop.is_set():
                 return
-            if file >= 0:
-                if step != "removing":
-                    _do(session, plan, cut, step, file)
-                journal.write(step=step, file=file, at=time.monotonic_ns())
-                if step == "removing":
-                    journal.settle()
+            if step != "removing":
+                _do(session, plan, cut, step, file)
+            journal.write(step=step, file=file, at=time.monotonic_ns())
+            if step == "removing":
+                journal.settle()
         stop.wait(max(0.0, began + (number + 1) / MOST_FILES_PER_S - time.monotonic()))
+
+
+def steps_of(number: int) -> list[str]:
+    """What is done at a file's turn; the removal is that of an earlier one."""
+    left_out = set() if number // FLUSHED % 2 == 0 else {"flushed", "extension_flushed"}
+    left_out |= set() if number >= KEPT else {"removing", "removed"}
+    return [step for step in STEPS if step not in left_out]
 
 
 def names(plan: Plan, cut: int, number: int) -> tuple[str, str]:
@@ -115,16 +123,16 @@ def judge(
     rows: dict[str, dict[str, Any]] = {
         op: {"op": op, "acknowledged": 0, "promised": 0, "survived": 0, "lost": 0, "violations": 0} for op in OPS
     }
-    reached = {number: step for number, step, _ in facts.steps}
+    reached: dict[int, list[str]] = {}
+    for number, step, _ in facts.steps:
+        reached.setdefault(number, []).append(step)
     newest = max(reached, default=-1)
-    for number, step in reached.items():
-        if number < newest - 2 * KEPT or step == "removing":
+    for number, steps in reached.items():
+        if number < newest - 2 * KEPT or steps[-1] == "removing":
             continue
         looked = _look(session, plan, facts.number, number)
-        for op, survived, needed in _judgements(step, looked):
-            row = rows[op]
-            since = promised[op]
-            is_promised = since is not None and STEPS.index(step) >= max(STEPS.index(since), STEPS.index(needed))
+        for op, survived in _judgements(steps, looked):
+            row, is_promised = rows[op], promised[op] in steps
             row["acknowledged"] += 1
             row["promised"] += is_promised
             row["survived"] += survived
@@ -133,21 +141,20 @@ def judge(
     return list(rows.values())
 
 
-def _judgements(step: str, looked: tuple[int | None, int | None, bool]) -> Iterator[tuple[str, bool, str]]:
-    """(row, whether it survived, step that it needs) of a file that reached `step`."""
+def _judgements(steps: list[str], looked: tuple[int | None, int | None, bool]) -> Iterator[tuple[str, bool]]:
+    """(row, whether it survived) of a file with these steps acknowledged."""
     first_bytes, second_bytes, sound = looked
     there = first_bytes is not None or second_bytes is not None
-    if step == "removed":
-        yield "remove", not there, "removed"
+    if "removed" in steps:
+        yield "remove", not there
         return
-    at = STEPS.index(step)
-    yield "create", there, "created"
-    if at >= STEPS.index("flushed"):
-        yield "contents", there and sound, "flushed"
-    if at >= STEPS.index("renamed"):
-        yield "rename", second_bytes is not None and first_bytes is None, "renamed"
-    if at >= STEPS.index("extended") and there:
-        yield "extend", LONG_BYTES in (first_bytes, second_bytes), "extended"
+    yield "create", there
+    if "flushed" in steps:
+        yield "contents", there and sound
+    if "renamed" in steps:
+        yield "rename", second_bytes is not None and first_bytes is None
+    if "extended" in steps and there:
+        yield "extend", LONG_BYTES in (first_bytes, second_bytes)
 
 
 def _look(session: _engine.Session, plan: Plan, cut: int, number: int) -> tuple[int | None, int | None, bool]:

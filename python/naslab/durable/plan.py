@@ -13,6 +13,7 @@ from typing import Any
 
 from naslab.errors import UsageError
 
+METADATA = "metadata"
 MODES = ("none", "end", "each")
 """none: written, never flushed. end: flushed after every group of writes. each: every write is a durable one."""
 FILL = 1
@@ -23,7 +24,10 @@ FIRST = 2
 
 @dataclass(frozen=True)
 class Plan:
-    """Numbers that decide everything written. flush_batches: batches of `queue_depth` writes per flush (mode end)."""
+    """What decides everything written. flush_batches: batches of `queue_depth` writes per flush (mode end).
+
+    loads: those of MODES and METADATA that run at once.
+    """
 
     run_id: str
     folder: str
@@ -32,6 +36,12 @@ class Plan:
     record_bytes: int
     queue_depth: int
     flush_batches: int
+    loads: tuple[str, ...] = (*MODES, METADATA)
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Those of MODES that run."""
+        return tuple(mode for mode in MODES if mode in self.loads)
 
     @property
     def records(self) -> int:
@@ -66,10 +76,7 @@ class Plan:
 def from_document(found: dict[str, Any]) -> Plan:
     """The plan that `document` described. Raises UsageError for anything else."""
     try:
-        plan = Plan(**found)
-        whole = all(isinstance(value, int) for name, value in found.items() if name not in ("run_id", "folder"))
-    except TypeError:
-        whole = False
-    if not whole:
-        raise UsageError("--check: the journal's head is not one that this naslab wrote")
+        plan = Plan(**{**found, "loads": tuple(found["loads"])})
+    except (TypeError, KeyError):
+        raise UsageError("--check: the journal's head is not one that this naslab wrote") from None
     return plan

@@ -12,7 +12,7 @@ from naslab import _engine
 from naslab.durable import check, metadata, place, words
 from naslab.durable.journal import CutFacts, Journal, Recorded, read
 from naslab.durable.load import MOST_WRITES_PER_S, Load, end_quietly, fill
-from naslab.durable.plan import MODES
+from naslab.durable.plan import METADATA
 from naslab.durable.verifier import Sentinel
 from naslab.errors import TargetError
 from naslab.jobs.place import remove_tree
@@ -61,7 +61,7 @@ class Proof:
         on_part(self.part)
 
     def _prepare(self, session: _engine.Session, number: int) -> Sentinel | None:
-        self.say(f"writing and flushing {len(MODES)} files of {self.plan.file_bytes:,} bytes")
+        self.say(f"writing and flushing {len(self.plan.modes)} files of {self.plan.file_bytes:,} bytes")
         self.journal.write(cut=number)
         if number == 0:
             place.make(session, self.target, self.plan.folder, self.plan.run_id)
@@ -123,8 +123,10 @@ class Proof:
         further = 1 if load_ns is not None else 1 + -(-MOST_WRITES_PER_S // self.plan.queue_depth)
         with self._session() as session:
             modes = check.check(session, self.plan, facts, further)
-            promised = metadata.promises(self.target.protocol, self.dialect)
-            rows = metadata.judge(session, self.plan, facts, promised)
+            rows = []
+            if METADATA in self.plan.loads:
+                promised = metadata.promises(self.target.protocol, self.dialect)
+                rows = metadata.judge(session, self.plan, facts, promised)
         result = {
             "kind": self.cutter.kind, "how": self.cutter.how, "load_ns": load_ns, "away_ns": away_ns,
             "modes": modes, "metadata": rows, **self._verifier(modes, sentinel),

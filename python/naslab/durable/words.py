@@ -115,8 +115,8 @@ def verdict(part: Part) -> str:
     if part["violations"]:
         were = "1 promise was" if part["violations"] == 1 else f"{part['violations']:,} promises were"
         return f"VIOLATION: the server acknowledges before it is durable: {were} broken in {cuts}."
-    if not sum(row["promised"] for row in part["modes"]):
-        return "Nothing promised was acknowledged before the cut: nothing was tested. Let the load run longer."
+    if not sum(row["promised"] for row in [*part["modes"], *part["metadata"]]):
+        return "No promise was tested: nothing that was acknowledged before the cut had been promised."
     at_risk = sum(row["at_risk"] for row in part["modes"])
     each = (
         f" At risk were {at_risk:,} promised writes of the last 30 s; one by one that would bound their loss by "
