@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,11 @@ class House:
         """All guests, the server first."""
         return ["server", *(f"client{number}" for number in range(1, len(self.clients) + 1))]
 
+    @property
+    def specs(self) -> list[Spec]:
+        """What they are made of, in the same order."""
+        return [self.server, *self.clients]
+
     def dump(self) -> str:
         """As JSON."""
         return json.dumps(dataclasses.asdict(self))
@@ -108,13 +114,17 @@ def settle(house: House, guest: Guest, name: str) -> None:
         guest.shell("\n".join(lines))
 
 
+def _start(house: House, name: str, spec: Spec) -> Guest:
+    house.home(name).mkdir()
+    guest = start(spec, house.home(name))
+    settle(house, guest, name)
+    return guest
+
+
 def keep(house: House) -> list[Guest]:
     """Starts all guests and makes the volume. Raises NaslabError, OSError."""
-    guests = []
-    for name, spec in zip(house.names, (house.server, *house.clients), strict=True):
-        house.home(name).mkdir()
-        guests.append(start(spec, house.home(name)))
-        settle(house, guests[-1], name)
+    with ThreadPoolExecutor(len(house.names)) as pool:
+        guests = list(pool.map(lambda name, spec: _start(house, name, spec), house.names, house.specs))
     for net, command in house.shapers:
         links.run_command("nsenter", f"--net={net}", *command)
     if house.volume is not None:
