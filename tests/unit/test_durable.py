@@ -363,6 +363,14 @@ def test_metadata_that_goes_back_is_found(prove: Callable[..., Any]) -> None:
         assert rows["create"]["lost"] == rows["contents"]["lost"] == 0
 
 
+def test_unflushed_writes_are_the_control(prove: Callable[..., Any]) -> None:
+    """A cut that takes nothing at all is doubted; one that takes unflushed writes is not."""
+    part = prove(FakeServer(9, keep=1.0))
+    assert any(one.startswith("CAUTION") and "not cut" in one for one in words.sentences(part))
+    assert not any(one.startswith("CAUTION") for one in words.sentences({**part, "kind": "process"}))
+    assert not any(one.startswith("CAUTION") for one in words.sentences(prove(FakeServer(9, keep=0.5))))
+
+
 @pytest.mark.parametrize("loads", [("none",), ("metadata",), ("end", "metadata")])
 def test_some_loads_run_alone(prove: Callable[..., Any], loads: tuple[str, ...]) -> None:
     """Only what was asked for is written, judged and told."""

@@ -26,6 +26,9 @@ _CUT_NOUNS = {
     "unknown": ("cut", "cuts"),
 }
 _ENOUGH_CUTS = 30
+_ON_WHOSE_WORD = {
+    "command": ", if the command that was given does so", "ask": ", as was confirmed", "later": ", as was confirmed",
+}  # fmt: skip
 _MODE_WORDS = {
     "none": "never flushed", "end": "flushed after every {flush_writes:,} writes", "each": "every write a durable one",
 }  # fmt: skip
@@ -99,9 +102,8 @@ def sentences(part: Part) -> list[str]:
     """The result in words, what matters most first."""
     if not part["cuts"]:
         return ["No cut was checked: nothing is known."]
-    commanded = any(cut["how"] == "command" for cut in part["cuts"])
-    by = ", if your command does what it is for" if commanded and part["kind"] == "power" else ""
-    told = [verdict(part), f"What happened: {KIND_WORDS[part['kind']]}{by}."]
+    by = _ON_WHOSE_WORD.get(part["cuts"][-1]["how"], "") if part["kind"] == "power" else ""
+    told = [verdict(part), f"What happened: {KIND_WORDS[part['kind']]}{by}.", *_control(part)]
     told += [_mode(row, part) for row in part["modes"]]
     told += list(_metadata(part))
     told += list(_verifier(part))
@@ -129,6 +131,18 @@ def verdict(part: Part) -> str:
         f"No promise was seen broken in {cuts}. That proves no durability: it says with 95 % confidence that fewer "
         f"than {100 * part['loss_bound95']:.0f} % of such cuts break one (rule of three: about 3/cuts).{each}{more}"
     )
+
+
+def _control(part: Part) -> Iterator[str]:
+    """Unflushed writes are the control: a cut that took none of them may have been none."""
+    free = [age for row in part["modes"] for age in row["ages"]]
+    judged, survived = (sum(age[name] for age in free) for name in ("judged", "survived"))
+    if part["kind"] != "process" and judged and judged == survived:
+        yield (
+            f"CAUTION: none of {judged:,} writes that nothing had promised was lost either. The server may make all "
+            "writes durable or keep its cache through a cut (battery, flash); or its power was not cut, and this was no "
+            "test."
+        )
 
 
 def _mode(row: Mapping[str, Any], part: Part) -> str:
