@@ -225,6 +225,15 @@ def test_a_lost_repeat_is_told_and_the_bench_closed() -> None:
     assert [m["block"] for m in found["measurements"]] == [0, 2, 3]
 
 
+def test_a_test_that_was_cut_short_is_told() -> None:
+    class Cut(Fake):
+        def measure(self, words: Sequence[str]) -> Document:
+            return {**super().measure(words), "status": "partial"}
+
+    found = run_experiment(experiment.parse(ONE, "f", "n"), lambda system, seed: Cut([]), repeats=1)
+    assert found["notes"] == ["c, repeat 1, t is partial: only its whole cells count"]
+
+
 def test_enough_is_enough_after_a_block() -> None:
     found = run_experiment(experiment.parse(ONE, "f", "n"), lambda system, seed: Fake([]), enough=lambda: True)
     assert len(found["measurements"]) == 1 and "ended after 1 repeats" in found["notes"][0]

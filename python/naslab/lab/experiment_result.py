@@ -197,6 +197,12 @@ def _notes(experiment: Experiment, samples: Sequence[Sample]) -> Iterator[str]:
             f"{one.condition}, repeat {one.block + 1}, and {other.condition}, repeat {other.block + 1}, of "
             f"{one.test} agree number for number: one is a copy"
         )
+    for sample in samples:
+        status = sample.document.get("status")
+        if status != "complete":
+            yield (
+                f"{sample.condition}, repeat {sample.block + 1}, {sample.test} is {status}: only its whole cells count"
+            )
     yield from published_copies(experiment.published)
 
 
