@@ -363,6 +363,30 @@ def test_metadata_that_goes_back_is_found(prove: Callable[..., Any]) -> None:
         assert rows["create"]["lost"] == rows["contents"]["lost"] == 0
 
 
+def test_files_that_cannot_be_looked_at(prove: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that a cut damaged ends no check: what cannot be opened is damaged, what cannot be listed is gone.
+    A server that goes away again does.
+    """
+    server, real = FakeServer(10, keep=0.5), FakeSession.open
+
+    def broken(kind: str) -> Callable[..., int]:
+        def open_file(session: FakeSession, path: str, options: str) -> int:
+            if server.epoch and path.endswith("/each"):
+                raise TargetError("open: structure needs cleaning", kind)
+            return real(session, path, options)
+
+        return open_file
+
+    monkeypatch.setattr(FakeSession, "open", broken("io"))
+    row = by_mode(prove(server))["each"]
+    assert row["damaged"] > 0 and row["survived"] == row["lost"] == 0
+    assert row["violations_by_kind"]["damaged"] > 0
+    server.epoch = 0
+    monkeypatch.setattr(FakeSession, "open", broken("timeout"))
+    with pytest.raises(TargetError, match="cleaning"):
+        prove(server)
+
+
 def test_unflushed_writes_are_the_control(prove: Callable[..., Any]) -> None:
     """A cut that takes nothing at all is doubted; one that takes unflushed writes is not."""
     part = prove(FakeServer(9, keep=1.0))

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from naslab import _engine
 from naslab.durable.block import UNREADABLE, Found, Tagger
+from naslab.durable.metadata import AWAY
 from naslab.durable.plan import FILL, FIRST, MODES
 from naslab.errors import TargetError
 
@@ -80,20 +81,23 @@ def writes_of(plan: Plan, cut: int, mode: str, facts: ModeFacts, further: int = 
 
 
 def read_records(session: _engine.Session, plan: Plan, cut: int, mode: str) -> Records:
-    """Reads a mode's whole file; one that is missing holds nothing, and so does what cannot be read."""
+    """Reads a mode's whole file; a missing one holds nothing, and one that cannot be opened or read nothing sound.
+
+    Raises TargetError when the server is lost.
+    """
     length, tagger = plan.record_bytes, Tagger(plan.tag(cut), MODES.index(mode))
     found: list[Found] = []
     try:
         file = session.open(plan.path(cut, mode), _READ)
     except TargetError as error:
-        if error.kind != "not_found":
+        if error.kind in AWAY:
             raise
-        return records([Found(0, 0, 0)] * plan.records)
+        return records([Found(0, 0, 0) if error.kind == "not_found" else UNREADABLE] * plan.records)
     for first in range(0, plan.records, _READ_RECORDS):
         offsets = [record * length for record in range(first, min(first + _READ_RECORDS, plan.records))]
         outcomes = session.run_ops(file, [("read", offset, length) for offset in offsets], plan.queue_depth)
         for offset, (_, data, kind, status) in zip(offsets, outcomes, strict=True):
-            if kind in ("disconnected", "timeout"):
+            if kind in AWAY:
                 raise TargetError(f"read: {kind} (status {status:#x})", kind, status)
             readable = kind in (None, "short")
             found.append(tagger.look(data or b"", offset, length) if readable else UNREADABLE)

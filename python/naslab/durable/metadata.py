@@ -34,6 +34,8 @@ FLUSHED = 16
 """So many files are flushed, then as many are not: a flush may make durable what was done to the files before."""
 CONTENT_BYTES, LONG_BYTES = 4096, 65536
 MOST_FILES_PER_S = 50
+AWAY = ("disconnected", "timeout", "delayed")
+"""Errors that say nothing about a file: the server is not there, or not yet."""
 _FIRST_FILE = 16
 """Tags of these files begin with this file number; those below are the modes'."""
 _NEW = json.dumps({"read": True, "write": True, "create": "new"})
@@ -166,23 +168,23 @@ def _look(session: _engine.Session, plan: Plan, cut: int, number: int) -> tuple[
 
 
 def _is_sound(session: _engine.Session, path: str, tagger: Tagger) -> bool:
-    file = session.open(path, _READ)
     try:
+        file = session.open(path, _READ)
         data = session.read(file, 0, CONTENT_BYTES)
+        session.close(file)
     except TargetError as error:
-        if error.kind in ("disconnected", "timeout"):
+        if error.kind in AWAY:
             raise
         return False
-    finally:
-        session.close(file)
     found = tagger.look(data, 0, CONTENT_BYTES)
     return (found.low, found.bad) == (1, 0)
 
 
 def _length(session: _engine.Session, path: str) -> int | None:
+    """None where there is no such file, or nothing that can be looked at."""
     try:
         return session.stat(path)[0]
     except TargetError as error:
-        if error.kind == "not_found":
-            return None
-        raise
+        if error.kind in AWAY:
+            raise
+        return None
