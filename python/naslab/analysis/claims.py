@@ -163,7 +163,11 @@ def _between(one: Quantity, other: Quantity) -> str:
     """What a ratio is of, in a few words: what differs between its sides."""
     if one.condition != other.condition:
         return f"{one.condition} / {other.condition}"
-    names = [[side.test, side.value, side.take, *map(_said, side.where.items())] for side in (one, other)]
+    paths = [" ".join(side.value.split(".")[-2:]) for side in (one, other)]
+    names = [
+        [side.test, path, side.take, *map(_said, side.where.items())]
+        for side, path in zip((one, other), paths, strict=True)
+    ]
     words = [" ".join(word for word in mine if word not in theirs) for mine, theirs in (names, names[::-1])]
     return f"{one.condition}: {words[0] or 'the same'} / {words[1] or 'the same'}"
 
