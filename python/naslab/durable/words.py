@@ -140,8 +140,8 @@ def _control(part: Part) -> Iterator[str]:
     if part["kind"] != "process" and judged and judged == survived:
         yield (
             f"CAUTION: none of {judged:,} writes that nothing had promised was lost either. The server may make all "
-            "writes durable or keep its cache through a cut (battery, flash); or its power was not cut: then nothing was "
-            "tested."
+            "writes durable or keep its cache through a cut (battery, flash); or its power was not cut: then nothing "
+            "was tested."
         )
 
 
