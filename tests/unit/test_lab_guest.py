@@ -272,7 +272,7 @@ def test_what_guests_build(kind: str) -> None:
 def test_latency_is_added_each_way_and_packets_are_as_large_as_told() -> None:
     text = SYSTEM.replace("[link]\n", '[link]\nmtu = 4000\nlatency = "2500us"\n')
     lines = backend._inside(system(access="nfs3", count=2, text=text))
-    whose = [name for name, line in lines if "mtu 4000" in line]
+    whose = [name for name, line in lines if "gso_max_segs 1" in line]
     assert whose == ["server", "client1", "client2"]
     delays = [line for name, line in lines if "netem delay 2.500ms" in line and name == "server"]
     assert len(delays) == 2 and "dev vec0 root" in delays[0] and "dev ifb0 root" in delays[1]

@@ -98,8 +98,9 @@ def prepare(place: Place, definition: Definition) -> Service:
     server_net, client_net = _networks(definition)
     made = _volume(definition)
     server = Spec(
-        definition.server.ram_bytes or DEFAULT_RAM_BYTES, _disks(definition), (str(place.folder),), server_net, _TAP
-    )
+        definition.server.ram_bytes or DEFAULT_RAM_BYTES, _disks(definition), (str(place.folder),), server_net, _TAP,
+        mtu_bytes=_mtu_bytes(definition),
+    )  # fmt: skip
     clients = _clients(definition, client_net)
     served = _served(place, definition, {"data": agent.DATA} if made is None else made.folders())
     found = House(
@@ -151,10 +152,16 @@ def _clients(definition: Definition, client_net: str) -> tuple[Spec, ...]:
     if definition.clients.access == "direct":
         return ()
     ram_bytes = definition.clients.ram_bytes or DEFAULT_RAM_BYTES
+    mtu_bytes = _mtu_bytes(definition)
     return tuple(
-        Spec(ram_bytes, net=client_net, tap=f"tap{number}", address=f"{_NETWORK}.{number + 2}")
-        for number in range(1, definition.clients.count + 1)
+        Spec(ram_bytes, net=client_net, tap=f"tap{at}", address=f"{_NETWORK}.{at + 2}", mtu_bytes=mtu_bytes)
+        for at in range(1, definition.clients.count + 1)
     )
+
+
+def _mtu_bytes(definition: Definition) -> int:
+    link = definition.link
+    return 1500 if link is None or link.mtu is None else link.mtu
 
 
 def _served(place: Place, definition: Definition, folders: dict[str, str]) -> Served:
@@ -220,7 +227,7 @@ def _inside(definition: Definition) -> list[tuple[str, str]]:
     names = names[:1] if clients.access == "direct" else names
     found = []
     if link.mtu is not None:
-        found += [(name, " ".join(["ip link set vec0", *net.size_words(link)])) for name in names]
+        found += [(name, "ip link set vec0 gso_max_segs 1") for name in names]
     if link.latency_ns:
         found += [("server", line) for line in _delay_lines(link.latency_ns)]
     if clients.rate_bits_per_s is not None:

@@ -145,7 +145,7 @@ def kernel_command(spec: Spec, folder: Path, init: Path, disks: list[int], line:
         "linux.uml", f"mem={spec.ram_bytes >> 10}K", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
         f"init={init}", f"uml_dir={folder}/uml", "umid=guest", "noreboot", "panic=1",
         "con0=null,fd:1", "con=null", f"ssl0=fd:{line[0]},fd:{line[1]}", "ssl=null",
-        f"vec0:transport=tap,ifname={spec.tap},depth=64,gro=1,mac={mac(spec.address)}",
+        f"vec0:transport=tap,ifname={spec.tap},depth=64,gro=1,mtu={spec.mtu_bytes},mac={mac(spec.address)}",
     ]  # fmt: skip
     for number, (disk, handle) in enumerate(zip(spec.disks, disks, strict=True)):
         words.append(f"ubd{number}d={disk.path or f'/proc/self/fd/{handle}'}")
@@ -183,7 +183,7 @@ def join_network(spec: Spec) -> None:
         links.unshare_network()
         make_bridge(HOST)
     links.run_command("ip", "tuntap", "add", spec.tap, "mode", "tap")
-    links.run_command("ip", "link", "set", spec.tap, "master", BRIDGE, "up")
+    links.run_command("ip", "link", "set", spec.tap, "mtu", str(spec.mtu_bytes), "master", BRIDGE, "up")
 
 
 def make_bridge(address: str, *prefix: str) -> None:

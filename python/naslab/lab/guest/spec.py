@@ -61,7 +61,7 @@ class Spec:
 
     ram_bytes: its memory, of which its kernel takes about 40 MiB. shared: folders of the host that it may write to, at
     the same path inside; everything else of the host it sees read-only. net: path of a network namespace to be in
-    (another guest's); empty makes one. tap, address: its own there.
+    (another guest's); empty makes one. tap, address, mtu_bytes (largest packet): its own there.
     """
 
     ram_bytes: int = 512 << 20
@@ -70,6 +70,7 @@ class Spec:
     net: str = ""
     tap: str = "tap0"
     address: str = GUEST
+    mtu_bytes: int = 1500
 
     def __post_init__(self) -> None:
         if self.ram_bytes < _LEAST_RAM_BYTES:
