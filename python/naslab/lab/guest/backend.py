@@ -194,8 +194,9 @@ def _networks(definition: Definition) -> tuple[str, str]:
     for prefix in (("nsenter", f"--net={server_net}"), ()):
         links.run_command(*prefix, "ip", "link", "set", "wire", *size, "master", BRIDGE, "up")
         links.run_command(*prefix, "ip", "link", "set", BRIDGE, *size)
+    own = definition.clients.rate_bits_per_s if definition.clients.access == "direct" else None
     for where in (server_net, client_net):
-        for _, words in net.shaped(where, "wire", definition.link, None):
+        for _, words in net.shaped(where, "wire", definition.link, own):
             links.run_command("nsenter", f"--net={where}", *words)
     return server_net, client_net
 
