@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,26 @@ def test_words_for_people(cli: Cli) -> None:
 def test_mistakes_end_with_one_line_and_2(words: tuple[object, ...], said: str, cli: Cli) -> None:
     found = cli("lab", "run", *words)
     assert found.code == 2 and said in found.err and found.err.count("\n") == 1 and not found.out
+
+
+def test_an_interruption_judges_what_there_is_and_cleans_up(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "target"
+    folder.mkdir()
+    text = SIM.read_text("utf-8").replace('"sim:?disk_read_bytes_per_s=50MB', f'"{folder}"\nstands_for = "x', 1)
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        text.replace('stands_for = "nothing"\n', "", 1).replace("--file-size {files}", "--file-size 1m,{files}")
+    )
+    child = cli.start("lab", "run", file, "--only", "slow", "--repeat", "1000", "--json")
+    assert child.stderr is not None
+    while "repeat 3" not in child.stderr.readline():
+        pass
+    child.send_signal(signal.SIGTERM)
+    out, _ = child.communicate(timeout=60)
+    found = json.loads(out)
+    assert child.returncode == 1 and found["interrupted"] and len(found["measurements"]) >= 2
+    assert any("interrupted" in note for note in found["notes"])
+    assert list(folder.iterdir()) == []
 
 
 @pytest.fixture(scope="module")

@@ -65,6 +65,7 @@ def run(
 ) -> int:
     """Carry an article's experiment out, and test its conclusions on what was measured."""
     from naslab.cli.common import check_output
+    from naslab.execute import termination_as_interrupt
     from naslab.lab import experiment
     from naslab.lab.experiment_bench import bring_up_lab
     from naslab.lab.run_experiment import run_experiment
@@ -81,10 +82,11 @@ def run(
         if not quiet:
             print(f"naslab: {time.monotonic() - started:5.0f} s, {text}", file=sys.stderr, flush=True)
 
-    result = run_experiment(
-        found, bring_up_lab(store), repeats=repeat, seed=seed, given=documents, say=say,
-        enough=lambda: time.monotonic() - started > limit_s,
-    )  # fmt: skip
+    with termination_as_interrupt():
+        result = run_experiment(
+            found, bring_up_lab(store), repeats=repeat, seed=seed, given=documents, say=say,
+            enough=lambda: time.monotonic() - started > limit_s,
+        )  # fmt: skip
     if report is not None:
         from naslab.report.experiment import write
 
@@ -93,7 +95,7 @@ def run(
         print(json.dumps(result, allow_nan=False))
     elif not quiet:
         print("\n".join(_words(result, report)))
-    return 0 if result["measurements"] else 1
+    return 0 if result["measurements"] and not result["interrupted"] else 1
 
 
 def _chosen(found: Experiment, only: str) -> Experiment:

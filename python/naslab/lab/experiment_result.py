@@ -36,6 +36,7 @@ class Measurements:
     seed: int = 0
     started_at: str = ""
     finished_at: str = ""
+    interrupted: bool = False
 
 
 def result_of(experiment: Experiment, found: Measurements) -> dict[str, Any]:
@@ -46,7 +47,8 @@ def result_of(experiment: Experiment, found: Measurements) -> dict[str, Any]:
         "schema": SCHEMA, "kind": "experiment", "naslab_version": __version__, "name": experiment.name,
         "scale": experiment.scale, "title": experiment.title, "source": dict(experiment.source),
         "about": experiment.about, "margin": experiment.margin, "seed": found.seed, "started_at": found.started_at,
-        "finished_at": found.finished_at, "summary": summary(experiment, found, outcomes),
+        "finished_at": found.finished_at, "interrupted": found.interrupted,
+        "summary": summary(experiment, found, outcomes),
         "conditions": [_condition(experiment, one.id, found) for one in experiment.conditions],
         "tests": [
             {"name": test.name, "what": test.what, "words": " ".join(["naslab", test.command, "TARGET", *test.words])}

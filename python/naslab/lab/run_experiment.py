@@ -83,10 +83,15 @@ class AddressBench:
 
     def measure(self, words: Sequence[str]) -> Document:
         """The document that a child of this process prints. Raises TargetError with what it says."""
-        done = subprocess.run(
-            self.command(words), check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8"
+        child = subprocess.Popen(
+            self.command(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        return document_of(words, done.returncode, done.stdout, done.stderr)
+        try:
+            out, err = child.communicate()
+        except BaseException:
+            _end(child)  # in order, so that it removes what it wrote
+            raise
+        return document_of(words, child.returncode, out, err)
 
     @contextlib.contextmanager
     def beside(self, words: Sequence[str]) -> Iterator[None]:
@@ -102,16 +107,21 @@ class AddressBench:
                 said = (child.stderr.read() if child.stderr else "").strip().splitlines()
                 raise TargetError(f"naslab {' '.join(words)}: ended before the test did: {said[-1] if said else ''}")
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                child.send_signal(signal.SIGTERM)
-            try:
-                child.communicate(timeout=_STOP_S)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.communicate()
+            _end(child)
 
     def close(self) -> None:
         """Nothing was started for it."""
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """Ends a child as an interruption does, which cleans up; kills it when it does not end."""
+    with contextlib.suppress(ProcessLookupError):
+        child.send_signal(signal.SIGTERM)
+    try:
+        child.communicate(timeout=_STOP_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
 
 
 def document_of(words: Sequence[str], code: int, out: str, err: str) -> Document:
@@ -161,11 +171,13 @@ def run_experiment(
                 break
             run.block(block)
     except KeyboardInterrupt:
+        run.interrupted = True
         run.notes.append("interrupted: what was measured until then is judged")
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    return result_of(
-        experiment, Measurements(run.samples, run.limits, run.missing, run.notes, seed, started, finished)
+    found = Measurements(
+        run.samples, run.limits, run.missing, run.notes, seed, started, finished, run.interrupted
     )  # fmt: skip
+    return result_of(experiment, found)
 
 
 class _Run:
@@ -177,6 +189,7 @@ class _Run:
         self.limits: dict[str, float] = {}
         self.missing = {one.id: one.missing for one in experiment.conditions if one.missing}
         self.notes: list[str] = []
+        self.interrupted = False
 
     def take(self, given: Mapping[str, Sequence[Document]]) -> None:
         """Documents of conditions measured elsewhere."""
