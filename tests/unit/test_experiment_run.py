@@ -279,4 +279,4 @@ def test_work_that_ends_by_itself_is_an_error(tmp_path: Path) -> None:
     bench = AddressBench(str(tmp_path), store=tmp_path / "store.sqlite")
     words = ["sweep", "--file-size", "64k", "--record", "64k", "--tests", "sing"]
     with pytest.raises(TargetError, match="ended before the test did"), bench.beside(words):
-        bench.measure(["sweep", "--file-size", "64k", "--record", "64k", "--tests", "write"])
+        bench.measure(["sustained", "--size", "1m", "--block", "64k", "--write", "100", "--duration", "3s"])
