@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from naslab.analysis.claims import KINDS
 from naslab.analysis.quantities import TAKES
@@ -145,7 +148,7 @@ MISTAKES = [
     ("value = 48", "value = -1", "published[slow-write].value = -1: write a number above 0"),
     ('value = 48\nunit = "MB/s"', 'value = 48\nunit = "kB"', "unit = 'kB': use one of MB/s"),
     ('chart = "write"', 'chart = "wrote"', "chart = 'wrote': no such chart; use write"),
-    ("two = [2.5, 2.5]", "two = [2.5]", "rows.two: give 2 numbers"),
+    ("two = [2.5, 2.5]", "two = [2.5]", "rows.two: give 2 numbers above 0"),
     (
         'op = "write", file = "{large}" }\nto',
         'op = "write", fiel = "{large}" }\nto',
@@ -175,6 +178,43 @@ def test_mistakes_are_refused_by_name(old: str, new: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         experiment.parse(TEXT.replace(old, new, 1), "mine.toml", "mine")
     assert said in str(caught.value) and "mine.toml" in str(caught.value)
+
+
+JUNK = (
+    "1",
+    "-1",
+    "true",
+    '"x"',
+    "[]",
+    "{}",
+    "[1]",
+    '["a"]',
+    "{a=1}",
+    "inf",
+    "nan",
+    '""',
+    "[{}]",
+    '"{nope}"',
+    "2026-01-01",
+)
+LINES = ("x = 1", "[x]", "[[claim]]", "[tests]", "[systems.q]", 'like = "q"', "base = true")
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(sorted(experiment.built_in())), st.randoms(use_true_random=False))
+def test_damaged_files_are_refused_in_order(name: str, random: Random) -> None:
+    lines = (TEXT if random.random() < 0.3 else experiment.built_in()[name]).split("\n")
+    at, kind = random.randrange(len(lines)), random.random()
+    if kind < 0.6 and " = " in lines[at]:
+        lines[at] = lines[at].split(" = ")[0] + " = " + random.choice(JUNK)
+    elif kind < 0.8:
+        lines[at] = ""
+    else:
+        lines.insert(at, random.choice(LINES))
+    try:
+        experiment.parse("\n".join(lines), "mine.toml", "mine")
+    except UsageError as error:
+        assert "mine.toml" in str(error) and "\n" not in str(error).replace("\\n", "")
 
 
 def test_unknown_names_and_files_are_refused() -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from naslab.analysis.claims import Claim
 from naslab.errors import UsageError
 from naslab.lab import definition
-from naslab.lab.experiment_parts import UNITS, Table, chart_of, claim_of, filled, limit_value
+from naslab.lab.experiment_parts import UNITS, Table, chart_of, claim_of, filled, is_positive, limit_value
 
 SCALES = ("scaled", "full")
 COMMANDS = ("sweep", "sustained", "apps", "job", "tree", "iozone", "diskspd", "profile", "curve", "run")
@@ -185,9 +185,9 @@ def parse(words: str, file: str, name: str, scale: str = "scaled") -> Experiment
     systems = _systems(top.table("systems"), where)
     conditions = tuple(_condition(each, at, systems, tests) for each, at in top.tables("condition"))
     _unique([each.id for each in conditions], f"{where}condition")
-    limits = tuple(_limit(key, each, f"{where}limits.{key}") for key, each in top.table("limits").items())
-    margin = top.share("margin", 0.05)
     ids = {each.id: each for each in conditions}
+    limits = tuple(_limit(key, each, f"{where}limits.{key}", ids) for key, each in top.table("limits").items())
+    margin = top.share("margin", 0.05)
     charts = tuple(Chart(**chart_of(each, at, ids, tests, limits)) for each, at in top.tables("chart"))
     published = tuple(one for each, at in top.tables("published") for one in _published(each, at, charts, ids))
     known = {each.id: each.scaled for each in published}
@@ -307,10 +307,11 @@ def _condition(data: Any, where: str, systems: Mapping[str, System], tests: Mapp
     return Condition(table.name("id"), table.text("what"), system, chosen, options, beside, missing)
 
 
-def _limit(name: str, data: Any, where: str) -> Limit:
+def _limit(name: str, data: Any, where: str, ids: Mapping[str, Condition]) -> Limit:
     table = Table(data, where, ("what", "value", "condition", "line"))
     value = limit_value(table.text("value"), f"{where}.value")
-    return Limit(name, table.text("what"), value, table.text("condition", ""), table.flag("line", True))
+    condition = table.word("condition", ids) if "condition" in table.data else ""
+    return Limit(name, table.text("what"), value, condition, table.flag("line", True))
 
 
 _PUBLISHED = ("id", "what", "value", "unit", "place", "chart", "condition", "group", "file", "columns", "conditions",
@@ -349,8 +350,8 @@ def _rows(table: Table, common: tuple[str, str, str], ids: Mapping[str, Conditio
         if condition and condition not in ids:
             raise UsageError(f"{table.where}.conditions: {condition!r}: no such condition; use {', '.join(ids)}")
     for row, values in rows.items():
-        if len(values) != len(columns) or not all(isinstance(each, int | float) for each in values):
-            raise UsageError(f"{table.where}.rows.{row}: give {len(columns)} numbers, one for each column")
+        if not isinstance(values, list) or len(values) != len(columns) or not all(map(is_positive, values)):
+            raise UsageError(f"{table.where}.rows.{row}: give {len(columns)} numbers above 0, one for each column")
         for column, condition, value in zip(columns, conditions, values, strict=True):
             name = f"{table.name('id')}.{row}.{column}"
             yield Published(name, f"{row}, {column}", float(value), *common, condition, row, 0, column)

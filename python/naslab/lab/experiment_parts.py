@@ -77,7 +77,7 @@ class Table:
     def number(self, key: str) -> float:
         """A finite number above 0."""
         found = self._get(key, None)
-        if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < math.inf:
+        if not is_positive(found):
             raise self._wrong(key, found, "write a number above 0")
         return float(found)
 
@@ -118,6 +118,11 @@ class Table:
 
 def _key(where: str, key: str) -> str:
     return f"{where}{key}" if where.endswith(": ") else f"{where}.{key}"
+
+
+def is_positive(found: Any) -> bool:
+    """Whether this is a finite number above 0."""
+    return not isinstance(found, bool) and isinstance(found, int | float) and 0 < found < math.inf
 
 
 def filled(data: Any, values: Mapping[str, str], used: set[str], where: str) -> Any:
@@ -266,12 +271,13 @@ def chart_of(
     """The fields of a chart. Raises UsageError."""
     table = Table(data, where, ("id", "title", "kind", "of", "conditions", "groups", "limits", "unit"))
     of = dict(Table(table.data.get("of"), f"{where}.of", _QUANTITY).data)
-    groups = Table(table.data.get("groups", {}), f"{where}.groups", None).data
+    given = Table(table.data.get("groups", {}), f"{where}.groups", None).data
+    groups = {label: Table(more, f"{where}.groups.{label}", _QUANTITY).data for label, more in given.items()}
     keys = [{**of, **more} for more in groups.values()] or [of]
     used = {str(each["test"]) for each in keys if "test" in each}
     names = table.texts("conditions", tuple(each.id for each in conditions.values() if used <= set(each.tests)))
     for name in names:
-        for label, more in groups.items() or [("", {})]:
+        for label, more in (groups or {"": {}}).items():
             told = f"{where}.groups.{label}" if label else f"{where}.of"
             quantity_of({**more, "condition": name}, told, conditions, tests, of)
     lines = table.texts("limits", ())
