@@ -66,6 +66,7 @@ def test_words_for_people(cli: Cli) -> None:
         ((SIM, "-o", "/nowhere/page.html"), "--report /nowhere/page.html"),
     ],
 )
+@pytest.mark.usefixtures("done")
 def test_mistakes_end_with_one_line_and_2(words: tuple[object, ...], said: str, cli: Cli) -> None:
     found = cli("lab", "run", *words)
     assert found.code == 2 and said in found.err and found.err.count("\n") == 1 and not found.out
