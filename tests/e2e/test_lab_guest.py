@@ -240,9 +240,8 @@ def test_a_system_of_guests_that_is_cut_and_comes_back(tmp_path: Path) -> None:
             done = subprocess.run([*server.inside(number), *words], check=False, capture_output=True, text=True)
             assert (done.returncode, done.stdout.split(), done.stderr) == (7, [address], "")
         net = f"--net={server.facts['inside']['net']}"
-        shaped = subprocess.run(
-            ["nsenter", net, "sh", "-c", "PATH=$PATH:/sbin:/usr/sbin tc qdisc show dev wire"], check=True, capture_output=True, text=True,
-        )  # fmt: skip
+        words = ["sh", "-c", "PATH=$PATH:/sbin:/usr/sbin tc qdisc show dev wire"]
+        shaped = subprocess.run(["nsenter", net, *words], check=True, capture_output=True, text=True)
         assert "rate 1Gbit" in shaped.stdout
         server.kill()
         wait_for(lambda: not guest.is_up)
