@@ -72,7 +72,7 @@ def planted(server: Server) -> dict[str, float]:
 )
 def test_disks_move_what_was_planted(name: str, kind: str, options: dict[str, str]) -> None:
     need_parts(name)
-    size_bytes = 48 * MIB if name == "raid1" else 128 * MIB
+    size_bytes = 48 * MIB if name == "raid1" else 96 * MIB
     with lab.running(name, **options) as server:
         assert inside(server, f"stat -f -c %T {server.data}").strip() == kind
         limits = planted(server)
@@ -91,13 +91,12 @@ def test_disks_move_what_was_planted(name: str, kind: str, options: dict[str, st
 def test_a_pool_is_one_folder_of_its_disks() -> None:
     need_parts("pool")
     with lab.running("pool", **{"disks.size": "128MiB", "filesystem.type": "ext3"}) as server:
-        inside(server, f"mkdir {server.data}/d; for i in 1 2 3 4; do head -c 20M /dev/zero > {server.data}/d/$i; done")
+        inside(server, f"mkdir {server.data}/d; for i in 1 2 3 4; do head -c 5M /dev/zero > {server.data}/d/$i; done")
         on = [inside(server, f"ls {server.folder}/disk{at}/files/d").split() for at in (1, 2)]
         assert sorted([*on[0], *on[1]]) == ["1", "2", "3", "4"] and all(on), "each on one, and not all on the same"
         assert inside(server, f"ls {server.data}").split() == ["d"]
-        for at in (1, 2):
-            written, read = rates(server, server.folder / f"disk{at}" / "files" / "f")
-            assert 0.85 * 67 * MB < written < 1.2 * 67 * MB and 0.85 * 67 * MB < read < 1.2 * 67 * MB
+        written, read = rates(server, server.folder / "disk2" / "files" / "f")
+        assert 0.85 * 67 * MB < written < 1.2 * 67 * MB and 0.85 * 67 * MB < read < 1.2 * 67 * MB
 
 
 def test_a_shared_budget_latency_and_one_link(tmp_path: Path, cli: Cli) -> None:
@@ -127,7 +126,7 @@ def test_a_shared_budget_latency_and_one_link(tmp_path: Path, cli: Cli) -> None:
             "--credentials",
             server.credentials,
             "--file-size",
-            "8m",
+            "4m",
             "--record",
             "1m",
             prefix=server.inside(),

@@ -140,9 +140,10 @@ def commands(link: Link, clients: Clients) -> list[str]:
 
 def test_a_link_of_one_client_is_a_pair() -> None:
     found = commands(Link(rate_bits_per_s=10**9), Clients())
-    shaper = "tc qdisc add dev eth0 root tbf rate 1000000000bit burst 125000 limit 750000"
+    shaper = "tc qdisc add dev eth0 root tbf rate 1000000000bit burst 32000 limit 657000"
     assert found[0] == "C1: ip link add eth0 type veth peer name eth0 netns S"
     assert found[-2:] == [f"S: {shaper}", f"C1: {shaper}"]
+    assert sum("set eth0 gso_max_size 16000 up" in line for line in found) == 2
     assert not any("gso_max_segs" in line for line in found)
 
 

@@ -23,6 +23,12 @@ QUEUE_NS = 5_000_000
 """A longer queue lets several writers starve each other."""
 _LEAST_BURST_BYTES = 32 << 10
 _BURST_S = 0.001
+"""What a shaper lets through at once after a pause, in time at the link's rate."""
+_SHORT_LEAST_BYTES = 9 << 10
+_SHORT_S = 256e-6
+"""The same where both ends send short trains of packets. Longer, and short exchanges run faster than a wire would let
+them; shorter, and a busy machine cannot keep up with the rate."""
+_LONGEST_TRAIN_BYTES = 64 << 10
 _PEAK_BYTES = 128 << 10
 _held: list[int] = []
 
@@ -58,8 +64,8 @@ def commands(network: Network, switch: str, link: Link, clients: Clients) -> lis
     if not switch:
         (client,) = network.clients
         found += _pair(client, "eth0", network.server)
-        found += _end(network.server, SERVER, link) + _end(client, NETWORK + "2", link)
-        found += shaped(network.server, "eth0", link, own) + shaped(client, "eth0", link, own)
+        found += _end(network.server, SERVER, link, own) + _end(client, NETWORK + "2", link, own)
+        found += shaped(network.server, "eth0", link, own, True) + shaped(client, "eth0", link, own, True)
         return found
     found.append((switch, ["ip", "link", "add", "br0", "type", "bridge"]))
     found.append((switch, ["ip", "link", "set", "br0", *size_words(link), "up"]))
@@ -67,9 +73,9 @@ def commands(network: Network, switch: str, link: Link, clients: Clients) -> lis
         port = f"port{at}"
         found += _pair(switch, port, where)
         found.append((switch, ["ip", "link", "set", port, *size_words(link), "master", "br0", "up"]))
-        found += _end(where, f"{NETWORK}{at + 1}", link)
         rate = own if at else None
-        found += shaped(where, "eth0", link, rate) + shaped(switch, port, link, rate)
+        found += _end(where, f"{NETWORK}{at + 1}", link, rate)
+        found += shaped(where, "eth0", link, rate, True) + shaped(switch, port, link, rate, True)
     return found
 
 
@@ -89,16 +95,33 @@ def size_words(link: Link) -> list[str]:
     return [] if link.mtu is None else ["mtu", str(link.mtu), "gso_max_segs", "1"]
 
 
-def _end(where: str, address: str, link: Link) -> list[tuple[str, list[str]]]:
+def _end(where: str, address: str, link: Link, own_bits_per_s: int | None) -> list[tuple[str, list[str]]]:
     return [
         (where, ["ip", "link", "set", "lo", "up"]),
         (where, ["ip", "addr", "add", f"{address}/24", "dev", "eth0"]),
-        (where, ["ip", "link", "set", "eth0", *size_words(link), "up"]),
+        (where, ["ip", "link", "set", "eth0", *(size_words(link) or _train_words(link, own_bits_per_s)), "up"]),
     ]
 
 
-def shaped(where: str, device: str, link: Link, own_bits_per_s: int | None) -> list[tuple[str, list[str]]]:
-    """A shaper on an interface's way out: the client's own rate where that is the lower one, or the link's."""
+def _train_words(link: Link, own_bits_per_s: int | None) -> list[str]:
+    """Packets leave in trains of half of what the shaper lets through at once."""
+    rates = [each for each in (link.rate_bits_per_s, own_bits_per_s) if each is not None]
+    return ["gso_max_size", str(min(_burst_bytes(min(rates), True) // 2, _LONGEST_TRAIN_BYTES))] if rates else []
+
+
+def _burst_bytes(bits_per_s: int, short: bool) -> int:
+    if short:
+        return max(_SHORT_LEAST_BYTES, int(bits_per_s / 8 * _SHORT_S))
+    return max(_LEAST_BURST_BYTES, int(bits_per_s / 8 * _BURST_S))
+
+
+def shaped(
+    where: str, device: str, link: Link, own_bits_per_s: int | None, short: bool = False
+) -> list[tuple[str, list[str]]]:
+    """A shaper on an interface's way out: the client's own rate where that is the lower one, or the link's.
+
+    short: what is sent comes in short trains of packets.
+    """
     rate, burst = link.rate_bits_per_s, link.burst
     queue_ns = QUEUE_NS if link.queue_ns is None else link.queue_ns
     if own_bits_per_s is not None and (rate is None or own_bits_per_s < rate):
@@ -106,11 +129,11 @@ def shaped(where: str, device: str, link: Link, own_bits_per_s: int | None) -> l
     shape = ["tc", "qdisc", "add", "dev", device, "root", "tbf"]
     if burst is not None:
         return [(where, [*shape, *_bucket_words(burst, queue_ns)])]
-    return [] if rate is None else [(where, [*shape, *_rate_words(rate, queue_ns)])]
+    return [] if rate is None else [(where, [*shape, *_rate_words(rate, queue_ns, short)])]
 
 
-def _rate_words(bits_per_s: int, queue_ns: int) -> list[str]:
-    burst = max(_LEAST_BURST_BYTES, int(bits_per_s / 8 * _BURST_S))
+def _rate_words(bits_per_s: int, queue_ns: int, short: bool) -> list[str]:
+    burst = _burst_bytes(bits_per_s, short)
     limit = burst + int(bits_per_s / 8 * queue_ns / 1e9)
     return ["rate", f"{bits_per_s}bit", "burst", str(burst), "limit", str(limit)]
 
