@@ -163,7 +163,7 @@ def test_a_real_server(cli: Cli) -> None:
     document = curve_of(cli, "lab:ganesha", *words, "--arrivals", "poisson", "--budget", "40s")
     curve, cells = document["curve"], document["cells"]
     # How its capacity compares with the closed loop's is a matter of what else the machine does.
-    assert curve["saturated"] and 0 < curve["capacity_per_s"] and 0 < curve["probe_full"]["iops"]
+    assert curve["saturated"] and curve["capacity_per_s"] > 0 and curve["probe_full"]["iops"] > 0
     assert [cell["workload"] for cell in cells].count("fill") == 1
     loads = [cell for cell in cells if cell["workload"] == "curve"]
     assert all(cell["errors"] == 0 and cell["wire_bytes"] >= cell["bytes"] for cell in loads)
