@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from naslab.cli import main
 from naslab.errors import UsageError
 from naslab.lab import backends, definition, drawing, limits
 from naslab.lab.definition import Clients, Definition, Link
@@ -327,3 +329,36 @@ def test_a_drawing(golden: Callable[[str, str], None]) -> None:
     rest = '[link]\nrate = "100Mbit/s"\nlatency = "5ms"\n[clients]\ncount = 2\naccess = "nfs4.1"'
     parts = ("count = 5", 'rate = "67MB/s"', "iops = 120", 'latency = "8ms"', 'errors = "1%"')
     golden("lab/drawing.txt", drawing.draw(made(*parts, level="raid5", server=server, rest=rest)) + "\n")
+
+
+# the command line
+
+
+def test_doctor_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    everything = backends.which
+    monkeypatch.setattr(backends, "which", lambda program: None if program == "mergerfs" else everything(program))
+    monkeypatch.setattr(backend, "problems", lambda found: [])
+    monkeypatch.setattr(backends, "module", lambda name: backend if name == "native" else None)
+    assert main(["lab", "doctor", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    found = {each["name"]: each for each in said["systems"]}
+    assert "mergerfs" in said["missing_packages"] and found["pool"]["backend"] is None
+    assert "apt install" in found["pool"]["why_not"]["native"] and "mergerfs" in found["pool"]["why_not"]["native"]
+    assert "no such backend" in found["span-fat"]["why_not"]["uml"]
+    assert main(["lab", "doctor"]) == 0
+    assert "pool             cannot be built here\n" in capsys.readouterr().out
+
+
+def test_show_draws_what_is_not_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert main(["lab", "show", "raid5", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["up"] is False and said["definition"]["volume"]["level"] == "raid5" and len(said["limits"]) == 6
+    assert main(["lab", "show", "raid5"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("raid5: Four disks") and out.count("│ 67 MB/s │") == 4
+    assert main(["lab", "show", str(tmp_path / "none.toml")]) == 2
+    assert "No such file" in capsys.readouterr().err
+    assert main(["lab", "status"]) == 0 and "nothing is up" in capsys.readouterr().out
