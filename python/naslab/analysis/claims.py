@@ -142,7 +142,9 @@ def _too_few(logs: Floats, words: str) -> _Evidence | None:
     if len(logs):
         value = math.exp(float(np.mean(logs)))
         values = (Contrast(words, value, math.nan, math.nan, len(logs)),)
-    return _Evidence(contrasts=values, reason=f"{count} of it; {LEAST_REPEATS} are the fewest that decide anything")
+    return _Evidence(
+        contrasts=values, reason=f"{count} with all its numbers; {LEAST_REPEATS} are the fewest that decide anything"
+    )
 
 
 def _ratio(claim: Claim, measured: Measured) -> _Evidence:
