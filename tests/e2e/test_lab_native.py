@@ -6,6 +6,7 @@ found on a quiet one is in the guide.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import signal
@@ -241,6 +242,14 @@ def test_killed_at_any_moment(round_number: int, tmp_path: Path) -> None:
     killed(name, whom, moment_s, tmp_path / "t")
 
 
+def is_empty(folder: Path) -> bool:
+    """Whether nothing is in a folder, or it is not there."""
+    try:
+        return not any(folder.iterdir())
+    except FileNotFoundError:
+        return True
+
+
 def killed(name: str, whom: str, moment_s: float, base: Path) -> None:
     """Starts a system, kills what holds it at that moment, and waits until nothing of it is left."""
     with subprocess.Popen([sys.executable, "-c", HOLD, name], stdout=subprocess.DEVNULL) as holder:
@@ -255,8 +264,8 @@ def killed(name: str, whom: str, moment_s: float, base: Path) -> None:
     wait_for(lambda: not born_there(base) and not left_processes(base))
     for folder in base.glob(f"{place.PREFIX}*"):
         # Its guardian was killed: whoever uses the lab next removes it. Killed before it wrote who it was, it is empty.
-        wait_for(lambda left=folder: not left.exists() or left in place.sweep() or not any(left.iterdir()))  # type: ignore[misc]
-        if folder.exists():
+        wait_for(lambda left=folder: left in place.sweep() or is_empty(left))  # type: ignore[misc]
+        with contextlib.suppress(FileNotFoundError):
             folder.rmdir()
     wait_for(lambda: not list(base.glob(f"{place.PREFIX}*")) and not lab_devices() and not left_groups())
 
