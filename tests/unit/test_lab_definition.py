@@ -130,6 +130,11 @@ def test_values_are_replaced_by_part_and_key() -> None:
         (small('rate = "1MB/s"', 'read = "1MB/s"'), "disks\\[0\\].rate and .read: reads and writes share a rate"),
         (small('rate = "1MB/s"', 'burst = {rate="2MB/s",base="1MB/s",size="2m"}'), ".burst and .rate"),
         (small('burst = {rate="1MB/s",base="1MB/s",size="2m"}'), "burst.rate = 1000000: not above its base"),
+        (
+            small("[link]", 'burst={rate="2GB/s",base="1GB/s",size="5GB"}'),
+            "link.burst.size = 5000000000: a link's shaper",
+        ),
+        (small("[link]", 'burst={rate="2MB/s",base="1MB/s",size="250MB"}'), "link.burst.size = 250000000: a link's"),
         (small('size = "100m"', "[filesystem]", 'type = "xfs"'), "disks.size = 104857600 bytes: xfs needs at least"),
         (
             small("count=2", 'size="200m"', "[volume]", 'level="raid1"', "[filesystem]", 'type="xfs"'),

@@ -276,6 +276,7 @@ def _check(found: Definition, data: Mapping[str, Any], where: str) -> None:
             if link.rate_bits_per_s is not None:
                 raise UsageError(f"{where}link.rate and link.burst: a link has one of them; leave one out")
             _check_burst(link.burst, f"{where}link.burst")
+            _check_shaper(link.burst, f"{where}link.burst")
         if link.queue_ns is not None and link.rate_bits_per_s is None and link.burst is None:
             raise UsageError(f"{where}link.queue: packets wait only where there is a rate; give link.rate")
     _check_clients(found, where)
@@ -310,6 +311,15 @@ def _check_burst(burst: Burst, where: str) -> None:
     if burst.rate_bytes_per_s <= burst.base_bytes_per_s:
         raise UsageError(
             f"{where}.rate = {burst.rate_bytes_per_s}: not above its base ({burst.base_bytes_per_s}); give a higher one"
+        )
+
+
+def _check_shaper(burst: Burst, where: str) -> None:
+    """What tc's tbf cannot count: its bucket has 32 bits of bytes, and of nanoseconds in steps of 64."""
+    if burst.size_bytes >= min(1 << 32, 250 * burst.base_bytes_per_s):
+        raise UsageError(
+            f"{where}.size = {burst.size_bytes}: a link's shaper takes less than 4 GiB and less than 250 s at the base "
+            f"rate ({burst.base_bytes_per_s}); give less"
         )
 
 

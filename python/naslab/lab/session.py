@@ -102,4 +102,10 @@ def _target(text: str, server: Server, share: str, path: str, options: dict[str,
     url = base + (f"/{quote(path)}" if path else "") + (f"?{urlencode(merged, safe=',')}" if merged else "")
     target = server.logged_in(parse_target(url))
     lab = {"name": server.name, "url": target.url}
+    if mount := server.facts.get("mount"):
+        target = target.warned(
+            "not_through_mount",
+            f"{server.name} has kernel mounts, and this run does not use them: it speaks to the server from outside of "
+            f"the guests; measure a mount with naslab lab exec {server.name} --client 1 -- naslab ... {mount}",
+        )
     return dataclasses.replace(target, url=text, may_log_in=False, lab=lab)
