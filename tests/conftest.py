@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from naslab.results import Run
 from naslab.store import Store
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# Examples have no time limit: machines are busy, and how long one takes is no property of what it tests.
+settings.register_profile("naslab", settings.get_profile(settings.get_current_profile_name()), deadline=None)
+settings.load_profile("naslab")
 
 
 @pytest.fixture
