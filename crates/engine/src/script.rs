@@ -161,7 +161,7 @@ impl ScriptRun {
         self.blocking.then(|| Announcement { script: self.script.clone(), stream: self.stream, step: 0 })
     }
 
-    /// The step that `peek` gave was started.
+    /// The step that `next_step` gave was started.
     #[inline]
     pub fn take(&mut self) {
         self.at += 1;

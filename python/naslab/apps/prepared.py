@@ -18,9 +18,10 @@ from naslab.apps.generate import Plan
 from naslab.errors import TargetError, UsageError
 from naslab.execute import engine_errors
 from naslab.targets import Target
+from naslab.workspace import FILES, MARK
 
 FOLDER = "naslab-apps"
-MARK, STATE, FILES = "naslab-owner.json", "naslab.prepared", "naslab.files"
+STATE = "naslab.prepared"
 BEGUN, READY, USED = "begun", "ready", "used"
 STATE_BYTES = 16384
 _NEXT = "naslab apps TARGET --step"

@@ -20,12 +20,11 @@ from naslab.store import new_run_id
 from naslab.targets import Target
 from naslab.targets.target import SERVERS
 from naslab.units import duration_text
+from naslab.workspace import MARK
 
 PINGS, PING_NS = 1000, 2_000_000_000
 """A null operation is timed so often, or so long."""
 PROBE_BYTES, LONGER_BYTES = 64 << 10, 100_000
-MARK = "naslab-owner.json"
-"""As in crates/engine/src/workspace.rs; `naslab clean` looks for it."""
 
 
 @dataclass(frozen=True)

@@ -8,35 +8,19 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from naslab import _engine
+from naslab import _engine, workspace
 from naslab.errors import NaslabError
-from naslab.execute import owner_mark
-from naslab.jobs.place import FILES, MARK
+from naslab.workspace import FILES
 
 if TYPE_CHECKING:
     from naslab.targets import Target
-
-_NEW = json.dumps({"read": False, "write": True, "create": "new"})
 
 
 def make(session: _engine.Session, target: Target, folder: str, run_id: str) -> None:
     """Makes and marks it; the mark is flushed, so that `naslab clean` finds the folder after the cut. Raises
     TargetError.
     """
-    session.mkdir(folder)
-    path = f"{folder}/{MARK}"
-    try:
-        file = session.open(path, _NEW)
-        session.write(file, 0, owner_mark(run_id).encode())
-        session.flush(file)
-        session.close(file)
-    except NaslabError:
-        with contextlib.suppress(NaslabError):  # an unmarked folder would be found by nobody
-            session.remove(path)
-        with contextlib.suppress(NaslabError):
-            session.rmdir(folder)
-        raise
-    session.mkdir(f"{folder}/{FILES}")
+    workspace.make(session, folder, run_id, durable=True)
     sync_folders(target, [folder, f"{folder}/{FILES}"])
 
 

@@ -7,16 +7,14 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from naslab import _engine
+from naslab import _engine, workspace
 from naslab.errors import NaslabError, TargetError
-from naslab.execute import owner_mark
+from naslab.workspace import FILES
 
 if TYPE_CHECKING:
     from naslab.execute import Execution
     from naslab.jobs.source import Item
 
-MARK, FILES = "naslab-owner.json", "naslab.files"
-"""Names that crates/engine/src/workspace.rs and script.rs use, too: `naslab clean` finds what is left by them."""
 _SMB_FORBIDDEN = '<>:"|?*\\'
 _SMB_DEVICES = {"con", "prn", "aux", "nul", *(f"com{n}" for n in range(1, 10)), *(f"lpt{n}" for n in range(1, 10))}
 _MOST_NAME_BYTES = 255
@@ -28,28 +26,12 @@ def run_folder(execution: Execution) -> Iterator[str]:
     target, folder = execution.target.engine_json(), str(execution.spec.folder)
     session = _engine.Session(target, 1)
     try:
-        _make(session, folder, owner_mark(execution.run_id))
+        workspace.make(session, folder, execution.run_id)
         execution.begun = True
         yield f"{folder}/{FILES}"
     finally:
         session.end()
         _remove(execution, target, folder)
-
-
-def _make(session: _engine.Session, folder: str, mark: str) -> None:
-    session.mkdir(folder)
-    path = f"{folder}/{MARK}"
-    try:
-        file = session.open(path, json.dumps({"write": True, "read": False, "create": "new"}))
-        session.write(file, 0, mark.encode())
-        session.close(file)
-    except NaslabError:
-        with contextlib.suppress(NaslabError):  # an unmarked folder would be found by nobody
-            session.remove(path)
-        with contextlib.suppress(NaslabError):
-            session.rmdir(folder)
-        raise
-    session.mkdir(f"{folder}/{FILES}")
 
 
 def _remove(execution: Execution, target: str, folder: str) -> None:
