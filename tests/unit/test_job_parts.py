@@ -437,7 +437,10 @@ def test_an_error_of_one_stream_ends_all_and_what_was_done_is_kept(tmp_path: Pat
 
     def each(stream: Stream) -> None:
         stream.is_missing("x")
+        (tmp_path / f"began-{stream.number}").touch()
         if stream.number == 1:
+            while len(list(tmp_path.glob("began-*"))) < 3:  # the others would end before their first request
+                time.sleep(0.001)
             raise ValueError("broken")
         while True:
             stream.is_missing("x")
