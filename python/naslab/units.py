@@ -115,6 +115,11 @@ def rate_text(bytes_per_s: float | None) -> str:
     return f"{value:,.0f} MB/s" if value >= 100 else f"{value:,.3g} MB/s"
 
 
+def count_text(value: float) -> str:
+    """A number, three significant digits or more."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.3g}"
+
+
 def amount_text(size_bytes: float) -> str:
     """A rounded amount of data in powers of 1000: `1.5 GB`."""
     for suffix, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -10,7 +10,7 @@ from typing import Any
 
 from naslab.jobs.crew import Ended
 from naslab.jobs.meter import INTERVAL_NS, SIDES, Meter, kinds_of, requests, series_of
-from naslab.units import amount_text, duration_text, rate_text
+from naslab.units import amount_text, count_text, duration_text, rate_text
 
 MOST_SHARE = 0.5
 """A side that took at least this share of the streams' time is the limit."""
@@ -189,7 +189,7 @@ def _job_sentence(steps: Sequence[Mapping[str, Any]]) -> str:
     if len(ranked) > 1:
         low, high = duration_text(ranked[0]["wall_ns"]), duration_text(ranked[-1]["wall_ns"])
         head += f" (median of {len(ranked)}, {low} to {high})"
-    figures = [*rates, f"{_count(step['files_per_s'])} files/s", f"CPU {100 * step['cpu_fraction']:.0f} %"]
+    figures = [*rates, f"{count_text(step['files_per_s'])} files/s", f"CPU {100 * step['cpu_fraction']:.0f} %"]
     return f"{head}, {', '.join(figures)}; {step['evidence']}."
 
 
@@ -207,8 +207,4 @@ def rows(part: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         limit = step["limit"].replace("_", " ") + ("" if share is None else f" {100 * share:.0f} %")
         cpu = f"{100 * step['cpu_fraction']:.0f}"
         time_text = duration_text(step["wall_ns"])
-        yield name, f"{step['files']:,}", time_text, *rates, _count(step["files_per_s"]), cpu, limit
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:,.3g}"
+        yield name, f"{step['files']:,}", time_text, *rates, count_text(step["files_per_s"]), cpu, limit

@@ -74,11 +74,8 @@ def prepare(place: Place, options: LinkOptions) -> Service:
 
 def _make(plan: Plan) -> str:
     """Server's namespace, client's namespace, the pair between them; a path of the server's."""
-    while _held:
-        os.close(_held.pop())
-    unshare_network()
-    _held.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
-    server = f"/proc/{os.getpid()}/fd/{_held[0]}"
+    drop_networks()
+    server = new_network()
     unshare_network()
     shaper = [
         "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", f"{plan.base_bytes_per_s}bps",
@@ -121,6 +118,19 @@ def leave(before: int) -> None:
 def _set(handle: int) -> None:
     if ctypes.CDLL(None, use_errno=True).setns(handle, _CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def drop_networks() -> None:
+    """Lets go of the namespaces that `new_network` made."""
+    while _held:
+        os.close(_held.pop())
+
+
+def new_network() -> str:
+    """A new network namespace, which this process is then in; its path, good until `drop_networks`."""
+    unshare_network()
+    _held.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+    return f"/proc/{os.getpid()}/fd/{_held[-1]}"
 
 
 def unshare_network() -> None:

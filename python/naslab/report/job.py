@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.report import theme
 from naslab.report.axes import base_layout, numbers, plain_axis
 from naslab.report.figures import Figure, Trace
-from naslab.units import duration_text, rate_text
+from naslab.units import count_text, duration_text, rate_text
 
 if TYPE_CHECKING:
     from naslab.report.views import Chart, Shown
@@ -34,16 +34,12 @@ class Quantity:
     text: Callable[[float], str]
 
 
-def _count(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:,.3g}"
-
-
 VIEWS = (
     ("Read and write", "Throughput (MB/s)", (
         Quantity("Read", "read_bytes_per_s", 1e-6, "MB/s", rate_text),
         Quantity("Write", "write_bytes_per_s", 1e-6, "MB/s", rate_text),
     )),
-    ("Files per second", "Files per second", (Quantity("Files", "files_per_s", 1.0, "files/s", _count),)),
+    ("Files per second", "Files per second", (Quantity("Files", "files_per_s", 1.0, "files/s", count_text),)),
     ("Time", "Time (s)", (Quantity("Time", "wall_ns", 1e-9, "s", duration_text),)),
     ("CPU", "Processors of the client in use", (
         Quantity("CPU", "cpu_fraction", 1.0, "processors", lambda value: f"{value:.2g}"),

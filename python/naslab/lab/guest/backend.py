@@ -7,7 +7,6 @@ added by the server's guest. The guardian stays in the clients' network, where `
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -31,7 +30,6 @@ DEFAULT_RAM_BYTES = 512 << 20
 _NETWORK = GUEST.rpartition(".")[0]
 _RAM_SHARE = 5
 _TAP = "tap0"
-_held: list[int] = []
 
 
 def refusals(definition: Definition) -> list[str]:
@@ -180,13 +178,12 @@ def _served(place: Place, definition: Definition, folders: dict[str, str]) -> Se
 
 def _networks(definition: Definition) -> tuple[str, str]:
     """Paths of the server's and the clients' network, made around this process, which is in the latter."""
-    while _held:
-        os.close(_held.pop())
+    links.drop_networks()
     if definition.link is None:
-        client_net = _namespace()
+        client_net = links.new_network()
         make_bridge(HOST)
         return client_net, client_net
-    server_net, client_net = _namespace(), _namespace()
+    server_net, client_net = links.new_network(), links.new_network()
     make_bridge("", "nsenter", f"--net={server_net}")
     make_bridge(HOST)
     links.run_command("ip", "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", server_net)
@@ -199,12 +196,6 @@ def _networks(definition: Definition) -> tuple[str, str]:
         for _, words in net.shaped(where, "wire", definition.link, own):
             links.run_command("nsenter", f"--net={where}", *words)
     return server_net, client_net
-
-
-def _namespace() -> str:
-    links.unshare_network()
-    _held.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
-    return f"/proc/{os.getpid()}/fd/{_held[-1]}"
 
 
 def _shapers(definition: Definition, client_net: str) -> list[tuple[str, tuple[str, ...]]]:

@@ -30,7 +30,6 @@ _SHORT_S = 256e-6
 them; shorter, and a busy machine cannot keep up with the rate."""
 _LONGEST_TRAIN_BYTES = 64 << 10
 _PEAK_BYTES = 128 << 10
-_held: list[int] = []
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,8 @@ def build(link: Link, clients: Clients) -> Network:
     """Makes the network around this process, which is then the first client. Raises UsageError, TargetError."""
     if os.geteuid() != 0:
         raise UsageError("lab: network namespaces and shapers need root: run as root, or leave [link] out")
-    while _held:
-        os.close(_held.pop())
-    made = [_namespace() for _ in range(1 + clients.count + (clients.count > 1))]
+    links.drop_networks()
+    made = [links.new_network() for _ in range(1 + clients.count + (clients.count > 1))]
     mine, server, others = made[-1], made[0], made[1:-1]
     switch = others.pop(0) if clients.count > 1 else ""
     network = Network(server, (mine, *others))
@@ -77,13 +75,6 @@ def commands(network: Network, switch: str, link: Link, clients: Clients) -> lis
         found += _end(where, f"{NETWORK}{at + 1}", link, rate)
         found += shaped(where, "eth0", link, rate, True) + shaped(switch, port, link, rate, True)
     return found
-
-
-def _namespace() -> str:
-    """A new network namespace, which this process is then in; its path."""
-    links.unshare_network()
-    _held.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
-    return f"/proc/{os.getpid()}/fd/{_held[-1]}"
 
 
 def _pair(where: str, name: str, peer: str) -> list[tuple[str, list[str]]]:
