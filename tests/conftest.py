@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from cli_tools import Cli
 from naslab.results import Run
 from naslab.store import Store
 
@@ -18,6 +19,12 @@ GOLDEN = Path(__file__).parent / "golden"
 # Examples have no time limit: machines are busy, and how long one takes is no property of what it tests.
 settings.register_profile("naslab", settings.get_profile(settings.get_current_profile_name()), deadline=None)
 settings.load_profile("naslab")
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """The real program with a store and a target folder of its own."""
+    return Cli(tmp_path)
 
 
 @pytest.fixture

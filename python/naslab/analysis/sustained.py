@@ -172,6 +172,7 @@ def _bucket(fit: BucketFit) -> dict[str, Any]:
         "size_bytes": _estimate(fit.size_bytes),
         "burst_bytes": fit.burst_bytes,
         "precision": precision if np.isfinite(precision) else None,
+        "floor_cv": fit.floor_cv,
         "refill_ns": _refill_ns(fit),
     }
 

@@ -553,6 +553,7 @@ BUCKET = (
     _f("size_bytes", "estimate", "moved above the baseline", "bytes"),
     _f("burst_bytes", "integer", "all that was moved until it ended", "bytes"),
     _f("precision", "number?", "wider relative half-width of baseline and size; null: not known yet"),
+    _f("floor_cv", "number", "standard deviation of the rate after the drop, as a share of it", required=False),
     _f("refill_ns", "integer?", "size by baseline: time to fill it again", "ns"),
 )
 
