@@ -143,8 +143,3 @@ def test_autocorrelation_of_short_series(alike: float) -> None:
     found = [beside.autocorrelation([noise(random, 1, alike) for _ in range(20)]) for _ in range(40)]
     assert float(np.mean(found)) == pytest.approx(alike, abs=0.12)
     assert beside.autocorrelation([]) == 0 and beside.autocorrelation([np.full(8, 3.0)]) == 0
-
-
-def test_holm_is_the_definition() -> None:
-    assert beside.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert beside.holm([]) == [] and beside.holm([0.7, 0.9]) == [1.0, 1.0]

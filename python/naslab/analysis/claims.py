@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.analysis import surface
-from naslab.analysis.curvecompare import holm
+from naslab.analysis.families import holm
 from naslab.analysis.intervals import LEVEL, detectable, p_above, p_below, p_binomial, t_interval
 from naslab.analysis.quantities import Quantity, Sample, of_blocks, surfaces_of
 from naslab.units import size_label

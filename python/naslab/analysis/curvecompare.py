@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.analysis import knee as knees
+from naslab.analysis.families import holm
 
 Verdict = Literal["better", "worse", "equivalent", "undecided"]
 
@@ -238,12 +239,3 @@ def _verdict(ratio: Ratio, p: float, higher: bool) -> Verdict | None:
     if ratio.high < 1 / edge:
         return "worse" if higher else "better"
     return "equivalent" if ratio.low > 1 / edge and ratio.high < edge else "undecided"
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """p values adjusted over their family, in the order given. Source: Holm 1979."""
-    adjusted, worst = [0.0] * len(ps), 0.0
-    for rank, at in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
-        worst = max(worst, min(ps[at] * (len(ps) - rank), 1.0))
-        adjusted[at] = worst
-    return adjusted

@@ -33,7 +33,7 @@ def p_above(values: NDArray[np.float64], edge: float) -> float:
     """One-sided p of `the mean is above edge`: how likely values so high are when it is not. edge may be infinite."""
     if math.isinf(edge):
         return 0.0 if edge < 0 else 1.0
-    return _t_below(-(float(np.mean(values)) - edge) / standard_error(values), len(values) - 1)
+    return t_below(-(float(np.mean(values)) - edge) / standard_error(values), len(values) - 1)
 
 
 def p_below(values: NDArray[np.float64], edge: float) -> float:
@@ -52,14 +52,14 @@ def p_binomial(successes: int, of: int) -> float:
     return float(sum(math.comb(of, k) for k in range(successes, of + 1)) / 2**of)
 
 
-def t_quantile(share: float, freedom: int) -> float:
+def t_quantile(share: float, freedom: float) -> float:
     """Quantile of Student's t."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, share))
 
 
-def _t_below(t: float, freedom: int) -> float:
+def t_below(t: float, freedom: float) -> float:
     from scipy.special import stdtr
 
     return float(stdtr(freedom, t))
