@@ -22,6 +22,7 @@ from naslab.lab import process
 from naslab.lab.guest import HOST, Disk, Guest, Spec, boot, mounts, servers, volume
 from naslab.lab.guest.agent import DATA
 from naslab.lab.guest.volume import Volume
+from naslab.lab.server import Server
 from naslab.lab.systems import which
 
 pytestmark = pytest.mark.lab
@@ -223,8 +224,21 @@ ram = "160MiB"
 """
 
 
+def both_clients_at_one_server(server: Server, cli: Cli) -> None:
+    """The kernel's client and naslab's own, in one guest; what they measured is in the user's store."""
+    for target in (server.facts["mount"], server.url):
+        words = ["naslab", "sweep", target, "--file-size", "64k", "--record", "64k", "--quiet"]
+        done = subprocess.run([*server.inside(), *words], check=False, capture_output=True, text=True, env=cli.env)
+        assert done.returncode == 0, done.stderr
+    own, kernels = (cli("show", run["run_id"], "--json").ok().json() for run in cli.runs())
+    assert (kernels["target"]["protocol"], own["target"]["protocol"]) == ("local", "nfs")
+    assert kernels["environment"]["client"]["host"] == own["environment"]["client"]["host"] == "client1"
+    assert [cell["ops"] > 0 for cell in own["cells"]] == [True] * 6
+    assert not list(Path(server.facts["guests"]["client1"]).glob("store-*")), "nothing is kept twice"
+
+
 @pytest.mark.usefixtures("own_folders")
-def test_a_system_of_guests_that_is_cut_and_comes_back(tmp_path: Path) -> None:
+def test_a_system_of_guests_that_is_cut_and_comes_back(tmp_path: Path, cli: Cli) -> None:
     need_guests()
     file = tmp_path / "two.toml"
     file.write_text(SYSTEM)
@@ -239,6 +253,7 @@ def test_a_system_of_guests_that_is_cut_and_comes_back(tmp_path: Path) -> None:
         for number, address in enumerate((guest.address, client.address)):
             done = subprocess.run([*server.inside(number), *words], check=False, capture_output=True, text=True)
             assert (done.returncode, done.stdout.split(), done.stderr) == (7, [address], "")
+        both_clients_at_one_server(server, cli)
         net = f"--net={server.facts['inside']['net']}"
         words = ["sh", "-c", "PATH=$PATH:/sbin:/usr/sbin tc qdisc show dev wire"]
         shaped = subprocess.run(["nsenter", net, *words], check=True, capture_output=True, text=True)

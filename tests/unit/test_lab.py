@@ -263,6 +263,18 @@ def test_an_nfs_version_without_mount_protocol(home: Path) -> None:
     assert target.options["mount_port"] is None and target.options["connections"] == 2
 
 
+def test_a_system_that_kernels_mount_is_measured_where_they_do(home: Path) -> None:
+    with pytest.raises(UsageError, match=r"naslab lab up knfs-ext4 --set clients.access=nfs4.2, which prints how"):
+        session.open_lab_target("lab:knfs-ext4?clients.access=nfs4.2")
+    url = "nfs://10.78.0.2:2049/lab/data?version=4.2"
+    more = {"name": "knfs-ext4", "url": url, "targets": {"data": url}, "protocol": "nfs", "mount": "/lab/mount"}
+    state.save(server.from_facts(facts(place.new_folder(), this_process(), **more)))
+    with pytest.raises(UsageError) as refused:
+        session.open_lab_target("lab:knfs-ext4")
+    for words in ("naslab run /lab/mount", f"naslab run '{url}'"):
+        assert f"naslab lab exec knfs-ext4 -- {words}" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

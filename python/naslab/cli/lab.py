@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from naslab.cli import experiment
+from naslab.cli import experiment, lab_calibrate
 from naslab.cli import options as o
 from naslab.errors import UsageError
 
@@ -148,7 +148,7 @@ def up(
     if folder is not None and fast:
         raise UsageError(f"--fast: the private folder is not used with --folder {folder}; leave one out")
     called = Path(name).stem if name.endswith(".toml") else name
-    chosen = _chosen(name, planted or [])
+    chosen = chosen_limits(name, planted or [])
     with state.locked():
         if state.find(called) is not None:
             raise UsageError(
@@ -264,10 +264,11 @@ def execute(
         raise UsageError(f"lab: {found[0]}: {error.strerror}; give a program and its words") from None
 
 
+lab_app.command("calibrate")(lab_calibrate.run)
 lab_app.command("run")(experiment.run)
 
 
-def _chosen(name: str, planted: list[str]) -> dict[str, str]:
+def chosen_limits(name: str, planted: list[str]) -> dict[str, str]:
     """NAME=VALUE pairs by name. Raises UsageError for what the system does not take."""
     from naslab.lab.systems import from_file, system
 
@@ -291,6 +292,8 @@ def _running(name: str) -> Server:
 
 
 def _say(server: Server, as_json: bool) -> None:
+    from naslab.lab import mounted
+
     public = server.public()
     if as_json:
         print(json.dumps({"schema": 1, **public}))
@@ -307,7 +310,11 @@ def _say(server: Server, as_json: bool) -> None:
         lines.append(("planted", _planted_text(server.facts["planted"])))
     if server.facts.get("inside"):
         lines.append(("run in it", f"naslab lab exec {server.name} -- COMMAND"))
-    lines.append(("measure it", f"naslab sweep lab:{server.name}"))
+    if server.facts.get("mount"):
+        steps = mounted.words(server)
+        lines += [("measure it", steps[0]), ("the same", f"by naslab's own client: {steps[1]}")]
+    else:
+        lines.append(("measure it", f"naslab sweep lab:{server.name}"))
     for label, text in lines:
         print(f"  {label:<11} {text}")
 

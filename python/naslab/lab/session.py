@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 from collections.abc import Iterator
 from urllib.parse import quote, urlencode
 
 from naslab.errors import UsageError
-from naslab.lab import link, state
+from naslab.lab import link, mounted, state
 from naslab.lab.server import Server, start
-from naslab.lab.systems import names, system
+from naslab.lab.systems import DefinedSystem, names, system
 from naslab.targets import Target, parse_target
 from naslab.targets.query import flag, parse_query
 
@@ -61,6 +62,7 @@ def open_lab_target(text: str) -> Target:
     planted = {key: options.pop(key) for key in words if key in options}
     if server is not None and planted:
         raise UsageError(f"target {text!r}: {name} is up with its own {', '.join(planted)}; leave them out, or end it")
+    _check_mount(text, name, server, planted)
     server = server or _start(name, fast, planted)
     _check_network(text, server)
     _enter(server)
@@ -77,6 +79,23 @@ def _start(name: str, fast: bool, planted: dict[str, str]) -> Server:
     if key not in _started:
         _started[key] = start(name, fast=fast, **planted)
     return _started[key]
+
+
+def _check_mount(text: str, name: str, server: Server | None, planted: dict[str, str]) -> None:
+    """A system whose clients' kernels mount it is measured where they do: in their guests. Raises UsageError."""
+    if server is not None:
+        if server.facts.get("mount"):
+            steps = mounted.words(server)
+            raise UsageError(f"target {text!r}: {mounted.WHY}: {steps[0]}; with naslab's own client: {steps[1]}")
+        return
+    found = system(name)
+    made = found.make_options(planted) if isinstance(found, DefinedSystem) else None
+    if made is not None and made.clients.access != "direct":
+        sets = "".join(f" --set {shlex.quote(f'{key}={value}')}" for key, value in planted.items())
+        raise UsageError(
+            f"target {text!r}: {mounted.WHY}: naslab lab up {name}{sets}, which prints how; or let naslab's own client "
+            f"measure it from here: {SCHEME}{name}?clients.access=direct"
+        )
 
 
 def _check_network(text: str, server: Server) -> None:
@@ -101,11 +120,9 @@ def _target(text: str, server: Server, share: str, path: str, options: dict[str,
         merged.pop("mountport", None)
     url = base + (f"/{quote(path)}" if path else "") + (f"?{urlencode(merged, safe=',')}" if merged else "")
     target = server.logged_in(parse_target(url))
-    lab = {"name": server.name, "url": target.url}
-    if mount := server.facts.get("mount"):
-        target = target.warned(
-            "not_through_mount",
-            f"{server.name} has kernel mounts, and this run does not use them: it speaks to the server from outside of "
-            f"the guests; measure a mount with naslab lab exec {server.name} --client 1 -- naslab ... {mount}",
-        )
+    found = calibrate.find(server)
+    lab = {
+        "name": server.name, "url": target.url, "planted": calibrate.limits_of(server, found),
+        "calibrated_at": None if found is None else found.measured_at,
+    }  # fmt: skip
     return dataclasses.replace(target, url=text, may_log_in=False, lab=lab)

@@ -19,6 +19,7 @@ import ctypes
 import fcntl
 import json
 import os
+import shlex
 import signal
 import socket
 import struct
@@ -151,23 +152,28 @@ def prepare(config: dict[str, Any]) -> None:
         mount("none", folder, "hostfs", 0 if writable else _READ_ONLY, folder)
     with contextlib.suppress(OSError):
         socket.sethostname(config["name"])
-    _modules()
+    _programs(config["naslab"])
     _throttle(config["limits"])
     _interface("lo", "127.0.0.1", "255.0.0.0")
     if config["address"]:
         _interface("vec0", config["address"], "255.255.255.0")
 
 
-def _modules() -> None:
-    """The kernel and `modprobe` find the guest's modules where they lie on the host."""
+def _programs(naslab: list[str]) -> None:
+    """`naslab`, and a `modprobe` by which the kernel, too, finds the guest's modules where they lie on the host."""
+    Path("/run/bin").mkdir()
+    _script("naslab", f'PYTHONDONTWRITEBYTECODE=1 exec {shlex.join(naslab)} "$@"')
+    _script("modprobe", 'PATH=/usr/sbin:/sbin:/usr/bin:/bin exec modprobe -d /run/modules "$@"')
     tree = Path("/run/modules/lib")
     tree.mkdir(parents=True)
     (tree / "modules").symlink_to(f"{MODULES}/modules")
-    script = Path("/run/bin/modprobe")
-    script.parent.mkdir()
-    script.write_text('#!/bin/sh\nPATH=/usr/sbin:/sbin:/usr/bin:/bin exec modprobe -d /run/modules "$@"\n')
-    script.chmod(0o755)
-    Path("/proc/sys/kernel/modprobe").write_text(str(script))
+    Path("/proc/sys/kernel/modprobe").write_text("/run/bin/modprobe")
+
+
+def _script(name: str, line: str) -> None:
+    path = Path("/run/bin", name)
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
 
 
 def _throttle(limits: dict[str, dict[str, int]]) -> None:

@@ -108,10 +108,12 @@ def prepare(place: Place, definition: Definition) -> Service:
     path = place.write("house.json", found.dump())
     command = [sys.executable, "-m", "naslab.lab.guest.house"]
     nets = [client_net] * definition.clients.count
+    mounted = definition.clients.access != "direct"
     facts = {
         **served.facts, "inside": {"net": client_net, "nets": nets, "server_net": server_net},
         "guests": {name: str(found.home(name)) for name in found.names},
-        "mount": None if definition.clients.access == "direct" else mounts.MOUNT, "ready": str(found.ready),
+        "mount": mounts.MOUNT if mounted else None, "ready": str(found.ready),
+        "mount_credentials": mounts.CREDENTIALS if mounted and served.facts["user"] else None,
     }  # fmt: skip
     return Service(
         [*command, "serve", str(path)], facts["port"], facts, place.folder / "server.log",

@@ -169,6 +169,7 @@ def agent_config(spec: Spec, folder: Path) -> dict[str, Any]:
     return {
         "name": folder.name, "folders": dict(sorted(folders.items())), "address": spec.address,
         "limits": {device: values for device, values in limits.items() if values},
+        "naslab": [sys.executable, "-m", "naslab"],
     }  # fmt: skip
 
 

@@ -20,7 +20,8 @@ ACCESS = ("nfs3", "nfs4.0", "nfs4.1", "nfs4.2", "cifs2.1", "cifs3.0", "cifs3.1.1
 """Kinds of kernel mounts: protocol and version."""
 PROGRAMS = {"mount.nfs": "nfs-common", "mount.cifs": "cifs-utils"}
 """Programs and the Debian packages that hold them."""
-_CREDENTIALS = "/run/credentials"
+CREDENTIALS = "/run/credentials"
+"""In a guest that mounts a share: its user and password, as mount.cifs and `--credentials` take them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def mount_words(access: str, remote: Remote, more: Sequence[str] = (), target: s
     kind, version = ("nfs", access[3:]) if access.startswith("nfs") else ("cifs", access[4:])
     options = [f"vers={version}", f"port={remote.port}"]
     if kind == "cifs":
-        options.append(f"credentials={_CREDENTIALS}" if remote.user else "guest")
+        options.append(f"credentials={CREDENTIALS}" if remote.user else "guest")
         source = f"//{remote.host}/{remote.path.strip('/')}"
     else:
         options.append("proto=tcp")
@@ -60,7 +61,7 @@ def mount(guest: Guest, access: str, remote: Remote, more: Sequence[str] = (), t
     words = mount_words(access, remote, more, target)
     guest.run(["mkdir", "-p", target], check=True)
     if access.startswith("cifs") and remote.user:
-        guest.write(_CREDENTIALS, f"username={remote.user}\npassword={remote.password}\n".encode(), 0o600)
+        guest.write(CREDENTIALS, f"username={remote.user}\npassword={remote.password}\n".encode(), 0o600)
     guest.run(words, check=True)
 
 

@@ -52,7 +52,7 @@ def refusals(definition: Definition) -> list[str]:
     if link is not None and link.latency_ns:
         found.append("link.latency: packets are delayed in a guest only")
     if access != "direct":
-        found.append(f"clients.access = {access!r}: kernels mount in a guest only")
+        found.append(f"clients.access = {access!r}: kernels mount in a guest only, and only what another guest serves")
     return found
 
 

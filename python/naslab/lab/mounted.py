@@ -1,0 +1,17 @@
+"""Systems whose clients are kernels that mount the server, in guests: what is measured there, and how it is said."""
+
+from __future__ import annotations
+
+import shlex
+
+from naslab.lab.server import Server
+
+WHY = "its clients' kernels mount it in guests, and naslab runs there"
+
+
+def words(server: Server) -> list[str]:
+    """Commands that measure a running system's mount, and the same server by naslab's own client in the same guest."""
+    facts = server.facts
+    inside = f"naslab lab exec {server.name} -- naslab run"
+    login = f" --credentials {facts['mount_credentials']}" if facts.get("mount_credentials") else ""
+    return [f"{inside} {facts['mount']}", f"{inside} {shlex.quote(server.url)}{login}"]
