@@ -236,12 +236,12 @@ def start(
         new_document(
             spec.run_id,
             spec.command,
-            {"url": target.url, "protocol": target.protocol, **_negotiated(probed["facts"])},
+            {"url": target.url, "protocol": target.protocol, **_negotiated(probed["facts"]), **_planted(target)},
             environment={
                 "client": describe_client(),
                 "target": probed["facts"],
                 "space": probed["space"],
-                **({"lab": target.lab} if target.lab else {}),
+                **({"lab": {each: target.lab[each] for each in ("name", "url")}} if target.lab else {}),
             },
             seed=spec.seed,
             argv=extra.pop("argv", None),
@@ -322,6 +322,11 @@ def _negotiated(facts: Mapping[str, Any]) -> dict[str, str | None]:
     """Dialect, signing and encryption of the target record, where the protocol has them; "none" is null there."""
     known = {name: str(facts[name]) for name in ("dialect", "signing", "encryption") if name in facts}
     return {name: None if value == "none" else value for name, value in known.items()}
+
+
+def _planted(target: Target) -> dict[str, Any]:
+    """What was planted in a system of the lab, for the target record."""
+    return {} if target.lab is None else {each: target.lab[each] for each in ("planted", "calibrated_at")}
 
 
 def _typed(facts: Mapping[str, str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from urllib.parse import quote, urlencode
 
 from naslab.errors import UsageError
-from naslab.lab import link, mounted, state
+from naslab.lab import calibrate, link, mounted, state
 from naslab.lab.server import Server, start
 from naslab.lab.systems import DefinedSystem, names, system
 from naslab.targets import Target, parse_target

@@ -124,6 +124,8 @@ class TargetDocument(TypedDict, total=False):
     dialect: str | None
     signing: str | None
     encryption: str | None
+    planted: list[dict[str, Any]]
+    calibrated_at: str | None
 
 
 class Limit(TypedDict, total=False):

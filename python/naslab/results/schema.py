@@ -17,6 +17,7 @@ from naslab.results.document import LATENCY_NAMES, SCHEMA
 from naslab.results.fields import Field
 from naslab.results.fields import field as _f
 from naslab.results.schema_durable import DURABLE, DURABLE_AGE, DURABLE_CUT, DURABLE_METADATA, DURABLE_MODE
+from naslab.results.schema_lab import PLANTED
 from naslab.results.schema_tree import METADATA_OPS, TREE, TREE_PHASE
 from naslab.spec import DATA_OPS
 
@@ -74,6 +75,8 @@ TARGET = (
     _f("dialect", "string?", "protocol version, e.g. 3.1.1 or 4.1"),
     _f("signing", "string?", "signing algorithm in use, e.g. aes-gmac; null: unsigned"),
     _f("encryption", "string?", "cipher in use; null: not encrypted"),
+    _f("planted", "planted[]", "of a system of the lab: its limits", required=False),
+    _f("calibrated_at", "string?", "when they were measured; null: never on a system of these parts", required=False),
 )
 
 WARNING = (
@@ -638,6 +641,7 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "durable_age": ("Durability by age", DURABLE_AGE),
     "durable_metadata": ("Durability of metadata", DURABLE_METADATA),
     "durable_cut": ("Cut", DURABLE_CUT),
+    "planted": ("Planted limit", PLANTED),
     "zone": ("Zone", ZONE),
     "apps": ("Applications", APPS),
     "app": ("Application", APP),

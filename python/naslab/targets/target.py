@@ -49,8 +49,8 @@ class Target:
     engine, without the password. direct: unbuffered I/O was asked for with `?direct=1`. password: kept apart
     from everything that is stored. whole_server: names a server but no share or export; only `doctor` takes
     it. may_log_in: neither user nor way of logging in was named, so credentials found elsewhere count, and
-    without any it is a guest's login. warnings: (kind, message) pairs that belong to the run. lab: name and address of
-    the lab's server that a lab: target stands for.
+    without any it is a guest's login. warnings: (kind, message) pairs that belong to the run. lab: of the lab's
+    server that a lab: target stands for: name, url, planted (its limits with what calibration found), calibrated_at.
     """
 
     url: str
@@ -61,7 +61,7 @@ class Target:
     whole_server: bool = False
     may_log_in: bool = False
     warnings: tuple[tuple[str, str], ...] = ()
-    lab: dict[str, str] | None = None
+    lab: dict[str, Any] | None = None
 
     def engine_spec(self) -> dict[str, Any]:
         """What the engine makes the target from. Holds the password: never store or show it."""

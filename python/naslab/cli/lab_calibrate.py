@@ -1,0 +1,79 @@
+"""`naslab lab calibrate`: each planted limit of a system beside what another tool measures of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from naslab.cli import options as o
+from naslab.errors import UsageError
+
+if TYPE_CHECKING:
+    from naslab.lab.calibrate import Calibration
+
+CALIBRATED_MISSES = 1
+"""Exit code where a part misses its planted limit: it ran, and the system is not what it says."""
+
+SystemArg = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="A system that `naslab lab list` names, or FILE.toml that describes one.",
+        show_default=False,
+    ),
+]
+SetOpt = Annotated[
+    Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
+    typer.Option(
+        "--set", metavar="NAME=VALUE", show_default=False,
+        help="Of a system with limits: burst=120MB/s; of one from parts: disks.size=1GiB, link.rate=100Mbit/s.",
+    ),
+]  # fmt: skip
+
+
+def run(name: SystemArg, planted: SetOpt = None, as_json: o.JsonOpt = False, quiet: o.QuietOpt = False) -> int:
+    """Measure each planted limit with fio, iperf3, smbclient and the like; later results carry what was found.
+
+    A system that is not up is built for this and taken down. Exit code 1: a part is more than 5 % off.
+    """
+    from naslab.execute import termination_as_interrupt
+    from naslab.lab import calibrate
+
+    def say(text: str) -> None:
+        if not quiet:
+            print(f"naslab: measuring {text}", file=sys.stderr, flush=True)
+
+    with termination_as_interrupt():
+        found = _calibrated(name, planted or [], say)
+    calibrate.keep(found)
+    if as_json:
+        print(json.dumps(found.as_dict(), allow_nan=False))
+    elif not quiet:
+        print("\n".join(_words(found)))
+    return 0 if found.holds else CALIBRATED_MISSES
+
+
+def _calibrated(name: str, planted: list[str], say: Callable[[str], None]) -> Calibration:
+    """One that is up is measured as it is; another is built. Raises UsageError, TargetError."""
+    from naslab.cli.lab import chosen_limits
+    from naslab.lab import calibrate, state
+
+    called = Path(name).stem if name.endswith(".toml") else name
+    server = state.find(called)
+    if server is None:
+        return calibrate.calibrate_system(name, chosen_limits(name, planted), say=say)
+    if planted:
+        raise UsageError(f"--set {planted[0]!r}: {called} is up with its own limits; leave it out, or end it first")
+    return calibrate.calibrate(server, say=say)
+
+
+def _words(found: Calibration) -> list[str]:
+    from naslab.lab.calibrate.finding import table
+
+    return [f"{found.system}, built by {found.backend}, measured at {found.measured_at}", "",
+            *table(found.findings), "", found.summary()]  # fmt: skip

@@ -1,0 +1,252 @@
+"""Disks and volumes by fio, past the page cache.
+
+Disks are read as the block devices they are, under whatever lies on them. They are written in the same way only where
+their contents may be spoiled (`Probe.scratch`); else in a file, where a file system lies on one disk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from naslab.errors import TargetError
+from naslab.lab.calibrate.bursts import Fitted, fit_bucket
+from naslab.lab.calibrate.finding import ALLOWANCE
+from naslab.lab.calibrate.probe import Probe
+from naslab.lab.calibrate.tools import FioJob, Work, fio_jobs, fio_series, fio_words, log_words, raw
+from naslab.lab.definition import Disk
+from naslab.lab.limits import kinds
+
+_IN_USE = "its disks are in use, and a volume lies on them: calibrate a system that is not up"
+_TOGETHER = 300_000_000
+"""Bytes per second that disks measured at once may come to; beyond that the processor might be measured."""
+_LONGEST_BURST_S = 60.0
+_FLOOR_S = 2.5
+_FILE_MIB = 64
+_ERROR_S = 3.0
+_SMALL_BYTES = 4096
+
+Value = Callable[[FioJob], float]
+"""What is taken of a job."""
+
+
+def measure_bursts(probe: Probe) -> None:
+    """Disks with a bucket, which must be full: before anything else."""
+    for at, disk in _kinds(probe):
+        if disk.burst is not None:
+            _burst(probe, _prefix(probe, at), probe.devices[at], disk.burst.plan.burst_bytes_per_s,
+                   disk.burst.base_bytes_per_s, disk.burst.size_bytes)  # fmt: skip
+    if probe.definition is None and "disk" in probe.server.facts:
+        plan = probe.server.facts["planted"]
+        _burst(
+            probe,
+            "disks",
+            probe.devices[0],
+            plan["burst_bytes_per_s"],
+            plan["baseline_bytes_per_s"],
+            plan["size_bytes"],
+        )
+
+
+def _burst(probe: Probe, name: str, device: str, rate: int, base: int, size: int) -> None:
+    names = [f"{name}.burst.{key}" for key in ("rate", "base", "size")]
+    seconds = size / (rate - base) + max(_FLOOR_S, 3e8 / base / 10)
+    if not probe.scratch:
+        for each in names:
+            probe.skip(
+                each, "the system was up, so that its credit is not known: calibrate one that is not up", tool="fio"
+            )
+        return
+    if seconds > _LONGEST_BURST_S:
+        for each in names:
+            probe.skip(
+                each, f"the credit lasts {seconds:.0f} s: calibrate a smaller one (--set disks.burst=...)", tool="fio"
+            )
+        return
+    work = Work("read", seconds=seconds, ramp_s=0.0)
+    fitted: list[Fitted] = []
+    words = fio_words(work, {"disk": raw(device, False)})
+    with tempfile.TemporaryDirectory(prefix="naslab-calibrate-") as folder:
+
+        def measure() -> list[float]:
+            log = Path(folder, "log")
+            probe.run([*words, *log_words(str(log))], seconds=seconds)
+            rows = Path(f"{log}_bw.1.log").read_text(encoding="ascii")
+            fitted.append(fit_bucket(fio_series(rows), skip_s=0.2))
+            return [fitted[0].rate]
+
+        probe.add(names[0], "", "fio", words, measure)
+    for each, key in zip(names[1:], ("base", "size"), strict=True):
+        probe.add(each, "", "fio", words, lambda key=key: _fitted(fitted, key))  # type: ignore[misc]
+
+
+def _fitted(fitted: list[Fitted], key: str) -> list[float]:
+    if not fitted:
+        raise TargetError("see the burst's rate")
+    return [getattr(fitted[0], key)]
+
+
+def measure_reads(probe: Probe) -> None:
+    """Rates, requests per second, latency and errors of reads."""
+    for at, disk in _kinds(probe):
+        name = _prefix(probe, at)
+        if disk.read_bytes_per_s is not None:
+            _rates(probe, f"{name}.read", at, disk.read_bytes_per_s, Work("read"), lambda job: job.read_bytes_per_s)
+        if disk.iops is not None:
+            _requests(probe, f"{name}.iops", at, disk, "read")
+        if disk.latency_ns:
+            work = Work("randread", "4k", 1)
+            _each(probe, f"{name}.latency", [at], work, lambda job: job.read_latency_ns, "reads",
+                  note="the disk's own time included")  # fmt: skip
+        if disk.error_rate:
+            _errors(probe, f"{name}.errors", at, disk.error_rate)
+
+
+def measure_writes(probe: Probe) -> None:
+    """Rates and requests per second of writes, and of reads and writes that share a rate: they spoil the disks."""
+    for at, disk in _kinds(probe):
+        name = _prefix(probe, at)
+        if disk.write_bytes_per_s is not None:
+            _rates(probe, f"{name}.write", at, disk.write_bytes_per_s, Work("write"), lambda job: job.write_bytes_per_s)
+        if disk.rate_bytes_per_s is not None:
+            _rates(probe, f"{name}.rate", at, disk.rate_bytes_per_s, Work("rw"),
+                   lambda job: job.read_bytes_per_s + job.write_bytes_per_s)  # fmt: skip
+        if disk.iops is not None:
+            _requests(probe, f"{name}.iops", at, disk, "write")
+
+
+def _rates(probe: Probe, name: str, at: int, rate: float, work: Work, value: Value) -> None:
+    """A rate of all disks of a kind: at once where they do not come to much."""
+    disks = _alike(probe, at)
+    together = max(1, math.floor(_TOGETHER / (2 if probe.in_guest else 1) / rate))
+    for first in range(0, len(disks), together):
+        _each(probe, name, disks[first : first + together], work, value)
+
+
+def _requests(probe: Probe, name: str, at: int, disk: Disk, way: str) -> None:
+    """Small requests per second of one disk."""
+    rate = {"read": disk.reads_bytes_per_s, "write": disk.writes_bytes_per_s}[way]
+    if rate is not None and disk.iops is not None and rate < disk.iops * _SMALL_BYTES * 1.2:
+        return probe.skip(
+            name, f"{disk.iops} requests of 4 KiB need more than the disk's rate: that limits first", f"{way}s"
+        )
+    value: Value = (lambda job: job.read_iops) if way == "read" else (lambda job: job.write_iops)
+    return _each(probe, name, [at], Work(f"rand{way}", "4k", 16), value, f"{way}s")
+
+
+def _errors(probe: Probe, name: str, at: int, share: float) -> None:
+    """Requests that fail, counted; chance alone makes the count uneven, and the allowance says so."""
+    job: list[FioJob] = []
+    options = [*raw(probe.devices[at], False), "--continue_on_error=io"]
+    words = fio_words(Work("randread", "4k", 16, _ERROR_S, 0.0), {"disk": options})
+
+    def measure() -> list[float]:
+        job.extend(fio_jobs(probe.run(words, seconds=_ERROR_S, check=False)).values())
+        return [job[0].errors / max(1, job[0].requests + job[0].errors)]
+
+    probe.add(name, "reads", "fio", words, measure)
+    if job:
+        chance = 1.96 * math.sqrt((1 - share) / share / max(1, job[0].requests))
+        last = probe.found.pop()
+        note = f"{job[0].requests:,} reads: chance alone gives {chance:.0%}" if chance > ALLOWANCE else ""
+        probe.found.append(dataclasses.replace(last, allowance=max(ALLOWANCE, chance), note=note))
+
+
+def _each(
+    probe: Probe, name: str, disks: Sequence[int], work: Work, value: Value, what: str = "", note: str = ""
+) -> None:
+    """One work on several disks at once; a finding for each."""
+    places, why = _places(probe, disks, "write" in work.rw or work.rw == "rw")
+    several = len(probe.devices) > 1
+    names = {
+        job: f"disk {at + 1}" if several else ""
+        for job, at in zip((f"disk{at + 1}" for at in disks), disks, strict=True)
+    }
+    if why:
+        for told in names.values():
+            probe.skip(name, why, " ".join(filter(None, (told, what))), "fio")
+        return
+    work = Work(work.rw, work.block, work.depth, probe.seconds)
+    words = fio_words(work, places)
+    results = _repeated(probe, words)
+    for job, told in names.items():
+
+        def taken(job: str = job) -> list[float]:
+            return [value(each[job]) for each in results()]
+
+        probe.add(name, " ".join(filter(None, (told, what))), "fio", words, taken, note=note)
+
+
+def _repeated(probe: Probe, words: Sequence[str]) -> Callable[[], list[dict[str, FioJob]]]:
+    """What all runs of a command gave: it is run when that is first asked for, and a failure stays one."""
+    kept: list[dict[str, FioJob]] = []
+    failed: list[TargetError] = []
+
+    def results() -> list[dict[str, FioJob]]:
+        if failed:
+            raise failed[0]
+        try:
+            while len(kept) < probe.runs:
+                kept.append(fio_jobs(probe.run(words, seconds=probe.seconds)))
+        except TargetError as error:
+            failed.append(error)
+            raise
+        return kept
+
+    return results
+
+
+def _places(probe: Probe, disks: Sequence[int], writes: bool) -> tuple[dict[str, list[str]], str]:
+    """Options of a job for each disk; or why there are none."""
+    if probe.scratch or not writes:
+        return {f"disk{at + 1}": raw(probe.devices[at], writes) for at in disks}, ""
+    found = probe.definition
+    if found is None or len(found.disks) > 1:
+        return {}, _IN_USE
+    return {f"disk{at + 1}": file_words(probe, _FILE_MIB) for at in disks}, ""
+
+
+def file_words(probe: Probe, size_mib: int) -> list[str]:
+    """Options of a job on a file of ours on the volume."""
+    return [f"--filename={probe.file}", f"--size={size_mib}m", "--fallocate=none"]
+
+
+def measure_volume(probe: Probe) -> None:
+    """One long stream of the volume, written and then read, against the arithmetic of its disks."""
+    found = probe.definition
+    if found is None:
+        return
+    for name, rw in (("volume.write", "write"), ("volume.read", "read")):
+        if name not in probe.planted:
+            continue
+        if found.filesystem.type == "ntfs":
+            probe.skip(name, "ntfs-3g takes no direct reads and writes", tool="fio")
+            continue
+        # Several requests at once would read both copies of a RAID 1; one stream of a server asks for one at a time.
+        depth = 1 if found.volume.level == "raid1" else 16
+        words = fio_words(Work(rw, "128k", depth, probe.seconds), {"volume": file_words(probe, _FILE_MIB)})
+        results = _repeated(probe, words)
+        value: Value = (lambda job: job.read_bytes_per_s) if rw == "read" else (lambda job: job.write_bytes_per_s)
+
+        def taken(results: Callable[[], list[Mapping[str, FioJob]]] = results, value: Value = value) -> list[float]:  # type: ignore[assignment]
+            return [value(each["volume"]) for each in results()]
+
+        probe.add(name, "", "fio", words, taken, note=f"by the arithmetic of {found.volume.level}")
+
+
+def _kinds(probe: Probe) -> list[tuple[int, Disk]]:
+    return [] if probe.definition is None else kinds(probe.definition)
+
+
+def _alike(probe: Probe, at: int) -> list[int]:
+    """Disks of the same kind as this one."""
+    assert probe.definition is not None
+    disks = probe.definition.disks
+    return [other for other, each in enumerate(disks) if each == disks[at]]
+
+
+def _prefix(probe: Probe, at: int) -> str:
+    return "disks" if len(_kinds(probe)) == 1 else f"disks[{at}]"

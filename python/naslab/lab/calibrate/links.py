@@ -1,0 +1,189 @@
+"""The link by iperf3 in each direction, its latency by one byte there and back, its packets by its interface."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from naslab.errors import TargetError
+from naslab.lab.calibrate.bursts import Fitted, fit_bucket
+from naslab.lab.calibrate.probe import Probe
+from naslab.lab.calibrate.tools import RAMP_S, chunks, iperf_series, iperf_words
+
+_PORT = 5201
+_HEAD_BYTES, _FRAME_BYTES = 52, 14
+"""Of a packet: headers of IP and TCP with time stamps; of a frame: Ethernet's header."""
+_LONGEST_BURST_S = 60.0
+_FLOOR_S = 2.5
+_EXCHANGES = 40
+_WAYS = {"to the server": False, "to the client": True}
+Series = Sequence[tuple[float, float]]
+
+_ECHO = """
+import socket
+server = socket.create_server(("0.0.0.0", 5202))
+print("ready", flush=True)
+while True:
+    one, _ = server.accept()
+    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while got := one.recv(1):
+        one.sendall(got)
+"""
+_ASK = """
+import json, socket, sys, time
+one = socket.create_connection((sys.argv[1], 5202), 10)
+one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+found = []
+for _ in range(int(sys.argv[2])):
+    begin = time.perf_counter_ns()
+    one.sendall(b"x")
+    one.recv(1)
+    found.append(time.perf_counter_ns() - begin)
+print(json.dumps(found))
+"""
+
+
+def wire_share(mtu: int) -> float:
+    """Of the bytes of full frames on the wire, those that are data of TCP."""
+    return (mtu - _HEAD_BYTES) / (mtu + _FRAME_BYTES)
+
+
+def measure_link(probe: Probe) -> None:
+    """All that is planted of the link and of the clients' own."""
+    names = [each for each in probe.planted if each.startswith(("link.", "clients.rate"))]
+    if not names:
+        return
+    if "link.mtu" in names:
+        _mtu(probe)
+    if any(each in names for each in ("link.rate", "link.burst.rate", "clients.rate")):
+        with contextlib.ExitStack() as stack:
+            for port in range(_PORT, _PORT + _clients(probe)):
+                words = ["iperf3", "-s", "-p", str(port), "--forceflush"]
+                stack.enter_context(probe.beside(words, 0, "listening"))
+            _rates(probe, names)
+    if "link.latency" in names:
+        _latency(probe)
+
+
+def _rates(probe: Probe, names: Sequence[str]) -> None:
+    if "link.burst.rate" in names:
+        for way, reverse in _WAYS.items():
+            _burst(probe, way, reverse)
+    if "clients.rate" in names:
+        for client in range(1, _clients(probe) + 1):
+            for way, reverse in _WAYS.items():
+                at = f"client {client} {way}" if _clients(probe) > 1 else way
+                _rate(probe, "clients.rate", at, [client], reverse)
+    if "link.rate" in names:
+        _link_rate(probe)
+
+
+def _link_rate(probe: Probe) -> None:
+    """One client fills the link, or all together where each has a slower one."""
+    own, rate = probe.planted.get("clients.rate"), probe.planted["link.rate"].value
+    needed = 1 if own is None else math.ceil(rate / own.value)
+    for way, reverse in _WAYS.items():
+        if needed > _clients(probe):
+            probe.skip("link.rate", "its clients' own links come to less together", way, "iperf3")
+        else:
+            _rate(probe, "link.rate", way, list(range(1, needed + 1)), reverse)
+
+
+def _rate(probe: Probe, name: str, at: str, clients: Sequence[int], reverse: bool) -> None:
+    seconds = max(1, math.ceil(RAMP_S + probe.seconds * max(1, probe.runs) / 2))
+    share = wire_share(_mtu_of(probe)) / 8
+
+    def measure() -> list[float]:
+        rates = [chunks(each, max(1, probe.runs)) for each in _streams(probe, clients, seconds, reverse)]
+        return [sum(parts) / share for parts in zip(*rates, strict=True)]
+
+    together = f", {len(clients)} clients together" if len(clients) > 1 else ""
+    words = iperf_words(_host(probe), _PORT, seconds, reverse)
+    probe.add(name, at, "iperf3", words, measure, note=f"TCP data, counted with the frames around them{together}")
+
+
+def _streams(probe: Probe, clients: Sequence[int], seconds: int, reverse: bool) -> list[Series]:
+    """What each client moved; all at once."""
+
+    def one(client: int) -> Series:
+        port = _PORT + client - 1
+        return iperf_series(probe.run(iperf_words(_host(probe), port, seconds, reverse), client, seconds))
+
+    with ThreadPoolExecutor(len(clients)) as pool:
+        return list(pool.map(one, clients))
+
+
+def _burst(probe: Probe, way: str, reverse: bool) -> None:
+    """The bucket of one direction. What is on the wire before it is some kilobytes of the server's own."""
+    rate, base, size = (probe.planted[f"link.burst.{key}"].value for key in ("rate", "base", "size"))
+    names = {key: f"link.burst.{key}" for key in ("rate", "base", "size")}
+    seconds = math.ceil(size / (rate - base) + _FLOOR_S)
+    if seconds > _LONGEST_BURST_S or not probe.scratch:
+        why = (
+            f"the credit lasts {seconds} s: calibrate a smaller one (--set link.burst=...)"
+            if probe.scratch
+            else "the system was up, so that its credit is not known: calibrate one that is not up"
+        )
+        for each in names.values():
+            probe.skip(each, why, way, "iperf3")
+        return
+    share = wire_share(_mtu_of(probe))
+    fitted: list[Fitted] = []
+
+    def value(key: str) -> Callable[[], list[float]]:
+        def measure() -> list[float]:
+            if key == "rate":
+                fitted.append(fit_bucket(_streams(probe, [1], seconds, reverse)[0], skip_s=RAMP_S))
+            if not fitted:
+                raise TargetError("see the burst's rate")
+            return [getattr(fitted[0], key) / share]
+
+        return measure
+
+    words = iperf_words(_host(probe), _PORT, seconds, reverse)
+    for key, name in names.items():
+        probe.add(name, way, "iperf3", words, value(key), note="TCP data, counted with the frames around them")
+
+
+def _latency(probe: Probe) -> None:
+    words = [sys.executable, "-c", _ASK, _host(probe), str(_EXCHANGES)]
+
+    def measure() -> list[float]:
+        with probe.beside([sys.executable, "-c", _ECHO], 0, "ready"):
+            said = probe.run(words, 1, seconds=_EXCHANGES * 0.2)
+        return [each / 2 for each in json.loads(said)[2:]]
+
+    told = ["python3", "-c", "(one byte of TCP there and back)", _host(probe), str(_EXCHANGES)]
+    probe.add("link.latency", "each direction", "one byte there and back", told, measure,
+              note="half of the time there and back, the ends' own time included")  # fmt: skip
+
+
+def _mtu(probe: Probe) -> None:
+    for at, client in (("at the server", 0), ("at the client", 1)):
+        guest = (f"client{client}" if client else "server") in probe.server.facts.get("guests", {})
+        device = "vec0" if guest else "eth0"
+        if not guest and probe.in_guest:
+            device = "lab0"
+        words = ["ip", "-j", "link", "show", "dev", device]
+
+        def measure(words: Sequence[str] = words, client: int = client) -> list[float]:
+            return [json.loads(probe.run(words, client))[0]["mtu"]]
+
+        probe.add("link.mtu", at, "ip", words, measure)
+
+
+def _mtu_of(probe: Probe) -> int:
+    limit = probe.planted.get("link.mtu")
+    return 1500 if limit is None else int(limit.value)
+
+
+def _clients(probe: Probe) -> int:
+    return 1 if probe.definition is None else probe.definition.clients.count
+
+
+def _host(probe: Probe) -> str:
+    return str(probe.server.facts["host"])
