@@ -1,0 +1,209 @@
+"""Calibration: what other tools' output says, when a limit holds, and what a result carries of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from naslab.errors import TargetError, UsageError
+from naslab.lab import calibrate, definition
+from naslab.lab.calibrate import path, probe, records, tools
+from naslab.lab.calibrate.bursts import fit_bucket
+from naslab.lab.calibrate.finding import HOLDS, MISSES, UNMEASURED, Calibration, Finding, amount, table
+from naslab.lab.calibrate.links import wire_share
+
+MB = 1_000_000
+
+
+def fio_document(**job: Any) -> str:
+    """What fio prints, with a warning before it."""
+    way = {"bw_bytes": 0, "iops": 0.0, "total_ios": 0, "lat_ns": {"mean": 0.0}}
+    read, write = ({**way, **job.pop(each, {})} for each in ("read", "write"))
+    whole = {"jobs": [{"jobname": "disk1", "read": read, "write": write, **job}]}
+    return "fio: a warning\n" + json.dumps(whole)
+
+
+def test_fio_is_read() -> None:
+    out = fio_document(
+        read={"bw_bytes": 67 * MB, "iops": 1022.3, "total_ios": 1000, "lat_ns": {"mean": 8.4e6}}, total_err=11
+    )
+    (job,) = tools.fio_jobs(out).values()
+    assert (job.read_bytes_per_s, job.read_iops, job.read_latency_ns) == (67 * MB, 1022.3, 8.4e6)
+    assert (job.requests, job.errors, job.write_bytes_per_s) == (1000, 11, 0)
+
+
+@pytest.mark.parametrize("out", ["", "fio: no such file", "{}", '{"jobs": [{"jobname": "x"}]}', "{broken"])
+def test_what_is_no_result_of_fio_says_so(out: str) -> None:
+    with pytest.raises(TargetError, match="fio gave no result"):
+        tools.fio_jobs(out)
+
+
+def test_fio_writes_only_the_half_of_a_device_that_may_be_spoiled() -> None:
+    words = tools.fio_words(tools.Work("write"), {"a": tools.raw("/dev/x", True), "b": tools.raw("/dev/y", False)})
+    assert words.index("--name=global") < words.index("--name=a") < words.index("--name=b")
+    a, b = words[words.index("--name=a") : words.index("--name=b")], words[words.index("--name=b") :]
+    assert "--offset=50%" in a and "--readonly" not in a
+    assert "--readonly" in b and not any(each.startswith("--allow_mounted_write") for each in b)
+
+
+def test_a_log_of_fio_becomes_a_sum_of_bytes() -> None:
+    rows = tools.fio_series("100, 1000, 0, 0, 0\n200, 500, 0, 0, 0\n")
+    assert rows == [(0.0, 0.0), (0.1, pytest.approx(102_400)), (0.2, pytest.approx(153_600))]
+    with pytest.raises(TargetError):
+        tools.fio_series("100, 1000, 0, 0, 0\n")
+
+
+def iperf_document(*moved: int) -> str:
+    """Tenths of a second."""
+    rows = [{"sum": {"end": (at + 1) / 10, "bytes": each}} for at, each in enumerate(moved)]
+    return json.dumps({"intervals": rows})
+
+
+def test_iperf3_is_read_and_divided_into_parts() -> None:
+    series = tools.iperf_series(iperf_document(99, 99, 99, 10, 10, 10, 20, 20, 20))
+    assert tools.chunks(series, 2, skip_s=0.3) == (pytest.approx(100), pytest.approx(200))
+    with pytest.raises(TargetError, match="too short"):
+        tools.chunks(series, 8, skip_s=0.3)
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ('{"error": "unable to connect"}', "unable to connect"),
+        ("no route", "no route"),
+        ('{"intervals": []}', "none|no "),
+    ],
+)
+def test_what_iperf3_says_is_the_reason(out: str, said: str) -> None:
+    with pytest.raises(TargetError, match=said):
+        tools.iperf_series(out)
+
+
+def test_smbclient_and_dd_are_read() -> None:
+    put = "putting file /tmp/x as \\x (65105.8 kb/s) (average 65105.8 kb/s)\n"
+    get = "getting file \\x of size 67108864 as /tmp/y (57389.4 KiloBytes/sec) (average 57389.4 KiloBytes/sec)\n"
+    assert tools.smbclient_rate(put, get=False) == pytest.approx(65105.8 * 1024)
+    assert tools.smbclient_rate(get, get=True) == pytest.approx(57389.4 * 1024)
+    with pytest.raises(TargetError, match="NT_STATUS_DISK_FULL"):
+        tools.smbclient_rate("NT_STATUS_DISK_FULL closing remote file", get=False)
+    rate = tools.dd_rate("16777216 bytes (17 MB, 16 MiB) copied, 0.268435 s, 62.5 MB/s")
+    assert rate == pytest.approx(16777216 / 0.268435)
+    with pytest.raises(TargetError, match="No space left"):
+        tools.dd_rate("dd: error writing: No space left on device")
+
+
+@pytest.mark.parametrize(("rate", "base", "size"), [(130, 16, 300), (96, 32, 64), (300, 75, 600)])
+def test_a_bucket_is_fitted(rate: int, base: int, size: int) -> None:
+    knee_s = size / (rate - base)
+    at = np.arange(0, knee_s + 3, 0.1)
+    moved = np.where(at < knee_s, rate * at, size + base * at)
+    found = fit_bucket(list(zip(at, moved, strict=True)), skip_s=0.3)
+    assert found.rate == pytest.approx(rate, rel=0.02)
+    assert found.base == pytest.approx(base, rel=0.02) and found.size == pytest.approx(size, rel=0.02)
+    with pytest.raises(TargetError, match="too few"):
+        fit_bucket([(0.0, 0.0), (1.0, 1.0)])
+
+
+def finding(planted: float | None, *runs: float, **more: Any) -> Finding:
+    """Of a disk's reads."""
+    return Finding("disks.read", planted, "bytes_per_s", runs, **more)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (finding(100.0, 104.9), HOLDS), (finding(100.0, 95.1), HOLDS), (finding(100.0, 105.1), MISSES),
+        (finding(100.0, 94.9), MISSES), (finding(100.0, 90.0, 100.0, 400.0), HOLDS), (finding(100.0, 0.0), MISSES),
+        (finding(100.0), UNMEASURED), (finding(None, 5.0), ""),
+        (finding(100.0, 20.0, ceiling=True), HOLDS), (finding(100.0, 106.0, ceiling=True), MISSES),
+        (finding(0.01, 0.0108, allowance=0.1), HOLDS), (finding(0.01, 0.0112, allowance=0.1), MISSES),
+    ],
+)  # fmt: skip
+def test_a_limit_holds_to_five_percent(found: Finding, verdict: str) -> None:
+    assert found.verdict == verdict
+
+
+def calibration(*found: Finding) -> Calibration:
+    """Of a made-up system."""
+    return Calibration("made-up", "native", "0", "2026-01-01T00:00:00+00:00", found)
+
+
+def test_a_calibration_says_what_misses_and_comes_back_from_json() -> None:
+    good, bad, none = (
+        finding(100.0, 101.0, 103.0, at="disk 1"),
+        finding(100.0, 80.0, at="disk 2"),
+        finding(100.0, note="why"),
+    )
+    found = calibration(good, bad, none)
+    assert not found.holds and found.misses == [bad] and calibration(good, none).holds
+    assert found.measured("disks.read", "disk 1") == 102.0 and found.measured("volume.read") is None
+    assert "1 holds, 1 misses, 1 not measured" in found.summary() and "(disk 2) -20.0%" in found.summary()
+    assert Calibration.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+    lines = table(found.findings)
+    assert "MISSES" in lines[2] and lines[-1].strip() == "why"
+    assert "no planted limits" in calibration().summary()
+
+
+def test_a_result_carries_the_place_that_is_furthest_off() -> None:
+    found = calibration(
+        finding(100.0, 102.0, at="disk 1"), finding(100.0, 90.0, at="disk 2"), finding(100.0, at="disk 3")
+    )
+    told = records.limit("disks.read", 100.0, "bytes_per_s", found)
+    assert (told["measured"], told["verdict"], told["deviation"]) == (90.0, MISSES, pytest.approx(-0.1))
+    for none in (None, calibration(), calibration(finding(100.0))):
+        told = records.limit("disks.read", 100.0, "bytes_per_s", none)
+        assert (told["planted"], told["measured"], told["verdict"]) == (100.0, None, UNMEASURED)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(67e6, "bytes_per_s", "67 MB/s"), (2.5e9, "bits_per_s", "2.5 Gbit/s"), (1e8, "bits_per_s", "100 Mbit/s"),
+     (1500, "bytes", "1500 B"), (268435456, "bytes", "268 MB"), (8.4e6, "ns", "8.4 ms"), (500, "per_s", "500 /s"),
+     (0.011, "share", "1.10%"), (2.0, "share", "2"), (None, "share", "-")],
+)  # fmt: skip
+def test_values_are_told_in_their_units(value: float | None, unit: str, text: str) -> None:
+    assert amount(value, unit) == text
+
+
+SYSTEM = """
+what = "made up"
+[[disks]]
+count = {count}
+size = "512MiB"
+read = "67MB/s"
+write = "67MB/s"
+[volume]
+level = "{level}"
+[server]
+kind = "samba"
+[link]
+rate = "{rate}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "count", "rate", "read_mb"),
+    [("single", 1, "1Gbit/s", 67), ("raid0", 2, "10Gbit/s", 134), ("raid1", 2, "10Gbit/s", 134),
+     ("span", 2, "1Gbit/s", 67),
+     ("raid5", 4, "1Gbit/s", 125 * wire_share(1500))],
+)  # fmt: skip
+def test_the_whole_way_is_bounded_by_its_parts(level: str, count: int, rate: str, read_mb: float) -> None:
+    found = definition.parse(SYSTEM.format(level=level, count=count, rate=rate), "f", "made-up")
+    assert path.ceiling(found, "read") == pytest.approx(read_mb * MB)
+    link_bits = {"1Gbit/s": 1e9, "10Gbit/s": 1e10}[rate]
+    assert path.ceiling(found, "write") == pytest.approx(link_bits / 8 * wire_share(1500)), "memory takes writes first"
+    assert path.ceiling(None, "read") is None
+
+
+def test_a_missing_tool_is_named_by_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "which", lambda name: None if name == "nfs-cp" else f"/usr/bin/{name}")
+    probe.check_tools(["fio", "iperf3"], "x")
+    with pytest.raises(UsageError, match="apt install libnfs-utils"):
+        probe.check_tools(["fio", "nfs-cp"], "x")
+
+
+def test_public_names() -> None:
+    assert set(calibrate.__all__) >= {"calibrate", "calibrate_system", "Calibration", "Finding", "find", "keep"}
