@@ -30,7 +30,7 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
 
     width: columns; None takes the terminal's. color: None colours a terminal unless NO_COLOR is set.
     """
-    columns = _width(width)
+    columns = columns_of(width)
     parts: list[RenderableType] = [*_header(run), ""]
     plain = _without_workloads(run)
     grids = plain.sweep_ops()
@@ -56,7 +56,7 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
     if not run.cells and not run.document.get("durable"):
         parts += ["No cell was measured.", ""]
     parts += [*_percentiles(run), *_limits(run), *_warnings(run)]
-    return _render(parts, columns, color)
+    return render(parts, columns, color)
 
 
 def _without_workloads(run: Run) -> Run:
@@ -72,10 +72,10 @@ def list_runs_text(runs: Sequence[RunSummary], width: int | None = None, color: 
 
     if not runs:
         return "No runs are stored yet; measure one with: naslab run TARGET\n"
-    columns = _width(width)
+    columns = columns_of(width)
     header = ("run", "started (UTC)", "command", "target", "label", "cells", "status")
     shown = header if columns >= _NARROW else ("run", "target", "status")
-    table = _table(shown, right=("cells",))
+    table = plain_table(shown, right=("cells",))
     for column in (table.columns[0], table.columns[-1]):
         column.no_wrap = True
     for run in runs:
@@ -84,14 +84,16 @@ def list_runs_text(runs: Sequence[RunSummary], width: int | None = None, color: 
         row = {name: Text(_plain(text)) for name, text in zip(header, texts, strict=True)}
         row["status"].stylize(_STATUS_STYLE.get(run.status, ""))
         table.add_row(*(row[name] for name in shown))
-    return _render([table], columns, color)
+    return render([table], columns, color)
 
 
-def _width(width: int | None) -> int:
+def columns_of(width: int | None) -> int:
+    """Columns to write in: the given ones, or the terminal's, at least MIN_WIDTH."""
     return max(MIN_WIDTH, width if width is not None else shutil.get_terminal_size((100, 24)).columns)
 
 
-def _render(parts: Iterable[RenderableType], width: int, color: bool | None) -> str:
+def render(parts: Iterable[RenderableType], width: int, color: bool | None) -> str:
+    """The parts as text of so many columns. color: None colours a terminal, unless NO_COLOR is set."""
     import io
 
     from rich.console import Console
@@ -114,7 +116,8 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def _table(header: Iterable[str], right: Iterable[str] = ()) -> Any:
+def plain_table(header: Iterable[str], right: Iterable[str] = ()) -> Any:
+    """An empty table with a line under its header. right: columns set to the right, which never wrap."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -217,7 +220,7 @@ def _matrix(run: Run, op: str, width: int) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(title, style="bold")]
     for first in range(0, len(heads), per_table):
         shown = heads[first : first + per_table]
-        table = _table(("file", *shown), right=shown)
+        table = plain_table(("file", *shown), right=shown)
         for file_bytes, row in zip(files.tolist(), values, strict=True):
             table.add_row(size_text(file_bytes), *map(Text, row[first : first + per_table]))
         parts.append(table)
@@ -238,7 +241,7 @@ def _cell_table(cells: Sequence[Mapping[str, Any]], width: int) -> RenderableTyp
 
     rows = [dict(zip(_CELL_HEADER, _cell_texts(cell), strict=True)) for cell in cells]
     header = _fitting(rows, width)
-    table = _table(header, right=[name for name in header if name not in ("workload", "op", "note")])
+    table = plain_table(header, right=[name for name in header if name not in ("workload", "op", "note")])
     for row in rows:
         table.add_row(*(Text(row[name]) for name in header))
     return table  # type: ignore[no-any-return]
@@ -250,7 +253,7 @@ def _curve_table(curve: Any) -> RenderableType:
 
     from naslab.report.curve import HEADER, rows
 
-    table = _table(HEADER, right=[name for name in HEADER if name != "note"])
+    table = plain_table(HEADER, right=[name for name in HEADER if name != "note"])
     for row in rows(curve):
         table.add_row(*map(Text, row))
     return table  # type: ignore[no-any-return]
@@ -260,7 +263,7 @@ def _profile_table(profile: Any) -> RenderableType:
     """Some of the zones, by position."""
     from naslab.report.profile import HEADER, rows
 
-    table = _table(HEADER, right=HEADER)
+    table = plain_table(HEADER, right=HEADER)
     for row in rows(profile):
         table.add_row(*row)
     return table  # type: ignore[no-any-return]
@@ -272,7 +275,7 @@ def _apps_tables(apps: Any) -> list[RenderableType]:
 
     tables: list[RenderableType] = []
     for names, texts in ((header(apps), rows(apps)), (FACTS, fact_rows(apps))):
-        table = _table(names, right=names[1:])
+        table = plain_table(names, right=names[1:])
         table.columns[0].no_wrap = True
         for row in texts:
             table.add_row(*row)
@@ -285,7 +288,7 @@ def _tree_table(tree: Any) -> RenderableType:
     from naslab.analysis.metadata import header, rows
 
     names = header(tree)
-    table = _table(names, right=[name for name in names[1:] if name != "caches"])
+    table = plain_table(names, right=[name for name in names[1:] if name != "caches"])
     for row in rows(tree):
         table.add_row(*row)
     return table  # type: ignore[no-any-return]
@@ -295,7 +298,7 @@ def _replay_table(document: Any) -> RenderableType:
     """Operations of the trace and of the replay, by kind."""
     from naslab.analysis.replayed import HEADER, rows
 
-    table = _table(HEADER, right=HEADER[1:])
+    table = plain_table(HEADER, right=HEADER[1:])
     for row in rows(document):
         table.add_row(*row)
     return table  # type: ignore[no-any-return]
@@ -305,7 +308,7 @@ def _durable_tables(part: Any) -> list[RenderableType]:
     """A row a durability mode, and a row a kind of metadata."""
     from naslab.durable.words import HEADER, METADATA_HEADER, metadata_rows, rows
 
-    table, metadata = _table(HEADER, right=HEADER[1:]), _table(METADATA_HEADER, right=METADATA_HEADER[1:])
+    table, metadata = plain_table(HEADER, right=HEADER[1:]), plain_table(METADATA_HEADER, right=METADATA_HEADER[1:])
     for row in rows(part):
         table.add_row(*row)
     for row in metadata_rows(part):
@@ -319,7 +322,7 @@ def _job_table(job: Any) -> RenderableType:
 
     from naslab.jobs.outcome import HEADER, rows
 
-    table = _table(HEADER, right=[name for name in HEADER if name not in ("job", "limit")])
+    table = plain_table(HEADER, right=[name for name in HEADER if name not in ("job", "limit")])
     for row in rows(job):
         table.add_row(*map(Text, row))
     return table  # type: ignore[no-any-return]
@@ -372,7 +375,7 @@ def _percentiles(run: Run) -> list[RenderableType]:
 
     # One column a load: more than a few would not fit.
     names = [f"{found['kind']} (cell {found['cell']})" for found in regimes[:4]]
-    table = _table(("latency", *names), right=names)
+    table = plain_table(("latency", *names), right=names)
     for label, texts in percentile_rows(regimes[:4]):
         table.add_row(Text(label), *map(Text, texts))
     return [table, ""]

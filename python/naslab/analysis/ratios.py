@@ -33,6 +33,11 @@ Floats = NDArray[np.float64]
 RATE_MARGIN, LATENCY_MARGIN = 0.05, 0.10
 LEAST_REPEATS = 4
 """No verdict from fewer: three against three can never reach 5 % (exact rank-sum p 0.1)."""
+LOOKS = (5, 8, 12, 18, 27)
+"""Numbers of pairs after which a comparison that is still being measured may be judged."""
+POCOCK = 0.0158
+"""Level of each of five looks when all together have 5 %. Source: Pocock 1977; intervals at it cover at every look at
+once with 95 % (repeated confidence intervals, Jennison & Turnbull 1989)."""
 RANKS_FROM, RANKS_FROM_EACH = 10, 8
 """By simulation with runs disturbed by up to a quarter (docs/concepts/comparison.md)."""
 
@@ -43,7 +48,8 @@ class Ratio:
 
     low, high: of the 95 % interval. n, other_n: repeats; of pairs both the same. p_different: two-sided, of a true
     ratio of 1. p_more, p_less, p_within: one-sided, of the true ratio above the margin, below it, within. mde: the
-    smallest true difference, as a share, that would have been called different in 80 of 100 cases.
+    smallest true difference, as a share, that would have been called different in 80 of 100 cases. level: of the
+    tests; smaller than 5 % where the data are looked at more than once (`POCOCK`), so that over all looks it is 5 %.
     """
 
     value: float
@@ -58,6 +64,7 @@ class Ratio:
     p_less: float
     p_within: float
     mde: float
+    level: float = LEVEL
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class Judged:
     verdict: Verdict | None
 
 
-def paired(one: Floats, other: Floats, margin: float) -> Ratio:
+def paired(one: Floats, other: Floats, margin: float, level: float = LEVEL) -> Ratio:
     """Of two series of (n,) values above 0, the same blocks in the same order, n of at least 1.
 
     Raises UsageError for series of unlike length, an empty one, or a value that is not above 0.
@@ -81,26 +88,26 @@ def paired(one: Floats, other: Floats, margin: float) -> Ratio:
     logs = _logs(one) - _logs(other)
     method: Method = "signed rank" if len(logs) >= RANKS_FROM else "paired t"
     if method == "paired t":
-        return _by_t(float(logs.mean()), *_error(logs), method, (len(logs), len(logs)), margin)
+        return _by_t(float(logs.mean()), *_error(logs), method, (len(logs), len(logs)), margin, level)
     first, second = np.triu_indices(len(logs))
     walsh = np.sort((logs[first] + logs[second]) / 2)
     slack = LEAST_SPREAD / math.sqrt(len(logs))
-    return _by_ranks(walsh, _signed_rank(len(logs)), slack, method, (len(logs), len(logs)), margin)
+    return _by_ranks(walsh, _signed_rank(len(logs)), slack, method, (len(logs), len(logs)), margin, level)
 
 
-def unpaired(one: Floats, other: Floats, margin: float) -> Ratio:
+def unpaired(one: Floats, other: Floats, margin: float, level: float = LEVEL) -> Ratio:
     """Of two series of repeats that were not measured in turns; raises as `paired`. A drift between them is in it."""
     first, second = _logs(one), _logs(other)
     counts = (len(first), len(second))
     if min(counts) >= RANKS_FROM_EACH:
         apart = np.sort((first[:, None] - second[None, :]).ravel())
         slack = LEAST_SPREAD * math.sqrt(1 / counts[0] + 1 / counts[1])
-        return _by_ranks(apart, _rank_sum(*counts), slack, "rank sum", counts, margin)
+        return _by_ranks(apart, _rank_sum(*counts), slack, "rank sum", counts, margin, level)
     (error, freedom), (other_error, other_freedom) = _error(first), _error(second)
     total = math.hypot(error, other_error)
     parts = [e**4 / f for e, f in ((error, freedom), (other_error, other_freedom)) if f]
     both = total**4 / sum(parts) if len(parts) == 2 else 0.0  # one value on a side tells no spread
-    return _by_t(float(first.mean() - second.mean()), total, both, "welch t", counts, margin)
+    return _by_t(float(first.mean() - second.mean()), total, both, "welch t", counts, margin, level)
 
 
 def judge(ratios: Sequence[Ratio], *, higher: bool, control: Control = "holm") -> list[Judged]:
@@ -114,12 +121,12 @@ def judge(ratios: Sequence[Ratio], *, higher: bool, control: Control = "holm") -
     for at, ratio in enumerate(ratios):
         p, different = adjusted.get(at, (1.0, 1.0))
         verdict = _verdict(ratio, p, higher) if at in adjusted else None
-        judged.append(Judged(ratio, p, different, different <= LEVEL, verdict))
+        judged.append(Judged(ratio, p, different, different <= ratio.level, verdict))
     return judged
 
 
 def _verdict(ratio: Ratio, p: float, higher: bool) -> Verdict:
-    if p > LEVEL / 2:
+    if p > ratio.level / 2:
         return "undecided"
     if ratio.p_within <= min(ratio.p_more, ratio.p_less):
         return "equivalent"
@@ -142,9 +149,17 @@ def _error(logs: Floats) -> tuple[float, int]:
     return max(float(logs.std(ddof=1)), LEAST_SPREAD) / math.sqrt(len(logs)), len(logs) - 1
 
 
-def _by_t(mean: float, error: float, freedom: float, method: Method, counts: tuple[int, int], margin: float) -> Ratio:
+def _by_t(
+    mean: float,
+    error: float,
+    freedom: float,
+    method: Method,
+    counts: tuple[int, int],
+    margin: float,
+    level: float,
+) -> Ratio:
     if freedom <= 0:
-        return Ratio(math.exp(mean), 0.0, math.inf, *counts, method, margin, 1.0, 1.0, 1.0, 1.0, math.inf)
+        return Ratio(math.exp(mean), 0.0, math.inf, *counts, method, margin, 1.0, 1.0, 1.0, 1.0, math.inf, level)
 
     def above(edge: float) -> float:
         return t_below(-(mean - edge) / error, freedom)
@@ -152,13 +167,13 @@ def _by_t(mean: float, error: float, freedom: float, method: Method, counts: tup
     def below(edge: float) -> float:
         return t_below((mean - edge) / error, freedom)
 
-    half = t_quantile(1 - LEVEL / 2, freedom) * error
-    mde = math.expm1((t_quantile(1 - LEVEL / 2, freedom) + t_quantile(POWER, freedom)) * error)
-    return _ratio((mean, mean - half, mean + half), above, below, method, counts, margin, mde)
+    half = t_quantile(1 - level / 2, freedom) * error
+    mde = math.expm1((t_quantile(1 - level / 2, freedom) + t_quantile(POWER, freedom)) * error)
+    return _ratio((mean, mean - half, mean + half), above, below, method, counts, margin, mde, level)
 
 
 def _by_ranks(
-    ordered: Floats, tail: Floats, slack: float, method: Method, counts: tuple[int, int], margin: float
+    ordered: Floats, tail: Floats, slack: float, method: Method, counts: tuple[int, int], margin: float, level: float
 ) -> Ratio:
     """ordered: averages or differences that the statistic counts. tail: P(statistic <= w) under the null hypothesis.
 
@@ -173,12 +188,12 @@ def _by_ranks(
         beyond = len(ordered) - int(np.searchsorted(ordered, edge - slack, side="left"))
         return float(tail[beyond])
 
-    outside = int(np.searchsorted(tail, LEVEL / 2, side="right"))  # so many are left out at either end
+    outside = int(np.searchsorted(tail, level / 2, side="right"))  # so many are left out at either end
     low, high = float(ordered[outside - 1]) - slack, float(ordered[len(ordered) - outside]) + slack
     freedom = sum(counts) / (2 if method == "signed rank" else 1) - (1 if method == "signed rank" else 2)
-    wide = 1 + t_quantile(POWER, freedom) / t_quantile(1 - LEVEL / 2, freedom)
+    wide = 1 + t_quantile(POWER, freedom) / t_quantile(1 - level / 2, freedom)
     mde = math.expm1((high - low) / 2 * wide)
-    return _ratio((float(np.median(ordered)), low, high), above, below, method, counts, margin, mde)
+    return _ratio((float(np.median(ordered)), low, high), above, below, method, counts, margin, mde, level)
 
 
 def _ratio(
@@ -189,12 +204,13 @@ def _ratio(
     counts: tuple[int, int],
     margin: float,
     mde: float,
+    level: float,
 ) -> Ratio:
     edge = math.log1p(margin)
     different = min(1.0, 2 * min(above(0.0), below(0.0)))
     within = max(above(-edge), below(edge))
     value, low, high = (math.exp(log) for log in logs)
-    return Ratio(value, low, high, *counts, method, margin, different, above(edge), below(-edge), within, mde)
+    return Ratio(value, low, high, *counts, method, margin, different, above(edge), below(-edge), within, mde, level)
 
 
 @lru_cache(maxsize=64)

@@ -356,6 +356,58 @@ def report(
 
 
 @app.command()
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN RUN...",
+            show_default=False,
+            help="The baseline, then what is compared with it; several runs of one target: A1,A2,A3.",
+        ),
+    ],
+    run: Annotated[
+        bool, typer.Option("--run", help="The names are targets: measure them in turns, until it is certain.")
+    ] = False,
+    margin: Annotated[
+        float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less are equivalent.")
+    ] = 5.0,
+    every: Annotated[bool, typer.Option("--all", help="Every measurement, not only the telling ones.")] = False,
+    file_size: Annotated[str, typer.Option("--file-size", metavar="LIST", help="With --run: file sizes.")] = "64m",
+    record: Annotated[str, typer.Option("--record", metavar="LIST", help="With --run: record sizes.")] = "4k,1m",
+    tests: Annotated[
+        str, typer.Option("--tests", metavar="LIST", help="With --run: tests, as for sweep.")
+    ] = "write,read,random_read,random_write",
+    depth: o.DepthOpt = 1,
+    workers: o.WorkersOpt = 1,
+    durability: o.DurabilityOpt = "end",
+    direct: o.DirectOpt = False,
+    seed: o.SeedOpt = 0,
+    budget: o.BudgetOpt = "",
+    timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """Is the difference real: better, worse, equivalent or undecided, with intervals."""
+    from naslab.cli.common import Common, Load
+    from naslab.cli.compare import Request, compare_measured, compare_stored
+    from naslab.cli.interleave import Plan
+
+    request = Request(runs, margin, every, report, store, as_json)
+    if not run:
+        return compare_stored(request)
+    load = Load(1, depth, workers, durability, direct)
+    common = Common(
+        "compare", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, "", budget, credentials
+    )
+    return compare_measured(request, Plan(runs, file_size, record, tests, load, margin / 100), common)
+
+
+@app.command()
 def export(
     run: o.RunArg,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="FILE.json, .csv, .xlsx or .parquet.")],

@@ -23,8 +23,8 @@ _BARS_PX, _ROW_PX = 15, 26
 _COLOURS = 7
 """Conditions beyond so many repeat the colours: their lines are dotted, their bars hatched."""
 _WORDS = ("reproduced", "contradicted", "undecided")
-_DIVERGING = [[0.0, "#2c6fae"], [0.5, "#f7f7f5"], [1.0, "#c2571a"]]
-_MOST_RATIO = 4.0
+DIVERGING = [[0.0, "#2c6fae"], [0.5, "#f7f7f5"], [1.0, "#c2571a"]]
+MOST_RATIO = 4.0
 """Colours of a difference end at a factor of four."""
 
 
@@ -194,12 +194,12 @@ def difference(one: Data, other: Data) -> Figure:
         pairs = [(rate(one, file, record), rate(other, file, record)) for file in files]
         ratios.append([mine / theirs if mine and theirs else None for mine, theirs in pairs])
     text = [["" if ratio is None else f"{(ratio - 1) * 100:+.0f} %" for ratio in row] for row in ratios]
-    edge = math.log2(_MOST_RATIO)
+    edge = math.log2(MOST_RATIO)
     names = plot_text(one["condition"]), plot_text(other["condition"])
     trace: Trace = {
         "type": "heatmap", "x": [size_label(file) for file in files], "y": [size_label(each) for each in records],
         "z": [[None if ratio is None else number(math.log2(ratio)) for ratio in row] for row in ratios],
-        "zmin": -edge, "zmax": edge, "colorscale": _DIVERGING, "xgap": 2, "ygap": 2, "hoverongaps": False,
+        "zmin": -edge, "zmax": edge, "colorscale": DIVERGING, "xgap": 2, "ygap": 2, "hoverongaps": False,
         "text": text,
         "colorbar": {"title": {"text": f"{names[0]}<br>over {names[1]}"}, "tickvals": [-2, -1, 0, 1, 2],
                      "ticktext": ["1/4", "1/2", "1", "2", "4"]},

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -416,17 +416,20 @@ def surface(case: Case) -> Figure:
         "colorscale": theme.VIRIDIS,
         "colorbar": {**_colour_bar(ticks, case.unit), "len": 0.7},
         "connectgaps": False,
-        "contours": {"x": _mesh(case.files), "y": _mesh(case.records)},
-        "text": [
-            [f"{size_label(file)} file, {size_label(record)} records" for file in case.files] for record in case.records
-        ],
+        "contours": {"x": mesh(case.files), "y": mesh(case.records)},
+        "text": spots(case.files, case.records),
         "hovertemplate": f"<b>%{{z:,.4~g}} {_UNIT[case.unit]}</b><br>%{{text}}<extra></extra>",
         "lighting": {"ambient": 0.75, "diffuse": 0.5, "specular": 0.05, "roughness": 0.9},
     }
+    return relief(trace, case.files, case.records, _scene_rates(known, case.unit))
+
+
+def relief(trace: Trace, files: Sequence[int], records: Sequence[int], height: Mapping[str, Any]) -> Figure:
+    """A 3D figure of one surface over record size and file size. height: the z axis."""
     scene = {
-        "xaxis": _scene_axis("File size", case.files),
-        "yaxis": _scene_axis("Record size", case.records),
-        "zaxis": _scene_rates(known, case.unit),
+        "xaxis": _scene_axis("File size", files),
+        "yaxis": _scene_axis("Record size", records),
+        "zaxis": height,
         "camera": CAMERAS[0],
         "aspectmode": "manual",
         "aspectratio": {"x": 1.25, "y": 1.25, "z": 0.75},
@@ -437,7 +440,12 @@ def surface(case: Case) -> Figure:
     return {"data": [trace], "layout": layout, "cameras": list(CAMERAS)}
 
 
-def _mesh(sizes: Sequence[int]) -> dict[str, Any]:
+def spots(files: Sequence[int], records: Sequence[int]) -> list[list[str]]:
+    """What each spot of a surface is, in words."""
+    return [[f"{size_label(file)} file, {size_label(record)} records" for file in files] for record in records]
+
+
+def mesh(sizes: Sequence[int]) -> dict[str, Any]:
     """Lines on the surface at every size, when the sizes are evenly spaced; else where Plotly puts them."""
     logs = [math.log2(size) for size in sizes]
     mesh: dict[str, Any] = {"show": True, "color": theme.GRID, "width": 1}

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import importlib.util
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from naslab import __version__
 from naslab.errors import UsageError
+from naslab.report import compare as compare_view
 from naslab.report import theme
 from naslab.report.apps import section as apps_section
 from naslab.report.ceilings import link_text
@@ -29,6 +30,7 @@ from naslab.results.columns import CELL_COLUMNS
 from naslab.units import duration_text, rate_text, size_label
 
 if TYPE_CHECKING:
+    from naslab.compare.judgement import Comparison
     from naslab.results.run import Run
 
 _STATUS = {
@@ -39,7 +41,7 @@ _COMMAND_TEXT = {
     "run": "Survey of", "sweep": "Sweep of", "apps": "Application workloads on", "sustained": "Sustained load on",
     "tree": "Metadata and small files on", "curve": "Latency against load on", "iozone": "IOzone test of",
     "diskspd": "DiskSpd test of", "replay": "Trace replay on", "profile": "Rate by position on", "job": "Job on",
-    "durable": "Durability test of",
+    "durable": "Durability test of", "compare": "Comparison with",
 }  # fmt: skip
 _LIMIT_TEXT = {
     "link": "the network link", "latency": "latency of each request", "server_cache": "the server's cache",
@@ -53,13 +55,17 @@ PAGE_BUDGET_BYTES = 11_600_000
 LEAST_SERIES_BYTES = 1_000_000
 
 
-def page(runs: list[Run]) -> str:
-    """HTML text of the report. Raises UsageError without a run or without the plotly package."""
+def page(runs: list[Run], comparisons: Sequence[Comparison] = ()) -> str:
+    """HTML text of the report. comparisons: of these runs; they come first.
+
+    Raises UsageError without a run or without the plotly package.
+    """
     if not runs:
         raise UsageError("report: name at least one RUN")
     prepared = shown(runs)
     series = [one for run in prepared for cell in run.run.cells if (one := read_series(run.run, run.index, cell))]
-    drawn = charts(prepared, series)
+    compared = compare_view.charts(comparisons)
+    drawn = [*compared, *charts(prepared, series)]
     app, plotly = _asset("app.js"), _plotly_js()
     packed = {
         "charts": pack_json(
@@ -74,7 +80,15 @@ def page(runs: list[Run]) -> str:
     }
     left = PAGE_BUDGET_BYTES - sum(map(len, packed.values()))
     about, packed["series"] = pack_series(series, max(left * 3 // 4, LEAST_SERIES_BYTES))
-    body = "\n".join([_header(prepared), _navigation(drawn, prepared), *_sections(prepared, drawn, about)])
+    body = "\n".join(
+        [
+            _header(prepared, compare_view.verdicts(comparisons)),
+            _navigation(drawn, prepared),
+            *(_chart_section(chart) for chart in compared),
+            compare_view.tables(comparisons),
+            *_sections(prepared, drawn[len(compared) :], about),
+        ]
+    )
     return _TEMPLATE.format(
         csp=f"default-src 'none'; script-src {_hash(app)} {_hash(plotly)}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'",
@@ -128,7 +142,8 @@ def _title(runs: list[Shown]) -> str:
     return f"{what} {target.get('url') or target.get('protocol') or 'a target'}"
 
 
-def _header(runs: list[Shown]) -> str:
+def _header(runs: list[Shown], compared: str) -> str:
+    """compared: the verdict of a comparison, ready made; it takes the place of each run's own sentences."""
     document = runs[0].run.document
     parts = [f"<h1>{esc(_title(runs))}</h1>"]
     if len(runs) == 1:
@@ -137,7 +152,7 @@ def _header(runs: list[Shown]) -> str:
             parts.append(f'<p class="label">{esc(document["label"])}</p>')
     else:
         parts.append(_runs_table(runs))
-    parts += [_summary(runs), _verdicts(runs), _validity(runs)]
+    parts += [compared or _summary(runs), _verdicts(runs), _validity(runs)]
     return f"<header>{''.join(parts)}</header>"
 
 

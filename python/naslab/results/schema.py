@@ -64,6 +64,10 @@ RUN = (
     _f("apps", "apps", "application workloads; of `naslab apps`", required=False),
     _f("durable", "durable", "which acknowledged writes survived a cut; of `naslab durable`", required=False),
     _f(
+        "interleaved", "object", "measured in turns with others: id they share, position, level of each look, ended",
+        required=False,
+    ),
+    _f(
         "blobs", "object", "exported files only: raw data in base64, {cell id: {name: text}}; names below",
         required=False,
     ),

@@ -1,0 +1,135 @@
+"""A comparison in words: one sentence, a table, and what to do where it is undecided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from naslab.analysis.ratios import Judged
+from naslab.compare.judgement import Comparison, Row
+from naslab.units import count_text, duration_text, rate_text, size_label
+
+_WORDS = {"better": "faster", "worse": "slower"}
+MOST_REPEATS = 500
+"""More are no advice."""
+
+
+LONGEST_NAME = 44
+
+
+def short(name: str) -> str:
+    """A name that leaves room for the rest of the sentence: its beginning and its end."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 + 1 :]}"
+
+
+def sentence(comparison: Comparison) -> str:
+    """The verdict over all rates, with its interval, its repeats, and what it could have seen."""
+    one, other = map(short, comparison.names)
+    judged = comparison.overall
+    if judged is None:
+        return f"{other} and {one} have no measurement in common: no verdict."
+    count = sum(row.key.measure in ("throughput", "iops", "capacity") for row in comparison.rows)
+    basis = f"{interval(judged)}, {count} {'measurement' if count == 1 else 'measurements'}, {repeats(comparison)}"
+    found, apart = judged.verdict, abs(judged.ratio.value - 1)
+    if found is None:
+        return f"No verdict: too few repeats. {other} / {one} = {basis}."
+    if found in _WORDS:
+        return f"{other} is {apart:.1%} {_WORDS[found]} than {one}: {basis}."
+    if found == "equivalent":
+        return f"{other} and {one} are equivalent within {judged.ratio.margin:.0%}: {basis}."
+    different = "they differ, by how much is open" if judged.different else "no difference was found"
+    return f"Undecided; {different}: {other} / {one} = {basis}. {detectable(judged)}"
+
+
+def repeats(comparison: Comparison) -> str:
+    """How many of each, and whether in pairs."""
+    one, other = comparison.repeats
+    if comparison.paired:
+        return f"{min(one, other)} pairs measured in turns"
+    return f"{one} and {other} repeats" if one != other else f"{one} {'repeat' if one == 1 else 'repeats'} each"
+
+
+def interval(judged: Judged) -> str:
+    """`0.912 (95 % 0.890 to 0.934)`."""
+    ratio = judged.ratio
+    high = "no end" if math.isinf(ratio.high) else f"{ratio.high:.3f}"
+    return f"{ratio.value:.3f} (95 % {ratio.low:.3f} to {high})"
+
+
+def detectable(judged: Judged) -> str:
+    """What difference would have been seen, and how many repeats would see the margin."""
+    ratio = judged.ratio
+    if math.isinf(ratio.mde):
+        return "More repeats are needed to see anything."
+    text = f"A difference of {ratio.mde:.1%} would have been seen in 80 of 100 cases"
+    needed = math.ceil(min(ratio.n, ratio.other_n) * (ratio.mde / ratio.margin) ** 2)
+    if needed > min(ratio.n, ratio.other_n) and needed <= MOST_REPEATS:
+        text += f"; about {needed} repeats would see {ratio.margin:.0%}"
+    return text + "."
+
+
+def what(row: Row) -> str:
+    """The measurement's name: `read 64k of 1g, depth 8`."""
+    fields = row.key.fields()
+    workload = fields.get("workload")
+    name = str(workload) if workload not in (None, "sustained") else str(fields["op"]).replace("_", " ")
+    parts = [name]
+    if fields.get("record_bytes"):
+        parts.append(size_label(fields["record_bytes"]))
+    if fields.get("file_bytes"):
+        parts.append(f"of {size_label(fields['file_bytes'])}")
+    text = " ".join(parts)
+    for field, words in (("queue_depth", "depth"), ("workers", "workers")):
+        if (fields.get(field) or 1) != 1:
+            text += f", {words} {fields[field]}"
+    if workload == "sustained":
+        text += ", sustained"
+    if fields.get("offered_per_s"):
+        text += f", offered {count_text(fields['offered_per_s'])}/s"
+    return text if row.key.measure in ("throughput", "iops", "capacity") else f"{text}, {row.key.measure}"
+
+
+def verdict(row: Row) -> str:
+    """The verdict in a word; `different` where only that much is certain."""
+    if row.judged.verdict == "undecided" and row.judged.different:
+        return "different"
+    return row.judged.verdict or "too few"
+
+
+def amount(row: Row, value: float) -> str:
+    """One side's number with its unit."""
+    if row.key.measure == "throughput":
+        return rate_text(value)
+    return f"{count_text(value)}/s" if row.key.measure in ("iops", "capacity") else duration_text(value)
+
+
+def telling(rows: Sequence[Row], most: int) -> list[Row]:
+    """The rows worth a line: verdicts first, then the largest ratios; at most so many."""
+    rank = {"worse": 0, "better": 0, "undecided": 1, None: 1, "equivalent": 2}
+
+    def weight(row: Row) -> tuple[int, float]:
+        return rank[row.judged.verdict], -abs(math.log(row.judged.ratio.value))
+
+    chosen = sorted(rows, key=weight)[:most]
+    kept = {id(row) for row in chosen}
+    return [row for row in rows if id(row) in kept]
+
+
+def table(comparison: Comparison, rows: Sequence[Row]) -> Any:
+    """The rows as a table for a terminal."""
+    from rich.text import Text
+
+    from naslab.show import plain_table
+
+    found = plain_table(("measurement", "baseline", "compared", "ratio", "95 %", "verdict"), right=("ratio",))
+    style = {"better": "green", "worse": "red", "equivalent": "dim"}
+    for row in rows:
+        ratio = row.judged.ratio
+        told = verdict(row)
+        high = "…" if math.isinf(ratio.high) else f"{ratio.high:.2f}"
+        found.add_row(
+            what(row), amount(row, row.one), amount(row, row.other), f"{ratio.value:.3f}",
+            f"{ratio.low:.2f}-{high}", Text(told, style=style.get(told, "")),
+        )  # fmt: skip
+    return found
