@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from naslab.analysis.changepoints import Changes, Segment, find_changes
-from naslab.analysis.series import NS_PER_S, RateSeries
+from naslab.analysis.series import LEAST_COMPLETIONS, NS_PER_S, RateSeries
 from naslab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -160,7 +160,9 @@ def judge(
     work = series.merged(max(1, found.bin_ns // series.bin_ns))
     first = (found.segments[-1].start_ns - series.start_ns) // work.bin_ns
     tail = work.part(first, len(work))
-    cut = mser5(tail.rates_bytes_per_s)
+    # A mean of a few operations says nothing of a warm-up: those in flight often end together.
+    counted = completions(tail) >= LEAST_COMPLETIONS
+    cut = mser5(tail.rates_bytes_per_s) if counted else 0
     window = tail.part(cut, len(tail))
     regimes = _regimes(found)
     head_ns = tail.start_ns - series.start_ns if len(regimes) == 1 else 0
@@ -191,6 +193,11 @@ def judge(
         reason = f"{drift}; but fewer bytes moved than {RAM_FACTOR} times the server's memory"
         return verdict("too short", False, reason, needed, slope)
     return verdict(_word(regimes, margin), True, f"{drift}, inside {margin:.0%}", slope=slope)
+
+
+def completions(series: RateSeries) -> float:
+    """How many operations one of the means has that `mser5` compares."""
+    return float(series.ops.sum()) / max(len(series), 1) * _MSER_BATCH
 
 
 def _regimes(changes: Changes) -> tuple[Segment, ...]:
