@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -106,3 +107,19 @@ def test_mistakes_end_with_one_line_and_2(words: tuple[str, ...], said: str, cli
     assert done.code == 2 and said in done.err and len(done.err.strip().splitlines()) == 1
     stored = cli("runs", "--json").ok().json()["runs"]
     assert len(stored) == (1 if words[0] == "last" else 0)
+
+
+def test_the_gate(cli: Cli, tmp_path: Path) -> None:
+    old, same, slow = (sweep(cli, server(rate), name, seed, 8) for seed, (name, rate) in
+                       enumerate((("old", 100), ("same", 100), ("slow", 80))))  # fmt: skip
+    report = tmp_path / "junit.xml"
+    assert "equivalent" in cli("check", same, "--baseline", old).ok().out
+    done = cli("check", slow, "--baseline", f"{old},{same}", "--junit", report)
+    assert done.code == 3 and "slower" in done.out
+    suite = ElementTree.parse(report).getroot()
+    failed = [case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None]
+    assert "overall" in failed and "write 1 MiB of 8 MiB" in failed and suite.get("failures") == str(len(failed))
+    assert int(suite.get("tests") or 0) == len(list(suite.iter("testcase")))
+    assert cli("check", sweep(cli, server(100), "once", 9, 1), "--baseline", old).code == 4
+    assert cli("check", slow).code == 2
+    assert cli("check", slow, "--baseline", old, "--junit", tmp_path).code == 2

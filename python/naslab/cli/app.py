@@ -408,6 +408,38 @@ def compare(
 
 
 @app.command()
+def check(
+    run: o.RunArg,
+    baseline: Annotated[
+        str,
+        typer.Option(
+            "--baseline", metavar="RUN", help="What it must not be worse than: a run, or A1,A2,A3.", show_default=False
+        ),
+    ] = "",
+    margin: Annotated[
+        float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less are equivalent.")
+    ] = 5.0,
+    any_measurement: Annotated[
+        bool, typer.Option("--any", help="One measurement that is worse is enough, not only all together.")
+    ] = False,
+    junit: Annotated[
+        Path | None,
+        typer.Option("--junit", metavar="FILE", help="JUnit XML to write, for a CI server.", show_default=False),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every measurement, not only the telling ones.")] = False,
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+) -> int:
+    """A gate: exit code 0 not worse than the baseline, 3 worse, 4 undecided."""
+    from naslab.cli.check import Gate, run_check
+    from naslab.cli.compare import Request
+
+    request = Request([baseline, run], margin, every, report, store, as_json)
+    return run_check(Gate(run, baseline, junit, any_measurement), request)
+
+
+@app.command()
 def export(
     run: o.RunArg,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="FILE.json, .csv, .xlsx or .parquet.")],

@@ -39,18 +39,23 @@ class Request:
 
 def compare_stored(request: Request) -> int:
     """`naslab compare RUN RUN...`. Raises UsageError, UnknownRunError."""
+    return _code(tell_all(*load_sides(request), request))
+
+
+def load_sides(request: Request) -> tuple[list[list[Run]], list[str]]:
+    """The runs of each side, and the sides' names. Raises UsageError, UnknownRunError."""
     _check(request)
     store = Store(request.store)
     sides = [[store.load(name) for name in _names(text)] for text in request.runs]
     _distinct(sides)
-    return tell(sides, _labels(sides), request)
+    return sides, _labels(sides)
 
 
 def compare_measured(request: Request, plan: Plan, common: Common) -> int:
     """`naslab compare --run TARGET TARGET...`. Raises what `run_interleaved` does."""
     _check(request)
     runs = run_interleaved(plan, common)
-    code = tell([[run] for run in runs], list(plan.targets), request)
+    code = _code(tell_all([[run] for run in runs], list(plan.targets), request))
     failed = any(run.document["status"] == "failed" for run in runs)
     interrupted = any(found["kind"] == "interrupted" for run in runs for found in run.document["warnings"])
     return 1 if failed or interrupted else code
@@ -65,8 +70,8 @@ def _check(request: Request) -> None:
         check_output(request.output, "--report")
 
 
-def tell(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Request) -> int:
-    """Prints the first side against each other one, and writes the report; the exit code."""
+def tell_all(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Request) -> list[Comparison]:
+    """Compares the first side with each other one, prints it, and writes the report."""
     found = [
         compare(
             [run.document for run in sides[0]],
@@ -86,6 +91,10 @@ def tell(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Request
         from naslab.report import compare as page
 
         print(f"Report: {page.write(sides, found, request.output).resolve()}", file=sys.stderr)
+    return found
+
+
+def _code(found: Sequence[Comparison]) -> int:
     return UNDECIDED if any(each.verdict == "undecided" for each in found) else 0
 
 

@@ -1,0 +1,53 @@
+"""`naslab check`: a gate for releases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from naslab.cli.common import check_output
+from naslab.cli.compare import UNDECIDED, Request, load_sides, tell_all
+from naslab.compare import junit
+from naslab.compare.judgement import Comparison
+from naslab.errors import UsageError
+
+WORSE = 3
+"""Exit code (DESIGN.md section 4)."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """any_measurement: one measurement that is worse closes the gate, not only all together."""
+
+    run: str
+    baseline: str
+    junit: Path | None
+    any_measurement: bool
+
+
+def run_check(gate: Gate, request: Request) -> int:
+    """`naslab check RUN --baseline RUN`: 0 not worse, 3 worse, 4 undecided. Raises UsageError, UnknownRunError."""
+    if not gate.baseline:
+        raise UsageError("check: --baseline is missing; name the run (or runs, A1,A2) that RUN must not be worse than")
+    if gate.junit is not None:
+        check_output(gate.junit, "--junit")
+    sides, labels = load_sides(request)
+    (comparison,) = tell_all(sides, labels, request)
+    if gate.junit is not None:
+        try:
+            gate.junit.write_text(junit.of(comparison), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--junit {gate.junit}: it cannot be written: {error.strerror or error}") from error
+    return _code([comparison], gate.any_measurement)
+
+
+def _code(comparisons: Sequence[Comparison], any_measurement: bool) -> int:
+    worse = [each for each in comparisons if each.verdict == "worse" or (any_measurement and _has_worse(each))]
+    if worse:
+        return WORSE
+    return UNDECIDED if any(each.verdict == "undecided" for each in comparisons) else 0
+
+
+def _has_worse(comparison: Comparison) -> bool:
+    return any(row.judged.verdict == "worse" for row in comparison.rows)
