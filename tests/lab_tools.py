@@ -17,7 +17,7 @@ from naslab.lab import loops, process, systems, throttle
 
 HOLD = """
 import sys, time, naslab.lab
-with naslab.lab.running(sys.argv[1]) as server:
+with naslab.lab.running(sys.argv[1], **dict(each.split("=") for each in sys.argv[2:])) as server:
     print(server.guardian.pid, server.folder, *server.pids, flush=True)
     time.sleep(100)
 """

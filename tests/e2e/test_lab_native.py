@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -230,16 +231,39 @@ def test_a_system_from_a_file_comes_and_goes(cli: Cli, tmp_path: Path) -> None:
 # that nothing is left: see the fixture own_folders
 
 
-@pytest.mark.parametrize("round_number", range(5))
-def test_killed_at_any_moment(round_number: int, tmp_path: Path) -> None:
-    seed = int(time.time_ns()) if round_number else 0
+SMALL = {
+    "raid5": ("disks.size=128MiB",), "raid1": ("disks.size=128MiB",), "single-xfs": ("disks.size=320MiB",),
+    "pool-background": ("disks.size=64MiB",), "served": ("disks.size=64MiB",), "burst": ("disks.size=320MiB",),
+}  # fmt: skip
+WHOM = ("controller", "guardian", "keeper", "both")
+SERVED = """
+what = "a disk on servers of blocks"
+[[disks]]
+rate = "67MB/s"
+latency = "2ms"
+[server]
+kind = "samba"
+ram = "128MiB"
+"""
+
+
+@pytest.mark.parametrize("wave", range(10))
+def test_fifty_kills_at_random_moments(wave: int, tmp_path: Path) -> None:
+    """Five systems at a time, of each a process that holds it killed while it starts or stands.
+
+    Five are up after 3 to 5 s on two cores.
+    """
+    seed = int(time.time_ns()) if wave else 0
     chance = random.Random(seed)
-    name = chance.choice(["raid5", "pool-background", "single-xfs", "raid1"])
-    whom = chance.choice(["controller", "guardian", "keeper", "both"])
-    moment_s = chance.uniform(0.1, 2.5)
-    need_parts(name)
-    print(f"seed {seed}: {name}, {whom} after {moment_s:.2f} s")
-    killed(name, whom, moment_s, tmp_path / "t")
+    (tmp_path / "served.toml").write_text(SERVED)
+    kills = [(chance.choice([*SMALL]), chance.choice(WHOM), chance.uniform(0.1, 4.5)) for _ in range(5)]
+    for name in {each[0] for each in kills} - {"served"}:
+        need_parts(name)
+    print(f"seed {seed}: {kills}")
+    with ThreadPoolExecutor(len(kills)) as pool:
+        for ended in [pool.submit(killed, tmp_path, *each) for each in kills]:
+            ended.result()
+    left_nothing(tmp_path / "t")
 
 
 def is_empty(folder: Path) -> bool:
@@ -250,10 +274,12 @@ def is_empty(folder: Path) -> bool:
         return True
 
 
-def killed(name: str, whom: str, moment_s: float, base: Path) -> None:
-    """Starts a system, kills what holds it at that moment, and waits until nothing of it is left."""
-    with subprocess.Popen([sys.executable, "-c", HOLD, name], stdout=subprocess.DEVNULL) as holder:
+def killed(home: Path, name: str, whom: str, moment_s: float) -> None:
+    """Starts a system and kills what holds it at that moment."""
+    what = str(home / f"{name}.toml") if name == "served" else name
+    with subprocess.Popen([sys.executable, "-c", HOLD, what, *SMALL[name]], stdout=subprocess.DEVNULL) as holder:
         time.sleep(moment_s)
+        assert holder.poll() is None, f"{name} ended before it was killed"
         for each in process.descendants(holder.pid) if whom != "controller" else []:
             is_keeper = process.program(each.pid) == keeper.NAME
             words = Path(f"/proc/{each.pid}/cmdline").read_bytes() if process.is_alive(each) else b""
@@ -261,6 +287,10 @@ def killed(name: str, whom: str, moment_s: float, base: Path) -> None:
             if (is_keeper and whom in ("keeper", "both")) or (is_guardian and whom in ("guardian", "both")):
                 process.send(each, signal.SIGKILL)
         holder.kill()
+
+
+def left_nothing(base: Path) -> None:
+    """Waits until no process, folder, device or control group of killed systems is left."""
     wait_for(lambda: not born_there(base) and not left_processes(base))
     for folder in base.glob(f"{place.PREFIX}*"):
         # Its guardian was killed: whoever uses the lab next removes it. Killed before it wrote who it was, it is empty.
