@@ -20,7 +20,7 @@ MB = 1_000_000
 
 def fio_document(**job: Any) -> str:
     """What fio prints, with a warning before it."""
-    way = {"bw_bytes": 0, "iops": 0.0, "total_ios": 0, "lat_ns": {"mean": 0.0}}
+    way = {"bw_bytes": 0, "iops": 0.0, "total_ios": 0, "clat_ns": {}}
     read, write = ({**way, **job.pop(each, {})} for each in ("read", "write"))
     whole = {"jobs": [{"jobname": "disk1", "read": read, "write": write, **job}]}
     return "fio: a warning\n" + json.dumps(whole)
@@ -28,7 +28,13 @@ def fio_document(**job: Any) -> str:
 
 def test_fio_is_read() -> None:
     out = fio_document(
-        read={"bw_bytes": 67 * MB, "iops": 1022.3, "total_ios": 1000, "lat_ns": {"mean": 8.4e6}}, total_err=11
+        read={
+            "bw_bytes": 67 * MB,
+            "iops": 1022.3,
+            "total_ios": 1000,
+            "clat_ns": {"percentile": {"50.000000": 8_400_000}},
+        },
+        total_err=11,
     )
     (job,) = tools.fio_jobs(out).values()
     assert (job.read_bytes_per_s, job.read_iops, job.read_latency_ns) == (67 * MB, 1022.3, 8.4e6)

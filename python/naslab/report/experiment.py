@@ -13,6 +13,7 @@ from typing import Any
 from naslab import __version__
 from naslab.report import experiment_figures as draw
 from naslab.report import figures, page, theme, write_text
+from naslab.report.experiment_limits import calibrations_table
 from naslab.report.labels import esc, tight
 from naslab.report.model import place
 from naslab.report.payload import pack, pack_json
@@ -31,7 +32,7 @@ def render(result: Result) -> str:
     """The page of an experiment's result as HTML text. Raises UsageError without the plotly package."""
     drawn = charts(result)
     app, plotly = page._asset("app.js"), page._plotly_js()
-    body = "\n".join([_header(result), _navigation(drawn), *_sections(result, drawn)])
+    body = "\n".join([_header(result), _navigation(result, drawn), *_sections(result, drawn)])
     return page._TEMPLATE.format(
         csp=f"default-src 'none'; script-src {page._hash(app)} {page._hash(plotly)}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'",
@@ -56,7 +57,13 @@ def write(result: Result, path: Path) -> Path:
 
 def section(result: Result) -> str:
     """Claims, published numbers, systems and notes as HTML, without pictures: for a page that has others, too."""
-    parts = (claims_table(result), published_table(result), systems_table(result), notes_list(result))
+    parts = (
+        claims_table(result),
+        published_table(result),
+        systems_table(result),
+        calibrations_table(result),
+        notes_list(result),
+    )
     return "\n".join(part for part in parts if part)
 
 
@@ -188,8 +195,9 @@ def _header(result: Result) -> str:
     )
 
 
-def _navigation(drawn: Sequence[Chart]) -> str:
-    tables = [("published", "Published numbers"), ("systems", "Systems"), ("data", "Data")]
+def _navigation(result: Result, drawn: Sequence[Chart]) -> str:
+    limits = [("calibrations", "Limits")] if result.get("calibrations") else []
+    tables = [("published", "Published numbers"), ("systems", "Systems"), *limits, ("data", "Data")]
     links = [("claims", "Conclusions"), *((chart.id, chart.title) for chart in drawn), *tables]
     items = "".join(f'<li><a href="#{name}">{esc(text)}</a></li>' for name, text in links)
     return f'<nav aria-label="On this page"><ul>{items}</ul></nav>'
@@ -200,6 +208,7 @@ def _sections(result: Result, drawn: Sequence[Chart]) -> Iterator[str]:
     yield from (page._chart_section(chart) for chart in drawn)
     yield published_table(result)
     yield systems_table(result)
+    yield calibrations_table(result)
     yield notes_list(result)
     yield (
         '<section id="data"><h2>Data</h2><p class="lead">Every number of this page. The runs themselves are in the '

@@ -11,6 +11,7 @@ import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from naslab.errors import TargetError
 from naslab.lab.calibrate.bursts import Fitted, fit_bucket
@@ -19,6 +20,7 @@ from naslab.lab.calibrate.probe import Probe
 from naslab.lab.calibrate.tools import FioJob, Work, fio_jobs, fio_series, fio_words, log_words, raw
 from naslab.lab.definition import Disk
 from naslab.lab.limits import kinds
+from naslab.lab.native import backend, plan
 
 _IN_USE = "its disks are in use, and a volume lies on them: calibrate a system that is not up"
 _TOGETHER = 300_000_000
@@ -28,9 +30,27 @@ _FLOOR_S = 2.5
 _FILE_MIB = 64
 _ERROR_S = 3.0
 _SMALL_BYTES = 4096
+_COPIES = "a bound: two copies, each at its disk's rate,"
+_BLOCK_BYTES, _LARGEST_BLOCK_BYTES = 64 << 10, 512 << 10
+_GUEST_BLOCK_BYTES = 64 << 10
+"""A guest's kernel divides larger requests."""
+_DEPTH, _SPARE, _OF_IOPS = 4, 2.0, 0.8
+_TIMED = ("--time_based",)
+_PATIENCE_S = 60.0
 
 Value = Callable[[FioJob], float]
 """What is taken of a job."""
+
+
+def stream(rw: str, disk: Disk, rate: float, largest_bytes: int) -> Work:
+    """What moves as much as a disk lets through: requests so large that neither their number nor their latency limits
+    first, as far as `largest_bytes` allows. A few in flight, since a server of blocks takes no more.
+    """
+    block = _BLOCK_BYTES
+    needed = max(_SPARE * rate * disk.latency_ns / 1e9 / _DEPTH, rate / (_OF_IOPS * disk.iops) if disk.iops else 0)
+    while block < min(largest_bytes, needed):
+        block *= 2
+    return Work(rw, f"{block >> 10}k", _DEPTH)
 
 
 def measure_bursts(probe: Probe) -> None:
@@ -40,15 +60,8 @@ def measure_bursts(probe: Probe) -> None:
             _burst(probe, _prefix(probe, at), probe.devices[at], disk.burst.plan.burst_bytes_per_s,
                    disk.burst.base_bytes_per_s, disk.burst.size_bytes)  # fmt: skip
     if probe.definition is None and "disk" in probe.server.facts:
-        plan = probe.server.facts["planted"]
-        _burst(
-            probe,
-            "disks",
-            probe.devices[0],
-            plan["burst_bytes_per_s"],
-            plan["baseline_bytes_per_s"],
-            plan["size_bytes"],
-        )
+        bucket = [int(probe.planted[f"disks.burst.{each}"].value) for each in ("rate", "base", "size")]
+        _burst(probe, "disks", probe.devices[0], *bucket)
 
 
 def _burst(probe: Probe, name: str, device: str, rate: int, base: int, size: int) -> None:
@@ -93,40 +106,82 @@ def measure_reads(probe: Probe) -> None:
     """Rates, requests per second, latency and errors of reads."""
     for at, disk in _kinds(probe):
         name = _prefix(probe, at)
-        if disk.read_bytes_per_s is not None:
-            _rates(probe, f"{name}.read", at, disk.read_bytes_per_s, Work("read"), lambda job: job.read_bytes_per_s)
-        if disk.iops is not None:
-            _requests(probe, f"{name}.iops", at, disk, "read")
-        if disk.latency_ns:
-            work = Work("randread", "4k", 1)
-            _each(probe, f"{name}.latency", [at], work, lambda job: job.read_latency_ns, "reads",
-                  note="the disk's own time included")  # fmt: skip
+        if not is_served(probe, disk):
+            _reads(probe, name, at, disk)
         if disk.error_rate:
             _errors(probe, f"{name}.errors", at, disk.error_rate)
+
+
+def is_served(probe: Probe, disk: Disk) -> bool:
+    """Whether a server of blocks stands below a disk: it answers at once where nothing was ever written."""
+    if probe.in_guest or probe.definition is None:
+        return False
+    escaped = plan.is_escaped(probe.definition, backend._version(probe.definition))
+    return bool(disk.latency_ns or plan.disk_plan(disk, 0, escaped).served)
+
+
+def _reads(probe: Probe, name: str, at: int, disk: Disk, filled: bool = False) -> None:
+    if disk.read_bytes_per_s is not None:
+        _rates(probe, f"{name}.read", at, disk.read_bytes_per_s, "read", lambda job: job.read_bytes_per_s, filled)
+    if disk.iops is not None:
+        _requests(probe, f"{name}.iops", at, disk, "read", filled)
+
+
+def _fill(probe: Probe, at: int) -> bool:
+    """Writes what is then read of all disks of a kind; False where that may not be."""
+    places, why = _places(probe, _alike(probe, at), True)
+    if why:
+        return False
+    words = [each for each in fio_words(Work("write", "256k", 16), places) if each not in _TIMED]
+    words = [each for each in words if not each.startswith(("--runtime", "--ramp_time"))]
+    probe.run([*words, "--continue_on_error=io"], seconds=_PATIENCE_S, check=False)
+    return True
+
+
+def _served(probe: Probe, name: str, at: int, disk: Disk) -> None:
+    """Limits of reads on disks that must be written first."""
+    filled = _fill(probe, at)
+    _reads(probe, name, at, disk, True)
+    if disk.latency_ns and filled:
+        _each(probe, f"{name}.latency", [at], Work("randread", "4k", 1), lambda job: job.read_latency_ns, "reads",
+              "the disk's own time included", True)  # fmt: skip
+    elif disk.latency_ns:
+        probe.skip(f"{name}.latency", _IN_USE, tool="fio")
 
 
 def measure_writes(probe: Probe) -> None:
     """Rates and requests per second of writes, and of reads and writes that share a rate: they spoil the disks."""
     for at, disk in _kinds(probe):
         name = _prefix(probe, at)
+        if is_served(probe, disk):
+            _served(probe, name, at, disk)
         if disk.write_bytes_per_s is not None:
-            _rates(probe, f"{name}.write", at, disk.write_bytes_per_s, Work("write"), lambda job: job.write_bytes_per_s)
+            _rates(probe, f"{name}.write", at, disk.write_bytes_per_s, "write", lambda job: job.write_bytes_per_s)
         if disk.rate_bytes_per_s is not None:
-            _rates(probe, f"{name}.rate", at, disk.rate_bytes_per_s, Work("rw"),
+            _rates(probe, f"{name}.rate", at, disk.rate_bytes_per_s, "rw",
                    lambda job: job.read_bytes_per_s + job.write_bytes_per_s)  # fmt: skip
         if disk.iops is not None:
             _requests(probe, f"{name}.iops", at, disk, "write")
 
 
-def _rates(probe: Probe, name: str, at: int, rate: float, work: Work, value: Value) -> None:
+def _rates(probe: Probe, name: str, at: int, rate: float, rw: str, value: Value, filled: bool = False) -> None:
     """A rate of all disks of a kind: at once where they do not come to much."""
-    disks = _alike(probe, at)
+    assert probe.definition is not None
+    disk, disks = probe.definition.disks[at], _alike(probe, at)
+    work = stream(rw, disk, rate, _GUEST_BLOCK_BYTES if probe.in_guest else _LARGEST_BLOCK_BYTES)
+    if disk.iops and rate / _kib(work.block) > _OF_IOPS * disk.iops:
+        return probe.skip(name, f"{disk.iops} requests per second limit first, of {work.block} each", tool="fio")
     together = max(1, math.floor(_TOGETHER / (2 if probe.in_guest else 1) / rate))
     for first in range(0, len(disks), together):
-        _each(probe, name, disks[first : first + together], work, value)
+        _each(probe, name, disks[first : first + together], work, value, filled=filled)
+    return None
 
 
-def _requests(probe: Probe, name: str, at: int, disk: Disk, way: str) -> None:
+def _kib(block: str) -> int:
+    return int(block.removesuffix("k")) << 10
+
+
+def _requests(probe: Probe, name: str, at: int, disk: Disk, way: str, filled: bool = False) -> None:
     """Small requests per second of one disk."""
     rate = {"read": disk.reads_bytes_per_s, "write": disk.writes_bytes_per_s}[way]
     if rate is not None and disk.iops is not None and rate < disk.iops * _SMALL_BYTES * 1.2:
@@ -134,7 +189,7 @@ def _requests(probe: Probe, name: str, at: int, disk: Disk, way: str) -> None:
             name, f"{disk.iops} requests of 4 KiB need more than the disk's rate: that limits first", f"{way}s"
         )
     value: Value = (lambda job: job.read_iops) if way == "read" else (lambda job: job.write_iops)
-    return _each(probe, name, [at], Work(f"rand{way}", "4k", 16), value, f"{way}s")
+    return _each(probe, name, [at], Work(f"rand{way}", "4k", 16), value, f"{way}s", filled=filled)
 
 
 def _errors(probe: Probe, name: str, at: int, share: float) -> None:
@@ -156,10 +211,11 @@ def _errors(probe: Probe, name: str, at: int, share: float) -> None:
 
 
 def _each(
-    probe: Probe, name: str, disks: Sequence[int], work: Work, value: Value, what: str = "", note: str = ""
-) -> None:
-    """One work on several disks at once; a finding for each."""
-    places, why = _places(probe, disks, "write" in work.rw or work.rw == "rw")
+    probe: Probe, name: str, disks: Sequence[int], work: Work, value: Value, what: str = "", note: str = "",
+    filled: bool = False,
+) -> None:  # fmt: skip
+    """One work on several disks at once; a finding for each. filled: where `_fill` wrote."""
+    places, why = _places(probe, disks, filled or "write" in work.rw or work.rw == "rw")
     several = len(probe.devices) > 1
     names = {
         job: f"disk {at + 1}" if several else ""
@@ -225,16 +281,17 @@ def measure_volume(probe: Probe) -> None:
         if found.filesystem.type == "ntfs":
             probe.skip(name, "ntfs-3g takes no direct reads and writes", tool="fio")
             continue
-        # Several requests at once would read both copies of a RAID 1; one stream of a server asks for one at a time.
-        depth = 1 if found.volume.level == "raid1" else 16
-        words = fio_words(Work(rw, "128k", depth, probe.seconds), {"volume": file_words(probe, _FILE_MIB)})
+        words = fio_words(Work(rw, "128k", 16, probe.seconds), {"volume": file_words(probe, _FILE_MIB)})
         results = _repeated(probe, words)
         value: Value = (lambda job: job.read_bytes_per_s) if rw == "read" else (lambda job: job.write_bytes_per_s)
 
         def taken(results: Callable[[], list[Mapping[str, FioJob]]] = results, value: Value = value) -> list[float]:  # type: ignore[assignment]
             return [value(each["volume"]) for each in results()]
 
-        probe.add(name, "", "fio", words, taken, note=f"by the arithmetic of {found.volume.level}")
+        more: dict[str, Any] = {"note": f"by the arithmetic of {found.volume.level}"}
+        if found.volume.level == "raid1" and rw == "read":
+            more = {"note": f"{_COPIES} are read by turns", "planted": 2 * probe.planted[name].value, "ceiling": True}
+        probe.add(name, "", "fio", words, taken, **more)
 
 
 def _kinds(probe: Probe) -> list[tuple[int, Disk]]:

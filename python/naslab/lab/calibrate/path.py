@@ -10,25 +10,30 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from naslab.lab.bucket import SLICE_NS
+from naslab.lab.calibrate.finding import ALLOWANCE
 from naslab.lab.calibrate.links import wire_share
 from naslab.lab.calibrate.probe import Probe, private_file
 from naslab.lab.calibrate.tools import dd_rate, smbclient_rate
 from naslab.lab.definition import Definition
 from naslab.lab.guest import mounts
+from naslab.lab.limits import SHARE, Planted
 
 _NAME = "naslab-calibrate"
 _MIB = 1 << 20
 _SMALLEST_MIB, _LARGEST_MIB = 4, 96
 _PATIENCE_S = 60.0
+_SLOW_SHARE, _SLOW_MIB = 0.1, 8
+_FULL = Planted("server.cpu", 1.0, SHARE, "")
 _COPIES = {"raid0": 0, "raid5": 0, "raid1": 0, "duplicated": 0, "pool": 1, "span": 1, "jbod": 1, "single": 1}
 """Of how many disks one stream can be read at once; 0: of all."""
 
 
-def tools(probe: Probe) -> list[str]:
-    """The programs that measure it."""
-    if probe.server.facts.get("mount"):
-        return ["dd"]
-    return ["smbclient"] if probe.server.url.startswith("smb:") else ["nfs-cp"]
+def tool(kind: str, mounted: bool) -> str:
+    """The program that measures it. kind: of server. mounted: by a guest's kernel."""
+    if mounted:
+        return "dd"
+    return "smbclient" if kind in ("samba", "burst") else "nfs-cp"
 
 
 def ceiling(found: Definition | None, way: str) -> float | None:
@@ -59,18 +64,28 @@ def measure_path(probe: Probe) -> None:
     known = [each for each in bounds.values() if each is not None]
     size_mib = round(min(known, default=_LARGEST_MIB * _MIB) * probe.seconds / _MIB)
     size_mib = min(max(size_mib, _SMALLEST_MIB), _LARGEST_MIB, _room_mib(probe))
-    measure = {"dd": _dd, "smbclient": _smbclient, "nfs-cp": _nfs}[tools(probe)[0]]
+    runs = max(1, probe.runs - 1)
+    if probe.planted.get("server.cpu", _FULL).value < _SLOW_SHARE:
+        # A login alone takes such a server seconds.
+        size_mib, runs = min(size_mib, _SLOW_MIB), 1
+    kind = "samba" if probe.server.url.startswith("smb:") else "nfs"
+    measure = {"dd": _dd, "smbclient": _smbclient, "nfs-cp": _nfs}[tool(kind, bool(probe.server.facts.get("mount")))]
     with tempfile.TemporaryDirectory(prefix="naslab-calibrate-") as folder:
         ways = measure(probe, Path(folder), size_mib)
         try:
             for way, (words, call) in ways.items():
-                repeats = [*range(max(1, probe.runs - 1))]
                 probe.add(
-                    f"path.{way}", "", words[0], words, lambda call=call, repeats=repeats: [call() for _ in repeats],  # type: ignore[misc]
-                    planted=bounds[way], ceiling=True, note=f"{size_mib} MiB, a bound of the parts in between",
+                    f"path.{way}", "", words[0], words, lambda call=call: [call() for _ in range(runs)],  # type: ignore[misc]
+                    planted=bounds[way], ceiling=True, note=f"{size_mib} MiB; a bound by the parts in between",
+                    allowance=_allowance(bounds[way], size_mib * _MIB),
                 )  # fmt: skip
         finally:
             probe.run(["rm", "-f", probe.file], 0, check=False)
+
+
+def _allowance(bound: float | None, size_bytes: int) -> float:
+    """A throttle lets a tenth of a second's worth through at once."""
+    return ALLOWANCE + (0.0 if bound is None else SLICE_NS / 1e9 * bound / size_bytes)
 
 
 Ways = dict[str, tuple[list[str], Callable[[], float]]]
@@ -106,12 +121,16 @@ def _nfs(probe: Probe, folder: Path, size_mib: int) -> Ways:
         probe.run(["nfs-cp", *words], 1, _PATIENCE_S)
         return size_mib * _MIB / (time.monotonic() - begin)
 
+    def write() -> float:
+        probe.run(["rm", "-f", probe.file], 0)  # nfs-cp takes no file that is there already
+        return copy(str(local), url)
+
     def read() -> float:
         _forget(probe)
         return copy(url, str(back))
 
     return {
-        "write": (["nfs-cp", str(local), url], lambda: copy(str(local), url)),
+        "write": (["nfs-cp", str(local), url], write),
         "read": (["nfs-cp", url, str(back)], read),
     }
 

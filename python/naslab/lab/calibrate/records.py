@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from naslab.lab import place, state
 from naslab.lab.calibrate.finding import MISSES, UNMEASURED, Calibration, Finding
 from naslab.lab.calibrate.probe import planted_of
+from naslab.lab.limits import Planted
 from naslab.lab.server import Server
 
 _FOLDER = "calibrations"
 
 
 def key_of(server: Server) -> str:
-    """What a system is made of, in 16 characters: systems of the same parts on the same backend have the same."""
-    given = server.facts.get("definition")
-    made = {"limits": [vars(each) for each in planted_of(server)], "backend": server.facts.get("backend")}
-    if given is not None:
-        made |= {"data": given["data"], "chosen": given["chosen"]}
+    """Of what a running system is made of; see `key_of_parts`."""
+    given = server.facts.get("definition") or {"data": {}, "chosen": {}}
+    return key_of_parts(given["data"], given["chosen"], planted_of(server), str(server.facts.get("backend", "native")))
+
+
+def key_of_parts(data: Mapping[str, Any], chosen: Mapping[str, Any], planted: Sequence[Planted], backend: str) -> str:
+    """16 characters that systems of the same parts on the same backend have in common, whatever they are called.
+
+    data: tables of a system's file. chosen: what replaces some of them. planted: its limits.
+    """
+    parts = {name: each for name, each in data.items() if name not in ("what", "source")}
+    made = {"parts": parts, "chosen": chosen, "limits": [vars(each) for each in planted], "backend": backend}
     return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -32,9 +41,13 @@ def keep(found: Calibration) -> None:
 
 def find(server: Server) -> Calibration | None:
     """The newest calibration of a system of the same parts; None without one."""
-    path = state.folder() / _FOLDER / f"{key_of(server)}.json"
+    return find_key(key_of(server))
+
+
+def find_key(key: str) -> Calibration | None:
+    """The newest calibration of this key; None without one."""
     try:
-        return Calibration.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        return Calibration.from_dict(json.loads((state.folder() / _FOLDER / f"{key}.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -53,8 +66,10 @@ def limit(name: str, planted: float, unit: str, found: Calibration | None) -> di
     known = [each for each in here if each.measured is not None]
     worst: Finding | None = max(known, key=lambda each: abs(each.deviation or 0.0), default=None)
     verdicts = [each.verdict for each in here]
+    # What was measured may stand beside a bound that follows from the planted value: then that is told.
     return {
-        "name": name, "planted": planted, "unit": unit, "measured": None if worst is None else worst.measured,
+        "name": name, "planted": worst.planted if worst and worst.planted else planted, "unit": unit,
+        "measured": None if worst is None else worst.measured,
         "deviation": None if worst is None else worst.deviation, "tool": None if worst is None else worst.tool,
         "verdict": MISSES if MISSES in verdicts else worst.verdict if worst is not None else UNMEASURED,
     }  # fmt: skip

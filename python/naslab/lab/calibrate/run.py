@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from naslab.lab import server as servers
+from naslab.lab import systems
 from naslab.lab.calibrate import disks, links, path, records
 from naslab.lab.calibrate.finding import Calibration, Finding
 from naslab.lab.calibrate.probe import Probe, check_tools
 from naslab.lab.calibrate.servers import measure_server
+from naslab.lab.limits import planted
 from naslab.lab.server import Server
 
 Say = Callable[[str], None]
@@ -27,7 +30,10 @@ def calibrate(
     that cannot be measured is among the findings with its reason. Raises UsageError where a tool is missing.
     """
     probe = Probe(server, runs, seconds, scratch, say)
-    check_tools(_tools(probe, through), server.name)
+    mounted = bool(server.facts.get("mount"))
+    kind = "samba" if server.url.startswith("smb:") else "nfs"
+    check_tools(_tools(probe.planted, path.tool(kind, mounted) if through else ""), server.name)
+    probe.prepare()
     disks.measure_bursts(probe)
     links.measure_link(probe)
     disks.measure_reads(probe)
@@ -38,6 +44,7 @@ def calibrate(
     else:
         probe.run(["rm", "-f", probe.file], 0, check=False)
     disks.measure_writes(probe)
+    links.measure_latency(probe)
     backend = server.facts.get("backend", "native")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Calibration(server.name, backend, records.key_of(server), now, tuple(_ordered(probe)))
@@ -56,19 +63,31 @@ def calibrate_system(
     Raises UsageError, TargetError.
     """
     options: dict[str, Any] = dict(chosen or {})
+    _check_before(name, options)
     with servers.running(name, **options) as server:
         return calibrate(server, scratch=True, runs=runs, seconds=seconds, say=say)
 
 
-def _tools(probe: Probe, through: bool) -> list[str]:
-    """Programs that the planted limits need."""
-    names = [*probe.planted]
-    found = path.tools(probe) if through else []
-    if any(each.startswith(("disks", "volume")) for each in names):
+def _tools(names: Iterable[str], through: str) -> list[str]:
+    """Programs that limits of these names need. through: the one that measures the whole way; empty without."""
+    limits, found = [*names], [through] if through else []
+    if any(each.startswith(("disks", "volume")) for each in limits):
         found.append("fio")
-    if any(each in ("link.rate", "link.burst.rate", "clients.rate") for each in names):
+    if any(each in ("link.rate", "link.burst.rate", "clients.rate") for each in limits):
         found.append("iperf3")
-    return [*found, *(["ip"] if "link.mtu" in names else [])]
+    return [*found, *(["ip"] if "link.mtu" in limits else [])]
+
+
+def _check_before(name: str, chosen: Mapping[str, str]) -> None:
+    """Raises UsageError for a tool that is missing, before anything is built."""
+    found = systems.from_file(Path(name)) if name.endswith(".toml") else systems.system(name)
+    if isinstance(found, systems.DefinedSystem):
+        made = found.make_options(chosen)
+        through = path.tool(made.server.kind, made.clients.access != "direct")
+        check_tools(_tools([each.name for each in planted(made)], through), name)
+        return
+    limits = {"burst-disk": ["disks.burst.rate"], "burst-link": ["link.burst.rate"]}.get(name, [])
+    check_tools(_tools(limits, path.tool(name.partition("-")[0], False)), name)
 
 
 def _ordered(probe: Probe) -> list[Finding]:

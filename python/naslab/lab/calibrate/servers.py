@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import re
+import os
 import sys
 from pathlib import Path
 
 from naslab.errors import TargetError
+from naslab.lab import process
 from naslab.lab.calibrate.probe import Probe
-from naslab.lab.guest import client as guests
 from naslab.lab.guest.house import GROUP
 from naslab.lab.native import groups
 
 _BURN_S = 2.0
 _OVER = 1.25
 """A file is so much larger than the memory that it shall not fit in."""
-_BOOT = re.compile(r"Memory: \d+K/(\d+)K available")
 
 _BURN = """
 import json, os, sys, time
@@ -47,7 +47,7 @@ import os, sys
 groups, path, size = sys.argv[1].split(","), sys.argv[2], int(sys.argv[3])
 with open(path, "wb") as file:
     file.truncate(size)
-for group in groups:
+for group in filter(None, groups):
     open(group + "/cgroup.procs", "w").write("0")
 with open(path, "rb", buffering=0) as file:
     while file.read(1 << 20):
@@ -129,23 +129,41 @@ def _cached_folder(probe: Probe) -> str:
 
 
 def _guest_ram(probe: Probe) -> None:
-    """A guest's memory is what its kernel found when it started."""
-    console = guests.find(Path(probe.server.facts["guests"]["server"])).console()
+    """A guest's memory is a file of the host's that takes what the guest ever used: it is made to use all of it."""
+    limit, found = probe.planted["server.ram"].value, probe.definition
+    if not probe.devices or found is None or found.filesystem.type == "fat":
+        probe.skip("server.ram", "its volume takes no file with a hole, which would fill the memory")
+        return
+    hole, size = f"{probe.file}-hole", int(limit * _OVER)
+    fill = [sys.executable, "-c", _FILL, "", hole, str(size)]
+    told = ["python3", "-c", "(reads a file that is larger, in the guest)", str(size)]
 
     def measure() -> list[float]:
-        found = _BOOT.search(console)
-        if found is None:
-            said = probe.run(["dmesg"], 0, check=False)
-            found = _BOOT.search(said)
-        if found is None:
-            raise TargetError("the guest's kernel does not say how much memory it has")
-        return [int(found[1]) << 10]
+        try:
+            probe.run(fill, 0, 20.0)
+            return [float(_taken_bytes(probe))]
+        finally:
+            probe.run(["rm", "-f", hole], 0, check=False)
 
     probe.add(
-        "server.ram",
-        "",
-        "dmesg",
-        ["dmesg"],
-        measure,
-        note="what the guest's kernel found; its own part is about 40 MiB",
+        "server.ram", "", "memory in use", told, measure, note="its kernel's own included; what it held on the host"
     )
+
+
+def _taken_bytes(probe: Probe) -> int:
+    """What the memory of the server's guest takes on the host. Raises TargetError."""
+    home = Path(probe.server.facts["guests"]["server"])
+    for each in process.descendants(probe.server.guardian.pid):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{each.pid}/cmdline").read_bytes().split(b"\0")
+            if f"init={home}/init".encode() in words:
+                files = [file for file in Path(f"/proc/{each.pid}/fd").iterdir() if _is_memory(file)]
+                if files:
+                    return max(512 * file.stat().st_blocks for file in files)
+    raise TargetError("the guest's memory is not found among the host's files")
+
+
+def _is_memory(file: Path) -> bool:
+    """Whether a descriptor is of a file in memory that has lost its name."""
+    name = os.readlink(file)
+    return name.startswith("/dev/shm/") and name.endswith("(deleted)")
