@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from naslab.errors import TargetError, UsageError
-from naslab.lab import calibrate, definition
-from naslab.lab.calibrate import path, probe, records, tools
+from naslab.lab import calibrate, definition, experiment
+from naslab.lab.backends import Answer
+from naslab.lab.calibrate import of_experiment, path, probe, records, tools
 from naslab.lab.calibrate.bursts import fit_bucket
 from naslab.lab.calibrate.finding import HOLDS, MISSES, UNMEASURED, Calibration, Finding, amount, table
 from naslab.lab.calibrate.links import wire_share
+from naslab.lab.limits import planted
+from naslab.report.experiment_limits import calibrations_table
 
 MB = 1_000_000
 
@@ -213,3 +217,65 @@ def test_a_missing_tool_is_named_by_its_package(monkeypatch: pytest.MonkeyPatch)
 
 def test_public_names() -> None:
     assert set(calibrate.__all__) >= {"calibrate", "calibrate_system", "Calibration", "Finding", "find", "keep"}
+
+
+EXPERIMENT = """
+title = "Two systems"
+about = "For the table of limits."
+repeats = [3, 3]
+[source]
+title = "None"
+[systems.one]
+what = "a disk of 67 MB/s"
+disks = [{ size = "64MiB", read = "67MB/s" }]
+server = { kind = "samba" }
+[systems.there]
+what = "an address"
+target = "sim:"
+[tests.all]
+what = "files"
+command = "sweep"
+options = "--file-size 1m"
+[[condition]]
+id = "here"
+what = "on parts"
+system = "one"
+tests = ["all"]
+[[condition]]
+id = "there"
+what = "elsewhere"
+system = "there"
+tests = ["all"]
+[[claim]]
+id = "more"
+words = "One is faster."
+of = { condition = "here", op = "write", file = "1m" }
+to = { condition = "there" }
+expect = "more"
+"""
+
+
+def test_an_experiment_tells_planted_and_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    file = tmp_path / "two.toml"
+    file.write_text(EXPERIMENT)
+    whole = experiment.load(str(file), "scaled")
+    result: dict[str, Any] = {"notes": ["before"]}
+    of_experiment.record(whole, result, ["one was not calibrated: no fio"])
+    (one,) = result["calibrations"]
+    assert (one["system"], one["conditions"], one["calibrated_at"]) == ("one", ["here"], None)
+    assert one["limits"][0]["verdict"] == UNMEASURED and result["notes"] == ["before", "one was not calibrated: no fio"]
+    assert "lab run --calibrate" in calibrations_table(result)
+
+    made = whole.systems["one"].checked
+    assert made is not None and whole.systems["one"].parts is not None
+    monkeypatch.setattr(of_experiment.backends, "answers", lambda _: [Answer("native")])
+    key = records.key_of_parts(whole.systems["one"].parts, {}, planted(made), "native")
+    found = Finding("disks.read", 67e6, "bytes_per_s", (50e6,))
+    records.keep(Calibration("one", "native", key, "2026-01-01T00:00:00+00:00", (found,)))
+    result = {"notes": []}
+    of_experiment.record(whole, result, [])
+    assert result["notes"] == ["one is not as planted: disks.read 50 MB/s instead of 67 MB/s (-25.4%)"]
+    told = calibrations_table(result).replace("\u00a0", " ")
+    assert "50 MB/s (-25.4%)" in told and "misses" in told and "2026-01-01" in told
+    assert calibrations_table({"calibrations": []}) == "" and calibrations_table({}) == ""

@@ -68,7 +68,7 @@ def prepare(place: Place, options: LinkOptions) -> Service:
     service.tmpfs_bytes[place.data] = SHARE_BYTES
     service.prefix = ["nsenter", f"--net={server}"]
     service.facts["planted"] = plan.facts()
-    service.facts["inside"] = {"net": f"/proc/{os.getpid()}/ns/net"}
+    service.facts["inside"] = {"net": f"/proc/{os.getpid()}/ns/net", "server_net": server}
     return service
 
 
