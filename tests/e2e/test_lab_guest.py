@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import guest_groups
 from cli_tools import Cli, need
 from lab_tools import born_there, left_processes, own_folders, wait_for
 from naslab import lab
@@ -183,6 +185,24 @@ def test_kill_9_leaves_nothing(moment: str, tmp_path: Path) -> None:
         assert list(base.glob("naslab-lab-*"))
         guests.client.place.sweep()
     wait_for(lambda: not list(base.glob("naslab-lab-*")))
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_limits_of_control_groups_of_version_2_hold() -> None:
+    """The native backend's code for version 2, in a guest: its kernel has memory, cpu and io, whatever the host's."""
+    need_guests()
+    with guests.running(Spec(ram_bytes=384 << 20, disks=(Disk(size_bytes=128 << 20),))) as guest:
+        done = guest.run([sys.executable, guest_groups.__file__], env={"PYTHONPATH": os.pathsep.join(sys.path)})
+    assert done.code == 0, done.words()
+    found = json.loads(done.text)
+    assert found["files"] == {"memory.max": str(guest_groups.RAM_BYTES), "cpu.max": "5000 20000"}
+    assert 0.6 * guest_groups.CPU < found["cpu"] < 1.15 * guest_groups.CPU
+    # 100 MiB were read through the cache: as many as fit are kept.
+    assert 0.5 * guest_groups.RAM_BYTES < found["memory"]["current"] <= guest_groups.RAM_BYTES
+    assert found["throttle_version"] == 2 and found["join"]
+    rate = guest_groups.DISK_BYTES_PER_S
+    assert 0.8 * rate < found["limited"] < 1.15 * rate
+    assert min(found["free"], found["lifted"]) > 2 * rate, "who is not in the group is not limited, nor is it later"
 
 
 @pytest.mark.usefixtures("own_folders")
