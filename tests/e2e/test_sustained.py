@@ -141,6 +141,32 @@ def test_cached_rate_and_what_cannot_be_told(cli: Cli) -> None:
     assert "not separable" in document["summary"][0] and "--evict-size" in document["summary"][0]
 
 
+@pytest.mark.parametrize("memory_bytes", [64 << 20, 300 << 20])
+def test_the_largest_working_set_in_memory(memory_bytes: int, cli: Cli) -> None:
+    server = f"sim:?server_cache_bytes={memory_bytes}&disk_read_bytes_per_s=50MB&link_bytes_per_s=120MB&latency_ns=1us"
+    document = measured(cli, server, "--find-cache", "--size", "1g", "--depth", 4)
+    found = document["sustained"]["working_set"]
+    low, high = found["interval_bytes"]
+    assert (
+        found["knee_bytes"] == pytest.approx(memory_bytes, rel=0.08) and low < found["knee_bytes"] < high <= 1.06 * low
+    )
+    assert found["memory_bytes_per_s"] == pytest.approx(120 * MB, rel=0.03)
+    assert found["beyond_bytes_per_s"] == pytest.approx(50 * MB, rel=0.03)
+    assert [step["from_memory"] for step in found["steps"]] == [step["bytes"] <= low for step in found["steps"]]
+    assert document["summary"][0].startswith("Working sets up to")
+
+
+def test_a_working_set_that_is_not_found(cli: Cli) -> None:
+    server = "sim:?server_cache_bytes=2g&disk_read_bytes_per_s=50MB&link_bytes_per_s=120MB&latency_ns=1us"
+    document = measured(cli, server, "--find-cache", "--size", "512m", "--depth", 4)
+    found = document["sustained"]["working_set"]
+    assert found["knee_bytes"] is None and "--size" in found["reason"] and "not found" in document["summary"][0]
+    server = server.replace("2g", "100m")
+    found = measured(cli, server, "--find-cache", "--size", "512m", "--budget", "1s")["sustained"]["working_set"]
+    assert len(found["steps"]) == 2, "what the bracket needs is measured whatever the budget"
+    assert found["interval_bytes"] == [step["bytes"] for step in found["steps"]]
+
+
 def test_more_is_written_until_the_cache_is_full(cli: Cli) -> None:
     """6 GB of memory: 1, 2 and 4 GiB leave the files in it, 8 GiB push them out; what bounds it is named."""
     server = "sim:?server_cache_bytes=6g&disk_read_bytes_per_s=50MB&link_bytes_per_s=120MB&latency_ns=100us"
@@ -227,6 +253,12 @@ def test_on_a_folder(depth: int, cli: Cli) -> None:
         ("--size 1k --block 4k", "--block"),
         ("--find-burst --cached", "--cached"),
         ("--find-burst --duration 5s", "--duration"),
+        ("--find-burst --find-cache", "--find-cache"),
+        ("--find-cache --write 5", "--write"),
+        ("--find-cache --duration 5s", "--duration"),
+        ("--find-cache --max-bytes 5g", "--max-bytes"),
+        ("--find-cache --workers 2", "--workers"),
+        ("--find-cache --size 32m", "--size"),
         ("--find-burst --repeat 2", "--repeat"),
         ("--find-burst --write 100 --durability none", "--durability"),
         ("--find-burst --rate 5iops", "--rate"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from naslab.analysis import cached
+from naslab.analysis import cached, workingset
 from naslab.analysis.buckets import LEAST_RATIO, BucketFit, Estimate, fit_bucket
 from naslab.analysis.causes import CauseVerdict
 from naslab.analysis.changepoints import Changes, find_changes
@@ -230,6 +230,8 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
         out += _burst_words(part["burst"])
     if part["cached"]:
         out.append(cached.words(part["cached"]))
+    if part.get("working_set"):
+        out.append(workingset.words(part["working_set"]))
     for found in part["regimes"]:
         out.append(_regime_words(found, cells[found["cell"]]))
     out += _durable_words(list(cells.values()))

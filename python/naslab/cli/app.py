@@ -229,6 +229,7 @@ def sustained(
     find_burst: s.FindBurstOpt = False,
     rest: s.RestOpt = "",
     cached: s.CachedOpt = False,
+    find_cache: s.FindCacheOpt = False,
     evict_size: s.EvictSizeOpt = "",
     price_per_hour: s.PricePerHourOpt = 0.0,
     price_per_month: s.PricePerMonthOpt = 0.0,

@@ -11,7 +11,7 @@ from naslab.cli.options import parse_labels
 from naslab.cli.progress import Progress
 from naslab.errors import UsageError
 from naslab.execute import Execution, probe, start
-from naslab.plans import cached, caching
+from naslab.plans import cached, caching, workingset
 from naslab.plans import sustained as plans
 from naslab.spec import CellSpec
 from naslab.store import Store
@@ -38,6 +38,7 @@ class Request:
     cached: bool
     rest_ns: int
     evict_bytes: int | None = None
+    find_cache: bool = False
 
 
 def run_sustained(params: Params) -> int:
@@ -104,7 +105,9 @@ def parse(params: Params) -> Request:
     if rest_ns and not options.fills and options.repeat == 1:
         raise UsageError("--rest: this load fills no files first, so there is nothing to rest from; leave it out")
     evict = _size(params["evict_size"], "--evict-size") if params["evict_size"] else None
-    return Request(options, _price(params), params["find_burst"], params["cached"], rest_ns, evict)
+    return Request(
+        options, _price(params), params["find_burst"], params["cached"], rest_ns, evict, params["find_cache"]
+    )
 
 
 def _times(params: Params, options: plans.LoadOptions) -> None:
@@ -116,11 +119,24 @@ def _times(params: Params, options: plans.LoadOptions) -> None:
     options.burst_gap_ns = _time(params["burst_gap"], "--burst-gap")
 
 
+_NOT_WITH_FIND_CACHE = (
+    ("write", "it reads"), ("random", "it reads from the start to the end"), ("stride", "it reads all of a set"),
+    ("bytes_", "--size is the largest set"), ("duration", "a set is read a few times; --budget bounds the whole"),
+    ("warmup", "a set's first passes are its warm-up"), ("cooldown", "it idles nowhere"), ("rest", "it idles nowhere"),
+    ("rate", "it needs all the speed there is"), ("burst_ops", "it needs constant load"),
+    ("direct", "unbuffered reads pass a cache by"), ("interlocked", "it reads one file"),
+    ("max_bytes", "--size and --budget bound it"),
+)  # fmt: skip
+
+
 def _refuse_pairs(params: Params) -> None:
     """Options that say two things at once."""
     both = (
         ("bytes_", "duration", "two ends; give one of them"),
         ("find_burst", "cached", "two different questions; ask one at a time"),
+        ("find_burst", "find_cache", "two different questions; ask one at a time"),
+        ("cached", "find_cache", "two different questions; ask one at a time"),
+        *((option, "find_cache", why) for option, why in _NOT_WITH_FIND_CACHE),
         ("find_burst", "bytes_", "it runs until enough is known; --budget bounds it"),
         ("find_burst", "duration", "it runs until enough is known; --budget bounds it"),
         ("find_burst", "warmup", "the burst is at the beginning; leave the warm-up out"),
@@ -148,12 +164,16 @@ def _refuse_pairs(params: Params) -> None:
         raise UsageError("--price-per-gb: the price is for the storage; say how much with --stored SIZE")
     if params["cached"] and params["repeat"] > 1:
         raise UsageError("--cached with --repeat: files are read for the first time only once; run it again instead")
+    if params["find_cache"] and (params["workers"] > 1 or params["repeat"] > 1):
+        raise UsageError("--find-cache with --workers or --repeat: it reads one file; leave them out, and use --depth")
     if params["cached"] and params["cache"] not in ("", "remote"):
         raise UsageError(f"--cached with --cache {params['cache']}: it reads what the server has cached; leave it out")
     if params["evict_size"] and not params["cached"]:
         raise UsageError("--evict-size: only --cached pushes a file out of a cache; add it, or leave this out")
-    if params["budget"] and not params["find_burst"] and not params["cached"]:
-        raise UsageError("--budget: only --find-burst and --cached decide how long to run; use --duration")
+    if params["budget"] and not (params["find_burst"] or params["cached"] or params["find_cache"]):
+        raise UsageError(
+            "--budget: only --find-burst, --cached and --find-cache decide how long to run; use --duration"
+        )
 
 
 def _flag(name: str) -> str:
@@ -220,6 +240,9 @@ class _Task:
                 free = (probed.get("space") or {}).get("free_bytes")
                 self.room = cached.room(options, request.evict_bytes, common.most_bytes(), free)
             return cached.cached_cells(options, probed["caps"], self.room.evict_bytes)
+        if request.find_cache:
+            workingset.smallest_bytes(options)
+            return plans.numbered(workingset.fill_cells(options))
         if request.find_burst:
             from naslab.plans import burst
 
@@ -245,6 +268,11 @@ class _Task:
 
                 budget_ns = budget_ns or cached.BUDGET_NS
                 measure_cached(execution, progress, budget_ns, self.room.by, self.own_memory, part)
+            elif self.request.find_cache:
+                from naslab.cli.workingset import measure_working_set
+
+                budget_ns = budget_ns or workingset.BUDGET_NS
+                measure_working_set(execution, progress, self.request.options, budget_ns, self.own_memory, part)
             else:
                 execution.stage(execution.spec.cells)
         finally:

@@ -66,6 +66,10 @@ RestOpt = Annotated[
 CachedOpt = Annotated[
     bool, typer.Option("--cached", help="Read a small file cold and warm: the rate of the network alone.")
 ]
+FindCacheOpt = Annotated[
+    bool,
+    typer.Option("--find-cache", help="Find the largest working set, up to --size, that is read from memory."),
+]
 EvictSizeOpt = Annotated[
     str,
     typer.Option(

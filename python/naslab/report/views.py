@@ -18,6 +18,7 @@ from naslab.report import job as job_view
 from naslab.report import profile as profile_view
 from naslab.report import sustained as sustained_view
 from naslab.report import tree as tree_view
+from naslab.report import workingset as working_set_view
 from naslab.report.ceilings import link_ceilings
 from naslab.report.labels import count_label, tight, time_label, value_label
 from naslab.report.model import Case, Cell, cases, cell_label, finding, percentile_ns, run_label
@@ -86,7 +87,8 @@ def shown(runs: list[Run]) -> list[Shown]:
 def charts(runs: list[Shown], series: Sequence[Series]) -> list[Chart]:
     """The charts of the report in order; those without a figure are left out."""
     every = [
-        _durable(runs), _curve(runs), _profile(runs), _apps(runs), _job(runs), _tree(runs), _regimes(runs, series),
+        _durable(runs), _curve(runs), _profile(runs), _apps(runs), _job(runs), _tree(runs), _working_set(runs),
+        _regimes(runs, series),
         _latency_maps(runs),
         _throughput(runs), _bars(runs), _heat(runs), _slices(runs), _surface(runs), _percentiles(runs),
         _percentile_dots(runs), _distributions(runs), _series(runs, series),
@@ -146,6 +148,13 @@ def _durable(runs: list[Shown]) -> Chart:
 def _profile(runs: list[Shown]) -> Chart:
     chart = Chart("profile", "Rate by position", "Sequential reads of each zone, from head to tail.", ["Show"])
     profile_view.fill(chart, runs)
+    return chart
+
+
+def _working_set(runs: list[Shown]) -> Chart:
+    lead = "The head of a file read again and again; a band is where sets begin to wait for the disks."
+    chart = Chart("working-set", "Working set in memory", lead, ["Show"])
+    working_set_view.fill(chart, runs)
     return chart
 
 

@@ -16,6 +16,7 @@ from naslab.results.columns import CELL_COLUMNS
 from naslab.results.document import LATENCY_NAMES, SCHEMA
 from naslab.results.fields import Field
 from naslab.results.fields import field as _f
+from naslab.results.schema_cached import CACHED, CACHED_STEP, WORKING_SET, WORKING_SET_STEP
 from naslab.results.schema_durable import DURABLE, DURABLE_AGE, DURABLE_CUT, DURABLE_METADATA, DURABLE_MODE
 from naslab.results.schema_lab import PLANTED
 from naslab.results.schema_tree import METADATA_OPS, TREE, TREE_PHASE
@@ -471,6 +472,7 @@ SUSTAINED = (
     _f("regimes", "regimes[]", "each load's series by kind of operation"),
     _f("burst", "burst?", "--find-burst: the burst and why it ended"),
     _f("cached", "cached?", "--cached: the rate of the network alone"),
+    _f("working_set", "working_set?", "--find-cache: the largest that is read from memory", required=False),
     _f("cost", "cost?", "with a price: what the rates cost"),
     _f("cache", "cache_mode", "how files are reached", required=False),
 )
@@ -569,27 +571,6 @@ ESTIMATE = (
     _f("ci95", "array", "95 % interval: low, high"),
 )
 
-CACHED = (
-    _f("file_bytes", "integer", "size of the file", "bytes"),
-    _f("first_bytes_per_s", "number", "first read of a file right after it was written", "bytes/s", required=False),
-    _f("cold_bytes_per_s", "number", "first read after other data was written, of the telling or last step", "bytes/s"),
-    _f("warm_bytes_per_s", "number", "reads of one file again and again", "bytes/s"),
-    _f("evicted_bytes", "integer", "other data written before the cold reads", "bytes", required=False),
-    _f("steps", "cached_step[]", "more and more other data, until a file was pushed out", required=False),
-    _f("contrast", "number", "warm / cold"),
-    _f("separable", "boolean", "the contrast shows the server's cache"),
-    _f("reason", "string?", "why it does not; null: it does"),
-    _f("network_only_bytes_per_s", "number?", "the warm rate when it does", "bytes/s"),
-)
-
-CACHED_STEP = (
-    _f("evicted_bytes", "integer", "other data written by then", "bytes"),
-    _f("cold_bytes_per_s", "number", "fastest first read of two files written before it", "bytes/s"),
-    _f("warm_bytes_per_s", "number", "of the slower file, the median of its reads right after", "bytes/s"),
-    _f("contrast", "number", "warm / cold"),
-    _f("least_contrast", "number", "that shows a cache; more for reads too short to time well"),
-)
-
 COST = (
     _f("per_hour", "number", "of the server, in the currency given"),
     _f("per_month", "number", "of the server for 730 hours"),
@@ -626,6 +607,8 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "cache_mode": ("Cache mode", CACHE_MODE),
     "cached": ("Cached reads", CACHED),
     "cached_step": ("Step of cached reads", CACHED_STEP),
+    "working_set": ("Working set", WORKING_SET),
+    "working_set_step": ("Working set of one size", WORKING_SET_STEP),
     "cost": ("Cost", COST),
     "rate_cost": ("Cost at a rate", RATE_COST),
     "curve": ("Curve", CURVE),

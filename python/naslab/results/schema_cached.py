@@ -1,0 +1,42 @@
+"""The parts of the run document that `naslab sustained --cached` and `--find-cache` make."""
+
+from __future__ import annotations
+
+from naslab.results.fields import field as _f
+
+CACHED = (
+    _f("file_bytes", "integer", "size of the file", "bytes"),
+    _f("first_bytes_per_s", "number", "first read of a file right after it was written", "bytes/s", required=False),
+    _f("cold_bytes_per_s", "number", "first read after other data was written, of the telling or last step", "bytes/s"),
+    _f("warm_bytes_per_s", "number", "reads of one file again and again", "bytes/s"),
+    _f("evicted_bytes", "integer", "other data written before the cold reads", "bytes", required=False),
+    _f("steps", "cached_step[]", "more and more other data, until a file was pushed out", required=False),
+    _f("contrast", "number", "warm / cold"),
+    _f("separable", "boolean", "the contrast shows the server's cache"),
+    _f("reason", "string?", "why it does not; null: it does"),
+    _f("network_only_bytes_per_s", "number?", "the warm rate when it does", "bytes/s"),
+)
+
+CACHED_STEP = (
+    _f("evicted_bytes", "integer", "other data written by then", "bytes"),
+    _f("cold_bytes_per_s", "number", "fastest first read of two files written before it", "bytes/s"),
+    _f("warm_bytes_per_s", "number", "of the slower file, the median of its reads right after", "bytes/s"),
+    _f("contrast", "number", "warm / cold"),
+    _f("least_contrast", "number", "that shows a cache; more for reads too short to time well"),
+)
+
+WORKING_SET = (
+    _f("knee_bytes", "integer?", "largest set read from memory, the middle of its interval; null: not found", "bytes"),
+    _f("interval_bytes", "array?", "largest set that was, smallest that was not; null: not found", "bytes"),
+    _f("memory_bytes_per_s", "number", "median of the sets read from memory", "bytes/s"),
+    _f("beyond_bytes_per_s", "number", "of the largest set", "bytes/s"),
+    _f("own_memory", "boolean", "true: this machine's page cache may have answered"),
+    _f("reason", "string?", "why no knee was found; null: it was"),
+    _f("steps", "working_set_step[]", "every set, ascending"),
+)
+
+WORKING_SET_STEP = (
+    _f("bytes", "integer", "size of the set", "bytes"),
+    _f("bytes_per_s", "number", "its fastest pass, once the cache had taken it in", "bytes/s"),
+    _f("from_memory", "boolean", "at most a tenth of it came from the disks"),
+)
