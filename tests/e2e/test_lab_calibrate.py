@@ -98,7 +98,7 @@ def check_ending(done: Done) -> Any:
 
 def test_a_native_system_is_as_planted_and_later_results_say_so(cli: Cli, tmp_path: Path) -> None:
     file = system(tmp_path, "small", SMALL, "iperf3", "smbclient", "ip")
-    document = check_ending(cli("lab", "calibrate", file, "--json", "--quiet", timeout=100))
+    document = check_ending(cli("lab", "calibrate", file, "--quick", "--json", "--quiet", timeout=100))
     found = check_planted(
         document,
         {"disks.read": 30e6, "disks.write": 20e6, "disks.iops": 200, "server.ram": 96 << 20, "server.cpu": 0.5,
@@ -122,7 +122,7 @@ def test_a_native_system_is_as_planted_and_later_results_say_so(cli: Cli, tmp_pa
 
 def test_a_guest_is_as_planted(cli: Cli, tmp_path: Path) -> None:
     file = system(tmp_path, "guest", GUEST, "iperf3", "nfs-cp")
-    document = check_ending(cli("lab", "calibrate", file, "--json", "--quiet", timeout=100))
+    document = check_ending(cli("lab", "calibrate", file, "--quick", "--json", "--quiet", timeout=100))
     names = {"disks.read": 30e6, "disks.write": 20e6, "server.ram": 192 << 20, "link.rate": 100e6}
     latency = [each for each in document["findings"] if each["name"] == "link.latency"]
     document["findings"] = [each for each in document["findings"] if each["name"] != "link.latency"]
@@ -133,7 +133,7 @@ def test_a_guest_is_as_planted(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_part_that_is_not_as_planted_is_told(cli: Cli, tmp_path: Path) -> None:
     file = system(tmp_path, "wrong", WRONG, "smbclient")
-    done = cli("lab", "calibrate", file, "--quiet", "--json", timeout=100).sound()
+    done = cli("lab", "calibrate", file, "--quick", "--quiet", "--json", timeout=100).sound()
     document = done.json()
     assert done.code == 1 and not document["holds"]
     verdicts = {each["name"]: each["verdict"] for each in document["findings"]}

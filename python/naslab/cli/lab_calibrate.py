@@ -36,7 +36,13 @@ SetOpt = Annotated[
 ]  # fmt: skip
 
 
-def run(name: SystemArg, planted: SetOpt = None, as_json: o.JsonOpt = False, quiet: o.QuietOpt = False) -> int:
+QuickOpt = Annotated[bool, typer.Option("--quick", help="One short run of each limit instead of three.")]
+
+
+def run(
+    name: SystemArg, planted: SetOpt = None, quick: QuickOpt = False, as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:  # fmt: skip
     """Measure each planted limit with fio, iperf3, smbclient and the like; later results carry what was found.
 
     A system that is not up is built for this and taken down. Exit code 1: a part is more than 5 % off.
@@ -49,7 +55,7 @@ def run(name: SystemArg, planted: SetOpt = None, as_json: o.JsonOpt = False, qui
             print(f"naslab: measuring {text}", file=sys.stderr, flush=True)
 
     with termination_as_interrupt():
-        found = _calibrated(name, planted or [], say)
+        found = _calibrated(name, planted or [], say, quick)
     calibrate.keep(found)
     if as_json:
         print(json.dumps(found.as_dict(), allow_nan=False))
@@ -58,18 +64,19 @@ def run(name: SystemArg, planted: SetOpt = None, as_json: o.JsonOpt = False, qui
     return 0 if found.holds else CALIBRATED_MISSES
 
 
-def _calibrated(name: str, planted: list[str], say: Callable[[str], None]) -> Calibration:
+def _calibrated(name: str, planted: list[str], say: Callable[[str], None], quick: bool) -> Calibration:
     """One that is up is measured as it is; another is built. Raises UsageError, TargetError."""
     from naslab.cli.lab import chosen_limits
     from naslab.lab import calibrate, state
 
     called = Path(name).stem if name.endswith(".toml") else name
+    runs, seconds = calibrate.QUICK if quick else calibrate.THOROUGH
     server = state.find(called)
     if server is None:
-        return calibrate.calibrate_system(name, chosen_limits(name, planted), say=say)
+        return calibrate.calibrate_system(name, chosen_limits(name, planted), runs=runs, seconds=seconds, say=say)
     if planted:
         raise UsageError(f"--set {planted[0]!r}: {called} is up with its own limits; leave it out, or end it first")
-    return calibrate.calibrate(server, say=say)
+    return calibrate.calibrate(server, runs=runs, seconds=seconds, say=say)
 
 
 def _words(found: Calibration) -> list[str]:

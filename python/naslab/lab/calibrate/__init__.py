@@ -7,9 +7,9 @@ print(found.holds, found.measured("disks.read"))
 
 from naslab.lab.calibrate.finding import HOLDS, MISSES, UNMEASURED, Calibration, Finding
 from naslab.lab.calibrate.records import find, keep, limits_of
-from naslab.lab.calibrate.run import calibrate, calibrate_system
+from naslab.lab.calibrate.run import QUICK, THOROUGH, calibrate, calibrate_system
 
 __all__ = [
-    "HOLDS", "MISSES", "UNMEASURED", "Calibration", "Finding", "calibrate", "calibrate_system", "find", "keep",
-    "limits_of",
+    "HOLDS", "MISSES", "QUICK", "THOROUGH", "UNMEASURED", "Calibration", "Finding", "calibrate", "calibrate_system",
+    "find", "keep", "limits_of",
 ]  # fmt: skip

@@ -13,15 +13,13 @@ from naslab.errors import NaslabError
 from naslab.lab import backends
 from naslab.lab.calibrate import records
 from naslab.lab.calibrate.finding import MISSES, Calibration, amount
-from naslab.lab.calibrate.run import calibrate
+from naslab.lab.calibrate.run import QUICK, calibrate
 from naslab.lab.experiment import Experiment, System
 from naslab.lab.limits import planted
 from naslab.lab.server import start_system
 from naslab.lab.systems import defined
 
 Say = Callable[[str], None]
-_RUNS = 1
-"""Short: all systems of an experiment are to be done in a minute or two."""
 
 
 def calibrate_experiment(experiment: Experiment, say: Say = lambda _: None) -> list[str]:
@@ -40,7 +38,8 @@ def _calibrate(system: System) -> None:
     assert system.parts is not None
     server = start_system(system.name, defined(dict(system.parts), f"systems.{system.name}", system.name))
     try:
-        records.keep(calibrate(server, scratch=True, runs=_RUNS, through=False))
+        runs, seconds = QUICK
+        records.keep(calibrate(server, scratch=True, runs=runs, seconds=seconds, through=False))
     finally:
         server.stop()
 

@@ -155,8 +155,8 @@ def _taken_bytes(probe: Probe) -> int:
     home = Path(probe.server.facts["guests"]["server"])
     for each in process.descendants(probe.server.guardian.pid):
         with contextlib.suppress(OSError):
-            words = Path(f"/proc/{each.pid}/cmdline").read_bytes().split(b"\0")
-            if f"init={home}/init".encode() in words:
+            # A guest's kernel changes the words of its command line: they may have become one.
+            if f"init={home}/init".encode() in Path(f"/proc/{each.pid}/cmdline").read_bytes():
                 files = [file for file in Path(f"/proc/{each.pid}/fd").iterdir() if _is_memory(file)]
                 if files:
                     return max(512 * file.stat().st_blocks for file in files)
