@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,3 +28,45 @@ def field(name: str, type_: str, about: str, unit: str | None = None, **more: An
     """A field, nullable where its type ends with `?`."""
     nullable = type_.endswith("?")
     return Field(name, type_.rstrip("?"), about, unit, nullable=nullable, **more)
+
+
+def table_schema(fields: tuple[Field, ...], tables: Container[str], version: int, strict: bool) -> dict[str, Any]:
+    """JSON schema of a table. tables: names that fields may refer to. strict: no fields but these."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {each.name: _field_schema(each, tables, version) for each in fields},
+        "required": [each.name for each in fields if each.required],
+    }
+    return {**schema, "additionalProperties": False} if strict else schema
+
+
+def _field_schema(each: Field, tables: Container[str], version: int) -> dict[str, Any]:
+    about = each.about + (f" ({each.unit})" if each.unit else "")
+    schema = _type_schema(each.type, tables)
+    if each.enum:
+        schema["enum"] = list(each.enum)
+    if each.name == "schema":
+        schema["const"] = version
+    if each.nullable:
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    return {"description": about, **schema}
+
+
+def _type_schema(type_: str, tables: Container[str]) -> dict[str, Any]:
+    if type_.endswith("[]"):
+        return {"type": "array", "items": _type_schema(type_[:-2], tables)}
+    if type_.endswith("{}"):
+        return {"type": "object", "additionalProperties": _type_schema(type_[:-2], tables)}
+    return {"$ref": f"#/$defs/{type_}"} if type_ in tables else {"type": type_}
+
+
+def field_row(each: Field, tables: Mapping[str, tuple[str, Any]]) -> str:
+    """A field as a row of a page, with a link to the table it refers to."""
+    base = each.type.removesuffix("[]").removesuffix("{}")
+    shown = f"[{base}](#{tables[base][0].lower().replace(' ', '-')})" if base in tables else base
+    many = {"[]": "list of ", "{}": "object of "}.get(each.type[-2:], "")
+    shown = many + shown
+    shown += " or null" if each.nullable else ""
+    about = each.about + (f": {', '.join(each.enum)}" if each.enum and each.enum[0] not in each.about else "")
+    about += "" if each.required else " (may be absent)"
+    return f"| `{each.name}` | {shown} | {each.unit or ''} | {about} |"

@@ -14,7 +14,7 @@ from typing import Any
 
 from naslab.results.columns import CELL_COLUMNS
 from naslab.results.document import LATENCY_NAMES, SCHEMA
-from naslab.results.fields import Field
+from naslab.results.fields import Field, field_row, table_schema
 from naslab.results.fields import field as _f
 from naslab.results.schema_cached import CACHED, CACHED_STEP, WORKING_SET, WORKING_SET_STEP
 from naslab.results.schema_durable import DURABLE, DURABLE_AGE, DURABLE_CUT, DURABLE_METADATA, DURABLE_MODE
@@ -658,7 +658,10 @@ RAW_DATA = (
 
 def json_schema(strict: bool = False) -> dict[str, Any]:
     """JSON schema (draft 2020-12) of a run document. strict: fields not described here are refused, for tests."""
-    definitions = {name: _table_schema(name, fields, strict) for name, (_, fields) in TABLES.items()}
+    definitions = {
+        name: table_schema(fields, TABLES, SCHEMA, strict and name not in OPEN_TABLES)
+        for name, (_, fields) in TABLES.items()
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:naslab:run-document:{SCHEMA}",
@@ -666,37 +669,6 @@ def json_schema(strict: bool = False) -> dict[str, Any]:
         **definitions.pop("run"),
         "$defs": definitions,
     }
-
-
-def _table_schema(name: str, fields: tuple[Field, ...], strict: bool) -> dict[str, Any]:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {field.name: _field_schema(field) for field in fields},
-        "required": [field.name for field in fields if field.required],
-    }
-    if strict and name not in OPEN_TABLES:
-        schema["additionalProperties"] = False
-    return schema
-
-
-def _field_schema(field: Field) -> dict[str, Any]:
-    about = field.about + (f" ({field.unit})" if field.unit else "")
-    schema = _type_schema(field.type)
-    if field.enum:
-        schema["enum"] = list(field.enum)
-    if field.name == "schema":
-        schema["const"] = SCHEMA
-    if field.nullable:
-        schema = {"anyOf": [schema, {"type": "null"}]}
-    return {"description": about, **schema}
-
-
-def _type_schema(type_: str) -> dict[str, Any]:
-    if type_.endswith("[]"):
-        return {"type": "array", "items": _type_schema(type_[:-2])}
-    if type_.endswith("{}"):
-        return {"type": "object", "additionalProperties": _type_schema(type_[:-2])}
-    return {"$ref": f"#/$defs/{type_}"} if type_ in TABLES else {"type": type_}
 
 
 def reference_page() -> str:
@@ -712,7 +684,7 @@ def reference_page() -> str:
     ]
     for name, (title, fields) in TABLES.items():
         lines += ["", f"## {title}", "", "| field | type | unit | meaning |", "|---|---|---|---|"]
-        lines += [_row(field) for field in fields]
+        lines += [field_row(field, TABLES) for field in fields]
         if name == "run":
             lines += ["", 'Commands that give several runs print `{"schema": 1, "runs": [document, ...]}`.']
     lines += ["", "## Raw data", ""]
@@ -749,17 +721,6 @@ def _tables_section() -> list[str]:
         for c in CELL_COLUMNS
     ]
     return [*_TABLES_INTRO.split("\n"), *rows]
-
-
-def _row(field: Field) -> str:
-    base = field.type.removesuffix("[]").removesuffix("{}")
-    shown = f"[{base}](#{TABLES[base][0].lower().replace(' ', '-')})" if base in TABLES else base
-    many = {"[]": "list of ", "{}": "object of "}.get(field.type[-2:], "")
-    shown = many + shown
-    shown += " or null" if field.nullable else ""
-    about = field.about + (f": {', '.join(field.enum)}" if field.enum and field.enum[0] not in field.about else "")
-    about += "" if field.required else " (may be absent)"
-    return f"| `{field.name}` | {shown} | {field.unit or ''} | {about} |"
 
 
 def files() -> dict[str, str]:
