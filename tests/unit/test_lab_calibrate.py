@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import numpy as np
 import pytest
 
 from naslab.errors import TargetError, UsageError
-from naslab.lab import calibrate, definition, experiment
+from naslab.lab import calibrate, definition, experiment, process, server
 from naslab.lab.backends import Answer
-from naslab.lab.calibrate import of_experiment, path, probe, records, tools
+from naslab.lab.calibrate import disks, of_experiment, path, probe, records, tools
 from naslab.lab.calibrate.bursts import fit_bucket
 from naslab.lab.calibrate.finding import HOLDS, MISSES, UNMEASURED, Calibration, Finding, amount, table
 from naslab.lab.calibrate.links import wire_share
@@ -279,3 +280,75 @@ def test_an_experiment_tells_planted_and_measured(tmp_path: Path, monkeypatch: p
     told = calibrations_table(result).replace("\u00a0", " ")
     assert "50 MB/s (-25.4%)" in told and "misses" in told and "2026-01-01" in told
     assert calibrations_table({"calibrations": []}) == "" and calibrations_table({}) == ""
+
+
+class Recorder(probe.Probe):
+    """Runs nothing: keeps the commands, and answers fio's with 67 MB/s, 500 requests/s and 8 ms for every job."""
+
+    def run(self, words: Any, client: int = 0, seconds: float = 0.0, check: bool = True) -> str:
+        self.commands = [*getattr(self, "commands", []), list(words)]
+        names = [each.partition("=")[2] for each in words if each.startswith("--name=") and each != "--name=global"]
+        way = {"bw_bytes": 67 * MB, "iops": 500.0, "total_ios": 9, "clat_ns": {"percentile": {"50.000000": 8_000_000}}}
+        return json.dumps({"jobs": [{"jobname": name, "read": way, "write": way} for name in names]})
+
+
+def recorder(folder: Path, *, scratch: bool, level: str = "single", count: int = 1, more: str = "") -> Recorder:
+    """Of a running system that is not there."""
+    text = SYSTEM.format(level=level, count=count, rate="1Gbit/s").replace("[volume]", f"{more}\n[volume]")
+    data, made = tomllib.loads(text), definition.parse(text, "f", "made-up")
+    facts = {
+        "definition": {"data": data, "file": "f", "chosen": {}}, "limits": [vars(each) for each in planted(made)],
+        "disks": [{"device": f"/dev/loop{9000 + at}"} for at in range(count)],
+    }  # fmt: skip
+    here = server.Server(
+        "made-up", "smb://x/data", {}, "", None, folder, folder / "data", 1, None, facts, process.Process(1, 1)
+    )
+    return Recorder(here, scratch=scratch)
+
+
+def spoiled(made: Recorder) -> list[str]:
+    """Block devices that a command may write to."""
+    return [
+        each
+        for words in made.commands
+        if any(word.startswith("--rw=") and word not in ("--rw=read", "--rw=randread") for word in words)
+        for each in words
+        if each.startswith("--filename=/dev/")
+    ]
+
+
+def test_disks_of_a_system_that_stays_are_not_spoiled(tmp_path: Path) -> None:
+    for level, count in (("single", 1), ("raid5", 4)):
+        made = recorder(tmp_path, scratch=False, level=level, count=count)
+        disks.measure_reads(made)
+        disks.measure_writes(made)
+        assert not spoiled(made)
+        written = [each for each in made.found if each.name == "disks.write"]
+        if level == "single":
+            assert written[0].measured == 67 * MB
+        else:
+            assert {each.verdict for each in written} == {UNMEASURED} and "not up" in written[0].note
+    made = recorder(tmp_path, scratch=True, level="raid5", count=4)
+    disks.measure_writes(made)
+    assert len(set(spoiled(made))) == 4 and [each.at for each in made.found] == [f"disk {at}" for at in (1, 2, 3, 4)]
+
+
+def test_a_served_disk_is_written_before_it_is_read(tmp_path: Path) -> None:
+    made = recorder(tmp_path, scratch=True, more='latency = "8ms"')
+    assert disks.is_served(made, made.definition.disks[0])  # type: ignore[union-attr]
+    disks.measure_reads(made)
+    assert not made.found, "nothing is read before"
+    disks.measure_writes(made)
+    kinds = [next(word for word in words if word.startswith("--rw=")) for words in made.commands]
+    assert kinds[0] == "--rw=write" and "--time_based" not in made.commands[0]
+    assert {each.name: each.verdict for each in made.found}["disks.latency"] == HOLDS
+
+
+@pytest.mark.parametrize(
+    ("more", "rate", "block"),
+    [('size = "64MiB"', 67e6, "64k"), ('iops = 500', 60e6, "256k"), ('latency = "10ms"', 40e6, "256k"),
+     ('iops = 20', 60e6, "512k")],
+)  # fmt: skip
+def test_requests_are_as_large_as_the_other_limits_demand(more: str, rate: float, block: str) -> None:
+    text = SYSTEM.format(level="single", count=1, rate="1Gbit/s").replace('size = "512MiB"', more)
+    assert disks.stream("read", definition.parse(text, "f", "x").disks[0], rate, 512 << 10).block == block
