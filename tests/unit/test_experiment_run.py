@@ -15,6 +15,7 @@ from naslab.errors import TargetError, UsageError
 from naslab.lab import experiment
 from naslab.lab.experiment import System
 from naslab.lab.experiment_result import published_copies
+from naslab.lab.experiment_tune import search
 from naslab.lab.run_experiment import AddressBench, Bench, bring_up_addresses, run_experiment
 from naslab.report.experiment import charts, ours, render, section
 
@@ -158,12 +159,12 @@ def test_an_experiment_without_any_sample_has_a_report(loaded: experiment.Experi
 class Fake:
     """A bench that notes what is asked of it. fails: which measurement, from 0, fails."""
 
-    place, limits = "host", {"disk": 60e6}
+    place, limits, seed = "host", {"disk": 60e6}, 0
 
     def __init__(self, log: list[str], fails: Sequence[int] = ()) -> None:
         self.log, self.fails = log, fails
 
-    def measure(self, words: Sequence[str]) -> Document:
+    def measure(self, words: Sequence[str], client: str = "") -> Document:
         count = sum(line.startswith("measure") for line in self.log)
         self.log.append(f"measure {' '.join(words)}")
         if count in self.fails:
@@ -171,10 +172,19 @@ class Fake:
         return {"command": words[0], "cells": [cell(1e8 + count, 32 << 20)], "run_id": str(count), "status": "complete"}
 
     @contextlib.contextmanager
-    def beside(self, words: Sequence[str]) -> Iterator[None]:
-        self.log.append(f"beside {' '.join(words)}")
+    def beside(self, commands: Sequence[Sequence[str]]) -> Iterator[None]:
+        self.log += [f"beside {' '.join(words)}" for words in commands]
         yield
-        self.log.append(f"end {' '.join(words)}")
+        self.log += [f"end {' '.join(words)}" for words in commands]
+
+    def prepare(self, words: Sequence[str]) -> None:
+        self.log.append(f"prepare {' '.join(words)}")
+
+    def empty(self) -> None:
+        self.log.append("empty")
+
+    def set_cpu(self, share: float) -> None:
+        self.log.append(f"cpu {share:.3f}")
 
     def close(self) -> None:
         self.log.append("close")
@@ -211,8 +221,8 @@ def test_what_a_bench_is_asked_and_its_measured_limits_count() -> None:
     log: list[str] = []
     found = run_experiment(experiment.parse(ONE, "f", "n"), lambda system, seed: Fake(log), repeats=3)
     assert log[:6] == [
-        "beside sustained --size 1m --write 50", "beside tree", "measure sweep --tests write --cold", "end tree",
-        "end sustained --size 1m --write 50", "close",
+        "beside sustained --size 1m --write 50", "beside tree", "measure sweep --tests write --cold",
+        "end sustained --size 1m --write 50", "end tree", "close",
     ]  # fmt: skip
     assert found["claims"][0]["verdict"] == "reproduced", "100 over the 60 that were measured, not the 50 planted"
 
@@ -227,7 +237,7 @@ def test_a_lost_repeat_is_told_and_the_bench_closed() -> None:
 
 def test_a_test_that_was_cut_short_is_told() -> None:
     class Cut(Fake):
-        def measure(self, words: Sequence[str]) -> Document:
+        def measure(self, words: Sequence[str], client: str = "") -> Document:
             return {**super().measure(words), "status": "partial"}
 
     found = run_experiment(experiment.parse(ONE, "f", "n"), lambda system, seed: Cut([]), repeats=1)
@@ -261,7 +271,7 @@ def test_a_command_that_fails_says_why() -> None:
 
 
 def test_nothing_works_beside_a_simulated_server() -> None:
-    with pytest.raises(UsageError, match="one command's own"), AddressBench("sim:").beside(["tree"]):
+    with pytest.raises(UsageError, match="one command's own"), AddressBench("sim:").beside([["tree"]]):
         pass
 
 
@@ -269,7 +279,7 @@ def test_work_beside_lasts_as_long_as_the_test(tmp_path: Path) -> None:
     folder = tmp_path / "target"
     folder.mkdir()
     bench = AddressBench(str(folder), store=tmp_path / "store.sqlite")
-    with bench.beside(["sustained", "--size", "1m", "--write", "100", "--rate", "20iops", "--duration", "1h"]):
+    with bench.beside([["sustained", "--size", "1m", "--write", "100", "--rate", "20iops", "--duration", "1h"]]):
         found = bench.measure(["sweep", "--file-size", "64k", "--record", "64k", "--tests", "write"])
     assert found["status"] == "complete"
     assert list(folder.iterdir()) == [], "it cleaned up when it was ended"
@@ -278,5 +288,140 @@ def test_work_beside_lasts_as_long_as_the_test(tmp_path: Path) -> None:
 def test_work_that_ends_by_itself_is_an_error(tmp_path: Path) -> None:
     bench = AddressBench(str(tmp_path), store=tmp_path / "store.sqlite")
     words = ["sweep", "--file-size", "64k", "--record", "64k", "--tests", "sing"]
-    with pytest.raises(TargetError, match="ended before the test did"), bench.beside(words):
+    with pytest.raises(TargetError, match="ended before the test did"), bench.beside([words]):
         bench.measure(["sustained", "--size", "1m", "--block", "64k", "--write", "100", "--duration", "3s"])
+
+
+# --- systems that stay up, tests that make ready, a share of a processor -----------------------------------
+
+
+def test_kept_systems_are_built_once_and_taken_down_at_the_end() -> None:
+    log: list[str] = []
+    seeds = []
+
+    class Kept(Fake):
+        def measure(self, words: Sequence[str], client: str = "") -> Document:
+            seeds.append(self.seed)
+            return super().measure(words)
+
+    def bring_up(system: System, seed: int) -> Bench:
+        log.append("up")
+        return Kept(log)
+
+    found = run_experiment(experiment.parse(ONE, "f", "n"), bring_up, repeats=3, keep=True, seed=5)
+    assert log.count("up") == log.count("close") == 1 and log[-1] == "close"
+    assert len(found["measurements"]) == 3 and seeds == [5, 6, 7]
+
+
+def test_a_kept_system_that_failed_is_built_anew() -> None:
+    log: list[str] = []
+
+    def bring_up(system: System, seed: int) -> Bench:
+        log.append("up")
+        return Fake(log, [1])
+
+    found = run_experiment(experiment.parse(ONE, "f", "n"), bring_up, repeats=3, keep=True)
+    assert log.count("up") == log.count("close") == 2
+    assert [m["block"] for m in found["measurements"]] == [0, 2]
+
+
+PARTS = """
+[systems.s]
+what = "s"
+disks = [{ count = 1, size = "64MiB", burst = { rate = "50MB/s", base = "10MB/s", size = "64MiB" } }]
+server = { kind = "samba", cpu = "40%" }
+"""
+
+
+def test_a_bucket_is_built_anew_for_each_repeat() -> None:
+    log: list[str] = []
+
+    def bring_up(system: System, seed: int) -> Bench:
+        log.append("up")
+        return Fake(log)
+
+    words = ONE.replace('[systems.s]\ntarget = "sim:"\n', PARTS)
+    run_experiment(experiment.parse(words, "f", "n"), bring_up, repeats=3, keep=True)
+    assert log.count("up") == log.count("close") == 3
+
+
+def test_systems_that_memory_cannot_hold_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+
+    def bring_up(system: System, seed: int) -> Bench:
+        log.append("up")
+        return Fake(log)
+
+    monkeypatch.setattr("naslab.lab.experiment_pool.free_bytes", lambda: 128 << 20)
+    whole = PARTS.replace(', burst = { rate = "50MB/s", base = "10MB/s", size = "64MiB" }', "")
+    words = ONE.replace('[systems.s]\ntarget = "sim:"\n', whole)
+    found = run_experiment(experiment.parse(words, "f", "n"), bring_up, repeats=2, keep=True)
+    assert log.count("up") == 2 and "together they need 0.3 GB of memory" in found["notes"][0]
+
+
+def test_what_makes_ready_is_not_measured_and_cold_empties_before() -> None:
+    log: list[str] = []
+    words = ONE.replace('command = "sweep"', 'command = "sweep"\ncold = true').replace(
+        'system = "s"', 'system = "s"\ntests = ["first", "t"]'
+    )
+    words = words.replace("of = {", 'of = { test = "t",')
+    words += '[tests.first]\nwhat = "f"\ncommand = "apps"\noptions = "--step prepare"\nmeasures = false\n'
+    found = run_experiment(experiment.parse(words, "f", "n"), lambda system, seed: Fake(log), repeats=1)
+    assert [line.split()[0] for line in log][:5] == ["prepare", "beside", "beside", "empty", "measure"]
+    assert [m["test"] for m in found["measurements"]] == ["t"]
+
+
+TUNE = '[tune]\nsystem = "s"\ntest = "t"\nof = { op = "write" }\nvalue = "30MB/s"\n'
+
+
+def test_a_share_is_found_and_planted() -> None:
+    """A server whose rate is 80 MB/s of a whole processor, less a tenth."""
+    shares: list[float] = []
+
+    class Slow(Fake):
+        share = 1.0
+
+        def set_cpu(self, share: float) -> None:
+            self.share = share
+            shares.append(share)
+
+        def measure(self, words: Sequence[str], client: str = "") -> Document:
+            return {**super().measure(words), "cells": [cell((self.share - 0.1) * 8e7, 32 << 20)]}
+
+    words = (ONE + TUNE).replace('[systems.s]\ntarget = "sim:"\n', PARTS)
+    found = run_experiment(experiment.parse(words, "f", "n"), lambda system, seed: Slow([]), repeats=2)
+    assert shares[0] == 0.4 and shares[-1] == pytest.approx(0.475, rel=0.03) == shares[-2]
+    assert "where 30.0 were wanted" in found["notes"][0]
+
+
+def test_a_share_that_cannot_be_found_ends_at_the_whole_processor() -> None:
+    found = search(0.4, 100e6, lambda share: share * 50e6)
+    assert (found.share, found.rate) == (1.0, 50e6) and "50.0 MB/s, where 100.0 were wanted" in found.words()
+
+
+def test_tune_needs_a_server_with_a_share() -> None:
+    with pytest.raises(UsageError, match=r"tune\.system = 's': its server has no share"):
+        experiment.parse(ONE + TUNE, "f", "n")
+
+
+def test_a_client_is_chosen_only_in_guests() -> None:
+    words = ONE.replace('system = "s"', 'system = "s"\nclient = "own"')
+    with pytest.raises(UsageError, match="only where a guest's kernel is the client"):
+        experiment.parse(words, "f", "n")
+
+
+def test_quick_is_a_scale_of_its_own_where_it_is_named() -> None:
+    words = "repeats = [3, 4]\n" + ONE.replace("--tests write", "--tests write --file-size {n}")
+    words += '[values]\nn = ["1m", "2m", "4m"]\n'
+    found = [experiment.parse(words, "f", "n", scale) for scale in experiment.SCALES]
+    assert [one.tests["t"].words[-1] for one in found] == ["1m", "2m", "4m"]
+    assert [one.repeats for one in found] == [3, 3, 4]
+
+
+def test_a_condition_can_have_fewer_repeats_unless_they_are_asked_for() -> None:
+    words = ONE.replace('system = "s"', 'system = "s"\nrepeats = [1, 2, 3]')
+    found = experiment.parse(words, "f", "n", "quick")
+    for asked, blocks in ((None, 1), (3, 3)):
+        told = run_experiment(found, lambda system, seed: Fake([]), repeats=asked)
+        assert len(told["measurements"]) == blocks
+        assert f"in {blocks} repeat{'s' if blocks > 1 else ''} each" in told["summary"][1]

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -26,6 +26,15 @@ ExperimentArg = Annotated[
     ),
 ]  # fmt: skip
 FullOpt = Annotated[bool, typer.Option("--full", help="The article's own sizes instead of scaled ones: hours.")]
+QuickOpt = Annotated[
+    bool,
+    typer.Option("--quick", help="The smallest sizes, each system built once for all repeats: a minute or two."),
+]
+CalibrateOpt = Annotated[
+    bool,
+    typer.Option("--calibrate", help="First measure each system's planted limits with other tools: 10 to 20 s each."),
+]
+DryOpt = Annotated[bool, typer.Option("--dry-run", help="Show what would be built and measured; build nothing.")]
 RepeatsOpt = Annotated[
     Optional[int],  # noqa: UP045 - Typer reads this at run time
     typer.Option(
@@ -53,6 +62,9 @@ ReportOpt = Annotated[
 def run(
     name: ExperimentArg,
     full: FullOpt = False,
+    quick: QuickOpt = False,
+    calibrate: CalibrateOpt = False,
+    dry_run: DryOpt = False,
     repeat: RepeatsOpt = None,
     only: OnlyOpt = "",
     given: ImportOpt = None,
@@ -67,11 +79,17 @@ def run(
     from naslab.cli.common import check_output
     from naslab.execute import termination_as_interrupt
     from naslab.lab import experiment
+    from naslab.lab.calibrate import of_experiment
     from naslab.lab.experiment_bench import bring_up_lab
     from naslab.lab.run_experiment import run_experiment
     from naslab.units import parse_duration
 
-    found = _chosen(experiment.load(name, "full" if full else "scaled"), only)
+    if full and quick:
+        raise UsageError("--full and --quick: sizes are the article's or the smallest; leave one out")
+    found = _chosen(experiment.load(name, "full" if full else "quick" if quick else "scaled"), only)
+    if dry_run:
+        print("\n".join(_plan(found, found.repeats if repeat is None else repeat)))
+        return 0
     if report is not None:
         check_output(report, "--report")
     limit_s = parse_duration(budget, "--budget") / 1e9 if budget else float("inf")
@@ -83,10 +101,17 @@ def run(
             print(f"naslab: {time.monotonic() - started:5.0f} s, {text}", file=sys.stderr, flush=True)
 
     with termination_as_interrupt():
+        failed = of_experiment.calibrate_experiment(found, say) if calibrate else []
         result = run_experiment(
-            found, bring_up_lab(store), repeats=repeat, seed=seed, given=documents, say=say,
+            found, bring_up_lab(store), repeats=repeat, keep=quick, seed=seed, given=documents, say=say,
             enough=lambda: time.monotonic() - started > limit_s,
         )  # fmt: skip
+    of_experiment.record(found, result, failed)
+    return _tell(result, report, as_json, quiet)
+
+
+def _tell(result: dict[str, Any], report: Path | None, as_json: bool, quiet: bool) -> int:
+    """Writes the report and prints the result; the exit code."""
     if report is not None:
         from naslab.report.experiment import write
 
@@ -110,6 +135,36 @@ def _chosen(found: Experiment, only: str) -> Experiment:
         for each in found.conditions
     )
     return dataclasses.replace(found, conditions=conditions)
+
+
+def _plan(found: Experiment, repeats: int) -> list[str]:
+    """What a run would build and measure, for a terminal."""
+    lines = [f"{found.title}: {found.scale}, {repeats} repeats of", ""]
+    for one in found.conditions:
+        if one.missing:
+            lines.append(f"{one.id:<16} not measured: {one.missing}")
+            continue
+        system = found.systems[one.system]
+        told = [f"on {_parts(system.parts)}" if system.parts else f"on {system.target}"]
+        for test in (found.tests[name] for name in one.tests):
+            told.append(f"naslab {' '.join([test.command, *test.words, *one.words])}")
+        told += [f"meanwhile: naslab {' '.join(words)}" for words in one.beside]
+        told += ["with naslab's own client in the guest"] if one.client == "own" else []
+        lines += [f"{one.id:<16} {system.what}", *(f"{'':<16} {line}" for line in told)]
+    if found.tune:
+        wanted = f"{found.tune.wanted / 1e6:.4g} MB/s"
+        lines += ["", f"First the share of a processor is searched with which {found.tune.system} comes to {wanted}."]
+    return [*lines, "", f"{len(found.claims)} claims, {len(found.published)} published numbers"]
+
+
+def _parts(parts: Mapping[str, Any]) -> str:
+    """Parts of a system in one line: `disks count 2, size 8GiB; volume level pool`."""
+    found = []
+    for key, value in parts.items():
+        for table in value if isinstance(value, list) else [value]:
+            if isinstance(table, dict):
+                found.append(f"{key} {', '.join(f'{name} {each}' for name, each in table.items())}")
+    return "; ".join(found)
 
 
 def _given(pairs: Sequence[str], store: Path | None) -> dict[str, list[dict[str, Any]]]:

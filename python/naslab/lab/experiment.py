@@ -1,7 +1,8 @@
 """Experiments as data: an article's systems, conditions, tests, published numbers, conclusions and charts, from TOML.
 
 docs/guide/experiments.md explains the form. Unknown keys, unknown names and numbers out of range are refused, by file,
-key and value. Sizes come twice: scaled to minutes, and full as in the article (`[values]`).
+key and value. Sizes come by scale: quick for a check of a minute or two, scaled to minutes, and full as in the article
+(`[values]`).
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from naslab.analysis.claims import Claim
+from naslab.analysis.quantities import WHERE, Quantity
 from naslab.errors import UsageError
 from naslab.lab import definition
-from naslab.lab.experiment_parts import UNITS, Table, chart_of, claim_of, filled, is_positive, limit_value
+from naslab.lab.experiment_parts import UNITS, Table, chart_of, claim_of, filled, is_positive, limit_value, where_of
+from naslab.lab.experiment_tune import Tune
 
-SCALES = ("scaled", "full")
+SCALES = ("quick", "scaled", "full")
 COMMANDS = ("sweep", "sustained", "apps", "job", "tree", "iozone", "diskspd", "profile", "curve", "run")
+CLIENTS = ("mount", "own")
+"""In a client's guest: what its kernel has mounted, or naslab's own client of the protocol."""
 _TOP = ("title", "source", "about", "repeats", "margin", "values", "systems", "limits", "tests", "condition",
-        "published", "claim", "chart")  # fmt: skip
+        "published", "claim", "chart", "tune")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,20 +50,27 @@ class System:
 
 @dataclass(frozen=True)
 class Test:
-    """A command of naslab; words: its options, the target left out."""
+    """A command of naslab; words: its options, the target left out.
+
+    measures: whether its result counts; one that does not makes ready what others measure, and need print none.
+    cold: the server's memory is emptied before it.
+    """
 
     name: str
     what: str
     command: str
     words: tuple[str, ...]
+    measures: bool = True
+    cold: bool = False
 
 
 @dataclass(frozen=True)
 class Condition:
     """A system under a circumstance.
 
-    words: further options of its tests. beside: commands that run meanwhile on the same target. missing: why it cannot
-    exist here; then it is never measured.
+    words: further options of its tests. beside: commands that run meanwhile on the same target. client: one of CLIENTS,
+    of a system whose clients are guests; empty elsewhere. missing: why it cannot exist here; then it is never measured.
+    repeats: in how many of the blocks it is measured, where not in all.
     """
 
     id: str
@@ -67,7 +79,9 @@ class Condition:
     tests: tuple[str, ...]
     words: tuple[str, ...] = ()
     beside: tuple[tuple[str, ...], ...] = ()
+    client: str = ""
     missing: str = ""
+    repeats: int | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +158,7 @@ class Experiment:
     published: tuple[Published, ...]
     claims: tuple[Claim, ...]
     charts: tuple[Chart, ...] = field(default=())
+    tune: Tune | None = None
 
     def condition(self, name: str) -> Condition:
         """The condition of this id."""
@@ -183,7 +198,8 @@ def parse(words: str, file: str, name: str, scale: str = "scaled") -> Experiment
     top = Table(_with_values(data, where, SCALES.index(scale)), where, _TOP)
     tests = {key: _test(key, each, f"{where}tests.{key}") for key, each in top.table("tests").items()}
     systems = _systems(top.table("systems"), where)
-    conditions = tuple(_condition(each, at, systems, tests) for each, at in top.tables("condition"))
+    at_scale = SCALES.index(scale)
+    conditions = tuple(_condition(each, at, systems, tests, at_scale) for each, at in top.tables("condition"))
     _unique([each.id for each in conditions], f"{where}condition")
     ids = {each.id: each for each in conditions}
     limits = tuple(_limit(key, each, f"{where}limits.{key}", ids) for key, each in top.table("limits").items())
@@ -201,16 +217,31 @@ def parse(words: str, file: str, name: str, scale: str = "scaled") -> Experiment
     return Experiment(
         name, scale, top.text("title"), {key: str(text) for key, text in top.table("source").items()},
         top.text("about"), _repeats(top, SCALES.index(scale)), margin, systems, limits, tests, conditions, published,
-        claims, charts,
+        claims, charts, _tune(top, systems, tests) if "tune" in top.data else None,
     )  # fmt: skip
 
 
+def _tune(top: Table, systems: Mapping[str, System], tests: Mapping[str, Test]) -> Tune:
+    table = Table(top.data["tune"], f"{top.where}tune", ("system", "test", "of", "value"))
+    system, test = table.word("system", tuple(systems)), table.word("test", tuple(tests))
+    made = systems[system].checked
+    if made is None or made.server.cpu is None:
+        raise UsageError(f"{table.where}.system = {system!r}: its server has no share of a processor; give it a cpu")
+    where = where_of(Table(table.table("of"), f"{table.where}.of", WHERE))
+    return Tune(system, Quantity(system, test, where=where), limit_value(table.text("value"), f"{table.where}.value"))
+
+
 def _repeats(top: Table, scale: int) -> int:
-    """A number, or two: scaled, full."""
+    """A number, or one for each scale."""
     found = top.data.get("repeats", 5)
-    if isinstance(found, list) and len(found) == 2:
-        found = found[scale]
+    if isinstance(found, list) and len(found) in (2, 3):
+        found = _of_scale(found, scale)
     return Table({"repeats": found}, top.where, None).whole("repeats", 5, 1, 1000)
+
+
+def _of_scale(found: list[Any], scale: int) -> Any:
+    """Of [quick, scaled, full], or of [scaled, full], which quick shares with scaled."""
+    return found[scale if len(found) == len(SCALES) else max(scale - 1, 0)]
 
 
 def _unique(names: list[str], where: str) -> None:
@@ -220,13 +251,13 @@ def _unique(names: list[str], where: str) -> None:
 
 
 def _with_values(data: dict[str, Any], where: str, scale: int) -> dict[str, Any]:
-    """The data with `{name}` in texts replaced by the value of the scale; [values] has (scaled, full) by name."""
+    """The data with `{name}` in texts replaced by the value of the scale, which [values] has by name."""
     values = Table(data.get("values", {}), f"{where}values", None)
     for name, pair in values.data.items():
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(each, str) for each in pair):
-            raise UsageError(f"{where}values.{name} = {pair!r}: write two texts: [scaled, full]")
+        if not isinstance(pair, list) or len(pair) not in (2, 3) or not all(isinstance(each, str) for each in pair):
+            raise UsageError(f"{where}values.{name} = {pair!r}: write texts: [quick, scaled, full] or [scaled, full]")
     used: set[str] = set()
-    chosen = {name: pair[scale] for name, pair in values.data.items()}
+    chosen = {name: _of_scale(pair, scale) for name, pair in values.data.items()}
     found = {
         key: each if key in ("values", "published") else filled(each, chosen, used, where + key)
         for key, each in data.items()
@@ -279,9 +310,10 @@ def _inherited(name: str, data: Mapping[str, Any], here: str, seen: tuple[str, .
 
 
 def _test(name: str, data: Any, where: str) -> Test:
-    table = Table(data, where, ("what", "command", "options"))
+    table = Table(data, where, ("what", "command", "options", "measures", "cold"))
     command = table.word("command", COMMANDS)
-    return Test(name, table.text("what"), command, _words(table.text("options", ""), f"{where}.options"))
+    words = _words(table.text("options", ""), f"{where}.options")
+    return Test(name, table.text("what"), command, words, table.flag("measures", True), table.flag("cold", False))
 
 
 def _words(text: str, where: str) -> tuple[str, ...]:
@@ -291,8 +323,10 @@ def _words(text: str, where: str) -> tuple[str, ...]:
         raise UsageError(f"{where} = {text!r}: {error}; close the quotes") from None
 
 
-def _condition(data: Any, where: str, systems: Mapping[str, System], tests: Mapping[str, Test]) -> Condition:
-    table = Table(data, where, ("id", "what", "system", "tests", "options", "beside", "missing"))
+def _condition(
+    data: Any, where: str, systems: Mapping[str, System], tests: Mapping[str, Test], scale: int
+) -> Condition:
+    table = Table(data, where, ("id", "what", "system", "tests", "options", "beside", "client", "missing", "repeats"))
     missing = table.text("missing", "")
     system = "" if missing and "system" not in table.data else table.word("system", tuple(systems))
     chosen = table.texts("tests", tuple(tests))
@@ -304,7 +338,18 @@ def _condition(data: Any, where: str, systems: Mapping[str, System], tests: Mapp
         if not words or words[0] not in COMMANDS:
             raise UsageError(f"{where}.beside = {' '.join(words)!r}: begin with one of {', '.join(COMMANDS)}")
     options = _words(table.text("options", ""), f"{where}.options")
-    return Condition(table.name("id"), table.text("what"), system, chosen, options, beside, missing)
+    client = _client(table, systems.get(system))
+    repeats = _repeats(table, scale) if "repeats" in table.data else None
+    return Condition(table.name("id"), table.text("what"), system, chosen, options, beside, client, missing, repeats)
+
+
+def _client(table: Table, system: System | None) -> str:
+    made = system.checked if system else None
+    if made is None or made.clients.access == "direct":
+        if "client" in table.data:
+            raise UsageError(f"{table.where}.client: only where a guest's kernel is the client; leave it out")
+        return ""
+    return table.word("client", CLIENTS, CLIENTS[0])
 
 
 def _limit(name: str, data: Any, where: str, ids: Mapping[str, Condition]) -> Limit:

@@ -6,19 +6,23 @@ With a kernel mount naslab runs inside the client's guest; else on the host, in 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from naslab.errors import UsageError
 from naslab.lab.experiment import System
+from naslab.lab.experiment_guest import Once
 from naslab.lab.guest import client as guests
-from naslab.lab.guest import mounts
+from naslab.lab.guest import house
 from naslab.lab.run_experiment import AddressBench, Bench, BringUp, Document, document_of
 from naslab.lab.server import Server, start_system
 from naslab.lab.systems import defined
 
 _STORE = Path("/tmp/naslab-store.sqlite")
 """In the client's guest, and gone with it: what it measured comes home as a document."""
+_DROP = Path("/proc/sys/vm/drop_caches")
+_CREDENTIALS = "/run/naslab-credentials"
 HOST, GUEST_SERVER, GUEST_CLIENT = "host", "a guest's server", "a guest's server and client"
 
 
@@ -32,32 +36,81 @@ class ServerBench(AddressBench):
         super().__init__(server.url, seed, store, place, prefix, server.credentials)
         self.server = server
 
+    def empty(self) -> None:
+        """Empties this machine's page cache, or that of the server's guest. Raises UsageError without the right to."""
+        guest = self.server.facts.get("guests", {}).get("server")
+        if guest is not None:
+            guests.find(Path(guest)).shell(f"sync; echo 3 > {_DROP}")
+            return
+        os.sync()
+        try:
+            _DROP.write_text("3\n", "ascii")
+        except OSError as error:
+            raise UsageError(f"cold: {_DROP}: {error.strerror}; be root, or leave cold out") from None
+
+    def set_cpu(self, share: float) -> None:
+        """Gives the server in a guest another share of its processor. Raises UsageError, TargetError."""
+        guest = self.server.facts.get("guests", {}).get("server")
+        if guest is None:
+            super().set_cpu(share)
+            return
+        quota_us = max(1000, round(share * house.PERIOD_US))
+        guests.find(Path(guest)).shell(f"echo {quota_us} > {house.GROUP}/cpu.cfs_quota_us")
+
     def close(self) -> None:
         """Ends the server with all that it stands on."""
         self.server.stop()
 
 
 class MountBench:
-    """A server that a guest's kernel has mounted; naslab runs in that guest."""
+    """A server that a guest's kernel has mounted; naslab runs in that guest, on the mount or with its own client.
+
+    access: how the kernel mounts it, as in a system's file; naslab's own client speaks the same.
+    """
 
     place = GUEST_CLIENT
     limits: Mapping[str, float] = {}
 
-    def __init__(self, server: Server, seed: int) -> None:
-        self.server, self.seed = server, seed
+    def __init__(self, server: Server, seed: int, access: str) -> None:
+        self.server, self.seed, self.access = server, seed, access
         self.guest = guests.find(Path(server.facts["guests"]["client1"]))
+        if server.credentials:
+            self.guest.write(_CREDENTIALS, server.credentials.read_bytes(), 0o600)
+        self._once = Once(self.guest, _STORE)
 
-    def measure(self, words: Sequence[str]) -> Document:
-        """The document that naslab prints inside. Raises TargetError."""
-        command = [words[0], self.server.facts["mount"], *words[1:], "--json", "--quiet", "--seed", str(self.seed)]
-        done = mounts.naslab(self.guest, command, _STORE)
+    def measure(self, words: Sequence[str], client: str = "mount") -> Document:
+        """The document that naslab prints inside. client: one of CLIENTS. Raises TargetError."""
+        done = self._once.run(
+            [words[0], *self._target(client), *words[1:], "--json", "--quiet", "--seed", str(self.seed)]
+        )
         return document_of(words, done.code, done.text, done.err.decode(errors="replace"))
 
+    def _target(self, client: str) -> list[str]:
+        """What naslab is given inside: the mount, or the server's address and the dialect or version of the mount."""
+        if client != "own":
+            return [str(self.server.facts["mount"])]
+        key, version = ("dialect", self.access[4:]) if self.access.startswith("cifs") else ("version", self.access[3:])
+        url = f"{self.server.url}{'&' if '?' in self.server.url else '?'}{key}={version}"
+        return [url, "--credentials", _CREDENTIALS] if self.server.credentials else [url]
+
     @contextlib.contextmanager
-    def beside(self, words: Sequence[str]) -> Iterator[None]:
+    def beside(self, commands: Sequence[Sequence[str]]) -> Iterator[None]:
         """A guest has one processor: what ran beside a test would be measured, not the server."""
-        raise UsageError(f"beside {words[0]}: nothing runs beside a test in a guest, which has one processor")
+        if commands:
+            raise UsageError(f"beside {commands[0][0]}: nothing runs beside a test in a guest, which has one processor")
         yield
+
+    def prepare(self, words: Sequence[str]) -> None:
+        """Raises UsageError: what is measured on a mount makes its own files."""
+        raise UsageError(f"{words[0]}: nothing is prepared in a guest; let the test make its own files")
+
+    def empty(self) -> None:
+        """Raises UsageError: the mount's own cache would have to be emptied, too."""
+        raise UsageError("cold: a mount's memory is not emptied; leave it out, or give the sweep --cold")
+
+    def set_cpu(self, share: float) -> None:
+        """Raises UsageError: a mount's own memory would answer, not the server."""
+        raise UsageError(f"tune: {share:.1%} of a processor is set where clients are direct; name another system")
 
     def close(self) -> None:
         """Ends the server and the guests."""
@@ -73,7 +126,9 @@ def bring_up_lab(store: Path | None = None) -> BringUp:
         found = defined(dict(system.parts), f"systems.{system.name}", system.name)
         server = start_system(system.name, found)
         try:
-            return MountBench(server, seed) if server.facts.get("mount") else ServerBench(server, seed, store)
+            if server.facts.get("mount"):
+                return MountBench(server, seed, system.parts["clients"]["access"])
+            return ServerBench(server, seed, store)
         except BaseException:
             server.stop()
             raise

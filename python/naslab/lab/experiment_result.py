@@ -80,9 +80,10 @@ def summary(experiment: Experiment, found: Measurements, outcomes: Sequence[Outc
     """How many claims ended how, and over how many repeats, in sentences."""
     counts = {verdict: sum(outcome.verdict == verdict for outcome in outcomes) for verdict in VERDICTS}
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    blocks = len({sample.block for sample in found.samples})
     measured = {sample.condition for sample in found.samples}
-    repeats = f"{blocks} {'repeat' if blocks == 1 else 'repeats'}"
+    counts_of = [len({sample.block for sample in found.samples if sample.condition == name}) for name in measured]
+    least, most = (min(counts_of), max(counts_of)) if counts_of else (0, 0)
+    repeats = f"{least} {'repeat' if most == 1 else 'repeats'}" if least == most else f"{least} to {most} repeats"
     missing = [one.id for one in experiment.conditions if one.id not in measured]
     left = f"; not measured: {', '.join(missing)}" if missing else ""
     return [

@@ -1,4 +1,5 @@
-"""Carries an experiment out: blocks in which every condition is measured once, in random order, each on a new system.
+"""Carries an experiment out: blocks in which every condition is measured once, in random order, each on a new system
+or on one that stays up.
 
 What builds a system is given as `bring_up`; the rest knows only a Bench. So simulated servers, servers that are there
 already and the lab's own go the same way.
@@ -15,12 +16,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from naslab.analysis.quantities import Sample
 from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.lab.experiment import Condition, Experiment, System
 from naslab.lab.experiment_result import Measurements, result_of
+from naslab.lab.experiment_tune import Tune, rate_of, search
+
+if TYPE_CHECKING:
+    from naslab.lab.experiment_pool import Pool
 
 Document = dict[str, Any]
 ELSEWHERE = "elsewhere"
@@ -32,17 +37,31 @@ class Bench(Protocol):
     """A system that stands, and how naslab reaches it.
 
     place: on which side of a guest's boundary server and client are, in words; places that differ are not compared.
-    limits: what independent tools measured of its planted limits, by the experiment's names.
+    limits: what independent tools measured of its planted limits, by the experiment's names. seed: of what is measured
+    next.
     """
 
     place: str
     limits: Mapping[str, float]
+    seed: int
 
-    def measure(self, words: Sequence[str]) -> Document:
-        """The document of one command: its name, then its options. Raises NaslabError."""
+    def measure(self, words: Sequence[str], client: str = "") -> Document:
+        """The document of one command: its name, then its options. client: one of CLIENTS where a server has several.
 
-    def beside(self, words: Sequence[str]) -> contextlib.AbstractContextManager[None]:
-        """The same command at work while the context lasts. Raises NaslabError."""
+        Raises NaslabError.
+        """
+
+    def prepare(self, words: Sequence[str]) -> None:
+        """Carries out a command that makes something ready. Raises NaslabError when it fails."""
+
+    def empty(self) -> None:
+        """Makes the server's memory forget what it holds of files. Raises UsageError where nobody can."""
+
+    def beside(self, commands: Sequence[Sequence[str]]) -> contextlib.AbstractContextManager[None]:
+        """Such commands at work while the context lasts. Raises NaslabError."""
+
+    def set_cpu(self, share: float) -> None:
+        """Gives the server another share of one processor. Raises UsageError where that cannot be changed."""
 
     def close(self) -> None:
         """Takes the system down."""
@@ -76,13 +95,22 @@ class AddressBench:
 
     def command(self, words: Sequence[str]) -> list[str]:
         """The whole command line. words: the command, then its options."""
-        more = ["--json", "--quiet", "--seed", str(self.seed)]
+        more = ["--json", "--quiet", *([] if "--seed" in words else ["--seed", str(self.seed)])]
         for option, path in (("--store", self.store), ("--credentials", self.credentials)):
             more += [] if path is None else [option, str(path)]
         return [*self.prefix, sys.executable, "-m", "naslab", words[0], self.target, *words[1:], *more]
 
-    def measure(self, words: Sequence[str]) -> Document:
+    def measure(self, words: Sequence[str], client: str = "") -> Document:
         """The document that a child of this process prints. Raises TargetError with what it says."""
+        return document_of(words, *self._run(words))
+
+    def prepare(self, words: Sequence[str]) -> None:
+        """Raises TargetError with what the child says when it fails."""
+        code, _, err = self._run(words)
+        if code != 0:
+            raise TargetError(f"naslab {words[0]}: {last_line(err, code)}")
+
+    def _run(self, words: Sequence[str]) -> tuple[int, str, str]:
         child = subprocess.Popen(
             self.command(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -91,37 +119,54 @@ class AddressBench:
         except BaseException:
             _end(child)  # in order, so that it removes what it wrote
             raise
-        return document_of(words, child.returncode, out, err)
+        return child.returncode, out, err
+
+    def empty(self) -> None:
+        """Raises UsageError: nobody here can reach into a server that was there already."""
+        raise UsageError("cold: the memory of a server with an address cannot be emptied from here; leave it out")
 
     @contextlib.contextmanager
-    def beside(self, words: Sequence[str]) -> Iterator[None]:
-        """A child that works until the end of the context. Raises TargetError when it ended by itself before."""
-        if self.target.startswith("sim:"):
+    def beside(self, commands: Sequence[Sequence[str]]) -> Iterator[None]:
+        """Children that work until the end of the context. Raises TargetError when one ended by itself before."""
+        if commands and self.target.startswith("sim:"):
             raise UsageError("beside: a simulated server is one command's own; nothing can work on it meanwhile")
-        child = subprocess.Popen(
-            self.command(words), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
+        children: list[subprocess.Popen[str]] = []
         try:
+            for words in commands:
+                children.append(subprocess.Popen(
+                    self.command(words), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                    text=True,
+                ))  # fmt: skip
             yield
-            if child.poll() is not None:
-                said = (child.stderr.read() if child.stderr else "").strip().splitlines()
-                raise TargetError(f"naslab {' '.join(words)}: ended before the test did: {said[-1] if said else ''}")
+            for words, child in zip(commands, children, strict=True):
+                if child.poll() is not None:
+                    said = (child.stderr.read() if child.stderr else "").strip().splitlines()
+                    told = said[-1] if said else ""
+                    raise TargetError(f"naslab {' '.join(words)}: ended before the test did: {told}")
         finally:
-            _end(child)
+            _end(*children)
+
+    def set_cpu(self, share: float) -> None:
+        """Raises UsageError: nothing is known of a server that was there already."""
+        raise UsageError(
+            f"tune: the share of a processor, {share:.1%}, can only be set in a guest; name another system"
+        )
 
     def close(self) -> None:
         """Nothing was started for it."""
 
 
-def _end(child: subprocess.Popen[str]) -> None:
-    """Ends a child as an interruption does, which cleans up; kills it when it does not end."""
-    with contextlib.suppress(ProcessLookupError):
-        child.send_signal(signal.SIGTERM)
-    try:
-        child.communicate(timeout=_STOP_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.communicate()
+def _end(*children: subprocess.Popen[str]) -> None:
+    """Ends children as an interruption does, which cleans up, all at once; kills those that do not end."""
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(signal.SIGTERM)
+    for child in children:
+        try:
+            child.communicate(timeout=_STOP_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
 
 
 def document_of(words: Sequence[str], code: int, out: str, err: str) -> Document:
@@ -129,9 +174,14 @@ def document_of(words: Sequence[str], code: int, out: str, err: str) -> Document
     try:
         found: Document = json.loads(out)
     except json.JSONDecodeError:
-        said = err.strip().splitlines() or [f"it ended with {code} and no result"]
-        raise TargetError(f"naslab {words[0]}: {said[-1].removeprefix('naslab: ')}") from None
+        raise TargetError(f"naslab {words[0]}: {last_line(err, code)}") from None
     return found
+
+
+def last_line(err: str, code: int) -> str:
+    """Why a command failed, in its own words."""
+    said = err.strip().splitlines() or [f"it ended with {code} and no result"]
+    return said[-1].removeprefix("naslab: ")
 
 
 def bring_up_addresses(store: Path | None = None) -> BringUp:
@@ -150,6 +200,7 @@ def run_experiment(
     bring_up: BringUp,
     *,
     repeats: int | None = None,
+    keep: bool = False,
     seed: int = 0,
     enough: Callable[[], bool] = lambda: False,
     given: Mapping[str, Sequence[Document]] | None = None,
@@ -157,22 +208,29 @@ def run_experiment(
 ) -> Document:
     """The result of an experiment, as `result_of` has it.
 
-    repeats: blocks; the experiment's own number if left out. enough: asked before each block; True ends the run after
+    repeats: blocks, for all conditions; the experiment's own numbers if left out. keep: systems stay up for all blocks,
+    but for those with a bucket, which a measurement empties. enough: asked before each block; True ends the run after
     those done. given: documents of conditions measured elsewhere, by id, one for each repeat. A condition that cannot
     be built or fails is missing with its reason; the others go on. Raises UsageError for unknown ids of `given`.
     """
-    run = _Run(experiment, bring_up, seed, say)
+    from naslab.lab.experiment_pool import Pool
+
+    pool = Pool(bring_up, keep)
+    run = _Run(experiment, pool, seed, say)
     run.take(given or {})
     started = datetime.now(UTC).isoformat(timespec="seconds")
     try:
+        run.prepare()
         for block in range(experiment.repeats if repeats is None else repeats):
             if block and enough():
                 run.notes.append(f"ended after {block} repeats: the time was spent")
                 break
-            run.block(block)
+            run.block(block, all_of_them=repeats is not None)
     except KeyboardInterrupt:
         run.interrupted = True
         run.notes.append("interrupted: what was measured until then is judged")
+    finally:
+        pool.close()
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     found = Measurements(
         run.samples, run.limits, run.missing, run.notes, seed, started, finished, run.interrupted
@@ -183,8 +241,8 @@ def run_experiment(
 class _Run:
     """Samples as they come in."""
 
-    def __init__(self, experiment: Experiment, bring_up: BringUp, seed: int, say: Say) -> None:
-        self.experiment, self.bring_up, self.seed, self.say = experiment, bring_up, seed, say
+    def __init__(self, experiment: Experiment, pool: Pool, seed: int, say: Say) -> None:
+        self.experiment, self.pool, self.seed, self.say = experiment, pool, seed, say
         self.samples: list[Sample] = []
         self.limits: dict[str, float] = {}
         self.missing = {one.id: one.missing for one in experiment.conditions if one.missing}
@@ -202,10 +260,42 @@ class _Run:
                 test = next((t for t in condition.tests if self.experiment.tests[t].command == document["command"]), "")
                 self.samples.append(Sample(name, test or condition.tests[0], block, ELSEWHERE, document))
 
-    def block(self, block: int) -> None:
-        """Every condition once, in an order drawn for this block."""
+    def _wanted(self) -> list[Condition]:
+        """Conditions that are to be measured here."""
         there = {sample.condition for sample in self.samples if sample.place == ELSEWHERE}
-        order = [one for one in self.experiment.conditions if one.id not in self.missing and one.id not in there]
+        return [one for one in self.experiment.conditions if one.id not in self.missing and one.id not in there]
+
+    def prepare(self) -> None:
+        """Builds the systems that stay up."""
+        names = dict.fromkeys(one.system for one in self._wanted())
+        why = self.pool.prepare([self.experiment.systems[name] for name in names], self.seed, self.say)
+        self.notes += [why] if why else []
+        if self.experiment.tune and self.experiment.tune.system in names:
+            self._tune(self.experiment.tune, [self.experiment.systems[name] for name in names])
+
+    def _tune(self, tune: Tune, systems: Sequence[System]) -> None:
+        """Finds the share of a processor that gives the wanted rate here, and plants it."""
+        system, test = self.experiment.systems[tune.system], self.experiment.tests[tune.of.test]
+        assert system.checked is not None and system.checked.server.cpu is not None
+        try:
+            with self.pool.bench(system, self.seed) as bench:
+
+                def measure(share: float) -> float:
+                    bench.set_cpu(share)
+                    rate = rate_of(tune.of, bench.measure([test.command, *test.words]))
+                    self.say(f"{share:.1%} of a processor: {rate / 1e6:.1f} of {tune.wanted / 1e6:.1f} MB/s")
+                    return rate
+
+                found = search(system.checked.server.cpu, tune.wanted, measure)
+        except NaslabError as error:
+            self.notes.append(f"the share of a processor was not calibrated: {error}")
+            return
+        self.pool.plant(found.share, systems)
+        self.notes.append(found.words())
+
+    def block(self, block: int, all_of_them: bool = False) -> None:
+        """Every condition once, in an order drawn for this block. all_of_them: those with fewer repeats, too."""
+        order = [one for one in self._wanted() if all_of_them or one.repeats is None or block < one.repeats]
         random.Random(f"{self.seed} {block}").shuffle(order)
         for condition in order:
             self.say(f"repeat {block + 1}: {condition.id}")
@@ -215,19 +305,20 @@ class _Run:
                 self._failed(condition, block, error)
 
     def _condition(self, condition: Condition, block: int) -> None:
-        bench = self.bring_up(self.experiment.systems[condition.system], self.seed + block)
-        try:
+        with self.pool.bench(self.experiment.systems[condition.system], self.seed + block) as bench:
             for name, value in bench.limits.items():
                 self.limits.setdefault(f"{condition.id}/{name}", value)
-            with contextlib.ExitStack() as meanwhile:
-                for words in condition.beside:
-                    meanwhile.enter_context(bench.beside(words))
-                for name in condition.tests:
-                    test = self.experiment.tests[name]
-                    document = bench.measure([test.command, *test.words, *condition.words])
-                    self.samples.append(Sample(condition.id, name, block, bench.place, document))
-        finally:
-            bench.close()
+            tests = [self.experiment.tests[name] for name in condition.tests]
+            for test in tests:
+                if not test.measures:
+                    bench.prepare([test.command, *test.words, *condition.words])
+            with bench.beside(condition.beside):
+                for test in tests:
+                    if test.cold:
+                        bench.empty()
+                    if test.measures:
+                        document = bench.measure([test.command, *test.words, *condition.words], condition.client)
+                        self.samples.append(Sample(condition.id, test.name, block, bench.place, document))
 
     def _failed(self, condition: Condition, block: int, error: NaslabError) -> None:
         """One that was never measured is missing, and not tried again; else this repeat of it is lost."""

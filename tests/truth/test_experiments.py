@@ -1,0 +1,114 @@
+"""All five experiments through the real command, in their quick form: every claim ends, what is planted is found.
+
+The claims named here follow from what the lab builds alone: a drive's rate, a link's, a bucket's, more data disks. They
+must be reproduced; the others may end in any way. Each report is opened in a headless Chromium.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_tools import Cli, need
+from naslab.analysis.claims import VERDICTS
+from naslab.lab import experiment
+from naslab.report.experiment import ours
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(420)]
+CERTAIN = {
+    "fast-nas": ("drive-sets-the-maximum-read", "fast-drive-reads-large"),
+    "raid5-naspt": ("lan-would-be-the-bottleneck", "parity-costs-writes", "raid5-reads-above-one-disk"),
+    "nas4220": ("small-blocks-slow", "rewrite-above-the-wire", "reads-near-100-mbit"),
+    "fsx-32": ("baseline-as-provisioned", "burst-above-baseline", "memory-above-disks"),
+    "nfs-servers": ("reads-fill-the-link", "random-reads-rise-with-records"),
+}
+"""Claims whose answer the lab plants, by experiment."""
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+HARMLESS = ("Canvas2D: Multiple readback", "GL Driver Message", "GPU stall")
+SHOTS = os.environ.get("NASLAB_SHOTS")
+"""A folder for pictures and results, for whoever wants to look at them."""
+
+
+@pytest.fixture(scope="module", params=list(CERTAIN))
+def done(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """The result and the report of an experiment."""
+    need(os.geteuid() == 0, "root, for systems from parts")
+    cli = Cli(tmp_path_factory.mktemp(request.param))
+    page = cli.folder / f"{request.param}.html"
+    result = cli("lab", "run", request.param, "--quick", "-o", page, "--json", timeout=400).ok().json()
+    if SHOTS:
+        shutil.copy(page, SHOTS)
+        Path(SHOTS, f"{request.param}.json").write_text(json.dumps(result), "utf-8")
+    return result, page
+
+
+def test_every_claim_ends_and_what_is_planted_is_found(done: tuple[Any, Path]) -> None:
+    result, _ = done
+    article = experiment.load(result["name"], "quick")
+    ends = {claim["id"]: (claim["verdict"], claim["why"]) for claim in result["claims"]}
+    assert list(ends) == [claim.id for claim in article.claims]
+    assert {verdict for verdict, _ in ends.values()} <= set(VERDICTS) and all(why for _, why in ends.values())
+    missing = {one["id"]: one["missing"] for one in result["conditions"] if one["missing"]}
+    assert list(missing) == [one.id for one in article.conditions if one.missing], missing
+    blocks = {(m["condition"], m["block"]) for m in result["measurements"]}
+    known = {one.id: one.repeats or article.repeats for one in article.conditions if not one.missing}
+    assert blocks == {(name, block) for name, count in known.items() for block in range(count)}, result["notes"]
+    tested = {claim.id for claim in article.claims if not claim.not_testable}
+    assert {name for name, (verdict, _) in ends.items() if verdict != "not testable here"} == tested
+    for name in CERTAIN[result["name"]]:
+        assert ends[name][0] == "reproduced", ends[name]
+
+
+def test_published_numbers_stand_beside_ours(done: tuple[Any, Path]) -> None:
+    result, page = done
+    article = experiment.load(result["name"], "quick")
+    assert [one["value"] for one in result["published"]] == [one.value for one in article.published]
+    drawn = [one for one in result["published"] if one["chart"] and not one["size_bytes"] and one["condition"]]
+    assert all(ours(result, one) != "-" for one in drawn)
+    text = page.read_text("utf-8")
+    assert all(one["what"] in text.replace("\xa0", " ").replace("&nbsp;", " ") for one in result["published"])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    need(CHROMIUM, "chromium in PATH")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield started
+        started.close()
+
+
+@pytest.mark.parametrize("look", ["light 1200", "dark 390"])
+def test_the_report_in_a_browser(done: tuple[Any, Path], browser: Any, look: str) -> None:
+    result, path = done
+    scheme, _, width = look.partition(" ")
+    page = browser.new_page(viewport={"width": int(width), "height": 900}, color_scheme=scheme)
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready=true]")
+    assert page.locator("#claims tbody tr").count() == len(result["claims"])
+    charts = ["claims-chart", *(f"chart-{one['id']}" for one in result["charts"] if one["series"])]
+    for name in charts:
+        page.locator(f"#plot-{name}").scroll_into_view_if_needed()
+        page.wait_for_selector(f"#plot-{name} .main-svg")
+        assert page.locator(f"#plot-{name}").bounding_box()["height"] > 100
+        marks = page.locator(f"#plot-{name}").evaluate("plot => plot.querySelectorAll('path, image, canvas').length")
+        assert marks > 3, name
+        if SHOTS:
+            page.locator(f"#{name}").screenshot(path=Path(SHOTS, f"{result['name']}-{name}-{scheme}.png"))
+    assert page.evaluate("document.documentElement.scrollWidth") <= int(width)
+    if SHOTS:
+        page.screenshot(path=Path(SHOTS, f"{result['name']}-{scheme}.png"), full_page=True)
+    page.close()
+    assert [text for text in said if not any(part in text for part in HARMLESS)] == []
