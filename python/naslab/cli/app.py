@@ -441,6 +441,23 @@ def check(
 
 
 @app.command()
+def history(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="A target, or a part of its name.")],
+    command: Annotated[
+        str, typer.Option("--command", metavar="NAME", help="Only runs of this command, e.g. sweep.")
+    ] = "",
+    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="Only runs whose labels contain this.")] = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+) -> int:
+    """Stored runs of a target over time, and the run where it changed."""
+    from naslab.cli.history import Request, run_history
+
+    return run_history(Request(target, label, command, report, store, as_json))
+
+
+@app.command()
 def export(
     run: o.RunArg,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="FILE.json, .csv, .xlsx or .parquet.")],

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from naslab.analysis.ratios import Judged
+from naslab.compare.collect import Key
 from naslab.compare.judgement import Comparison, Row
 from naslab.units import count_text, duration_text, rate_text, size_label
 
@@ -70,24 +71,28 @@ def detectable(judged: Judged) -> str:
 
 
 def what(row: Row) -> str:
-    """The measurement's name: `read 64k of 1g, depth 8`."""
-    fields = row.key.fields()
+    """The measurement's name."""
+    return name(row.key)
+
+
+def name(key: Key) -> str:
+    """The measurement's name: `read 64 KiB of 1 GiB, depth 8`."""
+    fields = key.fields()
     workload = fields.get("workload")
-    name = str(workload) if workload not in (None, "sustained") else str(fields["op"]).replace("_", " ")
-    parts = [name]
+    parts = [str(workload) if workload not in (None, "sustained") else str(fields["op"]).replace("_", " ")]
     if fields.get("record_bytes"):
         parts.append(size_label(fields["record_bytes"]))
     if fields.get("file_bytes"):
         parts.append(f"of {size_label(fields['file_bytes'])}")
     text = " ".join(parts)
-    for field, words in (("queue_depth", "depth"), ("workers", "workers")):
+    for field, word in (("queue_depth", "depth"), ("workers", "workers")):
         if (fields.get(field) or 1) != 1:
-            text += f", {words} {fields[field]}"
+            text += f", {word} {fields[field]}"
     if workload == "sustained":
         text += ", sustained"
     if fields.get("offered_per_s"):
         text += f", offered {count_text(fields['offered_per_s'])}/s"
-    return text if row.key.measure in ("throughput", "iops", "capacity") else f"{text}, {row.key.measure}"
+    return text if key.measure in ("throughput", "iops", "capacity") else f"{text}, {key.measure}"
 
 
 def verdict(row: Row) -> str:

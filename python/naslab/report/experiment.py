@@ -10,13 +10,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from naslab import __version__
 from naslab.report import experiment_figures as draw
-from naslab.report import figures, page, theme, write_text
+from naslab.report import figures, page, write_text
 from naslab.report.experiment_limits import calibrations_table
 from naslab.report.labels import esc, tight
 from naslab.report.model import place
-from naslab.report.payload import pack, pack_json
 from naslab.report.views import Chart
 
 Result = Mapping[str, Any]
@@ -31,23 +29,8 @@ _FACTORS = {"MB/s": 1e6, "KiB/s": 1024.0, "Gbit/s": 1e9 / 8, "%": 0.01}
 def render(result: Result) -> str:
     """The page of an experiment's result as HTML text. Raises UsageError without the plotly package."""
     drawn = charts(result)
-    app, plotly = page._asset("app.js"), page._plotly_js()
     body = "\n".join([_header(result), _navigation(result, drawn), *_sections(result, drawn)])
-    return page._TEMPLATE.format(
-        csp=f"default-src 'none'; script-src {page._hash(app)} {page._hash(plotly)}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'",
-        title=esc(f"Experiment: {result['title']}"),
-        style=page._asset("style.css"),
-        body=body,
-        version=esc(__version__),
-        about=pack_json({"factor": 1, "rows": 0, "cells": [], "columns": []}),
-        series=pack(b""),
-        charts=pack_json({"charts": [page._chart_data(chart) for chart in drawn], "dark": theme.DARK, "columns": []}),
-        # The page's script takes runs with cells; the result has none of its own.
-        runs=pack_json({**result, "run_id": result["name"], "cells": []}),
-        plotly=pack(plotly.encode("utf-8")),
-        app=app,
-    )
+    return page.of_parts(f"Experiment: {result['title']}", body, drawn, {**result, "run_id": result["name"]})
 
 
 def write(result: Result, path: Path) -> Path:
@@ -205,17 +188,13 @@ def _navigation(result: Result, drawn: Sequence[Chart]) -> str:
 
 def _sections(result: Result, drawn: Sequence[Chart]) -> Iterator[str]:
     yield claims_table(result)
-    yield from (page._chart_section(chart) for chart in drawn)
+    yield from (page.chart_section(chart) for chart in drawn)
     yield published_table(result)
     yield systems_table(result)
     yield calibrations_table(result)
     yield notes_list(result)
-    yield (
-        '<section id="data"><h2>Data</h2><p class="lead">Every number of this page. The runs themselves are in the '
-        'store: <code>naslab show RUN</code>.</p><div class="controls downloads"><button type="button" '
-        'data-download="json">Result of the experiment (JSON)</button></div>'
-        '<div hidden><table id="cells"></table><div id="pager"></div></div></section>'
-    )
+    told = "Every number of this page. The runs themselves are in the store: naslab show RUN."
+    yield page.download_section(told, "Result of the experiment (JSON)")
 
 
 def claims_table(result: Result) -> str:

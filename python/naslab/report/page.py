@@ -84,7 +84,7 @@ def page(runs: list[Run], comparisons: Sequence[Comparison] = ()) -> str:
         [
             _header(prepared, compare_view.verdicts(comparisons)),
             _navigation(drawn, prepared),
-            *(_chart_section(chart) for chart in compared),
+            *(chart_section(chart) for chart in compared),
             compare_view.tables(comparisons),
             *_sections(prepared, drawn[len(compared) :], about),
         ]
@@ -99,6 +99,26 @@ def page(runs: list[Run], comparisons: Sequence[Comparison] = ()) -> str:
         about=pack_json(about),
         app=app,
         **packed,
+    )
+
+
+def of_parts(title: str, body: str, drawn: Sequence[Chart], data: Mapping[str, Any]) -> str:
+    """A page of a body and charts ready made. data: what the JSON download holds. Raises UsageError as `page`."""
+    app, plotly = _asset("app.js"), _plotly_js()
+    return _TEMPLATE.format(
+        csp=f"default-src 'none'; script-src {_hash(app)} {_hash(plotly)}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'",
+        title=esc(title),
+        style=_asset("style.css"),
+        body=body,
+        version=esc(__version__),
+        about=pack_json({"factor": 1, "rows": 0, "cells": [], "columns": []}),
+        series=pack(b""),
+        charts=pack_json({"charts": [_chart_data(chart) for chart in drawn], "dark": theme.DARK, "columns": []}),
+        # The page's script takes runs with cells; these data have none of their own.
+        runs=pack_json({"cells": [], **data}),
+        plotly=pack(plotly.encode("utf-8")),
+        app=app,
     )
 
 
@@ -370,7 +390,7 @@ def _sections(runs: list[Shown], drawn: list[Chart], series: dict[str, Any]) -> 
     # Applications and trees have tables of their own, and no one file and record size.
     if any(run.cases and not any(map(run.run.document.get, ("apps", "tree"))) for run in runs):
         yield _by_test(runs)
-    yield from (_chart_section(chart) for chart in drawn)
+    yield from (chart_section(chart) for chart in drawn)
     yield durable_section([(run.name, run.run) for run in runs])
     yield apps_section([(run.name, run.run) for run in runs])
     yield tree_section([(run.name, run.run) for run in runs])
@@ -417,7 +437,8 @@ def _value_cell(found: tuple[Spot, float], unit: str) -> str:
     return f'<strong>{esc(tight(value_label(value, unit)))}</strong> <span class="where">{esc(tight(place(at)))}</span>'
 
 
-def _chart_section(chart: Chart) -> str:
+def chart_section(chart: Chart) -> str:
+    """The place of a chart, with its words."""
     caption = chart.entries[0]["caption"]
     note = f'<p class="note">{esc(chart.note)}</p>' if chart.note else ""
     return (
@@ -522,6 +543,15 @@ def _data(runs: list[Shown], series: dict[str, Any]) -> str:
         f'<div class="controls downloads" role="group" aria-label="Downloads">{"".join(buttons)}</div>{note}'
         '<div class="scroll" tabindex="0" role="region" aria-label="Table of cells"><table id="cells"></table></div>'
         '<div class="pager" id="pager"></div></section>'
+    )
+
+
+def download_section(lead: str, button: str) -> str:
+    """The data of a page `of_parts`: the JSON to download; a table of cells has none."""
+    return (
+        f'<section id="data"><h2>Data</h2><p class="lead">{esc(lead)}</p><div class="controls downloads">'
+        f'<button type="button" data-download="json">{esc(button)}</button></div>'
+        '<div hidden><table id="cells"></table><div id="pager"></div></div></section>'
     )
 
 

@@ -1,0 +1,50 @@
+"""`naslab history`: the run where a target changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from naslab.cli.common import check_output
+from naslab.compare.history import as_document, courses
+from naslab.compare.history_words import text_of
+from naslab.errors import UsageError
+from naslab.store import Store
+
+
+@dataclass(frozen=True)
+class Request:
+    """target, label: text that the target's name and the labels contain. command: of the runs; empty: all."""
+
+    target: str
+    label: str
+    command: str
+    output: Path | None
+    store: Path | None
+    as_json: bool
+
+
+def run_history(request: Request) -> int:
+    """Prints each course of the target's runs. Raises UsageError when there is no run of it."""
+    if request.output is not None:
+        check_output(request.output, "--report")
+    store = Store(request.store)
+    listed = store.list_runs(label=request.label or None, target=request.target)
+    documents = [store.load(run.run_id).document for run in listed if request.command in ("", run.command)]
+    found = courses(documents)
+    if not found:
+        raise UsageError(
+            f"history {request.target!r}: no stored run of such a target has a rate; `naslab runs` lists the targets"
+        )
+    if request.as_json:
+        json.dump({"schema": 1, "courses": [as_document(course) for course in found]}, sys.stdout)
+        print()
+    else:
+        print("\n\n".join(text_of(course) for course in found))
+    if request.output is not None:
+        from naslab.report import history as page
+
+        print(f"Report: {page.write(found, request.output).resolve()}", file=sys.stderr)
+    return 0
