@@ -171,6 +171,31 @@ def test_a_link_with_credit() -> None:
     assert "rate 20000000bps burst 500000000 peakrate 100000000bps mtu 131072 limit 1131072" in shaper
 
 
+LATE = 'what = "late"\n[server]\nkind = "samba"\n[link]\nlatency = "1ms"\n'
+
+
+def test_packets_wait_once_each_way_and_before_the_shaper() -> None:
+    found = commands(Link(rate_bits_per_s=10**9, latency_ns=2_500_000), Clients(count=2))
+    delays = [line for line in found if "netem" in line]
+    assert delays == [
+        f"{end}: tc qdisc add dev eth0 root handle 1: netem delay 2.500ms limit 100000" for end in ("S", "C1", "C2")
+    ]
+    below = [line for line in found if "tbf" in line and "eth0" in line]
+    assert len(below) == 3 and all("parent 1:1 handle 10: tbf rate 1000000000bit" in line for line in below)
+    assert all("root tbf" in line for line in found if "tbf" in line and "port" in line)
+
+
+def test_a_kernel_that_delays_no_packets_leaves_it_to_a_guest(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise UsageError("lab: link.latency: this kernel has no netem")
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    for check, problems in ((refuse, ["link.latency: this kernel has no netem"]), (lambda: None, [])):
+        monkeypatch.setattr("naslab.lab.native.net.check_delay", check)
+        said = backends.ask("native", definition.parse(LATE, "late.toml", "late"))
+        assert [each for each in said.problems if "latency" in each] == problems and not said.refusals
+
+
 # control groups
 
 
@@ -267,7 +292,6 @@ def test_a_file_that_changes_while_it_is_copied_is_left_for_later(disks: list[Pa
         ({"level": "span", "count": 2}, "volume.level = 'span'"),
         ({"server": 'kind = "knfsd"'}, "the kernel's server belongs to the whole machine"),
         ({"server": 'kind = "demo"', "rest": '[link]\nrate = "1Gbit/s"'}, "it serves the loopback interface alone"),
-        ({"rest": '[link]\nlatency = "1ms"'}, "link.latency: packets are delayed in a guest only"),
         ({"rest": '[clients]\naccess = "cifs3.0"'}, "kernels mount in a guest only"),
         ({"parts": 'seek = "1ms"'}, "nothing packaged delays seeks alone"),
         ({"parts": 'latency = "1500us"'}, "disks are delayed by whole milliseconds"),

@@ -48,7 +48,7 @@ def _root() -> None:
 def list_systems(as_json: o.JsonOpt = False) -> int:
     """List the systems, which of them run, and what this machine lacks for the others."""
     from naslab.lab import state
-    from naslab.lab.systems import DefinedSystem, missing_packages, names, system
+    from naslab.lab.systems import DefinedSystem, missing_packages, names, said_of, system
 
     up = {server.name: server for server in state.all_servers()}
     found = {name: system(name) for name in names()}
@@ -56,6 +56,7 @@ def list_systems(as_json: o.JsonOpt = False) -> int:
         {
             "name": name, "what": each.what, "missing_packages": missing_packages(each),
             "kind": "parts" if isinstance(each, DefinedSystem) else "server",
+            "backend": next((said.backend for said in said_of(each) if said.builds), None),
             "url": up[name].url if name in up else None, "answers": name in up and up[name].is_up,
         }
         for name, each in found.items()
@@ -68,6 +69,8 @@ def list_systems(as_json: o.JsonOpt = False) -> int:
         print(f"{name:<16} {line['what']}")
         if missing := line["missing_packages"]:
             print(f"{'':<16} missing packages: {' '.join(missing)}")
+        elif line["backend"] is None:
+            print(f"{'':<16} cannot be built here; naslab lab doctor says why")
         if name in up:
             print(f"{'':<16} {_state(up.pop(name))}")
     for name, server in up.items():

@@ -47,7 +47,7 @@ FRESH = (*_EMPTY, *_MASKED)
 THROTTLES = "/sys/fs/cgroup/blkio"
 _PIECE_BYTES = 24 << 10
 _MOST_LINE_BYTES = 64 << 20
-_READ_ONLY, _BIND, _MOVE, _DETACH = 1, 4096, 8192, 2
+_READ_ONLY, _NO_SUID, _REMOUNT, _BIND, _MOVE, _DETACH = 1, 2, 32, 4096, 8192, 2
 _PIVOT_ROOT = 155
 _POWER_OFF = 0x4321FEDC
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK, _UP = 0x8913, 0x8914, 0x8916, 0x891C, 1
@@ -112,7 +112,9 @@ def new_root() -> None:
     """Puts a root in memory over the host's folders, so that folders can be made in it and servers can export it.
 
     Everything that has the old root gets the new one (pivot_root(2)): threads of the kernel that start programs, too.
+    In a guest of an ordinary user files of the host's root are those of nobody, who no program may become.
     """
+    mount("/", "/", "", _REMOUNT | _BIND | _READ_ONLY | _NO_SUID)
     root = Path("/mnt")
     mount("root", str(root), "tmpfs", options="mode=755")
     for entry in sorted(Path("/").iterdir()):

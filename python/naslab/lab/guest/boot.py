@@ -120,7 +120,10 @@ class Machine:
 def check(spec: Spec, folder: Path) -> None:
     """Raises UsageError where no such guest can be started."""
     if os.geteuid() != 0:
-        raise UsageError("lab: a guest has a network interface and mounts of its own, which need root: run as root")
+        raise UsageError(
+            "lab: a guest has a network interface and mounts of its own: run as root, or in a user namespace: "
+            "unshare --user --map-root-user naslab ..."
+        )
     missing = [package for name, package in PROGRAMS.items() if shutil.which(name, path=search_path()) is None]
     if missing:
         raise UsageError(f"lab: a guest needs {', '.join(missing)}; Debian/Ubuntu: apt install {' '.join(missing)}")

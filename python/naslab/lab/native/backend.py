@@ -49,8 +49,6 @@ def refusals(definition: Definition) -> list[str]:
         found.append("server.kind = 'knfsd': the kernel's server belongs to the whole machine; a guest has its own")
     if server.kind == "demo" and link is not None:
         found.append("server.kind = 'demo': it serves the loopback interface alone; leave [link] out")
-    if link is not None and link.latency_ns:
-        found.append("link.latency: packets are delayed in a guest only")
     if access != "direct":
         found.append(f"clients.access = {access!r}: kernels mount in a guest only, and only what another guest serves")
     return found
@@ -80,6 +78,8 @@ def problems(definition: Definition) -> list[str]:
     checks: list[Callable[[Definition], object]] = (
         [_check_devices, _check_kernel, _check_memory] if definition.disks else []
     )
+    if definition.link is not None and definition.link.latency_ns:
+        checks.append(lambda _: net.check_delay())
     for check in [*checks, _check_groups]:
         try:
             check(definition)

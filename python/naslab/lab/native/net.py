@@ -10,6 +10,7 @@ Rates are those of the wire as the shaper counts them: frames with Ethernet's he
 from __future__ import annotations
 
 import os
+import subprocess
 from dataclasses import dataclass
 
 from naslab.errors import UsageError
@@ -32,6 +33,7 @@ _LEAST_FRAMES, _FRAME_BYTES = 3, 14
 """With room for one frame alone, what is earned while that one waits to be sent would be lost: 5 % at 9000 bytes."""
 _LONGEST_TRAIN_BYTES = 64 << 10
 _PEAK_BYTES = 128 << 10
+_BELOW = ("parent", "1:1", "handle", "10:")
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,7 @@ def commands(network: Network, switch: str, link: Link, clients: Clients) -> lis
         (client,) = network.clients
         found += _pair(client, "eth0", network.server)
         found += _end(network.server, SERVER, link, own) + _end(client, NETWORK + "2", link, own)
-        found += shaped(network.server, "eth0", link, own, True) + shaped(client, "eth0", link, own, True)
-        return found
+        return found + _way_out(network.server, link, own) + _way_out(client, link, own)
     found.append((switch, ["ip", "link", "add", "br0", "type", "bridge"]))
     found.append((switch, ["ip", "link", "set", "br0", *size_words(link), "up"]))
     for at, where in enumerate((network.server, *network.clients)):
@@ -75,7 +76,7 @@ def commands(network: Network, switch: str, link: Link, clients: Clients) -> lis
         found.append((switch, ["ip", "link", "set", port, *size_words(link), "master", "br0", "up"]))
         rate = own if at else None
         found += _end(where, f"{NETWORK}{at + 1}", link, rate)
-        found += shaped(where, "eth0", link, rate, True) + shaped(switch, port, link, rate, True)
+        found += _way_out(where, link, rate) + shaped(switch, port, link, rate, True)
     return found
 
 
@@ -126,6 +127,37 @@ def shaped(
     if burst is not None:
         return [(where, [*shape, *_bucket_words(burst, queue_ns)])]
     return [] if rate is None else [(where, [*shape, *_rate_words(rate, queue_ns, short, link.mtu)])]
+
+
+def _way_out(where: str, link: Link, own_bits_per_s: int | None) -> list[tuple[str, list[str]]]:
+    """The shaper at an end of the link; packets that are delayed wait before it, and not in its queue.
+
+    Source: tc-netem(8), netem with tbf below it.
+    """
+    found = shaped(where, "eth0", link, own_bits_per_s, True)
+    if not link.latency_ns:
+        return found
+    below = [(at, [each for word in words for each in (_BELOW if word == "root" else [word])]) for at, words in found]
+    return [
+        (where, ["tc", "qdisc", "add", "dev", "eth0", "root", "handle", "1:", *delay_words(link.latency_ns)]),
+        *below,
+    ]
+
+
+def delay_words(latency_ns: int) -> list[str]:
+    """A delay of packets, as tc takes it, with room for all that are under way."""
+    return ["netem", "delay", f"{latency_ns / 1e6:.3f}ms", "limit", "100000"]
+
+
+def check_delay() -> None:
+    """Raises UsageError where this machine's kernel cannot delay packets; tried in a network of its own."""
+    words = ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", *delay_words(10**6)]
+    env = {**os.environ, "PATH": os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"}
+    done = subprocess.run(words, check=False, capture_output=True, env=env)
+    if done.returncode != 0:
+        raise UsageError(
+            "lab: link.latency: this kernel has no netem (module sch_netem), which delays packets; a guest has one"
+        )
 
 
 def _rate_words(bits_per_s: int, queue_ns: int, short: bool, mtu: int | None) -> list[str]:

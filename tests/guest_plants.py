@@ -1,24 +1,34 @@
-"""Runs in a guest, whose kernel gives control groups of version 2: what naslab's own code plants there, and what holds.
+"""Runs in a guest, whose kernel has what a host may lack: what the native backend plants there, and what holds.
 
-Prints one line of JSON: RAM, CPU and disk limits as they were found inside. The disk is /dev/ubda, without limits of
-version 1.
+Control groups of version 2, and packets that are delayed. Prints one line of JSON: limits of RAM, CPU and disk as they
+were found inside, and how long a byte took there and back. The disk is /dev/ubda, without limits of version 1.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from naslab.lab import throttle
-from naslab.lab.native import groups
+from naslab.lab.definition import Clients, Link
+from naslab.lab.native import groups, net
 
 UNIFIED = Path("/run/unified")
 MIB = 1 << 20
 RAM_BYTES, CPU, DISK_BYTES_PER_S = 24 * MIB, 0.25, 10_000_000
+LATENCY_NS = 5_000_000
+ECHO = """import socket
+server = socket.create_server(("", 7))
+print("ready", flush=True)
+link = server.accept()[0]
+link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+while data := link.recv(1):
+    link.sendall(data)"""
 DEVICE, MAJOR_MINOR = "/dev/ubda", "98:0"
 BUSY = "import time; a = time.monotonic(); b = time.process_time()\nwhile time.monotonic() < a + 1.5: pass\n" \
     "print((time.process_time() - b) / (time.monotonic() - a))"  # fmt: skip
@@ -50,6 +60,24 @@ def written_bytes_per_s(made: list[groups.Group]) -> float:
     return 16 * MIB * 1e9 / (time.monotonic_ns() - begin_ns)
 
 
+def there_and_back_ns() -> int:
+    """The shortest time of a byte over a link with its latency; TCP, answered at once."""
+    net.check_delay()
+    network = net.build(Link(rate_bits_per_s=10**8, latency_ns=LATENCY_NS), Clients())
+    command = ["nsenter", f"--net={network.server}", sys.executable, "-S", "-c", ECHO]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as echo:
+        assert echo.stdout and echo.stdout.readline()
+        with socket.create_connection((net.SERVER, 7)) as link:
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            took = []
+            for _ in range(20):
+                begin_ns = time.monotonic_ns()
+                link.sendall(b"x")
+                assert link.recv(1) == b"x"
+                took.append(time.monotonic_ns() - begin_ns)
+    return min(took)
+
+
 def main() -> int:
     """Entry point."""
     mount_unified()
@@ -72,6 +100,7 @@ def main() -> int:
     found |= {
         "cpu": share, "memory": held, "throttle_version": limits.version, "limited": limited, "free": free,
         "lifted": written_bytes_per_s(made), "join": str(limits.join) == str(group.join),
+        "there_and_back_ns": there_and_back_ns(),
     }  # fmt: skip
     print(json.dumps(found))
     os.sync()
