@@ -17,7 +17,7 @@ from naslab.lab.limits import planted
 from naslab.lab.server import Server
 
 Say = Callable[[str], None]
-THOROUGH, QUICK = (3, 1.0), (1, 0.7)
+THOROUGH, QUICK = (3, 1.0), (1, 1.5)
 """Runs of each limit, and seconds of each."""
 
 

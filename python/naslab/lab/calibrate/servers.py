@@ -159,8 +159,18 @@ def _taken_bytes(probe: Probe) -> int:
             if f"init={home}/init".encode() in Path(f"/proc/{each.pid}/cmdline").read_bytes():
                 files = [file for file in Path(f"/proc/{each.pid}/fd").iterdir() if _is_memory(file)]
                 if files:
-                    return max(512 * file.stat().st_blocks for file in files)
+                    return max(512 * file.stat().st_blocks for file in files) + _kernel_bytes(each.pid)
     raise TargetError("the guest's memory is not found among the host's files")
+
+
+def _kernel_bytes(pid: int) -> int:
+    """The guest's kernel itself, which is part of its memory and lies in its program instead of that file."""
+    total = 0
+    for row in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines():
+        if row.endswith("/linux.uml"):
+            begin, end = (int(each, 16) for each in row.split()[0].split("-"))
+            total += end - begin
+    return total
 
 
 def _is_memory(file: Path) -> bool:
