@@ -82,7 +82,7 @@ def _burst(probe: Probe, name: str, device: str, rate: int, base: int, size: int
     work = Work("read", seconds=seconds, ramp_s=0.0)
     fitted: list[Fitted] = []
     words = fio_words(work, {"disk": raw(device, False)})
-    with tempfile.TemporaryDirectory(prefix="naslab-calibrate-") as folder:
+    with tempfile.TemporaryDirectory(prefix="calibrate-", dir=probe.server.folder) as folder:
 
         def measure() -> list[float]:
             log = Path(folder, "log")
@@ -108,6 +108,7 @@ def measure_reads(probe: Probe) -> None:
         name = _prefix(probe, at)
         if not is_served(probe, disk):
             _reads(probe, name, at, disk)
+            _latency(probe, name, at, disk)
         if disk.error_rate:
             _errors(probe, f"{name}.errors", at, disk.error_rate)
 
@@ -142,11 +143,16 @@ def _served(probe: Probe, name: str, at: int, disk: Disk) -> None:
     """Limits of reads on disks that must be written first."""
     filled = _fill(probe, at)
     _reads(probe, name, at, disk, True)
-    if disk.latency_ns and filled:
-        _each(probe, f"{name}.latency", [at], Work("randread", "4k", 1), lambda job: job.read_latency_ns, "reads",
-              "the disk's own time included", True)  # fmt: skip
+    if filled:
+        _latency(probe, name, at, disk, True)
     elif disk.latency_ns:
         probe.skip(f"{name}.latency", _IN_USE, tool="fio")
+
+
+def _latency(probe: Probe, name: str, at: int, disk: Disk, filled: bool = False) -> None:
+    if disk.latency_ns:
+        _each(probe, f"{name}.latency", [at], Work("randread", "4k", 1), lambda job: job.read_latency_ns, "reads",
+              "the disk's own time included", filled)  # fmt: skip
 
 
 def measure_writes(probe: Probe) -> None:

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from naslab.lab.bucket import SLICE_NS
 from naslab.lab.calibrate.finding import ALLOWANCE
@@ -23,6 +24,7 @@ _NAME = "naslab-calibrate"
 _MIB = 1 << 20
 _SMALLEST_MIB, _LARGEST_MIB = 4, 96
 _PATIENCE_S = 60.0
+_BOUND = "; a bound by the parts in between"
 _SLOW_SHARE, _SLOW_MIB = 0.1, 8
 _FULL = Planted("server.cpu", 1.0, SHARE, "")
 _COPIES = {"raid0": 0, "raid5": 0, "raid1": 0, "duplicated": 0, "pool": 1, "span": 1, "jbod": 1, "single": 1}
@@ -76,7 +78,7 @@ def measure_path(probe: Probe) -> None:
             for way, (words, call) in ways.items():
                 probe.add(
                     f"path.{way}", "", words[0], words, lambda call=call: [call() for _ in range(runs)],  # type: ignore[misc]
-                    planted=bounds[way], ceiling=True, note=f"{size_mib} MiB; a bound by the parts in between",
+                    planted=bounds[way], ceiling=True, note=f"{size_mib} MiB{_BOUND if bounds[way] else ''}",
                     allowance=_allowance(bounds[way], size_mib * _MIB),
                 )  # fmt: skip
         finally:
@@ -108,12 +110,11 @@ def _smbclient(probe: Probe, folder: Path, size_mib: int) -> Ways:
 
 
 def _nfs(probe: Probe, folder: Path, size_mib: int) -> Ways:
-    facts = probe.server.facts
+    facts, at = probe.server.facts, urlsplit(probe.server.url)
     local, back = private_file(folder, size_mib * _MIB), folder / "back"
     version = "3" if "3" in facts.get("versions", ["3"]) else "4"
-    mount = f"&mountport={facts['mount_port']}" if version == "3" and facts.get("mount_port") else ""
-    path = facts.get("path") or "/data"
-    url = f"nfs://{facts['host']}{path}/{_NAME}?version={version}&nfsport={facts['port']}{mount}"
+    mount = f"&mountport={probe.server.mount_port}" if version == "3" and probe.server.mount_port else ""
+    url = f"nfs://{at.hostname}{at.path}/{_NAME}?version={version}&nfsport={at.port}{mount}"
 
     def copy(*words: str) -> float:
         back.unlink(missing_ok=True)
