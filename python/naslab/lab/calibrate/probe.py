@@ -17,8 +17,8 @@ from naslab.lab.backends import search_path, which
 from naslab.lab.calibrate.finding import Finding
 from naslab.lab.calibrate.tools import PACKAGES
 from naslab.lab.definition import Definition
+from naslab.lab.guest import backend as guest_backend
 from naslab.lab.guest.agent import DATA
-from naslab.lab.guest.spec import device
 from naslab.lab.limits import BYTES, BYTES_PER_S, Planted
 from naslab.lab.server import Server
 
@@ -77,10 +77,10 @@ class Probe:
             return [facts["disk"]["device"]]
         if self.definition is None:
             return []
-        count = len(self.definition.disks)
         if self.in_guest:
-            return [device(each) for each in range(count)]
-        return [each["device"] for each in facts.get("disks", [])][:count]
+            made = guest_backend._volume(self.definition)
+            return [] if made is None else made.devices()
+        return [each["device"] for each in facts.get("disks", [])][: len(self.definition.disks)]
 
     def words(self, words: Sequence[str], client: int = 0) -> list[str]:
         """A command at an end: 0 is the server's."""
