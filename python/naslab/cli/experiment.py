@@ -32,7 +32,7 @@ QuickOpt = Annotated[
 ]
 CalibrateOpt = Annotated[
     bool,
-    typer.Option("--calibrate", help="First measure each system's planted limits with other tools: 10 to 20 s each."),
+    typer.Option("--calibrate", help="First measure each system's planted limits with other tools: 10 to 25 s each."),
 ]
 DryOpt = Annotated[bool, typer.Option("--dry-run", help="Show what would be built and measured; build nothing.")]
 RepeatsOpt = Annotated[
