@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import guest_groups
+import guest_plants
 from cli_tools import Cli, need
 from lab_tools import born_there, left_processes, own_folders, wait_for
 from naslab import lab
@@ -22,13 +25,15 @@ from naslab.errors import TargetError
 from naslab.lab import guest as guests
 from naslab.lab import process
 from naslab.lab.guest import HOST, Disk, Guest, Spec, boot, mounts, servers, volume
-from naslab.lab.guest.agent import DATA
+from naslab.lab.guest.agent import DATA, TOP
 from naslab.lab.guest.volume import Volume
 from naslab.lab.server import Server
 from naslab.lab.systems import which
 
 pytestmark = pytest.mark.lab
 __all__ = ["own_folders"]
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+ROOT = Path(__file__).parents[2]
 RAID = Volume("raid5", "ext4", (0, 1, 2))
 RATE_BYTES_PER_S = 100_000_000
 HOLD = """
@@ -188,20 +193,46 @@ def test_kill_9_leaves_nothing(moment: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_folders")
-def test_limits_of_control_groups_of_version_2_hold() -> None:
-    """The native backend's code for version 2, in a guest: its kernel has memory, cpu and io, whatever the host's."""
+@pytest.mark.parametrize("wave", range(2))
+def test_guests_killed_at_random_moments(wave: int, tmp_path: Path) -> None:
+    """Four at a time, each with whoever holds it or its attendant killed while it starts or stands."""
+    need_guests()
+    seed = time.time_ns() if wave else 0
+    chance = random.Random(seed)
+    kills = [(chance.uniform(0.2, 7.0), chance.choice(["holder", "attendant"])) for _ in range(4)]
+    print(f"seed {seed}: {kills}")
+    begun = time.monotonic()
+    holders = [subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.DEVNULL) for _ in kills]
+    for (moment_s, whom), holder in sorted(zip(kills, holders, strict=True), key=lambda each: each[0]):
+        time.sleep(max(0.0, begun + moment_s - time.monotonic()))
+        assert holder.poll() is None, "ended before it was killed"
+        for each in process.descendants(holder.pid)[:1] if whom == "attendant" else []:
+            process.send(each, signal.SIGKILL)
+        holder.kill()
+        holder.wait()
+    base = tmp_path / "t"
+    wait_for(lambda: not left_processes(base) and not born_there(base))
+    guests.client.place.sweep()
+    for folder in base.glob("naslab-lab-*"):  # of one that was killed before it wrote whose it is
+        folder.rmdir()
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_what_the_native_backend_plants_with_another_kernel() -> None:
+    """Control groups of version 2 and delayed packets: a guest's kernel has them, whatever the host's has."""
     need_guests()
     with guests.running(Spec(ram_bytes=384 << 20, disks=(Disk(size_bytes=128 << 20),))) as guest:
-        done = guest.run([sys.executable, guest_groups.__file__], env={"PYTHONPATH": os.pathsep.join(sys.path)})
+        done = guest.run([sys.executable, guest_plants.__file__], env={"PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.code == 0, done.words()
     found = json.loads(done.text)
-    assert found["files"] == {"memory.max": str(guest_groups.RAM_BYTES), "cpu.max": "5000 20000"}
-    assert 0.6 * guest_groups.CPU < found["cpu"] < 1.15 * guest_groups.CPU
+    assert found["files"] == {"memory.max": str(guest_plants.RAM_BYTES), "cpu.max": "5000 20000"}
+    assert 0.6 * guest_plants.CPU < found["cpu"] < 1.15 * guest_plants.CPU
     # 100 MiB were read through the cache: as many as fit are kept.
-    assert 0.5 * guest_groups.RAM_BYTES < found["memory"]["current"] <= guest_groups.RAM_BYTES
+    assert 0.5 * guest_plants.RAM_BYTES < found["memory"]["current"] <= guest_plants.RAM_BYTES
     assert found["throttle_version"] == 2 and found["join"]
-    rate = guest_groups.DISK_BYTES_PER_S
+    rate = guest_plants.DISK_BYTES_PER_S
     assert 0.8 * rate < found["limited"] < 1.15 * rate
+    assert 2 * guest_plants.LATENCY_NS <= found["there_and_back_ns"] < 2.8 * guest_plants.LATENCY_NS
     assert min(found["free"], found["lifted"]) > 2 * rate, "who is not in the group is not limited, nor is it later"
 
 
@@ -283,3 +314,77 @@ def test_a_system_of_guests_that_is_cut_and_comes_back(tmp_path: Path, cli: Cli)
         server.restart()
         assert client.run(["stat", "-c", "%s", f"{mounts.MOUNT}/f"]).text == "1048576\n"
         assert sorted(path.name for path in Path("/sys/class/net").iterdir()) == before
+
+
+DISKS = """
+what = "A disk with a token bucket and one that fails"
+backend = "uml"
+[[disks]]
+size = "192MiB"
+burst = { rate = "100MB/s", size = "60MB", base = "25MB/s" }
+[[disks]]
+size = "64MiB"
+errors = "1%"
+[volume]
+level = "jbod"
+[filesystem]
+type = "ext2"
+[server]
+kind = "samba"
+"""
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_a_guests_disks_have_credit_and_fail(tmp_path: Path) -> None:
+    need_guests()
+    need(which("fio"), "fio")
+    file = tmp_path / "disks.toml"
+    file.write_text(DISKS)
+    with lab.running(str(file)) as server:
+        guest = guests.find(Path(server.facts["guests"]["server"]))
+
+        def fio(file: str, *words: str) -> dict[str, Any]:
+            fixed = ["--name=x", f"--filename={file}", "--direct=1", "--output-format=json", *words]
+            text = guest.run(["fio", *fixed]).text
+            return dict(json.loads(text[text.index("{") :])["jobs"][0])
+
+        written = fio(f"{DATA}/f", "--rw=write", "--bs=256k", "--size=150m")["write"]
+        # What is moved beyond the credit takes its time at the base rate, however fast the rest was.
+        expected_s = (written["io_bytes"] - 60e6) / 25e6
+        assert written["io_bytes"] == 150 << 20 and 0.85 < expected_s / (written["runtime"] / 1e3) < 1.15
+        found = fio("/dev/md101", "--rw=randread", "--bs=4k", "--size=8m", "--readonly", "--continue_on_error=io")
+        assert found["read"]["total_ios"] == 2048 and 15 <= found["total_err"] <= 26
+        assert f"/dev/md101 {TOP}/disk2 ext2" in guest.read("/proc/mounts").decode()
+
+
+HOLD_SYSTEM = """
+import subprocess, sys, naslab.lab
+with naslab.lab.running(sys.argv[1]) as server:
+    there = [*server.inside(0), "sh", "-c", "id -u; stat -f -c %T /lab/data"]
+    print(server.facts["backend"], subprocess.run(there, capture_output=True, text=True).stdout, flush=True)
+"""
+
+
+def test_guests_of_an_ordinary_user(tmp_path: Path) -> None:
+    """As nobody, in a user namespace, with the system's Python: a whole system of a guest."""
+    need_guests()
+    python = [*NOBODY, "unshare", "--user", "--map-root-user", "/usr/bin/python3", "-c"]
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="naslab-nobody-") as folder:
+        base = Path(folder)
+        base.chmod(0o777)
+        file = base / "mine.toml"
+        file.write_text(SYSTEM.replace('access = "nfs4.2"\nram = "160MiB"', 'access = "direct"'))
+        more = {"PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1", "HOME": folder, "TMPDIR": folder}
+        env = {**os.environ, **more}
+        if subprocess.run(
+            [*python, "import naslab.lab"], check=False, capture_output=True, env=env, cwd="/"
+        ).returncode:
+            pytest.skip(
+                "nobody cannot read this project, may make no user namespace, or the system's Python is too old"
+            )
+        done = subprocess.run(
+            [*python, HOLD_SYSTEM, str(file)], check=False, capture_output=True, text=True, env=env, cwd="/", timeout=60
+        )
+        assert (done.stdout.split(), done.stderr) == (["uml", "0", "ext2/ext3"], "")
+        wait_for(lambda: not left_processes(base))
+        assert list(base.glob("naslab-lab-*")) == []

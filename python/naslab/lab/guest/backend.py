@@ -14,11 +14,11 @@ from naslab.errors import UsageError
 from naslab.lab import ganesha
 from naslab.lab import link as links
 from naslab.lab.definition import Definition
-from naslab.lab.guest import agent, boot, mounts, servers, volume
+from naslab.lab.guest import agent, boot, mounts, pacer, servers, volume
 from naslab.lab.guest.boot import make_bridge
 from naslab.lab.guest.house import House
 from naslab.lab.guest.servers import Served
-from naslab.lab.guest.spec import BRIDGE, GUEST, HOST, MOST_DISKS, Disk, Spec
+from naslab.lab.guest.spec import BRIDGE, GUEST, HOST, MOST_DISKS, Disk, Spec, device, device_number
 from naslab.lab.guest.volume import Volume
 from naslab.lab.native import net
 from naslab.lab.native.backend import samba_options
@@ -29,6 +29,7 @@ READY_S = 120.0
 DEFAULT_RAM_BYTES = 512 << 20
 _NETWORK = GUEST.rpartition(".")[0]
 _RAM_SHARE = 5
+_PERIOD_TOLERANCE = 0.02
 _TAP = "tap0"
 
 
@@ -45,9 +46,9 @@ def refusals(definition: Definition) -> list[str]:
             found.append(f"volume.level = {level!r}: pools are built natively")
     if len(definition.disks) > MOST_DISKS:
         found.append(f"disks: a guest has {MOST_DISKS} at most")
-    for name, given in _native_limits(definition):
-        if given:
-            found.append(f"disks.{name}: a guest limits reads and writes, each by itself, and requests per second")
+    found += [f"disks.{name}: {why}" for name, why, given in _native_limits(definition) if given]
+    if odd := [each.error_rate for each in definition.disks if each.error_rate and not _period(each.error_rate)]:
+        found.append(f"disks.errors = {odd[0]:.2%}: a guest fails one request in a whole number of them")
     if server.cpu is not None and server.cpu > 1:
         found.append(f"server.cpu = {server.cpu}: a guest has one processor")
     if server.cpu is not None and server.kind == "knfsd":
@@ -57,13 +58,20 @@ def refusals(definition: Definition) -> list[str]:
     return found
 
 
-def _native_limits(definition: Definition) -> list[tuple[str, bool]]:
+def _native_limits(definition: Definition) -> list[tuple[str, str, bool]]:
+    """Limits of disks that only the native backend plants: name, why, whether they are given."""
     disks = definition.disks
     return [
-        ("rate", any(each.rate_bytes_per_s for each in disks)), ("burst", any(each.burst for each in disks)),
-        ("latency", any(each.latency_ns for each in disks)), ("errors", any(each.error_rate for each in disks)),
-        ("seek", any(each.seek_ns for each in disks)),
-    ]  # fmt: skip
+        ("rate", "a guest limits reads and writes, each by itself", any(each.rate_bytes_per_s for each in disks)),
+        ("latency", "a guest's clock ticks every 10 ms, too coarse", any(each.latency_ns for each in disks)),
+        ("seek", "nothing packaged delays seeks alone", any(each.seek_ns for each in disks)),
+    ]
+
+
+def _period(share: float) -> int:
+    """One request in how many fails; 0 where no whole number is within 2 %."""
+    found = round(1 / share)
+    return found if abs(1 / (found * share) - 1) < _PERIOD_TOLERANCE else 0
 
 
 def programs(definition: Definition) -> dict[str, str]:
@@ -104,6 +112,7 @@ def prepare(place: Place, definition: Definition) -> Service:
     found = House(
         str(place.folder), server, served, made, _write_cache_bytes(definition), definition.server.cpu or 0.0, clients,
         definition.clients.access, tuple(_shapers(definition, client_net)), tuple(_inside(definition)),
+        _buckets(definition),
     )  # fmt: skip
     path = place.write("house.json", found.dump())
     command = [sys.executable, "-m", "naslab.lab.guest.house"]
@@ -139,7 +148,20 @@ def _volume(definition: Definition) -> Volume | None:
     if not definition.disks:
         return None
     level = "single" if len(definition.disks) == 1 else definition.volume.level
-    return Volume(level, definition.filesystem.type, tuple(range(len(definition.disks))))
+    faults = tuple(_period(each.error_rate) if each.error_rate else 0 for each in definition.disks)
+    return Volume(
+        level, definition.filesystem.type, tuple(range(len(definition.disks))), faults=faults if any(faults) else ()
+    )
+
+
+def _buckets(definition: Definition) -> tuple[str, ...]:
+    """Words for the program that follows the disks' token buckets."""
+    buckets = [
+        pacer.Bucket(device_number(number), Path(device(number)).name, disk.burst.plan)
+        for number, disk in enumerate(definition.disks)
+        if disk.burst is not None
+    ]
+    return tuple(word for each in buckets for word in each.words())
 
 
 def _write_cache_bytes(definition: Definition) -> int:
@@ -233,7 +255,7 @@ def _inside(definition: Definition) -> list[tuple[str, str]]:
 
 def _delay_lines(latency_ns: int) -> list[str]:
     """Each direction's packets wait: those that leave, and those that come by way of an interface between."""
-    wait = f"netem delay {latency_ns / 1e6:.3f}ms limit 100000"
+    wait = " ".join(net.delay_words(latency_ns))
     return [
         "modprobe -a ifb sch_netem act_mirred cls_u32 sch_ingress", "ip link add ifb0 type ifb 2>/dev/null || true",
         "ip link set ifb0 up", f"tc qdisc add dev vec0 root {wait}", "tc qdisc add dev vec0 handle ffff: ingress",

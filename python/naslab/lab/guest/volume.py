@@ -17,6 +17,7 @@ LEVELS = {"single": 1, "span": 2, "jbod": 2, "raid0": 2, "raid1": 2, "raid5": 3}
 """Kinds of volumes, and the fewest disks of each."""
 _MD = {"span": "linear", "raid0": "0", "raid1": "1", "raid5": "5"}
 _MODULE = {"span": "linear", "raid0": "raid0", "raid1": "raid1", "raid5": "raid456"}
+_FIRST_FAULTY = 100
 _EXT = ("-q", "-F", "-m", "0", "-E", "nodiscard,lazy_itable_init=0")
 MKFS: dict[str, tuple[str, ...]] = {
     "ext2": ("mkfs.ext2", *_EXT),
@@ -42,13 +43,15 @@ class Volume:
     """A volume of a guest's disks.
 
     level: a key of LEVELS. filesystem: a key of MKFS. disks: numbers from 0. chunk_bytes: of RAID 0 and 5, how much
-    lies on a disk before the next one's turn.
+    lies on a disk before the next one's turn. faults: of each disk, of how many reads, and writes, one fails once the
+    volume is made; 0: none. Empty: no disk fails.
     """
 
     level: str
     filesystem: str
     disks: tuple[int, ...]
     chunk_bytes: int = 64 << 10
+    faults: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -63,8 +66,14 @@ class Volume:
             raise UsageError(f"guest: chunk_bytes={self.chunk_bytes}; give a power of two from 4096 on")
 
     def devices(self) -> list[str]:
-        """Its disks' paths inside."""
-        return [device(number) for number in self.disks]
+        """Its disks' paths inside; of one that fails, that of the device above it that makes it fail."""
+        return [_faulty(number) if self._period(number) else device(number) for number in self.disks]
+
+    def _period(self, number: int) -> int:
+        return self.faults[number] if number < len(self.faults) else 0
+
+    def _failing(self) -> list[int]:
+        return [number for number in self.disks if self._period(number)]
 
     def folders(self) -> dict[str, str]:
         """What there is to be served, by name: DATA and, of single disks, those after the first."""
@@ -81,28 +90,45 @@ class Volume:
 
     def programs(self) -> list[str]:
         """What it needs on the host."""
-        return [MKFS[self.filesystem][0], *(["mdadm"] if self.level in _MD else [])]
+        return [MKFS[self.filesystem][0], *(["mdadm"] if self.level in _MD or self._failing() else [])]
 
     def make_lines(self) -> list[str]:
         """Lines of sh that make it of empty disks and mount it."""
-        lines = []
+        lines = self._fault_lines()
         if self.level in _MD:
             chunk = [] if self.level == "raid1" else [f"--chunk={self.chunk_bytes >> 10}"]
             true = ["--assume-clean"] if self.level in ("raid1", "raid5") else []
-            lines = [self._modules(), " ".join([
+            lines += [self._modules(), " ".join([
                 "mdadm --create /dev/md0 --quiet --run --metadata=1.2", f"--level={_MD[self.level]}",
                 f"--raid-devices={len(self.disks)}", *chunk, *true,
                 *(["--bitmap=none"] if true else []), *self.devices(), "</dev/null",
             ])]  # fmt: skip
         lines += [" ".join([*MKFS[self.filesystem], source, ">/dev/null"]) for source, _ in self.places()]
-        return [*lines, *self._mounts()]
+        return [*lines, *self._mounts(), *self._arm_lines()]
 
     def open_lines(self) -> list[str]:
         """Lines of sh that mount it again after the guest was started anew; a crash's log is replayed."""
-        lines = []
+        lines = self._fault_lines()
         if self.level in _MD:
-            lines = [self._modules(), " ".join(["mdadm --assemble /dev/md0 --quiet --run", *self.devices()])]
-        return [*lines, *self._mounts()]
+            lines += [self._modules(), " ".join(["mdadm --assemble /dev/md0 --quiet --run", *self.devices()])]
+        return [*lines, *self._mounts(), *self._arm_lines()]
+
+    def _fault_lines(self) -> list[str]:
+        """Devices that can fail, above the disks; they do not yet. Source: md(4), FAULTY."""
+        words = (
+            "mdadm --build {0} --quiet --run --level=faulty --layout=none --raid-devices=1 {1} </dev/null 2>/dev/null"
+        )
+        made = [words.format(_faulty(number), device(number)) for number in self._failing()]
+        return ["modprobe -a md-mod faulty", *made] if made else []
+
+    def _arm_lines(self) -> list[str]:
+        """From now on every so many reads one fails, and every so many writes; asked again the request succeeds."""
+        words = "mdadm --grow {0} --level=faulty --layout={1}{2} >/dev/null"
+        return [
+            words.format(_faulty(number), mode, self._period(number))
+            for number in self._failing()
+            for mode in ("read-transient", "write-transient")
+        ]
 
     def _modules(self) -> str:
         return f"modprobe -a md-mod {_MODULE[self.level]}"
@@ -113,6 +139,10 @@ class Volume:
         for source, target in self.places():
             lines += [f"mkdir -p {target}", f"mount -t {kind} -o noatime {source} {target}"]
         return lines
+
+
+def _faulty(number: int) -> str:
+    return f"/dev/md{_FIRST_FAULTY + number}"
 
 
 def make(guest: Guest, volume: Volume) -> None:
