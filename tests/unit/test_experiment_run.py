@@ -311,6 +311,7 @@ def test_kept_systems_are_built_once_and_taken_down_at_the_end() -> None:
     found = run_experiment(experiment.parse(ONE, "f", "n"), bring_up, repeats=3, keep=True, seed=5)
     assert log.count("up") == log.count("close") == 1 and log[-1] == "close"
     assert len(found["measurements"]) == 3 and seeds == [5, 6, 7]
+    assert "systems stood for all repeats" in found["notes"][0]
 
 
 def test_a_kept_system_that_failed_is_built_anew() -> None:

@@ -58,7 +58,7 @@ class Pool:
         self._share: float | None = None
 
     def prepare(self, systems: Sequence[System], seed: int, say: Callable[[str], None]) -> str:
-        """Builds the systems that are kept, several at a time; why none is kept, or nothing.
+        """Builds the systems that are kept, several at a time; a sentence on what stood how long, or nothing.
 
         One that cannot be built says so when it is first used.
         """
@@ -75,7 +75,7 @@ class Pool:
             list(pool.map(lambda system: self._build(system, seed), wanted))
         finally:
             pool.shutdown(cancel_futures=True)
-        return ""
+        return "systems stood for all repeats: what differs from one build of them to the next is in no interval"
 
     def plant(self, share: float, systems: Sequence[System]) -> None:
         """Gives all servers that have a share of a processor this one, now and when they are built."""
