@@ -68,6 +68,7 @@ class Execution:
     caps: dict[str, Any] = field(default_factory=dict)
     begun: bool = False
     _engine_run: _engine.Run | None = field(default=None, init=False, repr=False)
+    _planned: dict[int, CellSpec] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def run_id(self) -> str:
@@ -85,6 +86,7 @@ class Execution:
         Raises what the engine raises; a refusal before the first cell ends with exit 2.
         """
         by_id = {cell.id: cell for cell in cells}
+        self._planned.update(by_id)
         text = json.dumps([dataclasses.asdict(cell) for cell in cells])
         with termination_as_interrupt():
             try:
@@ -156,12 +158,19 @@ class Execution:
     def finish(self, **updates: Any) -> Run:
         """Saves the run's status, warnings and `updates` of its document; the run as stored."""
         self.close()
+        self._keep_plan()
         known = {(w["kind"], w["message"], w["cell"]) for w in self.store.load(self.run_id).document["warnings"]}
         for found in run_warnings(self.document):
             if found not in known:
                 self.warn(*found)
         self.store.finish_run(self.run_id, self.status, **updates)  # type: ignore[arg-type]
         return self.store.load(self.run_id)
+
+    def _keep_plan(self) -> None:
+        """Cells that later stages planned from what earlier ones measured become part of the stored specification."""
+        if self._planned.keys() - {cell.id for cell in self.spec.cells}:
+            cells = [self._planned[cell] for cell in sorted(self._planned)]
+            self.store.set_spec(self.run_id, dataclasses.replace(self.spec, cells=cells))
 
     def warn(self, kind: str, message: str, cell: int | None = None) -> None:
         """Saves a typed warning with the run."""

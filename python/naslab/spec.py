@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -178,6 +179,13 @@ class CellSpec:
     durability: Durability = "end"
     cache_state: Literal["warm", "cold", "unknown"] = "unknown"
     workload: str | None = None
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> CellSpec:
+        """A cell as `dataclasses.asdict` or the store gives it."""
+        parts = {"data": DataSpec, "pace": PaceSpec, "walk": WalkSpec, "script": ScriptSpec}
+        made = {name: kind(**stored[name]) for name, kind in parts.items() if stored.get(name)}
+        return cls(**{**stored, **made})
 
     def records(self) -> int:
         """Whole records in the file."""

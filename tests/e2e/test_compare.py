@@ -123,3 +123,31 @@ def test_the_gate(cli: Cli, tmp_path: Path) -> None:
     assert cli("check", sweep(cli, server(100), "once", 9, 1), "--baseline", old).code == 4
     assert cli("check", slow).code == 2
     assert cli("check", slow, "--baseline", old, "--junit", tmp_path).code == 2
+
+
+def test_a_run_again_elsewhere(cli: Cli) -> None:
+    first = sweep(cli, server(100), "first", 1, 5)
+    done = cli("rerun", first, server(60), "--json").ok()
+    found = done.json()
+    assert next(run["run_id"] for run in found["runs"]) == first and found["comparisons"][0]["verdict"] == "worse"
+    again = found["runs"][1]
+    assert again["rerun_of"] == first and again["seed"] == 1
+
+    def asked(run: Any) -> list[Any]:
+        return [[cell[name] for name in ("op", "file_bytes", "record_bytes", "block", "id")] for cell in run["cells"]]
+
+    assert asked(again) == asked(found["runs"][0])
+
+
+def test_cells_planned_on_the_way_are_part_of_the_plan(cli: Cli) -> None:
+    survey = cli("run", server(100), "--budget", "20s", "--json", "--quiet").ok().json()
+    done = cli("rerun", survey["run_id"], server(100), "--seed", 5, "--json")
+    assert done.code == 4 and len(done.json()["runs"][1]["cells"]) == len(survey["cells"])
+    assert "few_repeats" in [doubt["kind"] for doubt in done.json()["comparisons"][0]["doubts"]]
+
+
+def test_what_cannot_be_done_again_is_refused(cli: Cli, tmp_path: Path) -> None:
+    cli("iozone", "-i", 0, "-s", "64k", "-r", "4k", "-f", tmp_path / "own").ok()
+    refused = cli("rerun", "last", "null:")
+    assert refused.code == 2 and "give that line again" in refused.err
+    assert cli("rerun", "nosuch", "null:").code == 2

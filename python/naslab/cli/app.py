@@ -441,6 +441,34 @@ def check(
 
 
 @app.command()
+def rerun(
+    run: o.RunArg,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help=o.TARGET_HELP)],
+    margin: Annotated[
+        float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less are equivalent.")
+    ] = 5.0,
+    seed: o.SeedOpt = 0,
+    timeout: o.TimeoutOpt = "30s",
+    credentials: o.CredentialsOpt = None,
+    label: o.LabelOpt = None,
+    note: o.NoteOpt = "",
+    report: o.ReportOpt = None,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """The cells of a stored run again, on any target, compared with the stored run."""
+    from naslab.cli.common import Common
+    from naslab.cli.compare import Request
+    from naslab.cli.rerun import run_rerun
+
+    common = Common(
+        "rerun", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, "", "", credentials
+    )
+    return run_rerun(run, target, Request([run], margin, False, report, store, as_json), common)
+
+
+@app.command()
 def history(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A target, or a part of its name.")],
     command: Annotated[

@@ -39,7 +39,7 @@ class Request:
 
 def compare_stored(request: Request) -> int:
     """`naslab compare RUN RUN...`. Raises UsageError, UnknownRunError."""
-    return _code(tell_all(*load_sides(request), request))
+    return code_of(tell_all(*load_sides(request), request))
 
 
 def load_sides(request: Request) -> tuple[list[list[Run]], list[str]]:
@@ -48,14 +48,14 @@ def load_sides(request: Request) -> tuple[list[list[Run]], list[str]]:
     store = Store(request.store)
     sides = [[store.load(name) for name in _names(text)] for text in request.runs]
     _distinct(sides)
-    return sides, _labels(sides)
+    return sides, labels_of(sides)
 
 
 def compare_measured(request: Request, plan: Plan, common: Common) -> int:
     """`naslab compare --run TARGET TARGET...`. Raises what `run_interleaved` does."""
     _check(request)
     runs = run_interleaved(plan, common)
-    code = _code(tell_all([[run] for run in runs], list(plan.targets), request))
+    code = code_of(tell_all([[run] for run in runs], list(plan.targets), request))
     failed = any(run.document["status"] == "failed" for run in runs)
     interrupted = any(found["kind"] == "interrupted" for run in runs for found in run.document["warnings"])
     return 1 if failed or interrupted else code
@@ -94,7 +94,8 @@ def tell_all(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Req
     return found
 
 
-def _code(found: Sequence[Comparison]) -> int:
+def code_of(found: Sequence[Comparison]) -> int:
+    """0, or 4 when one is undecided."""
     return UNDECIDED if any(each.verdict == "undecided" for each in found) else 0
 
 
@@ -133,7 +134,7 @@ def _distinct(sides: Sequence[Sequence[Run]]) -> None:
             seen.add(run.run_id)
 
 
-def _labels(sides: Sequence[Sequence[Run]]) -> list[str]:
+def labels_of(sides: Sequence[Sequence[Run]]) -> list[str]:
     """A short name of each side, distinct: its first run's."""
     from naslab.report.model import run_label
 

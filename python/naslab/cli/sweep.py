@@ -14,7 +14,7 @@ from naslab.credentials import log_in
 from naslab.errors import UsageError
 from naslab.execute import SPACE_FACTOR, Execution, check_space, needed_bytes, probe, start
 from naslab.plans import sweep as sweeps
-from naslab.spec import CellSpec, DataSpec, RunSpec
+from naslab.spec import CellSpec, RunSpec
 from naslab.store import Store
 from naslab.targets import Target, parse_target
 from naslab.units import amount_text, duration_text, parse_size_list, size_text
@@ -110,7 +110,7 @@ def resume_sweep(reference: str, target_text: str, common: Common, plan: bool) -
         raise UsageError(f"--resume {reference}: {run_id} is not a sweep with a stored plan; start it anew")
     if run.document["status"] == "running":
         raise UsageError(f"--resume {reference}: {run_id} is still being measured; wait for it, or stop it first")
-    cells = [CellSpec(**{**cell, "data": DataSpec(**cell["data"]), "pace": None}) for cell in stored["cells"]]
+    cells = [CellSpec.from_dict(cell) for cell in stored["cells"]]
     left = sweeps.remaining(cells, {cell["id"] for cell in run.cells if cell["status"] == "complete"})
     if not left:
         raise UsageError(f"--resume {reference}: all {len(cells)} cells are complete; nothing is left to do")

@@ -167,6 +167,13 @@ class Store:
         """Changes top-level fields of the document, e.g. `verdict`, `label`. Raises UnknownRunError."""
         self._update(run_id, updates)
 
+    def set_spec(self, run_id: str, spec: Any) -> None:
+        """Replaces the run's specification: a `RunSpec` or a dict. Raises UnknownRunError."""
+        plain = asdict(spec) if is_dataclass(spec) and not isinstance(spec, type) else spec
+        with self._transaction() as db:
+            self._must_exist(db, run_id)
+            db.execute("UPDATE runs SET spec = ? WHERE run_id = ?", (_dump(plain), run_id))
+
     def update_cell(self, run_id: str, cell_id: int, **updates: Any) -> None:
         """Changes fields of a cell, e.g. `regime`. Raises UnknownRunError when there is no such cell."""
         with self._transaction() as db:
