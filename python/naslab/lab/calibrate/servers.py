@@ -174,6 +174,9 @@ def _kernel_bytes(pid: int) -> int:
 
 
 def _is_memory(file: Path) -> bool:
-    """Whether a descriptor is of a file in memory that has lost its name."""
+    """Whether a descriptor is of a guest's memory: a file that has lost its name, in TMPDIR or /dev/shm.
+
+    Its disks are others, made by memfd_create(2).
+    """
     name = os.readlink(file)
-    return name.startswith("/dev/shm/") and name.endswith("(deleted)")
+    return name.endswith(" (deleted)") and not name.startswith("/memfd:")
