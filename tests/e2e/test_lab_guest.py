@@ -359,9 +359,11 @@ def test_a_guests_disks_have_credit_and_fail(tmp_path: Path) -> None:
 
 HOLD_SYSTEM = """
 import subprocess, sys, naslab.lab
+from naslab.lab import link
 with naslab.lab.running(sys.argv[1]) as server:
     there = [*server.inside(0), "sh", "-c", "id -u; stat -f -c %T /lab/data"]
     print(server.facts["backend"], subprocess.run(there, capture_output=True, text=True).stdout, flush=True)
+    link.leave(link.enter(server.facts["inside"]["net"]))
 """
 
 
