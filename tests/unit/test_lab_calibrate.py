@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tomllib
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from naslab.errors import TargetError, UsageError
-from naslab.lab import calibrate, definition, experiment, process, server
+from naslab.lab import calibrate, definition, experiment, process, server, session
 from naslab.lab.backends import Answer
 from naslab.lab.calibrate import disks, of_experiment, path, probe, records, tools
 from naslab.lab.calibrate.bursts import fit_bucket
@@ -352,3 +353,15 @@ def test_a_served_disk_is_written_before_it_is_read(tmp_path: Path) -> None:
 def test_requests_are_as_large_as_the_other_limits_demand(more: str, rate: float, block: str) -> None:
     text = SYSTEM.format(level="single", count=1, rate="1Gbit/s").replace('size = "512MiB"', more)
     assert disks.stream("read", definition.parse(text, "f", "x").disks[0], rate, 512 << 10).block == block
+
+
+def test_a_run_of_a_system_that_is_not_as_planted_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    made = recorder(tmp_path, scratch=True).server
+    made = dataclasses.replace(made, targets={"data": "smb://x/data"})
+    for measured, warnings in ((66e6, []), (50e6, ["planted_missed"])):
+        found = Finding("disks.read", 67e6, "bytes_per_s", (measured,))
+        records.keep(Calibration("made-up", "native", records.key_of(made), "2026-01-01T00:00:00+00:00", (found,)))
+        target = session._target("lab:made-up", made, "data", "", {})
+        assert [kind for kind, _ in target.warnings] == warnings
+        assert target.lab is not None and target.lab["planted"][0]["measured"] == measured

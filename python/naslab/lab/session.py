@@ -125,4 +125,6 @@ def _target(text: str, server: Server, share: str, path: str, options: dict[str,
         "name": server.name, "url": target.url, "planted": calibrate.limits_of(server, found),
         "calibrated_at": None if found is None else found.measured_at,
     }  # fmt: skip
+    if found is not None and not found.holds:
+        target = target.warned("planted_missed", f"calibration at {found.measured_at}: {found.summary()}")
     return dataclasses.replace(target, url=text, may_log_in=False, lab=lab)
