@@ -28,7 +28,7 @@ ExperimentArg = Annotated[
 FullOpt = Annotated[bool, typer.Option("--full", help="The article's own sizes instead of scaled ones: hours.")]
 QuickOpt = Annotated[
     bool,
-    typer.Option("--quick", help="The smallest sizes, each system built once for all repeats: a minute or two."),
+    typer.Option("--quick", help="The smallest sizes, guests started once for all repeats: minutes."),
 ]
 CalibrateOpt = Annotated[
     bool,

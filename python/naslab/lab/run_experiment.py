@@ -208,8 +208,8 @@ def run_experiment(
 ) -> Document:
     """The result of an experiment, as `result_of` has it.
 
-    repeats: blocks, for all conditions; the experiment's own numbers if left out. keep: systems stay up for all blocks,
-    but for those with a bucket, which a measurement empties. enough: asked before each block; True ends the run after
+    repeats: blocks, for all conditions; the experiment's own numbers if left out. keep: systems of guests
+    stay up for all blocks. enough: asked before each block; True ends the run after
     those done. given: documents of conditions measured elsewhere, by id, one for each repeat. A condition that cannot
     be built or fails is missing with its reason; the others go on. Raises UsageError for unknown ids of `given`.
     """
