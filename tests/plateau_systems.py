@@ -23,9 +23,9 @@ STANDARD_MTU = 1500
 class Load:
     """One command, `naslab sustained` with `words`, and what limits it.
 
-    limit: name of the planted limit. share: of it, what the load may move (several disks or clients side by side).
-    figure: `plateau`, the floor of the regime of `kind`, or `durable`, the rate until all was on the disks. at: the
-    server's target, or `disk`: the volume itself, past the page cache.
+    limit: name of the planted limit. tolerance: how far the figure may lie from it.
+    figure: `plateau`, the floor of the regime of `kind`; `durable`, the rate until all was on the disks; `knee`, the
+    largest working set read from memory. at: the server's target, or `disk`: the volume itself, past the page cache.
     """
 
     limit: str
@@ -38,6 +38,8 @@ class Load:
     @property
     def says(self) -> str:
         """What it does, for the table."""
+        if self.figure == "knee":
+            return "read again and again, in sizes"
         writes = "--write" in self.words and self.words[self.words.index("--write") + 1]
         what = {False: "read", "100": "write"}.get(writes, "read and write")
         return f"{what}{' at random' if '--random' in self.words else ''}{', at the disk' * (self.at == 'disk')}"
@@ -69,7 +71,7 @@ def payload_share(mtu: int | None) -> float:
 
 
 def planted(system: System, load: Load) -> float:
-    """What a load may move, bytes per second."""
+    """What a load may move, bytes per second; of a knee, bytes of memory, of which the server needs some itself."""
     made = system.definition()
     found = {each.name: each for each in limits.planted(made)}[load.limit]
     if found.unit == limits.BITS_PER_S:
@@ -79,6 +81,8 @@ def planted(system: System, load: Load) -> float:
         return found.value * block_bytes(load)
     if found.unit == limits.NS:
         return block_bytes(load) * 1e9 / found.value
+    if found.unit == limits.BYTES:
+        return found.value
     assert found.unit == limits.BYTES_PER_S
     return found.value
 
@@ -90,7 +94,9 @@ def block_bytes(load: Load) -> int:
 
 
 def measured(document: dict[str, Any], load: Load) -> float:
-    """naslab's own figure of a run, bytes per second."""
+    """naslab's own figure of a run, bytes per second; of a knee bytes, 0 where none was found."""
+    if load.figure == "knee":
+        return float(document["sustained"]["working_set"]["knee_bytes"] or 0)
     if load.figure == "durable":
         cell = next(each for each in reversed(document["cells"]) if each["workload"] == "sustained")
         return float(cell["durable_bytes_per_s"])
@@ -164,9 +170,10 @@ DISKS = (
                   kind="all", **_PAST)),
     _stored("disk-iops", "disk of 500 requests/s", 'size = "320MiB"\niops = 500', _SINGLE, "ext4", SAMBA,
             _disk("disks.iops", _words("4k", 16, "64m", "3s", "--random", "--direct"), **_PAST)),
-    _stored("disk-latency", "disk with 25 ms of latency", 'size = "320MiB"\nlatency = "25ms"', _SINGLE, "ext4", SAMBA,
+    _stored("disk-latency", "disk with 40 ms of latency", 'size = "320MiB"\nlatency = "40ms"', _SINGLE, "ext4", SAMBA,
             _disk("disks.latency", _words("4k", 1, "16m", "3s", "--random", "--direct"), **_PAST)),
-    _stored("disk-one-of-two", "one of two disks of 40 MB/s read", 'count = 2\nsize = "320MiB"\nread = "40MB/s"\nwrite = "90MB/s"',
+    _stored("disk-one-of-two", "one of two disks of 40 MB/s read",
+            'count = 2\nsize = "320MiB"\nread = "40MB/s"\nwrite = "90MB/s"',
             'level = "jbod"', "ext3", SAMBA, _disk("disks.read", _words("256k", 8, "160m", "3s"))),
     _stored("pool-one-disk", "one disk of a pool, 45 MB/s written",
             'count = 2\nsize = "320MiB"\nread = "90MB/s"\nwrite = "45MB/s"', 'level = "pool"', "ext4", SAMBA,
@@ -180,4 +187,30 @@ DISKS = (
             'count = 3\nsize = "256MiB"\nread = "40MB/s"\nwrite = "30MB/s"', 'level = "raid5"', "xfs", SAMBA,
             _volume_write(), _disk("volume.read", _words("256k", 8, "192m", "3s"), RAID)),
 )  # fmt: skip
-SYSTEMS = (*LINKS, *DISKS)
+_KNFS = 'kind = "knfsd"'
+_MD = 'count = {}\nsize = "{}MiB"\nread = "80MB/s"\nwrite = "30MB/s"'
+GUESTS = (
+    _stored("md-mirror", "two disks of 30 MB/s mirrored by md, kernel's NFS", _MD.format(2, 256), 'level = "raid1"',
+            "ext4", _KNFS, _volume_write()),
+    _stored("md-parity-4", "four disks of 30 MB/s, md's RAID 5, kernel's NFS", _MD.format(4, 128), 'level = "raid5"',
+            "ext4", _KNFS, _volume_write()),
+    _stored("md-span-fat", "one of two disks of 30 MB/s in a row, FAT", _MD.format(2, 160), 'level = "span"', "fat",
+            SAMBA, Load("disks.write", _words("1m", 4, "96m", "6s", "--write", "100"), DISK, "durable")),
+    _link("mount-nfs", "kernel's mount over 200 Mbit/s", 'rate = "200Mbit/s"\n[clients]\naccess = "nfs4.1"', _KNFS,
+          Load("link.rate", _words("256k", 8, "16m", "3s", "--direct"), LINK)),
+)  # fmt: skip
+
+
+def _cached(name: str, part: str, read: str, kind: str, server: str, size: str) -> System:
+    text = f'[[disks]]\nsize = "400MiB"\nread = "{read}"\nwrite = "500MB/s"\n[filesystem]\ntype = "{kind}"\n'
+    words = ("--block", "256k", "--depth", "8", "--size", size, "--find-cache")
+    return System(name, part, f"{text}[server]\n{server}\n", (Load("server.ram", words, KNEE, "knee"),))
+
+
+KNEES = (
+    _cached("memory-160", "server with 160 MiB of memory", "160MB/s", "ext4", SAMBA + '\nram = "160MiB"', "240m"),
+    _cached("memory-128", "server with 128 MiB of memory, NFS", "120MB/s", "xfs", NFS3 + '\nram = "128MiB"', "160m"),
+    _cached("guest-128", "guest with 128 MiB of memory, kernel's NFS", "40MB/s", "ext4", _KNFS + '\nram = "128MiB"',
+            "100m"),
+)  # fmt: skip
+SYSTEMS = (*LINKS, *DISKS, *GUESTS, *KNEES)
