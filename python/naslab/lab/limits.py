@@ -101,5 +101,13 @@ def _volume(definition: Definition) -> list[Planted]:
         ("volume.read", disk.reads_bytes_per_s, factors[0]), ("volume.write", disk.writes_bytes_per_s, factors[1]),
     ):  # fmt: skip
         if rate is not None:
-            found.append(Planted(name, rate * factor, BYTES_PER_S, "one long stream of the volume", derived=True))
+            found.append(Planted(name, rate * factor, BYTES_PER_S, _stream(definition, name), derived=True))
     return found
+
+
+def _stream(definition: Definition, name: str) -> str:
+    """Where a volume's limit is measured. btrfs takes a mirror's copy by the process that asks, md by what is idle."""
+    several = definition.volume.level == "raid1" and name == "volume.read"
+    return "one long stream of the volume" + (
+        "; several requests at once may read both copies, up to twice as much" if several else ""
+    )
