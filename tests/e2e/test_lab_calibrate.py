@@ -73,7 +73,8 @@ def check_planted(document: Any, names: dict[str, float]) -> dict[str, list[Any]
     assert {name for name in found if not name.startswith("path.")} == set(names)
     for name, planted in names.items():
         for each in found[name]:
-            assert each["planted"] == planted and each["measured"] is not None, each
+            assert each["planted"] == planted
+            assert each["measured"] is not None, each["note"]
             assert abs(each["deviation"]) <= WIDE, each
             assert each["tool"] and each["command"], each
     return found

@@ -7,6 +7,7 @@ import json
 import math
 import statistics
 import sys
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,6 +22,8 @@ _HEAD_BYTES, _FRAME_BYTES = 52, 14
 _LONGEST_BURST_S = 60.0
 _FLOOR_S = 2.5
 _EXCHANGES = 40
+_ATTEMPTS = 4
+_NOT_YET = ("busy", "unable to", "reset")
 _STREAMS = 4
 """Over a link with latency: one stream alone takes seconds to find how much may be under way."""
 _WAYS = {"to the server": False, "to the client": True}
@@ -111,7 +114,16 @@ def _streams(probe: Probe, clients: Sequence[int], seconds: int, reverse: bool) 
     """What each client moved; all at once."""
 
     def one(client: int) -> Series:
-        return iperf_series(probe.run(_words(probe, client, seconds, reverse), client, seconds))
+        words = _words(probe, client, seconds, reverse)
+        for again in range(_ATTEMPTS):
+            try:
+                return iperf_series(probe.run(words, client, seconds))
+            except TargetError as error:
+                # A slow server still ends the streams of the run before, and refuses or resets new ones.
+                if again == _ATTEMPTS - 1 or not any(word in str(error) for word in _NOT_YET):
+                    raise
+                time.sleep(1.0)
+        raise AssertionError
 
     with ThreadPoolExecutor(len(clients)) as pool:
         return list(pool.map(one, clients))
