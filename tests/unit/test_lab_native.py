@@ -152,6 +152,8 @@ def test_a_link_of_one_client_is_a_pair() -> None:
 def test_packets_have_their_size_only_where_it_is_given() -> None:
     found = commands(Link(mtu=9000), Clients())
     assert sum("mtu 9000 gso_max_segs 1" in line for line in found) == 2 and not any("tbf" in line for line in found)
+    found = commands(Link(rate_bits_per_s=200_000_000, mtu=9000), Clients())
+    assert sum(f"burst {3 * 9014} " in line for line in found) == 2, "what is earned while one waits is not lost"
 
 
 def test_several_clients_share_the_servers_port() -> None:

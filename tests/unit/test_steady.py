@@ -167,3 +167,14 @@ def test_a_ramp_at_the_start_is_cut() -> None:
     rates[:20] = np.linspace(10, 90, 20)
     longer = judge(series_from(rates + ar1(np.random.default_rng(2), 600, 0.0, 3.0)))
     assert (longer.word, longer.is_steady) == ("warm-up", True)
+
+
+def test_no_warm_up_is_cut_from_a_few_operations_that_end_together() -> None:
+    """Eight of 256 KiB in flight on a slow link: bins hold eight or none, and their means are no rate."""
+    ops = np.zeros(40, np.int64)
+    ops[[2, 12, 22, 27, 32, 37]] = 8
+    verdict = judge(RateSeries(ops << 18, ops, NS_PER_S // 10))
+    assert verdict.window_ns == (0, 4 * NS_PER_S)
+    assert verdict.mean_bytes_per_s == pytest.approx(48 * (1 << 18) / 4)
+    many = judge(RateSeries(ops << 18, ops * 100, NS_PER_S // 10))
+    assert many.window_ns[0] > 0, "of many it is cut"
