@@ -253,7 +253,8 @@ def systems_table(result: Result) -> str:
         why = _aside(f"Not measured: {one['missing']}") if one["missing"] else ""
         rows.append([esc(one["id"]), esc(one["what"]) + beside + why, esc(tight(one["built"])), esc(one["stands_for"]),
                      esc(one["place"])])  # fmt: skip
-    tests = "".join(f"<li>{esc(test['what'])}: <code>{esc(test['words'])}</code></li>" for test in result["tests"])
+    code = '<code style="overflow-wrap: anywhere">'
+    tests = "".join(f"<li>{esc(test['what'])}: {code}{esc(test['words'])}</code></li>" for test in result["tests"])
     heads = ["Condition", "What it is", "Built as", "Stands for", "Where"]
     table = page._table("Conditions and systems", heads, rows)
     return f'<section id="systems"><h2>Conditions and systems</h2>{table}<h3>Tests</h3><ul>{tests}</ul></section>'
