@@ -317,11 +317,10 @@ def test_a_system_of_guests_that_is_cut_and_comes_back(tmp_path: Path, cli: Cli)
 
 
 DISKS = """
-what = "A disk with a token bucket and one that fails"
+what = "A disk, and one that fails"
 backend = "uml"
 [[disks]]
-size = "192MiB"
-burst = { rate = "100MB/s", size = "60MB", base = "25MB/s" }
+size = "64MiB"
 [[disks]]
 size = "64MiB"
 errors = "1%"
@@ -335,7 +334,7 @@ kind = "samba"
 
 
 @pytest.mark.usefixtures("own_folders")
-def test_a_guests_disks_have_credit_and_fail(tmp_path: Path) -> None:
+def test_a_guests_disk_fails(tmp_path: Path) -> None:
     need_guests()
     need(which("fio"), "fio")
     file = tmp_path / "disks.toml"
@@ -348,10 +347,6 @@ def test_a_guests_disks_have_credit_and_fail(tmp_path: Path) -> None:
             text = guest.run(["fio", *fixed]).text
             return dict(json.loads(text[text.index("{") :])["jobs"][0])
 
-        written = fio(f"{DATA}/f", "--rw=write", "--bs=256k", "--size=150m")["write"]
-        # What is moved beyond the credit takes its time at the base rate, however fast the rest was.
-        expected_s = (written["io_bytes"] - 60e6) / 25e6
-        assert written["io_bytes"] == 150 << 20 and 0.85 < expected_s / (written["runtime"] / 1e3) < 1.15
         found = fio("/dev/md101", "--rw=randread", "--bs=4k", "--size=8m", "--readonly", "--continue_on_error=io")
         assert found["read"]["total_ios"] == 2048 and 15 <= found["total_err"] <= 26
         assert f"/dev/md101 {TOP}/disk2 ext2" in guest.read("/proc/mounts").decode()

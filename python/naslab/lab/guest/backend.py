@@ -14,11 +14,11 @@ from naslab.errors import UsageError
 from naslab.lab import ganesha
 from naslab.lab import link as links
 from naslab.lab.definition import Definition
-from naslab.lab.guest import agent, boot, mounts, pacer, servers, volume
+from naslab.lab.guest import agent, boot, mounts, servers, volume
 from naslab.lab.guest.boot import make_bridge
 from naslab.lab.guest.house import House
 from naslab.lab.guest.servers import Served
-from naslab.lab.guest.spec import BRIDGE, GUEST, HOST, MOST_DISKS, Disk, Spec, device, device_number
+from naslab.lab.guest.spec import BRIDGE, GUEST, HOST, MOST_DISKS, Disk, Spec
 from naslab.lab.guest.volume import Volume
 from naslab.lab.native import net
 from naslab.lab.native.backend import samba_options
@@ -63,6 +63,11 @@ def _native_limits(definition: Definition) -> list[tuple[str, str, bool]]:
     disks = definition.disks
     return [
         ("rate", "a guest limits reads and writes, each by itself", any(each.rate_bytes_per_s for each in disks)),
+        (
+            "burst",
+            "a guest's kernel lets requests past a limit that changes under them",
+            any(each.burst for each in disks),
+        ),
         ("latency", "a guest's clock ticks every 10 ms, too coarse", any(each.latency_ns for each in disks)),
         ("seek", "nothing packaged delays seeks alone", any(each.seek_ns for each in disks)),
     ]
@@ -112,7 +117,6 @@ def prepare(place: Place, definition: Definition) -> Service:
     found = House(
         str(place.folder), server, served, made, _write_cache_bytes(definition), definition.server.cpu or 0.0, clients,
         definition.clients.access, tuple(_shapers(definition, client_net)), tuple(_inside(definition)),
-        _buckets(definition),
     )  # fmt: skip
     path = place.write("house.json", found.dump())
     command = [sys.executable, "-m", "naslab.lab.guest.house"]
@@ -152,16 +156,6 @@ def _volume(definition: Definition) -> Volume | None:
     return Volume(
         level, definition.filesystem.type, tuple(range(len(definition.disks))), faults=faults if any(faults) else ()
     )
-
-
-def _buckets(definition: Definition) -> tuple[str, ...]:
-    """Words for the program that follows the disks' token buckets."""
-    buckets = [
-        pacer.Bucket(device_number(number), Path(device(number)).name, disk.burst.plan)
-        for number, disk in enumerate(definition.disks)
-        if disk.burst is not None
-    ]
-    return tuple(word for each in buckets for word in each.words())
 
 
 def _write_cache_bytes(definition: Definition) -> int:

@@ -23,7 +23,7 @@ from typing import Any
 from naslab.errors import NaslabError
 from naslab.lab import keeper, process
 from naslab.lab import link as links
-from naslab.lab.guest import mounts, pacer, servers, volume
+from naslab.lab.guest import mounts, servers, volume
 from naslab.lab.guest import spec as specs
 from naslab.lab.guest.client import Guest, find, start
 from naslab.lab.guest.mounts import Remote
@@ -35,7 +35,6 @@ GROUP = "/sys/fs/cgroup/cpu/server"
 """The control group of a server with a share of the guest's CPU."""
 PERIOD_US = 20_000
 _CREDENTIALS = ("username", "password")
-_PACER_LOG = "/var/log/pacer"
 _DISKS = ("disks", "faults")
 
 
@@ -45,8 +44,7 @@ class House:
 
     folder: private; each guest lives in a folder below. server: None where it has no disks: a folder in memory.
     cpu: share of the server's one processor; 0 for all of it. latency_ns: added in each direction. shapers: commands
-    on the host, each with its network, when the guests are there. inside: the same in each guest, by name. buckets: of
-    the server's disks, as words of naslab.lab.guest.pacer.
+    on the host, each with its network, when the guests are there. inside: the same in each guest, by name.
     """
 
     folder: str
@@ -59,7 +57,6 @@ class House:
     access: str = "direct"
     shapers: tuple[tuple[str, tuple[str, ...]], ...] = ()
     inside: tuple[tuple[str, str], ...] = ()
-    buckets: tuple[str, ...] = ()
 
     def home(self, name: str) -> Path:
         """Where a guest lives: `server`, `client1` ..."""
@@ -96,7 +93,6 @@ def load(words: str) -> House:
         "clients": tuple(specs.from_json(each) for each in data["clients"]),
         "shapers": tuple((net, tuple(command)) for net, command in data["shapers"]),
         "inside": tuple((name, line) for name, line in data["inside"]),
-        "buckets": tuple(data["buckets"]),
     }
     return House(**data)
 
@@ -134,18 +130,7 @@ def keep(house: House) -> list[Guest]:
         links.run_command("nsenter", f"--net={net}", *command)
     if house.volume is not None:
         volume.make(guests[0], house.volume)
-    _pace(house, guests[0])
     return guests
-
-
-def _pace(house: House, guest: Guest) -> None:
-    """Plants the token buckets, full, once the volume is made: that spends no credit. Raises TargetError."""
-    if house.buckets:
-        guest.spawn([sys.executable, "-m", "naslab.lab.guest.pacer", *house.buckets], _PACER_LOG)
-        guest.shell(
-            f"for i in $(seq 300); do [ -e {pacer.READY} ] && exit; sleep 0.05; done\n"
-            f"tail -n 1 {_PACER_LOG} >&2; exit 1"
-        )
 
 
 def serve(house: House) -> Guest:
@@ -157,7 +142,6 @@ def serve(house: House) -> Guest:
         settle(house, guest, "server")
         if house.volume is not None:
             volume.reopen(guest, house.volume)
-        _pace(house, guest)
     servers.start(guest, house.served, GROUP if house.cpu else "")
     for name in house.names[1:]:
         client = find(house.home(name))
