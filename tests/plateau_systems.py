@@ -171,7 +171,7 @@ DISKS = (
     _stored("disk-iops", "disk of 500 requests/s", 'size = "320MiB"\niops = 500', _SINGLE, "ext4", SAMBA,
             _disk("disks.iops", _words("4k", 16, "64m", "3s", "--random", "--direct"), **_PAST)),
     _stored("disk-latency", "disk with 40 ms of latency", 'size = "320MiB"\nlatency = "40ms"', _SINGLE, "ext4", SAMBA,
-            _disk("disks.latency", _words("4k", 1, "16m", "3s", "--random", "--direct"), **_PAST)),
+            _disk("disks.latency", _words("4k", 1, "16m", "5s", "--random", "--direct"), **_PAST)),
     _stored("disk-one-of-two", "one of two disks of 40 MB/s read",
             'count = 2\nsize = "320MiB"\nread = "40MB/s"\nwrite = "90MB/s"',
             'level = "jbod"', "ext3", SAMBA, _disk("disks.read", _words("256k", 8, "160m", "3s"))),
