@@ -72,7 +72,8 @@ def _clipped(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     noise = 1.4826 * float(np.median(np.abs(np.diff(logs)))) / np.sqrt(2)
     most = CLIP * max(noise, _LEAST_DEVIATION)
     clipped = np.clip(logs - np.median(logs), -most, most)
-    return clipped - clipped.mean()
+    centred: NDArray[np.float64] = clipped - clipped.mean()
+    return centred
 
 
 def _largest(values: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from naslab import __version__
+from naslab.cli import comparing
 from naslab.cli import durable_options as d
 from naslab.cli import job_options as j
 from naslab.cli import options as o
@@ -147,13 +148,9 @@ _WITH_RESUME = {
 def sweep(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="[TARGET]", help=o.TARGET_HELP, show_default=False)] = "",
-    file_size: Annotated[
-        str, typer.Option("--file-size", metavar="LIST", help="File sizes: 64k..64m (doubling) or a list with commas.")
-    ] = "64k..64m",
-    record: Annotated[str, typer.Option("--record", metavar="LIST", help="Record sizes, in the same form.")] = "4k..1m",
-    tests: Annotated[
-        str, typer.Option("--tests", metavar="LIST", help="Tests with commas, or default, all, stdio, positioned.")
-    ] = "default",
+    file_size: o.FileSizesOpt = "64k..64m",
+    record: o.RecordsOpt = "4k..1m",
+    tests: o.TestsOpt = "default",
     repeat: o.RepeatOpt = 1,
     depth: o.DepthOpt = 1,
     workers: o.WorkersOpt = 1,
@@ -356,133 +353,8 @@ def report(
     return write_report(runs, output, store)
 
 
-@app.command()
-def compare(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN RUN...",
-            show_default=False,
-            help="The baseline, then what is compared with it; several runs of one target: A1,A2,A3.",
-        ),
-    ],
-    run: Annotated[
-        bool, typer.Option("--run", help="The names are targets: measure them in turns, until it is certain.")
-    ] = False,
-    margin: Annotated[
-        float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less are equivalent.")
-    ] = 5.0,
-    every: Annotated[bool, typer.Option("--all", help="Every measurement, not only the telling ones.")] = False,
-    file_size: Annotated[str, typer.Option("--file-size", metavar="LIST", help="With --run: file sizes.")] = "64m",
-    record: Annotated[str, typer.Option("--record", metavar="LIST", help="With --run: record sizes.")] = "4k,1m",
-    tests: Annotated[
-        str, typer.Option("--tests", metavar="LIST", help="With --run: tests, as for sweep.")
-    ] = "write,read,random_read,random_write",
-    depth: o.DepthOpt = 1,
-    workers: o.WorkersOpt = 1,
-    durability: o.DurabilityOpt = "end",
-    direct: o.DirectOpt = False,
-    seed: o.SeedOpt = 0,
-    budget: o.BudgetOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
-    """Is the difference real: better, worse, equivalent or undecided, with intervals."""
-    from naslab.cli.common import Common, Load
-    from naslab.cli.compare import Request, compare_measured, compare_stored
-    from naslab.cli.interleave import Plan
-
-    request = Request(runs, margin, every, report, store, as_json)
-    if not run:
-        return compare_stored(request)
-    load = Load(1, depth, workers, durability, direct)
-    common = Common(
-        "compare", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, "", budget, credentials
-    )
-    return compare_measured(request, Plan(runs, file_size, record, tests, load, margin / 100), common)
-
-
-@app.command()
-def check(
-    run: o.RunArg,
-    baseline: Annotated[
-        str,
-        typer.Option(
-            "--baseline", metavar="RUN", help="What it must not be worse than: a run, or A1,A2,A3.", show_default=False
-        ),
-    ] = "",
-    margin: Annotated[
-        float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less are equivalent.")
-    ] = 5.0,
-    any_measurement: Annotated[
-        bool, typer.Option("--any", help="One measurement that is worse is enough, not only all together.")
-    ] = False,
-    junit: Annotated[
-        Path | None,
-        typer.Option("--junit", metavar="FILE", help="JUnit XML to write, for a CI server.", show_default=False),
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every measurement, not only the telling ones.")] = False,
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-) -> int:
-    """A gate: exit code 0 not worse than the baseline, 3 worse, 4 undecided."""
-    from naslab.cli.check import Gate, run_check
-    from naslab.cli.compare import Request
-
-    request = Request([baseline, run], margin, every, report, store, as_json)
-    return run_check(Gate(run, baseline, junit, any_measurement), request)
-
-
-@app.command()
-def rerun(
-    run: o.RunArg,
-    target: Annotated[str, typer.Argument(metavar="TARGET", help=o.TARGET_HELP)],
-    margin: Annotated[
-        float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less are equivalent.")
-    ] = 5.0,
-    seed: o.SeedOpt = 0,
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
-    """The cells of a stored run again, on any target, compared with the stored run."""
-    from naslab.cli.common import Common
-    from naslab.cli.compare import Request
-    from naslab.cli.rerun import run_rerun
-
-    common = Common(
-        "rerun", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, "", "", credentials
-    )
-    return run_rerun(run, target, Request([run], margin, False, report, store, as_json), common)
-
-
-@app.command()
-def history(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="A target, or a part of its name.")],
-    command: Annotated[
-        str, typer.Option("--command", metavar="NAME", help="Only runs of this command, e.g. sweep.")
-    ] = "",
-    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="Only runs whose labels contain this.")] = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-) -> int:
-    """Stored runs of a target over time, and the run where it changed."""
-    from naslab.cli.history import Request, run_history
-
-    return run_history(Request(target, label, command, report, store, as_json))
+for _command in (comparing.compare, comparing.check, comparing.rerun, comparing.history):
+    app.command()(_command)
 
 
 @app.command()

@@ -101,6 +101,13 @@ CompressOpt = Annotated[
 DedupeOpt = Annotated[
     float, typer.Option("--dedupe", metavar="RATIO", help="Written data deduplicate by this ratio.", min=1.0)
 ]
+FileSizesOpt = Annotated[
+    str, typer.Option("--file-size", metavar="LIST", help="File sizes: 64k..64m (doubling) or a list with commas.")
+]
+RecordsOpt = Annotated[str, typer.Option("--record", metavar="LIST", help="Record sizes, in the same form.")]
+TestsOpt = Annotated[
+    str, typer.Option("--tests", metavar="LIST", help="Tests with commas, or default, all, stdio, positioned.")
+]
 SizeOpt = Annotated[str, typer.Option("--size", metavar="SIZE", help="Size of the file, e.g. 4g.")]
 BlockOpt = Annotated[str, typer.Option("--block", metavar="SIZE", help="Bytes of one operation, e.g. 4k.")]
 WriteOpt = Annotated[

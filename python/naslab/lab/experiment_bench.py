@@ -54,8 +54,7 @@ class ServerBench(AddressBench):
         if guest is None:
             super().set_cpu(share)
             return
-        quota_us = max(1000, round(share * house.PERIOD_US))
-        guests.find(Path(guest)).shell(f"echo {quota_us} > {house.GROUP}/cpu.cfs_quota_us")
+        guests.find(Path(guest)).shell("\n".join(house.cpu_lines(share)))
 
     def close(self) -> None:
         """Ends the server with all that it stands on."""

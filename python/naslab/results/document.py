@@ -263,6 +263,8 @@ class RunDocument(TypedDict):
     tree: NotRequired[dict[str, Any]]
     apps: NotRequired[dict[str, Any]]
     durable: NotRequired[dict[str, Any]]
+    rerun_of: NotRequired[str]
+    interleaved: NotRequired[dict[str, Any]]
 
 
 def new_document(

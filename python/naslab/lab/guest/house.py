@@ -30,10 +30,10 @@ from naslab.lab.guest.mounts import Remote
 from naslab.lab.guest.servers import Served
 from naslab.lab.guest.spec import Spec
 from naslab.lab.guest.volume import Volume
+from naslab.lab.native.groups import quota
 
 GROUP = "/sys/fs/cgroup/cpu/server"
 """The control group of a server with a share of the guest's CPU."""
-PERIOD_US = 20_000
 _CREDENTIALS = ("username", "password")
 _DISKS = ("disks", "faults")
 
@@ -108,11 +108,16 @@ def settle(house: House, guest: Guest, name: str) -> None:
     if name == "server" and house.cpu:
         lines += [
             "mkdir -p /sys/fs/cgroup/cpu", "mount -t cgroup -o cpu cgroup /sys/fs/cgroup/cpu", f"mkdir {GROUP}",
-            f"echo {PERIOD_US} > {GROUP}/cpu.cfs_period_us",
-            f"echo {max(1000, round(house.cpu * PERIOD_US))} > {GROUP}/cpu.cfs_quota_us",
+            *cpu_lines(house.cpu),
         ]  # fmt: skip
     if lines:
         guest.shell("\n".join(lines))
+
+
+def cpu_lines(share: float) -> list[str]:
+    """What gives the server's group in a guest this share of its processor."""
+    quota_us, period_us = quota(share)
+    return [f"echo {period_us} > {GROUP}/cpu.cfs_period_us", f"echo {quota_us} > {GROUP}/cpu.cfs_quota_us"]
 
 
 def _start(house: House, name: str, spec: Spec) -> Guest:
