@@ -259,6 +259,12 @@ pub trait Session: Send {
         Vec::new()
     }
 
+    /// Virtual time only: processor time that the client has spent on this session so far, in nanoseconds of that
+    /// time. None where the time is real: there the process's own processor time counts.
+    fn virtual_cpu_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Bytes on the wire so far, where the session counts them.
     fn wire(&self) -> Option<WireCounters> {
         None

@@ -33,7 +33,7 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
     let (ops, bytes) = merged.totals();
     let times = Times::of(workers);
     let stop = stop_reason(&job.spec, workers);
-    let cpu = cpu(workers);
+    let cpu = cpu(workers, job.clock.is_virtual());
     let verified = merge_verified(workers);
     let bad = verified.as_ref().map_or(0, |v| v.bad);
     let failed = stop == "error" || merged.error_count > 0 || bad > 0 || workers.iter().any(|w| w.error.is_some());
@@ -134,8 +134,13 @@ impl Times {
     }
 }
 
-/// CPU time of the process from the first worker's start to the last one's end.
-fn cpu(workers: &[WorkerResult]) -> Cpu {
+/// CPU time of the process from the first worker's start to the last one's end. On a virtual clock each session
+/// has its own, and they add up.
+fn cpu(workers: &[WorkerResult], is_virtual: bool) -> Cpu {
+    if is_virtual {
+        let user_ns = workers.iter().map(|w| w.cpu_after.since(w.cpu_before).user_ns).sum();
+        return Cpu { user_ns, system_ns: 0 };
+    }
     let first = |f: fn(Cpu) -> u64| workers.iter().map(|w| f(w.cpu_before)).min().unwrap_or(0);
     let last = |f: fn(Cpu) -> u64| workers.iter().map(|w| f(w.cpu_after)).max().unwrap_or(0);
     let after = Cpu { user_ns: last(|c| c.user_ns), system_ns: last(|c| c.system_ns) };

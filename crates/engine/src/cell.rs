@@ -342,7 +342,7 @@ impl Ready<'_> {
             self.worker.pause_since_last();
         }
         self.ack_ns = self.job.clock.window_ns();
-        self.cpu_after = Cpu::now();
+        self.cpu_after = Cpu::of(&*self.worker.session);
         self.worker.interval_ended();
         let counters = &self.job.counters[self.index as usize];
         counters.timing.store(false, Ordering::Relaxed);
@@ -392,7 +392,7 @@ impl Ready<'_> {
         if spec.timed_flush {
             end.flush_ns = self.flush();
             end.end_ns = self.job.clock.window_ns();
-            self.cpu_after = Cpu::now();
+            self.cpu_after = Cpu::of(&*self.worker.session);
         }
         if stop == StopReason::Stonewall && spec.finish_untimed && self.error.is_none() {
             self.error = self.worker.finish_untimed().err();
@@ -407,7 +407,7 @@ impl Ready<'_> {
         end.close_ns = self.close();
         if spec.timed_close {
             end.end_ns += end.close_ns;
-            self.cpu_after = Cpu::now();
+            self.cpu_after = Cpu::of(&*self.worker.session);
         }
         self.result(stop, end)
     }

@@ -2,7 +2,7 @@
 
 use crate::cell::{self, CellJob, Ready, WorkerResult};
 use crate::result::Progress;
-use crate::run::Events;
+use crate::run::{Events, Point};
 use crate::threads::{common_start, Gate, Message, Signal, Threads};
 use crate::timeline::{quantile_ns, BUCKETS};
 use crate::worker::Pump;
@@ -30,6 +30,18 @@ pub(crate) struct Watch<'a> {
     pub events: &'a mut dyn Events,
     pub progress_interval_ns: u64,
     pub timeout_ns: u64,
+    /// Other clients are waited for.
+    pub together: bool,
+}
+
+impl Watch<'_> {
+    /// When to go on from a point of the cell; 0: now.
+    fn meet(&mut self, job: &CellJob, point: Point) -> Result<u64> {
+        match self.together {
+            true => self.events.together(job.spec.id, point),
+            false => Ok(0),
+        }
+    }
 }
 
 /// Waits for something that gives no sign of life until it has ended.
@@ -104,16 +116,18 @@ impl Driver {
 }
 
 fn run_threads(threads: &mut Threads, job: &Arc<CellJob>, watch: &mut Watch<'_>) -> Result<Vec<WorkerResult>> {
-    let gate = threads.start(job)?;
+    let held = job.spec.workers > 1 || watch.together;
+    let gate = threads.start(job, held)?;
     let mut crew = Crew { threads, job, gate, done: Vec::new(), home: 0, panicked: None };
-    let several = job.spec.workers > 1;
     crew.step("preparing the files", watch)?;
-    if several {
+    if held {
+        crew.meet(Point::Prepared, watch)?;
         crew.gate.set(Signal::Open);
     }
     crew.step("opening the files", watch)?;
-    if several {
-        crew.gate.set(Signal::Begin(common_start()));
+    if held {
+        let at_ns = crew.meet(Point::Opened, watch)?;
+        crew.gate.set(Signal::Begin(common_start().max(at_ns)));
     }
     crew.wait_done(watch)?;
     crew.done.sort_by_key(|r| r.worker);
@@ -156,6 +170,17 @@ impl Crew<'_> {
         match failed.or(self.panicked.take()) {
             None => Ok(()),
             Some(error) => {
+                self.send_home(watch)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for the other clients, if there are any; sends all home if they are not coming.
+    fn meet(&mut self, point: Point, watch: &mut Watch<'_>) -> Result<u64> {
+        match watch.meet(self.job, point) {
+            Ok(at_ns) => Ok(at_ns),
+            Err(error) => {
                 self.send_home(watch)?;
                 Err(error)
             }
@@ -329,10 +354,12 @@ fn run_virtual(
     for (index, session) in crew.iter_mut().enumerate() {
         cell::prepare_file(&mut **session, job, index as u32)?;
     }
+    watch.meet(job, Point::Prepared)?;
     let mut ready = Vec::with_capacity(crew.len());
     for (index, session) in crew.iter_mut().enumerate() {
         ready.push(cell::open(&mut **session, job, index as u32)?);
     }
+    watch.meet(job, Point::Opened)?;
     ready.iter_mut().for_each(Ready::begin);
     pump_all(&mut ready, job, watch)?;
     Ok(ready.into_iter().map(Ready::finish).collect())

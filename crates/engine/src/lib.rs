@@ -9,6 +9,7 @@ mod cell;
 mod drive;
 mod files;
 mod hist;
+mod machine;
 mod recorder;
 mod result;
 mod run;
@@ -24,7 +25,8 @@ mod worker;
 mod workspace;
 
 pub use hist::{decode as decode_histogram, LATENCY_MAX_NS, LATENCY_SIGNIFICANT_DIGITS};
+pub use machine::{memory_latency_ns, memory_rates, MemoryRates};
 pub use result::{CellOutcome, CellResult, Progress};
-pub use run::{run, Events, Run, RunEnd, StageEnd};
+pub use run::{run, Events, Point, Run, RunEnd, StageEnd};
 pub use spec::{CellSpec, RunSpec};
 pub use workspace::{clean, find_folders, LeftFolder, MARKER_NAME};

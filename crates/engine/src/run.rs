@@ -30,8 +30,32 @@ pub trait Events {
     fn progress(&mut self, progress: &Progress);
     /// A cell ended.
     fn cell(&mut self, outcome: CellOutcome) -> Result<()>;
+    /// Every worker reached a point of the cell at which clients wait for one another: the CLOCK_MONOTONIC time at
+    /// which to go on, 0 for now. Asked only where [`RunSpec::together`] is set; may block.
+    fn together(&mut self, _id: u64, _point: Point) -> Result<u64> {
+        Ok(0)
+    }
     /// Whether the user wants to stop; asked often.
     fn interrupted(&mut self) -> bool;
+}
+
+/// Where the clients of a run wait for one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// The files are prepared; next they are opened.
+    Prepared,
+    /// The files are open; next the window begins.
+    Opened,
+}
+
+impl Point {
+    /// As callers name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Point::Prepared => "prepared",
+            Point::Opened => "opened",
+        }
+    }
 }
 
 /// How a stage ended.
@@ -296,6 +320,7 @@ impl Run {
             events: &mut *events,
             progress_interval_ns: self.spec.progress_interval_ns,
             timeout_ns: self.spec.timeout_ns,
+            together: self.spec.together,
         };
         let driver = self.driver.get_or_insert_with(|| Driver::new(&self.target));
         let mut workers = driver.run(&job, &mut watch)?;

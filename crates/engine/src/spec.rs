@@ -36,6 +36,12 @@ pub struct RunSpec {
     pub timeout_ns: u64,
     /// Time between progress events.
     pub progress_interval_ns: u64,
+    /// Other clients carry the same cells out: [`crate::Events::together`] says when to go on.
+    #[serde(default)]
+    pub together: bool,
+    /// The folder is another client's: it is neither made nor removed.
+    #[serde(default)]
+    pub join_folder: bool,
 }
 
 /// Treatment of files that naslab did not write.
@@ -115,6 +121,8 @@ pub struct CellSpec {
     pub cache_state: serde_json::Value,
     #[serde(default)]
     pub workload: serde_json::Value,
+    #[serde(default)]
+    pub clients: serde_json::Value,
 }
 
 /// Open loop.

@@ -45,7 +45,7 @@ impl Steward {
             let names = named(&spec, &cells, &BTreeMap::new());
             let foreign = find_foreign(&mut *session, &target.clock(), &names)?;
             refuse_foreign(spec.existing, &cells, &foreign)?;
-            if let Some(folder) = &spec.folder {
+            if let Some(folder) = spec.folder.as_ref().filter(|_| !spec.join_folder) {
                 make(&mut *session, &target.clock(), folder, &owner)?;
             }
             Ok(Steward { spec, target, session: Some(session), foreign })
@@ -108,7 +108,7 @@ impl Steward {
                 remove_if_there(session, &path).unwrap_or_else(|e| note(e, &mut left));
             }
         }
-        if let Some(folder) = &self.spec.folder {
+        if let Some(folder) = self.spec.folder.as_ref().filter(|_| !self.spec.join_folder) {
             match remove_made(session, folder) {
                 Ok(foreign) => left.extend(foreign),
                 Err(error) => note(error.with("folder", folder), &mut left),
@@ -147,7 +147,7 @@ fn look(
 
 /// Everything that clean-up would have removed, when it could not be done.
 fn everything(spec: &RunSpec, error: &Error) -> Vec<String> {
-    let paths: Vec<String> = match &spec.folder {
+    let paths: Vec<String> = match spec.folder.as_ref().filter(|_| !spec.join_folder) {
         Some(folder) => vec![folder.clone()],
         None => spec.cleanup_files.clone(),
     };

@@ -6,9 +6,12 @@ use naslab_core::{monotonic_ns, Error, ErrorKind, Result, Session, Target};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 /// Workers begin together this long after the last one is ready, in nanoseconds.
 const COMMON_START_NS: u64 = 300_000;
+/// Before a start that is further away they sleep, up to so long before it, in nanoseconds.
+const SPIN_NS: u64 = 2_000_000;
 
 /// What the coordinator tells waiting workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +34,10 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// A single worker waits for nobody: it goes from set-up into the window without sleeping, as caches and
-    /// clock speed are then as warm as in a single-threaded program.
-    fn new(workers: u32) -> Gate {
-        let signal = if workers == 1 { Signal::Begin(0) } else { Signal::Wait };
+    /// A single worker of a single client waits for nobody: it goes from set-up into the window without sleeping,
+    /// as caches and clock speed are then as warm as in a single-threaded program.
+    fn new(held: bool) -> Gate {
+        let signal = if held { Signal::Wait } else { Signal::Begin(0) };
         Gate { signal: Mutex::new(signal), changed: Condvar::new() }
     }
 
@@ -83,12 +86,12 @@ impl Threads {
         Threads { target, orders: Vec::new(), messages, report }
     }
 
-    /// Hands a cell to its workers; they wait at the gate.
-    pub fn start(&mut self, job: &Arc<CellJob>) -> Result<Arc<Gate>> {
+    /// Hands a cell to its workers; they wait at the gate if `held`.
+    pub fn start(&mut self, job: &Arc<CellJob>, held: bool) -> Result<Arc<Gate>> {
         while self.orders.len() < job.spec.workers as usize {
             self.spawn()?;
         }
-        let gate = Arc::new(Gate::new(job.spec.workers));
+        let gate = Arc::new(Gate::new(held));
         for index in 0..job.spec.workers {
             let order = Order { job: job.clone(), gate: gate.clone(), index };
             if self.orders[index as usize].send(order).is_err() {
@@ -199,11 +202,20 @@ fn carry_out(
     let Signal::Begin(at_ns) = gate.wait_past(Signal::Open) else {
         return None;
     };
+    wait_until(at_ns);
+    measure(&mut ready);
+    Some(ready.finish())
+}
+
+/// Sleeps until shortly before, and spins from there: a sleep alone ends late.
+fn wait_until(at_ns: u64) {
+    let far = at_ns.saturating_sub(SPIN_NS).saturating_sub(monotonic_ns());
+    if far > 0 {
+        std::thread::sleep(Duration::from_nanos(far));
+    }
     while monotonic_ns() < at_ns {
         std::hint::spin_loop();
     }
-    measure(&mut ready);
-    Some(ready.finish())
 }
 
 fn connected<'s>(

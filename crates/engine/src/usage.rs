@@ -1,5 +1,7 @@
 //! CPU time and storage traffic of this process and thread.
 
+use naslab_core::Session;
+
 /// CPU time in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cpu {
@@ -8,6 +10,11 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
+    /// Of the whole process; on a virtual clock of what the session stands for, with none of it the system's.
+    pub fn of(session: &dyn Session) -> Cpu {
+        session.virtual_cpu_ns().map_or_else(Cpu::now, |user_ns| Cpu { user_ns, system_ns: 0 })
+    }
+
     /// Of the whole process.
     pub fn now() -> Cpu {
         // SAFETY: rusage is plain data and getrusage fills it.

@@ -311,7 +311,7 @@ impl<'a> Worker<'a> {
 
     /// Starts the window.
     pub fn begin(&mut self) {
-        self.cpu_before = Cpu::now();
+        self.cpu_before = Cpu::of(&*self.session);
         self.window_start_ns = self.clock.window_ns();
         let now = self.clock.ticks();
         self.start = now;
@@ -665,7 +665,7 @@ impl<'a> Worker<'a> {
         self.warm_up = self.recorder.totals();
         self.recorder.reset();
         self.count();
-        self.cpu_before = Cpu::now();
+        self.cpu_before = Cpu::of(&*self.session);
         let now = self.clock.ticks();
         self.recorder.arm(now);
         self.last_end = now;

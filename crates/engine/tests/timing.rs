@@ -426,3 +426,21 @@ fn each_worker_has_its_own_figures() {
         assert_eq!(worker["kinds"]["read"]["latency_stddev_ns"], json!(0.0));
     }
 }
+
+#[test]
+fn client_cpu_time_is_virtual_and_adds_up_over_workers() {
+    // 256 calls of 20 µs each and worker, at depth 8 behind a round trip of 100 µs: the processors are all there is.
+    for workers in [1u32, 4] {
+        let cell = cell(json!({
+            "workers": workers, "queue_depth": 8, "files": files(workers), "file_bytes": 1 << 20, "write_fraction": 0.0,
+        }));
+        let config = SimConfig { op_overhead_ns: 20_000, ..latency_only(100_000) };
+        let ran = sim_run(with_files(config), vec![cell]);
+        let result = &ran.cell(0);
+        assert_eq!(result.ops, 256 * u64::from(workers));
+        assert_eq!(result.cpu_user_ns, u64::from(workers) * 256 * 20_000);
+        assert_eq!(result.cpu_system_ns, 0);
+        let busy = result.cpu_user_ns as f64 / result.window_ns as f64;
+        assert!(close(busy, f64::from(workers), 0.03), "{busy} processors of {workers}");
+    }
+}

@@ -1,20 +1,24 @@
 //! Events of a run as calls of one Python function, and Ctrl-C.
 
 use naslab_core::{Error, ErrorKind, Result};
-use naslab_engine::{CellOutcome, Events, Progress};
+use naslab_engine::{CellOutcome, Events, Point, Progress};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyList};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 /// Calls `on_event(kind, json, blobs)`, if there is one. The first exception ends the run and is raised from the
 /// call that carries the events.
 pub(crate) struct PyEvents {
     on_event: Option<Py<PyAny>>,
     error: Option<PyErr>,
+    /// Set by [`crate::run::PyRun::interrupt`].
+    stop: Arc<AtomicBool>,
 }
 
 impl PyEvents {
-    pub fn new(on_event: Option<Py<PyAny>>) -> PyEvents {
-        PyEvents { on_event, error: None }
+    pub fn new(on_event: Option<Py<PyAny>>, stop: Arc<AtomicBool>) -> PyEvents {
+        PyEvents { on_event, error: None, stop }
     }
 
     /// What the callback or a signal raised. Interruption by a signal is the run's status, not an error.
@@ -55,8 +59,20 @@ impl Events for PyEvents {
         self.call("cell", json, &outcome.blobs).map(drop)
     }
 
+    fn together(&mut self, id: u64, point: Point) -> Result<u64> {
+        let Some(on_event) = &self.on_event else { return Ok(0) };
+        let json = serde_json::json!({ "cell": id, "point": point.name() }).to_string();
+        let outcome = Python::attach(|py| -> PyResult<u64> {
+            on_event.call1(py, ("together", json, PyList::empty(py)))?.extract(py)
+        });
+        outcome.map_err(|error| {
+            self.error.get_or_insert(error);
+            Error::new(ErrorKind::Invalid, "event", "the caller stopped the run")
+        })
+    }
+
     fn interrupted(&mut self) -> bool {
-        if self.error.is_some() {
+        if self.error.is_some() || self.stop.load(Ordering::Relaxed) {
             return true;
         }
         match Python::attach(|py| py.check_signals()) {

@@ -4,6 +4,7 @@
 mod demo;
 mod errors;
 mod events;
+mod machine;
 mod net;
 mod run;
 mod session;
@@ -62,6 +63,17 @@ fn stat(py: Python<'_>, target_json: &str, path: &str) -> PyResult<Option<(u64, 
     }
 }
 
+/// What a file takes up on the target, in bytes; None where it is missing or the target does not say.
+#[pyfunction]
+fn allocated(py: Python<'_>, target_json: &str, path: &str) -> PyResult<Option<u64>> {
+    let found = py.detach(|| with_session(target_json, |session, _| session.stat(path)));
+    match found {
+        Ok(stat) => Ok(stat.allocated_bytes),
+        Err(e) if e.kind == naslab_core::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(errors::to_py(e)),
+    }
+}
+
 /// Sets a file's length; with `create` the file is made and must not exist yet.
 #[pyfunction]
 fn set_len(py: Python<'_>, target_json: &str, path: &str, size_bytes: u64, create: bool) -> PyResult<()> {
@@ -98,6 +110,10 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(probe, module)?)?;
     module.add_function(wrap_pyfunction!(net::net_measure, module)?)?;
     module.add_function(wrap_pyfunction!(net::net_listen, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::memory_rates, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::memory_latency_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::cipher_speed, module)?)?;
+    module.add_function(wrap_pyfunction!(allocated, module)?)?;
     module.add_function(wrap_pyfunction!(demo::serve_demo, module)?)?;
     module.add_function(wrap_pyfunction!(find_folders, module)?)?;
     module.add_function(wrap_pyfunction!(clean, module)?)?;

@@ -8,6 +8,7 @@ use naslab_engine::{CellSpec, Run, RunSpec};
 use pyo3::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// Carries out a run of one stage; see docs/notes/0001-seams.md. Returns how it ended, as JSON.
@@ -16,7 +17,7 @@ pub(crate) fn run(py: Python<'_>, spec_json: &str, owner_mark: &str, on_event: P
     let spec: RunSpec = parse(spec_json)?;
     let depth = spec.cells.iter().map(|c| c.queue_depth).max().unwrap_or(1);
     let target = targets::make(&spec.target, depth).map_err(errors::to_py)?;
-    let mut events = PyEvents::new(Some(on_event));
+    let mut events = PyEvents::new(Some(on_event), Arc::default());
     let end = py.detach(|| naslab_engine::run(&spec, &target, owner_mark, &mut events));
     if let Some(error) = events.into_error() {
         return Err(error);
@@ -30,7 +31,7 @@ pub(crate) fn open_run(spec_json: &str, owner_mark: &str, depth: u32) -> PyResul
     let spec: RunSpec = parse(spec_json)?;
     let target = targets::make(&spec.target, depth).map_err(errors::to_py)?;
     let run = Run::open(&spec, &target, owner_mark).map_err(errors::to_py)?;
-    Ok(PyRun { run: Mutex::new(run), target, depth })
+    Ok(PyRun { run: Mutex::new(run), target, depth, stop: Arc::default() })
 }
 
 /// A run under way. One that is dropped cleans up.
@@ -39,6 +40,7 @@ pub(crate) struct PyRun {
     run: Mutex<Run>,
     target: Arc<dyn Target>,
     depth: u32,
+    stop: Arc<AtomicBool>,
 }
 
 #[pymethods]
@@ -50,7 +52,7 @@ impl PyRun {
             let (id, depth) = (cell.id, cell.queue_depth);
             return Err(SpecError::new_err(format!("cell {id}: depth {depth}, the run was opened for {}", self.depth)));
         }
-        let mut events = PyEvents::new(Some(on_event));
+        let mut events = PyEvents::new(Some(on_event), self.stop.clone());
         let end = py.detach(|| self.lock().map(|mut run| run.stage(&cells, &mut events)))?;
         if let Some(error) = events.into_error() {
             return Err(error);
@@ -58,9 +60,14 @@ impl PyRun {
         with_facts(&end.map_err(errors::to_py)?, &*self.target)
     }
 
+    /// Ends the stage under way, from any thread, as Ctrl-C would; what is measured comes as a partial cell.
+    fn interrupt(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Removes what the run made; returns what is left, and why.
     fn finish(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let mut events = PyEvents::new(None);
+        let mut events = PyEvents::new(None, self.stop.clone());
         let left = py.detach(|| self.lock().map(|mut run| run.finish(&mut events)))?;
         events.into_error().map_or(Ok(left), Err)
     }

@@ -170,15 +170,28 @@ impl State {
         self.client_held.flushes = flushes;
     }
 
-    /// Puts the request onto the link; it arrives half a round trip after it has left.
-    pub(crate) fn send(&mut self, id: u32, now_ns: u64) -> Next {
-        let job = *self.job(id);
-        let data = match job.kind {
+    /// Bytes of data that a request carries.
+    fn sent_data(job: &Job) -> u64 {
+        match job.kind {
             Kind::Write | Kind::SendBack => job.ask.1,
             _ => 0,
-        };
+        }
+    }
+
+    /// Lets the request through its session's window.
+    pub(crate) fn send(&mut self, id: u32, now_ns: u64) -> Next {
+        let job = *self.job(id);
+        let bytes = self.config.header_bytes + Self::sent_data(&job);
+        let window = &mut self.peers[job.session as usize].up;
+        Next::At(window.send(now_ns, bytes, self.config.connection_bytes_per_s), Stage::Depart)
+    }
+
+    /// Puts the request onto the link; it arrives half a round trip after it has left.
+    pub(crate) fn depart(&mut self, id: u32, now_ns: u64) -> Next {
+        let job = *self.job(id);
+        let data = Self::sent_data(&job);
         let bytes = self.config.header_bytes + data;
-        let work = Work::new(bytes, self.config.link_bytes_per_s, Flow::Write);
+        let work = Work::new(bytes, self.config.link_rate(), Flow::Write);
         let taking = if data > 0 { &mut self.link_buckets[..] } else { &mut [] };
         let left = self.up.serve(now_ns, &work, taking);
         self.stats.uplink_bytes += bytes;
@@ -188,11 +201,19 @@ impl State {
         Next::At(left.saturating_add(trip / 2), Stage::Arrive)
     }
 
-    /// Puts the answer onto the link back.
+    /// Lets the answer through its session's window.
     pub(crate) fn reply(&mut self, id: u32, now_ns: u64) -> Next {
         let job = *self.job(id);
         let bytes = self.config.header_bytes + job.payload;
-        let work = Work::new(bytes, self.config.link_bytes_per_s, Flow::Read);
+        let window = &mut self.peers[job.session as usize].down;
+        Next::At(window.send(now_ns, bytes, self.config.connection_bytes_per_s), Stage::Return)
+    }
+
+    /// Puts the answer onto the link back.
+    pub(crate) fn go_back(&mut self, id: u32, now_ns: u64) -> Next {
+        let job = *self.job(id);
+        let bytes = self.config.header_bytes + job.payload;
+        let work = Work::new(bytes, self.config.link_rate(), Flow::Read);
         let taking = if job.payload > 0 { &mut self.link_buckets[..] } else { &mut [] };
         let left = self.down.serve(now_ns, &work, taking);
         self.stats.downlink_bytes += bytes;

@@ -35,10 +35,20 @@ pub struct SimConfig {
     pub open_ns: u64,
     /// More server CPU time for any other metadata call, in nanoseconds.
     pub metadata_ns: u64,
+    /// Time for which a read or write holds its file's lock at the server, in nanoseconds.
+    pub file_lock_ns: u64,
+    /// Time from one stop of the whole server to the next, in nanoseconds; 0 is no stops.
+    pub stall_every_ns: u64,
+    /// How long the server stops, in nanoseconds.
+    pub stall_ns: u64,
     /// Bytes on the wire per message besides the data.
     pub header_bytes: u64,
     /// Link rate in each direction, in bytes per second; one queue per direction.
     pub link_bytes_per_s: u64,
+    /// Rate of the client's own network interface in each direction, in bytes per second; also told as a fact.
+    pub client_nic_bytes_per_s: u64,
+    /// Rate of one session in each direction, in bytes per second: a connection's window.
+    pub connection_bytes_per_s: u64,
     /// Size of the client's page cache, in bytes; shared by all sessions.
     pub client_cache_bytes: u64,
     /// Rate of the client's page cache, in bytes per second; one queue for all sessions.
@@ -112,8 +122,13 @@ impl Default for SimConfig {
             server_op_ns: 0,
             open_ns: 0,
             metadata_ns: 0,
+            file_lock_ns: 0,
+            stall_every_ns: 0,
+            stall_ns: 0,
             header_bytes: 0,
             link_bytes_per_s: 0,
+            client_nic_bytes_per_s: 0,
+            connection_bytes_per_s: 0,
             client_cache_bytes: 0,
             client_cache_bytes_per_s: 0,
             client_write_back_bytes: 0,
@@ -307,6 +322,12 @@ fn check(ok: bool, field: &str, value: impl std::fmt::Display, next: &str) -> Re
 }
 
 impl SimConfig {
+    /// The slower of the link and the client's own interface, in bytes per second; 0 is unlimited.
+    pub(crate) fn link_rate(&self) -> u64 {
+        let rates = [self.link_bytes_per_s, self.client_nic_bytes_per_s];
+        rates.into_iter().filter(|r| *r > 0).min().unwrap_or(0)
+    }
+
     /// Checks every value. The error names the field, its value and what to use instead.
     pub fn validate(&self) -> Result<()> {
         self.check_ranges()?;
@@ -330,6 +351,9 @@ impl SimConfig {
             ("server_op_ns", self.server_op_ns),
             ("open_ns", self.open_ns),
             ("metadata_ns", self.metadata_ns),
+            ("file_lock_ns", self.file_lock_ns),
+            ("stall_every_ns", self.stall_every_ns),
+            ("stall_ns", self.stall_ns),
             ("disk_seek_ns", self.disk_seek_ns),
             ("heat_busy_ns", self.heat_busy_ns),
             ("heat_idle_ns", self.heat_idle_ns),
@@ -338,6 +362,8 @@ impl SimConfig {
         }
         for (field, value) in [
             ("link_bytes_per_s", self.link_bytes_per_s),
+            ("client_nic_bytes_per_s", self.client_nic_bytes_per_s),
+            ("connection_bytes_per_s", self.connection_bytes_per_s),
             ("client_cache_bytes_per_s", self.client_cache_bytes_per_s),
             ("server_cache_bytes_per_s", self.server_cache_bytes_per_s),
             ("disk_read_bytes_per_s", self.disk_read_bytes_per_s),
@@ -377,7 +403,7 @@ impl SimConfig {
         let has = |scope| self.buckets.iter().any(|b| b.scope == scope);
         let disk = self.disk_read_bytes_per_s > 0 || self.disk_write_bytes_per_s > 0;
         for (field, value, there) in [
-            ("link_noise", self.link_noise, self.link_bytes_per_s > 0 || has(BucketScope::Link)),
+            ("link_noise", self.link_noise, self.link_rate() > 0 || has(BucketScope::Link)),
             ("disk_noise", self.disk_noise, disk || self.slc_bytes > 0 || has(BucketScope::Disk)),
         ] {
             check(value == 0.0 || there, field, value, "it varies a rate: set one, or a bucket")?;
@@ -442,6 +468,9 @@ impl SimConfig {
             self.server_read_ahead_bytes,
             "use at most half of server_cache_bytes",
         )?;
+        let (every, stall) = (self.stall_every_ns, self.stall_ns);
+        check((every > 0) == (stall > 0), "stall_ns", stall, "set stall_every_ns and stall_ns, or none of them")?;
+        check(every == 0 || stall < every, "stall_ns", stall, "use less than stall_every_ns")?;
         check(
             self.jitter == 0.0 || self.latency_ns > 0,
             "jitter",

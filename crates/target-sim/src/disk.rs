@@ -3,6 +3,7 @@
 use crate::config::{BucketConfig, BucketScope, SimConfig};
 use crate::noise::{Noise, RateNoise};
 use crate::resource::{Bucket, Flow, Queue, Work};
+use crate::stalls::Stalls;
 use crate::stats::SimStats;
 
 /// Buckets of one scope.
@@ -78,6 +79,7 @@ pub(crate) struct Disk {
 impl Disk {
     pub(crate) fn new(config: &SimConfig) -> Disk {
         let noise = Noise::new(config.seed, 5);
+        let wander = RateNoise::new(noise, config.disk_noise, config.noise_memory, config.noise_span_ns);
         let mut buckets = buckets(&config.buckets, BucketScope::Disk);
         if config.slc_bytes > 0 {
             buckets.push(Bucket::fast_cells(
@@ -87,7 +89,7 @@ impl Disk {
             ));
         }
         Disk {
-            queue: Queue::noisy(RateNoise::new(noise, config.disk_noise, config.noise_memory, config.noise_span_ns)),
+            queue: Queue::noisy(wander).with(Stalls::new(config)),
             buckets,
             read_rate: config.disk_read_bytes_per_s,
             write_rate: config.disk_write_bytes_per_s,

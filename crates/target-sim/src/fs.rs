@@ -1,4 +1,4 @@
-//! The server's file system: a tree of folders and files in memory. It knows no time.
+//! The server's file system: a tree of folders and files in memory. Nothing here takes time.
 
 use crate::cache::KeyMap;
 use naslab_core::{DirEntry, Error, ErrorKind, FileStat, FileTimes, Result};
@@ -65,6 +65,8 @@ pub(crate) struct File {
     /// Bytes of unstable writes taken by, and gone from, the server's memory.
     pub(crate) server_in: u64,
     pub(crate) server_out: u64,
+    /// When the server's lock on it is free.
+    pub(crate) unlocked_ns: u64,
 }
 
 impl File {

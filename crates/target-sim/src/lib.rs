@@ -22,6 +22,7 @@ mod resource;
 mod serve;
 mod server;
 mod session;
+mod stalls;
 mod stats;
 mod target;
 mod writeback;

@@ -7,6 +7,7 @@
 
 use crate::config::{AppliesTo, BucketConfig};
 use crate::noise::{RateNoise, FACTOR_BITS};
+use crate::stalls::Stalls;
 
 /// Time in ticks of 2^-32 ns.
 pub(crate) type Ticks = u128;
@@ -186,18 +187,42 @@ fn finish(
 pub(crate) struct Queue {
     free: Ticks,
     noise: Option<RateNoise>,
+    /// When it stops for a while.
+    stalls: Option<Stalls>,
 }
 
 impl Queue {
     /// A queue whose rate wanders.
     pub(crate) fn noisy(noise: Option<RateNoise>) -> Queue {
-        Queue { free: 0, noise }
+        Queue { noise, ..Queue::default() }
+    }
+
+    /// The same, and it stops now and then.
+    pub(crate) fn with(self, stalls: Option<Stalls>) -> Queue {
+        Queue { stalls, ..self }
+    }
+
+    /// Work taken in at `now_ns` or before that is still to be done, in nanoseconds rounded up.
+    pub(crate) fn backlog_ns(&self, now_ns: u64) -> u64 {
+        ceil_ns(self.free.saturating_sub(ticks(now_ns)))
+    }
+
+    /// When a request that arrives at `now_ns` starts.
+    fn next_start(&self, now_ns: u64) -> Ticks {
+        let start = self.free.max(ticks(now_ns));
+        self.stalls.as_ref().map_or(start, |s| s.start(start))
+    }
+
+    /// Takes a request that runs from `start` to `end` but for stops; returns when it is done.
+    fn take(&mut self, start: Ticks, end: Ticks) -> u64 {
+        self.free = self.stalls.as_ref().map_or(end, |s| s.end(start, end));
+        ceil_ns(self.free)
     }
 
     /// Serves a request that arrives at `now_ns` and takes `duration_ns`; returns when it is done.
     pub(crate) fn hold(&mut self, now_ns: u64, duration_ns: u64) -> u64 {
-        self.free = self.free.max(ticks(now_ns)) + ticks(duration_ns);
-        ceil_ns(self.free)
+        let start = self.next_start(now_ns);
+        self.take(start, start + ticks(duration_ns))
     }
 
     /// Serves nothing before `until_ns`.
@@ -212,7 +237,7 @@ impl Queue {
 
     /// Serves `work` that arrives at `now_ns`, together with the buckets of its flow.
     pub(crate) fn serve(&mut self, now_ns: u64, work: &Work, buckets: &mut [Bucket]) -> u64 {
-        let mut start = self.free.max(ticks(now_ns));
+        let mut start = self.next_start(now_ns);
         for b in buckets.iter().filter(|b| b.applies(work.flow)) {
             start = start.max(b.updated);
         }
@@ -220,8 +245,7 @@ impl Queue {
         let moved = finish(moving, work.bytes, work.rate, work.flow, buckets, &mut self.noise);
         let least =
             if work.per_second == 0 { moving } else { moving + ticks(1_000_000_000).div_ceil(work.per_second.into()) };
-        self.free = moved.max(least);
-        ceil_ns(self.free)
+        self.take(start, moved.max(least))
     }
 }
 

@@ -22,12 +22,30 @@ impl State {
             return self.inject(id, fault, now_ns);
         }
         let Kind::Meta(_) = job.kind else {
-            return match self.file_len(&job) {
-                None => self.refuse(id, libc::ESTALE, now_ns),
-                Some(len) => self.serve_file(id, len, now_ns),
-            };
+            return self.lock_file(&job, now_ns);
         };
         Next::At(now_ns, Stage::Reply)
+    }
+
+    /// Waits for the file's lock, and holds it for its time: reads and writes of one file one after another.
+    fn lock_file(&mut self, job: &Job, now_ns: u64) -> Next {
+        let hold_ns = self.config.file_lock_ns;
+        if hold_ns == 0 || job.kind == Kind::Flush {
+            return Next::At(now_ns, Stage::Unlocked);
+        }
+        let Some(file) = self.file_of(job.file, job.generation) else {
+            return Next::At(now_ns, Stage::Unlocked);
+        };
+        file.unlocked_ns = file.unlocked_ns.max(now_ns).saturating_add(hold_ns);
+        Next::At(file.unlocked_ns, Stage::Unlocked)
+    }
+
+    /// Carries a request on a file out.
+    pub(crate) fn unlocked(&mut self, id: u32, now_ns: u64) -> Next {
+        match self.file_len(self.job(id)) {
+            None => self.refuse(id, libc::ESTALE, now_ns),
+            Some(len) => self.serve_file(id, len, now_ns),
+        }
     }
 
     fn serve_file(&mut self, id: u32, file_len: u64, now_ns: u64) -> Next {

@@ -11,6 +11,7 @@ use crate::faults::{Fault, Faults};
 use crate::fs::Tree;
 use crate::noise::{Noise, RateNoise};
 use crate::resource::{Bucket, Queue};
+use crate::stalls::Stalls;
 use crate::stats::SimStats;
 use crate::writeback::{Extent, WriteBack};
 use naslab_core::{Clock, Completion, ErrorKind, IoBuf, OpError, Result, Token, WireCounters};
@@ -41,16 +42,22 @@ pub(crate) enum Kind {
 pub(crate) enum Stage {
     /// Has the client's CPU time behind it.
     Issued,
-    /// Goes onto the link.
+    /// Goes out, through its session's window.
     Send,
+    /// Goes onto the link.
+    Depart,
     /// Has reached the server.
     Arrive,
     /// Has the server's CPU time behind it.
     Serve,
+    /// Has had its file's lock.
+    Unlocked,
     /// The disk or the memory has delivered.
     Loaded,
-    /// The answer goes onto the link.
+    /// The answer goes out, through its session's window.
     Reply,
+    /// The answer goes onto the link.
+    Return,
     /// The answer has reached the client.
     Finish,
     /// A blocking call may go on.
@@ -177,6 +184,11 @@ pub(crate) struct Open {
 pub(crate) struct Peer {
     pub(crate) gone: bool,
     pub(crate) cpu: Queue,
+    /// Client CPU time asked for, in nanoseconds: spent, but for what `cpu` has still to do.
+    pub(crate) cpu_ns: u64,
+    /// The connection's window, each direction for itself.
+    pub(crate) up: Queue,
+    pub(crate) down: Queue,
     pub(crate) files: Vec<Option<Open>>,
     pub(crate) done: VecDeque<Job>,
     pub(crate) outstanding: u32,
@@ -227,6 +239,7 @@ impl State {
             Queue::noisy(RateNoise::new(noise, config.link_noise, config.noise_memory, config.noise_span_ns))
         };
         let (up, down) = (link(3), link(4));
+        let stalls = Stalls::new(&config);
         Ok(State {
             clock: Clock::new_virtual(),
             tree,
@@ -241,8 +254,8 @@ impl State {
             up,
             down,
             link_buckets: buckets(&config.buckets, BucketScope::Link),
-            cpu: Queue::default(),
-            memory: Queue::default(),
+            cpu: Queue::default().with(stalls),
+            memory: Queue::default().with(stalls),
             server_cache: PageCache::new(config.server_cache_bytes / page),
             server_held: WriteBack::new(config.write_back_bytes),
             draining: None,
@@ -315,8 +328,9 @@ impl State {
     /// Starts a session's operation: first the client's CPU time.
     pub(crate) fn start(&mut self, mut job: Job, now_ns: u64) -> u32 {
         job.started_ns = now_ns;
-        let cpu = &mut self.peers[job.session as usize].cpu;
-        let issued = cpu.hold(now_ns, self.config.op_overhead_ns);
+        let peer = &mut self.peers[job.session as usize];
+        peer.cpu_ns += self.config.op_overhead_ns;
+        let issued = peer.cpu.hold(now_ns, self.config.op_overhead_ns);
         self.add_job(job, issued, Stage::Issued)
     }
 
@@ -351,10 +365,13 @@ impl State {
             let next = match self.job(id).stage {
                 Stage::Issued => self.issued(id, now_ns),
                 Stage::Send => self.send(id, now_ns),
+                Stage::Depart => self.depart(id, now_ns),
                 Stage::Arrive => self.arrive(id, now_ns),
                 Stage::Serve => self.serve(id, now_ns),
+                Stage::Unlocked => self.unlocked(id, now_ns),
                 Stage::Loaded => self.loaded(id, now_ns),
                 Stage::Reply => self.reply(id, now_ns),
+                Stage::Return => self.go_back(id, now_ns),
                 Stage::Finish => self.finish(id, now_ns),
                 Stage::Finished => Next::Wait,
             };

@@ -385,6 +385,13 @@ impl Session for SimSession {
         })
     }
 
+    /// `op_overhead_ns` for each call, as far as the time for it has passed.
+    fn virtual_cpu_ns(&self) -> Option<u64> {
+        let state = lock(&self.shared);
+        let peer = &state.peers[self.number as usize];
+        Some(peer.cpu_ns.saturating_sub(peer.cpu.backlog_ns(state.clock.now_ns())))
+    }
+
     fn wire(&self) -> Option<WireCounters> {
         Some(lock(&self.shared).peers[self.number as usize].wire)
     }

@@ -33,11 +33,14 @@ impl SimTarget {
             ..Caps::default()
         };
         let text = serde_json::to_string(&config).unwrap_or_default();
-        let facts = vec![
+        let mut facts = vec![
             ("simulated".to_owned(), "true".to_owned()),
             ("seed".to_owned(), config.seed.to_string()),
             ("config".to_owned(), text),
         ];
+        if config.client_nic_bytes_per_s > 0 {
+            facts.push(("client_nic_bytes_per_s".to_owned(), config.client_nic_bytes_per_s.to_string()));
+        }
         let state = State::new(config)?;
         Ok(SimTarget { clock: state.clock.clone(), shared: Arc::new(Mutex::new(state)), caps, facts })
     }
@@ -68,7 +71,8 @@ impl Target for SimTarget {
         Ok(Box::new(SimSession::new(&self.shared)))
     }
 
-    /// The whole configuration as JSON under `config`, and every counter of [`SimStats`].
+    /// The whole configuration as JSON under `config`, every counter of [`SimStats`], and the rate of the client's
+    /// interface as a real client would know it.
     fn facts(&self) -> Vec<(String, String)> {
         let stats = self.stats();
         let counters = stats.named().map(|(name, n)| (name.to_owned(), n.to_string()));

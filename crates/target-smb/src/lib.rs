@@ -26,10 +26,12 @@ mod seal;
 mod session;
 mod shares;
 mod slots;
+mod speed;
 mod status;
 mod target;
 mod window;
 
 pub use options::{Auth, Encrypt, Lease, Sign, SmbOptions};
 pub use shares::{shares, Share};
+pub use speed::cipher_speed;
 pub use target::SmbTarget;

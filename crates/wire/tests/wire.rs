@@ -154,7 +154,8 @@ fn ready_names_the_connections() {
 
 #[test]
 fn nobody_listening_and_unknown_names_are_told_apart() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // tcpmux: a port that was free a moment ago may be another test's server by now.
+    let port = 1;
     let options = DialOptions { timeout: SHORT, privileged_port: false };
     let refused = dial("127.0.0.1", port, &options).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Disconnected);
