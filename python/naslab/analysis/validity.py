@@ -1,21 +1,30 @@
 """Can a number be true, and of what is it a number? Evidence, not thresholds on speed.
 
-Regimes here rest on counted bytes alone: what a cell claims to have moved against what storage or wire
-counters saw. Deeper attribution is a later room's work.
+The regime here rests on counted bytes alone: what a cell claims to have moved against what storage or wire
+counters saw. Doubts about cells and about the whole run are findings: words, and the numbers they rest on.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from naslab.results.document import RunWarning, warning
+from naslab.analysis.findings import Finding
+from naslab.analysis.many import many_findings
+from naslab.analysis.saturation import client_findings, link_findings
+from naslab.analysis.stated import derived_findings, limit_findings
+from naslab.results.document import RunWarning
+
+if TYPE_CHECKING:
+    from naslab.spec import CellSpec
 
 WIRE_SHARE_MIN = 0.98
 """Wire bytes below this share of the claimed bytes: the rest came from a cache (FIELD.md section 5)."""
 CACHED_SHARE_MAX = 0.5
 """Below this share most of the cell was served from a cache: `client_cache`; up to WIRE_SHARE_MIN: `mixed`."""
+ASKED_TOLERANCE = 1.25
+"""Data count as reducible beyond what was asked for from so many times the ratio asked: it is measured on a sample."""
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "glusterfs", "fuse.glusterfs")
 
 EVENT_WORDS = {
@@ -66,31 +75,81 @@ def _by_share(share: float, above: str | None) -> str | None:
 
 def cell_warnings(cell: Mapping[str, Any], document: Mapping[str, Any]) -> list[RunWarning]:
     """What a reader of this cell must know. Typed, in words."""
-    found: list[RunWarning] = []
+    return [found.warning() for found in cell_findings(cell, document)]
 
-    def add(kind: str, message: str) -> None:
-        found.append(warning(kind, message, cell["id"]))
 
+def cell_findings(cell: Mapping[str, Any], document: Mapping[str, Any], spec: CellSpec | None = None) -> list[Finding]:
+    """What a reader of this cell must know, with its numbers. spec: what was asked for, where it is known."""
+    return [
+        *(Finding(kind, message, cell["id"]) for kind, message in _troubles(cell, document)),
+        *_reducible(cell, spec),
+        *_clock(cell),
+        *client_findings(cell, document, paced=_waits(spec)),
+        *many_findings(cell, document),
+        *link_findings(cell, document),
+        *limit_findings(cell, document),
+    ]
+
+
+def _troubles(cell: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What failed, or was not as asked."""
     proof = cell.get("direct_proof")
     if proof and not proof["proven"]:
         share = proof["cached_fraction"]
         seen = "" if share is None else f": {share:.0%} of the file is cached"
-        add("not_direct", f"direct I/O was asked for and is not proven{seen}; do not read this as a disk rate")
+        yield "not_direct", f"direct I/O was asked for and is not proven{seen}; do not read this as a disk rate"
     verified = cell.get("verified")
     if verified and verified["bad"]:
-        add("corrupt", f"{verified['bad']} records read differ from what was written; first {verified['first_bad']}")
+        yield "corrupt", f"{verified['bad']} records read differ from what was written; first {verified['first_bad']}"
     if cell["errors"]:
         kinds = ", ".join(_counted(e, document["target"]["protocol"]) for e in cell["errors_by_status"])
-        add("errors", f"{cell['errors']} {'operation' if cell['errors'] == 1 else 'operations'} failed: {kinds}")
+        yield "errors", f"{cell['errors']} {'operation' if cell['errors'] == 1 else 'operations'} failed: {kinds}"
     if cell.get("first_error") and not (cell["errors"] and cell["first_error"].startswith("an operation failed")):
-        add("error", cell["first_error"])
+        yield "error", cell["first_error"]
     for name, count in cell.get("protocol_events", {}).items():
         if name in EVENT_WORDS:
-            add("protocol_event", EVENT_WORDS[name].format(n=count))
+            yield "protocol_event", EVENT_WORDS[name].format(n=count)
+
+
+def _reducible(cell: Mapping[str, Any], spec: CellSpec | None) -> Iterator[Finding]:
+    """Data that a server can make smaller than was asked for: its disks and its link see less than was written."""
     measured = cell.get("data_measured")
-    if measured and measured["compress_ratio_zlib"] > 20:
-        add("compressible", "the data compress more than 20 times: a compressing server's disks see almost nothing")
-    return found
+    if not measured:
+        return
+    asked = spec.data if spec is not None and spec.data.kind == "random" else None
+    for ratio, name, word, option in (
+        ("compress_ratio", "compress_ratio_zlib", "compress", "--compress"),
+        ("dedupe_ratio", "dedupe_ratio", "deduplicate", "--dedupe"),
+    ):
+        found, wanted = measured.get(name) or 1.0, 1.0 if asked is None else getattr(asked, ratio)
+        most = wanted * ASKED_TOLERANCE
+        if found <= most:
+            continue
+        times = f"{found:.0f}" if found >= 10 else f"{found:.2g}"
+        than = f", not {wanted:g} times as {option} asked" if wanted > 1 else ""
+        text = (
+            f"the written data {word} {times} times{than}: the disks of a server that does so see less than was written"
+        )
+        yield Finding(
+            "compressible" if ratio == "compress_ratio" else "dedupable", text, cell["id"], found, "ratio", most
+        )
+
+
+def _clock(cell: Mapping[str, Any]) -> Iterator[Finding]:
+    """Times that no clock can have measured."""
+    wrong = next((name for name in ("duration_ns", "window_ns") if (cell.get(name) or 0) < 0), None)
+    if wrong is None and cell["ops"] and cell["status"] == "complete" and cell["duration_ns"] == 0:
+        wrong = "duration_ns"
+    if wrong is None and (cell.get("end_ns") or 0) < (cell.get("start_ns") or 0):
+        wrong = "end_ns"
+    if wrong is not None:
+        text = f"the clock cannot be right: {wrong} is {cell[wrong]} for {cell['ops']} operations; do not use this cell"
+        yield Finding("clock", text, cell["id"], float(cell[wrong]), "ns", 0.0)
+
+
+def _waits(spec: CellSpec | None) -> bool:
+    """Whether workers wait for set times, which they do on their processors."""
+    return spec is not None and bool(spec.pace or spec.think_ns or spec.burst_ops or spec.script)
 
 
 def _counted(error: Mapping[str, Any], protocol: str) -> str:
@@ -106,15 +165,30 @@ def run_warnings(document: Mapping[str, Any]) -> list[tuple[str, str, int | None
     cells = document["cells"]
     found: list[tuple[str, str, int | None]] = []
     cached = [c for c in cells if c["regime"] == "client_cache"]
-    if cached and len(cached) == len([c for c in cells if c["regime"]]):
+    if cached and len(cached) == len([c for c in cells if c["regime"] not in (None, "unknown")]):
         text = "every cell that could be told was served by the client's own cache: this run says nothing about disks"
         found.append(("client_cache", text, None))
     elif cached:
         text = f"{len(cached)} of {len(cells)} cells were served by the client's own cache; they are marked"
         found.append(("client_cache", text, None))
-    client = document["environment"].get("client", {})
+    during = document["environment"].get("during") or {}
+    client = document["environment"].get("client") or {}
     cpus = client.get("cpus_usable") or 1
-    if client.get("load_1min", 0) > cpus:
+    # The load includes what ended just before the run; what was measured during the run is better evidence.
+    simulated = document["target"]["protocol"] == "sim"
+    if client.get("load_1min", 0) > cpus and during.get("foreign_cpu_fraction") is None and not simulated:
         text = f"the client was busy: load {client['load_1min']:.1f} on {cpus} CPUs when the run began"
         found.append(("client_busy", text, None))
     return found
+
+
+def run_findings(document: Mapping[str, Any]) -> list[Finding]:
+    """Doubts that show over all cells: drift over repeats, repeats that are exactly alike."""
+    from naslab.analysis.repeats import COMMANDS, repeat_findings
+
+    protocol = document["target"]["protocol"]
+    repeated = protocol != "null" and document["command"] in COMMANDS
+    found = list(repeat_findings(document["cells"])) if repeated else []
+    found += derived_findings(document)
+    # In virtual time, without noise, repeats are the same by right.
+    return [each for each in found if protocol != "sim" or each.kind != "duplicate"]

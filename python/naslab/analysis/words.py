@@ -6,12 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from naslab.analysis import many, regimes_words, scaling
 from naslab.units import duration_text, rate_text, size_label
 
 Cell = Mapping[str, Any]
 
 
 def summarise(document: Mapping[str, Any]) -> list[str]:
+    """What `_of_one` says, and what many clients got together."""
+    return [*_of_one(document), *many.sentences(document)]
+
+
+def _of_one(document: Mapping[str, Any]) -> list[str]:
     """Sentences about rates, latency of small records, durability, regimes and failures.
 
     With sustained cells (`naslab run`) they come first and the sweep is one sentence; a sweep alone gets one
@@ -25,26 +31,46 @@ def summarise(document: Mapping[str, Any]) -> list[str]:
         from naslab.jobs import outcome
 
         return [*outcome.sentences(document["job"]), *_errors(document["cells"])]
+    if document.get("ladder"):
+        return _of_ladder(document)
     cells = [c for c in document["cells"] if c["bytes"] and c["duration_ns"]]
     if not cells and not document.get("replay") and not document.get("tree"):
         return ["Nothing was measured."]
     told = _of_command(document)
     if told is not None:
-        regimes = [] if any(map(document.get, ("apps", "replay", "tree"))) else _regimes(cells)
+        regimes = [] if any(map(document.get, ("apps", "replay", "tree"))) else regimes_words.sentences(cells)
         return [*told, *regimes, *_errors(document["cells"])]
-    telling = [c for c in cells if c["workload"] != "probe"] or cells
+    telling = [c for c in cells if c["workload"] not in ("probe", "sample")] or cells
     sustained = [c for c in telling if c["workload"] == "sustained"]
     if sustained:
         body = [*_sustained(sustained), *_latency(sustained), *_sweep([c for c in telling if not c["workload"]])]
     else:
-        body = [*_rates(telling), *_latency(telling), *_durability(telling)]
-    return [*body, *_regimes(cells), *_errors(document["cells"])]
+        rated = [*telling, *(c for c in document["cells"] if c.get("predicted"))]
+        body = [*_rates(rated), *_latency(telling), *_durability(telling)]
+    if document.get("adaptive"):
+        from naslab.analysis import adaptive
+
+        body = [*adaptive.sentences(document["adaptive"]), *body]
+    return [*body, *regimes_words.sentences(cells), *_errors(document["cells"])]
+
+
+def _of_ladder(document: Mapping[str, Any]) -> list[str]:
+    """The verdict first, then the sweep and the large file; the ladder's own cells are what the verdict rests on."""
+    from naslab.explain import tell
+
+    others = [c for c in document["cells"] if c["workload"] != tell.WORKLOAD]
+    rest = {key: value for key, value in document.items() if key != "ladder"}
+    told = _of_one({**rest, "cells": others}) if any(c["bytes"] for c in others) else []
+    failed = [] if told else _errors(document["cells"])
+    return [*(tell.sentences(document) or ["What limits the target was not found."]), *told, *failed]
 
 
 def _of_command(document: Mapping[str, Any]) -> list[str] | None:
     """Sentences of a command that has its own part of the document; None where there is none."""
     told: Iterable[str] | None = None
-    if document.get("sustained"):
+    if document.get("scaling"):
+        told = scaling.sentences(document["scaling"])
+    elif document.get("sustained"):
         from naslab.analysis import sustained
 
         told = sustained.sentences(document)
@@ -102,7 +128,8 @@ def _sweep(cells: Sequence[Cell]) -> Iterable[str]:
 def _rates(cells: Sequence[Cell]) -> Iterable[str]:
     for op in dict.fromkeys(c["op"] for c in cells):
         of_op = [c for c in cells if c["op"] == op]
-        best = max(of_op, key=lambda c: c["throughput_bytes_per_s"])
+        sure = [c for c in of_op if not c.get("predicted")] or of_op
+        best = max(sure, key=lambda c: c["throughput_bytes_per_s"])
         largest = max(c["file_bytes"] for c in of_op)
         at_end = median(c["throughput_bytes_per_s"] for c in of_op if c["file_bytes"] == largest)
         name = op.replace("_", " ")
@@ -111,7 +138,9 @@ def _rates(cells: Sequence[Cell]) -> Iterable[str]:
             f"({size_label(best['file_bytes'])} file, {size_label(best['record_bytes'])} records)"
         )
         if best["file_bytes"] != largest:
-            text += f"; {rate_text(at_end)} at {size_label(largest)} (median over records)"
+            guessed = any(c.get("predicted") for c in of_op if c["file_bytes"] == largest)
+            basis = "median over records, some predicted" if guessed else "median over records"
+            text += f"; {rate_text(at_end)} at {size_label(largest)} ({basis})"
         yield text + "."
 
 
@@ -137,13 +166,6 @@ def _durability(cells: Sequence[Cell]) -> Iterable[str]:
         f"{largest['op'].replace('_', ' ')} of {size_label(largest['file_bytes'])}: acknowledged at "
         f"{rate_text(acknowledged)}, durable at {rate_text(durable)} counting the flush."
     )
-
-
-def _regimes(cells: Sequence[Cell]) -> Iterable[str]:
-    for regime, words in (("client_cache", "served by the client's own cache"), ("disk", "moved by the device")):
-        count = sum(c["regime"] == regime for c in cells)
-        if count:
-            yield f"{count} of {len(cells)} cells were {words}, by the bytes counted below the cache."
 
 
 def _errors(cells: Sequence[Cell]) -> Iterable[str]:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from naslab.results.foreign import is_foreign
+
 Measure = Literal["throughput", "iops", "p50", "p99", "capacity"]
 Document = Mapping[str, Any]
 Block = tuple[int, int]
@@ -24,7 +26,7 @@ HIGHER = {"throughput": True, "iops": True, "capacity": True, "p50": False, "p99
 UNITS = {"throughput": "bytes_per_s", "iops": "per_s", "capacity": "per_s", "p50": "ns", "p99": "ns"}
 LEAST_OPS = {"p50": 20, "p99": 1000}
 """So many operations until a percentile of one repeat says something."""
-_INTERNAL = ("probe",)
+_INTERNAL = ("probe", "sample")
 """Workloads that a plan measures for itself."""
 
 
@@ -40,6 +42,11 @@ class Key:
     def loose(self) -> Key:
         """The same whatever the conditions were."""
         return Key(self.asked, (), self.occurrence, self.measure)
+
+    def without(self, names: frozenset[str]) -> Key:
+        """The same whatever these fields and the conditions were."""
+        asked = tuple(None if name in names else value for name, value in zip(ASKED, self.asked, strict=True))
+        return Key(asked, (), self.occurrence, self.measure)
 
     def order(self) -> tuple[Any, ...]:
         """By workload and operation as they come, then by record and file size."""
@@ -71,12 +78,18 @@ class Side:
             side._capacity(number, document)
         return side
 
-    def loose(self, keys: Iterable[Key]) -> dict[Key, Key]:
-        """By the measurement without its conditions the one with them; those that come twice are left out."""
+    def loose(self, keys: Iterable[Key], untold: frozenset[str] = frozenset()) -> dict[Key, Key]:
+        """By the measurement without its conditions (and the fields `untold`) the one with them; those that come twice
+        are left out."""
         found: dict[Key, list[Key]] = {}
         for key in keys:
-            found.setdefault(key.loose(), []).append(key)
+            found.setdefault(key.without(untold) if untold else key.loose(), []).append(key)
         return {loose: same[0] for loose, same in found.items() if len(same) == 1}
+
+    def untold(self) -> frozenset[str]:
+        """What was asked that the source of a run on this side does not tell; nothing for naslab's own runs."""
+        sources = [document["source"] for document in self.documents if is_foreign(document)]
+        return frozenset(name for source in sources for name in source["unknown"] if name in ASKED)
 
     def _cells(self, number: int, cells: Iterable[Mapping[str, Any]]) -> None:
         seen: dict[tuple[Any, ...], int] = {}
@@ -108,11 +121,11 @@ class Side:
 
 def _numbers(cell: Mapping[str, Any]) -> Iterable[tuple[Measure, float]]:
     """The numbers of a cell: its rate, and percentiles of enough operations."""
-    if cell["bytes"]:
+    if cell["bytes"] or (cell["bytes"] is None and cell["throughput_bytes_per_s"]):  # None: not told by its source
         yield "throughput", float(cell["throughput_bytes_per_s"])
-    elif cell["ops"]:
+    elif cell["ops"] or (cell["ops"] is None and cell["iops"]):
         yield "iops", float(cell["iops"])
     for measure in ("p50", "p99"):
         value = cell["latency_ns"].get(measure)
-        if value and cell["ops"] >= LEAST_OPS[measure]:
+        if value and (cell["ops"] or 0) >= LEAST_OPS[measure]:
             yield measure, float(value)

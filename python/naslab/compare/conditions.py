@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from naslab.compare.collect import CONDITIONS, Document, Key
+from naslab.results.foreign import is_foreign
 from naslab.units import size_label
 
 _TARGET = {
@@ -28,7 +29,8 @@ def differences(
     one: Sequence[Document], other: Sequence[Document], loose: Sequence[tuple[Key, Key]]
 ) -> Iterator[tuple[str, str]]:
     """(kind, sentence) of each condition that differs. loose: measurements under unlike conditions."""
-    for name, words in _TARGET.items():
+    told = [any(not is_foreign(d) or d["target"].get("protocol") for d in side) for side in (one, other)]
+    for name, words in _TARGET.items() if all(told) else ():
         yield from _told("target", words, [d["target"].get(name) for d in one], [d["target"].get(name) for d in other])
     clients = [[(d["environment"].get("client") or {}) for d in side] for side in (one, other)]
     for name, words in _CLIENT.items():
@@ -58,6 +60,8 @@ def _list(values: Sequence[Any]) -> str:
 
 
 def _word(value: Any) -> str:
+    if value is None:
+        return "not told"
     if isinstance(value, bool):
         return "on" if value else "off"
     return size_label(value) if isinstance(value, int) and value > 1 << 20 else str(value)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from naslab.analysis.ratios import Judged
+from naslab.compare import why
 from naslab.compare.collect import UNITS
 from naslab.compare.judgement import Comparison, Row
 
@@ -23,6 +24,7 @@ def of(comparison: Comparison) -> dict[str, Any]:
         "by_op": {op: _judged(found) for op, found in comparison.by_op.items()},
         "measurements": [_row(row) for row in comparison.rows],
         "doubts": [{"kind": doubt.kind, "message": doubt.message} for doubt in comparison.doubts],
+        **({} if comparison.why is None else {"why": why.document(comparison.why, comparison.names)}),
     }
 
 

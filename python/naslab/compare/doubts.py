@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from naslab.analysis.intervals import t_below
 from naslab.analysis.ratios import LEAST_REPEATS
+from naslab.analysis.repeats import DRIFT_P, LEAST_DRIFT, LEAST_FOR_COURSE, course
 from naslab.compare.collect import Block, Key, Side
+from naslab.results.foreign import is_foreign
 
 WARN_BELOW = 5
-LEAST_DRIFT, DRIFT_P = 0.03, 0.01
-"""A course over the repeats counts from so much between first and last, and only when it is hardly chance."""
-LEAST_FOR_COURSE = 6
 
 
 def doubts_of(sides: tuple[Side, Side], paired: bool, shared: Sequence[tuple[Key, Key]]) -> Iterator[tuple[str, str]]:
@@ -23,7 +22,9 @@ def doubts_of(sides: tuple[Side, Side], paired: bool, shared: Sequence[tuple[Key
     if not shared:
         yield "nothing_shared", "the two sides have no measurement in common: no cell asks the same of both"
         return
-    yield from _repeats(sides, shared)
+    yield from _foreign(sides)
+    if not any(_without_spread(side) for side in sides):
+        yield from _repeats(sides, shared)
     yield from _twice(sides, shared)
     if not paired:
         text = "the sides were measured one after the other: what changed in between counts as their difference"
@@ -38,9 +39,37 @@ def doubts_of(sides: tuple[Side, Side], paired: bool, shared: Sequence[tuple[Key
             yield "left_out", f"{cells} of the {name} side failed or ended early and are left out"
 
 
+def _without_spread(side: Side) -> bool:
+    """Whether sources tell too few repeats for a verdict; more cannot be measured."""
+    foreign = any(is_foreign(document) for document in side.documents)
+    return foreign and all(len(blocks) < LEAST_REPEATS for blocks in side.values.values())
+
+
+def _foreign(sides: tuple[Side, Side]) -> Iterator[tuple[str, str]]:
+    """Runs that naslab did not measure: what their sources leave open."""
+    for name, side in (("first", sides[0]), ("second", sides[1])):
+        sources = [document["source"] for document in side.documents if is_foreign(document)]
+        if not sources:
+            continue
+        from_ = ", ".join(dict.fromkeys(f"{source['kind']} ({source['tool']})" for source in sources))
+        untold = sorted(side.untold())
+        text = f"the {name} side is {from_}, not measured by naslab"
+        if _without_spread(side):
+            text += "; it tells no spread, so there is a ratio and no verdict"
+        if untold:
+            text += f"; not told: {', '.join(untold).replace('_', ' ')}"
+        yield "foreign", text
+
+
 def _repeats(sides: tuple[Side, Side], shared: Sequence[tuple[Key, Key]]) -> Iterator[tuple[str, str]]:
-    least = min(min(len(sides[at].values[pair[at]]) for pair in shared) for at in (0, 1))
-    if least < LEAST_REPEATS:
+    each = [min(len(sides[at].values[pair[at]]) for at in (0, 1)) for pair in shared]
+    least, few = min(each), sum(count < LEAST_REPEATS for count in each)
+    if 0 < few < len(each):  # runs that plan as they go repeat some measurements only
+        yield (
+            "few_repeats",
+            f"{few} of {len(each)} have fewer than {LEAST_REPEATS} repeats on a side: no verdict on them",
+        )
+    elif least < LEAST_REPEATS:
         count = f"{least} {'repeat' if least == 1 else 'repeats'}"
         yield "few_repeats", f"{count} on a side: no verdict from fewer than {LEAST_REPEATS}; measure with --repeat 5"
     elif least < WARN_BELOW:
@@ -79,13 +108,7 @@ def _drift(name: str, side: Side, keys: Sequence[Key], paired: bool) -> Iterator
     blocks, logs = _course(side, keys)
     if len(blocks) < LEAST_FOR_COURSE:
         return
-    at = np.arange(len(logs)) - (len(logs) - 1) / 2
-    slope = float(at @ logs / (at @ at))
-    left = logs - logs.mean() - slope * at
-    freedom = len(logs) - 2
-    error = math.sqrt(max(float(left @ left), 1e-18) / freedom / float(at @ at))
-    p = 2 * t_below(-abs(slope) / error, freedom)
-    change = math.expm1(slope * (len(logs) - 1))
+    change, p = course(logs)
     if p <= DRIFT_P and abs(change) >= LEAST_DRIFT:
         word = "rose" if change > 0 else "fell"
         text = f"the {name} side {word} by {abs(change):.0%} from its first repeat to its last"

@@ -21,6 +21,9 @@ from naslab.analysis.ratios import Control, Judged, Ratio
 from naslab.compare.collect import HIGHER, Block, Document, Key, Measure, Side
 from naslab.compare.conditions import differences
 from naslab.compare.doubts import doubts_of
+from naslab.compare.ranges import over_ranges
+from naslab.compare.split import sentences
+from naslab.compare.why import Why
 
 MARGINS: dict[Measure, float] = {
     "throughput": ratios.RATE_MARGIN,
@@ -57,7 +60,8 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Comparison:
-    """overall: of all rates together, None when nothing is shared. by_op: the same for each operation."""
+    """overall: of all rates together, None when nothing is shared. by_op: the same for each operation. why: where the
+    ladders of both sides part, when that was asked for. says: what is known of just these runs, in sentences."""
 
     names: tuple[str, str]
     paired: bool
@@ -67,6 +71,8 @@ class Comparison:
     by_op: Mapping[str, Judged]
     control: Control
     doubts: Sequence[Doubt] = field(default_factory=tuple)
+    why: Why | None = None
+    says: Sequence[str] = field(default_factory=tuple)
 
     @property
     def verdict(self) -> Literal["better", "worse", "equivalent", "undecided"]:
@@ -78,6 +84,7 @@ def compare(
     one: Sequence[Document], other: Sequence[Document], names: tuple[str, str], margin: float | None = None
 ) -> Comparison:
     """The second side against the first, the baseline. margin: of rates, instead of 5 %."""
+    one, other = over_ranges(one, other), over_ranges(other, one)
     pair = _Pair(Side.of(one), Side.of(other))
     shared, loose = pair.shared()
     margins = MARGINS if margin is None else {**MARGINS, **dict.fromkeys(RATES, margin)}
@@ -100,7 +107,17 @@ def compare(
         dict(zip(told, ratios.judge(list(told.values()), higher=True), strict=True)),
         control,
         [Doubt(*doubt) for doubt in doubts],
+        says=_both_ways(one, other),
     )
+
+
+def _both_ways(one: Sequence[Document], other: Sequence[Document]) -> Sequence[str]:
+    """What a mount against naslab's own client at its server says of the kernel's client; nothing for other runs."""
+    if len(one) != 1 or len(other) != 1:
+        return ()
+    found = other[0].get("client_split") or {}
+    is_its_own = "own" in found and found["own"]["run_id"] == one[0]["run_id"]
+    return tuple(sentences(found["cells"])) if is_its_own else ()
 
 
 class _Pair:
@@ -119,7 +136,17 @@ class _Pair:
         rest = one.loose(key for key in one.values if key not in other.values)
         others = other.loose(key for key in other.values if key not in one.values)
         loose = [(key, others[bare]) for bare, key in rest.items() if bare in others]
-        return same + loose, loose
+        return same + loose + self._untold(same + loose), loose
+
+    def _untold(self, taken: Sequence[Keys]) -> list[Keys]:
+        """Further measurements that are alike but for what the source of a foreign run does not tell."""
+        one, other = self.sides
+        untold = one.untold() | other.untold()
+        if not untold:
+            return []
+        gone = {key for keys in taken for key in keys}
+        mine, theirs = (side.loose((key for key in side.values if key not in gone), untold) for side in self.sides)
+        return [(key, theirs[bare]) for bare, key in mine.items() if bare in theirs]
 
     def repeats(self, at: int) -> int:
         """Most repeats that a measurement of this side has."""
@@ -135,10 +162,18 @@ class _Pair:
         return self._compare(*self._of(keys), margin)
 
     def together(self, pairs: Sequence[Keys], margin: float) -> Ratio | None:
-        """The geometric mean over measurements, of the repeats that have all of them."""
+        """The geometric mean over measurements, of the repeats that have all of them.
+
+        Runs that plan as they go (`naslab run`) do not all measure the same: where too few repeats have every
+        measurement, those count that every repeat has.
+        """
         if not pairs:
             return None
         one, other = zip(*map(self._of, pairs), strict=True)
+        if min(len(_shared_blocks(one)), len(_shared_blocks(other))) < ratios.LEAST_REPEATS:
+            whole = [frozenset().union(*side) for side in (one, other)]
+            kept = [keys for keys in pairs if tuple(map(frozenset, self._of(keys))) == tuple(whole)]
+            one, other = zip(*map(self._of, kept or pairs), strict=True)
         return self._compare(_mean_by_block(one), _mean_by_block(other), margin)
 
     def _of(self, keys: Keys) -> tuple[Mapping[Block, float], Mapping[Block, float]]:
@@ -166,5 +201,9 @@ def _rows(found: Sequence[tuple[Keys, Ratio]], pair: _Pair, control: Control) ->
 
 def _mean_by_block(values: Sequence[Mapping[Block, float]]) -> dict[Block, float]:
     """The geometric mean of each repeat that all measurements have."""
-    blocks = sorted(set.intersection(*(set(by_block) for by_block in values)))
+    blocks = sorted(_shared_blocks(values))
     return {block: math.exp(sum(math.log(by[block]) for by in values) / len(values)) for block in blocks}
+
+
+def _shared_blocks(values: Sequence[Mapping[Block, float]]) -> set[Block]:
+    return set.intersection(*(set(by_block) for by_block in values))

@@ -9,19 +9,14 @@ from typing import Any
 from naslab.analysis.ratios import Judged
 from naslab.compare.collect import Key
 from naslab.compare.judgement import Comparison, Row
+from naslab.compare.names import short
 from naslab.units import count_text, duration_text, rate_text, size_label
 
 _WORDS = {"better": "faster", "worse": "slower"}
 MOST_REPEATS = 500
 """More are no advice."""
-
-
-LONGEST_NAME = 44
-
-
-def short(name: str) -> str:
-    """A name that leaves room for the rest of the sentence: its beginning and its end."""
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 + 1 :]}"
+_BY_OP = (None, "sustained", "ladder", "both_ways")
+"""Workloads whose cells are called by their operation."""
 
 
 def sentence(comparison: Comparison) -> str:
@@ -30,7 +25,12 @@ def sentence(comparison: Comparison) -> str:
     judged = comparison.overall
     if judged is None:
         return f"{other} and {one} have no measurement in common: no verdict."
-    count = sum(row.key.measure in ("throughput", "iops", "capacity") for row in comparison.rows)
+    least = (judged.ratio.n, judged.ratio.other_n)
+    count = sum(
+        row.key.measure in ("throughput", "iops", "capacity")
+        and row.judged.ratio.n >= least[0] and row.judged.ratio.other_n >= least[1]
+        for row in comparison.rows
+    )  # fmt: skip
     basis = f"{interval(judged)}, {count} {'measurement' if count == 1 else 'measurements'}, {repeats(comparison)}"
     found, apart = judged.verdict, abs(judged.ratio.value - 1)
     if found is None:
@@ -52,8 +52,10 @@ def repeats(comparison: Comparison) -> str:
 
 
 def interval(judged: Judged) -> str:
-    """`0.912 (95 % 0.890 to 0.934)`."""
+    """`0.912 (95 % 0.890 to 0.934)`; without an interval where no spread is known."""
     ratio = judged.ratio
+    if ratio.low <= 0 and math.isinf(ratio.high):
+        return f"{ratio.value:.3f} (no interval)"
     high = "no end" if math.isinf(ratio.high) else f"{ratio.high:.3f}"
     return f"{ratio.value:.3f} (95 % {ratio.low:.3f} to {high})"
 
@@ -79,7 +81,7 @@ def name(key: Key) -> str:
     """The measurement's name: `read 64 KiB of 1 GiB, depth 8`."""
     fields = key.fields()
     workload = fields.get("workload")
-    parts = [str(workload) if workload not in (None, "sustained") else str(fields["op"]).replace("_", " ")]
+    parts = [str(workload) if workload not in _BY_OP else str(fields["op"]).replace("_", " ")]
     if fields.get("record_bytes"):
         parts.append(size_label(fields["record_bytes"]))
     if fields.get("file_bytes"):
@@ -135,6 +137,7 @@ def table(comparison: Comparison, rows: Sequence[Row]) -> Any:
         high = "…" if math.isinf(ratio.high) else f"{ratio.high:.2f}"
         found.add_row(
             what(row), amount(row, row.one), amount(row, row.other), f"{ratio.value:.3f}",
-            f"{ratio.low:.2f}-{high}", Text(told, style=style.get(told, "")),
+            "-" if ratio.low <= 0 and math.isinf(ratio.high) else f"{ratio.low:.2f}-{high}",
+            Text(told, style=style.get(told, "")),
         )  # fmt: skip
     return found

@@ -34,7 +34,7 @@ class Limits:
     """What the survey may take. room_bytes: for all files at once. max_bytes: moved in all; None for no limit."""
 
     room_bytes: int
-    budget_ns: int = 120 * SECOND_NS
+    budget_ns: int = 300 * SECOND_NS
     max_bytes: int | None = None
 
     def share(self, part: float) -> float:

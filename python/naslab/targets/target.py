@@ -5,7 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from naslab.cluster.run import Clients
+    from naslab.monitor import Monitor
 
 DEFAULT_TIMEOUT_NS = 30_000_000_000
 """What servers are given to answer when no `--timeout` says otherwise."""
@@ -50,7 +54,9 @@ class Target:
     from everything that is stored. whole_server: names a server but no share or export; only `doctor` takes
     it. may_log_in: neither user nor way of logging in was named, so credentials found elsewhere count, and
     without any it is a guest's login. warnings: (kind, message) pairs that belong to the run. lab: of the lab's
-    server that a lab: target stands for: name, url, planted (its limits with what calibration found), calibrated_at.
+    server that a lab: target stands for: name, url, planted (its limits with what calibration found), calibrated_at,
+    net (the network namespace that reaches it, None for the host's). clients: many, which measure it together.
+    monitor: who watches its server meanwhile.
     """
 
     url: str
@@ -62,6 +68,8 @@ class Target:
     may_log_in: bool = False
     warnings: tuple[tuple[str, str], ...] = ()
     lab: dict[str, Any] | None = None
+    clients: Clients | None = field(default=None, repr=False, compare=False)
+    monitor: Monitor | None = field(default=None, repr=False, compare=False)
 
     def engine_spec(self) -> dict[str, Any]:
         """What the engine makes the target from. Holds the password: never store or show it."""

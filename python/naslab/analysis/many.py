@@ -1,0 +1,102 @@
+"""Doubts about a cell that many clients measured together: did they start together, was one of them what was slow?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from naslab.analysis.findings import Finding
+from naslab.analysis.saturation import BUSY_CORE, LEAST_NS
+from naslab.units import duration_text, rate_text, size_label
+
+LEAST_SKEW_NS, SKEW_SHARE = 50_000_000, 0.01
+"""Starts further apart than the larger of 50 ms and 1 % of the window are no common start."""
+LEAST_OVERLAP = 0.5
+"""Clients that were under load together for less of the whole window measured one after another."""
+Cell = Mapping[str, Any]
+
+
+def many_findings(cell: Cell, document: Mapping[str, Any]) -> Iterator[Finding]:
+    """`start_skew`, `clients_apart`, `straggler`, `client_saturated` of a cell with part `clients`."""
+    clients = cell.get("clients")
+    if not clients or not cell["ops"]:
+        return
+    yield from _apart(cell, clients)
+    yield from _stragglers(cell, clients, document)
+    if cell["duration_ns"] >= LEAST_NS and document["target"]["protocol"] != "null":
+        yield from _busy(cell, clients, document)
+
+
+def sentences(document: Mapping[str, Any]) -> list[str]:
+    """What many clients got together, of the longest cell; nothing where there were none."""
+    cells = [each for each in document["cells"] if each.get("clients") and each["ops"]]
+    if not cells:
+        return []
+    cell = max(cells, key=lambda each: each["clients"]["common_window_ns"])
+    found = cell["clients"]
+    where = f"{cell['op'].replace('_', ' ')} of {size_label(cell['record_bytes'])}"
+    told = [
+        f"{found['count']} clients together, {where}: {rate_text(found['common_bytes_per_s'])} over "
+        f"{duration_text(found['common_window_ns'])} in which all were under load; until the first was done "
+        f"{rate_text(found['first_done_bytes_per_s'])}, until the last {rate_text(found['last_done_bytes_per_s'])}.",
+        f"They began within {duration_text(found['start_skew_ns'])} of one another (clocks known to "
+        f"{duration_text(found['clock_bound_ns'])})"
+        + (f"; fairness {found['fairness']:.3f} of 1." if found["fairness"] is not None else "."),
+    ]
+    slow = sorted({name_of(each, document) for cell in cells for each in cell["clients"]["stragglers"]})
+    return [*told, *([f"Far slower than the others: {', '.join(slow)}."] if slow else [])]
+
+
+def name_of(client: int, document: Mapping[str, Any]) -> str:
+    """A client as people know it."""
+    for each in document["environment"].get("clients") or []:
+        if each["client"] == client:
+            return f"client {client} ({each['host']})"
+    return f"client {client}"
+
+
+def _apart(cell: Cell, clients: Mapping[str, Any]) -> Iterator[Finding]:
+    most = max(LEAST_SKEW_NS, SKEW_SHARE * cell["window_ns"])
+    skew = clients["start_skew_ns"] + clients["clock_bound_ns"]
+    if skew > most:
+        text = (
+            f"the clients began up to {duration_text(skew)} apart, more than {duration_text(round(most))}: "
+            "this is no common load"
+        )
+        yield Finding("start_skew", text, cell["id"], skew, "ns", most)
+    if clients["count"] > 1 and clients["common_window_ns"] < LEAST_OVERLAP * cell["window_ns"]:
+        share = clients["common_window_ns"] / max(cell["window_ns"], 1)
+        text = (
+            f"all clients were under load together for only {share:.0%} of the window: one was done long before "
+            "another; choose larger files or a time"
+        )
+        yield Finding("clients_apart", text, cell["id"], share, "fraction", LEAST_OVERLAP)
+
+
+def _stragglers(cell: Cell, clients: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Finding]:
+    for slow in clients["stragglers"]:
+        own = next(each for each in clients["each"] if each["client"] == slow)
+        text = f"{name_of(slow, document)} got {rate_text(own['bytes_per_s'])}, far less than the others"
+        yield Finding("straggler", text, cell["id"], own["bytes_per_s"], "bytes_per_s")
+
+
+def _busy(cell: Cell, clients: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Finding]:
+    """By host, as clients of one host share its processors."""
+    about = {each["client"]: each for each in document["environment"].get("clients") or []}
+    used: dict[str, int] = defaultdict(int)
+    workers: dict[str, int] = defaultdict(int)
+    for each in clients["each"]:
+        host = (about.get(each["client"]) or {}).get("host") or f"client {each['client']}"
+        used[host] += each["cpu_ns"]
+        workers[host] += cell["workers"]
+    cpus = {each["host"]: each.get("cpus_usable") or 1 for each in about.values()}
+    for host, cpu_ns in used.items():
+        busy = cpu_ns / cell["duration_ns"]
+        most = BUSY_CORE * min(workers[host], cpus.get(host, 1))
+        if busy > most:
+            text = (
+                f"the clients on {host} were busy, {busy:.2f} of {cpus.get(host, 1)} processors: this may be their "
+                "rate, not the server's; use more hosts"
+            )
+            yield Finding("client_saturated", text, cell["id"], busy, "processors", most)

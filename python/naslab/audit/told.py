@@ -1,0 +1,123 @@
+"""What naslab itself doubts, what has too few operations, and what these checks need and nobody told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from naslab.audit.figures import number
+from naslab.audit.finding import Finding, Grade
+from naslab.audit.subject import Subject
+
+_ELSEWHERE = ("above_link", "duplicate", "arithmetic", "mixed_mean", "client_cache")
+"""Kinds of doubt that other checks of this audit tell, with more."""
+_PROOF = ("clock",)
+_NEXT = {
+    "client_saturated": "measure from a faster client, or call it the client's rate",
+    "client_busy": "measure again while nothing else runs",
+    "other_load": "measure again while nothing else runs",
+    "compressible": "find out whether the server compresses; use data that do not shrink",
+    "dedupable": "find out whether the server deduplicates; use data that do not repeat",
+    "not_direct": "do not call it a disk rate",
+    "corrupt": "save what is on that server before anything else, and test its memory and disks",
+    "errors": "find the reason of the failures first: rates are of what was left",
+    "unwritten": "write the whole file first: naslab mkfile",
+    "drift": "compare first and last repeats; let the target come to rest",
+    "above_limit": "ask what took the data: no disk or link of this source has that rate",
+    "clock": "do not use this cell",
+}
+_FEW = 10
+_FOR_P99 = 100
+
+
+def validity(subject: Subject) -> Iterator[Finding]:
+    """The doubts stored with the run, and those of analysis.validity on its cells as they are now."""
+    links = {limit.get("bytes_per_s") for limit in _stated(subject) if limit.get("kind") == "link"}
+    for each in _doubts(subject):
+        kind = str(each.get("kind"))
+        if kind in _ELSEWHERE or not each.get("message"):
+            continue
+        sure = kind in _PROOF or (kind == "above_limit" and each.get("limit") in links)
+        grade: Grade = "impossible" if sure else "doubtful"
+        numbers = {name: each[name] for name in ("value", "unit", "limit") if each.get(name) is not None}
+        value, limit = number(each, "value"), number(each, "limit")
+        excess = value / limit if value and limit else 1.0
+        yield Finding(
+            grade, str(each["message"]), _NEXT.get(kind, "read its words beside the numbers"), numbers,
+            tuple(each.get("cells") or ()), excess, kind,
+        )  # fmt: skip
+
+
+def _stated(subject: Subject) -> list[Mapping[str, Any]]:
+    return list((subject.document.get("stated") or {}).get("limits") or ())
+
+
+def _doubts(subject: Subject) -> Iterator[Mapping[str, Any]]:
+    """Stored ones, then those found now that are not among them."""
+    from naslab.analysis.validity import cell_findings, run_findings
+
+    document, told = subject.document, set()
+    for each in document.get("validity") or []:
+        told.add((each.get("kind"), tuple(each.get("cells") or ())))
+        yield each
+    if not subject.own:
+        return
+    fresh = [each for cell in subject.cells for each in cell_findings(cell, document)] + run_findings(document)
+    for found in fresh:
+        entry = found.entry()
+        if found.kind != "protocol_event" and (found.kind, tuple(entry["cells"])) not in told:
+            yield entry
+
+
+def few(subject: Subject) -> Iterator[Finding]:
+    """Rates of a few operations; percentiles of fewer operations than they divide."""
+    for cell in subject.fixed():
+        ops = number(cell, "ops")
+        if ops is None or ops <= 0:
+            continue
+        if ops < _FEW and number(cell, "throughput_bytes_per_s"):
+            text = f"cell {cell['id']} rests on {ops:,.0f} operation{'s' * (ops != 1)}: chance decides its rate"
+            step = "measure longer, or larger files, before it is compared"
+            yield Finding("missing", text, step, {"ops": ops}, (cell["id"],), 1 / ops)
+        if not subject.own and ops < _FOR_P99 and number(cell, "latency_ns.p99") is not None:
+            text = f"cell {cell['id']} tells p99 of {ops:,.0f} operations: it is the largest, or none"
+            step = "use the median alone"
+            yield Finding("doubtful", text, step, {"ops": ops}, (cell["id"],), 1 / ops, "p99")
+
+
+def untold(subject: Subject) -> Iterator[Finding]:
+    """What the checks above could not look at."""
+    cells, unknown = subject.cells, set(subject.source.get("unknown") or ())
+    if not cells:
+        yield Finding("missing", "it has no measured cells: nothing could be checked", "name another run or file")
+        return
+    if subject.link is None and _over_network(subject):
+        yield _untold("link", "rates were not held against a link: none is known", "give it: --link 1g")
+    if subject.own:
+        return
+    if unknown >= {"bytes", "duration_ns"} or "duration_ns" in unknown:
+        text = "rates cannot be computed again: bytes or times are not told"
+        yield _untold("arithmetic", text, "look for the tool's raw output")
+    if "latency_ns.mean" in unknown or "queue_depth" in unknown:
+        text = "Little's law was not applied: mean latency or depth is not told"
+        yield _untold("little", text, "look for the tool's raw output, or its command line")
+    if subject.client_memory is None or subject.server_memory_bytes is None:
+        who = " and ".join(
+            who for who, amount in (("client", subject.client_memory), ("server", subject.server_memory_bytes))
+            if amount is None
+        )  # fmt: skip
+        options = " ".join(f"--{each}-memory 4g" for each in who.split(" and "))
+        yield _untold("memory", f"the memory of {who} is not told: reads may be a cache's", f"give it: {options}")
+    if "spread" in unknown and len({c.get("block") for c in cells}) < 2:
+        text = "one number each, without spread: no difference to it can be judged"
+        yield _untold("spread", text, "look for its repeats, or repeat the test with naslab")
+
+
+def _over_network(subject: Subject) -> bool:
+    route = subject.part("route")
+    protocol = subject.document["target"].get("protocol")
+    return not route.get("loopback") and (protocol in ("smb", "nfs") or (not subject.own and protocol != "local"))
+
+
+def _untold(about: str, text: str, next_step: str) -> Finding:
+    return Finding("missing", text, next_step, about=about)

@@ -1,0 +1,71 @@
+"""The last measurement of this client, kept beside the store so that not every run measures it anew."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from naslab.client.ceiling import Ceiling, machine, measure
+
+FRESH_NS = 24 * 3600 * 10**9
+"""A measurement counts for a day, on the same boot and with the same naslab."""
+QUIET_SHARE = 0.15
+"""One taken while other programs kept more than this share of the processors busy is not kept."""
+
+
+def place_of(store: str | Path) -> Path:
+    """The file beside a store that keeps it."""
+    path = Path(store)
+    return path.with_name(f"{path.stem}.client.json")
+
+
+def recent(store: str | Path) -> Ceiling | None:
+    """What was measured on this machine since it started, with this naslab, within a day; None otherwise."""
+    try:
+        found: Ceiling = json.loads(place_of(store).read_text(encoding="utf-8"))
+        age_ns = time.time_ns() - found["measured_wall_ns"]
+        same = all(found[name] == value for name, value in machine().items())
+        whole = all(found[part] for part in ("null", "memory", "zlib", "aes", "loopback"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    known_boot = machine()["boot"] is not None
+    return found if same and whole and known_boot and 0 <= age_ns < FRESH_NS else None
+
+
+def keep(store: str | Path, ceiling: Ceiling) -> None:
+    """Keeps a measurement. A folder that cannot be written to is no error: the next run measures again."""
+    path = place_of(store)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(ceiling), encoding="utf-8")
+        part.replace(path)
+    with contextlib.suppress(OSError):
+        part.unlink()
+
+
+def ceiling_for(
+    store: str | Path, seconds: float = 5.0, say: Callable[[str], None] | None = None
+) -> tuple[Ceiling, bool]:
+    """(what this client can do, whether it was measured now): the kept measurement where it is recent, else a new one.
+
+    say: told in one sentence before it takes `seconds`. Raises TargetError as `measure` does.
+    """
+    found = recent(store)
+    if found is not None:
+        return found, False
+    if say is not None:
+        say(f"measuring what this client can do, {seconds:.0f} s; kept for a day")
+    measured = measure(seconds)
+    if is_quiet(measured):
+        keep(store, measured)
+    return measured, True
+
+
+def is_quiet(ceiling: Ceiling) -> bool:
+    """Whether the machine had room for it, as far as is known."""
+    return bool((ceiling["foreign_cpu_fraction"] or 0.0) <= QUIET_SHARE)

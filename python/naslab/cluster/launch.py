@@ -1,0 +1,231 @@
+"""Starts or joins the Dask cluster whose workers are the clients. Nothing else in naslab imports Dask at start-up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import json
+import re
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from naslab.errors import TargetError, UsageError
+
+MISSING = "many clients need Dask, which is not installed: pip install 'naslab[cluster]'"
+START_S = 60.0
+FILE_S = 20.0
+"""A scheduler that was begun a moment ago writes its file within so long."""
+CONFIG = {
+    "distributed.worker.multiprocessing-method": "forkserver",
+    "distributed.worker.daemon": True,
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": False,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.scheduler.locks.lease-timeout": "inf",
+    "distributed.admin.system-monitor.interval": "10s",
+}
+"""Workers only wait for our calls: nothing of Dask's own may work on the machine that measures."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Host:
+    """A client's host as `user@name:port` names it; parts that are None are ssh's own business."""
+
+    name: str
+    user: str | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True)
+class Ssh:
+    """For hosts that say nothing of their own. python: on the hosts, which must have naslab."""
+
+    user: str | None = None
+    port: int | None = None
+    key: Path | None = None
+    python: str = "python3"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which clients a command line asks for. clients: processes on this machine; hosts: names for ssh; scheduler: the
+    address or file of a Dask scheduler that runs already."""
+
+    clients: int | None = None
+    scheduler: str | None = None
+    hosts: tuple[Host, ...] = ()
+    ssh: Ssh = Ssh()
+
+
+class LoopThread:
+    """An event loop in a thread of its own: signals and the engine's seam stay in the caller's."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="naslab-clients", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result; waits so that Ctrl-C gets through."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        while True:
+            try:
+                return future.result(timeout=0.5)
+            except TimeoutError:
+                if future.done():
+                    raise
+            except BaseException:
+                future.cancel()
+                raise
+
+    def close(self) -> None:
+        """Ends the loop."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+@contextlib.asynccontextmanager
+async def started(wanted: Wanted) -> AsyncIterator[Any]:
+    """The Dask client of a running cluster with the wanted workers; all ends with it that it began.
+
+    Raises UsageError where Dask is missing, TargetError where the cluster cannot be had.
+    """
+    try:
+        import dask
+        import distributed as dask_distributed
+    except ImportError as error:
+        raise UsageError(MISSING) from error
+    distributed: Any = dask_distributed  # it has types in part
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(dask.config.set(CONFIG))
+        try:
+            if wanted.hosts:
+                from naslab.cluster.ssh import over_ssh
+
+                cluster, security = over_ssh(distributed, wanted)
+                await stack.enter_async_context(cluster)
+                yield await stack.enter_async_context(distributed.Client(cluster, asynchronous=True, security=security))
+                return
+            if wanted.scheduler is not None:
+                yield await stack.enter_async_context(_joined(distributed, wanted.scheduler))
+                return
+            cluster = await stack.enter_async_context(_local(distributed, wanted.clients or 1))
+            yield await stack.enter_async_context(distributed.Client(cluster, asynchronous=True))
+        except (OSError, TimeoutError, RuntimeError) as error:
+            raise TargetError(f"the clients could not be started: {error}", "disconnected", before_run=True) from error
+
+
+def fork_server() -> None:
+    """Begins the fork server of local clients; to be called in the main thread. Its children do not hear Ctrl-C, which
+    a terminal sends to them too: the run's own process tells them to stop. Raises UsageError where Dask is missing."""
+    try:
+        import dask
+        from distributed.utils import get_mp_context
+    except ImportError as error:
+        raise UsageError(MISSING) from error
+    from multiprocessing import forkserver
+
+    with dask.config.set(CONFIG):
+        get_mp_context()  # type: ignore[no-untyped-call]  # sets what the server imports before it forks
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        forkserver.ensure_running()
+        signal.signal(signal.SIGINT, before)
+    except ValueError:  # not the main thread: the caller owns the signals
+        forkserver.ensure_running()
+
+
+def _local(distributed: Any, clients: int) -> Any:
+    """Processes on this machine, begun by a fork server. Others on this machine cannot join them: both ends show a
+    certificate that was made for this run."""
+    import logging
+
+    return distributed.LocalCluster(
+        n_workers=clients, threads_per_worker=1, processes=True, memory_limit=0, host="127.0.0.1",
+        dashboard_address=None, asynchronous=True, silence_logs=logging.CRITICAL,
+        security=distributed.Security.temporary(),
+    )  # fmt: skip
+
+
+def security_of(pem: str) -> Any:
+    """Both ends show the certificate in `pem`, which holds key and certificate, and trust no other."""
+    import distributed as dask_distributed
+
+    distributed: Any = dask_distributed
+    names = [f"tls_{role}_{part}" for role in ("scheduler", "worker", "client") for part in ("key", "cert")]
+    return distributed.Security(require_encryption=True, tls_ca_file=pem, **dict.fromkeys(names, pem))
+
+
+def _joined(distributed: Any, scheduler: str) -> Any:
+    if "://" in scheduler:
+        return distributed.Client(scheduler, asynchronous=True, timeout=START_S)
+    return distributed.Client(scheduler_file=scheduler, asynchronous=True, timeout=START_S)
+
+
+def _address_in(file: Path) -> str:
+    """The address in a scheduler's file, which may be about to be written. Raises UsageError."""
+    until = time.monotonic() + FILE_S
+    while file.parent.is_dir() and not (file.exists() and file.stat().st_size) and time.monotonic() < until:
+        time.sleep(0.1)
+    try:
+        return str(json.loads(file.read_text("utf-8"))["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"--scheduler {file}: neither an address (tls://host:8786) nor a scheduler's file: {error}"
+        ) from error
+
+
+def check_scheduler(text: str, trusted: bool) -> None:
+    """Raises UsageError for a scheduler's file that is none, and for one that strangers may speak to: Dask's messages
+    can carry code. trusted: somebody says that nobody else is on its network."""
+    address = text if "://" in text else _address_in(Path(text))
+    kind, _, rest = address.partition("://")
+    if kind == "tls" or trusted:
+        return
+    host = rest.rpartition(":")[0].strip("[]")
+    try:
+        alone = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        alone = host == "localhost"
+    if not alone:
+        raise UsageError(
+            f"--scheduler {address}: without TLS whoever reaches it can run programs on its workers; use tls://, or "
+            "add --trust-network where nobody else does"
+        )
+
+
+_HOST = re.compile(r"^(?:(?P<user>[^@\s]+)@)?(?P<name>\[[0-9a-fA-F:]+\]|[^@:\s]+)(?::(?P<port>\d+))?$")
+
+
+def hosts_of(text: str) -> tuple[Host, ...]:
+    """`a,user@b:2222`, or a file with a host on each line (# begins a remark). Raises UsageError."""
+    path = Path(text)
+    if "," not in text and path.is_file():
+        words = [line.partition("#")[0].strip() for line in path.read_text("utf-8").splitlines()]
+    else:
+        words = [each.strip() for each in text.split(",")]
+    found = []
+    for word in filter(None, words):
+        match = _HOST.match(word)
+        if match is None:
+            raise UsageError(f"--hosts {word!r}: write user@host:port, host:port or host, with commas, or name a file")
+        port = int(match["port"]) if match["port"] else None
+        found.append(Host(match["name"].strip("[]"), match["user"], port))
+    if not found:
+        raise UsageError(f"--hosts {text!r}: names no host")
+    return tuple(found)

@@ -1,0 +1,77 @@
+"""A client on another host, begun over ssh: `python -m naslab.cluster.remote SCHEDULER --folder DIR --name N`.
+
+It joins the scheduler of the run with the certificate in DIR, and ends with its connection: when standard input closes,
+because the run's own process is gone or its machine is, the load stops, what it made is removed, and the process ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+import threading
+
+PEM = "naslab.pem"
+"""Key and certificate of the run, in DIR; both ends show it."""
+READY = "naslab client ready"
+LEAVE_S = 15.0
+"""Clean-up may take so long once the connection is gone."""
+
+
+def main() -> int:
+    """Until standard input ends."""
+    parser = argparse.ArgumentParser(prog="naslab.cluster.remote", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("scheduler")
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--name", required=True)
+    options = parser.parse_args()
+    try:
+        return asyncio.run(_serve(options.scheduler, os.path.join(options.folder, PEM), options.name))
+    finally:
+        shutil.rmtree(options.folder, ignore_errors=True)
+
+
+async def _serve(scheduler: str, pem: str, name: str) -> int:
+    import dask
+    import distributed
+
+    from naslab.cluster.launch import CONFIG, security_of
+
+    gone = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    threading.Thread(target=_wait_for_the_end, args=(loop, gone), daemon=True).start()
+    with dask.config.set(CONFIG):
+        security = security_of(pem)
+        worker = distributed.Worker(
+            scheduler, name=name, nthreads=1, memory_limit=0, dashboard=False, security=security, death_timeout=30
+        )
+        async with worker:
+            print(READY, file=sys.stderr, flush=True)
+            finished = asyncio.ensure_future(worker.finished())  # type: ignore[no-untyped-call]
+            await asyncio.wait([finished, asyncio.ensure_future(gone.wait())], return_when=asyncio.FIRST_COMPLETED)
+            await _leave()
+    return 0
+
+
+async def _leave() -> None:
+    """No load goes on, and nothing stays behind."""
+    from naslab.cluster import agent
+
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(agent.close_all(), LEAVE_S)
+
+
+def _wait_for_the_end(loop: asyncio.AbstractEventLoop, gone: asyncio.Event) -> None:
+    with contextlib.suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    loop.call_soon_threadsafe(gone.set)
+    # Whatever hangs, this process does not outlive its connection for long.
+    threading.Timer(2 * LEAVE_S, os._exit, (1,)).start()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

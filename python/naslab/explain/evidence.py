@@ -1,0 +1,267 @@
+"""Everything the ladder has measured, and the questions asked of it more than once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from naslab.explain.points import Figure, Point, pooled, ratio
+from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_BYTES, SMALL_RECORD
+
+GROWS = 1.15
+"""A rate that is higher by this factor grew; what is below may be the noise of two short cells."""
+POSITIONAL = 0.5
+LEVEL = 1.05
+"""Two neighbouring depths within this factor are level."""
+
+
+@dataclass
+class Evidence:
+    """Points by step, in the order measured.
+
+    granted_depth: requests in flight that the server takes at most, where that is fewer than the ladder would try.
+    client_cpus: processors of the client. nic_bytes_per_s: its interface's rate, None where not known.
+    facts: of the target. history_bytes: see burst.py.
+    """
+
+    points: dict[str, list[Point]] = field(default_factory=dict)
+    granted_depth: int | None = None
+    most_depth: int = 256
+    client_cpus: int = 1
+    nic_bytes_per_s: int | None = None
+    simulated: bool = False
+    protocol: str = ""
+    local_disk: bool = False
+    burst: dict[str, Any] | None = None
+    null_ns: dict[str, int] | None = None
+    """Time of a call that moves no data (a look at a file): p50, p99, mean."""
+    ways: dict[str, str] = field(default_factory=dict)
+    """How the reads of the step `security` were protected, by the id of the cell."""
+    memory_bytes: tuple[int, int | None] | None = None
+    """Server's cache: the largest set served from it, and the smallest that was not (None: none was seen)."""
+
+    def step(self, *names: str) -> list[Point]:
+        """Points of steps."""
+        return [point for name in names for point in self.points.get(name, [])]
+
+    def document(self) -> dict[str, Any]:
+        """As it is kept with the run."""
+        return {
+            "granted_depth": self.granted_depth, "most_depth": self.most_depth, "client_cpus": self.client_cpus,
+            "nic_bytes_per_s": self.nic_bytes_per_s, "simulated": self.simulated, "protocol": self.protocol,
+            "local_disk": self.local_disk, "burst": self.burst, "null_ns": self.null_ns, "ways": self.ways,
+            "memory_bytes": list(self.memory_bytes) if self.memory_bytes else None,
+        }  # fmt: skip
+
+    @classmethod
+    def from_document(cls, ladder: Mapping[str, Any]) -> Evidence:
+        """What a stored `ladder` part holds."""
+        kept = dict(ladder["conditions"])
+        memory = kept.pop("memory_bytes")
+        points = {s["name"]: [Point.from_document(p) for p in s["points"]] for s in ladder["steps"]}
+        return cls(points, memory_bytes=tuple(memory) if memory else None, **kept)
+
+    # What is asked more than once.
+
+    @property
+    def round_trip(self) -> Point | None:
+        """One 4 KiB read at a time."""
+        found = self.step("round_trip")
+        return found[0] if found else None
+
+    def curve(self, step: str, record: int, op: str = "read") -> list[Point]:
+        """Points of one record size by depth, one worker or lane each, deepest last; small ones with the round trip."""
+        there = self.step("round_trip", step) if step == "small_depth" else self.step(step)
+        found = [p for p in there if p.record_bytes == record and p.op == op]
+        return sorted(found, key=lambda p: p.depth * p.workers)
+
+    def best(self, points: Iterable[Point], value: Callable[[Point], float] | None = None) -> Point | None:
+        """The point with the highest rate."""
+        found = list(points)
+        return max(found, key=value or (lambda p: p.rate.value)) if found else None
+
+    def ceiling(self, curve: Iterable[Point], more: Iterable[Point] = ()) -> Point | None:
+        """The best point of a curve, its rate the mean over all that are as deep as the first level one.
+
+        The highest of many noisy rates is too high, and so is the mean of those close to it. A cell counts for as long
+        as it took: short ones lose what is in flight at their ends. more: the same load measured at other times.
+        """
+        found = list(curve)
+        best = self.best(found)
+        if best is None:
+            return None
+        first = next(p for p in found if p.rate.value * LEVEL >= best.rate.value)
+        deep = [p for p in (*found, *more) if p.depth * p.workers >= first.depth * first.workers]
+        level = [p for p in deep if p.rate.value * GROWS >= best.rate.value]
+        rate = pooled([p.rate for p in level], [float(p.end_ns - p.start_ns) for p in level])
+        return dataclasses.replace(best, rate=rate, iops=rate.scaled(1 / best.record_bytes, "iops"))
+
+    @property
+    def large(self) -> Point | None:
+        """The best large read of one connection from the server's memory."""
+        later = [p for p in self.step("again", "long") if p.op == "read" and p.set_bytes <= SMALL_BYTES]
+        return self.ceiling(self.curve("depth", LARGE_RECORD), () if self.burst else later)
+
+    @property
+    def small(self) -> Point | None:
+        """The best small read of one connection from the server's memory."""
+        return self.ceiling(self.curve("small_depth", SMALL_RECORD))
+
+    def small_at(self, in_flight: int) -> Figure | None:
+        """Small reads from memory a second with so many in flight, or with the next fewer that were tried."""
+        fewer = [p for p in self.curve("small_depth", SMALL_RECORD) if p.depth * p.workers <= in_flight]
+        return fewer[-1].iops if fewer else None
+
+    @property
+    def middle(self) -> Point | None:
+        """64 KiB reads."""
+        return self.best(self.step("record"))
+
+    def many(self, record: int) -> Point | None:
+        """The best read of several connections."""
+        return self.best(p for p in self.step("connections") if p.record_bytes == record)
+
+    def stages(self) -> float | None:
+        """How much longer one large read from memory takes than its slowest stage alone, in times of that stage.
+
+        Near 0 one stage is the slow one; near 1 another takes as long, and both would have to become faster. The time
+        of an operation alone is the sum over all stages, the time per operation under load that of the slowest
+        (operational analysis, Denning & Buzen 1978). Stages that overlap hide: this finds some, and never too many.
+        """
+        curve, trip, large = self.curve("depth", LARGE_RECORD), self.round_trip, self.large
+        if not curve or curve[0].depth != 1 or trip is None or large is None:
+            return None
+        return (curve[0].mean_ns - trip.mean_ns) * large.iops.value / 1e9 - 1
+
+    def durable_writes(self, record: int) -> list[Point]:
+        """Writes of a size, each durable before it was promised, in the order measured."""
+        return [p for p in self.step("writes") if p.durability == "each" and p.record_bytes == record]
+
+    @property
+    def memory_most_bytes(self) -> int:
+        """What the server's memory may hold of a set at most; 0 where no end of it was found."""
+        gap = memory_gap(self)
+        return (gap[1] or 0) if gap else 0
+
+    def hidden(self, op: str, record: int) -> float | None:
+        """Operations per second of the disks, from what one operation takes longer when they serve it.
+
+        Shows disks behind a slower link. None where one operation takes no longer there.
+        """
+        if op == "read":
+            slow = [p for p in self.step("beyond") if p.op == op and p.record_bytes == record and p.depth == 1]
+            quick = self.curve("depth", record) if record == LARGE_RECORD else self.step("round_trip")
+        else:
+            every = [p for p in self.step("writes") if p.record_bytes == record and p.depth == 1]
+            slow = [p for p in every if p.durability == "each"]
+            quick = [p for p in every if p.durability == "none"]
+        if not slow or not quick or quick[0].depth != 1:
+            return None
+        if op == "write" and record == LARGE_RECORD:
+            return self._hidden_by_size(slow[0])
+        held = slow[0].quick or self.held_share(slow[0])
+        missed = (slow[0].mean_ns - held * quick[0].mean_ns) / max(1 - held, 0.05)
+        more = missed - quick[0].mean_ns
+        return 1e9 / more if more > 0.05 * quick[0].mean_ns else None
+
+    def held_share(self, point: Point) -> float:
+        """Share of a random load's operations that the server's memory answers, where its size was found."""
+        gap = memory_gap(self)
+        if not point.random or gap is None or gap[1] is None:
+            return 0.0
+        return float(min((gap[0] * gap[1]) ** 0.5 / point.set_bytes, 1.0))
+
+    def _hidden_by_size(self, large: Point) -> float | None:
+        """The same from one large and one small durable write: what the large one's way does not explain."""
+        small = self.durable_writes(SMALL_RECORD)
+        way = self.large
+        if not small or small[0].depth != 1 or way is None or way.iops.value <= 0:
+            return None
+        more = large.mean_ns - small[0].mean_ns - 1e9 / way.iops.value
+        return 1e9 / more if more > 0.05 * large.mean_ns else None
+
+    @property
+    def positional(self) -> bool:
+        """Whether small reads in order are much faster than the same at random, in a file that any memory would hold.
+
+        Then none does: what answers has positions, a disk.
+        """
+        ordered = self.best(self.step("order"))
+        return bool(ordered and self.small and ratio(self.small.rate, ordered.rate).high < POSITIONAL)
+
+    def deepest_gain(self, step: str, record: int, op: str = "read") -> float:
+        """How much the last doubling of the depth still added, as a factor; 1 where depth was not varied."""
+        curve = self.curve(step, record, op)
+        if len(curve) < 2:
+            return 1.0
+        before, last = curve[-2], curve[-1]
+        doublings = (last.depth * last.workers) / max(before.depth * before.workers, 1)
+        gain = ratio(last.rate, before.rate).value
+        return float(gain ** (1 / max(doublings / 2, 0.5)))
+
+    @property
+    def passes(self) -> list[Point]:
+        """Passes over the working set, by size."""
+        return sorted((p for p in self.step("set") if p.op == "read"), key=lambda p: (p.set_bytes, p.cell))
+
+    @property
+    def appends(self) -> list[Point]:
+        """Writes that made the working set larger."""
+        return [p for p in self.step("set") if p.op == "write"]
+
+    def by_way(self) -> dict[str, Figure]:
+        """Rates of large reads by protection: plain, signed, encrypted."""
+        found: dict[str, list[Figure]] = {}
+        for point in self.step("security"):
+            found.setdefault(self.ways[str(point.cell)], []).append(point.rate)
+        return {way: pooled(figures) for way, figures in found.items()}
+
+    def time_per_byte(self) -> tuple[float, float] | None:
+        """(per operation, per byte) in seconds: a + b * record, of the busiest loads on data in memory.
+
+        None where records were not varied. Through the points of 4 KiB and 1 MiB, with 64 KiB as a witness that is
+        never allowed to make a negative.
+        """
+        there = {SMALL_RECORD: self.small, MIDDLE_RECORD: self.middle, LARGE_RECORD: self.large}
+        times = {record: 1 / p.iops.value for record, p in there.items() if p and p.iops.value > 0}
+        if len(times) < 2 or LARGE_RECORD not in times:
+            return None
+        low = min(times)
+        slope = max((times[LARGE_RECORD] - times[low]) / (LARGE_RECORD - low), 0.0)
+        return max(times[low] - slope * low, 0.0), slope
+
+
+def memory_rate(evidence: Evidence) -> float | None:
+    """What reads of 1 MiB from the server's memory reach over one connection."""
+    best = evidence.large
+    return best.rate.value if best else None
+
+
+def memory_gap(evidence: Evidence) -> tuple[int, int | None] | None:
+    """(largest set served from memory, smallest that was not); None where no set was read.
+
+    Rates over sets are split in two, at the size that leaves the least variance of their logarithms.
+    """
+    passes = evidence.passes
+    if not passes:
+        return None
+    if beyond_rate(evidence) is None:
+        return max(p.set_bytes for p in passes), None
+    rates = np.log([p.rate.value for p in passes])
+    # One step down, where it leaves the least variance on either side.
+    left = [float(np.var(rates[:at]) * at + np.var(rates[at:]) * (len(rates) - at)) for at in range(1, len(rates))]
+    at = 1 + int(np.argmin(left))
+    return passes[at - 1].set_bytes, passes[at].set_bytes
+
+
+def beyond_rate(evidence: Evidence) -> Point | None:
+    """The pass over the largest set, where it was clearly slower than those over small sets."""
+    passes = evidence.passes
+    if len(passes) < 2:
+        return None
+    top, last = max(passes, key=lambda p: p.rate.value), passes[-1]
+    return last if ratio(last.rate, top.rate).high < 0.97 and last.rate.value < 0.95 * top.rate.value else None

@@ -1,0 +1,32 @@
+"""The cheapest next experiment for an open question: in words, as a ready command, and its time."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from naslab.analysis.series import NS_PER_S
+
+_LOAD = "sustained {target} --size 64m --block {block} --depth {depth}"
+_COMMANDS: dict[str, tuple[str, str, int]] = {
+    "duplex": ("reads beside writes for longer", _LOAD + " --workers 2 --write 50 --duration 30s", 40),
+    "depth": ("more requests in flight for longer", _LOAD + " --duration 30s", 40),
+    "small_depth": ("more small requests in flight for longer", _LOAD + " --random --duration 30s", 40),
+    "connections": ("more connections for longer", _LOAD + " --workers 4 --duration 30s", 40),
+    "writes": ("writes until they are durable", _LOAD + " --write 100 --durability each --duration 30s", 40),
+    "rest": ("the same load after a rest", "sustained {target} --find-burst --budget 20m", 1200),
+    "long": ("a load that lasts", "sustained {target} --find-burst --budget 20m", 1200),
+    "set": ("sets read again and again", "sustained {target} --find-cache --budget 10m", 600),
+}
+"""By the step that would tell: words, arguments of naslab, seconds."""
+_LONGER = ("the same ladder with more time", "run {target} --budget 15m", 900)
+DEEP = {"large": ("1m", 16), "small": ("4k", 64)}
+"""Block and depth that keep a server busy, by size."""
+
+
+def experiment(step: str, size: str, target: str) -> dict[str, Any]:
+    """`experiment`, `command` and `costs_ns` of what would settle a question. target: as a user names it."""
+    told, arguments, seconds = _COMMANDS.get(step, _LONGER)
+    block, depth = DEEP.get(size, DEEP["large"])
+    command = arguments.format(target=shlex.quote(target), block=block, depth=depth)
+    return {"experiment": told, "command": f"naslab {command}", "costs_ns": seconds * NS_PER_S}

@@ -1,0 +1,64 @@
+"""The ladder as a table: each step, what was varied in it, its figures, what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from naslab.units import duration_text, rate_text, size_label
+
+Point = Mapping[str, Any]
+
+HEADER = ("step", "what it says", "rates", "varied")
+_STOPPED = {
+    "certain": "nothing is open any more", "open": "no further step of its own would tell",
+    "budget": "its time was over", "failed": "the run ended",
+    "slow": "the target is too slow for this budget",
+}  # fmt: skip
+
+
+def rows(ladder: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """A row a step, in the columns of HEADER."""
+    for step in ladder["steps"]:
+        points = step["points"]
+        rates = _range([p["rate"]["value"] for p in points])
+        yield str(step["title"]), str(step.get("says") or ""), rates, varied(points)
+
+
+def varied(points: Sequence[Point]) -> str:
+    """What differs between the points of a step: `1 to 256 in flight`; with one point, what it was."""
+    if len(points) == 1:
+        only = points[0]
+        return f"{only['op']}, {size_label(only['record_bytes'])}, {in_flight(only)} in flight"
+    told = []
+    for name, word in (("op", ""), ("record_bytes", ""), ("in_flight", "in flight"), ("workers", "connections"),
+                       ("set_bytes", "sets")):  # fmt: skip
+        found = list(dict.fromkeys(in_flight(p) if name == "in_flight" else p[name] for p in points))
+        if len(found) > 1 and not (name == "in_flight" and len({p["workers"] for p in points}) > 1):
+            told.append(_span(found, name, word))
+    return ", ".join(told) or f"{len(points)} times the same"
+
+
+def in_flight(point: Point) -> int:
+    """Requests in flight over all connections."""
+    return int(point["depth"] * point["workers"])
+
+
+def _span(found: Sequence[Any], name: str, word: str) -> str:
+    if name == "op":
+        return ", ".join(map(str, found))
+    low, high = min(found), max(found)
+    shown = (size_label(low), size_label(high)) if name.endswith("_bytes") else (f"{low}", f"{high}")
+    return f"{shown[0]} to {shown[1]} {word}".strip()
+
+
+def _range(values: Iterable[float]) -> str:
+    found = list(values)
+    low, high = rate_text(min(found)), rate_text(max(found))
+    return high if low == high else f"{low.removesuffix(' MB/s')} to {high}"
+
+
+def ended(ladder: Mapping[str, Any]) -> str:
+    """How long the ladder took and why it ended."""
+    why = _STOPPED.get(str(ladder["stopped"]), str(ladder["stopped"]))
+    return f"It took {duration_text(ladder['spent_ns'])} of {duration_text(ladder['budget_ns'])}: {why}."

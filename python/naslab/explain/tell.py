@@ -1,0 +1,139 @@
+"""A verdict in words: for summaries, `show`, `explain` and the report. Pure functions of stored parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from naslab.units import count_text, duration_text, rate_text, size_label
+
+Limit = Mapping[str, Any]
+Where = tuple[str, str]
+
+WORKLOAD = "ladder"
+"""Of the ladder's cells; `naslab.explain.steps` has the same."""
+CLASSES: tuple[Where, ...] = (("read", "large"), ("write", "large"), ("read", "small"), ("write", "small"))
+"""(operation, size) in the order told."""
+LIMIT_TEXT = {
+    "link": "the network link", "latency": "the time of each request", "server_cache": "the server's memory",
+    "disk": "the disks", "disk_iops": "operations the disks can do", "burst_credit": "spent burst credit",
+    "client_cpu": "the client's CPU", "client_nic": "the client's network card", "server_cpu": "the server's CPU",
+    "client_cache": "the client's own cache", "protocol": "the protocol's window or slots",
+    "source": "the source of the data", "unknown": "something that is on no list",
+}  # fmt: skip
+SURE, LIKELY, OPEN = 0.9, 0.7, 0.4
+"""Confidences from which on a limit is called certain, likely, possible."""
+SEVERAL = 0.15
+"""Two limits of one class whose confidences are within this of each other are not told apart."""
+
+
+def class_name(limit: Limit) -> str:
+    """`large reads`; what there is of it."""
+    where = limit.get("applies_to") or {}
+    op, size = str(where.get("op") or ""), str(where.get("size") or "")
+    return f"{size} {op}s".strip() if op else size or "all"
+
+
+def kind_name(kind: str) -> str:
+    """A limit's kind in words."""
+    return LIMIT_TEXT.get(kind, kind.replace("_", " "))
+
+
+def value_text(value: float | None, unit: str | None) -> str:
+    """A limit's value with its unit; empty without a value."""
+    if value is None:
+        return ""
+    if unit == "bytes_per_s":
+        return rate_text(value)
+    if unit == "iops":
+        return f"{count_text(value)} operations/s"
+    if unit == "ns":
+        return duration_text(value)
+    return size_label(value) if unit == "bytes" else f"{value:,.4g} {unit or ''}".strip()
+
+
+def interval_text(limit: Limit) -> str:
+    """`121 MB/s to 127 MB/s`; empty without an interval."""
+    found = limit.get("ci95")
+    if not found:
+        return ""
+    low, high = (value_text(end, limit.get("unit")) for end in found)
+    number, _, unit = low.partition(" ")
+    return f"{number} to {high}" if unit and high.endswith(f" {unit}") else f"{low} to {high}"
+
+
+def sure_text(confidence: float | None) -> str:
+    """A confidence in words."""
+    if confidence is None:
+        return "not stated"
+    return next(
+        (word for least, word in ((SURE, "certain"), (LIKELY, "likely"), (OPEN, "possible")) if confidence >= least),
+        "less likely",
+    )
+
+
+def by_class(limits: Iterable[Limit]) -> dict[Where, list[Limit]]:
+    """Limits of each class in the order of CLASSES, strongest first; others after them."""
+    found: dict[Where, list[Limit]] = {where: [] for where in CLASSES}
+    for limit in limits:
+        applies = limit.get("applies_to") or {}
+        found.setdefault((str(applies.get("op") or ""), str(applies.get("size") or "")), []).append(limit)
+    return {where: ranked for where, ranked in found.items() if ranked}
+
+
+def leaders(ranked: Sequence[Limit]) -> list[Limit]:
+    """The first limit of a class, and those that are not told apart from it."""
+    first = float(ranked[0].get("confidence") or 0.0)
+    close = [
+        limit for limit in ranked[1:] if first < LIKELY and float(limit.get("confidence") or 0.0) > first - SEVERAL
+    ]
+    return [ranked[0], *close]
+
+
+def sentences(document: Mapping[str, Any]) -> list[str]:
+    """The verdict of a run, one sentence for each limit, with the classes that meet it. Empty without limits.
+
+    document: with `verdict`. Classes that the same limits hold back share a sentence.
+    """
+    groups: dict[tuple[tuple[str, ...], str], list[Limit]] = {}
+    for ranked in by_class((document.get("verdict") or {}).get("limits") or []).values():
+        first = leaders(ranked)
+        key = (tuple(str(limit["kind"]) for limit in first), sure_text(first[0].get("confidence")))
+        groups.setdefault(key, []).append(first[0])
+    return [_sentence(kinds, sure, firsts) for (kinds, sure), firsts in groups.items()]
+
+
+def _sentence(kinds: Sequence[str], sure: str, firsts: Sequence[Limit]) -> str:
+    who = joined(list(dict.fromkeys(class_name(limit) for limit in firsts)))
+    what = " or ".join(map(kind_name, kinds))
+    at = joined([text for limit in firsts if (text := value_text(limit.get("value"), limit.get("unit")))])
+    verb = "come from" if kinds == ("client_cache",) else "are limited by"
+    certain = "not decided" if len(kinds) > 1 else sure
+    return f"{who[:1].upper()}{who[1:]} {verb} {what}{f', at {at}' if at else ''} ({certain})."
+
+
+def joined(parts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def rank_text(ranked: Sequence[Limit], at: int) -> str:
+    """What stands before a limit's name: nothing before the first, `or ` where it is not told apart from that."""
+    if at == 0:
+        return ""
+    return "or " if ranked[at] in leaders(ranked) else "behind it: "
+
+
+HEADER = ("class", "limited by", "value", "95 % within the run", "how sure")
+
+
+def rows(limits: Iterable[Limit]) -> list[tuple[str, str, str, str, str]]:
+    """Limits as texts in the columns of HEADER, by class; the class is told once."""
+    found = []
+    for ranked in by_class(limits).values():
+        for at, limit in enumerate(ranked):
+            name = "" if at else class_name(limit)
+            value = value_text(limit.get("value"), limit.get("unit"))
+            told = rank_text(ranked, at) + kind_name(str(limit["kind"]))
+            found.append((name, told, value, interval_text(limit), sure_text(limit.get("confidence"))))
+    return found
