@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from math import comb
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -28,7 +26,17 @@ Cell = Mapping[str, Any]
 @cache
 def published() -> dict[str, Any]:
     """The article's table: source, system, conditions of its runs, MB/s of each test in each run."""
-    return tomllib.loads((resources.files("naslab.apps") / "published.toml").read_text("utf-8"))
+    from naslab.published import article
+
+    found = article("raid5-naspt")
+    runs = {run.name: run for run in found.runs}
+    source = ", ".join(found.source[key] for key in ("author", "title", "date"))
+    return {
+        "source": source,
+        "system": runs["raid5-naspt"].setting["target"],
+        "conditions": [runs[f"raid5-naspt-{at}"].what for at in range(1, 7)],
+        "mb_per_s": {row: list(values) for row, values in found.tables["naspt"].rows.items()},
+    }
 
 
 def median_interval(values: Sequence[float]) -> tuple[list[float] | None, float | None]:

@@ -11,6 +11,7 @@ from typing import Any
 from naslab.errors import BadStoreError, StoreError, UnknownRunError
 from naslab.results.document import SCHEMA
 from naslab.results.run import MemoryBlobs, Run
+from naslab.results.shape import fault
 
 MAX_FILE_BYTES = 4 << 30
 
@@ -60,17 +61,15 @@ def run_from_object(found: Any, what: str) -> Run:
     return Run(document, MemoryBlobs(_read_blobs(found.get("blobs") or {}, what)))  # type: ignore[arg-type]
 
 
-_SHAPE: dict[str, type | tuple[type, ...]] = {
-    "run_id": str, "command": str, "status": str, "target": dict, "cells": list, "warnings": list,
-}  # fmt: skip
-
-
 def _check_shape(document: dict[str, Any], what: str) -> None:
-    for name, kind in _SHAPE.items():
-        if not isinstance(document.get(name), kind):
-            raise BadStoreError(f"{what} is not a run naslab exported: {name} is missing or of another type")
-    ids = [cell.get("id") if isinstance(cell, dict) else None for cell in document["cells"]]
-    if any(not isinstance(found, int) for found in ids) or len(set(ids)) != len(ids):
+    try:
+        wrong = fault(document)
+    except RecursionError:
+        wrong = "it is nested too deeply"
+    if wrong:
+        raise BadStoreError(f"{what} is not a run naslab exported: {wrong}")
+    ids = [cell["id"] for cell in document["cells"]]
+    if len(set(ids)) != len(ids):
         raise BadStoreError(f"{what} is not a run naslab exported: its cells have no ids of their own")
 
 

@@ -11,28 +11,30 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from naslab.report.drawing import PLAIN, Drawing
+
 if TYPE_CHECKING:
     from naslab.results.run import Run
 
-__all__ = ["render", "write"]
+__all__ = ["Drawing", "render", "write"]
 
 
-def render(runs: list[Run]) -> str:
-    """The report of one run, or of several side by side, as HTML text.
+def render(runs: list[Run], drawing: Drawing = PLAIN) -> str:
+    """The report of one run, or of several side by side, as HTML text. drawing: reference lines, limits of axes.
 
     Raises UsageError without a run, or when the `plotly` package is not installed.
     """
     from naslab.report.page import page
 
-    return page(runs)
+    return page(runs, drawing=drawing)
 
 
-def write(runs: list[Run], path: str | os.PathLike[str]) -> Path:
+def write(runs: list[Run], path: str | os.PathLike[str], drawing: Drawing = PLAIN) -> Path:
     """Write the report to `path`, whole or not at all, and return the path. An existing file is replaced.
 
     Raises UsageError as `render` does, and when the file cannot be written there.
     """
-    return write_text(render(runs), Path(path))
+    return write_text(render(runs, drawing), Path(path))
 
 
 def write_text(text: str, target: Path) -> Path:

@@ -44,7 +44,7 @@ def bars(runs: Sequence[tuple[str, Apps]]) -> Figure:
     traces: list[Trace] = []
     for index, (run, apps) in enumerate(runs):
         colour = theme.run_colour(index) if len(runs) > 1 else theme.ACCENT
-        traces += _run_traces(run, apps, colour)
+        traces += _run_traces(run if len(runs) > 1 else "This run", apps, colour)
     theirs = [(name, value, at) for name in names for at, value in enumerate(_published(name), 1)]
     if theirs:
         traces.append(_published_trace(theirs))

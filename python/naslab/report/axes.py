@@ -95,7 +95,8 @@ def rate_axis(values: Sequence[float], title: str) -> dict[str, Any]:
     low, high = min(known), max(known)
     span = math.log10(high / low)
     pad = max(0.06 * span, 0.12)
-    ticks = log_ticks(low, high)
+    # Of values that are close together the ticks go as far as the axis does, so that they do not crowd.
+    ticks = log_ticks(low, high) if span > pad else log_ticks(low * 10**-pad, high * 10**pad)
     return plain_axis(
         title,
         type="log",

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab.compare import words
+from naslab.compare import why, words
 from naslab.compare.judgement import Comparison, Row
-from naslab.report import experiment_figures, figures, theme
+from naslab.compare.names import short
+from naslab.report import difference, experiment_figures, figures, theme
 from naslab.report.axes import base_layout, number, numbers, plain_axis, rate_axis
 from naslab.report.figures import Figure, Trace
-from naslab.report.labels import esc, op_label, plot_text, text_table, tight
+from naslab.report.labels import count_label, esc, op_label, plot_text, text_table, tight
 from naslab.report.views import Chart
 
 if TYPE_CHECKING:
@@ -45,10 +46,11 @@ def charts(comparisons: Sequence[Comparison]) -> list[Chart]:
     for each in comparisons:
         found = {_KINDS[row.key.measure] for row in each.rows}
         for kind in (kind for kind in dict.fromkeys(_KINDS.values()) if kind in found):
-            rows = words.telling([row for row in each.rows if _KINDS[row.key.measure] == kind], MOST_RATIOS)
-            ratios.add((each.names[1], kind), ratio_figure(rows), _ratio_words(each, rows, kind))
+            every = [row for row in each.rows if _KINDS[row.key.measure] == kind]
+            figure = ratio_figure(words.telling(every, MOST_RATIOS))
+            ratios.add((short(each.names[1]), kind), figure, _ratio_words(each, every, kind))
         for op, rows in _surfaces(each):
-            name = (each.names[1], op_label(op))
+            name = (short(each.names[1]), op_label(op))
             one, other = (_series(each.names[at], rows, at) for at in (0, 1))
             flat.add(name, experiment_figures.difference(other, one), _surface_words(each, op, rows))
             relief.add(name, surface_figure(rows), _surface_words(each, op, rows))
@@ -63,10 +65,22 @@ def verdicts(comparisons: Sequence[Comparison]) -> str:
         verdict = f'<span class="status {kind}"><span aria-hidden="true">{mark}</span> {esc(each.verdict)}</span>'
         doubts = "".join(f"<li>{esc(tight(doubt.message))}</li>" for doubt in each.doubts)
         parts.append(
-            f'<section class="verdict"><h2>{esc(each.names[1])} against {esc(each.names[0])}</h2>'
-            f"<p>{verdict} {esc(tight(words.sentence(each)))}</p>{f'<ul>{doubts}</ul>' if doubts else ''}</section>"
+            f'<section class="verdict"><h2>{esc(short(each.names[1]))} against {esc(short(each.names[0]))}</h2>'
+            f"<p>{verdict} {esc(tight(words.sentence(each)))}</p>{_why(each)}{_says(each)}"
+            f"{f'<ul>{doubts}</ul>' if doubts else ''}</section>"
         )
     return "\n".join(parts)
+
+
+def _why(each: Comparison) -> str:
+    """Where the ladders part, as a paragraph; empty when that was not asked."""
+    if each.why is None:
+        return ""
+    return f"<p><strong>Why:</strong> {esc(tight(' '.join(why.sentences(each.why, each.names))))}</p>"
+
+
+def _says(each: Comparison) -> str:
+    return "".join(f"<p>{esc(tight(said))}</p>" for said in each.says)
 
 
 def tables(comparisons: Sequence[Comparison]) -> str:
@@ -74,18 +88,27 @@ def tables(comparisons: Sequence[Comparison]) -> str:
     parts = []
     heads = ["Measurement", "Baseline", "Compared", "Ratio", "95 %", "Verdict", "Could have seen"]
     for at, each in enumerate(comparisons):
-        caption = f"{each.names[1]} against {each.names[0]}, every measurement"
+        name = short(each.names[1])
+        caption = f"{name} against {short(each.names[0])}, every measurement"
         table = text_table(caption, heads, [_cells(row) for row in each.rows])
-        parts.append(f'<section id="compared-{at}"><h2>Every measurement: {esc(each.names[1])}</h2>{table}</section>')
+        if len(each.rows) > MOST_RATIOS:
+            table = f"<details><summary>{count_label(len(each.rows), 'measurement')}</summary>{table}</details>"
+        parts.append(f'<section id="compared-{at}"><h2>Every measurement: {esc(name)}</h2>{table}</section>')
     return "\n".join(parts)
 
 
 def _cells(row: Row) -> list[str]:
     ratio = row.judged.ratio
     high = "no end" if math.isinf(ratio.high) else f"{ratio.high:.3f}"
+    interval = f"{ratio.low:.3f} to {high}" if _has_interval(row) else "none"
     mde = "" if math.isinf(ratio.mde) else f"{ratio.mde:.1%}"
     one, other = words.amount(row, row.one), words.amount(row, row.other)
-    return [words.what(row), one, other, f"{ratio.value:.3f}", f"{ratio.low:.3f} to {high}", words.verdict(row), mde]
+    return [words.what(row), one, other, f"{ratio.value:.3f}", interval, words.verdict(row), mde]
+
+
+def _has_interval(row: Row) -> bool:
+    """Whether the repeats tell anything about chance: an interval from nothing to no end is none."""
+    return row.judged.ratio.low > 0 or math.isfinite(row.judged.ratio.high)
 
 
 def ratio_figure(rows: Sequence[Row]) -> Figure:
@@ -100,7 +123,9 @@ def ratio_figure(rows: Sequence[Row]) -> Figure:
         ]
         if found:
             traces.append(_dots(found, verdict, colours[verdict]))
-    ends = [1.0, *(end for row in rows for end in (row.judged.ratio.low, row.judged.ratio.high) if 0 < end < math.inf)]
+    judged = [row.judged.ratio for row in rows]
+    shown = (end for ratio in judged for end in (ratio.low, ratio.value, ratio.high))
+    ends = [1.0, *(end for end in shown if 0 < end < math.inf)]
     margin = max((row.judged.ratio.margin for row in rows), default=0.05)
     band = {
         "type": "rect", "xref": "x", "yref": "paper", "x0": number(1 / (1 + margin)), "x1": number(1 + margin), "y0": 0,
@@ -120,13 +145,14 @@ def ratio_figure(rows: Sequence[Row]) -> Figure:
 def _dots(found: Sequence[tuple[str, Row]], verdict: str, colour: str) -> Trace:
     ratios = [row.judged.ratio for _, row in found]
     highs = [ratio.high if math.isfinite(ratio.high) else ratio.value for ratio in ratios]
+    lows = [ratio.low if _has_interval(row) else ratio.value for (_, row), ratio in zip(found, ratios, strict=True)]
     return {
         "type": "scatter", "mode": "markers", "name": verdict, "x": numbers(ratio.value for ratio in ratios),
         "y": [name for name, _ in found],
         "error_x": {
             "type": "data", "symmetric": False, "color": colour, "thickness": 2, "width": 4,
             "array": numbers(high - ratio.value for ratio, high in zip(ratios, highs, strict=True)),
-            "arrayminus": numbers(ratio.value - ratio.low for ratio in ratios),
+            "arrayminus": numbers(ratio.value - low for ratio, low in zip(ratios, lows, strict=True)),
         },
         "marker": {"color": colour, "size": 9, "symbol": figures.SYMBOLS[_VERDICTS.index(verdict)]},
         "hovertemplate": f"<b>%{{x:,.3~g}}</b>, {verdict}<br>%{{y}}<extra></extra>",
@@ -144,17 +170,7 @@ def surface_figure(rows: Sequence[Row]) -> Figure:
          for row in line]
         for line in grid
     ]  # fmt: skip
-    edge = math.log2(experiment_figures.MOST_RATIO)
-    trace: Trace = {
-        "type": "surface", "x": numbers(map(math.log2, files)), "y": numbers(map(math.log2, records)), "z": ratios,
-        "surfacecolor": shade, "cmin": -edge, "cmax": edge, "colorscale": experiment_figures.DIVERGING,
-        "showscale": False, "connectgaps": False,
-        "contours": {"x": figures.mesh(files), "y": figures.mesh(records)},
-        "text": figures.spots(files, records), "hovertemplate": "<b>%{z:.3f}</b><br>%{text}<extra></extra>",
-        "lighting": {"ambient": 0.75, "diffuse": 0.5, "specular": 0.05, "roughness": 0.9},
-    }  # fmt: skip
-    height = {"title": {"text": "Ratio"}, "gridcolor": theme.GRID, "color": theme.MUTED, "showbackground": False}
-    return figures.relief(trace, files, records, height)
+    return difference.ratio_surface(files, records, ratios, shade)
 
 
 def _surfaces(each: Comparison) -> Iterator[tuple[str, list[Row]]]:
@@ -162,7 +178,8 @@ def _surfaces(each: Comparison) -> Iterator[tuple[str, list[Row]]]:
     tests: dict[str, list[Row]] = {}
     for row in each.rows:
         fields = row.key.fields()
-        if row.key.measure == "throughput" and not fields.get("workload") and row.key.occurrence == 0:
+        sized = fields.get("file_bytes") and fields.get("record_bytes")  # not told by every source
+        if sized and row.key.measure == "throughput" and not fields.get("workload") and row.key.occurrence == 0:
             tests.setdefault(str(fields["op"]), []).append(row)
     for op, rows in tests.items():
         if all(len(sizes) > 1 for sizes in _sizes(rows)):
@@ -187,7 +204,10 @@ def _series(name: str, rows: Sequence[Row], at: int) -> dict[str, Any]:
 def _ratio_words(each: Comparison, rows: Sequence[Row], kind: str) -> str:
     counts = [(word, sum((row.judged.verdict or "undecided") == word for row in rows)) for word in _VERDICTS]
     told = ", ".join(f"{count} {word}" for word, count in counts if count)
-    return f"{kind} of {each.names[1]} against {each.names[0]}: of {len(rows)} measurements {told}."
+    drawn = f" The {MOST_RATIOS} that tell most are drawn." if len(rows) > MOST_RATIOS else ""
+    return (
+        f"{kind} of {short(each.names[1])} against {short(each.names[0])}: of {len(rows)} measurements {told}.{drawn}"
+    )
 
 
 def _surface_words(each: Comparison, op: str, rows: Sequence[Row]) -> str:
@@ -195,5 +215,5 @@ def _surface_words(each: Comparison, op: str, rows: Sequence[Row]) -> str:
     apart = sum(row.judged.different for row in rows)
     return (
         f"{op_label(op)}: {apart} of {len(rows)} spots differ beyond chance; most at {words.what(most)}, where "
-        f"{each.names[1]} has {most.judged.ratio.value:.2f} of the baseline."
+        f"{short(each.names[1])} has {most.judged.ratio.value:.2f} of the baseline."
     )

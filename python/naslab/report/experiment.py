@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from naslab.report import experiment_figures as draw
 from naslab.report import figures, page, write_text
 from naslab.report.experiment_limits import calibrations_table
+from naslab.report.experiment_time import over_time, timed_runs
 from naslab.report.labels import esc, tight
 from naslab.report.model import place
 from naslab.report.views import Chart
+
+if TYPE_CHECKING:
+    from naslab.results.run import Run
+
+__all__ = ["charts", "render", "section", "timed_runs", "write"]
 
 Result = Mapping[str, Any]
 _MARKS = {"reproduced": ("✓", "complete"), "contradicted": ("✕", "failed"), "undecided": ("?", "partial"),
@@ -26,16 +32,19 @@ _FEW_WORDS = 24
 _FACTORS = {"MB/s": 1e6, "KiB/s": 1024.0, "Gbit/s": 1e9 / 8, "%": 0.01}
 
 
-def render(result: Result) -> str:
-    """The page of an experiment's result as HTML text. Raises UsageError without the plotly package."""
-    drawn = charts(result)
+def render(result: Result, runs: Mapping[str, Run] | None = None) -> str:
+    """The page of an experiment's result as HTML text. runs: those of `timed_runs`, by id, to be drawn over time.
+
+    Raises UsageError without the plotly package.
+    """
+    drawn = [*charts(result), *(chart for chart in (over_time(result, runs or {}),) if chart.entries)]
     body = "\n".join([_header(result), _navigation(result, drawn), *_sections(result, drawn)])
     return page.of_parts(f"Experiment: {result['title']}", body, drawn, {**result, "run_id": result["name"]})
 
 
-def write(result: Result, path: Path) -> Path:
-    """Write the page to `path`, whole or not at all, and return the path. Raises UsageError."""
-    return write_text(render(result), path)
+def write(result: Result, path: Path, runs: Mapping[str, Run] | None = None) -> Path:
+    """Write the page to `path`, whole or not at all, and return the path. runs: as for `render`. Raises UsageError."""
+    return write_text(render(result, runs), path)
 
 
 def section(result: Result) -> str:

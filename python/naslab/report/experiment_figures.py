@@ -16,6 +16,7 @@ from naslab.report.axes import base_layout, number, numbers, plain_axis, rate_ax
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import plot_text
 from naslab.report.model import Case
+from naslab.report.rules import rules, uprights
 from naslab.units import size_label
 
 Data = Mapping[str, Any]
@@ -23,6 +24,8 @@ _BARS_PX, _ROW_PX = 15, 26
 _COLOURS = 7
 """Conditions beyond so many repeat the colours: their lines are dotted, their bars hatched."""
 _WORDS = ("reproduced", "contradicted", "undecided")
+MOST_LINEAR = 30.0
+"""Bars of values further apart than that are on a logarithmic axis."""
 DIVERGING = [[0.0, "#2c6fae"], [0.5, "#f7f7f5"], [1.0, "#c2571a"]]
 MOST_RATIO = 4.0
 """Colours of a difference end at a factor of four."""
@@ -39,10 +42,10 @@ def lines(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Fig
             traces.append(_published_point(one, ids.index(one["condition"]), chart["unit"]))
     sizes = sorted({size for trace in traces for size in trace["x"]})
     values = [value for trace in traces for value in trace["y"]]
-    rules, notes = _rules(limits, values, "y")
+    levels = _near(limits, values)
     layout = base_layout(
-        xaxis=size_axis("File size", sizes), yaxis=rate_axis([*values, *(rule["y0"] for rule in rules)], chart["unit"]),
-        shapes=rules, annotations=notes, height=460,
+        xaxis=size_axis("File size", sizes), yaxis=rate_axis([*values, *(level for _, level in levels)], chart["unit"]),
+        shapes=rules(levels), height=460,
     )  # fmt: skip
     layout["legend"]["title"]["text"] = "Condition"
     return {"data": traces, "layout": layout, "narrow": {"height": 620, "legend": _below()}}
@@ -83,34 +86,17 @@ def _published_point(one: Data, at: int, unit: str) -> Trace:
     }  # fmt: skip
 
 
-def _rules(limits: Sequence[Data], values: Sequence[float], axis: str) -> tuple[list[Any], list[Any]]:
-    """Reference lines and their words, for limits within a factor of four of what is drawn. axis: y or x."""
-    shapes, notes = [], []
+def _near(limits: Sequence[Data], values: Sequence[float]) -> list[tuple[str, float]]:
+    """(words, level) of the limits within a factor of four of what is drawn."""
     low, high = min(values, default=1.0), max(values, default=1.0)
-    other = "x" if axis == "y" else "y"
-    shown = [limit for limit in limits if low / 4 <= limit["value"] <= high * 4]
-    for at, limit in enumerate(sorted(shown, key=lambda limit: limit["value"])):
-        level = number(limit["value"])
-        shapes.append(
-            {
-                "type": "line", f"{other}ref": "paper", f"{other}0": 0, f"{other}1": 1, f"{axis}ref": axis,
-                f"{axis}0": level, f"{axis}1": level, "layer": "below",
-                "line": {"color": theme.RULE, "width": 1.5, "dash": "dash"},
-            }
-        )  # fmt: skip
-        place = {"x": 0, "xanchor": "left", "y": math.log10(level), "yanchor": "bottom"} if axis == "y" else {
-            "y": 1, "yanchor": "bottom", "x": math.log10(level), "yshift": 15 * at,
-            "xanchor": "left" if level**2 < low * high else "right",
-        }  # fmt: skip
-        notes.append(
-            {f"{other}ref": "paper", f"{axis}ref": axis, **place, "text": plot_text(limit["what"]), "showarrow": False,
-             "font": {"color": theme.RULE, "size": 12}}
-        )  # fmt: skip
-    return shapes, notes
+    return [(limit["what"], number(limit["value"])) for limit in limits if low / 4 <= limit["value"] <= high * 4]
 
 
 def bars(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Figure:
-    """Horizontal bars of medians, a group for each label and a colour for each condition, logarithmic."""
+    """Horizontal bars of medians, a group for each label and a colour for each condition.
+
+    From zero where the values are within a factor of 30, else logarithmic.
+    """
     groups = list(dict.fromkeys(point["group"] for series in chart["series"] for point in series["points"]))
     traces: list[Trace] = []
     ids = [series["condition"] for series in chart["series"]]
@@ -120,19 +106,26 @@ def bars(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Figu
     if others:
         traces.append(_diamonds(others, "published", theme.INK, chart["unit"]))
     values = [value for trace in traces for value in trace["x"]]
-    rules, notes = _rules(limits, values, "x")
+    levels = _near(limits, values)
     labels = [plot_text(group) for group in groups]
-    height = 110 + 15 * len(notes) + len(groups) * (_ROW_PX + _BARS_PX * (len(ids) + bool(others)))
+    height = 110 + len(groups) * (_ROW_PX + _BARS_PX * (len(ids) + bool(others)))
     layout = base_layout(
-        barmode="group", scattermode="group", bargap=0.25, scattergap=0.25, height=max(240, height), shapes=rules,
-        annotations=notes, showlegend=len(traces) > 1,
-        xaxis=rate_axis([*values, *(rule["x0"] for rule in rules)], f"{chart['unit']}, logarithmic"),
+        barmode="group", scattermode="group", bargap=0.25, scattergap=0.25, height=max(240, height), shapes=[],
+        annotations=[], showlegend=len(traces) > 1, xaxis=_bar_axis([*values, *(level for _, level in levels)], chart),
         yaxis=plain_axis("", type="category", categoryorder="array", categoryarray=labels, autorange="reversed",
                          ticklabelstandoff=6, showticklabels=labels != [""]),
     )  # fmt: skip
-    layout["margin"] = {**layout["margin"], "t": 24 + 15 * len(notes)}
     narrow = {"legend": _below(), "height": layout["height"] + 40 * len(ids) ** 0.5}
-    return {"data": traces, "layout": layout, "narrow": narrow}
+    figure = {"data": traces, "layout": layout, "narrow": narrow}
+    uprights(figure, levels)
+    return figure
+
+
+def _bar_axis(values: Sequence[float], chart: Data) -> dict[str, Any]:
+    low, high = min(values, default=1.0), max(values, default=1.0)
+    if low > 0 and high > MOST_LINEAR * low:
+        return rate_axis(values, f"{chart['unit']}, logarithmic")
+    return plain_axis(chart["unit"], range=[0, number(1.05 * high)])
 
 
 def _bar(series: Data, at: int, unit: str, published: Sequence[Data]) -> Iterator[Trace]:
@@ -180,6 +173,11 @@ def case_of(series: Data, title: str) -> Case:
     return Case(title, "read", "bytes", cells)
 
 
+def _change(ratio: float) -> str:
+    percent = round((ratio - 1) * 100)
+    return f"{percent:+d} %" if percent else "0 %"
+
+
 def difference(one: Data, other: Data) -> Figure:
     """The first surface over the second, spot by spot: colour by the logarithm, the difference in percent as text."""
     files = [size for size in one["files"] if size in other["files"]]
@@ -193,7 +191,7 @@ def difference(one: Data, other: Data) -> Figure:
     for record in records:
         pairs = [(rate(one, file, record), rate(other, file, record)) for file in files]
         ratios.append([mine / theirs if mine and theirs else None for mine, theirs in pairs])
-    text = [["" if ratio is None else f"{(ratio - 1) * 100:+.0f} %" for ratio in row] for row in ratios]
+    text = [["" if ratio is None else _change(ratio) for ratio in row] for row in ratios]
     edge = math.log2(MOST_RATIO)
     names = plot_text(one["condition"]), plot_text(other["condition"])
     trace: Trace = {

@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.analysis.regimes_words import label
 from naslab.report import theme
 from naslab.report.axes import (
     base_layout,
@@ -29,7 +31,8 @@ from naslab.report.axes import (
     time_axis,
 )  # fmt: skip
 from naslab.report.labels import count_label, plot_text, tight, time_label, value_label
-from naslab.report.model import PERCENTILES, Case, Spot, percentile_ns, place
+from naslab.report.model import PERCENTILES, Case, Spot, percentile_ns, where
+from naslab.report.rules import rules, uprights
 from naslab.report.thinning import keep_extremes
 from naslab.units import size_label
 
@@ -39,6 +42,10 @@ Trace = dict[str, Any]
 ALL = "all"
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon", "star")
 _RATE_TITLE = {"bytes": "Throughput (MB/s)", "ops": "Operations per second"}
+HOVER_COLUMNS = 60
+"""Characters of evidence in a line of a hover."""
+LABELS_APART = 0.09
+"""Texts beside marks on a logarithmic axis are so much of its length apart, at least."""
 _UNIT = {"bytes": "MB/s", "ops": "ops/s"}
 
 
@@ -52,16 +59,19 @@ def throughput(cases: Sequence[tuple[str, Case]], ceilings: Sequence[tuple[str, 
     several the run, and a chooser picks the record size. ceilings: (text, bytes per second).
     """
     several = len(cases) > 1
-    records = sorted({record for _, case in cases for record in case.records})
+    told = sorted({record for _, case in cases for record in case.records})
+    records = [record for record in told if record] or told
     colours = theme.ladder(len(records))
     traces: list[Trace] = []
     for index, (name, case) in enumerate(cases):
         for record in case.records:
-            rank = records.index(record)
+            rank = records.index(record) if record in records else 0
             look = (theme.run_colour(index), index) if several else (colours[rank], rank)
-            label = f"{plot_text(name)}, {size_label(record)}" if several else size_label(record)
+            size = size_label(record) if record else "record size not told"
+            label = f"{plot_text(name)}, {size}" if several else size
             points = [(file, (file, record)) for file in case.files if (file, record) in case.spots]
-            lines = _line(case, points, label, look, {"record": record})
+            # A record size that a source does not tell is shown beside each that is chosen.
+            lines = _line(case, points, label, look, {"record": record} if record else {})
             traces += [{**line, "legendrank": 1000 + index if several else 1000 - rank} for line in lines]
     files = sorted({file for _, case in cases for file in case.files})
     unit = cases[0][1].unit
@@ -70,7 +80,7 @@ def throughput(cases: Sequence[tuple[str, Case]], ceilings: Sequence[tuple[str, 
     legend["title"]["text"] = "Run, record size" if several else "Record size"
     legend["tracegroupgap"] = 0
     if several and len(records) > 1:
-        options = [{"value": str(record), "label": size_label(record)} for record in reversed(records)]
+        options = [{"value": str(record), "label": size_label(record)} for record in reversed(records) if record]
         figure["filter"] = {
             "by": "record",
             "label": "Record size",
@@ -129,7 +139,7 @@ def _line(
             "y": medians,
             "line": {"color": colour, "width": 2},
             "marker": {"color": colour, "size": 7, "symbol": [_symbol(case, at, symbol) for _, at in points]},
-            "customdata": [[place(at), _note(case, at)] for _, at in points],
+            "customdata": [[where(case, at), _note(case, at)] for _, at in points],
             "hovertemplate": f"<b>%{{y:,.4~g}} {_UNIT[unit]}</b><br>%{{customdata[0]}}<br>%{{customdata[1]}}"
             "<extra></extra>",
         }
@@ -141,14 +151,31 @@ def _symbol(case: Case, at: Spot, index: int) -> str:
     return SYMBOLS[index % len(SYMBOLS)] + ("-open" if case.predicted(at) else "")
 
 
+def _predicted_interval(case: Case, at: Spot) -> str:
+    found = [cell["predicted_ci90_bytes_per_s"] for cell in case.spots[at] if cell.get("predicted_ci90_bytes_per_s")]
+    if not found or case.unit != "bytes":
+        return ""
+    return f": {value_label(found[0][0], case.unit)} to {value_label(found[0][1], case.unit)} in nine of ten cases"
+
+
 def _note(case: Case, at: Spot) -> str:
     if case.predicted(at):
-        return "predicted, not measured"
+        return "predicted, not measured" + _predicted_interval(case, at)
     values = case.values(at)
+    regimes = _regimes(case, at)
+    said = f"<br>{regimes}" if regimes else ""
     if len(values) == 1:
-        return "one measurement"
+        return f"one measurement{said}"
     low, high = value_label(min(values), case.unit), value_label(max(values), case.unit)
-    return f"median of {len(values)}: {low} to {high}"
+    return f"median of {len(values)}: {low} to {high}{said}"
+
+
+def _regimes(case: Case, at: Spot) -> str:
+    """Regimes of the repeats at one spot, with the evidence where they agree; broken into lines for a hover."""
+    found = dict.fromkeys(label(cell) for cell in case.spots.get(at, []) if cell.get("regime"))
+    words = list(dict.fromkeys(each.split(":")[0] for each in found))
+    text = next(iter(found)) if len(words) == 1 else " / ".join(words)
+    return "<br>".join(plot_text(line) for line in textwrap.wrap(text, HOVER_COLUMNS))
 
 
 def _band(case: Case, points: list[tuple[int, Spot]], shared: Trace, colour: str) -> Trace:
@@ -184,32 +211,19 @@ def _dots(case: Case, points: list[tuple[int, Spot]], shared: Trace, colour: str
 def _size_figure(
     traces: list[Trace], title: str, sizes: Sequence[int], unit: str, ceilings: Sequence[tuple[str, float]]
 ) -> Figure:
+    """Rates against a size. `scales` holds the rates' axis both ways, the first one drawn."""
     drawn = [value for trace in traces for value in trace["y"]]
-    shapes, notes = [], []
+    levels = []
     for text, ceiling in ceilings if unit == "bytes" else ():
         level = scaled(ceiling, unit)
-        if drawn and level <= 4 * max(drawn) and level >= min(drawn) / 4:
-            drawn.append(level)
-            shapes.append(_rule(level))
-            notes.append(_rule_label(level, text))
-    layout = base_layout(
-        xaxis=size_axis(title, sizes), yaxis=rate_axis(drawn, _RATE_TITLE[unit]), shapes=shapes, annotations=notes
-    )
-    return {"data": traces, "layout": layout}
-
-
-def _rule(level: float) -> dict[str, Any]:
-    return {
-        "type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": level, "y1": level,
-        "line": {"color": theme.RULE, "width": 1.5, "dash": "dash"}, "layer": "below",
-    }  # fmt: skip
-
-
-def _rule_label(level: float, text: str) -> dict[str, Any]:
-    return {
-        "xref": "paper", "x": 0, "xanchor": "left", "yref": "y", "y": math.log10(level), "yanchor": "bottom",
-        "text": plot_text(text), "showarrow": False, "font": {"color": theme.RULE, "size": 12},
-    }  # fmt: skip
+        if drawn and min(drawn) / 4 <= level <= 4 * max(drawn):
+            levels.append((text, level))
+    reached = [*drawn, *(level for _, level in levels)]
+    steep = rate_axis(reached, _RATE_TITLE[unit])
+    even = plain_axis(_RATE_TITLE[unit], range=[0, number(1.08 * max(reached, default=1.0))], tickformat=",.6~g")
+    layout = base_layout(xaxis=size_axis(title, sizes), yaxis=steep, shapes=rules(levels), annotations=[])
+    scales = [{"label": "Logarithmic", "yaxis": dict(steep)}, {"label": "Linear", "yaxis": even}]
+    return {"data": traces, "layout": layout, "scales": scales}
 
 
 # --- tests of one size: bars -----------------------------------------------------------------------------
@@ -245,17 +259,12 @@ def bars(runs: Sequence[tuple[str, Sequence[Case]]], ceilings: Sequence[tuple[st
     )
     layout["margin"]["l"] = min(60 + 5 * longest, 200)
     top = max(value for trace in traces for value in trace["x"])
-    for text, ceiling in ceilings if unit == "bytes" else ():
-        level = scaled(ceiling, unit)
-        if level <= 2 * top:
-            layout["shapes"].append(
-                {**_rule(level), "xref": "x", "x0": level, "x1": level, "yref": "paper", "y0": 0, "y1": 1}
-            )
-            layout["annotations"].append(
-                {**_rule_label(1, text), "xref": "x", "x": level, "xanchor": "right", "yref": "paper", "y": 1}
-            )
-            layout["margin"]["t"] = 36
-    return {"data": traces, "layout": layout}
+    levels = [(text, scaled(ceiling, unit)) for text, ceiling in ceilings if unit == "bytes"]
+    near = [(text, level) for text, level in levels if level <= 2 * top]
+    figure = {"data": traces, "layout": layout}
+    if near:
+        uprights(figure, near, 1.05 * max([top, *(level for _, level in near)]))
+    return figure
 
 
 def _bar_traces(name: str, cases: Sequence[Case], colour: str) -> list[Trace]:
@@ -273,7 +282,7 @@ def _bar_traces(name: str, cases: Sequence[Case], colour: str) -> list[Trace]:
         "textposition": "auto",
         "insidetextanchor": "start",
         "insidetextfont": {"color": theme.SURFACE},
-        "customdata": [[place(at), _note(case, at)] for case, at in zip(cases, spots, strict=True)],
+        "customdata": [[where(case, at), _note(case, at)] for case, at in zip(cases, spots, strict=True)],
         "hovertemplate": "<b>%{text}</b><br>%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
         "offsetgroup": name,
     }
@@ -358,8 +367,9 @@ def heat(case: Case) -> Figure:
         "xgap": 2,
         "ygap": 2,
         "hoverongaps": False,
+        "hovertext": [[_regimes(case, (file, record)) for file in case.files] for record in case.records],
         "hovertemplate": f"<b>%{{customdata:,.4~g}} {_UNIT[case.unit]}</b><br>"
-        "%{x} file, %{y} records<extra></extra>",
+        "%{x} file, %{y} records<br>%{hovertext}<extra></extra>",
     }
     layout = base_layout(
         xaxis=plain_axis("File size", type="category", showgrid=False),
@@ -544,11 +554,16 @@ def percentile_dots(cases: Sequence[Case]) -> Figure:
     colours = theme.ladder(len(PERCENTILES))
     symbols = ("circle", "diamond", "square", "triangle-up", "line-ew-open")
     spots = [next(iter(case.spots)) for case in cases]
+    known = [[(case.label, percentile_ns(case, at, key)) for case, at in zip(cases, spots, strict=True)]
+             for key, _ in PERCENTILES]  # fmt: skip
+    every = [value for points in known for _, value in points if value]
+    apart = LABELS_APART * math.log(max(every) / min(every)) if every else 0.0
+    last: dict[tuple[str, str], float] = {}
     traces: list[Trace] = []
     sides = ("top center", "bottom center") * 3
-    for (key, name), colour, symbol, side in zip(PERCENTILES, colours, symbols, sides, strict=False):
-        found = [(case.label, percentile_ns(case, at, key)) for case, at in zip(cases, spots, strict=True)]
+    for found, (_, name), colour, symbol, side in zip(known, PERCENTILES, colours, symbols, sides, strict=False):
         points = [(label, value) for label, value in found if value]
+        texts = [_free(last, (label, side), value, apart) for label, value in points]
         traces.append(
             {
                 "type": "scatter",
@@ -557,11 +572,12 @@ def percentile_dots(cases: Sequence[Case]) -> Figure:
                 "y": [plot_text(label) for label, _ in points],
                 "x": numbers(value / 1e6 for _, value in points),
                 "marker": {"color": colour, "size": 11, "symbol": symbol, "line": {"color": colour, "width": 2}},
-                "text": [time_label(value) for _, value in points],
+                "text": texts,
+                "customdata": [time_label(value) for _, value in points],
                 "textposition": side,
                 "textfont": {"size": 11},
                 "cliponaxis": False,
-                "hovertemplate": f"<b>{name}: %{{text}}</b><br>%{{y}}<extra></extra>",
+                "hovertemplate": f"<b>{name}: %{{customdata}}</b><br>%{{y}}<extra></extra>",
             }
         )
     drawn = [value for trace in traces for value in trace["x"]]
@@ -583,6 +599,15 @@ def percentile_dots(cases: Sequence[Case]) -> Figure:
     return {"data": traces, "layout": layout}
 
 
+def _free(last: dict[tuple[str, str], float], place: tuple[str, str], value: float, apart: float) -> str:
+    """The text of a mark; none where the one before it, on the same side of the same row, is too near."""
+    before = last.get(place)
+    if before is not None and abs(math.log(value / before)) <= apart:
+        return ""
+    last[place] = value
+    return time_label(value)
+
+
 def log_bins(values: NDArray[Any], counts: NDArray[Any], most: int = 64) -> tuple[list[float], list[float]]:
     """(edges in ns, share of the samples in percent) of a histogram on equal steps of log latency.
 
@@ -599,10 +624,11 @@ def log_bins(values: NDArray[Any], counts: NDArray[Any], most: int = 64) -> tupl
 def distribution(found: Sequence[tuple[str, NDArray[Any], NDArray[Any]]]) -> Figure:
     """Distribution of latency as filled steps of the share of operations: (kind, values_ns, counts) of each."""
     colours = {"read": theme.ACCENT, "write": theme.LATENCY, "flush": theme.run_colour(2)}
+    others = itertools.cycle(theme.run_colour(index) for index in (3, 4, 5, 6))
     traces: list[Trace] = []
     for kind, values, counts in found:
         edges, share = log_bins(values, counts)
-        colour = colours.get(kind, theme.run_colour(3))
+        colour = colours.get(kind) or next(others)
         middle = [time_label(math.sqrt(a * b)) for a, b in itertools.pairwise(edges)]
         traces.append(
             {

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from naslab.report import theme
+from naslab.report import job_network, theme
 from naslab.report.axes import base_layout, numbers, plain_axis
 from naslab.report.figures import Figure, Trace
 from naslab.units import count_text, duration_text, rate_text
 
 if TYPE_CHECKING:
+    from naslab.report.rawdata import Series
     from naslab.report.views import Chart, Shown
 
 Job = Mapping[str, Any]
@@ -47,13 +48,16 @@ VIEWS = (
 )  # fmt: skip
 
 
-def fill(chart: Chart, runs: Sequence[Shown]) -> None:
-    """Adds the figures of each run of jobs."""
+def fill(chart: Chart, runs: Sequence[Shown], series: Sequence[Series] = ()) -> None:
+    """Adds the figures of each run of jobs. series: of all runs, for the network over time."""
     for run in runs:
         job: Any = run.run.document.get("job")
         if not job or not job["steps"]:
             continue
         chart.add([run.name, "Where the time went"], shares(job), _shares_words(job))
+        course = job_network.over_time(run.run, run.index, job["steps"], series)
+        if course is not None:
+            chart.add([run.name, "Network over time"], *course)
         for name, axis, quantities in VIEWS:
             wanted = [one for one in quantities if any(step[one.field] > 0 for step in job["steps"])]
             if wanted:

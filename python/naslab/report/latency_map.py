@@ -13,7 +13,7 @@ from naslab.errors import NaslabError
 from naslab.report import theme
 from naslab.report.axes import base_layout, log_ticks, number, numbers, plain_axis
 from naslab.report.labels import op_label, percent, time_label
-from naslab.report.model import measured
+from naslab.report.model import measured, place, spot
 from naslab.results.run import latency_edges_ns
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def loads(run: Run) -> list[tuple[str, list[dict[str, Any]], str]]:
     """(name, cells, kind) of each load with latencies over time; parts of one first run are one load."""
     timed = [cell for cell in run.cells if measured(cell) and _has_map(run, cell)]
     first = [cell for cell in timed if cell.get("workload") == FIRST_RUN]
+    several = len({spot(cell) for cell in timed}) > 1
     out = []
     for cell in timed:
         if cell in first:
@@ -82,7 +83,8 @@ def loads(run: Run) -> list[tuple[str, list[dict[str, Any]], str]]:
                 continue
             cells, name = first, "First run"
         else:
-            cells, name = [cell], f"Cell {cell['id']}, {op_label(cell.get('workload') or cell['op'])}"
+            test = op_label(cell.get("workload") or cell["op"])
+            cells, name = [cell], f"{test}, {place(spot(cell))}" if several else f"Cell {cell['id']}, {test}"
         kinds = [kind for kind in ("read", "write") if (cell["kinds"].get(kind) or {}).get("ops")]
         out += [(f"{name}, {kind}s" if len(kinds) > 1 else name, cells, kind) for kind in kinds]
     return out

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from naslab.compare.names import short
 from naslab.report.labels import op_label, percent, plain, value_label
 from naslab.spec import DATA_OPS
-from naslab.units import size_label
+from naslab.units import count_text, size_label
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -20,8 +21,10 @@ Spot = tuple[int, int]
 """(file_bytes, record_bytes)"""
 
 PERCENTILES = (("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p99_9", "p99.9"), ("max", "max"))
-PREPARING = ("fill", "idle", "drain", "evict", "diskspd -c", "prepare", "clean")
+PREPARING = ("fill", "idle", "drain", "evict", "diskspd -c", "prepare", "clean", "sample")
 """Workloads of cells that only prepare others."""
+LADDER = "ladder"
+"""Workload of the cells that a verdict rests on; they have charts of their own."""
 _SPLITTERS = (
     "workers", "queue_depth", "offered_per_s", "write_fraction", "durability", "sync", "direct", "access",
     "pattern", "cache_state",
@@ -43,12 +46,13 @@ class Case:
 
     def __post_init__(self) -> None:
         for cell in self.cells:
-            self.spots.setdefault(spot(cell), []).append(cell)
+            for at in _spots(cell):
+                self.spots.setdefault(at, []).append(cell)
 
     @property
     def files(self) -> list[int]:
-        """File sizes with a value, ascending."""
-        return sorted({file for file, _ in self.spots})
+        """File sizes with a value, ascending; those that are not told (0) only where there are no others."""
+        return sorted({file for file, _ in self.spots if file}) or [0]
 
     @property
     def records(self) -> list[int]:
@@ -77,6 +81,12 @@ def spot(cell: Cell) -> Spot:
     return int(cell.get("file_bytes") or 0), int(cell.get("record_bytes") or 0)
 
 
+def _spots(cell: Cell) -> list[Spot]:
+    """Where a cell is drawn: at its size, or at both ends of the sizes that a published rate is a mean over."""
+    file, record = spot(cell)
+    return [(end, record) for end in cell.get("covers_file_bytes") or (file,)]
+
+
 def value(cell: Cell, unit: str) -> float:
     """Bytes or operations per second of a cell."""
     return float(cell.get("throughput_bytes_per_s" if unit == "bytes" else "iops") or 0.0)
@@ -90,7 +100,7 @@ def usable(cell: Cell) -> bool:
 
 def measured(cell: Cell) -> bool:
     """Whether a cell is a result: files written first, idle times and what empties a cache or a burst are not."""
-    return cell.get("workload") not in PREPARING
+    return cell.get("workload") not in (*PREPARING, LADDER)
 
 
 def failed(run: Run) -> list[Cell]:
@@ -106,7 +116,7 @@ def cases(run: Run) -> list[Case]:
     profile: Any = run.document.get("profile")
     zones = {zone["cell"] for zone in profile["zones"]} if profile else set()
     shown = [cell for cell in run.cells if usable(cell) and measured(cell) and cell["id"] not in zones]
-    for cell in shown or [cell for cell in run.cells if usable(cell)]:
+    for cell in shown or [cell for cell in run.cells if usable(cell) and cell.get("workload") != LADDER]:
         groups.setdefault((cell.get("workload"), cell["op"]), []).append(cell)
     order = {op: i for i, op in enumerate(DATA_OPS)}
     keys = sorted(groups, key=lambda key: len(order) if key[0] else order.get(key[1], len(order)))
@@ -149,7 +159,7 @@ def _field_text(key: str, chosen: Any) -> str:
     formats = {
         "workers": f"{chosen} workers",
         "queue_depth": f"depth {chosen}",
-        "offered_per_s": f"{chosen} ops/s offered",
+        "offered_per_s": f"{count_text(float(chosen))} ops/s offered" if key == "offered_per_s" else "",
         "write_fraction": f"{percent(float(chosen))} writes" if key == "write_fraction" else "",
     }
     return formats.get(key, f"{key} {plain(chosen)}")
@@ -163,6 +173,11 @@ def place(at: Spot) -> str:
     return ", ".join(parts) or "no file data"
 
 
+def where(case: Case, at: Spot) -> str:
+    """`place`; of data whose sizes are not told, as a source of other tools' results may leave them, that."""
+    return "sizes not told" if at == (0, 0) and case.unit == "bytes" else place(at)
+
+
 def extremes(case: Case) -> tuple[tuple[Spot, float], tuple[Spot, float]]:
     """(highest, lowest) median of a test, with where."""
     ranked = sorted(case.medians().items(), key=lambda item: item[1])
@@ -174,11 +189,16 @@ def finding(case: Case) -> str:
     (high_at, high), (low_at, low) = extremes(case)
     repeats = case.repeats()
     basis = f" (medians of up to {repeats} repeats)" if repeats > 1 else ""
+    if high_at != low_at and len(case.cells) == 1:  # one rate, told for a range of sizes
+        sizes = " to ".join(size_label(size) for size in case.files)
+        return f"{case.label}: {value_label(high, case.unit)} over files of {sizes}."
     if high_at == low_at:
-        return f"{case.label}: {value_label(high, case.unit)} with {place(high_at)}{basis}."
+        return f"{case.label}: {value_label(high, case.unit)} with {where(case, high_at)}{basis}."
+    ends = (high_at, low_at)
+    high_place, low_place = (where(case, at) + (", predicted" if case.predicted(at) else "") for at in ends)
     return (
-        f"{case.label}: highest {value_label(high, case.unit)} with {place(high_at)}; "
-        f"lowest {value_label(low, case.unit)} with {place(low_at)}{basis}."
+        f"{case.label}: highest {value_label(high, case.unit)} with {high_place}; "
+        f"lowest {value_label(low, case.unit)} with {low_place}{basis}."
     )
 
 
@@ -195,7 +215,7 @@ def cell_label(cell: Cell, case: Case) -> str:
 
 
 def run_label(run: Run, runs: list[Run]) -> str:
-    """Short name of a run, distinct among `runs`: its label, or its target's URL, with the id when shared."""
+    """Name of a run, distinct among `runs`: its label, or its target's URL, cut short; with the id when shared."""
     names = [_own_name(other) for other in runs]
     name = _own_name(run)
     return f"{name} ({run.document.get('run_id', '')})" if names.count(name) > 1 else name
@@ -209,4 +229,4 @@ def _own_name(run: Run) -> str:
         if isinstance(labels, dict) and labels.get(key):
             return str(labels[key])
     target = run.document.get("target") or {}
-    return str(target.get("url") or target.get("protocol") or run.document.get("run_id") or "run")
+    return short(str(target.get("url") or target.get("protocol") or run.document.get("run_id") or "run"))

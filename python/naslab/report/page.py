@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab import __version__
+from naslab.analysis.linkrate import speed_text
 from naslab.errors import UsageError
+from naslab.explain import tell
 from naslab.report import compare as compare_view
-from naslab.report import theme
+from naslab.report import explain as explain_view
+from naslab.report import table as table_view
+from naslab.report import testbed, theme, way
 from naslab.report.apps import section as apps_section
-from naslab.report.ceilings import link_text
+from naslab.report.chart_library import plotly_js
+from naslab.report.drawing import PLAIN, Drawing
 from naslab.report.durable import section as durable_section
 from naslab.report.labels import count_label, esc, op_label, percent, plain, tight, time_label, value_label
-from naslab.report.model import Case, Spot, extremes, failed, place, spot, usable
+from naslab.report.model import Case, Spot, extremes, failed, place, spot, usable, where
 from naslab.report.payload import pack, pack_json, pack_series
 from naslab.report.rawdata import read_series
 from naslab.report.sustained import section as sustained_section
 from naslab.report.tree import section as tree_section
 from naslab.report.views import Chart, Shown, charts, shown
-from naslab.results.columns import CELL_COLUMNS
+from naslab.results.columns import CELL_COLUMNS, Column
+from naslab.telling import told_once
 from naslab.units import duration_text, rate_text, size_label
 
 if TYPE_CHECKING:
@@ -41,45 +45,81 @@ _COMMAND_TEXT = {
     "run": "Survey of", "sweep": "Sweep of", "apps": "Application workloads on", "sustained": "Sustained load on",
     "tree": "Metadata and small files on", "curve": "Latency against load on", "iozone": "IOzone test of",
     "diskspd": "DiskSpd test of", "replay": "Trace replay on", "profile": "Rate by position on", "job": "Job on",
-    "durable": "Durability test of", "compare": "Comparison with",
-}  # fmt: skip
-_LIMIT_TEXT = {
-    "link": "the network link", "latency": "latency of each request", "server_cache": "the server's cache",
-    "disk": "the disks", "disk_iops": "operations the disks can do", "burst_credit": "burst credit",
-    "client_cpu": "the client's CPU", "client_nic": "the client's network card", "server_cpu": "the server's CPU",
-    "client_cache": "the client's cache", "protocol": "the protocol", "source": "the source of the data",
+    "durable": "Durability test of", "compare": "Comparison with", "import": "Imported result of",
+    "published": "Published result of",
 }  # fmt: skip
 MAX_LISTED = 12
+MAX_TOLD = 20
+"""Most warnings of one run on a page."""
 PAGE_BUDGET_BYTES = 11_600_000
 """Size of a page above which interval series are summed to coarser ones rather than embedded whole."""
 LEAST_SERIES_BYTES = 1_000_000
 
 
-def page(runs: list[Run], comparisons: Sequence[Comparison] = ()) -> str:
-    """HTML text of the report. comparisons: of these runs; they come first.
+NO_TABLE: Mapping[str, Any] = {"runs": [], "columns": {"run": []}}
+"""A page without a table of cells."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A page of runs without its frame, for pages that have another. title: plain text. body: HTML.
+
+    charts, runs, about, series: what the page's script unpacks.
+    """
+
+    title: str
+    body: str
+    charts: str
+    runs: str
+    about: str
+    series: str
+
+
+def page(runs: list[Run], comparisons: Sequence[Comparison] = (), drawing: Drawing = PLAIN) -> str:
+    """HTML text of the report. comparisons: of these runs; they come first. drawing: lines and limits asked for.
 
     Raises UsageError without a run or without the plotly package.
+    """
+    app, plotly = _asset("app.js"), plotly_js()
+    packed = pack(plotly.encode("utf-8"))
+    found = parts(runs, comparisons, PAGE_BUDGET_BYTES - len(packed), drawing)
+    return _TEMPLATE.format(
+        csp=f"default-src 'none'; script-src {_hash(app)} {_hash(plotly)}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'",
+        title=esc(found.title),
+        style=_asset("style.css"),
+        body=found.body,
+        version=esc(__version__),
+        about=found.about,
+        app=app,
+        charts=found.charts,
+        runs=found.runs,
+        series=found.series,
+        plotly=packed,
+    )
+
+
+def parts(
+    runs: list[Run],
+    comparisons: Sequence[Comparison] = (),
+    budget_bytes: int = PAGE_BUDGET_BYTES,
+    drawing: Drawing = PLAIN,
+) -> Parts:
+    """The same without its frame: no style, no script. budget_bytes: of the packed data; longer series are coarser.
+
+    Raises UsageError without a run.
     """
     if not runs:
         raise UsageError("report: name at least one RUN")
     prepared = shown(runs)
     series = [one for run in prepared for cell in run.run.cells if (one := read_series(run.run, run.index, cell))]
     compared = compare_view.charts(comparisons)
-    drawn = [*compared, *charts(prepared, series)]
-    app, plotly = _asset("app.js"), _plotly_js()
-    packed = {
-        "charts": pack_json(
-            {
-                "charts": [_chart_data(chart) for chart in drawn],
-                "dark": theme.DARK,
-                "columns": [[column.name, column.path] for column in CELL_COLUMNS],
-            }
-        ),
-        "runs": pack_json(_documents(runs)),
-        "plotly": pack(plotly.encode("utf-8")),
-    }
-    left = PAGE_BUDGET_BYTES - sum(map(len, packed.values()))
-    about, packed["series"] = pack_series(series, max(left * 3 // 4, LEAST_SERIES_BYTES))
+    taken = {chart.id for chart in compared}
+    drawn = [*compared, *(chart for chart in charts(prepared, series, drawing) if chart.id not in taken)]
+    table = table_view.columns(runs)
+    packed = {"charts": pack_charts(drawn, CELL_COLUMNS, table), "runs": pack_json(_documents(runs))}
+    left = budget_bytes - sum(map(len, packed.values()))
+    about, rows = pack_series(series, max(left * 3 // 4, LEAST_SERIES_BYTES))
     body = "\n".join(
         [
             _header(prepared, compare_view.verdicts(comparisons)),
@@ -89,22 +129,24 @@ def page(runs: list[Run], comparisons: Sequence[Comparison] = ()) -> str:
             *_sections(prepared, drawn[len(compared) :], about),
         ]
     )
-    return _TEMPLATE.format(
-        csp=f"default-src 'none'; script-src {_hash(app)} {_hash(plotly)}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'",
-        title=esc(_title(prepared)),
-        style=_asset("style.css"),
-        body=body,
-        version=esc(__version__),
-        about=pack_json(about),
-        app=app,
-        **packed,
+    return Parts(title=_title(prepared), body=body, about=pack_json(about), series=rows, **packed)
+
+
+def pack_charts(drawn: Sequence[Chart], columns: Sequence[Column] = (), table: Mapping[str, Any] = NO_TABLE) -> str:
+    """The block `naslab-charts`: what the page's script draws, the columns of the CSV it offers, the table of cells."""
+    return pack_json(
+        {
+            "charts": [_chart_data(chart) for chart in drawn],
+            "dark": theme.DARK,
+            "columns": [[column.name, column.path] for column in columns],
+            "table": table,
+        }
     )
 
 
 def of_parts(title: str, body: str, drawn: Sequence[Chart], data: Mapping[str, Any]) -> str:
     """A page of a body and charts ready made. data: what the JSON download holds. Raises UsageError as `page`."""
-    app, plotly = _asset("app.js"), _plotly_js()
+    app, plotly = _asset("app.js"), plotly_js()
     return _TEMPLATE.format(
         csp=f"default-src 'none'; script-src {_hash(app)} {_hash(plotly)}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'",
@@ -114,7 +156,7 @@ def of_parts(title: str, body: str, drawn: Sequence[Chart], data: Mapping[str, A
         version=esc(__version__),
         about=pack_json({"factor": 1, "rows": 0, "cells": [], "columns": []}),
         series=pack(b""),
-        charts=pack_json({"charts": [_chart_data(chart) for chart in drawn], "dark": theme.DARK, "columns": []}),
+        charts=pack_charts(drawn, table={**NO_TABLE, "runs": [{"id": data.get("run_id"), "name": title}]}),
         # The page's script takes runs with cells; these data have none of their own.
         runs=pack_json({"cells": [], **data}),
         plotly=pack(plotly.encode("utf-8")),
@@ -124,16 +166,6 @@ def of_parts(title: str, body: str, drawn: Sequence[Chart], data: Mapping[str, A
 
 def _asset(name: str) -> str:
     return (resources.files("naslab.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _plotly_js() -> str:
-    """Plotly's script, found without importing its Python package, which is slow. Raises UsageError without it."""
-    spec = importlib.util.find_spec("plotly")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        path = Path(folder) / "package_data" / "plotly.min.js"
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
-    raise UsageError("report: the charts need the package plotly: pip install plotly")
 
 
 def _hash(script: str) -> str:
@@ -172,7 +204,7 @@ def _header(runs: list[Shown], compared: str) -> str:
             parts.append(f'<p class="label">{esc(document["label"])}</p>')
     else:
         parts.append(_runs_table(runs))
-    parts += [compared or _summary(runs), _verdicts(runs), _validity(runs)]
+    parts += [_verdicts(runs), compared or _summary(runs), _validity(runs)]
     return f"<header>{''.join(parts)}</header>"
 
 
@@ -186,12 +218,19 @@ def _status(document: Mapping[str, Any]) -> str:
 def _facts_line(document: Mapping[str, Any]) -> str:
     cells = document.get("cells") or []
     counted = "" if document.get("durable") else count_label(len(cells), "cell")
-    facts = [_protocol(document), _when(document.get("started_at")), counted]
+    facts = [_protocol(document), _started(document), counted]
     seconds = _span_ns(document)
     if seconds:
         facts.append(f"took {duration_text(seconds)}")
     facts.append(f"run {document.get('run_id', '')}")
     return " · ".join(f"<span>{esc(fact)}</span>" for fact in facts if fact)
+
+
+def _started(document: Mapping[str, Any]) -> str:
+    """When a run began; nothing where the source of a foreign run does not tell."""
+    if document.get("source") and not document.get("start_wall_ns"):
+        return ""
+    return _when(document.get("started_at"))
 
 
 def _when(started: Any) -> str:
@@ -225,7 +264,7 @@ def _protocol(document: Mapping[str, Any]) -> str:
 def _runs_table(runs: list[Shown]) -> str:
     documents: list[tuple[str, Mapping[str, Any]]] = [(run.name, run.run.document) for run in runs]
     rows = [
-        [esc(name), _status(found), esc(_protocol(found)), esc(_when(found.get("started_at"))),
+        [esc(name), _status(found), esc(_protocol(found)), esc(_started(found)),
          f"{len(found['cells']):,}", esc(found.get("run_id", ""))]
         for name, found in documents
     ]  # fmt: skip
@@ -236,8 +275,9 @@ def _summary(runs: list[Shown]) -> str:
     """The document's own sentences; else the peak of each test, else that nothing was measured."""
     parts = []
     for run in runs:
-        sentences = _given_summary(run.run.document) or _own_summary(run)
-        head = f"<h3>{esc(run.name)}</h3>" if len(runs) > 1 else ""
+        verdict = tell.sentences(run.run.document) if run.run.document.get("ladder") else []
+        sentences = [text for text in _given_summary(run.run.document) if text not in verdict] or _own_summary(run)
+        head = f"<h2>{esc(run.name)}</h2>" if len(runs) > 1 else ""
         parts.append(head + "".join(f"<p>{esc(tight(text))}</p>" for text in sentences))
     return f'<section class="summary" aria-label="Summary">{"".join(parts)}</section>'
 
@@ -269,7 +309,7 @@ def _peak(run: Shown, unit: str) -> str:
     best = max((case for case in run.cases if case.unit == unit), key=lambda case: extremes(case)[0][1])
     at, value = extremes(best)[0]
     noun = "throughput" if unit == "bytes" else "rate"
-    text = f"Highest {noun}: {value_label(value, unit)} ({best.label}, {place(at)})"
+    text = f"Highest {noun}: {value_label(value, unit)} ({best.label}, {where(best, at)})"
     if unit == "bytes" and run.ceilings:
         text += (
             f", {percent(value / run.ceilings[0][1])} of what the {run.ceilings[0][0].split(' link')[0]} link can carry"
@@ -280,44 +320,45 @@ def _peak(run: Shown, unit: str) -> str:
 def _verdicts(runs: list[Shown]) -> str:
     parts = []
     for run in runs:
-        limits = (run.run.document.get("verdict") or {}).get("limits") or []
+        document: Mapping[str, Any] = run.run.document
+        limits = (document.get("verdict") or {}).get("limits") or []
         if limits:
             head = f"What limited {esc(run.name)}" if len(runs) > 1 else "What limited it"
-            parts.append(f'<section class="verdict"><h2>{head}</h2><ol>{"".join(map(_limit, limits))}</ol></section>')
+            body = _by_class(limits) if document.get("ladder") else f"<ol>{''.join(map(_limit, limits))}</ol>"
+            advice = explain_view.advice(document)
+            parts.append(f'<section class="verdict"><h2>{head}</h2>{body}{advice}</section>')
     return "".join(parts)
 
 
+def _by_class(limits: Sequence[Mapping[str, Any]]) -> str:
+    """The first limit of each class; what is behind it is smaller."""
+    items = []
+    for ranked in tell.by_class(limits).values():
+        heads = [op_label(tell.rank_text(ranked, at)) for at in range(len(ranked))]
+        behind = "".join(f"<li>{_limit_text(*each)}</li>" for each in zip(ranked[1:], heads[1:], strict=True))
+        more = f'<ul class="behind">{behind}</ul>' if behind else ""
+        items.append(f"<li>{_limit_text(ranked[0])}{more}</li>")
+    return f"<ol>{''.join(items)}</ol>"
+
+
 def _limit(limit: Mapping[str, Any]) -> str:
-    kind = str(limit.get("kind") or "unknown")
-    head = _LIMIT_TEXT.get(kind, "not known" if kind == "unknown" else op_label(kind))
-    applies = " ".join(str(part).replace("_", " ") for part in (limit.get("applies_to") or {}).values())
-    value = _limit_value(limit)
-    confidence = limit.get("confidence")
-    sure = f", confidence {percent(confidence)}" if isinstance(confidence, int | float) else ""
-    scope = f"{op_label(applies)}: " if applies else ""
-    evidence = (
-        f'<br><span class="evidence">{esc(tight(str(limit["evidence"])))}</span>' if limit.get("evidence") else ""
-    )
-    return f"<li><strong>{esc(scope + head)}</strong>{esc(tight(value + sure))}{evidence}</li>"
+    return f"<li>{_limit_text(limit)}</li>"
 
 
-def _limit_value(limit: Mapping[str, Any]) -> str:
-    value, unit, interval = limit.get("value"), limit.get("unit"), limit.get("ci95")
-    if not isinstance(value, int | float) or not value:
-        return ""
+def _limit_text(limit: Mapping[str, Any], scope: str = "") -> str:
+    """`Large reads: the disks, 80 MB/s (95 % interval ...), certain`, with its evidence beneath.
 
-    def text(number: float) -> str:
-        return (
-            rate_text(number) if unit == "bytes_per_s" else f"{number:,.4g} {str(unit or '').replace('_', ' ')}".strip()
-        )
-
-    if (
-        isinstance(interval, list | tuple)
-        and len(interval) == 2
-        and all(isinstance(end, int | float) for end in interval)
-    ):
-        return f", {text(value)} (95 % interval {text(interval[0])} to {text(interval[1])})"
-    return f", {text(value)}"
+    scope: what stands first; its class where that is empty.
+    """
+    if not scope and limit.get("applies_to"):
+        scope = f"{op_label(tell.class_name(limit))}: "
+    head = tell.kind_name(str(limit.get("kind") or "unknown"))
+    value, interval = tell.value_text(limit.get("value"), limit.get("unit")), tell.interval_text(limit)
+    told = f", {value}" if limit.get("value") else ""
+    told += f" (95 % interval {interval})" if told and interval else ""
+    sure = f", {tell.sure_text(limit['confidence'])}" if isinstance(limit.get("confidence"), int | float) else ""
+    why = f'<br><span class="evidence">{esc(tight(str(limit["evidence"])))}</span>' if limit.get("evidence") else ""
+    return f"<strong>{esc(scope + head)}</strong>{esc(tight(told + sure))}{why}"
 
 
 # --- validity --------------------------------------------------------------------------------------------
@@ -339,22 +380,19 @@ def _validity(runs: list[Shown]) -> str:
 
 def _notes(run: Shown) -> Iterator[str]:
     """Warnings of the run, then what the cells say, each once with its count."""
-    yield from dict.fromkeys(_warning_text(warning) for warning in run.run.document.get("warnings") or [])
+    if run.run.document.get("source"):
+        yield f"naslab did not measure this; {testbed.source_text(run.run.document['source'])}"  # type: ignore[arg-type]
     cells = run.run.cells
-    told = Counter(_warning_text(warning) for cell in cells for warning in cell.get("warnings") or [])
-    for text, count in told.most_common(MAX_LISTED):
+    told = told_once(run.run.document.get("warnings") or [], cells)
+    for _, message, count in told[:MAX_TOLD]:
+        text = message[:1].upper() + message[1:]
         yield f"{text} ({count_label(count, 'cell')})" if count > 1 else text
-    if len(told) > MAX_LISTED:
-        yield f"{count_label(len(told) - MAX_LISTED, 'further kind')} of warnings: see the JSON download."
+    if len(told) > MAX_TOLD:
+        yield f"{count_label(len(told) - MAX_TOLD, 'further kind')} of warnings: see the JSON download."
     said = {w.get("kind") for w in run.run.document.get("warnings") or [] if isinstance(w, Mapping)}
     for kind, text, count in _counted(cells):
         if count and kind not in said:
             yield f"{count_label(count, 'cell')} {text}"
-
-
-def _warning_text(warning: Any) -> str:
-    text = str(warning.get("message") or warning.get("kind") or "") if isinstance(warning, Mapping) else str(warning)
-    return text[:1].upper() + text[1:]
 
 
 def _counted(cells: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
@@ -381,24 +419,32 @@ def _navigation(drawn: list[Chart], runs: list[Shown]) -> str:
     links = [(chart.id, chart.title) for chart in drawn]
     if any(failed(run.run) for run in runs):
         links.append(("failures", "Cells without a value"))
-    links += [("environment", "Environment"), ("data", "Data")]
+    links += [("testbed", "Test bed"), ("environment", "Environment"), ("data", "Data")]
     items = "".join(f'<li><a href="#{name}">{esc(text)}</a></li>' for name, text in links)
     return f'<nav aria-label="On this page"><ul>{items}</ul></nav>'
 
 
 def _sections(runs: list[Shown], drawn: list[Chart], series: dict[str, Any]) -> Iterator[str]:
-    # Applications and trees have tables of their own, and no one file and record size.
-    if any(run.cases and not any(map(run.run.document.get, ("apps", "tree"))) for run in runs):
-        yield _by_test(runs)
+    yield way.section(_documents_by_name(runs))
+    # Applications and trees have tables of their own, and no one file and record size; a curve is told by its chart.
+    with_tests = [run for run in runs if run.cases]
+    if any(not any(map(run.run.document.get, ("apps", "tree", "curve"))) for run in with_tests):
+        yield _by_test(with_tests)
     yield from (chart_section(chart) for chart in drawn)
+    yield explain_view.section(_documents_by_name(runs))
     yield durable_section([(run.name, run.run) for run in runs])
     yield apps_section([(run.name, run.run) for run in runs])
     yield tree_section([(run.name, run.run) for run in runs])
     yield sustained_section([(run.name, run.run) for run in runs])
     if any(failed(run.run) for run in runs):
         yield _failures(runs)
+    yield testbed.section(_documents_by_name(runs))
     yield _environment(runs)
     yield _data(runs, series)
+
+
+def _documents_by_name(runs: list[Shown]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(run.name, run.run.document) for run in runs]
 
 
 def _by_test(runs: list[Shown]) -> str:
@@ -423,18 +469,19 @@ def _side_by_side(runs: list[Shown]) -> list[list[str]]:
 
 
 def _highest(case: Case) -> str:
-    return _value_cell(extremes(case)[0], case.unit)
+    return _value_cell(extremes(case)[0], case)
 
 
 def _test_row(case: Case) -> list[str]:
     high, low = extremes(case)
-    lowest = _value_cell(low, case.unit) if len(case.spots) > 1 else ""
-    return [esc(case.label), f"{len(case.cells):,}", _value_cell(high, case.unit), lowest]
+    lowest = _value_cell(low, case) if len(case.spots) > 1 else ""
+    return [esc(case.label), f"{len(case.cells):,}", _value_cell(high, case), lowest]
 
 
-def _value_cell(found: tuple[Spot, float], unit: str) -> str:
+def _value_cell(found: tuple[Spot, float], case: Case) -> str:
     at, value = found
-    return f'<strong>{esc(tight(value_label(value, unit)))}</strong> <span class="where">{esc(tight(place(at)))}</span>'
+    text = value_label(value, case.unit)
+    return f'<strong>{esc(tight(text))}</strong> <span class="where">{esc(tight(where(case, at)))}</span>'
 
 
 def chart_section(chart: Chart) -> str:
@@ -444,7 +491,7 @@ def chart_section(chart: Chart) -> str:
     return (
         f'<section id="{chart.id}" class="figure" data-chart="{chart.id}"><h2>{esc(chart.title)}</h2>'
         f'<p class="lead">{esc(chart.lead)}</p><div class="controls"></div>'
-        f'<div class="plot" id="plot-{chart.id}" role="img" aria-label="{esc(chart.title)}. {esc(caption)}"></div>'
+        f'<div class="plot" id="plot-{chart.id}" role="figure" aria-label="{esc(chart.title)}. {esc(caption)}"></div>'
         f'<p class="caption" id="caption-{chart.id}" aria-live="polite">{esc(caption)}</p>{note}</section>'
     )
 
@@ -467,11 +514,12 @@ def _environment(runs: list[Shown]) -> str:
     for run in runs:
         document: Mapping[str, Any] = run.run.document
         head = f"<h3>{esc(run.name)}</h3>" if len(runs) > 1 else ""
-        about = {key: document[key] for key in _RUN_KEYS if document.get(key) is not None}
+        about = {key: document[key] for key in _RUN_KEYS if _is_told(document, key)}
         groups = [
             ("Run", {**about, **_labels(document)}),
             ("Target", document.get("target") or {}),
             ("Environment", document.get("environment") or {}),
+            ("This client at most", _ceiling(document)),
         ]  # fmt: skip
         note = "".join(
             f'<p class="usernote">{esc(document[key])}</p>' for key in ("note", "notes") if document.get(key)
@@ -485,9 +533,25 @@ def _environment(runs: list[Shown]) -> str:
 _RUN_KEYS = ("run_id", "command", "argv", "label", "started_at", "finished_at", "seed", "naslab_version")
 
 
+def _is_told(document: Mapping[str, Any], key: str) -> bool:
+    """Whether a fact is known; the documents of foreign runs hold zeros for when and with which seed."""
+    if document.get("source") and (key == "seed" or (key.endswith("ed_at") and not document.get("start_wall_ns"))):
+        return False
+    return document.get(key) is not None
+
+
 def _labels(document: Mapping[str, Any]) -> dict[str, Any]:
     labels = document.get("labels") or {}
     return dict(labels) if isinstance(labels, Mapping) else {"labels": labels}
+
+
+def _ceiling(document: Mapping[str, Any]) -> dict[str, str]:
+    """What the client can do without any server, where that was measured."""
+    from naslab.analysis.client_table import rows
+
+    found = document.get("client_ceiling")
+    told = rows(found, (document.get("environment") or {}).get("route")) if found else []
+    return {name: f"{rate} ({under})" if under else rate for name, rate, under in told}
 
 
 def _fact_table(title: str, facts: Mapping[str, Any]) -> str:
@@ -513,7 +577,7 @@ def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
 def _with_unit(name: str, value: Any) -> tuple[str, str]:
     if isinstance(value, int | float) and not isinstance(value, bool):
         for ending, text in (
-            (" bits per s", link_text),
+            (" bits per s", speed_text),
             (" bytes per s", rate_text),
             (" bytes", size_label),
             (" ns", time_label),
@@ -535,14 +599,15 @@ def _data(runs: list[Shown], series: dict[str, Any]) -> str:
                 f'<p class="note">The series of this report are long: the download sums {series["factor"]} '
                 "neighbouring intervals into one. `naslab export` gives every one.</p>"
             )
-    lead = "Every cell as measured. Choose a heading to sort."
+    lead, hidden = "Every cell as measured. Choose a heading to sort.", ""
     if not any(run.run.cells for run in runs):
-        lead = "No cell was measured; the run document holds all that was found."
+        lead, hidden = "No cell was measured; the run document holds all that was found.", " hidden"
+        del buttons[0]
     return (
         f'<section id="data"><h2>Data</h2><p class="lead">{lead}</p>'
         f'<div class="controls downloads" role="group" aria-label="Downloads">{"".join(buttons)}</div>{note}'
-        '<div class="scroll" tabindex="0" role="region" aria-label="Table of cells"><table id="cells"></table></div>'
-        '<div class="pager" id="pager"></div></section>'
+        f'<div class="scroll"{hidden}><table id="cells"></table></div>'
+        f'<div class="pager" id="pager"{hidden}></div></section>'
     )
 
 

@@ -12,6 +12,8 @@ from typing import Any
 SURFACE, INK, MUTED, GRID, RULE = "#ffffff", "#1d2329", "#5b6670", "#e6e9ec", "#b3261e"
 ACCENT, ACCENT_BAND = "#1f5fa8", "rgba(31,95,168,0.16)"
 LATENCY = "#a3480d"
+HALO = ", ".join([f"0 0 2px {SURFACE}"] * 4)
+"""Shadow that keeps words readable on grid lines."""
 ON_LIGHT, ON_DARK = "#000000", "#fffffe"
 """Text on colour maps, the same in both themes."""
 
@@ -70,6 +72,7 @@ DARK = {
     SURFACE: "#161b20", INK: "#e4e8eb", MUTED: "#9ba7b1", GRID: "#2b333a", RULE: "#ff8a80",
     ACCENT: "#7db4f2", ACCENT_BAND: "rgba(125,180,242,0.22)", LATENCY: "#f5a36c",
 }  # fmt: skip
+DARK[HALO] = HALO.replace(SURFACE, DARK[SURFACE])
 DARK.update(zip(_LADDER_LIGHT + _RUNS_LIGHT, _LADDER_DARK + _RUNS_DARK, strict=True))
 DARK.update({band(light): _rgba(dark, 0.22) for light, dark in list(DARK.items()) if light.startswith("#")})
 """Dark partner of every colour that a figure uses outside its colour maps."""

@@ -10,19 +10,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.analysis import regimes_words
 from naslab.report import apps as apps_view
+from naslab.report import clients as clients_view
 from naslab.report import curve as curve_view
+from naslab.report import difference, figures, latency_map
 from naslab.report import durable as durable_view
-from naslab.report import figures, latency_map
+from naslab.report import explain as explain_view
 from naslab.report import job as job_view
 from naslab.report import profile as profile_view
 from naslab.report import sustained as sustained_view
 from naslab.report import tree as tree_view
 from naslab.report import workingset as working_set_view
 from naslab.report.ceilings import link_ceilings
+from naslab.report.drawing import PLAIN, Drawing
 from naslab.report.labels import count_label, tight, time_label, value_label
 from naslab.report.model import Case, Cell, cases, cell_label, finding, percentile_ns, run_label
 from naslab.report.rawdata import COLUMN, Series, histograms
+from naslab.report.rules import asked, said
 from naslab.units import size_label
 
 if TYPE_CHECKING:
@@ -84,16 +89,42 @@ def shown(runs: list[Run]) -> list[Shown]:
     return out
 
 
-def charts(runs: list[Shown], series: Sequence[Series]) -> list[Chart]:
-    """The charts of the report in order; those without a figure are left out."""
+def charts(runs: list[Shown], series: Sequence[Series], drawing: Drawing = PLAIN) -> list[Chart]:
+    """The charts of the report in order; those without a figure are left out. drawing: lines and limits asked for."""
+    swept, maps = _throughput(runs, drawing), _latency_maps(runs)
+    first = any(run.run.document.get("command") in ("sustained", "curve", "replay") for run in runs)
     every = [
-        _durable(runs), _curve(runs), _profile(runs), _apps(runs), _job(runs), _tree(runs), _working_set(runs),
-        _regimes(runs, series),
-        _latency_maps(runs),
-        _throughput(runs), _bars(runs), _heat(runs), _slices(runs), _surface(runs), _percentiles(runs),
-        _percentile_dots(runs), _distributions(runs), _series(runs, series),
+        _ladder(runs), _clients(runs), _server(runs), _durable(runs), _curve(runs), _profile(runs), _apps(runs),
+        _job(runs, series), _tree(runs),
+        _working_set(runs), _regimes(runs, series, drawing), *([maps] if first else []),
+        swept, _bars(runs, drawing), _heat(runs), _slices(runs, drawing), _surface(runs), *_differences(runs),
+        _percentiles(runs), _percentile_dots(runs), _distributions(runs), *([] if first else [maps]),
+        _series(runs, series, drawing),
     ]  # fmt: skip
     return [chart for chart in every if chart.entries]
+
+
+def _ladder(runs: list[Shown]) -> Chart:
+    lead = (
+        "What the verdict rests on, one thing varied at a time. Lines at the points are 95 % intervals within the run: "
+        "they may name a limit, never a difference between targets."
+    )
+    chart = Chart("ladder", "The evidence", lead, ["Run", "Show"])
+    explain_view.fill(chart, runs)
+    return chart
+
+
+def _clients(runs: list[Shown]) -> Chart:
+    lead = "Rate of every client while all of them were under load; the dashed line is an even share."
+    chart = Chart("clients", "Many clients", lead, ["Run", "Show"])
+    clients_view.fill(chart, runs)
+    return chart
+
+
+def _server(runs: list[Shown]) -> Chart:
+    chart = Chart("server", "The server meanwhile", "Sampled on the server once a second.", ["Run", "Show"])
+    clients_view.fill_server(chart, runs)
+    return chart
 
 
 def _curve(runs: list[Shown]) -> Chart:
@@ -103,7 +134,7 @@ def _curve(runs: list[Shown]) -> Chart:
     return chart
 
 
-def _regimes(runs: list[Shown], series: Sequence[Series]) -> Chart:
+def _regimes(runs: list[Shown], series: Sequence[Series], drawing: Drawing) -> Chart:
     chart = Chart(
         "regimes",
         "Regimes over time",
@@ -113,7 +144,7 @@ def _regimes(runs: list[Shown], series: Sequence[Series]) -> Chart:
     )
     for run in runs:
         for path, figure, words in sustained_view.regime_figures(run.run, run.index, series):
-            chart.add([run.name, *path], figure, words)
+            chart.add([run.name, *path], asked(figure, drawing), words + said(figure, drawing))
     return chart
 
 
@@ -165,13 +196,13 @@ def _apps(runs: list[Shown]) -> Chart:
     return chart
 
 
-def _job(runs: list[Shown]) -> Chart:
+def _job(runs: list[Shown], series: Sequence[Series]) -> Chart:
     lead = (
         "Where the time of all streams together went: the side with half of it is the limit, unless the client's CPU "
         "was busy. Bars of rates are medians of the repeats, a dot is one repeat."
     )
     chart = Chart("job", "Jobs", lead, ["Run", "Show"])
-    job_view.fill(chart, runs)
+    job_view.fill(chart, runs, series)
     return chart
 
 
@@ -193,19 +224,25 @@ def _each(runs: list[Shown]) -> Iterator[tuple[Shown, Case]]:
     return ((run, case) for run in runs for case in run.cases)
 
 
-def _throughput(runs: list[Shown]) -> Chart:
+def _swept(runs: list[Shown]) -> list[str]:
+    """Tests that some run carried out on several file sizes: those of the others stand beside its line."""
+    return list(dict.fromkeys(case.label for _, case in _each(runs) if len(case.files) > 1))
+
+
+def _throughput(runs: list[Shown], drawing: Drawing) -> Chart:
     chart = Chart(
         "throughput",
         "Throughput against file size",
         "One line per record size: median of the repeats, a dot for each repeat, a band from lowest to highest.",
         ["Test"],
     )
-    for label in dict.fromkeys(case.label for _, case in _each(runs) if len(case.files) > 1):
+    for label in _swept(runs):
         overlaid = [(run, case) for run, case in _each(runs) if case.label == label]
         overlaid = [(run, case) for run, case in overlaid if case.unit == overlaid[0][1].unit]
-        ceilings = _common_ceilings([run for run, _ in overlaid])
+        ceilings = _common_ceilings([run for run, _ in overlaid], drawing)
         words = [_named(run, runs, finding(case)) + _above(case, run.ceilings) for run, case in overlaid]
-        chart.add([label], figures.throughput([(run.name, case) for run, case in overlaid], ceilings), " ".join(words))
+        figure = figures.throughput([(run.name, case) for run, case in overlaid], ceilings)
+        _add(chart, [label], figure, " ".join(words), drawing, overlaid[0][1].unit)
     return chart
 
 
@@ -213,8 +250,19 @@ def _named(run: Shown, runs: list[Shown], text: str) -> str:
     return f"{run.name}, {text}" if len(runs) > 1 else text
 
 
-def _common_ceilings(runs: list[Shown]) -> Ceilings:
-    return list(dict.fromkeys(ceiling for run in runs for ceiling in run.ceilings))
+def _add(
+    chart: Chart, path: list[str], figure: figures.Figure, words: str, drawing: Drawing, unit: str, axis: str = "yaxis"
+) -> None:
+    """Adds a figure with the lines asked for, where its axis `axis` holds rates of data."""
+    if unit == "bytes":
+        figure, words = asked(figure, drawing, axis), words + said(figure, drawing, axis)
+    chart.add(path, figure, words)
+
+
+def _common_ceilings(runs: list[Shown], drawing: Drawing) -> Ceilings:
+    """The ceilings of all runs, each once; not those that were asked for."""
+    known = dict.fromkeys(ceiling for run in runs for ceiling in run.ceilings)
+    return [each for each in known if all(abs(each[1] / rate - 1) > 0.005 for _, rate in drawing.lines)]
 
 
 def _above(case: Case, ceilings: Ceilings) -> str:
@@ -229,17 +277,22 @@ def _above(case: Case, ceilings: Ceilings) -> str:
     return f" {count} of {len(case.spots)} cells {are} above the link ceiling: not all of the data crossed the link."
 
 
-def _bars(runs: list[Shown]) -> Chart:
+def _bars(runs: list[Shown], drawing: Drawing) -> Chart:
     chart = Chart(
         "tests", "Throughput by test", "The bar is the median of the repeats, a dot is one repeat.", ["Measure"]
     )
+    swept = _swept(runs)
     for unit, name in (("bytes", "Throughput"), ("ops", "Operations per second")):
-        chosen = [(run, [case for case in run.cases if _single(case) and case.unit == unit]) for run in runs]
+        chosen = [
+            (run, [case for case in run.cases if _single(case) and case.unit == unit and case.label not in swept])
+            for run in runs
+        ]
         chosen = [(run, found) for run, found in chosen if found]
         if chosen:
             words = [_named(run, runs, _bars_finding(found)) for run, found in chosen]
-            figure = figures.bars([(r.name, found) for r, found in chosen], _common_ceilings([r for r, _ in chosen]))
-            chart.add([name], figure, " ".join(words))
+            ceilings = _common_ceilings([run for run, _ in chosen], drawing)
+            figure = figures.bars([(run.name, found) for run, found in chosen], ceilings)
+            _add(chart, [name], figure, " ".join(words), drawing, unit, "xaxis")
     return chart
 
 
@@ -274,11 +327,14 @@ def _predicted(case: Case) -> str:
     return f" {count_label(count, 'cell')} marked ~ predicted, not measured." if count else ""
 
 
-def _slices(runs: list[Shown]) -> Chart:
+def _slices(runs: list[Shown], drawing: Drawing) -> Chart:
     chart = Chart("slices", "Throughput against record size", "One file size at a time.", ["Run", "Test"])
     for run, case in _each(runs):
         if len(case.records) > 1:
-            chart.add([run.name, case.label], figures.slices(case, run.ceilings), finding(case))
+            figure = figures.slices(case, _common_ceilings([run], drawing))
+            for option in figure["filter"]["options"]:
+                option["caption"] += said(figure, drawing) if case.unit == "bytes" else ""
+            _add(chart, [run.name, case.label], figure, finding(case), drawing, case.unit)
     return chart
 
 
@@ -288,6 +344,14 @@ def _surface(runs: list[Shown]) -> Chart:
         if _square(case):
             chart.add([run.name, case.label], figures.surface(case), finding(case))
     return chart
+
+
+def _differences(runs: list[Shown]) -> tuple[Chart, Chart]:
+    lead = "Each run over the first one named, at each file and record size."
+    flat = Chart("difference", "Where they differ", lead, ["Run", "Test"])
+    relief = Chart("difference-3d", "Where they differ, as a surface", "Above 1 the run is faster.", ["Run", "Test"])
+    difference.fill(flat, relief, runs)
+    return flat, relief
 
 
 def _has_latency(case: Case) -> bool:
@@ -366,7 +430,7 @@ def _spread(kind: str, values: NDArray[Any], counts: NDArray[Any]) -> str:
     return f"{head}: half within {time_label(half)}, 99 % within {time_label(most)}, slowest {worst}."
 
 
-def _series(runs: list[Shown], found: Sequence[Series]) -> Chart:
+def _series(runs: list[Shown], found: Sequence[Series], drawing: Drawing) -> Chart:
     chart = Chart(
         "series", "Over time", "Throughput of each interval, and the slowest operation in it.", ["Run", "Test", "Cell"]
     )
@@ -376,7 +440,7 @@ def _series(runs: list[Shown], found: Sequence[Series]) -> Chart:
     buckets = int(np.clip(SERIES_BUCKETS_ALL // max(len(chosen), 1), 50, 1000))
     for run, case, cell in chosen:
         figure, words = series_figure(by_cell[run.index, id(cell)], case, buckets)
-        chart.add([run.name, case.label, cell_label(cell, case)], figure, words)
+        _add(chart, [run.name, case.label, cell_label(cell, case)], figure, words, drawing, "bytes")
     if len(every) > len(chosen):
         chart.note = f"The first {len(chosen):,} of {len(every):,} timed cells; the download has them all."
     return chart
@@ -395,7 +459,9 @@ def series_figure(one: Series, case: Case, buckets: int) -> tuple[figures.Figure
         f"{count_label(len(rows), 'interval')} of {time_label(one.interval_s * 1e9)}"
     )
     drawn = "; the chart keeps the highest and lowest of each step." if len(rows) > 2 * buckets + 2 else "."
-    return figures.series(times, lines, worst.astype(np.float64), buckets), words + drawn
+    regime = regimes_words.label(one.cell)
+    said = f" Regime {regime}." if regime else ""
+    return figures.series(times, lines, worst.astype(np.float64), buckets), words + drawn + said
 
 
 def _rates_finding(times: NDArray[Any], rates: NDArray[Any]) -> str:

@@ -51,6 +51,7 @@ CELL_COLUMNS: tuple[Column, ...] = (
     *_same("str", "regime", nullable=True),
     *_same("bool", "predicted"),
     *_same("int", "start_wall_ns"),
+    *_same("str", "regime_evidence", nullable=True),
 )
 """In the order they are written. New columns go at the end; a column keeps its name and unit."""
 

@@ -50,7 +50,10 @@ class KindDocument(TypedDict):
 
 
 class CellDocument(TypedDict):
-    """One cell: the fields promised to programs first, then the details. Units: naslab.results.schema."""
+    """One cell: the fields promised to programs first, then the details. Units: naslab.results.schema.
+
+    Cells that naslab did not measure (`source` of the run) have None in more fields: naslab.results.foreign.
+    """
 
     id: int
     op: str
@@ -79,7 +82,10 @@ class CellDocument(TypedDict):
     wire_received_bytes: int | None
     protocol_events: dict[str, int]
     regime: str | None
+    regime_evidence: str | None
     predicted: bool
+    predicted_ci90_bytes_per_s: NotRequired[list[float]]
+    covers_file_bytes: NotRequired[list[int]]
     status: str
     stop_reason: str
     start_ns: int
@@ -113,6 +119,7 @@ class CellDocument(TypedDict):
     verified: dict[str, Any] | None
     direct_proof: dict[str, Any] | None
     data_measured: dict[str, Any] | None
+    clients: NotRequired[dict[str, Any]]
     warnings: list[RunWarning]
 
 
@@ -255,6 +262,8 @@ class RunDocument(TypedDict):
     environment: dict[str, Any]
     cells: list[CellDocument]
     verdict: Verdict
+    ladder: NotRequired[dict[str, Any]]
+    adaptive: NotRequired[dict[str, Any]]
     sustained: NotRequired[dict[str, Any]]
     curve: NotRequired[CurveDocument]
     profile: NotRequired[ProfileDocument]
@@ -265,6 +274,13 @@ class RunDocument(TypedDict):
     durable: NotRequired[dict[str, Any]]
     rerun_of: NotRequired[str]
     interleaved: NotRequired[dict[str, Any]]
+    client_ceiling: NotRequired[dict[str, Any]]
+    validity: NotRequired[list[dict[str, Any]]]
+    scaling: NotRequired[dict[str, Any]]
+    monitor: NotRequired[dict[str, Any]]
+    client_split: NotRequired[dict[str, Any]]
+    source: NotRequired[dict[str, Any] | None]
+    stated: NotRequired[dict[str, Any]]
 
 
 def new_document(
@@ -335,10 +351,12 @@ def cell_document(
         **_rates(spec_cell, engine_result),
         **_latency(engine_result, blobs),
         "regime": None,
+        "regime_evidence": None,
         "predicted": False,
         "warnings": [],
+        **({"clients": engine_result["clients"]} if "clients" in engine_result else {}),
     }
-    return {name: cell[name] for name in CellDocument.__annotations__}  # type: ignore[return-value]
+    return {name: cell[name] for name in CellDocument.__annotations__ if name in cell}  # type: ignore[return-value]
 
 
 def cell_blobs(engine_result: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, bytes]:
@@ -432,7 +450,11 @@ def _per_s(amount: float, duration_ns: int) -> float:
 def _rates(spec: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, float | None]:
     moved, duration, window = result.get("bytes", 0), result.get("duration_ns", 0), result.get("window_ns", 0)
     acknowledged, flush = result.get("acknowledged_ns", 0), result.get("flush_ns")
-    throughput = _per_s(moved, duration)
+    throughput, iops = _per_s(moved, duration), _per_s(result.get("ops", 0), duration)
+    clients = result.get("clients")
+    if clients and moved:
+        # Of many clients: while all of them were under load.
+        throughput, iops = clients["common_bytes_per_s"], clients["common_bytes_per_s"] * result["ops"] / moved
     durable = None if flush is None else _per_s(moved, acknowledged + flush)
     if durable is None and spec.get("durability") == "each" and "write" in result.get("kinds", {}):
         durable = _per_s(moved, acknowledged)  # every write was durable when it was acknowledged
@@ -442,7 +464,7 @@ def _rates(spec: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, floa
         "durable_bytes_per_s": durable,
         "throughput_bytes_per_s": throughput,
         "throughput_mib_per_s": throughput / (1 << 20),
-        "iops": _per_s(result.get("ops", 0), duration),
+        "iops": iops,
         "cpu_fraction": cpu / window if window > 0 else 0.0,
     }
 

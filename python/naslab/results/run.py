@@ -227,7 +227,8 @@ class Run:
     def table(self) -> NDArray[np.void]:
         """The cells as a structured array, one row per cell, columns as in `columns()`.
 
-        Numbers that may be missing are float64 with NaN, other integers int64; missing text is "".
+        Numbers that may be missing are float64 with NaN, other integers int64; missing text is "". What the source
+        of an imported or published run does not tell is NaN, too.
         """
         import numpy as np
 
@@ -257,10 +258,12 @@ class Run:
         shapes: dict[str, set[tuple[int, int]]] = {}
         others: dict[str, set[tuple[Any, ...]]] = {}
         for cell in self.cells:
+            if cell["file_bytes"] is None or cell["record_bytes"] is None:
+                continue  # not told by its source: no point of a surface
             shapes.setdefault(cell["op"], set()).add((cell["file_bytes"], cell["record_bytes"]))
             other = tuple(cell.get(n) for n in ("queue_depth", "workers", "workload", "durability", "offered_per_s"))
             others.setdefault(cell["op"], set()).add(other)
-        return [op for op in self.ops() if len(shapes[op]) > 1 and len(others[op]) == 1]
+        return [op for op in self.ops() if len(shapes.get(op, ())) > 1 and len(others[op]) == 1]
 
     def grid(
         self,
@@ -271,12 +274,17 @@ class Run:
         """(file_bytes (f,), record_bytes (r,), matrix (f, r)) of one operation; the median over repeats.
 
         value: a number of the cell, with a dot for parts: `iops`, `latency_ns.p99`. where: only cells with
-        these values, e.g. {"queue_depth": 8}, or for which it is true. Failed cells are left out, predicted
-        ones are in; NaN where nothing was measured. Raises UsageError naming the operations there are.
+        these values, e.g. {"queue_depth": 8}, or for which it is true. Failed cells are left out, and those whose
+        source does not tell their sizes; predicted ones are in; NaN where nothing was measured. Raises UsageError
+        naming the operations there are.
         """
         import numpy as np
 
-        cells = [c for c in self.cells if c["op"] == op and c["status"] != "failed" and _matches(c, where)]
+        cells = [
+            c for c in self.cells
+            if c["op"] == op and c["status"] != "failed" and _matches(c, where)
+            and c["file_bytes"] is not None and c["record_bytes"] is not None
+        ]  # fmt: skip
         if not cells and op not in self.ops():
             raise UsageError(f"run {self.run_id} did not measure {op!r}; it has {', '.join(self.ops()) or 'no cells'}")
         files = np.array(sorted({c["file_bytes"] for c in cells}), np.int64)
@@ -328,9 +336,10 @@ def _array(values: list[Any], kind: str, nullable: bool) -> NDArray[Any]:
 
     if kind == "str":
         return np.array(["" if v is None else v for v in values], dtype=np.str_)
-    if kind == "bool":
+    untold = any(v is None for v in values)  # only runs that naslab did not measure have such
+    if kind == "bool" and not untold:
         return np.array(values, dtype=np.bool_)
-    if kind == "float" or nullable:
+    if kind == "float" or nullable or untold:
         return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
     return np.array(values, dtype=np.int64)
 

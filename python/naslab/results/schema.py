@@ -16,18 +16,22 @@ from naslab.results.columns import CELL_COLUMNS
 from naslab.results.document import LATENCY_NAMES, SCHEMA
 from naslab.results.fields import Field, field_row, table_schema
 from naslab.results.fields import field as _f
+from naslab.results.schema_adaptive import ADAPTIVE, PREDICTED_CI90
 from naslab.results.schema_cached import CACHED, CACHED_STEP, WORKING_SET, WORKING_SET_STEP
+from naslab.results.schema_client import TABLES as CLIENT_TABLES
+from naslab.results.schema_clients import TABLES as CLIENTS_TABLES
 from naslab.results.schema_durable import DURABLE, DURABLE_AGE, DURABLE_CUT, DURABLE_METADATA, DURABLE_MODE
 from naslab.results.schema_lab import PLANTED
+from naslab.results.schema_ladder import TABLES as LADDER_TABLES
+from naslab.results.schema_source import SOURCE, may_be_untold
+from naslab.results.schema_split import TABLES as SPLIT_TABLES
+from naslab.results.schema_stated import COVERS_FILE_BYTES
+from naslab.results.schema_stated import TABLES as STATED_TABLES
 from naslab.results.schema_tree import METADATA_OPS, TREE, TREE_PHASE
 from naslab.spec import DATA_OPS
 
 REGIMES = (
     "client_cache", "server_cache", "link", "latency", "disk", "burst", "baseline", "above_link", "mixed", "unknown",
-)  # fmt: skip
-LIMIT_KINDS = (
-    "link", "latency", "server_cache", "disk", "disk_iops", "burst_credit", "client_cpu", "client_nic", "server_cpu",
-    "client_cache", "protocol", "source", "unknown",
 )  # fmt: skip
 
 
@@ -55,7 +59,9 @@ RUN = (
     _f("target", "target", "what was measured; more fields as the protocol has them"),
     _f("environment", "object", "client and server as found: CPU, RAM, kernel, NIC, MTU, server free space"),
     _f("cells", "cell[]", "results in the order they were measured"),
-    _f("verdict", "verdict", "what limits the target; empty until explained"),
+    _f("verdict", "verdict", "what limits the target; empty where nothing was found or looked for"),
+    _f("ladder", "ladder", "the steps that the verdict rests on; of `naslab run`", required=False),
+    _f("adaptive", "adaptive", "what was saved, of what; of `naslab sweep --adaptive`", required=False),
     _f("sustained", "sustained", "naslab sustained: what the series over time say", required=False),
     _f("curve", "curve", "latency against offered load; of `naslab curve`", required=False),
     _f("profile", "profile", "rate by position; of `naslab profile`", required=False),
@@ -69,6 +75,13 @@ RUN = (
         "interleaved", "object", "measured in turns with others: id they share, position, level of each look, ended",
         required=False,
     ),
+    _f("client_ceiling", "client_ceiling", "what this client can do at most; where it was measured", required=False),
+    _f("validity", "doubt[]", "what makes numbers doubtful: the figures behind warnings", required=False),
+    _f("scaling", "scaling", "throughput by number of clients; of --scale", required=False),
+    _f("monitor", "monitor", "what the server did meanwhile; of --monitor", required=False),
+    _f("client_split", "client_split", "what a kernel's client costs; of `naslab run MOUNT --direct`", required=False),
+    _f("source", "source?", "where a run is from that naslab did not measure; null: its own", required=False),
+    _f("stated", "stated", "what a source states besides its rates", required=False),
     _f(
         "blobs", "object", "exported files only: raw data in base64, {cell id: {name: text}}; names below",
         required=False,
@@ -93,7 +106,7 @@ WARNING = (
 
 _STATUS_MEANING = "complete: as planned; partial: ended early, numbers hold for what was done; failed: no result"
 
-CELL = (
+CELL = may_be_untold((
     _f("id", "integer", "unique in the run"),
     _f("op", "string", f"operation: {', '.join(DATA_OPS)}; metadata: {', '.join(METADATA_OPS)}"),
     _f("workload", "string?", "application workload, when the cell is one"),
@@ -124,7 +137,10 @@ CELL = (
     _f("wire_received_bytes", "integer?", "bytes received on the wire", "bytes"),
     _f("protocol_events", "object", "what the protocol did beside operations: name and count (delay, grace, split)"),
     _f("regime", "string?", "what the cell measured; null: not explained", enum=REGIMES),
+    _f("regime_evidence", "string?", "why, in a sentence with its numbers; null: not explained", required=False),
     _f("predicted", "boolean", "true: not measured but predicted by --adaptive"),
+    PREDICTED_CI90,
+    COVERS_FILE_BYTES,
     _f("status", "string", _STATUS_MEANING, enum=("complete", "partial", "failed")),
     _f("stop_reason", "string", "done, bytes, ops, duration, stonewall, interrupted or error"),
     _f("start_ns", "integer", "start of the timed window, monotonic clock", "ns"),
@@ -158,8 +174,9 @@ CELL = (
     _f("verified", "object?", "--verify: blocks checked, blocks bad, the first bad one"),
     _f("direct_proof", "object?", "evidence that the client's cache did not answer: o_direct, cached_fraction, proven"),
     _f("data_measured", "object?", "written data as measured: compress_ratio_zlib, compress_ratio_lz4, dedupe_ratio"),
+    _f("clients", "cell_clients", "of a cell that many clients measured together", required=False),
     _f("warnings", "warning[]", "about this cell"),
-)  # fmt: skip
+))  # fmt: skip
 
 _LATENCY_ABOUT = {"min": "smallest", "mean": "mean", "max": "largest"}
 LATENCY = tuple(
@@ -193,18 +210,6 @@ ERROR_COUNT = (
     _f("kind", "string", "class of error"),
     _f("status", "integer", "raw status: errno, NTSTATUS or nfsstat"),
     _f("count", "integer", "operations"),
-)
-
-VERDICT = (_f("limits", "limit[]", "strongest first"),)
-
-LIMIT = (
-    _f("kind", "string", "what limits", enum=LIMIT_KINDS),
-    _f("applies_to", "object", "which cells, e.g. op and size"),
-    _f("confidence", "number", "0 to 1"),
-    _f("value", "number?", "the limit, in `unit`", required=False),
-    _f("unit", "string?", "unit of value and ci95, e.g. bytes_per_s", required=False),
-    _f("ci95", "array?", "95 % confidence interval of value: low, high", required=False),
-    _f("evidence", "string", "why, with numbers"),
 )
 
 CURVE = (
@@ -594,8 +599,7 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "worker": ("Worker", WORKER),
     "error_count": ("Error count", ERROR_COUNT),
     "warning": ("Warning", WARNING),
-    "verdict": ("Verdict", VERDICT),
-    "limit": ("Limit", LIMIT),
+    **LADDER_TABLES,
     "sustained": ("Sustained", SUSTAINED),
     "regimes": ("Regimes", SERIES_REGIMES),
     "segment": ("Segment", SEGMENT),
@@ -606,6 +610,7 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "bucket": ("Bucket", BUCKET),
     "estimate": ("Estimate", ESTIMATE),
     "cache_mode": ("Cache mode", CACHE_MODE),
+    "adaptive": ("Adaptive sweep", ADAPTIVE),
     "cached": ("Cached reads", CACHED),
     "cached_step": ("Step of cached reads", CACHED_STEP),
     "working_set": ("Working set", WORKING_SET),
@@ -638,6 +643,11 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "curve_comparison": ("Comparison of curves", CURVE_COMPARISON),
     "curve_ratio": ("Ratio of two curves", CURVE_RATIO),
     "curve_load_ratio": ("Ratio at an equal load", CURVE_LOAD_RATIO),
+    **CLIENTS_TABLES,
+    **SPLIT_TABLES,
+    **STATED_TABLES,
+    "source": ("Source", SOURCE),
+    **CLIENT_TABLES,
 }
 OPEN_TABLES = ("target",)
 """Tables where more fields are expected even by the strict schema."""

@@ -45,6 +45,54 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             FOREIGN KEY (run_id, cell_id) REFERENCES cells (run_id, cell_id) ON DELETE CASCADE
         )""",
     ),
+    (  # 2: summaries of ended runs, for lists and rankings of thousands; whatever changes a run takes its summary away
+        """CREATE TABLE summaries (
+            seq INTEGER PRIMARY KEY REFERENCES runs (seq) ON DELETE CASCADE,
+            version INTEGER NOT NULL,  -- of what is summarised: naslab.store.summaries.VERSION
+            run_id TEXT NOT NULL,
+            start_wall_ns INTEGER NOT NULL,
+            status TEXT NOT NULL,
+            command TEXT NOT NULL,
+            device TEXT NOT NULL,
+            label TEXT,
+            target TEXT NOT NULL,
+            protocol TEXT NOT NULL,
+            origin TEXT NOT NULL,      -- own, imported, published
+            cells INTEGER NOT NULL,
+            best_bytes_per_s REAL,
+            words TEXT NOT NULL        -- lower case, what a search looks in
+        )""",
+        "CREATE INDEX summaries_by_time ON summaries (start_wall_ns, seq)",
+        "CREATE INDEX summaries_by_device ON summaries (device, start_wall_ns)",
+        "CREATE INDEX summaries_by_command ON summaries (command)",
+        "CREATE INDEX summaries_by_protocol ON summaries (protocol)",
+        "CREATE INDEX summaries_by_origin ON summaries (origin)",
+        """CREATE TABLE summary_tests (
+            test TEXT NOT NULL,  -- the application's name, or the operation's
+            seq INTEGER NOT NULL REFERENCES summaries (seq) ON DELETE CASCADE,
+            PRIMARY KEY (test, seq)
+        ) WITHOUT ROWID""",
+        "CREATE INDEX summary_tests_by_run ON summary_tests (seq)",
+        """CREATE TABLE measurements (
+            id INTEGER PRIMARY KEY,
+            key TEXT NOT NULL UNIQUE,  -- JSON: asked, conditions, occurrence, measure; naslab.compare.collect.Key
+            test TEXT NOT NULL,
+            measure TEXT NOT NULL
+        )""",
+        "CREATE INDEX measurements_by_test ON measurements (test, measure)",
+        """CREATE TABLE points (
+            seq INTEGER NOT NULL REFERENCES summaries (seq) ON DELETE CASCADE,
+            measurement INTEGER NOT NULL REFERENCES measurements (id),
+            block INTEGER NOT NULL,
+            value REAL NOT NULL,
+            PRIMARY KEY (seq, measurement, block)
+        ) WITHOUT ROWID""",
+        "CREATE TRIGGER run_changed AFTER UPDATE ON runs BEGIN DELETE FROM summaries WHERE seq = new.seq; END",
+        """CREATE TRIGGER cell_added AFTER INSERT ON cells BEGIN
+            DELETE FROM summaries WHERE seq = (SELECT seq FROM runs WHERE run_id = new.run_id); END""",
+        """CREATE TRIGGER cell_changed AFTER UPDATE ON cells BEGIN
+            DELETE FROM summaries WHERE seq = (SELECT seq FROM runs WHERE run_id = new.run_id); END""",
+    ),
 )
 
 NEWEST = len(MIGRATIONS)

@@ -10,21 +10,23 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from naslab.errors import StoreError, UnknownRunError
 from naslab.results.document import RunDocument, iso_utc, warning
 from naslab.results.run import Run
+from naslab.store import summaries
 from naslab.store.database import open_database
 from naslab.store.process import is_dead, owner
 
 MAX_BLOB_BYTES = 4 << 30
 Status = Literal["running", "complete", "partial", "failed"]
 Blobs = Mapping[str, bytes]
+Found = TypeVar("Found")
 
 
 _OF_PARENTS: list[sqlite3.Connection] = []
@@ -155,7 +157,7 @@ class Store:
             text, status, owned = db.execute(
                 "SELECT document, status, owner FROM runs WHERE run_id = ?", (run_id,)
             ).fetchone()
-            if _status_now(status, owned) == "running":
+            if status_now(status, owned) == "running":
                 raise StoreError(f"run {run_id} is still being measured; wait for it, or stop it first")
             document = {**json.loads(text), "status": "running", "finished_at": None, "end_wall_ns": None}
             db.execute(
@@ -185,6 +187,19 @@ class Store:
             text = _dump({**json.loads(found[0]), **updates, "id": cell_id})
             db.execute("UPDATE cells SET document = ? WHERE run_id = ? AND cell_id = ?", (text, run_id, cell_id))
 
+    def update_cells(self, run_id: str, updates: Mapping[int, Mapping[str, Any]]) -> None:
+        """`update_cell` of many cells, {cell id: fields}, all or nothing. Raises UnknownRunError."""
+        with self._transaction() as db:
+            self._must_exist(db, run_id)
+            rows = db.execute("SELECT cell_id, document FROM cells WHERE run_id = ?", (run_id,)).fetchall()
+            changed = [
+                (_dump({**json.loads(text), **updates[cell], "id": cell}), run_id, cell)
+                for cell, text in rows
+                if cell in updates
+            ]
+            db.executemany("UPDATE cells SET document = ? WHERE run_id = ? AND cell_id = ?", changed)
+            _summarise(db, run_id)
+
     def delete_run(self, run_id: str) -> None:
         """Removes a run (its whole id) and its raw data. Raises UnknownRunError."""
         with self._transaction() as db:
@@ -194,15 +209,23 @@ class Store:
     # reading
 
     def load(self, ref: str = "last") -> Run:
-        """The run named by `ref`: an id, a unique prefix, `last`, or a file that `naslab export` wrote.
+        """The run named by `ref`: an id, a unique prefix, `last`, `published:NAME`, or a file that `naslab export`
+        wrote.
 
         Raises UnknownRunError (listing near matches) when there is none or more than one.
         """
-        if _is_file(ref):
+        if ref.startswith("published:"):
+            from naslab.published import load
+
+            return load(ref)
+        if names_file(ref):
             from naslab.exchange.json_file import read_json
 
             return read_json(Path(ref))
-        run_id = self.resolve(ref)
+        return self.load_id(self.resolve(ref))
+
+    def load_id(self, run_id: str) -> Run:
+        """The stored run with this whole id; no file, whatever the id looks like. Raises UnknownRunError."""
         with self._lock:
             db = self._open(write=False)
             db.execute("BEGIN")  # one moment of the run, while it may still be written
@@ -214,24 +237,24 @@ class Store:
     def resolve(self, ref: str) -> str:
         """The whole id of an id, a unique prefix or `last`. Raises UnknownRunError."""
         if ref == "last":
-            rows = self._rows("SELECT run_id FROM runs ORDER BY start_wall_ns DESC, seq DESC LIMIT 1")
+            rows = self.rows("SELECT run_id FROM runs ORDER BY start_wall_ns DESC, seq DESC LIMIT 1")
             if not rows:
                 raise UnknownRunError(f"no runs are stored in {self.path} yet; measure one with: naslab run TARGET")
             return cast("str", rows[0][0])
+        if self.rows("SELECT 1 FROM runs WHERE run_id = ?", (ref,)):
+            return ref  # found by its index, where a prefix has to look at every run
         escaped = ref.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        rows = self._rows(
+        rows = self.rows(
             "SELECT run_id FROM runs WHERE run_id LIKE ? ESCAPE '\\' ORDER BY start_wall_ns DESC", (escaped + "%",)
         )
         found = [row[0] for row in rows]
-        if ref in found:
-            return ref
         if len(found) == 1 and ref:
             return cast("str", found[0])
         raise UnknownRunError(self._no_match(ref, found if ref else []))
 
     def spec(self, run_id: str) -> dict[str, Any] | None:
         """The run specification as a dict, None when the run has none (imported). Raises UnknownRunError."""
-        rows = self._rows("SELECT spec FROM runs WHERE run_id = ?", (run_id,))
+        rows = self.rows("SELECT spec FROM runs WHERE run_id = ?", (run_id,))
         if not rows:
             raise UnknownRunError(self._no_match(run_id, []))
         return json.loads(rows[0][0]) if rows[0][0] else None
@@ -240,7 +263,7 @@ class Store:
         self, limit: int | None = None, label: str | None = None, target: str | None = None
     ) -> list[RunSummary]:
         """Runs, newest first. label, target: only those that contain this text, upper or lower case alike."""
-        rows = self._rows(
+        rows = self.rows(
             """SELECT run_id, command, label, target, status, owner, start_wall_ns,
                       (SELECT count(*) FROM cells WHERE cells.run_id = runs.run_id)
                FROM runs
@@ -249,11 +272,11 @@ class Store:
                ORDER BY start_wall_ns DESC, seq DESC LIMIT ?3""",
             (label, target, -1 if limit is None else limit),
         )
-        return [RunSummary(r[0], r[1], r[2], r[3], _status_now(r[4], r[5]), r[6], r[7]) for r in rows]
+        return [RunSummary(r[0], r[1], r[2], r[3], status_now(r[4], r[5]), r[6], r[7]) for r in rows]
 
     def unfinished(self) -> list[RunSummary]:
         """Runs whose process ended before they did, newest first: their files may still lie on the target."""
-        left = self._rows("SELECT run_id FROM runs WHERE status = 'running'")
+        left = self.rows("SELECT run_id FROM runs WHERE status = 'running'")
         ids = {row[0] for row in left}
         return [run for run in self.list_runs() if run.run_id in ids and run.status == "partial"]
 
@@ -292,8 +315,22 @@ class Store:
             except sqlite3.Error as error:
                 raise StoreError(f"store {self.path}: {error}") from error
 
-    def _rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        """All rows; none when there is no file yet."""
+    def write(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A transaction, for what is derived from runs (`naslab.store.library`). Raises StoreError."""
+        return self._transaction()
+
+    def read_with(self, ask: Callable[[sqlite3.Connection], Found]) -> Found | None:
+        """What `ask` finds with a connection that only reads; None when there is no file yet. Raises StoreError."""
+        with self._lock:
+            if self._connection is None and not self.path.exists():
+                return None
+            try:
+                return ask(self._open(write=False))
+            except sqlite3.Error as error:
+                raise StoreError(f"store {self.path}: {error}") from error
+
+    def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """All rows of a query that reads; none when there is no file yet. Raises StoreError."""
         with self._lock:
             if self._connection is None and not self.path.exists():
                 return []
@@ -325,6 +362,7 @@ class Store:
             _insert_warning(db, run_id, found)
         for cell in document.get("cells", []):
             _insert_cell(db, run_id, cell, blobs.get(cell["id"], {}))
+        _summarise(db, run_id)
 
     def _update(self, run_id: str, updates: Mapping[str, Any]) -> None:
         if refused := {"run_id", "cells", "warnings", "schema"} & updates.keys():
@@ -341,6 +379,7 @@ class Store:
                     document["target"].get("url") or "", document["start_wall_ns"], run_id,
                 ),
             )  # fmt: skip
+            _summarise(db, run_id)
 
     def _must_exist(self, db: sqlite3.Connection, run_id: str) -> None:
         if not db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone():
@@ -359,7 +398,7 @@ class Store:
             document["cells"] = [json.loads(row[0]) for row in cells]
         except (sqlite3.Error, ValueError) as error:
             raise StoreError(f"store {self.path}: run {run_id} is damaged: {error}") from error
-        document["status"] = _status_now(found[1], found[2])
+        document["status"] = status_now(found[1], found[2])
         document["warnings"] = [warning(*row) for row in told]
         if document["status"] != found[1]:
             document["warnings"].append(warning("unfinished", _UNFINISHED))
@@ -386,14 +425,14 @@ class StoreBlobs:
 
     def names(self, cell_id: int) -> list[str]:
         """Names of the cell's blobs, sorted."""
-        rows = self._store._rows(
+        rows = self._store.rows(
             "SELECT name FROM blobs WHERE run_id = ? AND cell_id = ? ORDER BY name", (self._run_id, cell_id)
         )
         return [row[0] for row in rows]
 
     def get(self, cell_id: int, name: str) -> bytes | None:
         """One blob, or None. Raises StoreError when it is damaged."""
-        rows = self._store._rows(
+        rows = self._store.rows(
             "SELECT raw_bytes, data FROM blobs WHERE run_id = ? AND cell_id = ? AND name = ?",
             (self._run_id, cell_id, name),
         )
@@ -411,6 +450,13 @@ def _insert_cell(db: sqlite3.Connection, run_id: str, cell: Mapping[str, Any], b
         "INSERT INTO blobs (run_id, cell_id, name, raw_bytes, data) VALUES (?, ?, ?, ?, ?)",
         [(run_id, cell["id"], name, len(data), zlib.compress(data, 1)) for name, data in blobs.items()],
     )
+
+
+def _summarise(db: sqlite3.Connection, run_id: str) -> None:
+    """The summary of a run that has ended; one that is being measured has none."""
+    seq, status = db.execute("SELECT seq, status FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    if status != "running":
+        summaries.summarise(db, seq, status)
 
 
 def _insert_warning(db: sqlite3.Connection, run_id: str, found: Mapping[str, Any]) -> None:
@@ -434,7 +480,8 @@ def _unpack(raw_bytes: int, data: bytes, what: str) -> bytes:
     return raw
 
 
-def _status_now(status: str, owner_json: str | None) -> str:
+def status_now(status: str, owner_json: str | None) -> str:
+    """The status as it reads now: `partial` for a run that its process left."""
     if status != "running":
         return status
     try:
@@ -455,5 +502,6 @@ def _without(document: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name not in names}
 
 
-def _is_file(ref: str) -> bool:
+def names_file(ref: str) -> bool:
+    """Whether a reference to a run names a file instead of a stored run."""
     return ref.lower().endswith(".json") or os.sep in ref or "/" in ref

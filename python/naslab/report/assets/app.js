@@ -3,7 +3,10 @@
    and the downloads. All foreign text is set as text, never as markup. Nothing is fetched. */
 (() => {
   const NARROW_PX = 640;
+  const PRINT_PX = 680; // fits A4 and Letter upright
   const PAGE_ROWS = 50;
+  const LONG_NAME = 34; // names in a legend that is set below the picture, not beside it
+  const MOST_NAME = 70;
   /* Listened to, never read: reading `matches` between a change and its event makes Chromium drop the event. */
   const darkChange = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
@@ -11,14 +14,20 @@
   let printing = false;
   let darkOf = {};
   const charts = [];
+  const hiddenRuns = new Set(); // names that a page of the library hides
 
   // --- unpacking ---------------------------------------------------------------------------------------
 
-  async function unpacked(id) {
-    const text = atob(document.getElementById(id).textContent);
+  function fromBase64(packed) {
+    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(packed); // browsers since 2025
+    const text = atob(packed);
     const bytes = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return bytes;
+  }
+
+  async function unpacked(id) {
+    const stream = new Blob([fromBase64(document.getElementById(id).textContent)]).stream().pipeThrough(new DecompressionStream("deflate"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
 
@@ -35,8 +44,12 @@
 
   async function loadPlotly() {
     const script = document.createElement("script");
-    script.textContent = await unpackedText("naslab-plotly");
+    const { src } = document.getElementById("naslab-plotly").dataset; // pages of the library share one file
+    if (!src) script.textContent = await unpackedText("naslab-plotly");
+    else script.src = src;
+    const loaded = src && new Promise((done, failed) => Object.assign(script, { onload: done, onerror: failed }));
     document.head.append(script);
+    await loaded;
   }
 
   function element(tag, attributes = {}, ...children) {
@@ -58,6 +71,7 @@
       this.path = [...data.entries[0].path];
       this.filterValue = null;
       this.view = 0;
+      this.scale = 0;
       this.drawn = false;
       this.buildControls();
     }
@@ -113,7 +127,9 @@
       } else {
         this.filterValue = this.entry.figure.filter?.options[0].value ?? null;
       }
-      if (this.entry.figure.cameras) this.controls.append(this.viewButtons());
+      const { cameras, scales } = this.entry.figure;
+      if (cameras) this.controls.append(this.pickButtons("View", "Viewpoint", ["From small sizes", "From large sizes"], "view"));
+      if (scales) this.controls.append(this.pickButtons("Scale", "Scale of the axis", scales.map(({ label }) => label), "scale"));
     }
 
     tabs(name, items, current, pick) {
@@ -145,19 +161,20 @@
       return element("label", { class: "choice" }, element("span", {}, name), list);
     }
 
-    viewButtons() {
-      const group = element("div", { class: "choice views", role: "group", "aria-label": "Viewpoint" }, element("span", {}, "View"));
-      ["From small sizes", "From large sizes"].forEach((text, index) => {
+    /* Buttons of which one is pressed; `field` of the chart holds its number. */
+    pickButtons(title, group, names, field) {
+      const made = element("div", { class: "choice views", role: "group", "aria-label": `${group}, ${this.title}` }, element("span", {}, title));
+      names.forEach((text, index) => {
         const button = element("button", {
-          type: "button", "aria-pressed": String(index === this.view), "data-key": `view:${index}`,
+          type: "button", "aria-pressed": String(index === this[field]), "data-key": `${field}:${index}`,
         }, text);
         button.addEventListener("click", () => {
-          this.view = index;
+          this[field] = index;
           this.refresh();
         });
-        group.append(button);
+        made.append(button);
       });
-      return group;
+      return made;
     }
 
     describe() {
@@ -170,19 +187,35 @@
     draw() {
       const { figure } = this.entry;
       const filter = figure.filter;
-      const keep = (trace) => !filter || this.filterValue === "all" || String(trace.meta?.[filter.by]) === this.filterValue;
+      const keep = (trace) => !hiddenRuns.has(trace.meta?.run) && (!filter || [undefined, null].includes(trace.meta?.[filter.by]) || ["all", String(trace.meta[filter.by])].includes(this.filterValue));
       const dark = isDark() && !printing;
-      const narrower = this.plot.clientWidth < NARROW_PX ? figure.narrow : null;
-      const drawn = recoloured({ data: figure.data.filter(keep), layout: { ...figure.layout, ...narrower } }, dark);
+      const kept = figure.data.filter(keep);
+      const width = printing ? PRINT_PX : this.plot.clientWidth;
+      const narrower = width < NARROW_PX ? figure.narrow : null;
+      const drawn = recoloured({ data: kept.length ? kept : [{ type: "scatter", x: [], y: [] }], layout: { ...figure.layout, ...narrower } }, dark);
       const option = filter?.options.find((one) => one.value === this.filterValue);
       if (option?.yaxis) drawn.layout.yaxis = recoloured(option.yaxis, dark);
-      fit(drawn, this.plot.clientWidth);
-      if (figure.cameras) drawn.layout.scene.camera = figure.cameras[this.view];
+      if (figure.scales) drawn.layout.yaxis = recoloured(figure.scales[this.scale].yaxis, dark);
+      fit(drawn, width);
+      if (figure.cameras) drawn.layout.scene.camera = seen(figure.cameras[this.view], width / drawn.layout.height);
       this.plot.querySelector(".waiting")?.remove();
+      registerKinds(drawn.data);
       Plotly.react(this.plot, drawn.data, drawn.layout, CONFIG);
+      // Its label says what it shows; ticks and legend read aloud would say less.
+      for (const picture of this.plot.querySelectorAll(".main-svg, .gl-container")) picture.setAttribute("aria-hidden", "true");
       this.plot.style.minHeight = "0";
       this.drawn = true;
-      this.width = this.plot.clientWidth;
+      this.width = width;
+    }
+  }
+
+  /* Kinds of chart that Plotly's script left until one is drawn (see chart_library.py). */
+  function registerKinds(data) {
+    for (const { type } of data) {
+      const kind = Plotly.kinds?.[type];
+      if (!kind) continue;
+      delete Plotly.kinds[type];
+      Plotly.register(kind());
     }
   }
 
@@ -213,15 +246,15 @@
       for (const axis of ["xaxis", "xaxis2", "yaxis", "yaxis2"]) if (layout[axis]) layout[axis].fixedrange = true;
     }
     if (data[0].type === "heatmap") fitHeat(data, layout, width, narrow);
+    const named = data.filter((trace) => trace.name && trace.showlegend !== false && layout.showlegend !== false);
+    for (const trace of named) if (trace.name.length > MOST_NAME) trace.name = `${trace.name.slice(0, MOST_NAME - 1)}…`;
+    const long = named.some((trace) => trace.name.length > LONG_NAME) && layout.legend && layout.legend.orientation !== "h" && !layout.scene;
+    if (long) legendBelow(layout, named.length);
     if (!narrow) return;
     for (const trace of data) if (trace.mode === "markers+text") trace.mode = "markers"; // told in the caption
     layout.font.size = 12;
     layout.margin = { ...layout.margin, l: Math.min(layout.margin.l, 52), r: 10 };
-    if (layout.legend && layout.legend.orientation !== "h") {
-      Object.assign(layout.legend, { orientation: "h", x: 0, xanchor: "left", y: -0.22, yanchor: "top" });
-      const rows = Math.ceil(data.filter((trace) => trace.showlegend !== false).length / 3);
-      if (layout.showlegend !== false && !layout.scene) layout.height += 24 * rows;
-    }
+    if (layout.legend && layout.legend.orientation !== "h") legendBelow(layout, Math.ceil(named.length / 3));
     if (layout.scene) {
       layout.height = 420;
       data[0].showscale = false; // the vertical axis says the same
@@ -231,6 +264,14 @@
       if (names) Object.assign(axis, { tickmode: "array", tickvals: names, ticktext: names.map(wrapped) });
     }
     for (const axis of ["xaxis", "xaxis2", "yaxis"]) thinTicks(layout[axis], axis === "yaxis" ? 9 : 5);
+  }
+
+  /* rows: lines of names to make room for. */
+  function legendBelow(layout, rows) {
+    const inner = (layout.height ?? 400) - layout.margin.t - layout.margin.b;
+    // Below the title of the axis, which in a low picture is a larger part of it.
+    Object.assign(layout.legend, { orientation: "h", x: 0, xanchor: "left", y: -Math.max(0.22, 54 / Math.max(inner, 40)), yanchor: "top" });
+    if (layout.showlegend !== false && !layout.scene) layout.height += 24 * rows;
   }
 
   function fitHeat(data, layout, width, narrow) {
@@ -249,6 +290,12 @@
     layout.xaxis.title.standoff = 48;
     layout.margin.b = 100;
     layout.height += 110;
+  }
+
+  /* A viewpoint, further away where the picture is too narrow for it. */
+  function seen(camera, shape) {
+    const far = Math.max(1, Math.min(1.6 / shape, 1.5));
+    return { ...camera, eye: Object.fromEntries(Object.entries(camera.eye).map(([axis, value]) => [axis, value * far])) };
   }
 
   function thinTicks(axis, most) {
@@ -281,6 +328,22 @@
     charts.forEach((chart) => near.observe(chart.plot));
   }
 
+  /* Tables that scroll sideways can be reached and scrolled by keyboard. */
+  function reachTables() {
+    const taken = {}; // of several runs tables have the same caption
+    for (const box of document.querySelectorAll(".scroll")) {
+      if (box.scrollWidth > box.clientWidth) {
+        const name = box.querySelector("caption")?.textContent ?? "Table";
+        taken[name] = (taken[name] ?? 0) + 1;
+        box.tabIndex = 0;
+        box.setAttribute("role", "region");
+        box.setAttribute("aria-label", `${name}${taken[name] > 1 ? ` (${taken[name]})` : ""}, scrolls sideways`);
+      } else if (document.activeElement !== box) {
+        for (const name of ["tabindex", "role", "aria-label"]) box.removeAttribute(name);
+      }
+    }
+  }
+
   function redrawAll(undrawnToo = false) {
     for (const chart of charts) if (chart.drawn || undrawnToo) chart.draw();
   }
@@ -289,10 +352,12 @@
     let timer;
     addEventListener("resize", () => {
       clearTimeout(timer);
-      timer = setTimeout(() => charts.forEach((chart) => {
-        if (chart.drawn && chart.width !== chart.plot.clientWidth) chart.draw();
-      }), 120);
+      timer = setTimeout(() => {
+        reachTables();
+        for (const chart of charts) if (chart.drawn && chart.width !== chart.plot.clientWidth) chart.draw();
+      }, 120);
     });
+    document.addEventListener("toggle", reachTables, true); // a table that was folded
     darkChange.addEventListener("change", () => redrawAll());
     addEventListener("beforeprint", () => {
       printing = true;
@@ -329,31 +394,34 @@
 
   // --- the table ---------------------------------------------------------------------------------------
 
+  /* Heading, name of the column (see table.py), text of a value, kind. */
   const COLUMNS = [
-    ["Run", (row) => row.run.label ?? row.run.target?.url ?? row.run.run_id, plain, "run"],
-    ["Test", (row) => row.cell.workload ?? row.cell.op, words],
-    ["File", (row) => row.cell.file_bytes, sizeText, "num"],
-    ["Record", (row) => row.cell.record_bytes, sizeText, "num"],
-    ["Repeat", (row) => (row.cell.block ?? 0) + 1, plain, "num"],
-    ["Depth", (row) => row.cell.queue_depth, plain, "num"],
-    ["Workers", (row) => row.cell.workers, plain, "num"],
-    ["MB/s", (row) => (row.cell.throughput_bytes_per_s ?? 0) / 1e6, digits, "num"],
-    ["ops/s", (row) => row.cell.iops ?? 0, digits, "num"],
-    ["p50", (row) => row.cell.latency_ns?.p50, timeText, "num"],
-    ["p99", (row) => row.cell.latency_ns?.p99, timeText, "num"],
-    ["p99.9", (row) => row.cell.latency_ns?.p99_9, timeText, "num"],
-    ["Max", (row) => row.cell.latency_ns?.max, timeText, "num"],
-    ["Errors", (row) => row.cell.errors ?? 0, plain, "num"],
-    ["Durability", (row) => row.cell.durability, plain],
-    ["Cache", (row) => row.cell.cache_state, plain],
-    ["Regime", (row) => row.cell.regime, words],
-    ["Status", (row) => (row.cell.predicted ? "predicted" : row.cell.status ?? "complete"), plain],
+    ["Run", "run", plain, "run"],
+    ["Test", "test", words],
+    ["File", "file", sizeText, "num"],
+    ["Record", "record", sizeText, "num"],
+    ["Repeat", "repeat", plain, "num"],
+    ["Depth", "depth", plain, "num"],
+    ["Workers", "workers", plain, "num"],
+    ["MB/s", "rate", digits, "num"],
+    ["ops/s", "iops", digits, "num"],
+    ["p50", "p50", timeText, "num"],
+    ["p99", "p99", timeText, "num"],
+    ["p99.9", "p99_9", timeText, "num"],
+    ["Max", "max", timeText, "num"],
+    ["Errors", "errors", plain, "num"],
+    ["Durability", "durability", plain],
+    ["Cache", "cache", plain],
+    ["Regime", "regime", words, "why"],
+    ["Status", "status", plain],
   ];
 
   class Table {
-    constructor(data) {
-      this.rows = data.runs.flatMap((run) => run.cells.map((cell) => ({ run, cell })));
-      this.columns = COLUMNS.filter(([, , , kind]) => kind !== "run" || data.runs.length > 1);
+    /* runs: id and name of each. columns: values by name. Rows are their numbers. */
+    constructor({ runs, columns }) {
+      this.values = { ...columns, run: columns.run.map((at) => runs[at].name) };
+      this.rows = columns.run.map((_, row) => row);
+      this.columns = COLUMNS.filter(([, , , kind]) => kind !== "run" || runs.length > 1);
       this.table = document.getElementById("cells");
       this.pager = document.getElementById("pager");
       this.page = 0;
@@ -381,11 +449,11 @@
     sort(index) {
       this.descending = this.sorted === index && !this.descending;
       this.sorted = index;
-      const value = this.columns[index][1];
+      const values = this.values[this.columns[index][1]];
       const sign = this.descending ? -1 : 1;
       const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : plain(a).localeCompare(plain(b), "en"));
       this.rows.sort((a, b) => {
-        const [x, y] = [value(a), value(b)];
+        const [x, y] = [values[a], values[b]];
         return x == null || y == null ? (x == null) - (y == null) : sign * compare(x, y);
       });
       this.heads.forEach((head, i) => (i === index ? head.setAttribute("aria-sort", this.descending ? "descending" : "ascending") : head.removeAttribute("aria-sort")));
@@ -396,9 +464,10 @@
     show() {
       const from = this.page * PAGE_ROWS;
       const shown = this.rows.slice(from, from + PAGE_ROWS);
-      this.body.replaceChildren(...shown.map((row) => element("tr", {}, ...this.columns.map(([, value, text, kind]) => {
-        const found = value(row);
-        return element("td", kind === "num" ? { class: "num" } : {}, found == null ? "" : text(found));
+      this.body.replaceChildren(...shown.map((row) => element("tr", {}, ...this.columns.map(([, name, text, kind]) => {
+        const found = this.values[name][row];
+        const why = kind === "why" && this.values.why[row];
+        return element("td", kind === "num" ? { class: "num" } : why ? { title: why } : {}, found == null ? "" : text(found));
       }))));
       this.pages > 1 ? this.showPager(from, shown.length) : this.pager.replaceChildren(this.count(from, shown.length));
     }
@@ -435,11 +504,11 @@
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   }
 
-  async function cellsCsv(data) {
-    const lines = [data.columns.map(([name]) => name).join(",")];
+  async function cellsCsv({ fields }) {
+    const lines = [fields.map(([name]) => name).join(",")];
     for (const run of runsOf(exactJson(await unpackedText("naslab-runs")))) {
       for (const cell of run.cells) {
-        lines.push(data.columns.map(([, path]) => field(path.startsWith("run.") ? lookup(run, path.slice(4)) : lookup(cell, path))).join(","));
+        lines.push(fields.map(([, path]) => field(path.startsWith("run.") ? lookup(run, path.slice(4)) : lookup(cell, path))).join(","));
       }
     }
     return [`${lines.join("\r\n")}\r\n`];
@@ -469,14 +538,14 @@
     return columns;
   }
 
-  async function seriesCsv(data) {
+  async function seriesCsv({ runs }) {
     const about = await unpackedJson("naslab-series-about");
     const columns = seriesColumns(about, await unpacked("naslab-series"));
     const names = about.columns.map(({ name }) => name);
     const parts = [`run_id,cell,interval_s,t_s,${names.join(",")}\r\n`];
     let row = 0;
     for (const [run, cell, count, interval] of about.cells) {
-      const head = `${field(data.runs[run].run_id)},${cell},${interval}`;
+      const head = `${field(runs[run].id)},${cell},${interval}`;
       const lines = [];
       for (let i = 0; i < count; i++, row++) {
         lines.push(`${head},${Number((i * interval).toFixed(6))},${names.map((name) => columns[name][row]).join(",")}\r\n`);
@@ -488,8 +557,9 @@
 
   const runJson = async () => [await unpacked("naslab-runs")];
 
+  /* data: id of each of `runs`; `fields`: name and place of each column of the cells' CSV. */
   function offerDownloads(data) {
-    const id = data.runs.length === 1 ? String(data.runs[0].run_id).replace(/[^\w.-]/g, "_") : "runs";
+    const id = data.runs.length === 1 ? String(data.runs[0].id).replace(/[^\w.-]/g, "_") : "runs";
     const kinds = {
       csv: ["cells.csv", "text/csv", cellsCsv],
       json: ["run.json", "application/json", runJson],
@@ -508,20 +578,25 @@
   // --- start -------------------------------------------------------------------------------------------
 
   async function start() {
-    const { charts: found, dark, columns } = await unpackedJson("naslab-charts");
+    const { charts: found, dark, columns: fields, table } = await unpackedJson("naslab-charts");
     darkOf = dark;
     if (found.length) {
       charts.push(...found.map((data) => new Chart(data)));
       charts.forEach((chart) => chart.describe());
       await loadPlotly();
       drawWhenNear();
-      watchWindow();
     }
-    const data = { runs: runsOf(await unpackedJson("naslab-runs")), columns };
-    new Table(data);
-    offerDownloads(data);
+    watchWindow();
+    new Table(table);
+    offerDownloads({ runs: table.runs, fields });
+    reachTables();
     document.documentElement.dataset.ready = "true";
   }
 
+  globalThis.naslabHideRuns = (names) => {
+    hiddenRuns.clear();
+    for (const name of names) hiddenRuns.add(name);
+    redrawAll();
+  };
   start();
 })();

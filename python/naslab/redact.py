@@ -1,0 +1,485 @@
+"""Takes names out of a run before it leaves the machine: hosts, users, addresses, shares, paths, labels, free text.
+
+It works by a list of what may stay: numbers, words of naslab's own, versions, times. Every other text goes, known to
+naslab or not. Hosts and shares become stable names, so that two runs of one server still match within one output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, cast
+
+from naslab.results.fields import Field
+from naslab.results.run import BlobSource, Run
+from naslab.results.schema import TABLES
+from naslab.store import Store
+from naslab.store.store import RunSummary, names_file
+
+REMOVED = "(removed)"
+_TOKEN = re.compile(r"^([(\[\"']*)(.*?)([)\]\"'.,;:!?]*)$", re.DOTALL)
+_UNITS = (
+    "b|kb|mb|gb|tb|kib|mib|gib|tib|kbit|mbit|gbit|bit|ns|us|ms|s|min|h|d|k|m|g|t|x|%|ops|iops|hz|mhz|ghz|cpu|cells?"
+)
+_NUMBER = re.compile(
+    rf"^[+\-~<>=]*\d{{1,3}}(?:,\d{{3}}|\d){{0,18}}(?:\.\d{{1,12}})?(?:\^\d{{1,2}})?(?:{_UNITS})?(?:/s)?$", re.IGNORECASE
+)
+_UNIT = re.compile(rf"^(?:{_UNITS})(?:/s)?$", re.IGNORECASE)
+_VERSION = re.compile(r"^v?\d{1,4}(?:\.\d{1,5}){0,2}(?:-\d{1,3})?$")
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+_RUN_ID = re.compile(r"^\d{8}-\d{6}-[a-z0-9]{4}$")
+_KERNEL = re.compile(r"^(Linux|Windows|Darwin|FreeBSD) ?(\d+(?:\.\d+){0,2})?")
+_MODEL = re.compile(r"^(?:[EWNJi]\d?-?)?\d{3,5}[A-Z]{0,3}$|^[iM]\d$|^v\d$|^\d+-Core$|^\d+(?:\.\d+)?GHz$")
+_CPU_WORDS = frozenset(
+    (
+        "intel(r)", "intel", "amd", "arm", "apple", "xeon(r)", "xeon", "core(tm)", "core", "epyc", "ryzen",
+        "pentium(r)", "threadripper", "celeron(r)", "atom(tm)", "cortex", "neoverse", "graviton", "platinum", "gold",
+        "silver", "bronze", "cpu", "processor", "@", "ghz", "pro", "max", "ultra", "with", "qemu", "virtual", "version",
+        "kvm",
+    )
+)  # fmt: skip
+"""What names of processors are made of, beside model numbers."""
+_MACHINES = ("x86_64", "aarch64", "arm64", "armv7l", "i686", "riscv64", "AMD64", "ppc64le", "s390x")
+_CIPHERS = (
+    "aes-128-gcm", "aes-256-gcm", "aes-128-ccm", "aes-256-ccm", "aes-gmac", "aes-cmac", "hmac-sha256", "required",
+)  # fmt: skip
+_PRIVATE_OPTIONS = ("--label", "--note", "--report", "-o", "--store", "--credentials", "--cold-command", "--app")
+_OTHERS_WORDS = ("error", "errors", "unwritten", "corrupt", "unfinished")
+"""Kinds of warning with a server's or a system's own words, or with names of files."""
+_VALUE = re.compile(r"^[0-9a-z.,%/]{1,64}$")
+
+
+class Names:
+    """Stable names of one output: the same host is `host-1` in all its runs."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[str, str], str] = {}
+        self._counts: dict[str, int] = {}
+
+    def of(self, kind: str, value: str) -> str:
+        """`host-1` for the first host, and again for the same one."""
+        key = (kind, value.lower() if kind == "host" else value)
+        if key not in self._given:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._given[key] = f"{kind}-{self._counts[kind]}"
+        return self._given[key]
+
+    def made(self, text: str) -> bool:
+        """Whether this is a name given here."""
+        return text in self._given.values()
+
+
+class RedactedRun(Run):
+    """A run that nothing tells whose it is."""
+
+
+def redact(run: Run, names: Names | None = None) -> Run:
+    """The run without anything that tells whose it is; its raw data, which are numbers, stay.
+
+    names: of the output that the run becomes part of; None for an output of its own. What comes with naslab as a
+    published result stays as it is: everybody has it.
+    """
+    if isinstance(run, RedactedRun) or _is_public(run):
+        return run
+    redaction = _Redaction(run.document, names or Names())
+    document = redaction.document()
+    return RedactedRun(cast("Any", document), cast("BlobSource", _NumbersOnly(run)))
+
+
+def words_about(run: Run, names: Names) -> Callable[[str], str]:
+    """What takes the names out of sentences about this run. names: of the output that they become part of."""
+    return (lambda text: text) if _is_public(run) else _Redaction(run.document, names).sentence
+
+
+def _is_public(run: Run) -> bool:
+    if not run.run_id.startswith("published:"):
+        return False
+    from naslab.errors import NaslabError
+    from naslab.published import load
+
+    try:
+        return bool(load(run.run_id).document == run.document)
+    except NaslabError:
+        return False
+
+
+class _NumbersOnly:
+    """The raw data of a run, which hold numbers; whatever has another name is left out."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def names(self, cell_id: int) -> list[str]:
+        """Names of the cell's blobs, sorted."""
+        return [name for name in self._run.blob_names(cell_id) if all(map(_is_word, name.split(":")))]
+
+    def get(self, cell_id: int, name: str) -> bytes | None:
+        """One blob, or None."""
+        return self._run.blob(cell_id, name) if name in self.names(cell_id) else None
+
+
+class Outgoing(Store):
+    """A store whose runs have no names: what reads them cannot write any."""
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        """path: as for `Store`."""
+        super().__init__(path)
+        self.given = Names()
+
+    def load(self, ref: str = "last") -> Run:
+        """The run named by `ref`, redacted. Raises UnknownRunError, StoreError."""
+        if ref.startswith("published:") or names_file(ref):
+            return redact(super().load(ref), self.given)
+        return self.load_id(self.resolve(ref))
+
+    def load_id(self, run_id: str) -> Run:
+        """The stored run with this whole id, redacted. Raises UnknownRunError, StoreError."""
+        return redact(super().load_id(run_id), self.given)
+
+    def list_runs(
+        self, limit: int | None = None, label: str | None = None, target: str | None = None
+    ) -> list[RunSummary]:
+        """Runs, newest first, without labels; label, target: as they are in the store."""
+        found = super().list_runs(limit, label, target)
+        return [
+            RunSummary(
+                each.run_id, each.command, None, target_name(each.target, "", self.given), each.status,
+                each.start_wall_ns, each.cells,
+            )
+            for each in found
+        ]  # fmt: skip
+
+
+def store_for(path: Path | None, redacted: bool) -> Store:
+    """The store that what leaves the machine is read from: the one place where `--redact` takes effect."""
+    return Outgoing(path) if redacted else Store(path)
+
+
+@cache
+def _words() -> frozenset[str]:
+    return frozenset(resources.files("naslab").joinpath("redact_words.txt").read_text("utf-8").split())
+
+
+def _is_word(text: str) -> bool:
+    return text.lower() in _words()
+
+
+def target_name(url: str, protocol: str, names: Names) -> str:
+    """A target's name without host, share, user and path: `smb://host-1/share-1`, `folder-1`, `sim:`."""
+    scheme, colon, rest = url.partition(":")
+    if scheme == "sim" and colon:
+        return "sim:" + _sim_options(rest)
+    if url in ("null:", ""):
+        return url
+    if scheme in ("smb", "nfs") and rest.startswith("//"):
+        place = rest[2:].partition("?")[0].rpartition("@")[2]
+        host, _, path = place.partition("/")
+        share, _, folder = path.partition("/") if scheme == "smb" else (path, "", "")
+        host = _without_port(host)
+        shared = f"{host.lower()}/{share}"
+        parts = [names.of("host", host)]
+        parts += [names.of("share", shared)] if share else []
+        parts += [names.of("folder", f"{shared}/{folder}")] if folder else []
+        return f"{scheme}://{'/'.join(parts)}"
+    if scheme == "lab" and colon:
+        return f"lab:{names.of('system', rest)}"
+    return names.of("folder" if protocol == "local" or url.startswith(("/", ".", "~")) else "target", url)
+
+
+def _without_port(place: str) -> str:
+    if place.startswith("["):
+        return place[1:].partition("]")[0]
+    return place.partition(":")[0]
+
+
+def _sim_options(rest: str) -> str:
+    """Numbers of a simulated server; files and lists go."""
+    query = rest.partition("?")[2]
+    parts = [part.partition("=") for part in query.split("&")]
+    kept = [f"{key}={value}" for key, _, value in parts if _is_word(key) and _NUMBER.match(value)]
+    return "?" + "&".join(kept) if kept else ""
+
+
+class _Redaction:
+    """Of one document."""
+
+    def __init__(self, document: Mapping[str, Any], names: Names) -> None:
+        self._whole, self._names = document, names
+        self._known, self._giveaway = self._identifiers()
+
+    def document(self) -> dict[str, Any]:
+        """The document with what may stay."""
+        return self._table("run", self._whole)
+
+    def _identifiers(self) -> tuple[dict[str, str], set[str]]:
+        """(names with what stands for them, names that are plain words: a sentence with one goes as a whole)."""
+        from urllib.parse import urlsplit
+
+        found: dict[str, str] = {}
+        target = self._whole.get("target") or {}
+        environment = self._whole.get("environment") or {}
+        client = environment.get("client") if isinstance(environment, Mapping) else None
+        hosts = [str(client["host"])] if isinstance(client, Mapping) and client.get("host") else []
+        try:
+            parts = urlsplit(str(target.get("url") or ""))
+            hosts += [parts.hostname] if parts.hostname else []
+            users = [parts.username] if parts.username else []
+        except ValueError:
+            users = []
+        found |= {host: self._names.of("host", host) for host in hosts}
+        found |= {user: self._names.of("user", user) for user in users}
+        route = environment.get("route") if isinstance(environment, Mapping) else None
+        if isinstance(route, Mapping) and isinstance(route.get("interface"), str):
+            found[route["interface"]] = self._names.of("interface", route["interface"])
+        cores = {name: _parted(name)[1] for name in found}
+        plain = {core.lower() for core in cores.values() if _is_word(core)}
+        return {name: given for name, given in found.items() if not _is_word(cores[name])}, plain
+
+    def _table(self, name: str, part: Any) -> dict[str, Any]:
+        if not isinstance(part, Mapping):
+            return {}
+        _, fields = TABLES[name]
+        kept = {each.name: self._field(name, each, part[each.name]) for each in fields if each.name in part}
+        if name == "warning" and part.get("kind") in _OTHERS_WORDS:
+            kept["message"] = f"{part['kind']}: {REMOVED}"
+        if name == "doubt" and part.get("kind") in _OTHERS_WORDS:
+            kept["message"] = f"{part['kind']}: {REMOVED}"
+        return kept
+
+    def _field(self, table: str, field: Field, value: Any) -> Any:
+        path = f"{table}.{field.name}"
+        if value is None:
+            return None
+        if rule := _RULES.get(path):
+            return rule(self, value)
+        base = field.type.removesuffix("[]").removesuffix("{}")
+        if base in TABLES:
+            return self._parts(base, field.type, value)
+        if field.type == "string":
+            allowed = isinstance(value, str) and value in (field.enum or ())
+            return value if allowed else None if field.nullable else REMOVED
+        return self._free(value) if field.type in ("object", "array") else _number(value)
+
+    def _parts(self, base: str, type_: str, value: Any) -> Any:
+        if type_.endswith("[]"):
+            return [self._table(base, each) for each in value] if isinstance(value, list) else []
+        if type_.endswith("{}"):
+            items = value.items() if isinstance(value, Mapping) else ()
+            return {self.key(key): self._table(base, each) for key, each in items}
+        return self._table(base, value)
+
+    def _free(self, value: Any) -> Any:
+        """Parts that the schema leaves open: numbers under naslab's own keys; texts only where a key allows it."""
+        if isinstance(value, Mapping):
+            return {self.key(key): self._keyed(str(key), each) for key, each in value.items() if _is_word(str(key))}
+        if isinstance(value, list | tuple):
+            return [self._free(each) for each in value]
+        return _number(value)
+
+    def _keyed(self, key: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return self._free(value)
+        rule = _TEXT_KEYS.get(key)
+        return rule(self, value) if rule else None
+
+    def key(self, key: Any) -> str:
+        """A key of an open part: naslab's own word or number, else a name in its place."""
+        text = str(key)
+        return text if _is_word(text) or _NUMBER.match(text) else self._names.of("name", text)
+
+    # rules for texts
+
+    def word(self, value: Any) -> str:
+        """One of naslab's own words."""
+        text = str(value)
+        return text if not text or _is_word(text) or _NUMBER.match(text) else REMOVED
+
+    def words(self, value: Any) -> list[Any]:
+        """A list of such words, or of numbers."""
+        return [self.word(each) if isinstance(each, str) else _number(each) for each in value]
+
+    def sentence(self, value: Any) -> str:
+        """A sentence with the words and numbers that may stay."""
+        tokens = [self._token(token) for token in str(value).split()]
+        if any(token is None for token in tokens):
+            return REMOVED
+        joined = " ".join(str(token) for token in tokens)
+        return re.sub(rf"{re.escape(REMOVED)}(?: {re.escape(REMOVED)})+", REMOVED, joined)
+
+    def _token(self, token: str) -> str | None:
+        """None: the whole sentence must go."""
+        before, core, after = _parted(token)
+        if core.lower() in self._giveaway:
+            return None
+        if core in self._known:
+            return f"{before}{self._known[core]}{after}"
+        numeric = _NUMBER.match(core) or _UNIT.match(core)
+        plain = numeric or _is_word(core.lstrip("-")) or core in ("", "-", "=", "/", "->") or self._names.made(core)
+        return token if plain else f"{before}{REMOVED}{after}"
+
+    def told(self, value: Any) -> str:
+        """A tool's version, which may begin with the tool's name."""
+        return str(value) if _VERSION.match(str(value)) else " ".join(map(self._told, str(value).split()))
+
+    def _told(self, word: str) -> str:
+        return word if _VERSION.match(word) else self.sentence(word)
+
+    def form(self, value: Any) -> str:
+        """A file's format: a word, perhaps with fio's plus behind it."""
+        text = str(value)
+        return text if _is_word(text.removesuffix("+")) else REMOVED
+
+    def untold(self, value: Any) -> list[str]:
+        """Names of fields, with a dot for parts, or words about what a source does not tell."""
+        named = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+        return [each if all(map(_is_word, each.split("."))) else self.sentence(each) for each in named]
+
+    def sentences(self, value: Any) -> list[str]:
+        """Each of them."""
+        return [self.sentence(each) for each in value] if isinstance(value, list) else []
+
+    def named(self, value: Any) -> str:
+        """A load's name: naslab's own, or a name in its place."""
+        text = str(value)
+        return text if _is_word(text) else self._names.of("workload", text)
+
+    def run_id(self, value: Any) -> str:
+        """An id as naslab makes them tells a time only."""
+        text = str(value)
+        return text if _RUN_ID.match(text) else self._names.of("run", text)
+
+    def host(self, value: Any) -> str:
+        """A host's name or address."""
+        return self._names.of("host", str(value))
+
+    def interface(self, value: Any) -> str:
+        """A network interface's name, which may tell its address."""
+        return str(value) if value == "lo" else self._names.of("interface", str(value))
+
+    def target(self, value: Any) -> dict[str, Any]:
+        """The part `target`."""
+        part = value if isinstance(value, Mapping) else {}
+        described = {each.name for each in TABLES["target"][1]}
+        kept = self._free({name: each for name, each in part.items() if name not in described})
+        url = target_name(str(part.get("url") or ""), str(part.get("protocol") or ""), self._names)
+        return {**self._table("target", {n: v for n, v in part.items() if n != "url"}), **kept, "url": url}
+
+    def argv(self, value: Any) -> list[str]:
+        """The command line: its options, sizes and times; targets by name, the rest removed."""
+        out: list[str] = []
+        private = False
+        for token in value if isinstance(value, list) else []:
+            text, hidden = str(token), private
+            private = text in _PRIVATE_OPTIONS
+            out.append(REMOVED if hidden else self._argument(text))
+        return out
+
+    def _argument(self, text: str) -> str:
+        option, equals, value = text.partition("=")
+        if option.startswith("-") and _is_word(option.lstrip("-")):
+            public = option not in _PRIVATE_OPTIONS and self._is_value(value)
+            return f"{option}{equals}{value if public or not equals else REMOVED}"
+        if ":" in text or text == (self._whole.get("target") or {}).get("url"):
+            return target_name(text, "", self._names)
+        return text if self._is_value(text) else REMOVED
+
+    def _is_value(self, text: str) -> bool:
+        """A number, a size, a time, or a list or range of these or of naslab's own words."""
+        parts = re.split(r",|\.\.", text)
+        return bool(_VALUE.match(text) or _is_word(text)) and all(_is_word(p) or _NUMBER.match(p) for p in parts)
+
+
+def _parted(token: str) -> tuple[str, str, str]:
+    """(marks before, what they stand around, marks after)."""
+    match = _TOKEN.match(token)
+    return (match[1], match[2], match[3]) if match else ("", token, "")
+
+
+def _number(value: Any) -> Any:
+    """A number or a yes or no; None for all else."""
+    return value if isinstance(value, bool | int | float) else None
+
+
+def _matching(pattern: re.Pattern[str]) -> Rule:
+    def rule(_: _Redaction, value: Any) -> str:
+        found = pattern.match(str(value))
+        return found.group(0) if found else REMOVED
+
+    return rule
+
+
+def _one_of(*allowed: str) -> Rule:
+    def rule(_: _Redaction, value: Any) -> str:
+        return str(value) if str(value).lower() in {each.lower() for each in allowed} else REMOVED
+
+    return rule
+
+
+def _cpu(_: _Redaction, value: Any) -> str:
+    kept = [t for t in str(value).split() if t.lower() in _CPU_WORDS or _MODEL.match(t) or _VERSION.match(t)]
+    return " ".join(kept) or REMOVED
+
+
+def _gone(_: _Redaction, value: Any) -> Any:
+    """Nothing of it stays."""
+    return {} if isinstance(value, Mapping) else [] if isinstance(value, list) else None
+
+
+Rule = Callable[[_Redaction, Any], Any]
+_version, _time = _matching(_VERSION), _matching(_TIME)
+_WORDS = (
+    "run.command", "target.protocol", "cell.op", "cell.stop_reason", "cell.pattern", "cell.access", "cell.sync",
+    "error_count.kind", "warning.kind", "limit.unit", "io_class.op", "io_class.size", "ladder_step.name",
+    "ladder_figure.unit", "ladder_conditions.protocol", "burst.op", "finding.probe", "cache_mode.mode",
+    "job.durability", "job_step.job", "replay.source", "replay.pace", "replay_kind.kind", "replay_note.kind",
+    "replay_note.as_kind", "tree_phase.op", "planted.name", "planted.tool", "client_split_cell.op",
+    "client_split_cell.verdict", "stated_limit.op", "source.tool", "doubt.kind", "doubt.unit",
+)  # fmt: skip
+_SENTENCES = (
+    "cell.regime_evidence", "warning.message", "limit.evidence", "ladder_step.title", "ladder_step.says",
+    "ladder_burst.shown_by", "ladder_question.why", "ladder_question.experiment", "steady.reason", "finding.text",
+    "cached.reason", "working_set.reason", "curve.knee_method", "job_step.evidence", "replay_note.reason",
+    "tree.cold_note", "apps.throughput", "app.about", "streams_held.stopped", "client_split.ended", "doubt.message",
+)  # fmt: skip
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(_WORDS, _Redaction.word),
+    **dict.fromkeys(_SENTENCES, _Redaction.sentence),
+    **dict.fromkeys(
+        ("run.summary", "ladder.advice", "burst.missing", "cache_mode.notes", "client_split.not_carried"),
+        _Redaction.sentences,
+    ),
+    **dict.fromkeys(
+        ("finding.supports", "finding.against", "ladder_burst.applies_to", "ladder_question.between",
+         "curve_comparison.differs"), _Redaction.words,
+    ),
+    **dict.fromkeys(("cell.workload", "app.name", "streams_held.name"), _Redaction.named),
+    **dict.fromkeys(
+        ("run.run_id", "run.rerun_of", "durable.checked_run", "curve_comparison.run_id"), _Redaction.run_id
+    ),
+    **dict.fromkeys(("run.started_at", "run.finished_at", "target.calibrated_at"), _time),
+    **dict.fromkeys(
+        ("run.naslab_version", "client_ceiling.naslab_version", "target.dialect"), _version
+    ),
+    **dict.fromkeys(("target.signing", "target.encryption", "client_cipher.cipher"), _one_of(*_CIPHERS)),
+    "source.format": _Redaction.form, "source.tool_version": _Redaction.told, "source.unknown": _Redaction.untold,
+    "run.label": _gone, "run.labels": _gone, "run.note": _gone,
+    "run.target": _Redaction.target, "run.argv": _Redaction.argv, "client_ceiling.host": _Redaction.host,
+}  # fmt: skip
+"""What may stay of the texts of a document, by table and field. A text without a rule goes."""
+_TEXT_KEYS: dict[str, Rule] = {
+    "host": _Redaction.host, "interface": _Redaction.interface, "system": _matching(_KERNEL), "kernel":
+    _matching(_KERNEL), "machine": _one_of(*_MACHINES), "cpu": _cpu, "python": _version, "filesystem": _Redaction.word,
+    "says": _Redaction.sentence, "unit": _Redaction.word, "kind": _Redaction.word, "op": _Redaction.word,
+    "protocol": _Redaction.word, "limit": _Redaction.word, "run_id": _Redaction.run_id,
+    "what": _Redaction.sentence, "ended": _Redaction.sentence, "reason": _Redaction.sentence,
+}  # fmt: skip
+"""The same for the parts that the schema leaves open, by key: facts about client and target."""
+
+
+def redact_all(runs: Sequence[Run]) -> list[Run]:
+    """Runs of one output: the same server has the same name in all of them."""
+    names = Names()
+    return [redact(run, names) for run in runs]

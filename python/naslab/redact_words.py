@@ -1,0 +1,58 @@
+"""Makes redact_words.txt: the words that naslab's own sentences and names are made of.
+
+A text that is redacted keeps these words and numbers and loses all else, so that a name nobody thought of is lost, too.
+
+    python -m naslab.redact_words
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+FILE = Path(__file__).with_name("redact_words.txt")
+_ROOMS = (
+    "analysis", "apps", "audit", "cli", "client", "compare", "diskspd", "doctor", "durable", "exchange", "explain",
+    "iozone", "jobs", "plans", "replay", "report", "results", "trace",
+)  # fmt: skip
+_TOKEN = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[-'][A-Za-z0-9_]+)*")
+_LONGEST = 32
+
+
+def words(rooms: Sequence[str] = _ROOMS) -> set[str]:
+    """Lower-case words of all texts in the code of the rooms that write documents, docstrings left out."""
+    root = Path(__file__).parent
+    files = [*root.glob("*.py"), *(path for room in rooms for path in (root / room).rglob("*.py"))]
+    return {word.lower() for path in files for text in _texts(path) for word in _TOKEN.findall(text) if _is_word(word)}
+
+
+def simulated() -> set[str]:
+    """Names of the numbers of a simulated server, which are in the engine: from their reference page."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "sim.md"
+    return set(re.findall(r"^\| `([a-z_0-9]+)` \|", page.read_text("utf-8"), re.MULTILINE))
+
+
+def _texts(path: Path) -> Iterator[str]:
+    tree = ast.parse(path.read_text("utf-8"))
+    # A text that stands alone is a docstring, which nobody prints.
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.value
+
+
+def _is_word(text: str) -> bool:
+    return len(text) <= _LONGEST
+
+
+def main() -> int:
+    """Writes the file."""
+    FILE.write_text("\n".join(sorted(words() | simulated())) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""What a source states besides its rates: limits, and numbers that it computed from others."""
+
+from __future__ import annotations
+
+from naslab.results.fields import field as _f
+
+COVERS_FILE_BYTES = _f(
+    "covers_file_bytes",
+    "array",
+    "smallest and largest file size that the rate is a mean over, or holds over; file_bytes is null then",
+    "bytes",
+    required=False,
+)
+
+STATED = (
+    _f("limits", "stated_limit[]", "limits of the system as the source tells them"),
+    _f("derived", "stated_number[]", "numbers that the source computed from others of its own"),
+)
+
+STATED_LIMIT = (
+    _f("what", "string", "what has the limit"),
+    _f("kind", "string", "of a link, or of disks", enum=("link", "disk")),
+    _f("bytes_per_s", "number", "the limit", "bytes/s"),
+    _f("op", "string?", "the only operation it holds for; null: for all"),
+)
+
+STATED_NUMBER = (
+    _f("what", "string", "what it is"),
+    _f("how", "string", "how it was computed", enum=("mean", "difference")),
+    _f("bytes_per_s", "number", "as printed", "bytes/s"),
+    _f("printed_to_bytes_per_s", "number", "one of its last place", "bytes/s"),
+    _f("of", "array", "what it was computed from: what, bytes_per_s, labels (conditions it was measured under)"),
+)
+
+TABLES = {
+    "stated": ("Stated", STATED),
+    "stated_limit": ("Stated limit", STATED_LIMIT),
+    "stated_number": ("Stated number", STATED_NUMBER),
+}

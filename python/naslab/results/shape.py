@@ -1,0 +1,68 @@
+"""Whether parsed JSON has the shape of a run document: asked of every file before anything reads it.
+
+The rules are the tables of `schema.py`. Fields nobody described may be there, as the schema allows; one that may be
+null and is missing is filled in, so that files of an older naslab stay readable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from naslab.results.fields import Field
+from naslab.results.schema import TABLES
+
+MAX_INTEGER = (1 << 63) - 1
+_WORDS = {
+    "integer": "an integer", "number": "a number", "string": "a text", "boolean": "true or false",
+    "object": "an object", "array": "a list",
+}  # fmt: skip
+
+
+def fault(document: dict[str, Any], table: str = "run", where: str = "") -> str | None:
+    """The first field that is missing or of another type, in a sentence; None where there is none.
+
+    Changes the document: fields that may be null and are missing become null.
+    """
+    for field in TABLES[table][1]:
+        if field.name not in document:
+            if field.nullable and field.required:
+                document[field.name] = None
+            elif field.required:
+                return f"{where}{field.name} is missing"
+            continue
+        if found := of_field(field, document[field.name], f"{where}{field.name}"):
+            return found
+    return None
+
+
+def of_field(field: Field, value: Any, where: str) -> str | None:
+    """The same of one field's value."""
+    if value is None:
+        return None if field.nullable else f"{where} is null"
+    if field.enum and value not in field.enum:
+        return f"{where} is none of {', '.join(field.enum)}"
+    return _of_type(field.type, value, where)
+
+
+def _of_type(type_: str, value: Any, where: str) -> str | None:
+    if type_.endswith(("[]", "{}")):
+        container: type[Any] = list if type_.endswith("[]") else dict
+        if not isinstance(value, container):
+            return f"{where} is not {'a list' if container is list else 'an object'}"
+        items = enumerate(value) if isinstance(value, list) else value.items()
+        return next((found for key, each in items if (found := _of_type(type_[:-2], each, f"{where}.{key}"))), None)
+    if type_ in TABLES:
+        return fault(value, type_, f"{where}.") if isinstance(value, dict) else f"{where} is not an object"
+    return None if _fits(type_, value) else f"{where} is not {_WORDS[type_]}"
+
+
+def _fits(type_: str, value: Any) -> bool:
+    if type_ in ("integer", "number"):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if isinstance(value, int) or type_ == "integer":
+            return abs(value) <= MAX_INTEGER and value == int(value)
+        return math.isfinite(value)
+    return isinstance(value, {"string": str, "boolean": bool, "object": Mapping, "array": list}[type_])
