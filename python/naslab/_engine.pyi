@@ -28,6 +28,8 @@ class Run:
 
         Raises as `run` does; the folder stays until `finish`.
         """
+    def interrupt(self) -> None:
+        """End the stage under way, from any thread, as Ctrl-C would; what is measured comes as a partial cell."""
     def finish(self) -> list[str]:
         """Remove what the run made; what is left of it, and why. Later calls have nothing to do.
 
@@ -124,6 +126,27 @@ def clean(target_json: str, folder: str) -> list[str]:
 
 def stat(target_json: str, path: str) -> tuple[int, bool] | None:
     """Length in bytes and whether it is a folder; None if missing. Raises TargetError."""
+
+def allocated(target_json: str, path: str) -> int | None:
+    """What a file takes up on the target, in bytes; None where it is missing or the target does not say.
+
+    Raises TargetError.
+    """
+
+def memory_rates(buf_bytes: int, threads: int, each_ns: int) -> str:
+    """Bandwidth of `threads` side by side, each on buf_bytes of its own, as JSON.
+
+    {"read_bytes_per_s", "write_bytes_per_s", "copy_bytes_per_s"} of all together, each measured for each_ns.
+    """
+
+def memory_latency_ns(buf_bytes: int, each_ns: int) -> float:
+    """Nanoseconds of one load that depends on the one before, over buf_bytes in random order."""
+
+def cipher_speed(cipher: str, message_bytes: int, each_ns: int) -> tuple[float, float] | None:
+    """Bytes per second that one thread encrypts and decrypts with a cipher of SMB (`aes-128-gcm`, ...).
+
+    None for a cipher that SMB does not have.
+    """
 
 def set_len(target_json: str, path: str, size_bytes: int, create: bool) -> None:
     """Set a file's length; `create` makes it first. Raises UsageError if it exists, SpaceError, TargetError."""

@@ -4,6 +4,7 @@ NaslabError
 ├── UsageError            bad option, value or combination: exit 2, nothing was written
 │   ├── SpecError         a run specification that contradicts itself
 │   ├── TraceError        a trace, or a file to be made one, that is malformed or cut off
+│   ├── ForeignFileError  a file to be imported that is no benchmark's output, or is cut off
 │   └── UnknownRunError   a RUN that names no stored run, or more than one
 ├── TargetError           the target refused, vanished or cannot do what was asked: exit 1 (2 before the run began)
 │   └── SpaceError        not enough room for the plan
@@ -35,6 +36,11 @@ class SpecError(UsageError):
 
 class TraceError(UsageError):
     """A trace, or a text to be converted into one, is malformed. The message names the file and the line."""
+
+
+class ForeignFileError(UsageError):
+    """A file to be imported is not the output of a benchmark, or is cut off. The message names the file and says what
+    it looks like."""
 
 
 class UnknownRunError(UsageError):

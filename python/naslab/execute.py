@@ -11,12 +11,14 @@ import dataclasses
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from naslab import _engine
-from naslab.analysis.validity import cell_regime, cell_warnings, run_warnings
+from naslab.analysis.validity import cell_regime, run_warnings
+from naslab.doubts import Doubts, found_at_start
 from naslab.environment import describe_client
 from naslab.errors import NaslabError, SpaceError, TargetError, UsageError
 from naslab.messages import readable
@@ -24,15 +26,20 @@ from naslab.results.document import cell_blobs, cell_document, new_document
 from naslab.spec import CellSpec, RunSpec
 from naslab.store import new_run_id
 from naslab.store.process import owner
+from naslab.store.underway import UnderWay
 from naslab.targets import Target
 from naslab.units import amount_text
 
 if TYPE_CHECKING:
+    from naslab.cluster.run import ClusterRun
     from naslab.results.run import Run
     from naslab.store import Store
 
 SPACE_FACTOR = 1.2
 """Room asked for, over the files' sizes (DESIGN.md section 2)."""
+
+_TOLD = ("id", "op", "workload", "file_bytes", "record_bytes", "workers", "queue_depth", "duration_ns", "warmup_ns")
+"""Of a cell, to who watches the run."""
 
 OnCell = Callable[[dict[str, Any]], None]
 OnBefore = Callable[[int], None]
@@ -67,8 +74,15 @@ class Execution:
     status: str = "complete"
     caps: dict[str, Any] = field(default_factory=dict)
     begun: bool = False
-    _engine_run: _engine.Run | None = field(default=None, init=False, repr=False)
+    _doubts: Doubts = field(init=False, repr=False)
+    _under_way: UnderWay = field(init=False, repr=False)
+    _engine_run: _engine.Run | ClusterRun | None = field(default=None, init=False, repr=False)
     _planned: dict[int, CellSpec] = field(default_factory=dict, init=False, repr=False)
+    _begun_ns: int = field(default_factory=time.monotonic_ns, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._doubts = Doubts(self.document, self.target, self.spec)
+        self._under_way = UnderWay(self.store.path, self.run_id)
 
     @property
     def run_id(self) -> str:
@@ -87,6 +101,8 @@ class Execution:
         """
         by_id = {cell.id: cell for cell in cells}
         self._planned.update(by_id)
+        for found in self._doubts.files(cells):
+            self.warn(found["kind"], found["message"])
         text = json.dumps([dataclasses.asdict(cell) for cell in cells])
         with termination_as_interrupt():
             try:
@@ -106,17 +122,19 @@ class Execution:
         measured = {cell["id"] for cell in self.document["cells"]}
         return [cell for cell in cells if cell.id not in measured]
 
-    def _open(self, cells: list[CellSpec]) -> _engine.Run:
+    def _open(self, cells: list[CellSpec]) -> _engine.Run | ClusterRun:
         """The engine's run, begun where there is none."""
         if self._engine_run is None:
             # The password is in what the engine gets and in nothing that is kept.
             spec = dataclasses.replace(self.spec, cells=[], target=self.target.engine_spec())
             depth = max((cell.queue_depth for cell in [*self.spec.cells, *cells]), default=1)
-            self._engine_run = _engine.open_run(spec.to_json(), owner_mark(self.run_id), depth)
+            open_run = _engine.open_run if self.target.clients is None else self.target.clients.open_run
+            self._engine_run = open_run(spec.to_json(), owner_mark(self.run_id), depth)
         return self._engine_run
 
     def close(self) -> None:
         """Removes what the stages made on the target and notes what is left. Raises KeyboardInterrupt."""
+        self._under_way.close()
         run, self._engine_run = self._engine_run, None
         if run is None:
             return
@@ -159,12 +177,36 @@ class Execution:
         """Saves the run's status, warnings and `updates` of its document; the run as stored."""
         self.close()
         self._keep_plan()
+        self.explain_cells(**updates)
+        doubts, more = self._doubts.finish()
+        if self.target.monitor is not None:
+            more["monitor"] = self.target.monitor.part(self._begun_ns)
+        self.document.update(more)
         known = {(w["kind"], w["message"], w["cell"]) for w in self.store.load(self.run_id).document["warnings"]}
-        for found in run_warnings(self.document):
+        for found in [*((w["kind"], w["message"], w["cell"]) for w in doubts), *run_warnings(self.document)]:
             if found not in known:
                 self.warn(*found)
-        self.store.finish_run(self.run_id, self.status, **updates)  # type: ignore[arg-type]
+        self.store.finish_run(self.run_id, self.status, **{**more, **updates})  # type: ignore[arg-type]
         return self.store.load(self.run_id)
+
+    def explain_cells(self, **updates: Any) -> None:
+        """Names the regime of every cell from all that is known by now, `updates` included; saved with its evidence."""
+        from naslab.analysis.regimes import regimes_of
+        from naslab.results.run import Run
+        from naslab.store.store import StoreBlobs
+
+        document: Any = {**self.document, **updates}
+        run = Run(document, StoreBlobs(self.store, self.run_id))
+        found = regimes_of(run)
+        changed = {
+            cell["id"]: {"regime": found[cell["id"]].word, "regime_evidence": found[cell["id"]].evidence}
+            for cell in run.cells
+            if (cell["regime"], cell.get("regime_evidence")) != (found[cell["id"]].word, found[cell["id"]].evidence)
+        }
+        if changed:
+            self.store.update_cells(self.run_id, changed)
+        for cell in self.document["cells"]:
+            cell.update(changed.get(cell["id"], {}))
 
     def _keep_plan(self) -> None:
         """Cells that later stages planned from what earlier ones measured become part of the stored specification."""
@@ -189,11 +231,28 @@ class Execution:
                     return False
                 if self.hooks.before_cell:
                     self.hooks.before_cell(event["cell"])
-            elif kind == "progress" and self.hooks.progress:
-                self.hooks.progress(event)
+                self._doubts.before()
+                self.tell_begin(by_id[event["cell"]])
+            elif kind == "progress":
+                self._doubts.progress(event)
+                self.tell_progress(event)
             return None
 
         return on_event
+
+    def tell_begin(self, spec: CellSpec) -> None:
+        """Who watches from another process is told which cell begins."""
+        about = {name: getattr(spec, name) for name in _TOLD}
+        # Simulated time passes in no relation to that of the watcher.
+        timed = self.target.protocol not in ("sim", "null")
+        planned = len(self._planned) or None
+        self._under_way.before({**about, "planned_bytes": spec.planned_bytes(), "timed": timed}, planned)
+
+    def tell_progress(self, event: dict[str, Any]) -> None:
+        """How far the cell under way is: `cell`, `elapsed_ns`, `bytes`, `bytes_per_s`."""
+        self._under_way.progress(event)
+        if self.hooks.progress:
+            self.hooks.progress(event)
 
     def take_cell(self, spec: CellSpec, event: dict[str, Any], blobs: list[bytes]) -> None:
         """Keeps a cell that was measured, as the engine gives it (docs/notes/0001-seams.md)."""
@@ -201,8 +260,9 @@ class Execution:
         if cell["first_error"]:
             cell["first_error"] = readable(cell["first_error"])
         cell["regime"] = cell_regime(cell, self.document)
-        cell["warnings"] = cell_warnings(cell, self.document)
+        cell["warnings"] = self._doubts.cell(cell, spec)
         self.store.add_cell(self.run_id, cell, cell_blobs(event, blobs))
+        self._under_way.between()
         self.document["cells"] = [c for c in self.document["cells"] if c["id"] != cell["id"]] + [cell]
         if self.hooks.on_cell:
             self.hooks.on_cell(cell)
@@ -214,7 +274,10 @@ class Execution:
             self.status = "failed"
         if end["error"]:
             self.warn("error", readable(end["error"], end["error_kind"]))
-        environment = {**self.document["environment"], "target": _typed(end["facts"])}
+        facts = _typed(end["facts"]) or self.document["environment"]["target"]
+        environment = {**self.document["environment"], "target": facts}
+        if "clients" in end:
+            environment["clients"] = end["clients"]
         self.document["environment"] = environment
         self.store.update_run(self.run_id, environment=environment)
 
@@ -233,6 +296,8 @@ def start(
     Raises UsageError, SpaceError, TargetError, StoreError before anything was written to the target.
     """
     target = target.seeded(spec.seed).with_timeout(spec.timeout_ns)
+    if target.monitor is not None:
+        target.monitor.start()
     spec.run_id = spec.run_id or new_run_id()
     spec.target = target.stored_spec()
     if spec.folder == "":
@@ -241,6 +306,9 @@ def start(
     probed = probe(target, spec.cells)
     check_space(spec.cells, probed, lambda names: _present_bytes(target, spec, names))
     extra = dict(document_extra or {})
+    client = found_at_start(target, probed["facts"], store.path)
+    if (ceiling := client.pop("client_ceiling", None)) is not None:
+        extra.setdefault("client_ceiling", ceiling)
     document: dict[str, Any] = dict(
         new_document(
             spec.run_id,
@@ -250,6 +318,7 @@ def start(
                 "client": describe_client(),
                 "target": probed["facts"],
                 "space": probed["space"],
+                **client,
                 **({"lab": {each: target.lab[each] for each in ("name", "url")}} if target.lab else {}),
             },
             seed=spec.seed,
@@ -301,7 +370,10 @@ def probe(target: Target, cells: list[CellSpec]) -> dict[str, Any]:
     """Protocol, facts, abilities and space of a target. Raises UsageError, TargetError."""
     depth = max((cell.queue_depth for cell in cells), default=1)
     with engine_errors(target.url, before_run=True):
-        probed = dict(json.loads(_engine.probe(target.engine_json(), depth)))
+        if target.clients is not None:
+            probed = target.clients.probe(target.engine_spec(), depth)
+        else:
+            probed = dict(json.loads(_engine.probe(target.engine_json(), depth)))
     return {**probed, "facts": _typed(probed["facts"])}
 
 

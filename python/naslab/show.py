@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from naslab.units import duration_text, rate_text, size_text
+from naslab.telling import told_once
+from naslab.units import duration_text, size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,13 +30,20 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
 
     width: columns; None takes the terminal's. color: None colours a terminal unless NO_COLOR is set.
     """
+    from naslab import pictures
+
     columns = columns_of(width)
     parts: list[RenderableType] = [*_header(run), ""]
     plain = _without_workloads(run)
     grids = plain.sweep_ops()
     for op in grids:
         parts += [*_matrix(plain, op, columns), ""]
-    rest = [cell for cell in run.cells if cell.get("workload") or cell["op"] not in grids]
+    parts += pictures.heat_maps(plain, grids, columns)
+    rest = [
+        cell for cell in run.cells
+        if (cell.get("workload") or cell["op"] not in grids) and not (run.document.get("ladder") and _is_step(cell))
+    ]  # fmt: skip
+    rest = [cell for cell in rest if cell.get("workload") != "sample"]  # parts of files, read for a prediction
     if run.document.get("curve"):
         parts += [_curve_table(run.document["curve"]), ""]
     elif run.document.get("profile"):
@@ -51,12 +58,37 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
         parts += [_tree_table(run.document["tree"]), ""]
     elif run.document.get("apps"):
         parts += [*_apps_tables(run.document["apps"]), ""]
+    elif (run.document.get("client_split") or {}).get("cells"):
+        from naslab.compare import split
+
+        parts += [split.table(run.document["client_split"]), ""]
     elif rest:
         parts += [_cell_table(rest, columns), ""]
+    parts += pictures.sparklines(run, grids, columns)
     if not run.cells and not run.document.get("durable"):
         parts += ["No cell was measured.", ""]
-    parts += [*_percentiles(run), *_limits(run), *_warnings(run)]
+    parts += [*_percentiles(run), *_ladder_table(run), *_limits(run), *_regimes(run), *_warnings(run)]
     return render(parts, columns, color)
+
+
+def _is_step(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell is of the ladder, which has a table of its own."""
+    return cell.get("workload") == "ladder"
+
+
+def _ladder_table(run: Run) -> list[RenderableType]:
+    """The ladder's steps; nothing for a run without one."""
+    from rich.text import Text
+
+    from naslab.explain import ladder_table
+
+    ladder = run.document.get("ladder")
+    if not ladder:
+        return []
+    table = plain_table(ladder_table.HEADER[:3])
+    for row in ladder_table.rows(ladder):
+        table.add_row(*(Text(_plain(text)) for text in row[:3]))
+    return [Text("What was tried", style="bold"), table, Text(ladder_table.ended(ladder)), ""]
 
 
 def _without_workloads(run: Run) -> Run:
@@ -92,23 +124,52 @@ def columns_of(width: int | None) -> int:
     return max(MIN_WIDTH, width if width is not None else shutil.get_terminal_size((100, 24)).columns)
 
 
+def folded(sentence: str) -> str:
+    """A sentence in lines of the terminal's width, broken between words; one line where no terminal shows it."""
+    import textwrap
+
+    from naslab import terminal
+
+    text = sentence if terminal.has_blocks() else terminal.in_ascii(sentence)
+    return textwrap.fill(text, columns_of(None), break_on_hyphens=False) if sys.stdout.isatty() else text
+
+
 def render(parts: Iterable[RenderableType], width: int, color: bool | None) -> str:
-    """The parts as text of so many columns. color: None colours a terminal, unless NO_COLOR is set."""
+    """The parts as text of so many columns, wide tables in several.
+
+    color: None colours a terminal, unless NO_COLOR or FORCE_COLOR says otherwise. Without a UTF-8 locale the text is
+    ASCII, but for what people wrote.
+    """
     import io
 
     from rich.console import Console
 
+    from naslab import terminal
+
     if color is None:
-        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        color = terminal.has_colour()
     console = Console(
         file=io.StringIO(), width=width, force_terminal=color, no_color=not color, highlight=False, markup=False,
         color_system="standard" if color else None, legacy_windows=False,
     )  # fmt: skip
     with console.capture() as captured:
         for part in parts:
-            console.print(part)
+            for shown in _fitted(part, width):
+                console.print(shown)
     lines = [line.rstrip() for line in captured.get().splitlines()]
-    return "\n".join(lines).rstrip() + "\n"
+    text = "\n".join(lines).rstrip() + "\n"
+    return text if terminal.has_blocks() else terminal.in_ascii(text)
+
+
+def _fitted(part: RenderableType, width: int) -> Sequence[RenderableType]:
+    """A table with names of columns in parts that fit; anything else as it is."""
+    from rich.table import Table
+
+    from naslab import terminal
+
+    if isinstance(part, Table) and part.show_header and part.columns:
+        return terminal.fitted(part, width)
+    return [part]
 
 
 def _plain(text: str) -> str:
@@ -137,13 +198,22 @@ def _header(run: Run) -> list[RenderableType]:
         (document["status"], _STATUS_STYLE.get(document["status"], "")),
     )  # fmt: skip
     table = Table.grid(padding=(0, 2))
-    rows = [("Target", _target(document["target"])), ("When", _when(document))]
+    rows = [("Target", _target(document["target"]) or "not told"), ("When", _when(document))]
+    if source := document.get("source"):
+        rows.append(("Source", source_text(source)))
     if document.get("label"):
         rows.insert(0, ("Label", document["label"] or ""))
     rows += [(name.capitalize(), text) for name, text in _environment(document.get("environment") or {})]
     for name, text in rows:
         table.add_row(Text(name, style="dim"), Text(_plain(text)))
     return [top, table]
+
+
+def source_text(source: Mapping[str, Any]) -> str:
+    """Where a run is from that naslab did not measure, in a line."""
+    tool = " ".join(str(source[name]) for name in ("tool", "tool_version") if source.get(name))
+    found = [str(source[name]) for name in ("title", "place", "file", "url") if source.get(name)]
+    return f"{source['kind']}: {', '.join([tool, *found])}; naslab did not measure this"
 
 
 def _target(target: Mapping[str, Any]) -> str:
@@ -159,7 +229,14 @@ def _target(target: Mapping[str, Any]) -> str:
 
 
 def _when(document: Mapping[str, Any]) -> str:
+    source = document.get("source")
+    if source and not document["start_wall_ns"]:
+        return "not told"
     text = str(document.get("started_at", "")).replace("T", " ").replace("Z", " UTC")
+    if source and "start_wall_ns" in source["unknown"]:
+        return f"{text}, when the file was written; what it says does not tell"
+    if source and "time zone" in source["unknown"]:
+        text = text.replace(" UTC", ", in a time zone that is not told")
     if document.get("end_wall_ns"):
         text += f", took {duration_text(document['end_wall_ns'] - document['start_wall_ns'])}"
     return text
@@ -331,12 +408,24 @@ def _job_table(job: Any) -> RenderableType:
 def _cell_texts(cell: Mapping[str, Any]) -> tuple[str, ...]:
     latency = cell["latency_ns"]
     texts = (
-        cell.get("workload") or "", cell["op"], size_text(cell["file_bytes"]), size_text(cell["record_bytes"]),
-        str(cell["queue_depth"]), str(cell["workers"]), _number(cell["throughput_bytes_per_s"] / 1e6),
-        _number(cell["iops"]), _latency(latency["p50"]), _latency(latency["p99"]),
-        f"{100 * cell['cpu_fraction']:.0f}", str(cell["errors"]), _note(cell),
+        cell.get("workload") or "", cell["op"], _file_text(cell),
+        _told(cell["record_bytes"], size_text), _told(cell["queue_depth"]), _told(cell["workers"]),
+        _number(cell["throughput_bytes_per_s"] / 1e6), _told(cell["iops"], _number),
+        _latency(latency["p50"]), _latency(latency["p99"]),
+        _told(cell["cpu_fraction"], lambda share: f"{100 * share:.0f}"), _told(cell["errors"]), _note(cell),
     )  # fmt: skip
     return tuple(map(_plain, texts))
+
+
+def _file_text(cell: Mapping[str, Any]) -> str:
+    """The file's size; of a published mean over sizes the smallest and the largest."""
+    ends = cell.get("covers_file_bytes")
+    return f"{size_text(ends[0])}-{size_text(ends[1])}" if ends else _told(cell["file_bytes"], size_text)
+
+
+def _told(value: Any, text: Callable[[Any], str] = str) -> str:
+    """The value's text; - where the source of a run does not tell it."""
+    return "-" if value is None else text(value)
 
 
 def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
@@ -359,7 +448,7 @@ def _latency(value_ns: int | None) -> str:
 
 def _note(cell: Mapping[str, Any]) -> str:
     parts = [] if cell["status"] == "complete" else [cell["status"]]
-    parts += [cell["regime"]] if cell.get("regime") else []
+    parts += [cell["regime"]] if cell.get("regime") not in (None, "unknown") else []
     parts += ["predicted"] if cell.get("predicted") else []
     return ", ".join(parts + [found["kind"] for found in cell.get("warnings", [])])
 
@@ -381,35 +470,46 @@ def _percentiles(run: Run) -> list[RenderableType]:
     return [table, ""]
 
 
-def _limits(run: Run) -> list[RenderableType]:
+def _regimes(run: Run) -> list[RenderableType]:
+    """A line for each regime of the cells, with the evidence of one of them."""
     from rich.text import Text
 
+    from naslab.analysis import regimes_words
+
+    told = regimes_words.lines(run.cells)
+    return [Text("Regimes", style="bold"), *(Text(_plain(line)) for line in told), ""] if told else []
+
+
+def _limits(run: Run) -> list[RenderableType]:
+    """A row a limit, by class; then the evidence, each once."""
+    from rich.text import Text
+
+    from naslab.explain import tell
+
     limits = (run.document.get("verdict") or {}).get("limits") or []
-    lines = [Text("Limits", style="bold")] if limits else []
-    for at, limit in enumerate(limits, 1):
-        value = limit.get("value")
-        unit = limit.get("unit") or ""
-        amount = "" if value is None else f" {rate_text(value) if unit == 'bytes_per_s' else f'{value:,.4g} {unit}'}"
-        certain = f" ({100 * limit['confidence']:.0f} % sure)" if "confidence" in limit else ""
-        where = ", ".join(str(v) for v in (limit.get("applies_to") or {}).values())
-        lines.append(Text(_plain(f"{at}. {limit['kind']}{amount}{certain} {where}: {limit.get('evidence', '')}")))
-    return [*lines, ""] if lines else []
+    if not limits:
+        return []
+    table = plain_table(tell.HEADER, right=tell.HEADER[2:4])
+    for row in tell.rows(limits):
+        table.add_row(*(Text(_plain(text)) for text in row))
+    told: dict[str, list[str]] = {}
+    for ranked in tell.by_class(limits).values():
+        for limit in ranked:
+            told.setdefault(str(limit.get("evidence") or ""), []).append(tell.class_name(limit))
+    lines = [
+        Text(_plain(f"{tell.joined(list(dict.fromkeys(who)))}: {why}"))
+        for why, who in told.items()
+        if why
+    ]  # fmt: skip
+    return [Text("Limits", style="bold"), table, *lines, ""]
 
 
 def _warnings(run: Run) -> list[RenderableType]:
     """Warnings of the run, then of cells, those of one kind told once."""
     from rich.text import Text
 
-    told: dict[tuple[str, str], int] = {}
-    for found in run.document["warnings"]:
-        told[(found["kind"], found["message"])] = 0
-    for cell in run.cells:
-        for found in cell.get("warnings", []):
-            known = next((key for key in told if key[0] == found["kind"] and told[key]), None)
-            key = known or (found["kind"], found["message"])
-            told[key] = told.get(key, 0) + 1
     lines = []
-    for (kind, message), cells in told.items():
+    for kind, message, cells in told_once(run.document["warnings"], run.cells):
         several = f" ({cells} cells)" if cells > 1 else ""
         lines.append(Text.assemble(("Warning ", "yellow"), f"{kind}: {_plain(message)}{several}"))
     return list(lines)

@@ -179,6 +179,8 @@ class CellSpec:
     durability: Durability = "end"
     cache_state: Literal["warm", "cold", "unknown"] = "unknown"
     workload: str | None = None
+    # how many of the run's clients carry it out: the first so many; None: all
+    clients: int | None = None
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> CellSpec:
@@ -241,7 +243,8 @@ class RunSpec:
     folder: made for the run and removed with it; None: cells name files under the target's root.
     cleanup_files: removed at the end, however the run ends. existing: treatment of files that naslab did
     not write (`refuse`; `read`: only by cells that read; `overwrite`: also written and removed).
-    timeout_ns: longest time without any completion.
+    timeout_ns: longest time without any completion. together, join_folder: for one of many clients, which waits for
+    the others at the points of a cell, and whose folder another one makes and removes.
     """
 
     target: dict[str, Any]
@@ -254,6 +257,8 @@ class RunSpec:
     seed: int = 0
     timeout_ns: int = 30_000_000_000
     progress_interval_ns: int = 200_000_000
+    together: bool = False
+    join_folder: bool = False
     schema: int = SPEC_SCHEMA
 
     def validate(self) -> None:

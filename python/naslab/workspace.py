@@ -18,11 +18,17 @@ MARK, FILES = "naslab-owner.json", "naslab.files"
 
 def make(session: _engine.Session, folder: str, run_id: str, *, durable: bool = False) -> None:
     """Makes and marks the folder, with FILES in it. durable: the mark is flushed. Raises TargetError."""
+    mark_folder(session, folder, owner_mark(run_id), durable=durable)
+    session.mkdir(f"{folder}/{FILES}")
+
+
+def mark_folder(session: _engine.Session, folder: str, mark: str, *, durable: bool = False) -> None:
+    """Makes a folder with this mark alone in it. Raises TargetError."""
     session.mkdir(folder)
     path = f"{folder}/{MARK}"
     try:
         file = session.open(path, json.dumps({"write": True, "read": False, "create": "new"}))
-        session.write(file, 0, owner_mark(run_id).encode())
+        session.write(file, 0, mark.encode())
         if durable:
             session.flush(file)
         session.close(file)
@@ -32,4 +38,3 @@ def make(session: _engine.Session, folder: str, run_id: str, *, durable: bool = 
         with contextlib.suppress(NaslabError):
             session.rmdir(folder)
         raise
-    session.mkdir(f"{folder}/{FILES}")

@@ -10,11 +10,17 @@ from typing import Annotated, Any, Optional
 import typer
 
 from naslab import __version__
-from naslab.cli import comparing
+from naslab.cli import audit as audit_command
+from naslab.cli import ceiling as ceiling_command
+from naslab.cli import comparing, explain_run, exporting, importing
 from naslab.cli import durable_options as d
 from naslab.cli import job_options as j
 from naslab.cli import options as o
+from naslab.cli import report as report_command
+from naslab.cli import serve as serve_commands
 from naslab.cli import sustained_options as s
+from naslab.cli import whatif as what_if
+from naslab.cli.clients import with_clients, with_scaled_clients
 from naslab.cli.lab import lab_app
 from naslab.cli.trace import trace_app
 from naslab.errors import UsageError
@@ -95,6 +101,7 @@ def _root(
 
 
 @app.command()
+@with_clients
 def run(
     target: o.TargetArg,
     repeat: o.RepeatOpt = 1,
@@ -106,7 +113,7 @@ def run(
     dedupe: o.DedupeOpt = 1.0,
     verify: o.VerifyOpt = False,
     seed: o.SeedOpt = 0,
-    budget: o.BudgetOpt = "2m",
+    budget: o.BudgetOpt = "5m",
     max_bytes: o.MaxBytesOpt = "",
     timeout: o.TimeoutOpt = "30s",
     credentials: o.CredentialsOpt = None,
@@ -117,7 +124,12 @@ def run(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """The main job: a small sweep and a few seconds sustained, with a summary in words, in two minutes."""
+    """The main job: find what limits the target, with evidence, in five minutes; then a small sweep.
+
+    With --direct a folder that is a mounted share is measured both ways, through the mount and by naslab's own client,
+    in turns: what this kernel's client costs, and what the server does without it.
+    """
+    from naslab.cli.both_ways import mount_behind, run_both_ways
     from naslab.cli.common import Common, Load
     from naslab.cli.survey import run_survey
 
@@ -125,7 +137,10 @@ def run(
         "run", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
         credentials,
     )  # fmt: skip
-    return run_survey(target, Load(repeat, depth, workers, durability, direct, compress, dedupe, verify), common)
+    load = Load(repeat, depth, workers, durability, direct, compress, dedupe, verify)
+    if direct and (found := mount_behind(target)):
+        return run_both_ways(target, found, load, common)
+    return run_survey(target, load, common)
 
 
 _WITH_RESUME = {
@@ -145,6 +160,7 @@ _WITH_RESUME = {
 
 
 @app.command()
+@with_clients
 def sweep(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="[TARGET]", help=o.TARGET_HELP, show_default=False)] = "",
@@ -160,6 +176,7 @@ def sweep(
     compress: o.CompressOpt = 1.0,
     dedupe: o.DedupeOpt = 1.0,
     verify: o.VerifyOpt = False,
+    adaptive: o.AdaptiveOpt = False,
     seed: o.SeedOpt = 0,
     plan: o.PlanOpt = False,
     resume: Annotated[
@@ -191,10 +208,11 @@ def sweep(
         o.refuse_others(context, _WITH_RESUME, "--resume goes on with the stored plan")
         return resume_sweep(resume, target, common, plan)
     load = Load(repeat, depth, workers, durability, direct, compress, dedupe, verify)
-    return run_sweep(SweepRequest(target, file_size, record, tests, cold, plan, load), common)
+    return run_sweep(SweepRequest(target, file_size, record, tests, cold, plan, load, adaptive), common)
 
 
 @app.command()
+@with_scaled_clients
 def sustained(
     context: typer.Context,
     target: o.TargetArg,
@@ -250,6 +268,7 @@ def sustained(
 
 
 @app.command()
+@with_clients
 def curve(
     target: o.TargetArg,
     arrivals: o.ArrivalsOpt = "constant",
@@ -322,52 +341,45 @@ def runs(
     ] = "",
     target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets that contain this text.")] = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many, newest first.", min=1)] = 50,
+    published: Annotated[
+        bool, typer.Option("--published", help="Results that articles print, instead of stored runs.")
+    ] = False,
+    redact: o.RedactOpt = False,
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
     """List stored runs."""
     from naslab.cli.read import list_runs
 
-    return list_runs(label, target, limit, store, as_json)
+    if published:
+        from naslab.cli.published import list_published
+
+        return list_published(label, target, limit, as_json)
+    return list_runs(label, target, limit, store, as_json, redact)
 
 
 @app.command()
-def show(run: o.RunArg = "last", store: o.StoreOpt = None, as_json: o.JsonOpt = False) -> int:
+def show(
+    run: o.RunArg = "last", redact: o.RedactOpt = False, store: o.StoreOpt = None, as_json: o.JsonOpt = False
+) -> int:
     """Show a run in the terminal."""
     from naslab.cli.read import show_one
 
-    return show_one(run, store, as_json)
+    return show_one(run, store, as_json, redact)
 
 
-@app.command()
-def report(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="One or more runs.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.")] = Path(
-        "naslab-report.html"
-    ),
-    store: o.StoreOpt = None,
-) -> int:
-    """Write one self-contained HTML file."""
-    from naslab.cli.read import write_report
-
-    return write_report(runs, output, store)
+app.command()(report_command.report)
 
 
-for _command in (comparing.compare, comparing.check, comparing.rerun, comparing.history):
+for _command in (explain_run.explain, comparing.compare, comparing.check, comparing.rerun, comparing.history):
     app.command()(_command)
+app.command()(what_if.whatif)
+app.command()(serve_commands.serve)
+app.command()(serve_commands.site)
 
 
-@app.command()
-def export(
-    run: o.RunArg,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="FILE.json, .csv, .xlsx or .parquet.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
-    store: o.StoreOpt = None,
-) -> int:
-    """Write a run as JSON (complete), CSV, XLSX or Parquet."""
-    from naslab.cli.read import export_run
-
-    return export_run(run, output, force, store)
+app.command()(exporting.export)
+app.command()(audit_command.audit)
 
 
 @app.command()
@@ -471,6 +483,7 @@ def profile(
 
 
 @app.command()
+@with_clients
 def apps(
     target: Annotated[str, typer.Argument(metavar="[TARGET]", help=o.TARGET_HELP, show_default=False)] = "",
     only: Annotated[
@@ -524,6 +537,7 @@ def apps(
 
 
 @app.command()
+@with_clients
 def replay(
     target: o.TargetArg,
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace.", show_default=False)],
@@ -631,6 +645,7 @@ def durable(
 
 
 @app.command()
+@with_clients
 def tree(
     target: o.TargetArg,
     depth_of_tree: o.TreeDepthOpt = 2,
@@ -712,6 +727,8 @@ def doctor(
     return run_doctor(target, timeout, credentials, as_json)
 
 
+app.command()(ceiling_command.ceiling)
+app.command("import")(importing.import_results)
 app.add_typer(lab_app)
 app.add_typer(trace_app)
 

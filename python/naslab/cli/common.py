@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.words import summarise
+from naslab.cli.clients import clients_for, how_many, monitor_of
 from naslab.cli.progress import Progress
 from naslab.credentials import open_target
 from naslab.errors import NaslabError, UsageError
@@ -46,7 +48,8 @@ class Common:
 
     def target(self, text: str) -> Target:
         """The target, with password, timeout and seed. Raises UsageError."""
-        return open_target(text, self.credentials, timeout_ns=self.timeout_ns(), seed=self.seed)
+        target = open_target(text, self.credentials, timeout_ns=self.timeout_ns(), seed=self.seed)
+        return dataclasses.replace(target, clients=clients_for(target), monitor=monitor_of())
 
     def document_extra(self) -> dict[str, Any]:
         """Fields of the run document that come from options."""
@@ -77,7 +80,8 @@ class Common:
         """`--max-bytes`, None when not given. Raises UsageError."""
         if not self.max_bytes:
             return None
-        return _positive(parse_size(self.max_bytes, "--max-bytes"), "--max-bytes", self.max_bytes)
+        # Plans are one client's.
+        return _positive(parse_size(self.max_bytes, "--max-bytes"), "--max-bytes", self.max_bytes) // how_many()
 
 
 def _positive(value: int, option: str, text: str) -> int:
@@ -141,8 +145,19 @@ class Budget:
         for cell in self.execution.cells:
             if cell["id"] not in self._seen:
                 self._seen.add(cell["id"])
-                self._simulated_ns += cell["end_ns"] - cell["start_ns"]
+                self._simulated_ns += cell["end_ns"] - cell["start_ns"] + (cell["flush_ns"] or 0)
         return max((time.monotonic() - self._started) * 1e9, self._simulated_ns) >= self.limit_ns * share
+
+    def begin(self) -> None:
+        """Counts from now: what was spent before belongs to another part."""
+        self._seen = {cell["id"] for cell in self.execution.cells}
+        self._started, self._simulated_ns = time.monotonic(), 0
+
+    def left_ns(self) -> int:
+        """What is left, at least a tenth of the whole."""
+        self.spent()
+        gone = max(int((time.monotonic() - self._started) * 1e9), self._simulated_ns)
+        return max(self.limit_ns - gone, self.limit_ns // 10)
 
     def stage(self, cells: list[CellSpec], share: float = 1.0) -> tuple[int, int]:
         """Measures row after row until `share` of the budget is gone; rows measured, rows planned."""
@@ -179,6 +194,7 @@ def finish(execution: Execution, common: Common, failure: NaslabError | None = N
         if failure is not None:
             execution.warn("error", str(failure))
         execution.document["cells"].sort(key=lambda cell: cell["id"])
+        execution.explain_cells()
         summary = summarise(execution.document)
         run = execution.finish(summary=summary)
     except NaslabError as error:

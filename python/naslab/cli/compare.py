@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from naslab.cli.common import Common, check_output
 from naslab.cli.interleave import Plan, run_interleaved
 from naslab.compare import document, words
+from naslab.compare import why as whys
 from naslab.compare.judgement import Comparison, compare
 from naslab.errors import UsageError
 from naslab.store import Store
@@ -27,7 +29,8 @@ SHOWN_ROWS = 24
 @dataclass(frozen=True)
 class Request:
     """What was asked for. runs: each a run, or several of one target with commas between them; the first is the
-    baseline. margin_percent: of rates. every_row: all measurements instead of the telling ones."""
+    baseline. margin_percent: of rates. every_row: all measurements instead of the telling ones. why: name the step of
+    the ladder at which they part. redact: nothing that is told names anybody."""
 
     runs: Sequence[str]
     margin_percent: float
@@ -35,6 +38,8 @@ class Request:
     output: Path | None
     store: Path | None
     as_json: bool
+    why: bool = False
+    redact: bool = False
 
 
 def compare_stored(request: Request) -> int:
@@ -54,6 +59,8 @@ def load_sides(request: Request) -> tuple[list[list[Run]], list[str]]:
 def compare_measured(request: Request, plan: Plan, common: Common) -> int:
     """`naslab compare --run TARGET TARGET...`. Raises what `run_interleaved` does."""
     _check(request)
+    if request.why:
+        raise UsageError("--why compares the ladders of stored runs (naslab run TARGET); leave out --run and name them")
     runs = run_interleaved(plan, common)
     code = code_of(tell_all([[run] for run in runs], list(plan.targets), request))
     failed = any(run.document["status"] == "failed" for run in runs)
@@ -72,6 +79,9 @@ def _check(request: Request) -> None:
 
 def tell_all(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Request) -> list[Comparison]:
     """Compares the first side with each other one, prints it, and writes the report."""
+    if request.redact:
+        sides = _redacted(sides)
+        labels = labels_of(sides)
     found = [
         compare(
             [run.document for run in sides[0]],
@@ -81,6 +91,12 @@ def tell_all(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Req
         )
         for side, label in zip(sides[1:], labels[1:], strict=True)
     ]
+    if request.why:
+        ours, *others = [[run.document for run in side] for side in sides]
+        found = [
+            dataclasses.replace(each, why=whys.why(ours, other, each.names))
+            for each, other in zip(found, others, strict=True)
+        ]
     if request.as_json:
         runs = [run.document for side in sides for run in side]
         json.dump({"schema": 1, "runs": runs, "comparisons": [document.of(each) for each in found]}, sys.stdout)
@@ -94,6 +110,14 @@ def tell_all(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Req
     return found
 
 
+def _redacted(sides: Sequence[Sequence[Run]]) -> list[list[Run]]:
+    """The sides without names; the same server has one name in all of them."""
+    from naslab.redact import Names, redact
+
+    names = Names()
+    return [[redact(run, names) for run in side] for side in sides]
+
+
 def code_of(found: Sequence[Comparison]) -> int:
     """0, or 4 when one is undecided."""
     return UNDECIDED if any(each.verdict == "undecided" for each in found) else 0
@@ -104,6 +128,9 @@ def text_of(comparison: Comparison, every_row: bool) -> str:
     from naslab.show import columns_of, render
 
     lines = [words.sentence(comparison)]
+    if comparison.why is not None:
+        lines += [f"  {said}" for said in whys.sentences(comparison.why, comparison.names)]
+    lines += [f"  {said}" for said in comparison.says]
     lines += [f"  note: {doubt.message}" for doubt in comparison.doubts]
     if len(comparison.by_op) > 1:
         lines += [f"  {op.replace('_', ' ')}: {words.interval(found)} {found.verdict or ''}".rstrip()

@@ -9,27 +9,37 @@ import typer
 
 from naslab.cli import options as o
 
+MarginOpt = Annotated[
+    float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less are equivalent.")
+]
+WhyOpt = Annotated[
+    bool, typer.Option("--why", help="Of runs of naslab run: the first step of the ladder at which they part.")
+]
+
+
+ComparedArg = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RUN RUN...",
+        show_default=False,
+        help="The baseline, then what is compared with it; several runs of one target: A1,A2,A3.",
+    ),
+]
+InTurnsOpt = Annotated[
+    bool,
+    typer.Option(
+        "--run",
+        help="The names are targets, measured in turns until it is certain; tests, sizes and load are for that.",
+    ),
+]
+
 
 def compare(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN RUN...",
-            show_default=False,
-            help="The baseline, then what is compared with it; several runs of one target: A1,A2,A3.",
-        ),
-    ],
-    run: Annotated[
-        bool,
-        typer.Option(
-            "--run",
-            help="The names are targets, measured in turns until it is certain; tests, sizes and load are for that.",
-        ),
-    ] = False,
-    margin: Annotated[
-        float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less are equivalent.")
-    ] = 5.0,
+    runs: ComparedArg,
+    run: InTurnsOpt = False,
+    margin: MarginOpt = 5.0,
     every: Annotated[bool, typer.Option("--all", help="Every measurement, not only the telling ones.")] = False,
+    why: WhyOpt = False,
     file_size: o.FileSizesOpt = "64m",
     record: o.RecordsOpt = "4k,1m",
     tests: o.TestsOpt = "write,read,random_read,random_write",
@@ -44,6 +54,7 @@ def compare(
     label: o.LabelOpt = None,
     note: o.NoteOpt = "",
     report: o.ReportOpt = None,
+    redact: o.RedactOpt = False,
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
@@ -53,7 +64,7 @@ def compare(
     from naslab.cli.compare import Request, compare_measured, compare_stored
     from naslab.cli.interleave import Plan
 
-    request = Request(runs, margin, every, report, store, as_json)
+    request = Request(runs, margin, every, report, store, as_json, why, redact)
     if not run:
         return compare_stored(request)
     load = Load(1, depth, workers, durability, direct)
@@ -71,9 +82,7 @@ def check(
             "--baseline", metavar="RUN", help="What it must not be worse than: a run, or A1,A2,A3.", show_default=False
         ),
     ] = "",
-    margin: Annotated[
-        float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less are equivalent.")
-    ] = 5.0,
+    margin: MarginOpt = 5.0,
     any_measurement: Annotated[
         bool, typer.Option("--any", help="One measurement that is worse is enough, not only all together.")
     ] = False,
@@ -83,6 +92,7 @@ def check(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every measurement, not only the telling ones.")] = False,
     report: o.ReportOpt = None,
+    redact: o.RedactOpt = False,
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
@@ -90,16 +100,14 @@ def check(
     from naslab.cli.check import Gate, run_check
     from naslab.cli.compare import Request
 
-    request = Request([baseline, run], margin, every, report, store, as_json)
+    request = Request([baseline, run], margin, every, report, store, as_json, redact=redact)
     return run_check(Gate(run, baseline, junit, any_measurement), request)
 
 
 def rerun(
     run: o.RunArg,
     target: Annotated[str, typer.Argument(metavar="TARGET", help=o.TARGET_HELP)],
-    margin: Annotated[
-        float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less are equivalent.")
-    ] = 5.0,
+    margin: MarginOpt = 5.0,
     seed: o.SeedOpt = 0,
     timeout: o.TimeoutOpt = "30s",
     credentials: o.CredentialsOpt = None,
@@ -128,10 +136,11 @@ def history(
     ] = "",
     label: Annotated[str, typer.Option("--label", metavar="TEXT", help="Only runs whose labels contain this.")] = "",
     report: o.ReportOpt = None,
+    redact: o.RedactOpt = False,
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
     """Stored runs of a target over time, and the run where it changed."""
     from naslab.cli.history import Request, run_history
 
-    return run_history(Request(target, label, command, report, store, as_json))
+    return run_history(Request(target, label, command, report, store, as_json, redact))

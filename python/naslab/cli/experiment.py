@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import sys
@@ -17,6 +18,7 @@ from naslab.errors import UsageError
 
 if TYPE_CHECKING:
     from naslab.lab.experiment import Experiment
+    from naslab.results.run import Run
 
 ExperimentArg = Annotated[
     str,
@@ -107,20 +109,32 @@ def run(
             enough=lambda: time.monotonic() - started > limit_s,
         )  # fmt: skip
     of_experiment.record(found, result, failed)
-    return _tell(result, report, as_json, quiet)
+    return _tell(result, report, as_json, quiet, store)
 
 
-def _tell(result: dict[str, Any], report: Path | None, as_json: bool, quiet: bool) -> int:
+def _tell(result: dict[str, Any], report: Path | None, as_json: bool, quiet: bool, store: Path | None) -> int:
     """Writes the report and prints the result; the exit code."""
     if report is not None:
-        from naslab.report.experiment import write
+        from naslab.report.experiment import timed_runs, write
 
-        write(result, report)
+        write(result, report, _stored(timed_runs(result), store))
     if as_json:
         print(json.dumps(result, allow_nan=False))
     elif not quiet:
         print("\n".join(_words(result, report)))
     return 0 if result["measurements"] and not result["interrupted"] else 1
+
+
+def _stored(run_ids: Sequence[str], store: Path | None) -> dict[str, Run]:
+    """Runs that are in the store; those that came by --import are not."""
+    from naslab import load
+    from naslab.errors import UnknownRunError
+
+    found = {}
+    for run_id in run_ids:
+        with contextlib.suppress(UnknownRunError):
+            found[run_id] = load(run_id, None if store is None else str(store))
+    return found
 
 
 def _chosen(found: Experiment, only: str) -> Experiment:

@@ -11,12 +11,13 @@ from naslab.cli.common import check_output
 from naslab.compare.history import as_document, courses
 from naslab.compare.history_words import text_of
 from naslab.errors import UsageError
-from naslab.store import Store
+from naslab.redact import store_for
 
 
 @dataclass(frozen=True)
 class Request:
-    """target, label: text that the target's name and the labels contain. command: of the runs; empty: all."""
+    """target, label: text that the target's name and the labels contain. command: of the runs; empty: all. redact:
+    nothing that is told names anybody."""
 
     target: str
     label: str
@@ -24,13 +25,14 @@ class Request:
     output: Path | None
     store: Path | None
     as_json: bool
+    redact: bool = False
 
 
 def run_history(request: Request) -> int:
     """Prints each course of the target's runs. Raises UsageError when there is no run of it."""
     if request.output is not None:
         check_output(request.output, "--report")
-    store = Store(request.store)
+    store = store_for(request.store, request.redact)
     listed = store.list_runs(label=request.label or None, target=request.target)
     documents = [store.load(run.run_id).document for run in listed if request.command in ("", run.command)]
     found = courses(documents)

@@ -2,7 +2,8 @@
 
 A block measures every row of the plan (one file's whole test sequence) on each target, rows in random order, the
 targets of a row one right after the other; who is first changes from block to block. After each number of blocks in
-`LOOKS` the sides are compared, at a level that leaves 5 % for all looks together.
+`LOOKS` the sides are compared, at a level that leaves 5 % for all looks together. Systems of the lab stand beside each
+other, each in a network of its own; where they do not fit, each is started for its part of a block.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import dataclasses
 import random
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.ratios import LOOKS, POCOCK
 from naslab.analysis.words import summarise
@@ -23,6 +24,7 @@ from naslab.compare.judgement import Comparison, compare
 from naslab.compare.words import sentence
 from naslab.errors import NaslabError, UsageError
 from naslab.execute import Execution, probe, start, termination_as_interrupt
+from naslab.lab import session as lab
 from naslab.plans import sweep as sweeps
 from naslab.spec import CellSpec
 from naslab.store import Store, new_run_id
@@ -30,6 +32,7 @@ from naslab.units import parse_size_list
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
+    from naslab.targets import Target
 
 BUDGET_NS = 600_000_000_000
 """Without --budget: ten minutes."""
@@ -54,28 +57,113 @@ def run_interleaved(plan: Plan, common: Common) -> list[Run]:
     """
     if len(plan.targets) < 2:
         raise UsageError("compare --run: give at least two targets, the baseline first")
-    executions, options = _begin(plan, common)
-    ended = "repeats"
-    with termination_as_interrupt(), contextlib.ExitStack() as stack:
-        for each in executions:
-            stack.enter_context(contextlib.closing(each))
+    with termination_as_interrupt(), lab.apart(), contextlib.ExitStack() as stack:
+        turns = _begin(plan, common)
+        for each in turns.sides:
+            stack.callback(turns.close, each)
+        ended = "repeats"
         try:
-            ended = _until_certain(executions, options, plan, common)
+            ended = _until_certain(turns, plan, common)
         except KeyboardInterrupt:
             ended = "interrupted"
         except NaslabError as error:
-            if not all(each.begun for each in executions):
-                for each in executions:
+            if not all(each.begun for each in turns.sides):
+                for each in turns.sides:
                     each.withdraw(error)
                 raise
             ended = str(error)
-    return [_end(each, ended) for each in executions]
+        for each in turns.sides:
+            turns.close(each)
+    return [_end(each, ended) for each in turns.sides]
 
 
-def _begin(plan: Plan, common: Common) -> tuple[list[Execution], sweeps.SweepOptions]:
+@dataclass
+class _Turns:
+    """The runs under way. shifts: the targets' systems cannot be up together (the memory of two labs, say), so that
+    each is started for its part of a block and ended after it."""
+
+    plan: Plan
+    common: Common
+    options: sweeps.SweepOptions
+    sides: list[Execution] = field(default_factory=list)
+    shifts: bool = False
+
+    def block(self, number: int, shuffled: random.Random) -> None:
+        """One block: all rows on all targets."""
+        rows = [sweeps.rows_of(sweeps.plan_cells(self.options, each.caps)) for each in self.sides]
+        order = list(range(len(rows[0])))
+        shuffled.shuffle(order)
+        if self.shifts:
+            for at in self._from(number):
+                self.reopen(at)
+                for row in order:
+                    self._stage(at, rows[at][row], number)
+                self.close(self.sides[at])
+            return
+        for row in order:
+            for at in self._from(number + row):
+                self._stage(at, rows[at][row], number)
+
+    def _from(self, turn: int) -> list[int]:
+        count = len(self.sides)
+        return [(turn + at) % count for at in range(count)]
+
+    def _stage(self, at: int, cells: Sequence[CellSpec], block: int) -> None:
+        side = self.sides[at]
+        first = 1 + max((cell["id"] for cell in side.cells), default=-1)
+        numbered = [dataclasses.replace(cell, id=first + i, block=block) for i, cell in enumerate(cells)]
+        with lab.inside(side.target):
+            side.stage(numbered)
+
+    def reopen(self, at: int) -> None:
+        """The system of one target, started anew, with no other beside it."""
+        lab.close()
+        side = self.sides[at]
+        target = self.common.target(self.plan.targets[at])
+        side.target = target.seeded(side.spec.seed).with_timeout(side.spec.timeout_ns)
+
+    @staticmethod
+    def close(side: Execution) -> None:
+        """Removes what the run made on its target."""
+        with lab.inside(side.target):
+            side.close()
+
+
+def _begin(plan: Plan, common: Common) -> _Turns:
     """A run for each target, probed and checked whole before the first is stored."""
     common.check()
-    targets = [common.target(text) for text in plan.targets]
+    shifts = False
+    try:
+        targets = [common.target(text) for text in plan.targets]
+    except NaslabError:
+        if sum(text.startswith(lab.SCHEME) for text in plan.targets) < 2:
+            raise
+        shifts, targets = True, []
+    # One after the other: what stands in the way of one alone is an error.
+    caps = []
+    for at, text in enumerate(plan.targets):
+        if shifts:
+            lab.close()
+            targets.append(common.target(text))
+        with lab.inside(targets[at]):
+            caps.append(probe(targets[at], [CellSpec("read", 1, 1, ["x"], queue_depth=plan.load.depth)])["caps"])
+    turns = _Turns(plan, common, _options(plan, common, targets), shifts=shifts)
+    for each in caps:
+        sweeps.check_caps(turns.options, each)
+    shared = new_run_id()
+    for position, text in enumerate(plan.targets):
+        if shifts:
+            lab.close()
+            targets[position] = common.target(text)
+        turns.sides.append(_start(turns, targets[position], caps[position], {"id": shared, "position": position}))
+    if shifts and not common.quiet:
+        print(
+            "naslab: the systems do not fit beside each other: each is started for its part of a block", file=sys.stderr
+        )
+    return turns
+
+
+def _options(plan: Plan, common: Common, targets: Sequence[Target]) -> sweeps.SweepOptions:
     options = plan.load.options(
         common.seed, any(target.direct for target in targets),
         file_sizes=parse_size_list(plan.file_size, "--file-size"), records=parse_size_list(plan.record, "--record"),
@@ -83,23 +171,20 @@ def _begin(plan: Plan, common: Common) -> tuple[list[Execution], sweeps.SweepOpt
     )  # fmt: skip
     options.repeat = 1
     options.ops, _ = sweeps.with_prerequisites(options.ops)
-    one = [CellSpec("read", 1, 1, ["x"], queue_depth=options.queue_depth)]
-    caps = [probe(target, one)["caps"] for target in targets]
-    for each in caps:
-        sweeps.check_caps(options, each)
-    shared = new_run_id()
-    executions = []
-    for position, target in enumerate(targets):
-        spec = common.run_spec()
-        spec.seed = common.seed + position  # two simulated servers of one seed would have the same noise
-        spec.cells = sweeps.plan_cells(options, caps[position])
-        mark = {"interleaved": {"id": shared, "position": position, "level": POCOCK}}
-        document = {**common.document_extra(), **mark}
-        executions.append(start(spec, target, Store(common.store), document_extra=document))
-    return executions, options
+    return options
 
 
-def _until_certain(executions: list[Execution], options: sweeps.SweepOptions, plan: Plan, common: Common) -> str:
+def _start(turns: _Turns, target: Target, caps: Mapping[str, Any], mark: Mapping[str, Any]) -> Execution:
+    common = turns.common
+    spec = common.run_spec()
+    spec.seed = common.seed + mark["position"]  # two simulated servers of one seed would have the same noise
+    spec.cells = sweeps.plan_cells(turns.options, caps)
+    document = {**common.document_extra(), "interleaved": {**mark, "level": POCOCK}}
+    with lab.inside(target):
+        return start(spec, target, Store(common.store), document_extra=document)
+
+
+def _until_certain(turns: _Turns, plan: Plan, common: Common) -> str:
     """Why it ended: certain, budget or repeats."""
     deadline = time.monotonic() + (common.budget_ns() or BUDGET_NS) / 1e9
     shuffled = random.Random(common.seed)
@@ -108,31 +193,16 @@ def _until_certain(executions: list[Execution], options: sweeps.SweepOptions, pl
         began = time.monotonic()
         if began + longest > deadline:
             return "budget"
-        _measure_block(executions, options, block, shuffled)
+        turns.block(block, shuffled)
         longest = max(longest, time.monotonic() - began)
         if block + 1 in LOOKS:
-            found = _compared(executions, plan)
+            found = _compared(turns.sides, plan)
             if not common.quiet:
                 for each in found:
                     print(f"{block + 1} blocks: {sentence(each)}", file=sys.stderr)
             if all(each.verdict != "undecided" for each in found):
                 return "certain"
     return "repeats"
-
-
-def _measure_block(
-    executions: Sequence[Execution], options: sweeps.SweepOptions, block: int, shuffled: random.Random
-) -> None:
-    rows = [sweeps.rows_of(sweeps.plan_cells(options, each.caps)) for each in executions]
-    order = list(range(len(rows[0])))
-    shuffled.shuffle(order)
-    for row in order:
-        turn = (block + row) % len(executions)
-        for at in [*range(turn, len(executions)), *range(turn)]:
-            cells = rows[at][row]
-            first = 1 + max((cell["id"] for cell in executions[at].cells), default=-1)
-            numbered = [dataclasses.replace(cell, id=first + i, block=block) for i, cell in enumerate(cells)]
-            executions[at].stage(numbered)
 
 
 def _compared(executions: Sequence[Execution], plan: Plan) -> list[Comparison]:
@@ -151,5 +221,6 @@ def _end(execution: Execution, ended: str) -> Run:
         execution.status = "failed"
         execution.warn("error", ended)
     execution.document["cells"].sort(key=lambda cell: cell["id"])
+    execution.explain_cells()
     mark = {**execution.document["interleaved"], "ended": ended}
     return execution.finish(summary=summarise(execution.document), interleaved=mark)

@@ -22,7 +22,10 @@ def check_seed(value: int) -> int:
 TARGET_HELP = "What to measure: a folder, smb://host/share, nfs://host/export, lab:NAME, sim:…, null:."
 TargetArg = Annotated[str, typer.Argument(metavar="TARGET", help=TARGET_HELP, show_default=False)]
 RunArg = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run: its id, a unique prefix, `last`, or an exported .json file.")
+    str,
+    typer.Argument(
+        metavar="RUN", help="A run: its id, a unique prefix, `last`, `published:NAME`, or an exported .json file."
+    ),
 ]
 StoreOpt = Annotated[
     Optional[Path],  # noqa: UP045 - Typer reads this at run time
@@ -32,6 +35,13 @@ StoreOpt = Annotated[
         help="File that keeps results.",
         envvar="NASLAB_STORE",
         show_default="the user's data folder",
+    ),
+]
+RedactOpt = Annotated[
+    bool,
+    typer.Option(
+        "--redact",
+        help="Without hosts, users, addresses, shares, paths, labels and notes; the same server keeps one name.",
     ),
 ]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout, messages on stderr.")]
@@ -49,6 +59,9 @@ LabelOpt = Annotated[
 ]
 NoteOpt = Annotated[str, typer.Option("--note", metavar="TEXT", help="A remark kept with the run.", show_default=False)]
 PlanOpt = Annotated[bool, typer.Option("--plan", help="Print cells, bytes, time and space; measure nothing.")]
+AdaptiveOpt = Annotated[
+    bool, typer.Option("--adaptive", help="Measure a tenth of the bytes and predict the other cells, marked as such.")
+]
 MaxBytesOpt = Annotated[
     str,
     typer.Option(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from naslab.cli.common import check_output
-from naslab.store import Store
+
+if TYPE_CHECKING:
+    from naslab.report.drawing import Drawing
 
 
 def _print_json(value: Any) -> int:
@@ -17,11 +19,12 @@ def _print_json(value: Any) -> int:
     return 0
 
 
-def list_runs(label: str, target: str, limit: int, store: Path | None, as_json: bool) -> int:
+def list_runs(label: str, target: str, limit: int, store: Path | None, as_json: bool, redact: bool = False) -> int:
     """`naslab runs`."""
+    from naslab.redact import store_for
     from naslab.show import list_runs_text
 
-    opened = Store(store)
+    opened = store_for(store, redact)
     found = opened.list_runs(limit, label or None, target or None)
     if as_json:
         return _print_json({"schema": 1, "runs": [opened.load(run.run_id).document for run in found]})
@@ -29,34 +32,29 @@ def list_runs(label: str, target: str, limit: int, store: Path | None, as_json: 
     return 0
 
 
-def show_one(reference: str, store: Path | None, as_json: bool) -> int:
+def show_one(reference: str, store: Path | None, as_json: bool, redact: bool = False) -> int:
     """`naslab show`."""
-    from naslab.show import show_run
+    from naslab.redact import store_for
+    from naslab.show import folded, show_run
 
-    run = Store(store).load(reference)
+    run = store_for(store, redact).load(reference)
     if as_json:
         return _print_json(run.document)
     print(show_run(run))
     for sentence in run.document.get("summary") or []:
-        print(sentence)
+        print(folded(sentence))
     return 0
 
 
-def write_report(references: list[str], output: Path, store: Path | None) -> int:
+def write_report(
+    references: list[str], output: Path, store: Path | None, drawing: Drawing, redact: bool = False
+) -> int:
     """`naslab report`."""
+    from naslab.redact import store_for
     from naslab.report import write
 
-    opened = Store(store)
+    opened = store_for(store, redact)
     check_output(output, "-o")
-    path = write([opened.load(reference) for reference in references], output)
+    path = write([opened.load(reference) for reference in references], output, drawing)
     print(f"Report: {path.resolve()}")
-    return 0
-
-
-def export_run(reference: str, output: Path, force: bool, store: Path | None) -> int:
-    """`naslab export`."""
-    from naslab.exchange.export import export
-
-    path = export(Store(store).load(reference), output, force=force)
-    print(f"Exported: {path}")
     return 0

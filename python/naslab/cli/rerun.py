@@ -8,6 +8,7 @@ from naslab.cli.common import Common, measure
 from naslab.cli.compare import Request, code_of, labels_of, tell_all
 from naslab.errors import UsageError
 from naslab.execute import Execution, start
+from naslab.explain.steps import WORKLOAD
 from naslab.spec import CellSpec, RunSpec
 from naslab.store import Store
 
@@ -40,6 +41,8 @@ def _again(store: Store, run_id: str, reference: str, common: Common) -> RunSpec
     if stored["folder"] is None:
         raise UsageError(f"rerun {reference}: {run_id} used files that its command line names; give that line again")
     cells = [CellSpec.from_dict(cell) for cell in stored["cells"]]
+    # The ladder's call that moves nothing is a script of that run's own folder; the rest of the ladder is plain cells.
+    cells = [cell for cell in cells if cell.script is None or cell.workload != WORKLOAD]
     if any(cell.script is not None for cell in cells):
         raise UsageError(
             f"rerun {reference}: {run_id} carried out scripts; give its command line again (naslab apps ...)"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from naslab.analysis import scaling
 from naslab.cli.common import Common, Load, measure
 from naslab.cli.options import parse_labels
 from naslab.cli.progress import Progress
 from naslab.errors import UsageError
 from naslab.execute import Execution, probe, start
 from naslab.plans import cached, caching, workingset
+from naslab.plans import scale as scales
 from naslab.plans import sustained as plans
 from naslab.spec import CellSpec
 from naslab.store import Store
@@ -39,6 +42,7 @@ class Request:
     rest_ns: int
     evict_bytes: int | None = None
     find_cache: bool = False
+    scale: tuple[int, ...] = ()
 
 
 def run_sustained(params: Params) -> int:
@@ -51,6 +55,7 @@ def run_sustained(params: Params) -> int:
     request = parse(params)
     spec = common.run_spec()
     target = common.target(params["target"])
+    _check_scale(request.scale, target)
     options = request.options
     options.seed = common.seed
     way = _reach(options, target)
@@ -66,6 +71,16 @@ def run_sustained(params: Params) -> int:
     for note in way.notes:
         execution.warn("cache", note)
     return measure(execution, common, spec.cells, lambda shown: task.work(execution, shown))
+
+
+def _check_scale(scale: tuple[int, ...], target: Target) -> None:
+    if not scale:
+        return
+    if target.clients is None:
+        raise UsageError("--scale: which clients? give --clients, --hosts or --scheduler, too")
+    most = target.clients.count
+    if most and scale[-1] > most:
+        raise UsageError(f"--scale: {scale[-1]} of {most} clients; give --clients {scale[-1]}, or scale to fewer")
 
 
 def _reach(options: plans.LoadOptions, target: Target) -> caching.Access:
@@ -106,8 +121,9 @@ def parse(params: Params) -> Request:
         raise UsageError("--rest: this load fills no files first, so there is nothing to rest from; leave it out")
     evict = _size(params["evict_size"], "--evict-size") if params["evict_size"] else None
     return Request(
-        options, _price(params), params["find_burst"], params["cached"], rest_ns, evict, params["find_cache"]
-    )
+        options, _price(params), params["find_burst"], params["cached"], rest_ns, evict, params["find_cache"],
+        scales.parse_scale(params["scale"]) if params["scale"] else (),
+    )  # fmt: skip
 
 
 def _times(params: Params, options: plans.LoadOptions) -> None:
@@ -136,6 +152,10 @@ def _refuse_pairs(params: Params) -> None:
         ("find_burst", "cached", "two different questions; ask one at a time"),
         ("find_burst", "find_cache", "two different questions; ask one at a time"),
         ("cached", "find_cache", "two different questions; ask one at a time"),
+        *(
+            (option, "scale", "two different questions; ask one at a time")
+            for option in ("find_burst", "cached", "find_cache")
+        ),
         *((option, "find_cache", why) for option, why in _NOT_WITH_FIND_CACHE),
         ("find_burst", "bytes_", "it runs until enough is known; --budget bounds it"),
         ("find_burst", "duration", "it runs until enough is known; --budget bounds it"),
@@ -248,6 +268,9 @@ class _Task:
 
             cells = burst.first_run_cells(options, common.budget_ns() or burst.BUDGET_NS, request.rest_ns)
             return plans.numbered(cells)
+        if request.scale:
+            one = plans.sustained_cells(dataclasses.replace(options, repeat=1), request.rest_ns)
+            return scales.scaled(one, request.scale, options.repeat, options.seed)
         return plans.sustained_cells(options, request.rest_ns)
 
     def work(self, execution: Execution, progress: Progress) -> None:
@@ -290,4 +313,7 @@ class _Task:
         if self.request.price and sustained > 0:
             part["cost"] = analysis.cost_part(self.request.price, sustained, burst)
         execution.document["sustained"] = part
-        execution.store.update_run(execution.run_id, sustained=part)
+        updates: dict[str, Any] = {"sustained": part}
+        if self.request.scale and (found := scaling.part(execution.document)):
+            execution.document["scaling"] = updates["scaling"] = found
+        execution.store.update_run(execution.run_id, **updates)

@@ -35,6 +35,7 @@ class SweepRequest:
     cold: bool
     plan: bool
     load: Load
+    adaptive: bool = False
 
     def parse(self, target: Target, seed: int) -> sweeps.SweepOptions:
         """Checked options. Raises UsageError."""
@@ -57,6 +58,8 @@ def run_sweep(request: SweepRequest, common: Common) -> int:
     _check_size(options)
     probed = probe(target, [CellSpec("read", 1, 1, ["x"], queue_depth=options.queue_depth)])
     sweeps.check_caps(options, probed["caps"])
+    if request.adaptive:
+        return _adaptive(request, options, probed, (spec, target, common, added))
     cells = sweeps.plan_cells(options, probed["caps"])
     for cell in cells:
         cell.validate()
@@ -69,6 +72,18 @@ def run_sweep(request: SweepRequest, common: Common) -> int:
     if added:
         execution.warn("prerequisite", added)
     return measure(execution, common, cells, lambda progress: _work(execution, common, cells, progress))
+
+
+def _adaptive(
+    request: SweepRequest,
+    options: sweeps.SweepOptions,
+    probed: dict[str, Any],
+    rest: tuple[RunSpec, Target, Common, str | None],
+) -> int:
+    from naslab.cli.adaptive import AdaptiveSweep, print_adaptive_plan
+
+    sweep = AdaptiveSweep.of(options, probed["caps"], rest[2])
+    return print_adaptive_plan(sweep, rest[2].as_json) if request.plan else sweep.run(*rest)
 
 
 def _check_size(options: sweeps.SweepOptions) -> None:
@@ -110,6 +125,8 @@ def resume_sweep(reference: str, target_text: str, common: Common, plan: bool) -
         raise UsageError(f"--resume {reference}: {run_id} is not a sweep with a stored plan; start it anew")
     if run.document["status"] == "running":
         raise UsageError(f"--resume {reference}: {run_id} is still being measured; wait for it, or stop it first")
+    if run.document.get("adaptive"):
+        raise UsageError(f"--resume {reference}: {run_id} is adaptive, each step planned from those before; start anew")
     cells = [CellSpec.from_dict(cell) for cell in stored["cells"]]
     left = sweeps.remaining(cells, {cell["id"] for cell in run.cells if cell["status"] == "complete"})
     if not left:

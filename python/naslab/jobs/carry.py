@@ -165,6 +165,7 @@ class Carrier:
                 remove_tree(session, f"{context.folder}/{one.job.makes}")
         if self.execution.hooks.before_cell:
             self.execution.hooks.before_cell(cell.id)
+        self.execution.tell_begin(cell)
         lost = set(context.unreadable)
         context.look = self._looker(context.streams, cell)
         began = before()
@@ -237,12 +238,10 @@ class Carrier:
         start = time.perf_counter_ns()
 
         def look() -> None:
-            if self.execution.hooks.progress is None:
-                return
             elapsed = max(1, time.perf_counter_ns() - start)
             moved = streams.moved_bytes()
             event = {"cell": cell.id, "bytes": moved, "elapsed_ns": elapsed, "bytes_per_s": moved * 1e9 / elapsed}
-            self.execution.hooks.progress(event)
+            self.execution.tell_progress(event)
 
         return look
 

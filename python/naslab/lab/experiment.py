@@ -21,6 +21,7 @@ from naslab.analysis.claims import Claim
 from naslab.analysis.quantities import WHERE, Quantity
 from naslab.errors import UsageError
 from naslab.lab import definition
+from naslab.lab.experiment_article import with_article
 from naslab.lab.experiment_parts import UNITS, Table, chart_of, claim_of, filled, is_positive, limit_value, where_of
 from naslab.lab.experiment_tune import Tune
 
@@ -195,7 +196,7 @@ def parse(words: str, file: str, name: str, scale: str = "scaled") -> Experiment
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"experiment {file}: {error}; correct the TOML") from None
     where = f"experiment {file}: "
-    top = Table(_with_values(data, where, SCALES.index(scale)), where, _TOP)
+    top = Table(_with_values(with_article(data, where), where, SCALES.index(scale)), where, _TOP)
     tests = {key: _test(key, each, f"{where}tests.{key}") for key, each in top.table("tests").items()}
     systems = _systems(top.table("systems"), where)
     at_scale = SCALES.index(scale)
@@ -381,12 +382,8 @@ def _published(data: Any, where: str, charts: tuple[Chart, ...], ids: Mapping[st
 
 
 def _rows(table: Table, common: tuple[str, str, str], ids: Mapping[str, Condition]) -> Iterator[Published]:
-    """A table: a value for each row and column. `naspt` as rows: those kept with the applications."""
+    """A table: a value for each row and column."""
     rows = table.data["rows"]
-    if rows == "naspt":
-        from naslab.apps.results import published
-
-        rows = published()["mb_per_s"]
     columns = table.texts("columns", ())
     conditions = table.texts("conditions", ("",) * len(columns))
     if not isinstance(rows, Mapping) or len(conditions) != len(columns):

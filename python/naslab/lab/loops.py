@@ -47,13 +47,15 @@ def reserve(folder: Path, count: int = 1, groups: Sequence[str] = ()) -> list[in
     """Numbers that no device has, written down in the private folder with the control groups that go with them."""
     free: list[int] = []
     for _ in range(200 * count):
+        if len(free) == count:
+            break
         minor = secrets.choice(MINORS)
         if minor not in free and not Path(f"/sys/dev/block/{_MAJOR}:{minor}").exists():
             free.append(minor)
-        if len(free) == count:
-            (folder / RECORD).write_text(json.dumps({"minors": free, "groups": [*groups]}), encoding="ascii")
-            return free
-    raise UsageError("lab: no free number for a loop device; restart the system")
+    if len(free) < count:
+        raise UsageError("lab: no free number for a loop device; restart the system")
+    (folder / RECORD).write_text(json.dumps({"minors": free, "groups": [*groups]}), encoding="ascii")
+    return free
 
 
 def name(minor: int) -> str:

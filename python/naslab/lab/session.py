@@ -24,6 +24,8 @@ _SHARE = ("share", "export")
 _started: dict[tuple[str, bool, tuple[tuple[str, str], ...]], Server] = {}
 _entered: dict[str, int] = {}
 """The network namespace that this process is in, and the one it came from; empty when in its own."""
+_apart: list[None] = []
+"""Not empty: targets keep to networks of their own, which only `inside` enters."""
 
 
 @contextlib.contextmanager
@@ -41,6 +43,33 @@ def close() -> None:
         link.leave(_entered.popitem()[1])
     while _started:
         _started.popitem()[1].stop()
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Targets that are opened in the block may lie in several networks: each is used in `inside` alone."""
+    _apart.append(None)
+    try:
+        yield
+    finally:
+        _apart.pop()
+
+
+@contextlib.contextmanager
+def inside(target: Target) -> Iterator[None]:
+    """This thread, and those it starts, in the network of a lab: target for the time of the block.
+
+    Threads that the engine started there stay there. Raises TargetError.
+    """
+    path = (target.lab or {}).get("net")
+    if not path or path in _entered:
+        yield
+        return
+    before = link.enter(path)
+    try:
+        yield
+    finally:
+        link.leave(before)
 
 
 def open_lab_target(text: str) -> Target:
@@ -64,8 +93,9 @@ def open_lab_target(text: str) -> Target:
         raise UsageError(f"target {text!r}: {name} is up with its own {', '.join(planted)}; leave them out, or end it")
     _check_mount(text, name, server, planted)
     server = server or _start(name, fast, planted)
-    _check_network(text, server)
-    _enter(server)
+    if not _apart:
+        _check_network(text, server)
+        _enter(server)
     return _target(text, server, shares[0] if shares else "data", path, options)
 
 
@@ -123,7 +153,7 @@ def _target(text: str, server: Server, share: str, path: str, options: dict[str,
     found = calibrate.find(server)
     lab = {
         "name": server.name, "url": target.url, "planted": calibrate.limits_of(server, found),
-        "calibrated_at": None if found is None else found.measured_at,
+        "calibrated_at": None if found is None else found.measured_at, "net": server.facts.get("inside", {}).get("net"),
     }  # fmt: skip
     if found is not None and not found.holds:
         target = target.warned("planted_missed", f"calibration at {found.measured_at}: {found.summary()}")

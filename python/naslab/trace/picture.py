@@ -147,10 +147,13 @@ def _levels(concurrency: dict[str, Any] | None) -> list[str]:
     if concurrency is None or not concurrency["share_of_time"]:
         return []
     rows = [
-        (f"{row['operations']} under way", row["share"], f"{row['share']:.1%} of the time", "b")
+        (f"{row['operations']} under way", row["share"], f"{row['share']:.1%}", "b")
         for row in concurrency["share_of_time"][:24]
     ]
-    finding = f"On average {concurrency['mean']:.2f} operations are under way, at most {concurrency['max']}."
+    finding = (
+        f"On average {concurrency['mean']:.2f} operations are under way, at most {concurrency['max']}; "
+        "the bars are shares of the time."
+    )
     return _chart("How many at once", finding, *_rows(rows))
 
 

@@ -1,0 +1,50 @@
+"""The ladder within `naslab run`, and `naslab explain RUN`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from naslab.cli.common import Budget
+from naslab.cli.progress import Progress
+from naslab.client.route import nic_bytes_per_s
+from naslab.execute import Execution
+from naslab.explain import outcome, steps
+from naslab.explain.climb import Climb
+from naslab.explain.evidence import Evidence
+from naslab.plans.sweep import SweepOptions
+from naslab.targets.target import SERVERS
+
+
+def climb_ladder(
+    execution: Execution, progress: Progress, options: SweepOptions, budget_ns: int, room_bytes: int,
+    most_bytes: int | None,
+) -> None:  # fmt: skip
+    """Climbs, and keeps ladder and verdict with the run, however far it came."""
+    protocol = execution.target.protocol
+    bounds = steps.bounds_of(
+        execution.caps, budget_ns, room_bytes, most_bytes, options.data, options.seed, protocol
+    )  # fmt: skip
+    facts: dict[str, Any] = execution.document["environment"]["target"]
+    evidence = Evidence(
+        granted_depth=bounds.most_depth if bounds.granted else None, most_depth=bounds.most_depth,
+        client_cpus=execution.document["environment"]["client"].get("cpus_usable") or 1,
+        nic_bytes_per_s=_interface(execution, facts), simulated=protocol == "sim", protocol=protocol,
+        local_disk=outcome.is_local_disk(protocol, facts),
+    )  # fmt: skip
+    budget = Budget(budget_ns, execution)
+    budget.begin()
+    climb = Climb(execution, progress, bounds, budget, evidence)
+    try:
+        climb.climb()
+    finally:
+        if execution.begun:
+            found = outcome.parts(climb)
+            execution.document.update(found)
+            execution.store.update_run(execution.run_id, **found)
+
+
+def _interface(execution: Execution, facts: dict[str, Any]) -> int | None:
+    """What the client's own network interface carries; None where there is none on the way, or nobody knows."""
+    if execution.target.protocol not in SERVERS:
+        return facts.get("client_nic_bytes_per_s") or None
+    return nic_bytes_per_s(execution.target.options["host"])

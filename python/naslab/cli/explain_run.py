@@ -1,0 +1,153 @@
+"""`naslab explain RUN`: what limits a target, by a stored run. It measures nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from naslab.cli import options as o
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from naslab.explain.answer import Answer
+
+NOT_SURE = "These come from the cells alone, in which nothing was varied to test them: they are guesses."
+
+
+def explain(
+    run: o.RunArg = "last",
+    output: Annotated[
+        Optional[Path],  # noqa: UP045 - Typer reads this at run time
+        typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.", show_default=False),
+    ] = None,
+    redact: o.RedactOpt = False,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+) -> int:
+    """What limits the target, by a stored run: evidence, what is open, the next experiment, advice."""
+    return explain_run(run, output, store, as_json, redact)
+
+
+def explain_run(reference: str, output: Path | None, store: Path | None, as_json: bool, redact: bool = False) -> int:
+    """`naslab explain`. Raises UsageError, UnknownRunError."""
+    from naslab.cli.common import check_output
+    from naslab.explain.answer import answer
+    from naslab.redact import store_for
+
+    loaded = store_for(store, redact).load(reference)
+    if output is not None:
+        check_output(output, "-o")
+    found = answer(loaded.document)
+    if as_json:
+        json.dump(document_of(found), sys.stdout)
+        print()
+    else:
+        print(text_of(found), end="")
+    if output is not None:
+        from naslab.report import write
+
+        loaded.document["verdict"] = {"limits": found.limits}  # type: ignore[typeddict-item]
+        written = write([loaded], output)
+        print(f"Report: {written.resolve()}", file=sys.stderr)
+    return 0
+
+
+def document_of(found: Answer) -> Mapping[str, Any]:
+    """The run document with the verdict as told, and the part `explanation`."""
+    return {**found.document, "verdict": {"limits": found.limits}, "explanation": found.part()}
+
+
+def text_of(found: Answer, width: int | None = None) -> str:
+    """The explanation for a terminal."""
+    from naslab.show import columns_of, render
+
+    return render(list(_parts(found)), columns_of(width), None)
+
+
+def _parts(found: Answer) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    document = found.document
+    yield Text(f"What limits {document['target'].get('url') or 'the target'} (run {document['run_id']})", style="bold")
+    yield ""
+    for sentence in found.sentences():
+        yield Text(sentence)
+    yield ""
+    if found.basis == "cells" and found.limits:
+        yield Text(NOT_SURE)
+        yield ""
+    if found.limits:
+        yield from _limits(found)
+    yield from _open(found)
+    yield from _listed("What to do", found.advice)
+    yield from _listed("Next", [f"{command}\n{brings}" for command, brings in found.next_commands])
+    if document.get("ladder"):
+        yield from _steps(document["ladder"])
+
+
+def _limits(found: Answer) -> Iterator[RenderableType]:
+    """The table of limits, then the reasons, each once."""
+    from rich.text import Text
+
+    from naslab.explain import tell
+    from naslab.show import plain_table
+
+    table = plain_table(tell.HEADER, right=tell.HEADER[2:4])
+    for row in tell.rows(found.limits):
+        table.add_row(*map(Text, row))
+    yield table
+    yield ""
+    told: dict[str, list[str]] = {}
+    for ranked in tell.by_class(found.limits).values():
+        for limit in ranked:
+            told.setdefault(str(limit.get("evidence") or ""), []).append(tell.class_name(limit))
+    yield from _listed("Evidence", [f"{tell.joined(list(dict.fromkeys(who)))}: {why}" for why, who in told.items()])
+
+
+def _open(found: Answer) -> Iterator[RenderableType]:
+    from naslab.explain import tell
+
+    yield from _listed(
+        "Still open",
+        [
+            f"{tell.class_name(each)}: {' or '.join(map(tell.kind_name, each['between']))}; {each['why']}"
+            for each in found.open
+        ],
+    )
+
+
+def _listed(head: str, lines: list[str]) -> Iterator[RenderableType]:
+    """A heading, and a paragraph for each line; nothing without lines."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if not lines:
+        return
+    yield Text(head, style="bold")
+    for line in dict.fromkeys(lines):
+        first, _, rest = line.partition("\n")
+        yield Padding(Text(f"- {first}"), (0, 0, 0, 2))
+        if rest:
+            yield Padding(Text(rest), (0, 0, 0, 4))
+    yield ""
+
+
+def _steps(ladder: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """The ladder: step, cells, best figure, what it says."""
+    from rich.text import Text
+
+    from naslab.explain import ladder_table
+    from naslab.show import plain_table
+
+    yield Text("The ladder", style="bold")
+    table = plain_table(ladder_table.HEADER)
+    for row in ladder_table.rows(ladder):
+        table.add_row(*map(Text, row))
+    yield table
+    yield Text(ladder_table.ended(ladder))

@@ -1,0 +1,114 @@
+"""`naslab report`: the page of one run, or of several over each other, with the lines a reader asks for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from naslab.cli import options as o
+from naslab.errors import UsageError
+
+if TYPE_CHECKING:
+    from naslab.report.drawing import Drawing
+
+_LINK = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgKMG]?)(?:bit(?:/s|ps)?)?(?::([0-9]+))?\Z")
+_FACTOR = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+LEAST_MTU, MOST_MTU = 576, 65535
+
+RunsArg = Annotated[list[str], typer.Argument(metavar="RUN...", help="One or more runs.", show_default=False)]
+OutputOpt = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.")]
+LinkOpt = Annotated[
+    Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
+    typer.Option(
+        "--link", metavar="RATE", show_default=False,
+        help="Draw what such a link carries at most: 1g, 100m, or 10g:9000 with its MTU; may be repeated.",
+    ),
+]  # fmt: skip
+LineOpt = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(
+        "--line", metavar="RATE=TEXT", show_default=False,
+        help="Draw a line at a rate, with its name: 110MB/s=raw network, or published:NAME; may be repeated.",
+    ),
+]  # fmt: skip
+YMaxOpt = Annotated[
+    str, typer.Option("--y-max", metavar="RATE", help="Rates are drawn up to here, e.g. 150MB/s.", show_default=False)
+]
+
+
+def report(
+    runs: RunsArg,
+    output: OutputOpt = Path("naslab-report.html"),
+    link: LinkOpt = None,
+    line: LineOpt = None,
+    y_max: YMaxOpt = "",
+    redact: o.RedactOpt = False,
+    store: o.StoreOpt = None,
+) -> int:
+    """Write one self-contained HTML file."""
+    from naslab.cli.read import write_report
+
+    return write_report(runs, output, store, parse_drawing(link or [], line or [], y_max), redact)
+
+
+def parse_drawing(links: list[str], lines: list[str], y_max: str) -> Drawing:
+    """The reference lines and the limit of the axis from the words of the command line. Raises UsageError."""
+    from naslab.report.drawing import Drawing
+
+    limit = _rate(y_max, "--y-max", "150MB/s") if y_max else None
+    drawn = [each for line in lines for each in (published_lines(line) or [parse_line(line)])]
+    return Drawing((*map(parse_link, links), *drawn), limit)
+
+
+def published_lines(text: str) -> list[tuple[str, float]]:
+    """(text, bytes per second) of each rate of `published:NAME`; nothing for other words. Raises UnknownRunError."""
+    if not text.startswith("published:"):
+        return []
+    from naslab.published import load
+    from naslab.units import rate_text
+
+    run = load(text.strip())
+    rates = [(cell["workload"] or cell["op"].replace("_", " "), cell["throughput_bytes_per_s"]) for cell in run.cells]
+    return [(f"{run.document['label']} {what}, {rate_text(rate)}", rate) for what, rate in rates]
+
+
+def parse_link(text: str) -> tuple[str, float]:
+    """(text, bytes per second) of `1g` or `10g:9000`: bits per second, and the largest packet in bytes."""
+    from naslab.analysis.linkrate import payload_bytes_per_s, speed_text
+    from naslab.units import rate_text
+
+    match = _LINK.match(text.strip())
+    speed = float(match.group(1)) * _FACTOR[match.group(2).lower()] if match else 0.0
+    if match is None or not 0 < speed < 1e15:
+        raise UsageError(f"--link {text!r} is not a link; write its bits per second: 1g, 100m, or 10g:9000 with an MTU")
+    mtu = int(match.group(3) or 1500)
+    if not LEAST_MTU <= mtu <= MOST_MTU:
+        raise UsageError(f"--link {text!r}: the MTU {mtu} is not from {LEAST_MTU} to {MOST_MTU}; write 1g:1500")
+    rate = payload_bytes_per_s(speed, mtu)
+    packets = f", MTU {mtu:,}" if mtu != 1500 else ""
+    return f"{speed_text(speed)} link{packets}, at most {rate_text(rate)}", rate
+
+
+def parse_line(text: str) -> tuple[str, float]:
+    """(text, bytes per second) of `110MB/s=raw network`; without a text the rate is the text."""
+    from naslab.units import rate_text
+
+    head, _, words = text.partition("=")
+    rate = _rate(head, "--line", "110MB/s=raw network")
+    return (f"{words.strip()}, {rate_text(rate)}" if words.strip() else rate_text(rate)), rate
+
+
+def _rate(text: str, option: str, example: str) -> float:
+    """Bytes per second from `110MB/s` or `110MB`."""
+    from naslab.units import parse_size
+
+    try:
+        rate = parse_size(text.strip().removesuffix("/s"), option)
+    except UsageError as error:
+        raise UsageError(f"{option} {text!r} does not begin with a rate; write {example}") from error
+    if rate < 1:
+        raise UsageError(f"{option} {text!r}: a rate of 0 cannot be drawn; write {example}")
+    return float(rate)

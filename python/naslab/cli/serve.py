@@ -1,0 +1,87 @@
+"""`naslab serve` and `naslab site`: the library of results in a browser, served or written as files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from naslab.cli import options as o
+
+if TYPE_CHECKING:
+    from naslab.store.library import Library
+
+ListenOpt = Annotated[
+    str, typer.Option("--listen", metavar="[ADDR:]PORT", help="Where to listen; other addresses need --token.")
+]
+TokenOpt = Annotated[
+    str,
+    typer.Option(
+        "--token",
+        metavar="TOKEN|auto",
+        envvar="NASLAB_TOKEN",
+        show_envvar=False,
+        help="What a reader must know; auto makes one and prints it. NASLAB_TOKEN keeps it off the command line.",
+        show_default=False,
+    ),
+]
+HostOpt = Annotated[
+    Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
+    typer.Option("--host", metavar="NAME", help="A further name this machine is opened by; may be repeated."),
+]
+
+
+def serve(
+    listen: ListenOpt = "127.0.0.1:8321",
+    token: TokenOpt = "",
+    host: HostOpt = None,
+    store: o.StoreOpt = None,
+    quiet: o.QuietOpt = False,
+) -> int:
+    """The library of results in a browser: search, overlay, rank, compare, watch a running test. Read-only."""
+    from naslab.web.server import AUTO, Request, listen_on, run_server, token_of
+
+    where = listen_on(listen)
+    library = open_library(store, quiet)
+    return run_server(library, Request(where, token_of(token, where), tuple(host or ()), quiet, token == AUTO))
+
+
+def site(
+    runs: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(metavar="[RUN]...", help="Runs to publish; none: the newest ones.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write; new, empty, or written before.")
+    ] = Path("naslab-site"),
+    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets that contain this text.")] = "",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many, newest first.", min=1)] = 50,
+    redact: o.RedactOpt = False,
+    store: o.StoreOpt = None,
+) -> int:
+    """The library as files, for any web server or to be opened from a disk."""
+    from naslab.redact import store_for
+    from naslab.web.site import Chosen, write_site
+
+    written = write_site(store_for(store, redact), Chosen(tuple(runs or ()), target, limit), output)
+    print(f"Site: {written.resolve() / 'index.html'}")
+    return 0
+
+
+def open_library(path: Path | None, quiet: bool) -> Library:
+    """The store, its summaries made where they are missing. Raises StoreError."""
+    from naslab.store import Store
+    from naslab.store.library import Library
+
+    library = Library(Store(path))
+
+    def told(made: int, of: int) -> None:
+        if not quiet:
+            end = "\n" if made >= of else ""
+            print(f"\rSummaries of older runs, made once: {made:,} of {of:,}", end=end, file=sys.stderr, flush=True)
+
+    library.fill(told if os.isatty(2) else None)
+    return library

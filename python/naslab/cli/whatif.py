@@ -1,0 +1,234 @@
+"""`naslab whatif`: what a measured server would do with other parts, by the model that was fitted to it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from naslab.cli import options as o
+from naslab.errors import UsageError
+from naslab.units import parse_duration, parse_size, size_label
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from naslab.explain.model import ServerModel
+    from naslab.explain.predict import Asked, Change, Prediction, Scale
+    from naslab.results.run import Run
+
+_FACTOR = re.compile(r"([0-9]+(?:\.[0-9]+)?)[xX]\Z")
+_BITS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgKMG]?)(?:bit(?:/s|ps)?)?\Z")
+_BITS_FACTOR = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+_COUNT = re.compile(r"[0-9]+\Z")
+MOST_RECORD_BYTES = 64 << 20
+
+
+def _text(name: str, metavar: str, words: str) -> Any:
+    return typer.Option(name, metavar=metavar, help=words, show_default=False)
+
+
+def whatif(
+    run: o.RunArg = "last",
+    link: Annotated[str, _text("--link", "RATE", "Another link, in bits per second: 10g, 2.5g, 100m; or 10x.")] = "",
+    disk: Annotated[
+        str, _text("--disk", "RATE", "Another disk: 2x in all it does, or 400MB of bytes per second.")
+    ] = "",
+    disk_iops: Annotated[str, _text("--disk-iops", "N", "Other requests per second of the disk: 2x or 20000.")] = "",
+    ram: Annotated[str, _text("--ram", "SIZE", "Other memory that holds data: 2x or 8g.")] = "",
+    latency: Annotated[str, _text("--latency", "TIME", "Another round trip of the network: 5ms or 0.5x.")] = "",
+    cpu: Annotated[str, _text("--cpu", "NNx", "Another processor in the server: 2x.")] = "",
+    depth: Annotated[
+        Optional[int],  # noqa: UP045 - Typer reads this at run time
+        typer.Option(
+            "--depth",
+            metavar="N",
+            help="Requests in flight per connection.",
+            min=1,
+            max=4096,
+            show_default="as measured",
+        ),
+    ] = None,
+    connections: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            "--connections", metavar="N", help="Connections at once.", min=1, max=4096, show_default="as measured"
+        ),
+    ] = None,
+    record: Annotated[str, _text("--record", "SIZE", "Bytes of one request, e.g. 64k, for all loads.")] = "",
+    data: Annotated[str, _text("--set", "SIZE", "Data that is gone through, e.g. 20g.")] = "",
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
+) -> int:
+    """What a server would do with another link, disk or memory, by a run of it. It measures nothing."""
+    from naslab.explain.predict import Asked
+
+    words = {"link": link, "disk": disk, "disk-iops": disk_iops, "ram": ram, "latency": latency, "cpu": cpu}
+    asked = Asked(depth, connections, _size(record, "--record", MOST_RECORD_BYTES), _size(data, "--set"))
+    return run_whatif(run, words, asked, store, as_json)
+
+
+def run_whatif(reference: str, words: Mapping[str, str], asked: Asked, store: Path | None, as_json: bool) -> int:
+    """`naslab whatif`. words: of the options that change a part. Raises UsageError, UnknownRunError."""
+    from naslab.explain.evidence import Evidence
+    from naslab.explain.predict import Asked, Change, predictions
+    from naslab.store import Store
+
+    scales = {name: _scale(words.get(name, ""), f"--{name}", parse) for name, parse in _PARSERS.items()}
+    if not any(scales.values()) and asked == Asked():
+        raise UsageError("whatif: nothing is changed; give one of --link, --disk, --ram, --depth, e.g. --link 10g")
+    loaded = Store(store).load(reference)
+    ladder = loaded.document.get("ladder")
+    if not ladder:
+        raise UsageError(f"whatif {reference}: that run has no ladder to learn from; make one with `naslab run TARGET`")
+    evidence = Evidence.from_document(ladder)
+    if evidence.local_disk and (scales["link"] or scales["latency"]):
+        raise UsageError("whatif: that run was of a local disk, which has no link; change --disk, --depth or --record")
+    scales["link"] = _payload(scales["link"], loaded, evidence)
+    change = Change(**{name.replace("-", "_"): scale for name, scale in scales.items()})
+    model, found = predictions(evidence, change, asked)
+    if as_json:
+        json.dump(document_of(loaded, change, asked, model, found), sys.stdout)
+        print()
+    else:
+        print(text_of(loaded, change, asked, model, found), end="")
+    return 0
+
+
+# Options.
+
+
+def _scale(text: str, option: str, parse: Callable[[str, str], float]) -> Scale | None:
+    """A changed part from `2x`, or a value of its own as `parse` reads it."""
+    from naslab.explain.predict import Scale
+
+    if not text:
+        return None
+    factor = _FACTOR.match(text.strip())
+    scale = Scale(factor=float(factor.group(1))) if factor else Scale(value=float(parse(text, option)))
+    if not (scale.factor or scale.value):
+        raise UsageError(f"{option}: {text!r} leaves nothing; give more than 0")
+    return scale
+
+
+def _no_value(text: str, option: str) -> float:
+    raise UsageError(f"{option}: {text!r} is not a factor; write 2x for twice as fast, 0.5x for half")
+
+
+def _count(text: str, option: str) -> float:
+    if not _COUNT.match(text.strip()):
+        raise UsageError(f"{option}: {text!r} is not a number of requests per second; write 20000 or 2x")
+    return float(text)
+
+
+def _bytes_rate(text: str, option: str) -> float:
+    return float(parse_size(text.strip().removesuffix("/s"), option))
+
+
+def _bits(text: str, option: str) -> float:
+    match = _BITS.match(text.strip())
+    if match is None:
+        raise UsageError(f"{option}: {text!r} is not a rate of a link; write 10g or 100m (bits per second), or 10x")
+    return float(match.group(1)) * _BITS_FACTOR[match.group(2).lower()]
+
+
+_PARSERS: dict[str, Callable[[str, str], float]] = {
+    "link": _bits, "disk": _bytes_rate, "disk-iops": _count, "ram": parse_size, "latency": parse_duration,
+    "cpu": _no_value,
+}  # fmt: skip
+
+
+def _size(text: str, option: str, most: int | None = None) -> int | None:
+    if not text:
+        return None
+    size = parse_size(text, option)
+    if size < 1 or (most is not None and size > most):
+        raise UsageError(
+            f"{option}: {text!r} is no size of data; give 1 byte{f' to {size_label(most)}' if most else ' or more'}"
+        )
+    return size
+
+
+def _payload(scale: Scale | None, run: Run, evidence: Any) -> Scale | None:
+    """Bytes of data per second of a link of so many bits; of its share that carries data, today's link tells."""
+    from naslab.analysis.linkrate import known_link, payload_bytes_per_s
+    from naslab.explain.model import fit
+    from naslab.explain.predict import Scale
+
+    if scale is None or scale.value is None:
+        return scale
+    if evidence.simulated:
+        return Scale(value=scale.value / 8)
+    known, part = known_link(run.document), fit(evidence).parts.get("link_read_bytes_per_s")
+    if known and part and part.reached and 0.5 < (share := part.value * 8 / known["bits_per_s"]) <= 1.0:
+        return Scale(value=scale.value / 8 * share)
+    return Scale(value=payload_bytes_per_s(scale.value, timestamps=True))
+
+
+# What is told.
+
+
+def document_of(run: Run, change: Change, asked: Asked, model: ServerModel, found: list[Prediction]) -> dict[str, Any]:
+    """The JSON document. A prediction that is not known has `at_least` instead of a value."""
+    from naslab.explain.whatif_words import notes
+
+    return {
+        "schema": 1, "run_id": run.document["run_id"], "change": change.document(),
+        "asked": {name: value for name, value in vars(asked).items() if value is not None},
+        "model": model.document(), "predictions": [each.document() for each in found], "notes": notes(model, change),
+    }  # fmt: skip
+
+
+def text_of(
+    run: Run, change: Change, asked: Asked, model: ServerModel, found: list[Prediction], width: int | None = None
+) -> str:
+    """The predictions for a terminal."""
+    from naslab.show import columns_of, render
+
+    return render(list(_parts(run, change, asked, model, found)), columns_of(width), None)
+
+
+def _parts(
+    run: Run, change: Change, asked: Asked, model: ServerModel, found: list[Prediction]
+) -> Iterator[RenderableType]:
+    from rich.table import Table
+    from rich.text import Text
+
+    from naslab.explain import whatif_words as words
+
+    document = run.document
+    what = words.change_text(change, asked_words(asked))
+    yield Text(f"What if: {what}", style="bold")
+    yield Text(f"of {document['target'].get('url') or 'the target'}, by run {document['run_id']}")
+    yield ""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("", "now", "then", "limit then"):
+        table.add_column(name, overflow="fold")
+    for each in found:
+        now = each.measured or each.now
+        limit = words.limit_text(each.limit_then) if each.known else ""
+        table.add_row(words.load_text(each.load), words.figure_text(now.value, now.unit), words.then_text(each), limit)
+    yield table
+    yield ""
+    for sentence in words.notes(model, change):
+        yield Text(sentence)
+
+
+def asked_words(asked: Asked) -> list[str]:
+    """What is asked for besides changed parts."""
+    found = []
+    if asked.depth:
+        found.append(f"{asked.depth} in flight")
+    if asked.connections:
+        found.append(f"{asked.connections} connections")
+    if asked.record_bytes:
+        found.append(f"requests of {size_label(asked.record_bytes)}")
+    if asked.set_bytes:
+        found.append(f"{size_label(asked.set_bytes)} of data")
+    return found
