@@ -172,3 +172,8 @@ def populate(folder: Path) -> dict[str, Any]:
     (folder / "link").symlink_to("photos")
     (folder / "naslab-link").symlink_to("photos")
     return snapshot(folder)
+
+
+def run_folders(path: Path) -> list[str]:
+    """Names of the folders that runs made below `path` and did not remove."""
+    return sorted(each.name for each in path.iterdir() if each.name.startswith("naslab-"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ def make_parts(
     rng = random.Random(seed)
     spec = RunSpec({"url": TARGET["url"]}, [], run_id=run_id, command=command, seed=seed)
     document: dict[str, Any] = new_document(  # type: ignore[assignment]
-        run_id, command, TARGET, environment=ENVIRONMENT, label=label, seed=seed,
+        run_id, command, deepcopy(TARGET), environment=deepcopy(ENVIRONMENT), label=label, seed=seed,
         argv=["naslab", command, TARGET["url"]], start_wall_ns=start_wall_ns,
     )  # fmt: skip
     blobs: dict[int, dict[str, bytes]] = {}

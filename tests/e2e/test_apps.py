@@ -94,7 +94,7 @@ def test_order_as_seen_by_the_server(name: str, cli: Cli) -> None:
 
 def sound_order(cli: Cli, target: object) -> None:
     """The published shares by when requests really started. Median of three: a machine may stall a thread once."""
-    found = by_name(apps_of(cli, target, "--only", ",".join(VIDEO), "--scale", "0.1", "--repeat", "3"))
+    found = by_name(apps_of(cli, target, "--only", ",".join(VIDEO), "--scale", "0.05", "--repeat", "3"))
     for name in VIDEO:
         issued = found[name]["sequential_issued"]
         assert len(issued) == 3

@@ -43,10 +43,10 @@ def test_sweep(target: str, cli: Cli) -> None:
 
 def test_run_fits_a_slow_server(cli: Cli) -> None:
     """8 MB/s: two minutes at most, on the server's clock; sizes and words that mean something."""
-    document = valid(cli("run", "sim:?link_bytes_per_s=8MB&latency_ns=200us", "--json").ok().json())
+    document = valid(cli("run", "sim:?link_bytes_per_s=8MB&latency_ns=200us", "--budget", "2m", "--json").ok().json())
     spent = sum(c["end_ns"] - c["start_ns"] + (c["flush_ns"] or 0) for c in document["cells"])
     assert document["status"] == "complete" and 5e9 < spent < 120e9
-    assert {c["workload"] for c in document["cells"]} == {"probe", None, "sustained"}
+    assert {c["workload"] for c in document["cells"]} == {"ladder", "probe", None, "sustained"}
     assert len({c["id"] for c in document["cells"]}) == len(document["cells"])
     summary = " ".join(document["summary"])
     assert (
@@ -65,7 +65,7 @@ def test_run_fits_a_slow_server(cli: Cli) -> None:
     ],
 )
 def test_run_fits_two_minutes_anywhere(server: str, cli: Cli) -> None:
-    document = cli("run", f"sim:?{server}", "--json").ok().json()
+    document = cli("run", f"sim:?{server}", "--budget", "2m", "--json").ok().json()
     spent = sum(c["end_ns"] - c["start_ns"] + (c["flush_ns"] or 0) for c in document["cells"])
     assert document["status"] == "complete" and spent < 120e9
 
@@ -73,15 +73,16 @@ def test_run_fits_two_minutes_anywhere(server: str, cli: Cli) -> None:
 def test_run_keeps_to_its_limits(cli: Cli) -> None:
     document = cli("run", SIM, "--max-bytes", "16m", "--json").ok().json()
     assert 1 << 20 < sum(c["bytes"] + c["warmup_bytes"] for c in document["cells"]) <= 16 << 20
-    short = cli("run", SIM, "--budget", "3s", "--repeat", "2", "--json").ok().json()
-    assert sum(c["end_ns"] - c["start_ns"] for c in short["cells"]) < 6e9
+    short = cli("run", SIM, "--budget", "20s", "--repeat", "2", "--json").ok().json()
+    assert sum(c["end_ns"] - c["start_ns"] for c in short["cells"]) < 40e9
     assert {c["block"] for c in short["cells"]} == {0, 1}
 
 
 def test_run_options_reach_the_cells(cli: Cli) -> None:
     words = ("--workers", 2, "--durability", "each", "--verify", "--budget", "2s", "--max-bytes", "64m")
     document = valid(cli("run", cli.target, *words, "--json").ok().json())
-    assert all(c["workers"] == 2 and c["durability"] == "each" for c in document["cells"])
+    others = [c for c in document["cells"] if c["workload"] != "ladder"]  # which varies them itself
+    assert others and all(c["workers"] == 2 and c["durability"] == "each" for c in others)
     assert all(c["sync"] == "all" for c in document["cells"] if "write" in c["op"])
     assert all(c["verified"]["blocks"] and not c["verified"]["bad"] for c in document["cells"] if "read" in c["op"])
     assert list(cli.target.iterdir()) == []
@@ -252,7 +253,8 @@ def test_quiet_says_nothing(cli: Cli) -> None:
 def test_added_tests_are_told(cli: Cli) -> None:
     document = cli.sweep(SIM, "--tests", "random-read,READ")
     assert list(dict.fromkeys(c["op"] for c in document["cells"])) == ["write", "read", "random_read"]
-    assert [w["kind"] for w in document["warnings"] if w["kind"] != "client_busy"] == ["prerequisite"]
+    told = [w["kind"] for w in document["warnings"]]
+    assert [kind for kind in told if kind not in ("client_busy", "other_load")] == ["prerequisite"]
 
 
 @pytest.mark.parametrize("group", ["all", "stdio", "positioned"])

@@ -142,7 +142,8 @@ def test_a_run_again_elsewhere(cli: Cli) -> None:
 def test_cells_planned_on_the_way_are_part_of_the_plan(cli: Cli) -> None:
     survey = cli("run", server(100), "--budget", "20s", "--json", "--quiet").ok().json()
     done = cli("rerun", survey["run_id"], server(100), "--seed", 5, "--json")
-    assert done.code == 4 and len(done.json()["runs"][1]["cells"]) == len(survey["cells"])
+    plain = [cell for cell in survey["cells"] if cell["op"] != "stat"]
+    assert done.code == 4 and len(done.json()["runs"][1]["cells"]) == len(plain) >= len(survey["cells"]) - 2
     assert "few_repeats" in [doubt["kind"] for doubt in done.json()["comparisons"][0]["doubts"]]
 
 

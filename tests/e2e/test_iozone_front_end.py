@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -122,16 +123,19 @@ def test_remount_commands_and_a_busy_mount(tmp_path: Path, env: dict[str, str]) 
 
 def test_spreadsheets_open_in_libreoffice(tmp_path: Path, env: dict[str, str]) -> None:
     need(shutil.which("soffice"), "LibreOffice (soffice)")
-    for name in ("out.xls", "out.xlsx"):
-        words = f"-Rab {name} -i 0 -i 1 -f {tmp_path}/f -n 64 -g 256".split()
-        found = parse(ended_well(run(words, tmp_path, env)))
-        profile = f"-env:UserInstallation=file://{tmp_path}/profile"
-        convert = ["soffice", profile, "--headless", "--convert-to", "csv", "--outdir", str(tmp_path), name]
-        subprocess.run(convert, cwd=tmp_path, check=True, capture_output=True, timeout=100)
-        rows = list(csv.reader((tmp_path / "out.csv").read_text().splitlines()))
+    names = {"old": "old.xls", "new": "new.xlsx"}
+    texts = {
+        stem: ended_well(run(f"-Rab {name} -i 0 -i 1 -f {tmp_path}/f -n 64 -g 256".split(), tmp_path, env))
+        for stem, name in names.items()
+    }
+    profile = f"-env:UserInstallation=file://{tmp_path}/profile"
+    convert = ["soffice", profile, "--headless", "--convert-to", "csv", "--outdir", str(tmp_path), *names.values()]
+    subprocess.run(convert, cwd=tmp_path, check=True, capture_output=True, timeout=100)
+    for stem, text in texts.items():
+        rows = list(csv.reader((tmp_path / f"{stem}.csv").read_text().splitlines()))
         label = next(n for n, row in enumerate(rows) if row[0] == "Writer Report")
         assert [int(cell) for cell in rows[label + 1][1:]] == [4 << n for n in range(13)]
-        assert [float(cell) for cell in rows[label + 2] if cell][1:] == found.reports["Writer report"][64]
+        assert [float(cell) for cell in rows[label + 2] if cell][1:] == parse(text).reports["Writer report"][64]
 
 
 def test_an_existing_file_is_left_alone(tmp_path: Path, env: dict[str, str]) -> None:
@@ -194,6 +198,7 @@ def test_interruption_reports_what_was_measured(number: signal.Signals, tmp_path
     assert not (tmp_path / "f").exists()
 
 
+REAL_TEST = "test_text_is_that_of_the_real_iozone"
 REAL_LINES = [
     "-s 512 -r 64", "-s 512 -r 64 -i 0", "-s 512 -r 64 -i 0 -i 1", "-s 512 -r 64 -i 0 -i 2 -i 4 -i 7",
     "-s 512 -r 64 -i 0 -i 6", "-s 512 -r 64 -E", "-s 512 -r 64 -i 0 -i 7 -i 9 -E", "-s 512 -r 64 -+n -E -R",
@@ -205,19 +210,42 @@ REAL_LINES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("line", REAL_LINES)
-def test_text_is_that_of_the_real_iozone(line: str, tmp_path: Path, env: dict[str, str]) -> None:
-    """Line by line from the option echoes on, figures replaced by a mark in their last place."""
+@pytest.fixture(scope="module")
+def real_ones(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, tuple[subprocess.Popen[str], Path]]]:
+    """The real program with each line that was asked for, all begun at once: it sleeps between its tests."""
     if shutil.which("iozone") is None:
         pytest.skip("the real iozone is not installed: Debian has it outside its free part (iozone3)")
-    try:
-        real = subprocess.run(
-            ["iozone", *line.split()], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    lines = {item.callspec.params["line"] for item in request.session.items if item.name.startswith(REAL_TEST)}
+    begun = {line: begin(line, tmp_path_factory.mktemp("real")) for line in REAL_LINES if line in lines}
+    yield begun
+    for child, _ in begun.values():
+        child.kill()
+        child.wait()
+
+
+def begin(line: str, folder: Path) -> tuple[subprocess.Popen[str], Path]:
+    """The process, and the file its text goes to."""
+    with (folder / "said").open("w") as said:
+        child = subprocess.Popen(
+            ["iozone", *line.split()], cwd=folder, stdout=said, stderr=subprocess.DEVNULL, text=True
         )
+    return child, folder / "said"
+
+
+@pytest.mark.parametrize("line", REAL_LINES)
+def test_text_is_that_of_the_real_iozone(
+    line: str, tmp_path: Path, env: dict[str, str], real_ones: dict[str, tuple[subprocess.Popen[str], Path]]
+) -> None:
+    """Line by line from the option echoes on, figures replaced by a mark in their last place."""
+    child, said = real_ones[line]
+    ours = ended_well(run([*line.split(), "--overwrite"], tmp_path, env)).replace(" --overwrite", "")
+    try:
+        assert child.wait(timeout=60) == 0
     except subprocess.TimeoutExpired:
         pytest.skip("the real iozone hung, as its stonewall does now and then with short passes")
-    ours = ended_well(run([*line.split(), "--overwrite"], tmp_path, env)).replace(" --overwrite", "")
-    assert comparable(ours) == comparable(real.stdout)
+    assert comparable(ours) == comparable(said.read_text())
 
 
 def comparable(text: str) -> list[str]:

@@ -90,8 +90,11 @@ def test_dots_and_band_hold_every_repeat() -> None:
 
 def test_link_ceiling_line_is_where_the_framing_puts_it() -> None:
     layout = figure(charts_of(small())["throughput"], "Read")["layout"]
-    assert layout["shapes"][0]["y0"] == pytest.approx(117.69, abs=0.01)  # 1 Gbit/s, MTU 1500, TCP timestamps
-    assert "1 Gbit/s link" in layout["annotations"][0]["text"]
+    assert layout["shapes"][0]["y0"] == pytest.approx(118.66, abs=0.01)  # 1 Gbit/s, MTU 1500
+    assert (
+        "1 Gbit/s link" in layout["shapes"][1]["label"]["text"]
+        and layout["shapes"][1]["y0"] == layout["shapes"][0]["y0"]
+    )
 
 
 def test_heat_map_and_surface_hold_the_medians_and_blanks() -> None:

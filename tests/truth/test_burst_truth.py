@@ -1,7 +1,8 @@
 """`naslab sustained --find-burst` against token buckets of real parts: a throttled disk, a shaped link.
 
 What was planted is set in the lab; what was delivered is counted by the kernel, at the disk's block device and at the
-link's interface, and fitted here with other means than naslab's.
+link's interface, and fitted here with other means than naslab's. The disks are measured beside each other, as they
+need little of a processor. What the machine did not deliver is measured once more, alone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from naslab.lab import link, loops
 from naslab.lab.bucket import SLICE_NS, Plan
 from naslab.lab.server import Server
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300), pytest.mark.usefixtures("own_folders")]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(450), pytest.mark.usefixtures("own_folders")]
 __all__ = ["own_folders"]
 MB = 1_000_000
 PLAN = Plan(96 * MB, 32 * MB, 256 * MB)
@@ -115,24 +117,54 @@ def fit(samples: Any) -> Figures:
     return Figures(float(total[knee] / seconds[knee]), float(base), float(size), float(rates.std() / rates.mean()))
 
 
-def find_burst(cli: Cli, server: Server, target: str, *words: object) -> Any:
+def find_burst(cli: Cli, server: Server, case: str, target: str, *words: object) -> Any:
     """The burst that the real command finds, in the place where target can be reached."""
     load = ("--size", "64m", "--block", "128k", "--depth", 4, "--budget", "200s", "--json", "--quiet")
+    words = (*words, "--store", cli.folder / f"{case}.sqlite")
     done = cli("sustained", target, "--find-burst", *load, *words, prefix=server.inside(), timeout=240)
     return done.ok().json()["sustained"]["burst"]
 
 
-def check(cli: Cli, case: str) -> tuple[str, Figures, Figures, Figures, Any]:
-    """(cause, found, delivered, planted, naslab's part) of one run of a case: link, or disk, and the operation."""
+@dataclass(frozen=True)
+class Found:
+    """One run of a case, which is link, or disk, and the operation. part: what naslab says of the burst."""
+
+    case: str
+    found: Figures
+    delivered: Figures
+    planted: Figures
+    part: Any
+
+    @property
+    def good(self) -> bool:
+        """Whether naslab found what was planted."""
+        off = self.found.off(self.planted).values()
+        return self.part["cause"] == "token_bucket" and all(abs(each) <= TOLERANCE for each in off)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the kernel's counters, or naslab itself, say that the plan was not delivered."""
+        uneven = self.part["bucket"] is not None and self.part["bucket"]["floor_cv"] > EVEN_FLOOR_CV
+        seen = [abs(off) for off in self.delivered.off(self.planted).values()]
+        return max(*seen, self.delivered.uneven) > DELIVERED or (self.part["cause"] == "undecided" and uneven)
+
+    def __str__(self) -> str:
+        seen = {**self.delivered.off(self.planted), "uneven": self.delivered.uneven}
+        cause, found = self.part["cause"], self.found.off(self.planted)
+        return json.dumps({"case": self.case, "cause": cause, "found": found, "seen": seen})
+
+
+def check(cli: Cli, case: str) -> Found:
+    """One run of a case."""
     where, op = case.split()
     writes = ("--write", 100) if op == "write" else ("--write", 0, "--rest", "5s")
     with lab.running(f"burst-{where}", **WORDS) as server:
         counter = Counter(server)
         counter.start()
         if where == "disk":
-            part = find_burst(cli, server, str(server.data), *writes, "--direct")
+            part = find_burst(cli, server, case, str(server.data), *writes, "--direct")
         else:
-            part = find_burst(cli, server, server.url, *writes, "--credentials", server.credentials)
+            part = find_burst(cli, server, case, server.url, *writes, "--credentials", server.credentials)
         delivered = counter.stop()
     share = link.PAYLOAD_SHARE if where == "link" else 1.0
     burst_s = PLAN.size_bytes / (PLAN.burst_bytes_per_s - PLAN.base_bytes_per_s)
@@ -143,28 +175,18 @@ def check(cli: Cli, case: str) -> tuple[str, Figures, Figures, Figures, Any]:
     bucket = part["bucket"] or {}
     names = ("burst_bytes_per_s", "baseline_bytes_per_s", "size_bytes")
     found = Figures(*(bucket.get(name, {"value": 0.0})["value"] for name in names))
-    return part["cause"], found, delivered, planted, part
+    return Found(case, found, delivered, planted, part)
 
 
-@pytest.mark.parametrize("case", ["disk write", "disk read", "link write"])
-def test_a_planted_bucket_of_real_parts_is_found(case: str, cli: Cli) -> None:
-    need_system(f"burst-{case.split(maxsplit=1)[0]}")
-    for attempt in (1, 2):
-        cause, found, delivered, planted, part = check(cli, case)
-        text = json.dumps(
-            {
-                "case": case,
-                "cause": cause,
-                "found": found.off(planted),
-                "seen": {**delivered.off(planted), "uneven": delivered.uneven},
-            }
-        )
-        print(text)
-        good = cause == "token_bucket" and all(abs(off) <= TOLERANCE for off in found.off(planted).values())
-        seen = [abs(off) for off in delivered.off(planted).values()]
-        uneven = part["bucket"] is not None and part["bucket"]["floor_cv"] > EVEN_FLOOR_CV
-        stalled = max(*seen, delivered.uneven) > DELIVERED or (cause == "undecided" and uneven)
-        if good or attempt == 2 or not stalled:
-            break
-        print(f"again: the kernel's counters say that the plan was not delivered: {delivered}")
-    assert good, f"{text}; {json.dumps(part)}"
+@pytest.mark.parametrize("cases", [("disk write", "disk read"), ("link write",)], ids=["disk", "link"])
+def test_planted_buckets_of_real_parts_are_found(cases: tuple[str, ...], cli: Cli) -> None:
+    need_system(f"burst-{cases[0].split(maxsplit=1)[0]}")
+    with ThreadPoolExecutor(len(cases)) as pool:
+        made = list(pool.map(lambda case: check(cli, case), cases))
+    for at, first in enumerate(made):
+        print(first)
+        if not first.good and first.stalled:
+            made[at] = check(cli, first.case)
+            print(made[at], "again, alone: the plan had not been delivered")
+    missed = [f"{one}; {json.dumps(one.part)}" for one in made if not one.good]
+    assert not missed, "\n".join(missed)

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -83,39 +83,46 @@ def test_published_numbers_stand_beside_ours(done: tuple[Any, Path]) -> None:
     assert [one["what"] for one in result["published"] if one["what"] not in text] == []
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+LOOKS = (("light", 1200), ("dark", 390))
+"""Colours, and how wide the window is."""
+
+
+def test_the_report_in_a_browser(done: tuple[Any, Path]) -> None:
+    """Both looks at once, each in a browser of its own: drawing takes one processor."""
     need(CHROMIUM, "chromium in PATH")
+    with ThreadPoolExecutor(len(LOOKS)) as pool:
+        for ended in [pool.submit(look_at, *done, scheme, width) for scheme, width in LOOKS]:
+            ended.result()
+
+
+def look_at(result: Any, path: Path, scheme: str, width: int) -> None:
+    """Every claim stands in the table and every chart is drawn; nothing is wider than the window, or complains."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield started
-        started.close()
-
-
-@pytest.mark.parametrize("look", ["light 1200", "dark 390"])
-def test_the_report_in_a_browser(done: tuple[Any, Path], browser: Any, look: str) -> None:
-    result, path = done
-    scheme, _, width = look.partition(" ")
-    page = browser.new_page(viewport={"width": int(width), "height": 900}, color_scheme=scheme)
-    said: list[str] = []
-    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: said.append(f"error: {error}"))
-    page.goto(path.as_uri())
-    page.wait_for_selector("html[data-ready=true]")
-    assert page.locator("#claims tbody tr").count() == len(result["claims"])
-    charts = ["claims-chart", *(f"chart-{one['id']}" for one in result["charts"] if one["series"])]
-    for name in charts:
-        page.locator(f"#plot-{name}").scroll_into_view_if_needed()
-        page.wait_for_selector(f"#plot-{name} .main-svg")
-        assert page.locator(f"#plot-{name}").bounding_box()["height"] > 100
-        marks = page.locator(f"#plot-{name}").evaluate("plot => plot.querySelectorAll('path, image, canvas').length")
-        assert marks > 3, name
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        said: list[str] = []
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready=true]")
+        assert page.locator("#claims tbody tr").count() == len(result["claims"])
+        for name in ["claims-chart", *(f"chart-{one['id']}" for one in result["charts"] if one["series"])]:
+            drawn(page, name)
+            if SHOTS:
+                page.locator(f"#{name}").screenshot(path=Path(SHOTS, f"{result['name']}-{name}-{scheme}.png"))
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
         if SHOTS:
-            page.locator(f"#{name}").screenshot(path=Path(SHOTS, f"{result['name']}-{name}-{scheme}.png"))
-    assert page.evaluate("document.documentElement.scrollWidth") <= int(width)
-    if SHOTS:
-        page.screenshot(path=Path(SHOTS, f"{result['name']}-{scheme}.png"), full_page=True)
-    page.close()
+            page.screenshot(path=Path(SHOTS, f"{result['name']}-{scheme}.png"), full_page=True)
+        browser.close()
     assert [text for text in said if not any(part in text for part in HARMLESS)] == []
+
+
+def drawn(page: Any, name: str) -> None:
+    """Scrolls to a chart and waits until there is something in it."""
+    plot = page.locator(f"#plot-{name}")
+    plot.scroll_into_view_if_needed()
+    page.wait_for_selector(f"#plot-{name} .main-svg")
+    assert plot.bounding_box()["height"] > 100
+    assert plot.evaluate("plot => plot.querySelectorAll('path, image, canvas').length") > 3, name

@@ -85,12 +85,14 @@ def test_shared_options_mean_the_same_everywhere() -> None:
         for parameter in command.params:
             if name in ("job", "durable") and parameter.opts[0] in _OF_FILES:
                 continue
-            if parameter.param_type_name == "option" and name not in ("runs", "history"):
+            if parameter.param_type_name == "option" and name not in ("runs", "history", "whatif"):
                 texts.setdefault(parameter.opts[0], set()).add(parameter.help)
     several = {option for option, text in texts.items() if len(text) > 1}
     # A sweep takes a list of file sizes, a tree the one of all its files; a sweep makes reads cold by itself, a tree
-    # does them a second time; fsx names a run, compare makes them.
-    assert several <= {"--force", "--output", "--file-size", "--cold", "--run"}
+    # does them a second time; fsx names a run, compare makes them. whatif tells of a server that is not there;
+    # audit checks by a link, report draws it; net listens for measurements, serve for browsers. apps make files
+    # smaller by a scale, sustained goes up one of clients.
+    assert several <= {"--force", "--output", "--file-size", "--cold", "--run", "--link", "--listen", "--scale"}
     measuring = {
         "--timeout", "--repeat", "--budget", "--max-bytes", "--seed", "--verify", "--store", "--json", "--quiet",
         "--depth", "--workers", "--durability", "--compress", "--dedupe", "--label", "--note",

@@ -62,6 +62,24 @@ def test_several_runs_of_a_target_are_one_side() -> None:
     assert found.repeats == (6, 6) and found.verdict == "worse"
 
 
+def test_runs_that_did_not_measure_the_same_are_judged_by_what_all_have() -> None:
+    """Six runs that each left out another cell: no repeat has all, and the other cells still tell."""
+    sides = [[run(seed, factor, 1) for seed in seeds] for factor, seeds in ((1.0, range(1, 7)), (0.85, range(7, 13)))]
+    for side in sides:
+        for at, document in enumerate(side):
+            del document["cells"][at % 6]
+    found = compare(sides[0], sides[1], NAMES)
+    assert found.verdict == "worse" and found.overall and found.overall.ratio.n == 6
+    assert found.overall.ratio.value == pytest.approx(0.85, rel=0.02)
+    assert "2 measurements, 6 repeats each" in words.sentence(found), "those that every run has"
+    for document in (*sides[0], *sides[1]):
+        document["cells"] = document["cells"][-2:]
+    del sides[0][1]["cells"][0], sides[0][2]["cells"][0], sides[0][3]["cells"][0]
+    few = compare(sides[0], sides[1], NAMES)
+    assert any("fewer than 4 repeats" in doubt.message and " of " in doubt.message for doubt in few.doubts)
+    assert few.verdict == "worse"
+
+
 def test_runs_measured_in_turns_are_paired_and_share_their_drift() -> None:
     mark = {"interleaved": {"id": "x", "position": 0, "level": 0.0158}}
     one, other = (run(seed, factor, drift=-0.6, **mark) for seed, factor in ((1, 1.0), (2, 0.85)))

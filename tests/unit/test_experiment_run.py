@@ -100,7 +100,8 @@ def test_charts_show_every_condition_and_what_was_published(result: Document) ->
     assert {"slow", "fast", "slow-again", "slow, published"} <= names
     point = next(trace for trace in lines["data"] if trace["name"] == "slow, published")
     assert (point["x"], point["y"]) == ([32 << 20], [48])
-    assert [note["text"] for note in lines["layout"]["annotations"]] == ["disk of 50 MB/s"], "no line for memory"
+    names_of_lines = [shape["label"]["text"] for shape in lines["layout"]["shapes"] if "label" in shape]
+    assert names_of_lines == ["disk of 50 MB/s"], "no line for memory"
     diamonds = next(t for t in drawn["chart-bars"].entries[0]["figure"]["data"] if t["name"] == "fast, published")
     assert diamonds["x"] == [72] and diamonds["offsetgroup"] == "fast"
     paths = [entry["path"] for entry in drawn["chart-surface"].entries]

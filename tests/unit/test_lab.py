@@ -244,7 +244,7 @@ def test_a_server_that_is_up_is_used(home: Path) -> None:
     assert target.url == "lab:samba/some dir?share=secret&dialect=3.0" and target.protocol == "smb"
     assert target.options["share"] == "secret" and target.options["user"] == "me" and target.options["port"] == 20001
     url = "smb://me@127.0.0.1:20001/secret/some%20dir?dialect=3.0"
-    assert target.lab == {"name": "samba", "url": url, "planted": [], "calibrated_at": None}
+    assert target.lab == {"name": "samba", "url": url, "planted": [], "calibrated_at": None, "net": None}
     assert target.password is not None and target.password.reveal() == "s3cret"
     assert "s3cret" not in json.dumps(target.stored_spec()) + repr(target)
     with pytest.raises(UsageError, match="has no 'none'; it has data, secret"):

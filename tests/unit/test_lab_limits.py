@@ -133,6 +133,12 @@ def test_limits_by_cgroup_version_2(tmp_path: Path) -> None:
         throttle.make_group(found)
 
 
+def test_a_system_without_disks_takes_no_number(tmp_path: Path) -> None:
+    """A slow processor alone: its control groups are written down all the same."""
+    assert loops.reserve(tmp_path, 0, ["/sys/fs/cgroup/cpu/somewhere"]) == []
+    assert "somewhere" in (tmp_path / loops.RECORD).read_text(encoding="ascii")
+
+
 def test_only_devices_of_the_folder_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[int] = []
     monkeypatch.setattr(loops, "remove", lambda minor, seconds: removed.append(minor) or True)

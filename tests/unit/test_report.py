@@ -6,7 +6,9 @@ import base64
 import hashlib
 import itertools
 import json
+import math
 import re
+import statistics
 import subprocess
 import sys
 import zlib
@@ -20,15 +22,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures_run import make_parts, make_run
-from naslab import report
+from naslab import load, report
+from naslab.cli.report import parse_drawing, parse_line, parse_link
 from naslab.errors import UsageError
+from naslab.report import chart_library, job_network, testbed, way
 from naslab.report.axes import log_ticks
-from naslab.report.ceilings import link_ceilings, tcp_payload_bytes_per_s
+from naslab.report.ceilings import link_ceilings
 from naslab.report.labels import plot_text, tight, time_label
 from naslab.report.payload import coarser, pack_json, pack_series
-from naslab.report.rawdata import Series
+from naslab.report.rawdata import Series, read_series
+from naslab.report.rules import rules, uprights
 from naslab.report.thinning import keep_extremes
 from naslab.results import Run
+from naslab.results.foreign import foreign_cell, foreign_document
 from naslab.results.run import MemoryBlobs
 from naslab.units import size_label
 
@@ -170,7 +176,7 @@ def test_every_chart_says_its_finding_in_words() -> None:
     plots = [attributes for tag, attributes in tags if attributes.get("class") == "plot"]
     assert len(plots) >= 6
     for plot in plots:
-        assert plot["role"] == "img"
+        assert plot["role"] == "figure"
         assert re.search(r"\d", plot["aria-label"] or "")
 
 
@@ -285,13 +291,6 @@ def test_ticks_are_few_positive_and_ascending(low: float, ratio: float) -> None:
     assert all(a < b for a, b in itertools.pairwise(ticks))
 
 
-@pytest.mark.parametrize(
-    ("bits", "mtu", "mb"), [(1e8, 1500, 11.77), (1e9, 1500, 117.69), (2.5e9, 9000, 309.39), (1e10, 4000, 1222.1)]
-)
-def test_link_ceilings_of_the_framing(bits: float, mtu: int, mb: float) -> None:
-    assert tcp_payload_bytes_per_s(bits, mtu) / 1e6 == pytest.approx(mb, rel=1e-3)
-
-
 def test_ceilings_come_from_the_slowest_link_and_the_verdict() -> None:
     document = {
         "target": {"protocol": "nfs"},
@@ -302,7 +301,12 @@ def test_ceilings_come_from_the_slowest_link_and_the_verdict() -> None:
         "verdict": {"limits": [{"kind": "link", "value": 60e6, "unit": "bytes_per_s"}]},
     }
     found = link_ceilings(document)
-    assert [round(value / 1e6) for _, value in found] == [118, 60]
+    assert [round(value / 1e6) for _, value in found] == [119, 60]
+    route = {"interface": "eth1", "speed_bits_per_s": 2.5e9, "mtu_bytes": 9000}
+    listed = {"route": route, "client": {"interfaces": [{"name": "eth0", "speed_bits_per_s": 10**8}]}}
+    found = link_ceilings({"target": {"protocol": "nfs"}, "environment": listed})
+    assert [(text, round(value / 1e6, 1)) for text, value in found] == [("2.5 Gbit/s link, at most 310 MB/s", 309.8)]
+    assert link_ceilings({"target": {"protocol": "nfs"}, "environment": {"client": listed["client"]}}) == []
     assert link_ceilings({**document, "target": {"protocol": "local"}, "verdict": {}}) == []
 
 
@@ -324,3 +328,259 @@ def test_labels() -> None:
 def test_numbers_json_cannot_hold_become_null() -> None:
     packed = pack_json({"a": [1.5, float("nan")], "b": float("inf")})
     assert json.loads(zlib.decompress(base64.b64decode(packed))) == {"a": [1.5, None], "b": None}
+
+
+# --- what a reader asks for, and what stands beside the charts ------------------------------------------------
+
+
+def entries(page: str) -> dict[str, list[dict[str, Any]]]:
+    """Entries of each chart of a page."""
+    return {chart["id"]: chart["entries"] for chart in json.loads(unpacked(page, "charts"))["charts"]}
+
+
+def test_lines_asked_for_are_drawn_and_told_and_the_axis_ends_where_asked() -> None:
+    run = small()
+    asked = report.Drawing((("raw network, 3,000 MB/s", 3e9), ("a link, 119 MB/s", 118.66e6)), 4e9)
+    entry = entries(report.render([run], asked))["throughput"][0]
+    layout = entry["figure"]["layout"]
+    shapes = [shape for shape in layout["shapes"] if shape["y0"] in (3000.0, 118.66)]
+    assert sorted(shape["label"]["text"] for shape in shapes if "label" in shape) == [
+        "a link, 119 MB/s",
+        "raw network, 3,000 MB/s",
+    ]
+    assert layout["yaxis"]["range"][1] == pytest.approx(math.log10(4000))
+    linear = entry["figure"]["scales"][1]["yaxis"]
+    assert linear["range"] == [0, 4000] and "type" not in linear
+    assert "raw network, 3,000\xa0MB/s" in entry["caption"] and "The axis ends at 4,000\xa0MB/s." in entry["caption"]
+    plain = entries(report.render([run]))["throughput"][0]["figure"]["layout"]
+    assert len(plain["shapes"]) == len(layout["shapes"]) - 2, "the link's own line is not drawn twice"
+    assert plain["yaxis"]["range"][1] < math.log10(3000)
+
+
+def places(levels: list[tuple[str, float]]) -> dict[str, tuple[str, str]]:
+    """Where the name of each line stands: along it, and on which side."""
+    labels = [shape["label"] for shape in rules(levels) if "label" in shape]
+    return {label["text"]: (label["textposition"], label["yanchor"]) for label in labels}
+
+
+def test_names_of_close_lines_keep_apart_and_one_level_is_one_line() -> None:
+    assert places([("a", 100.0), ("b", 250.0)]) == {"a": ("start", "bottom"), "b": ("start", "bottom")}
+    crowded = places([(name, 100.0 + at) for at, name in enumerate("abcdef")])
+    assert crowded["a"] == ("start", "top") and crowded["f"] == ("start", "bottom") and len(set(crowded.values())) == 6
+    assert list(places([("a", 100.0), ("b", 100.1), ("a", 100.0)])) == ["a; b"]
+    assert len(rules([("a", 100.0), ("b", 100.1)])) == 2, "a line and its name"
+
+
+def test_names_above_bars_stand_in_rows_where_they_would_overlap() -> None:
+    layout: dict[str, Any] = {"xaxis": {}, "margin": {"t": 16}, "height": 200}
+    figure: dict[str, Any] = {"layout": layout}
+    uprights(figure, [("a name", 200.0), ("another name", 210.0), ("far away and long", 400.0)], 420.0)
+    rows = {note["text"]: note["yshift"] for note in layout["annotations"]}
+    assert rows == {"far away and long": 0, "another name": 0, "a name": 15} and len(layout["shapes"]) == 3
+    assert layout["height"] == 215 and layout["margin"]["t"] == 52
+    slim = {note["text"]: note["yshift"] for note in figure["narrow"]["annotations"]}
+    assert slim == {"far away and long": 0, "another name": 15, "a name": 0}, "on a phone others overlap"
+
+
+def test_an_axis_that_ends_below_values_says_how_many() -> None:
+    entry = entries(report.render([small()], report.Drawing((), 10e6)))["throughput"][0]
+    above = sum(y > 10 for t in entry["figure"]["data"] if t.get("fill") is None for y in t["y"])
+    assert above > 0 and f"{above:,} values above it" in entry["caption"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "mb"),
+    [("1g", "1 Gbit/s link, at most 119 MB/s", 118.66), ("100m", "100 Mbit/s link, at most 11.9 MB/s", 11.866),
+     ("2.5gbit/s:9000", "2.5 Gbit/s link, MTU 9,000, at most 310 MB/s", 309.80), ("10G:4000", None, 1225.9)],
+)  # fmt: skip
+def test_links_by_the_formula(text: str, name: str | None, mb: float) -> None:
+    found, rate = parse_link(text)
+    assert rate / 1e6 == pytest.approx(mb, rel=1e-4)
+    assert name is None or found == name
+
+
+def test_lines_of_the_command_line() -> None:
+    assert parse_line("110MB/s=raw network") == ("raw network, 110 MB/s", 110e6)
+    assert parse_line("1m") == ("1.05 MB/s", float(1 << 20))
+    assert parse_line("5MB=a=b<c>") == ("a=b<c>, 5 MB/s", 5e6)
+
+
+@pytest.mark.parametrize(
+    ("links", "lines", "y_max", "told"),
+    [(["1x"], [], "", "--link '1x'"), (["0"], [], "", "--link '0'"), (["1g:20"], [], "", "MTU 20"),
+     ([], ["raw network"], "", "--line 'raw network'"), ([], ["0=x"], "", "rate of 0"), ([], [], "fast", "--y-max")],
+)  # fmt: skip
+def test_bad_lines_are_refused_by_name(links: list[str], lines: list[str], y_max: str, told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        parse_drawing(links, lines, y_max)
+
+
+def test_two_runs_are_set_against_each_other_spot_by_spot() -> None:
+    runs = [small(label=name, run_id=name, speed=speed) for name, speed in (("A", 1.0), ("B", 0.5))]
+    found = entries(report.render(runs))
+    values = [{(c["op"], c["file_bytes"], c["record_bytes"]): [] for c in run.cells} for run in runs]
+    for run, each in zip(runs, values, strict=True):
+        for cell in run.cells:
+            each[cell["op"], cell["file_bytes"], cell["record_bytes"]].append(cell["throughput_bytes_per_s"])
+    ratio = {at: statistics.median(values[1][at]) / statistics.median(values[0][at]) for at in values[0]}
+    flat = next(e for e in found["difference"] if e["path"] == ["B", "Read"])["figure"]["data"][0]
+    surface = next(e for e in found["difference-3d"] if e["path"] == ["B", "Read"])["figure"]
+    for row, record in enumerate((4096, 65536)):
+        for column, file in enumerate((1 << 20, 16 << 20)):
+            assert surface["data"][0]["z"][row][column] == pytest.approx(ratio["read", file, record], rel=1e-4)
+            assert 2 ** flat["z"][row][column] == pytest.approx(ratio["read", file, record], rel=1e-4)
+    assert len(surface["cameras"]) == 2
+    assert "difference" not in entries(report.render(runs[:1]))
+
+
+BURST = {
+    "op": "write", "cause": "token_bucket", "findings": [], "missing": [], "sharing": "shared",
+    "best_second_bytes_per_s": 268e6, "mean_bytes_per_s": 132e6, "duration_ns": 50 * 10**9,
+    "bucket": {
+        "dropped_ns": 26_400_000_000, "burst_bytes_per_s": {"value": 259e6, "ci95": [257e6, 261e6]},
+        "baseline_bytes_per_s": {"value": 32e6, "ci95": [31e6, 33e6]}, "size_bytes": {"value": 6e9, "ci95": [5e9, 7e9]},
+        "burst_bytes": 6_800_000_000, "precision": 0.01, "refill_ns": 187 * 10**9,
+    },
+}  # fmt: skip
+
+
+def burst_run(cause: str = "token_bucket") -> Run:
+    run = small(ops=("write",), file_sizes=(1 << 30,), record_sizes=(1 << 20,), command="sustained")
+    cached = {"network_only_bytes_per_s": 600e6, "cold_bytes_per_s": 250e6, "warm_bytes_per_s": 600e6}
+    sets = {"knee_bytes": 256 << 20, "memory_bytes_per_s": 590e6, "beyond_bytes_per_s": 31e6}
+    run.document["sustained"] = {  # type: ignore[typeddict-item]
+        "regimes": [], "burst": {**BURST, "cause": cause}, "cached": cached, "working_set": None, "cost": None,
+    }  # fmt: skip
+    assert way.stages({"sustained": {"working_set": {**sets}}})[1].says[0].startswith("holds 256 MiB")
+    return run
+
+
+def test_the_way_of_the_data_is_drawn_with_what_was_measured() -> None:
+    page = report.render([burst_run()])
+    drawing = page.split('<figure class="way"')[1].split("</figure>")[0]
+    assert drawing.count("<svg") == 2
+    for text in ("600 MB/s", "259 MB/s for 26.4 s", "then 32 MB/s", "credit: 6 GB above", "not measured"):
+        assert text in drawing.split('aria-hidden="true"')[0].replace("\xa0", " ") and text in drawing
+    network, memory, disks = way.stages(burst_run("write_back_cache").document)
+    assert (memory.fast, memory.slow, disks.fast) == (259e6, 32e6, 32e6)
+    assert network.says == ["600 MB/s, reads from the server's memory"]
+    assert 'class="way"' not in report.render([small()])
+
+
+def test_the_way_of_a_verdict_names_its_limits() -> None:
+    limits = [
+        {"kind": "link", "value": 118e6, "unit": "bytes_per_s", "applies_to": {"op": "write", "size": "large"}},
+        {"kind": "disk", "value": 60e6, "unit": "bytes_per_s", "applies_to": {"op": "read", "size": "large"}},
+        {"kind": "protocol", "value": 1.0, "unit": "bytes_per_s", "applies_to": {}},
+    ]
+    found = way.stages({"verdict": {"limits": limits}})
+    assert [stage.says for stage in found] == [["large writes: 118 MB/s"], [], ["large reads: 60 MB/s"]]
+    assert way.worth_drawing(found)
+
+
+def test_the_network_of_jobs_is_drawn_from_what_was_on_the_wire() -> None:
+    document, blobs, _ = make_parts(
+        ops=("write", "read"), file_sizes=(1 << 30,), record_sizes=(1 << 20,), interval_ns=100_000_000
+    )
+    sent = {}
+    for cell in document["cells"][:2]:
+        intervals = len(blobs[cell["id"]]["series"]) // 56
+        sent[cell["id"]] = np.arange(1, 2 * intervals + 1, dtype="<i8").reshape(-1, 2) * 1_000_000
+        blobs[cell["id"]]["wire_series"] = sent[cell["id"]].tobytes()
+    run = Run(document, MemoryBlobs(blobs))  # type: ignore[arg-type]
+    steps = [
+        {"job": f"job-{at}", "cell": cell["id"], "repeat": 0, "wall_ns": cell["window_ns"]}
+        for at, cell in enumerate(run.cells[:2])
+    ]
+    series = [one for cell in run.cells if (one := read_series(run, 0, cell))]
+    found = job_network.over_time(run, 0, steps, series)
+    assert found is not None
+    figure, words = found
+    assert [trace["name"] for trace in figure["data"]] == ["Sent", "Received"]
+    top = max(rows[:-1, 0].max() if len(rows) > 1 else 0 for rows in sent.values()) / 0.1 / 1e6
+    assert max(y for y in figure["data"][0]["y"] if y is not None) == pytest.approx(top, rel=0.1)
+    names = [shape["label"]["text"] for shape in figure["layout"]["shapes"] if "label" in shape]
+    assert names == ["job-0", "job-1"]
+    assert words.startswith("job-0: sent at most") and "not counted" not in words
+    for cell in document["cells"][:2]:
+        del blobs[cell["id"]]["wire_series"]
+    bare = job_network.over_time(Run(document, MemoryBlobs(blobs)), 0, steps, series)  # type: ignore[arg-type]
+    assert bare is not None and bare[0]["data"][0]["name"] == "Written" and "not counted" in bare[1]
+    assert job_network.over_time(run, 0, steps, []) is None
+
+
+def foreign_run() -> Run:
+    """What a source tells that knows rates only, some with a file size."""
+    told: list[dict[str, Any]] = [{"file_bytes": 1 << 30}, {"file_bytes": 2 << 30}, {}, {"workload": HOSTILE}]
+    cells = [foreign_cell(at, "read", (50 + at) * 1e6, **each) for at, each in enumerate(told)]
+    source = {"kind": "published", "tool": "iozone", "format": "article", "title": HOSTILE, "place": "page 3"}
+    return Run(foreign_document("published:x", source, cells, target="an old NAS", protocol="smb"))
+
+
+def test_a_run_of_a_source_that_tells_little_still_has_its_page() -> None:
+    run = foreign_run()
+    page = report.render([run])
+    text = " ".join(Elements(page).text).replace("\xa0", " ")
+    assert "naslab did not measure this; published: iozone" in text and "page 3" in text
+    assert "Not told by the source" in text and "queue depth" in text
+    assert "1 Jan 1970" not in text and "no file data" not in text
+    drawn = entries(page)["throughput"][0]["figure"]["data"]
+    assert [(trace["x"], trace["y"]) for trace in drawn] == [([1 << 30, 2 << 30], [50.0, 51.0])]
+    both = entries(report.render([small(ops=("read",)), run]))["throughput"][0]["figure"]
+    theirs = [trace for trace in both["data"] if trace["x"] == [1 << 30, 2 << 30]]
+    assert theirs and "record" not in theirs[0]["meta"], "shown whichever record size is chosen"
+    assert "0" not in [option["value"] for option in both["filter"]["options"]]
+
+
+def test_the_test_bed_is_a_table_with_a_column_for_each_run() -> None:
+    page = report.render([small(label="A", run_id="a"), foreign_run()])
+    bed = page.split('<section id="testbed">')[1].split("</section>")[0]
+    assert bed.count('<th scope="col">') == 3
+    for text in ("smb://tester@nas.example/bench", "SMB 3.1.1, signing aes-gmac", "an old NAS", testbed.UNTOLD):
+        assert text in bed
+    assert "<script>" not in bed
+
+
+def test_the_table_has_every_cell_as_columns() -> None:
+    runs = [make_run(label="mine", ops=("write",)), load("published:raid5-naspt-4")]
+    runs[0].cells[1].update(predicted=True, regime_evidence="because")
+    found = json.loads(unpacked(report.render(runs), "charts"))["table"]
+    assert [run["name"] for run in found["runs"]] == ["mine", "raid5-naspt-4"]
+    columns, own = found["columns"], runs[0].cells
+    cells = [*own, *runs[1].cells]
+    assert {len(values) for values in columns.values()} == {len(cells)}
+    assert columns["run"] == [0] * len(own) + [1] * 12
+    assert columns["rate"] == pytest.approx([cell["throughput_bytes_per_s"] / 1e6 for cell in cells], rel=1e-5)
+    assert columns["p99"] == [(cell["latency_ns"] or {}).get("p99") for cell in cells]
+    assert (columns["test"][0], columns["test"][-1]) == ("write", runs[1].cells[-1]["workload"])
+    assert (columns["status"][:2], columns["why"][1]) == (["complete", "predicted"], "because")
+    assert columns["file"][-1] is None, "what a source does not tell stays untold"
+
+
+# --- Plotly's script -----------------------------------------------------------------------------------------
+
+
+def test_plotly_starts_with_the_kinds_most_pages_draw_and_keeps_the_others_by_name() -> None:
+    script = chart_library.plotly_js()
+    listed = re.search(r"\.register\(\[[\w$]+\(\),[\w$]+\(\)\]\),[\w$]+\.kinds=\{([^}]*)\}", script)
+    assert listed, "the installed bundle ends in another way: pages start slowly (see chart_library.py)"
+    kinds = dict(one.split(":") for one in listed[1].split(","))
+    assert {"surface", "box", "contour", "scatter3d"} <= set(kinds) and not {"bar", "heatmap"} & set(kinds)
+    assert script.endswith("return Plotly;\n})));")
+
+
+def test_only_the_list_and_two_parentheses_of_plotly_are_changed() -> None:
+    whole = chart_library._packaged()
+    before, after = re.split(r"[\w$]+\.register\(\[[^]]*\]\),[\w$]+\.kinds=\{[^}]*\}", chart_library.plotly_js())
+    unchanged = whole.startswith(before.replace("(() => {", "() => {")) and whole.endswith(
+        after.replace("})));", "}));")
+    )
+    assert unchanged and len(before) + len(after) > 0.99 * len(whole)
+
+
+@pytest.mark.parametrize(
+    "script", ["", "window.Plotly = {};", "a.register([b(),c()])", "x.register([a()]);y.register([b()])"]
+)
+def test_a_script_of_another_form_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    monkeypatch.setattr(chart_library, "_packaged", lambda: script)
+    assert chart_library.plotly_js() == script

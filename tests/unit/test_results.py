@@ -16,7 +16,7 @@ import pytest
 import naslab
 from fixtures_run import RUN_ID, engine_result, make_parts, make_run
 from naslab.errors import StoreError, UsageError
-from naslab.results import Run, cell_blobs, cell_document, document, new_document, run, schema
+from naslab.results import Run, cell_blobs, cell_document, document, new_document, run, schema, schema_ladder
 from naslab.results.columns import CELL_COLUMNS
 from naslab.results.histogram import decode, merge
 from naslab.results.run import MemoryBlobs
@@ -149,8 +149,9 @@ def test_wrong_documents_are_not(change: dict[str, Any]) -> None:
     ("typed", "table"),
     [
         (document.RunDocument, schema.RUN), (document.CellDocument, schema.CELL), (document.Latency, schema.LATENCY),
-        (document.KindDocument, schema.KIND), (document.RunWarning, schema.WARNING), (document.Limit, schema.LIMIT),
-        (document.TargetDocument, schema.TARGET), (document.Verdict, schema.VERDICT),
+        (document.KindDocument, schema.KIND), (document.RunWarning, schema.WARNING),
+        (document.Limit, schema_ladder.LIMIT),
+        (document.TargetDocument, schema.TARGET), (document.Verdict, schema_ladder.VERDICT),
     ],
 )  # fmt: skip
 def test_types_and_schema_have_the_same_fields(typed: type, table: tuple[schema.Field, ...]) -> None:

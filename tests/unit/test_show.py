@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from fixtures_run import RUN_ID, START_WALL_NS, make_run
+from naslab import load
 from naslab.results import Run, new_document
 from naslab.show import list_runs_text, show_run
 from naslab.store import RunSummary
@@ -108,3 +110,9 @@ def test_list_golden(golden: Golden) -> None:
     ]
     golden("runs.txt", list_runs_text(runs, width=120, color=False))
     assert "naslab run TARGET" in list_runs_text([], width=80, color=False)
+
+
+def test_means_over_sizes_show_their_sizes_and_warnings_their_range() -> None:
+    assert re.search(r"write +64m-1g +64k", show_run(load("published:nas4220-raid1"), 100))
+    shown = show_run(load("published:raid5-naspt"), 200)
+    assert shown.count("Warning above_limit") == 2 and "at 619 to 733 MB/s" in shown and "(6 cells)" in shown

@@ -18,13 +18,15 @@ def cell(**more: Any) -> dict[str, Any]:
         "first_error": None, "status": "complete", "regime": None, "direct": False, "sync": "none",
         "wire_bytes": None, "storage_read_bytes": None, "storage_write_bytes": None, "verified": None,
         "direct_proof": None, "data_measured": None, "throughput_bytes_per_s": 1e8, "iops": 24414.0,
+        "ops": 10, "window_ns": 10**9, "workers": 1, "block": 0, "cpu_user_ns": 10**8, "cpu_system_ns": 10**8,
+        "generation_cpu_ns": 0, "verify_cpu_ns": 0, "warmup_ops": 0, "start_ns": 10, "end_ns": 10 + 10**9,
         "latency_ns": latency, "acknowledged_bytes_per_s": 1e8, "durable_bytes_per_s": None, **more,
     }  # fmt: skip
 
 
 def document(*cells: dict[str, Any], protocol: str = "local", filesystem: str | None = "ext4", **client: Any) -> Any:
     environment = {"target": {"filesystem": filesystem}, "client": {"cpus_usable": 2, "load_1min": 0.1, **client}}
-    return {"target": {"protocol": protocol}, "environment": environment, "cells": list(cells)}
+    return {"command": "sweep", "target": {"protocol": protocol}, "environment": environment, "cells": list(cells)}
 
 
 READ = {"storage_write_bytes": 0}
@@ -75,7 +77,8 @@ CELL_WARNINGS: list[tuple[dict[str, Any], list[str], str]] = [
         {"errors": 1, "errors_by_status": [{"kind": "io", "status": 5, "count": 1}], "first_error": "cannot close"},
         ["errors", "error"], "1 operation failed",
     ),
-    ({"data_measured": {"compress_ratio_zlib": 200.0}}, ["compressible"], "20 times"),
+    ({"data_measured": {"compress_ratio_zlib": 200.0}}, ["compressible"], "compress 200 times"),
+    ({"data_measured": {"compress_ratio_zlib": 1.2, "dedupe_ratio": 4.0}}, ["dedupable"], "deduplicate 4 times"),
     ({"data_measured": {"compress_ratio_zlib": 1.0}}, [], ""),
 ]  # fmt: skip
 
@@ -120,7 +123,7 @@ def test_summary() -> None:
         "random read: up to 300 MB/s (1 MiB file, 64 KiB records); 150 MB/s at 16 MiB (median over records).",
         "random read of 4 KiB at depth 1: 24,414 IOPS, median 200 us, p99 400 us.",
         "write of 1 MiB: acknowledged at 100 MB/s, durable at 50 MB/s counting the flush.",
-        "1 of 5 cells were moved by the device, by the bytes counted below the cache.",
+        "Of 5 cells, 1 waiting for the disks.",
         "1 cell did not complete, marked in the table.",
     ]
     assert summarise(document()) == ["Nothing was measured."]

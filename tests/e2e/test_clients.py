@@ -1,0 +1,152 @@
+"""Many clients at one target: processes on this machine, hosts over ssh, a cluster that runs; and what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_tools import Cli, run_folders
+
+SMALL = ("--file-size", "16m", "--record", "1m", "--tests", "write,read,random_read")
+
+
+def measured(cli: Cli, *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = cli(*words, "--json").ok().json()
+    return found
+
+
+@pytest.mark.parametrize("share", ["own", "folder", "file"])
+def test_clients_of_this_machine(tmp_path: Path, cli: Cli, share: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    run = measured(cli, "sweep", str(data), "--clients", "3", "--share", share, *SMALL)
+    assert run["status"] == "complete"
+    for cell in run["cells"]:
+        clients = cell["clients"]
+        assert clients["count"] == 3 and [each["client"] for each in clients["each"]] == [0, 1, 2]
+        assert cell["bytes"] == sum(each["bytes"] for each in clients["each"])
+        assert cell["throughput_bytes_per_s"] == clients["common_bytes_per_s"] > 0
+        assert 0 < clients["fairness"] < 1.001
+        one_file = share == "file" and cell["op"] != "random_read"
+        assert cell["bytes"] == (16 if one_file else 48) << 20, "a part each, or all of a file each"
+    assert run_folders(data) == [], "nothing is left"
+    about = run["environment"]["clients"]
+    assert len({each["pid"] for each in about}) == 3 and not any(each["lost"] for each in about)
+    for each in about:  # one machine, one clock
+        assert abs(each["clock"]["offset_ns"]) <= each["clock"]["bound_ns"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sweep", "sim:", "--clients", "2"], "--clients: every client would have a simulated server of its own"),
+        (["sweep", "{}", "--share", "file"], "--share file: give --clients, --hosts or --scheduler, too"),
+        (["sweep", "{}", "--clients", "2", "--share", "all"], "--share 'all': choose one of own, folder, file"),
+        (["sweep", "{}", "--clients", "0"], "--clients: give at least 1"),
+        (["sweep", "{}", "--hosts", "a", "--scheduler", "tcp://b"], "leave --clients and --scheduler out"),
+        (["sweep", "{}", "--hosts", "a b"], "--hosts 'a b': write user@host:port"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, cli: Cli, words: list[str], message: str) -> None:
+    done = cli(*(each.format(tmp_path) for each in words))
+    assert done.code == 2 and message in done.err
+    assert run_folders(tmp_path) == []
+
+
+@pytest.fixture
+def load(tmp_path: Path, cli: Cli) -> Iterator[subprocess.Popen[str]]:
+    """Three clients under a load of little effort, with the window begun."""
+    words = ["sustained", str(tmp_path), "--clients", "3", "--duration", "60s", "--size", "8m", "--rate", "3MB/s"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "naslab", *words, "--quiet"], env=cli.env, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        until = time.monotonic() + 60
+        while len(workers_of(process.pid)) < 3 or len(run_folders(tmp_path)) < 3:
+            assert process.poll() is None and time.monotonic() < until, "the load did not begin"
+            time.sleep(0.1)
+        while cli.cells_stored() < 1:  # the files are written
+            assert process.poll() is None and time.monotonic() < until, "the files were not written"
+            time.sleep(0.1)
+        time.sleep(2)
+        yield process
+        if process.poll() is None:
+            process.kill()
+
+
+def workers_of(pid: int) -> list[int]:
+    """Processes below `pid` that a fork server began: those with the most parents in between."""
+    found, below = [], [pid]
+    while below:
+        children = [child for each in below for child in _children(each)]
+        found, below = children or found, children
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def only_run(cli: Cli) -> dict[str, Any]:
+    (run,) = cli.runs()
+    found: dict[str, Any] = cli("show", run["run_id"], "--json").ok().json()
+    return found
+
+
+@pytest.mark.parametrize(("number", "words"), [(signal.SIGKILL, "went away"), (signal.SIGSTOP, "did not answer for 1")])
+def test_a_client_that_is_lost(
+    tmp_path: Path, cli: Cli, load: subprocess.Popen[str], number: signal.Signals, words: str
+) -> None:
+    """Named, the run is invalid, the others' measurement is kept, and nothing is left behind."""
+    victim = workers_of(load.pid)[-1]
+    os.kill(victim, number)
+    _, said = load.communicate(timeout=90)
+    assert load.returncode == 1 and words in said
+    run = only_run(cli)
+    assert run["status"] == "failed"
+    lost = [each for each in run["environment"]["clients"] if each["lost"]]
+    assert len(lost) == 1 and words in lost[0]["lost"] and lost[0]["pid"] == victim
+    cell = next(each for each in run["cells"] if each["workload"] == "sustained")
+    assert cell["status"] == "failed" and words in cell["first_error"]
+    kept = [each["client"] for each in cell["clients"]["each"]]
+    assert len(kept) == 2 and lost[0]["client"] not in kept and cell["bytes"] > 0
+    assert run_folders(tmp_path) == [], "a client that is there removed what the lost one made"
+    assert not Path(f"/proc/{victim}").exists() or Path(f"/proc/{victim}/stat").read_text().split()[2] in "ZX"
+
+
+def test_ctrl_c_ends_all_and_keeps_what_was_measured(tmp_path: Path, cli: Cli, load: subprocess.Popen[str]) -> None:
+    """As a terminal sends it: to every process of the group."""
+    workers = workers_of(load.pid)
+    os.killpg(load.pid, signal.SIGINT)
+    _, said = load.communicate(timeout=60)
+    assert load.returncode == 1 and "Traceback" not in said
+    run = only_run(cli)
+    assert run["status"] == "partial"
+    cell = next(each for each in run["cells"] if each["workload"] == "sustained")
+    assert cell["clients"]["count"] == 3 and cell["bytes"] > 0
+    assert run_folders(tmp_path) == [] and not any(Path(f"/proc/{each}").exists() for each in workers)
+
+
+def test_no_load_outlives_its_run(tmp_path: Path, cli: Cli, load: subprocess.Popen[str]) -> None:
+    workers = workers_of(load.pid)
+    load.kill()
+    load.wait(10)
+    until = time.monotonic() + 30
+    while any(Path(f"/proc/{each}").exists() for each in workers) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert not any(Path(f"/proc/{each}").exists() for each in workers)
+    assert len(run_folders(tmp_path)) == 3, "as a run without clients leaves its own"
+    cli("clean", str(tmp_path)).ok()
+    assert run_folders(tmp_path) == []

@@ -1,0 +1,128 @@
+"""Clients begun over ssh, and those of a Dask cluster that runs already."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ssh_server
+from cli_tools import Cli, run_folders
+from lab_tools import need
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+SMALL = ("--file-size", "16m", "--record", "1m", "--tests", "write,read")
+REMOTE = "naslab.cluster.remote"
+
+
+@pytest.fixture(scope="module")
+def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    """A home whose ssh knows the server, and its port."""
+    need(ssh_server.sshd() is not None, "openssh-server")
+    home, port = tmp_path_factory.mktemp("ssh"), free_port()
+    ssh_server.make_keys(home / ".ssh")
+    ssh_server.python_with_this_naslab(home)
+    with ssh_server.running(home / ".ssh", "127.0.0.1", port):
+        yield home, port
+
+
+def over(cli: Cli, ssh: tuple[Path, int], *words: str, python: str = "") -> list[str]:
+    """The command line with two hosts, which are this machine."""
+    home, port = ssh
+    cli.env["HOME"] = str(home)
+    names = ",".join([f"127.0.0.1:{port}"] * 2)
+    key = str(home / ".ssh" / "id")
+    return [*words, "--hosts", names, "--ssh-key", key, "--remote-python", python or str(home / "python")]
+
+
+def remotes() -> list[int]:
+    """Processes that were begun over ssh and live; those of other tests have schedulers elsewhere."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode("utf-8", "replace").split("\0")
+            if REMOTE in words and any(each.startswith("tls://127.0.0.1:") for each in words):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_hosts_measure_together(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
+    run = cli(*over(cli, ssh, "sweep", str(tmp_path), *SMALL), "--json").ok().json()
+    assert [cell["clients"]["count"] for cell in run["cells"]] == [2, 2]
+    assert [cell["bytes"] for cell in run["cells"]] == [32 << 20] * 2
+    assert run_folders(tmp_path) == [] and remotes() == []
+
+
+@pytest.mark.parametrize(
+    ("python", "words"),
+    [("/nowhere/python", "/nowhere/python"), ("sh", "clients could not be started: 127.0.0.1")],
+)
+def test_a_host_without_naslab_says_so(
+    tmp_path: Path, cli: Cli, ssh: tuple[Path, int], python: str, words: str
+) -> None:
+    done = cli(*over(cli, ssh, "sweep", str(tmp_path), *SMALL, python=python))
+    assert done.code == 2 and words in done.err, done.err
+    assert run_folders(tmp_path) == [] and cli.runs() == []
+
+
+def test_no_load_outlives_the_connection(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
+    """The run's own process is killed: its hosts end the load and remove what they made."""
+    load = ["sustained", str(tmp_path), "--duration", "60s", "--size", "8m", "--rate", "3MB/s", "--quiet"]
+    words = [sys.executable, "-m", "naslab", *over(cli, ssh, *load)]
+    with subprocess.Popen(words, env=cli.env) as process:
+        until = time.monotonic() + 60
+        while len(run_folders(tmp_path)) < 2:
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.1)
+        assert len(remotes()) == 2
+        time.sleep(1)
+        process.kill()
+    until = time.monotonic() + 45
+    while (remotes() or run_folders(tmp_path)) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert remotes() == [] and run_folders(tmp_path) == []
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[Path]:
+    """The file of a Dask scheduler with two workers, as a batch system begins them."""
+    file = tmp_path / "scheduler.json"
+    head = ["dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+    worker = ["dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard", "--name"]
+    begun = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{program}", "--scheduler-file", str(file), *words],
+            stderr=subprocess.DEVNULL,
+        )
+        for program, *words in (head, [*worker, "a"], [*worker, "b"])
+    ]
+    yield file
+    for each in reversed(begun):
+        each.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            each.wait(10)
+        each.kill()
+        each.wait(10)
+
+
+def test_a_cluster_that_runs_measures(tmp_path: Path, cli: Cli, scheduler: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    words = ["sweep", str(data), *SMALL, "--scheduler", str(scheduler), "--clients", "2"]
+    for _ in range(2):  # it stays as it was, and can be used again
+        run = cli(*words, "--json").ok().json()
+        assert [cell["clients"]["count"] for cell in run["cells"]] == [2, 2]
+        assert run_folders(data) == []

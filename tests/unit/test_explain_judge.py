@@ -1,0 +1,240 @@
+"""Rules of the verdict, on evidence made by hand: what each measured pattern is called, and when it stays open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from naslab.explain.evidence import Evidence, memory_gap
+from naslab.explain.judge import Limit, judge
+from naslab.explain.points import Figure, Point, Stalls
+
+KIB, MIB, MB, GIB = 1 << 10, 1 << 20, 1_000_000, 1 << 30
+SECOND = 1_000_000_000
+
+
+def point(op: str = "read", record: int = MIB, rate: float = 100 * MB, depth: int = 1, **more: Any) -> Point:
+    """A point of one second with an interval of 1 %; latency by Little's law unless given."""
+    workers = more.get("workers", 1)
+    figure = Figure(rate, 0.99 * rate, 1.01 * rate)
+    mean = depth * workers * record / rate * 1e9
+    usual: dict[str, Any] = {
+        "cell": 1, "op": op, "random": record == 4 * KIB, "record_bytes": record, "depth": depth, "workers": workers,
+        "files": workers, "set_bytes": 4 * MIB, "bypass": False, "durability": "none", "rate": figure,
+        "iops": figure.scaled(1 / record, "iops"), "reads": rate if op == "read" else 0.0,
+        "writes": rate if op == "write" else 0.0, "durable": None, "p50_ns": mean, "mean_ns": mean, "p99_ns": 2 * mean,
+        "cpu": 0.1, "crossed": 1.0, "stalls": Stalls(0.0, 0, 0, 0), "start_ns": 0, "end_ns": SECOND,
+    }  # fmt: skip
+    return Point(**{**usual, **more})
+
+
+def level(top: float, alone: float | None = None) -> list[Point]:
+    """Large reads that level off at once."""
+    return [point(rate=alone or 0.8 * top), *(point(rate=top, depth=d) for d in (2, 4, 8))]
+
+
+def beside(one: float, share: float, writes: float) -> list[Point]:
+    """A reader beside a writer; share: of the writer's bytes that come on top of the reader's ceiling."""
+    reads = one - (1 - share) * writes
+    return [
+        point("write", rate=writes, depth=4),
+        point("mixed", rate=reads + writes, depth=4, workers=2, reads=reads, writes=writes),
+    ]
+
+
+def evidence(top: float = 118 * MB, share: float = 1.0, **steps: list[Point]) -> Evidence:
+    """A server whose large reads level off at `top`; small ones at 20,000 a second."""
+    small = [point(record=4 * KIB, rate=20_000 * 4 * KIB, depth=d) for d in (16, 64)]
+    found: dict[str, list[Point]] = {
+        "round_trip": [point(record=4 * KIB, rate=2_000 * 4 * KIB)],
+        "client_cache": [point(rate=0.8 * top)],
+        "depth": level(top), "small_depth": small,
+        "record": [point(record=64 * KIB, rate=top, depth=32, random=True)],
+        "duplex": beside(top, share, top),
+        "writes": [point("write", 4 * KIB, 8 * MB, 16, durability="each")],
+        "set": [point("write", rate=top, set_bytes=GIB, durable=top), point(rate=top, set_bytes=GIB)],
+        **steps,
+    }  # fmt: skip
+    return Evidence(found)
+
+
+def first(found: Evidence, op: str = "read", size: str = "large") -> Limit:
+    """The strongest limit of a class."""
+    return next(limit for limit in judge(found).limits if (limit.op, limit.size) == (op, size))
+
+
+def kinds(found: Evidence, op: str = "read", size: str = "large") -> list[str]:
+    """All that are named for a class."""
+    return [limit.kind for limit in judge(found).limits if (limit.op, limit.size) == (op, size)]
+
+
+def test_a_ceiling_of_its_own_in_each_direction_is_the_link() -> None:
+    limit = first(evidence(118 * MB))
+    assert (limit.kind, limit.confidence) == ("link", 0.95)
+    assert limit.value.low <= 118 * MB <= limit.value.high
+    assert first(evidence(118 * MB), "write").kind == "link"
+
+
+def test_a_ceiling_that_both_directions_share_is_the_servers_memory() -> None:
+    assert first(evidence(1100 * MB, share=0.0)).kind == "server_cache"
+
+
+def test_work_for_each_operation_makes_it_the_processor() -> None:
+    slower = [point(record=64 * KIB, rate=700 * MB, depth=32, random=True)]
+    assert first(evidence(1100 * MB, share=0.0, record=slower)).kind == "server_cpu"
+
+
+@pytest.mark.parametrize(("promised", "kinds_"), [(210, ["server_cpu", "disk"]), (500, ["disk"])])
+def test_writes_that_queue_nowhere_may_wait_for_the_processor(promised: int, kinds_: list[str]) -> None:
+    slower = [point(record=64 * KIB, rate=300 * MB, depth=32, random=True)]
+    writes = [point("write", rate=promised * MB, depth=2)]
+    sets = [point("write", rate=200 * MB, set_bytes=GIB, durable=200 * MB), point(rate=500 * MB, set_bytes=GIB)]
+    duplex = beside(500 * MB, 0.0, promised * MB)
+    found = evidence(500 * MB, record=slower, duplex=duplex, writes=writes, set=sets)
+    assert first(found).kind == "server_cpu" and kinds(found, "write") == kinds_
+
+
+def test_a_gain_within_the_noise_is_no_gain() -> None:
+    def noisy(p: Point) -> Point:
+        wide = Figure(p.iops.value, 0.0, 2.5 * p.iops.value, "iops")
+        return replace(p, iops=wide, rate=wide.scaled(4 * KIB, "bytes_per_s"))
+
+    paused = point(record=4 * KIB, rate=290 * 4 * KIB, p50_ns=70_000.0, mean_ns=3.4e6, p99_ns=5e7)
+    curve = [point(record=4 * KIB, rate=rate * 4 * KIB, depth=d) for d, rate in ((64, 210), (256, 510))]
+    for last, kind in ((curve[1], "unknown"), (noisy(curve[1]), "server_cpu")):
+        limit = first(evidence(round_trip=[paused], small_depth=[curve[0], last]), "read", "small")
+        assert limit.kind == kind
+    assert "rationed" in limit.evidence
+
+
+def test_writes_too_slow_to_tell_leave_it_open() -> None:
+    found = judge(evidence(1100 * MB, duplex=beside(1100 * MB, 1.0, 20 * MB)))
+    (question,) = [q for q in found.open if (q.op, q.size) == ("read", "large")]
+    assert question.between == ("link", "server_cache")
+    assert max(limit.confidence for limit in found.limits if (limit.op, limit.size) == ("read", "large")) < 0.6
+
+
+def test_the_interfaces_own_rate_is_the_interface() -> None:
+    found = replace(evidence(118 * MB), nic_bytes_per_s=125 * MB)
+    assert kinds(found)[:2] == ["client_nic", "link"]
+
+
+@pytest.mark.parametrize(("granted", "kind"), [(None, "latency"), (8, "protocol")])
+def test_a_rate_that_still_rises_lacks_requests_in_flight(granted: int | None, kind: str) -> None:
+    rising = [point(rate=d * 10 * MB, depth=d) for d in (1, 2, 4, 8)]
+    found = replace(evidence(depth=rising), granted_depth=granted, most_depth=8)
+    assert first(found).kind == kind
+
+
+@pytest.mark.parametrize(("cpu", "kind"), [(0.98, "client_cpu"), (0.2, "protocol")])
+def test_more_connections_help_a_busy_client_or_a_narrow_protocol(cpu: float, kind: str) -> None:
+    one = [replace(p, cpu=cpu) for p in level(200 * MB)]
+    many = [point(rate=700 * MB, depth=4, workers=4)]
+    same = [point(rate=700 * MB, depth=4, workers=4, files=1)]
+    assert first(evidence(200 * MB, depth=one, connections=many, same_file=same)).kind == kind
+
+
+def test_a_file_that_several_connections_cannot_share_is_on_no_list() -> None:
+    many = [point(rate=700 * MB, depth=4, workers=4)]
+    same = [point(rate=205 * MB, depth=4, workers=4, files=1)]
+    limit = first(evidence(200 * MB, connections=many, same_file=same))
+    assert (limit.kind, limit.confidence < 0.95) == ("unknown", True)
+
+
+def test_a_set_beyond_memory_shows_the_disk() -> None:
+    passes = [
+        point(rate=rate, set_bytes=size * MIB) for size, rate in ((64, 118 * MB), (128, 118 * MB), (256, 40 * MB))
+    ]
+    found = evidence(set=[*passes, point("write", rate=30 * MB, set_bytes=256 * MIB, durable=30 * MB)])
+    assert (first(found).kind, first(found).value.value) == ("disk", 40 * MB)
+    assert first(found, "write").kind == "disk"
+    assert memory_gap(found) == (128 * MIB, 256 * MIB)
+
+
+def test_two_close_ceilings_are_both_named() -> None:
+    passes = [
+        point(rate=rate, set_bytes=size * MIB) for size, rate in ((64, 118 * MB), (128, 118 * MB), (256, 110 * MB))
+    ]
+    found = evidence(set=[*passes, point("write", rate=118 * MB, set_bytes=256 * MIB, durable=118 * MB)])
+    assert kinds(found) == ["disk", "link"]
+    assert first(found).confidence < 0.95
+
+
+def test_noise_between_sets_is_no_disk() -> None:
+    rates = (118, 116, 119, 117)
+    passes = [point(rate=rate * MB, set_bytes=(64 << at) * MIB) for at, rate in enumerate(rates)]
+    assert kinds(evidence(set=[*passes, point("write", rate=118 * MB, set_bytes=GIB, durable=118 * MB)])) == ["link"]
+
+
+def test_small_reads_beyond_memory_meet_the_disks_operations() -> None:
+    slow = [point(record=4 * KIB, rate=150 * 4 * KIB, depth=32, set_bytes=GIB)]
+    limit = first(evidence(beyond=slow), "read", "small")
+    assert (limit.kind, round(limit.value.value)) == ("disk_iops", 150)
+
+
+def test_hits_among_misses_do_not_count_for_the_disk() -> None:
+    slow = [point(record=4 * KIB, rate=200 * 4 * KIB, depth=32, set_bytes=GIB, quick=0.25)]
+    assert first(evidence(beyond=slow), "read", "small").value.value == pytest.approx(150)
+
+
+def test_few_bytes_on_the_wire_are_the_clients_cache() -> None:
+    found = evidence(client_cache=[point(rate=4000 * MB, crossed=0.0)])
+    assert kinds(found)[0] == "client_cache"
+    assert "0 B of 4 GB crossed the wire" in first(found).evidence
+
+
+def test_stops_are_on_no_list() -> None:
+    stopping = [replace(p, stalls=Stalls(0.3, 2, 400_000_000, 1_300_000_000)) for p in level(118 * MB)]
+    assert first(evidence(depth=stopping)).kind == "unknown"
+
+
+def test_reads_that_wait_where_other_calls_do_not_wait_for_disks_unless_memory_was_seen() -> None:
+    looks = {"p50": 50_000, "p99": 60_000, "mean": 50_000}
+    found = replace(evidence(), null_ns=looks)
+    assert first(found, "read", "small").kind == "disk_iops"
+    sets = [point(rate=118 * MB, set_bytes=GIB), point(rate=40 * MB, set_bytes=2 * GIB)]
+    assert first(replace(evidence(set=sets), null_ns=looks), "read", "small").kind == "server_cpu"
+
+
+def test_pauses_of_a_rationed_processor_are_no_stops() -> None:
+    curve = [replace(point(record=4 * KIB, rate=r * 4 * KIB, depth=d), stalls=Stalls(0.4, 9, 128_000_000, 320_000_000))
+             for d, r in ((4, 135), (16, 171), (64, 128), (256, 183))]  # fmt: skip
+    looks = {"p50": 60_000, "p99": 70_000, "mean": 60_000}
+    for median, slowest, kind in (
+        (141_000.0, 90e6, "server_cpu"), (9e6, 90e6, "unknown"),
+        (141_000.0, 150_000.0, "unknown"),  # one stop of half a second, of a hundred operations
+    ):  # fmt: skip
+        trip = point(record=4 * KIB, rate=70 * 4 * KIB, p50_ns=median, p99_ns=slowest, mean_ns=14.3e6)
+        found = replace(evidence(round_trip=[trip], small_depth=curve), null_ns=looks)
+        assert first(found, "read", "small").kind == kind
+    assert (
+        first(evidence(round_trip=[replace(trip, p50_ns=141_000.0, p99_ns=90e6)], small_depth=curve[:1])).kind
+        == "server_cpu"
+    )
+
+
+@pytest.mark.parametrize(("promised", "kind"), [(1000, "disk"), (44, "unknown")])
+def test_a_full_queue_that_stops_writers_is_the_disks(promised: int, kind: str) -> None:
+    stops = Stalls(0.6, 10, 134_000_000, 268_000_000)
+    sets = [point("write", rate=40 * MB, set_bytes=GIB, durable=40 * MB, stalls=stops), point(rate=400 * MB)]
+    writes = [point("write", rate=promised * MB, depth=2)]
+    found = evidence(400 * MB, set=sets, writes=writes, duplex=[])
+    assert first(found, "write").kind == kind
+
+
+def test_spent_credit_comes_before_the_ceiling_it_hides() -> None:
+    burst = {
+        "scope": "link", "applies_to": ["read"], "burst_bytes_per_s": 118e6, "base_bytes_per_s": 20e6,
+        "base_ci95": [19e6, 21e6], "size_bytes": 10**9, "shown_by": "it came back", "proved": True,
+    }  # fmt: skip
+    found = replace(evidence(118 * MB), burst=burst)
+    assert (first(found).kind, first(found).value.value) == ("burst_credit", 20e6)
+
+
+def test_a_stored_ladder_gives_the_same_verdict() -> None:
+    found = evidence(118 * MB)
+    steps = [{"name": name, "points": [p.document() for p in points]} for name, points in found.points.items()]
+    again = Evidence.from_document({"steps": steps, "conditions": found.document()})
+    assert judge(again) == judge(found)

@@ -1,0 +1,80 @@
+"""Numbers of a ladder's cell: rates with intervals, stops, shares answered nearer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from naslab.analysis.series import RateSeries
+from naslab.explain.points import Figure, Stalls, pooled, rate_of, ratio, stalls_of, usual_rate
+
+MB = 1_000_000
+
+
+def series(moved: list[float] | np.ndarray, bin_ns: int = 25_000_000, each: int = MB) -> RateSeries:
+    moved_bytes = np.asarray(moved, np.int64)
+    return RateSeries(moved_bytes, moved_bytes // each, bin_ns)
+
+
+def cell(moved: RateSeries) -> dict[str, float]:
+    return {"throughput_bytes_per_s": moved.mean_bytes_per_s(), "ops": int(moved.ops.sum())}
+
+
+def test_an_interval_holds_the_rate_of_noisy_bins() -> None:
+    missed = 0
+    for seed in range(200):
+        found = series(np.random.default_rng(seed).normal(100 * MB, 10 * MB, 80), each=MB // 10)
+        rate = rate_of(found, cell(found))
+        missed += not rate.low <= 4000 * MB <= rate.high
+    assert missed <= 24  # 5 % wanted; 12 % is far outside of chance for 95 % intervals
+
+
+def test_counting_whole_operations_is_no_noise() -> None:
+    """3.3 operations of 1 MiB a bin come as 3 or 4; the rate is known far better than these jumps say."""
+    edges = np.floor(np.arange(41) * 3.3)
+    rate = rate_of(series(np.diff(edges) * MB), cell(series(np.diff(edges) * MB)))
+    assert rate.value == pytest.approx(3.3 * MB * 40, rel=0.02)
+    assert (rate.high - rate.low) / 2 < 0.03 * rate.value
+
+
+def test_too_few_operations_are_said_to_be_unsure() -> None:
+    rate = rate_of(series([MB, 0, MB]), {"throughput_bytes_per_s": 26.7 * MB, "ops": 2})
+    assert rate.low == pytest.approx(0.0, abs=0.01)
+    assert rate.high == pytest.approx(2 * 26.7 * MB)
+
+
+def test_hits_among_misses_count_for_the_time_they_take() -> None:
+    disk = np.random.default_rng(1).normal(3 * MB, 0.2 * MB, 110)
+    hits = np.where(np.arange(110) % 25 == 7, 40 * MB, 0)  # 10 of 32 MB come from memory in four of 110 bins
+    found = usual_rate(series(disk + hits, each=MB // 10))
+    assert found is not None and found.low < 120 * MB < found.high and found.high < 125 * MB
+    assert usual_rate(series([3 * MB] * 20)) is None
+    assert usual_rate(series(([0] * 3 + [90 * MB]) * 30)) is None  # most of the time nothing moved
+
+
+def test_stops_are_counted_with_length_and_time_between() -> None:
+    busy, stop = [100 * MB] * 30, [0] * 10
+    found = stalls_of(series((busy + stop) * 3 + busy))
+    assert found == Stalls(30 / 150, 3, 250_000_000, 1_000_000_000)
+
+
+def test_short_stops_are_a_shaper_at_work() -> None:
+    """A processor share is handed out every 100 ms: 75 ms without anything is how it limits."""
+    found = stalls_of(series(([100 * MB] + [0] * 3) * 30))
+    assert found is None or found.count == 0
+
+
+def test_long_bins_show_no_stops() -> None:
+    assert stalls_of(series([100 * MB] * 40, bin_ns=500_000_000)) is None
+
+
+def test_ratios_hold_both_intervals() -> None:
+    found = ratio(Figure(10, 9, 11), Figure(5, 4, 6))
+    assert (found.value, found.low, found.high) == (2.0, 1.5, 2.75)
+    assert ratio(Figure(1, 1, 1), Figure(0, 0, 0)).value == float("inf")
+
+
+def test_the_mean_of_several_is_known_better() -> None:
+    found = pooled([Figure(9, 8, 10), Figure(11, 10, 12)])
+    assert found.value == 10
+    assert found.high - found.low == pytest.approx(2 / 2**0.5)

@@ -1,0 +1,208 @@
+"""What `explain` says of a ladder: advice, steps, sentences, tables, pictures, and the schema that describes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from fixtures_run import make_run
+from naslab.cli.app import run_app
+from naslab.cli.explain_run import document_of, text_of
+from naslab.explain import experiment, from_cells, ladder_table, outcome, tell
+from naslab.explain.advice import advice
+from naslab.explain.answer import answer
+from naslab.explain.evidence import Evidence
+from naslab.explain.judge import judge
+from naslab.explain.points import Figure, Point, Stalls
+from naslab.explain.says import says
+from naslab.report.explain import pictures
+from naslab.report.explain import section as ladder_section
+from naslab.results import schema_ladder
+from naslab.results.schema import json_schema
+
+SIM = "sim:?latency_ns=200us&link_bytes_per_s=125MB&server_cache_bytes=64m&disk_read_bytes_per_s=60MB"
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def point(rate: float, record: int = MIB, depth: int = 1, **more: Any) -> Point:
+    """A read of a small file at `rate` bytes/s, known to 1 %."""
+    figure = Figure(rate, 0.99 * rate, 1.01 * rate)
+    mean = record * depth / rate * 1e9
+    fields: dict[str, Any] = {
+        "cell": 1, "op": "read", "random": False, "record_bytes": record, "depth": depth, "workers": 1, "files": 1,
+        "set_bytes": 4 * MIB, "bypass": False, "durability": "none", "rate": figure,
+        "iops": figure.scaled(1 / record, "iops"), "reads": rate, "writes": 0.0, "durable": None, "p50_ns": mean,
+        "mean_ns": mean, "p99_ns": mean, "cpu": 0.1, "crossed": 1.0, "stalls": Stalls(0.0, 0, 0, 0), "start_ns": 0,
+        "end_ns": 10**9, **more,
+    }  # fmt: skip
+    return Point(**fields)
+
+
+def evidence(**more: list[Point]) -> Evidence:
+    """A far server behind 1 Gbit/s whose memory holds 64 MiB."""
+    steps = {
+        "round_trip": [point(4096 / 430e-6, 4 * KIB, random=True)],
+        "depth": [point(110e6), point(118e6, depth=2), point(118e6, depth=4)],
+        "small_depth": [point(38e6, 4 * KIB, 4), point(100e6, 4 * KIB, 16), point(101e6, 4 * KIB, 64)],
+        **more,
+    }
+    return Evidence(steps)
+
+
+def told(found: Evidence) -> str:
+    return "\n".join(advice(found, judge(found)))
+
+
+def test_depth_is_advised_with_the_rate_that_one_request_caps() -> None:
+    # 430 us and 60 KiB more at 118 MB/s: 0.95 ms for 64 KiB, 69 MB/s.
+    assert "one request in flight at 951 us caps 64 KiB at 68.9 MB/s: raise depth; 2 in flight" in told(evidence())
+    near = evidence(round_trip=[point(4096 / 40e-6, 4 * KIB, random=True)])
+    assert "raise depth" not in told(near)
+
+
+def test_the_clients_cache_is_told_with_bytes() -> None:
+    cached = evidence(client_cache=[point(2.1e9, crossed=0.0)])
+    assert "you measured the client's cache: 0 B of 2.1 GB crossed the wire; to measure the server, name it" in told(
+        cached
+    )
+    past = evidence(client_cache=[point(2.1e9, crossed=0.0)], record=[point(1e8, 64 * KIB, bypass=True)])
+    assert "all later steps went past that cache" in told(past)
+    assert "cache" not in told(evidence(client_cache=[point(1e8)]))
+
+
+def test_protection_is_told_by_what_it_costs() -> None:
+    ways = evidence(security=[point(100e6, cell=7), point(59e6, cell=8), point(99e6, cell=9)])
+    ways.ways = {"7": "plain", "8": "signed", "9": "encrypted"}
+    text = told(ways)
+    assert "signing costs 41 % here: 59 MB/s against 100 MB/s unprotected" in text
+    assert "encryption costs next to nothing here" in text
+
+
+def test_promises_and_memory_are_told() -> None:
+    written = {"op": "write", "set_bytes": 128 * MIB, "durable": 20e6}
+    found = evidence(
+        writes=[point(100e6, op="write", depth=2, durability="end")],
+        set=[point(118e6, set_bytes=64 * MIB), point(100e6, **written), point(40e6, set_bytes=128 * MIB)],
+    )
+    found.memory_bytes = (64 * MIB, 128 * MIB)
+    text = told(found)
+    assert "durable writes are 5.0 times slower than promised (20 MB/s against 100 MB/s)" in text
+    assert "lost in a power cut" in text
+    assert "past 64 MiB the disks answer, at 40 MB/s instead of 118 MB/s" in text
+    assert says("set", found) == "up to 64 MiB from memory at 118 MB/s; 128 MiB and more not; 128 MiB at 40 MB/s"
+
+
+def test_steps_say_what_came_out() -> None:
+    found = evidence(connections=[point(350e6, depth=4, workers=4, files=4)])
+    assert says("round_trip", found) == "one read of 4 KiB takes 430 us"
+    assert says("depth", found) == "110 MB/s with 1 in flight, 118 MB/s with 2, level from there on"
+    assert says("connections", found) == "1 MiB: 4 reach 3.0 times as much"
+    assert says("nothing of the kind", found) == ""
+
+
+def limit(kind: str, op: str, size: str, confidence: float, value: float = 1e8) -> dict[str, Any]:
+    unit = "bytes_per_s" if size == "large" else "iops"
+    return {"kind": kind, "applies_to": {"op": op, "size": size}, "confidence": confidence, "value": value,
+            "unit": unit, "ci95": [0.99 * value, 1.01 * value], "evidence": f"seen in {size} {op}s"}  # fmt: skip
+
+
+def test_classes_of_one_limit_share_a_sentence() -> None:
+    limits = [limit("link", "read", "large", 0.95, 118e6), limit("link", "read", "small", 0.95, 28800),
+              limit("disk", "write", "large", 0.8, 60e6), limit("link", "write", "large", 0.3)]  # fmt: skip
+    assert tell.sentences({"verdict": {"limits": limits}}) == [
+        "Large reads and small reads are limited by the network link, at 118 MB/s and 28,800 operations/s (certain).",
+        "Large writes are limited by the disks, at 60 MB/s (likely).",
+    ]
+    assert tell.sentences({"verdict": {"limits": []}}) == []
+    assert [row[1] for row in tell.rows(limits)] == [
+        "the network link", "the disks", "behind it: the network link", "the network link",
+    ]  # fmt: skip
+
+
+def test_two_that_are_not_told_apart_are_both_named() -> None:
+    limits = [limit("link", "read", "large", 0.55), limit("server_cache", "read", "large", 0.5)]
+    assert tell.sentences({"verdict": {"limits": limits}}) == [
+        "Large reads are limited by the network link or the server's memory, at 100 MB/s (not decided)."
+    ]
+    assert tell.rows(limits)[1][1] == "or the server's memory"
+
+
+def test_experiments_are_commands_a_shell_takes() -> None:
+    found = experiment.experiment("duplex", "large", "sim:?a=1&b=2")
+    assert found["command"].startswith("naslab sustained 'sim:?a=1&b=2' ") and found["costs_ns"] > 0
+    assert "run smb://nas/x --budget" in experiment.experiment("no such step", "small", "smb://nas/x")["command"]
+
+
+def test_a_run_without_a_ladder_is_explained_weakly() -> None:
+    made = make_run(ops=("read",), file_sizes=(1 << 20,), record_sizes=(4096, 1 << 20))
+    for cell in made.cells:
+        cell["regime"] = "link" if cell["record_bytes"] > 4096 else "latency"
+    found = answer(made.document)
+    assert [(each["kind"], each["applies_to"]["size"]) for each in found.limits] == [
+        ("link", "large"),
+        ("latency", "small"),
+    ]
+    assert all(each["confidence"] <= from_cells.MOST for each in found.limits)
+    assert "guesses" in text_of(found, 100) and "naslab run smb://" in text_of(found, 100)
+
+
+def test_schema_names_every_field_of_a_point_and_its_conditions() -> None:
+    assert {f.name for f in schema_ladder.LADDER_POINT} == {f.name for f in dataclasses.fields(Point)}
+    assert {f.name for f in schema_ladder.LADDER_CONDITIONS} == set(Evidence().document())
+    assert [f.name for f in schema_ladder.LADDER_STALLS] == [f.name for f in dataclasses.fields(Stalls)]
+
+
+@pytest.fixture(scope="module")
+def climbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A store with one `naslab run` of a simulated server, and its document."""
+    from naslab.store import Store
+
+    store = tmp_path_factory.mktemp("ladder") / "s.db"
+    assert run_app(["run", SIM, "--budget", "30s", "--quiet", "--store", str(store)]) == 0
+    return store, dict(Store(store).load("last").document)
+
+
+def test_a_run_holds_to_the_strict_schema_and_begins_with_its_verdict(climbed: tuple[Path, dict[str, Any]]) -> None:
+    document = json.loads(json.dumps(climbed[1]))
+    jsonschema.Draft202012Validator(json_schema(strict=True)).validate(document)
+    assert document["verdict"]["limits"] and document["ladder"]["advice"]
+    assert document["summary"][: len(tell.sentences(document))] == tell.sentences(document)
+
+
+def test_explain_in_text_json_and_html(
+    climbed: tuple[Path, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, document = climbed
+    page = tmp_path / "e.html"
+    assert run_app(["explain", "last", "--json", "-o", str(page), "--store", str(store)]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["verdict"] == document["verdict"] and printed["explanation"]["basis"] == "ladder"
+    assert page.read_text(encoding="utf-8").index("What limited it") < page.read_text(encoding="utf-8").index("Data")
+    text = text_of(answer(document), 80)
+    assert "What to do" in text and "The ladder" in text and max(map(len, text.splitlines())) <= 80
+    assert document_of(answer(document))["cells"] == document["cells"]
+
+
+def test_a_missing_verdict_is_judged_again(climbed: tuple[Path, dict[str, Any]]) -> None:
+    document = climbed[1]
+    again = answer({**document, "verdict": {"limits": []}})
+    stored = outcome.verdict_of(document["ladder"]).limits
+    assert [each["kind"] for each in again.limits] == [each.kind for each in stored]
+
+
+def test_pictures_keep_the_ladder_apart_from_the_sweep(climbed: tuple[Path, dict[str, Any]]) -> None:
+    from naslab.report.model import cases
+    from naslab.results import Run
+
+    document = climbed[1]
+    names = [name for name, _, words in pictures(document["ladder"]) if words]
+    assert names[:1] == ["Requests in flight"] and "Working set" in names
+    assert not any(cell["workload"] == "ladder" for case in cases(Run(document)) for cell in case.cells)  # type: ignore[arg-type]
+    rows = list(ladder_table.rows(document["ladder"]))
+    assert len(rows) == len(document["ladder"]["steps"]) and "one read of 4 KiB" in rows[0][1]
+    assert ladder_section([("x", document)]).count("<tr>") == len(rows) + 1

@@ -1,0 +1,84 @@
+"""The page of an experiment: sustained loads over time with the article's numbers as lines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from naslab import load
+from naslab.report import experiment, experiment_time
+from naslab.results import Run
+
+SERVER = """
+link_bytes_per_s = 1_000_000_000
+latency_ns = 300_000
+disk_write_bytes_per_s = 500_000_000
+[[buckets]]
+scope = "disk"
+applies_to = "both"
+burst_bytes_per_s = 200_000_000
+base_bytes_per_s = 40_000_000
+size_bytes = 2_000_000_000
+"""
+
+
+@pytest.fixture(scope="module")
+def burst(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A minute of a disk whose credit is spent after 12.5 s, in virtual time."""
+    folder: Path = tmp_path_factory.mktemp("burst")
+    (folder / "server.toml").write_text(SERVER, encoding="utf-8")
+    store = str(folder / "s.sqlite")
+    words = "--size 64m --block 1m --write 100 --depth 8 --durability each --duration 60s --quiet --store"
+    command = [sys.executable, "-m", "naslab", "sustained", f"sim:{folder / 'server.toml'}", *words.split(), store]
+    subprocess.run(command, check=True, timeout=60, stdin=subprocess.DEVNULL)
+    return load("last", store)
+
+
+@pytest.fixture
+def result(burst: Run) -> dict[str, Any]:
+    (regime,) = burst.document["sustained"]["regimes"]
+    points = [
+        {"group": "baseline", "values": [regime["baseline_bytes_per_s"] / 1e6]},
+        {"group": "other", "values": [1.0]},
+    ]
+    printed = {"chart": "rates", "unit": "MB/s", "condition": "here"}
+    return {
+        "tests": [{"name": "load", "words": "naslab sustained TARGET"}, {"name": "sweep", "words": "naslab sweep T"}],
+        "measurements": [
+            {"condition": "here", "test": "load", "block": 0, "run_id": burst.document["run_id"]},
+            {"condition": "here", "test": "load", "block": 1, "run_id": "elsewhere"},
+            {"condition": "here", "test": "sweep", "block": 0, "run_id": "swept"},
+        ],
+        "charts": [{"id": "rates", "unit": "MB/s", "series": [{"condition": "here", "points": points}]}],
+        "published": [
+            {**printed, "what": "Baseline write", "group": "baseline", "scaled": 32e6},
+            {**printed, "what": "Copies", "group": "other", "scaled": 77e6},
+        ],
+    }
+
+
+def test_sustained_runs_are_asked_for_and_no_others(result: dict[str, Any], burst: Run) -> None:
+    assert experiment.timed_runs(result) == [burst.document["run_id"], "elsewhere"]
+
+
+def test_the_change_of_rate_is_drawn_with_the_numbers_of_its_test_alone(result: dict[str, Any], burst: Run) -> None:
+    chart = experiment_time.over_time(result, {str(burst.document["run_id"]): burst})
+    (entry,) = chart.entries
+    assert entry["path"] == ["here, load, repeat 1"]
+    names = [shape["label"]["text"] for shape in entry["figure"]["layout"]["shapes"] if "label" in shape]
+    assert names == ["published: baseline write, 32 MB/s"]
+    assert "Lines: published: baseline write" in entry["caption"]
+    drawn = next(trace for trace in entry["figure"]["data"] if trace["name"] == "Throughput")
+    early = [rate for at, rate in zip(drawn["x"], drawn["y"], strict=True) if 2 < at < 10]
+    late = [rate for at, rate in zip(drawn["x"], drawn["y"], strict=True) if 20 < at < 55]
+    assert max(late) < 60 and min(early) > 150
+
+
+def test_runs_without_a_change_and_runs_that_are_not_there_have_no_chart(result: dict[str, Any], burst: Run) -> None:
+    steady = {**burst.document, "sustained": {**burst.document["sustained"], "regimes": []}}
+    assert not experiment_time.over_time(result, {str(burst.document["run_id"]): Run(steady)}).entries
+    assert not experiment_time.over_time(result, {}).entries
