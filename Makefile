@@ -1,5 +1,5 @@
 # naslab: `make demo` builds all and shows the main job; `make test` runs every test.
-# Other targets: build, check, bench, docs, clean.
+# Other targets: build, check, bench, truth, docs, clean.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +11,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 unexport PYTHONDONTWRITEBYTECODE
 unexport NASLAB_STORE
 
-.PHONY: build demo test check bench docs clean tools
+.PHONY: build demo test check bench truth docs clean tools
 .DEFAULT_GOAL := build
 
 tools:
@@ -57,6 +57,10 @@ docs: build
 bench: $(STAMPS)/dev
 	@tools/system-packages bench
 	@$(BIN)/python benches/bench.py $(BENCH)
+
+# SEED=7 draws other systems; TRUTH="--only comparison" takes a part: see tools/truth --help.
+truth: $(STAMPS)/dev
+	@SEED="$(SEED)" tools/truth $(TRUTH)
 
 clean:
 	rm -rf $(VENV) target demo
