@@ -41,6 +41,8 @@ NEVER_CACHED, LEAST_SLOW = 0.5, 4
 """So many passes below this share of the reads from memory show that memory holds none of these sets."""
 SETTLED = 0.1
 """Two passes over growing sets within this share of each other: the rate beyond memory is known."""
+PASS_NS, PASS_SHARE = 3 * NS_PER_S, 0.025
+"""The last pass takes this long, or this share of the budget, where there is room."""
 MOST_SET_BYTES = 64 << 30
 NOISY, LONGER, MOST_LONGER = 0.3, 3, 4
 """A rate known to no better than this share is measured again, so many times as long; so often in all."""
@@ -336,12 +338,17 @@ class Climb:
         return next(int(cell["bytes"]) for cell in self.execution.cells if cell["id"] == cell_id)
 
     def _beyond_is_known(self) -> bool:
-        """Whether the last two sets were beyond memory, and as fast as each other."""
+        """Whether the last two sets were beyond memory, as fast as each other, and the last took long enough.
+
+        A disk whose rate is held gives its bytes in slices of a tenth of a second; a short pass counts them too roughly.
+        """
         memory, passes = judge.memory_rate(self.evidence) or 0.0, self.evidence.passes
         top = max((p.rate.value for p in passes), default=0.0)
         fallen = sum(p.rate.value < UNCACHED * top for p in passes)
         slow = sum(p.rate.value < NEVER_CACHED * memory for p in passes)
         if fallen < 2 and slow < LEAST_SLOW:
+            return False
+        if passes[-1].end_ns - passes[-1].start_ns < min(PASS_NS, PASS_SHARE * self.budget.limit_ns):
             return False
         return abs(passes[-1].rate.value / passes[-2].rate.value - 1) < SETTLED
 

@@ -265,3 +265,12 @@ def beyond_rate(evidence: Evidence) -> Point | None:
         return None
     top, last = max(passes, key=lambda p: p.rate.value), passes[-1]
     return last if ratio(last.rate, top.rate).high < 0.97 and last.rate.value < 0.95 * top.rate.value else None
+
+
+def best_known(evidence: Evidence) -> Point | None:
+    """Of the passes over sets that memory does not hold, the one whose rate has the narrowest interval."""
+    gap = memory_gap(evidence)
+    if beyond_rate(evidence) is None or gap is None or gap[1] is None:
+        return None
+    beyond = [p for p in evidence.passes if p.set_bytes >= gap[1]]
+    return min(beyond, key=lambda p: (p.rate.high - p.rate.low) / max(p.rate.value, 1.0))

@@ -154,7 +154,7 @@ def _regained(climb: Climb, point: Point, slow: float, pause_ns: int) -> float |
     """The rate after the rest while it was high; None where what came back is less than a rest earns.
 
     A bucket earns its base rate while nobody asks, so the high rate lasts until that is spent. What happens to be in
-    memory is spent much sooner.
+    memory is spent much sooner, and is no more than memory holds.
     """
     series = climb.series(point)
     if len(series) < 4:
@@ -171,6 +171,9 @@ def _regained(climb: Climb, point: Point, slow: float, pause_ns: int) -> float |
         return None
     fast = rates > (early * slow) ** 0.5
     lasted = int(np.argmin(fast)) if not fast.all() else len(rates)
+    held = climb.evidence.memory_most_bytes if point.set_bytes > steps.SMALL_BYTES else 0
+    if series.part(0, lasted).total_bytes <= held:
+        return None
     earned_s = slow * pause_ns / NS_PER_S / (early - slow)
     return early if lasted * series.bin_ns / NS_PER_S >= EARNED * min(earned_s, series.duration_ns / NS_PER_S) else None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from naslab.explain import words
-from naslab.explain.evidence import GROWS, Evidence, beyond_rate, memory_gap, memory_rate
+from naslab.explain.evidence import GROWS, Evidence, best_known, beyond_rate, memory_gap, memory_rate
 from naslab.explain.points import Figure, Point, Ratio, ratio
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 
@@ -305,7 +305,7 @@ class _Judge:
         """Random reads beyond memory, or else the way to memory."""
         tried = [p for p in self.e.step("beyond") if p.record_bytes == SMALL_RECORD and p.op == "read"]
         beyond = max(tried, key=lambda p: p.depth * p.workers, default=None)
-        memory, passed = self.e.small, beyond_rate(self.e)
+        memory = self.e.small
         if self.e.positional:
             self.name("disk_iops", SURE, memory, words.positional(self.e))
             return
@@ -316,8 +316,8 @@ class _Judge:
         if ratio(beyond.iops, reference).high < LEVEL_LOW:
             # They are slower, so disks answer some; what memory answers of them is not the disks'.
             disks = self.disks_of(beyond)
-            kind = "disk_iops"
-            if passed and ratio(disks.scaled(SMALL_RECORD), passed.rate).value > APART:
+            kind, known = "disk_iops", best_known(self.e)
+            if known and ratio(disks.scaled(SMALL_RECORD), known.rate).value > APART:
                 kind = "burst_credit" if self.is_spent(beyond.rate) else "disk"
             near = ratio(disks, reference).value
             self.name(kind, SURE if near < APART else OPEN + 0.1, disks, words.disk_iops(beyond, memory))

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
 from naslab.analysis.changepoints import batch_mean_ci, noise_of
 from naslab.analysis.series import NS_PER_S, RateSeries
@@ -21,6 +22,7 @@ from naslab.explain.steps import SMALL_BYTES
 from naslab.results.run import Run
 
 LEAST_BATCHES = 10
+LEAST_LATE_BATCHES = 5
 LEAST_COMPLETIONS = 10
 """Operations that a batch holds at least, where the cell has enough: fewer count the clock, not the server."""
 QUICK = (0.1, 0.15, 0.2, 0.25, 0.33)
@@ -155,7 +157,7 @@ def point_of(run: Run, cell: Mapping[str, Any], spec: Any) -> Point:
     quick = _quick(run, cell, float(cell["latency_ns"]["mean"] or 0))
     rate = rate_of(series, cell)
     if (quick or spec.file_bytes > SMALL_BYTES) and spec.pattern != "random" and not spec.writes():
-        rate = usual_rate(series) or rate
+        rate = (_late_rate(series) if _is_pass(spec) else None) or usual_rate(series) or rate
     kinds = cell["kinds"]
     seconds = max(cell["duration_ns"], 1) / NS_PER_S
     moved = {kind: (kinds.get(kind) or {}).get("bytes", 0) / seconds for kind in ("read", "write")}
@@ -197,19 +199,35 @@ def _batches(series: RateSeries) -> RateSeries:
     return series.merged(max(1, int(np.ceil(LEAST_COMPLETIONS / max(float(series.ops.mean()), 1e-9)))))
 
 
-def usual_rate(series: RateSeries) -> Figure | None:
+def _is_pass(spec: Any) -> bool:
+    """Whether a cell goes through a file once, from its start to its end."""
+    return bool(spec.workers == 1 and spec.walk is None and spec.stop_bytes == spec.file_bytes)
+
+
+def _late_rate(series: RateSeries) -> Figure | None:
+    """The usual rate of a pass's latter half.
+
+    A set is gone through after its latter half was written. Sets before it, which are its start, were read, so a memory
+    keeps some of them; what was written once and is read once, no memory that is smaller than half the set gives.
+    """
+    half = int(np.searchsorted(series.cumulative_bytes, series.total_bytes / 2)) + 1
+    return usual_rate(series.part(half, len(series)), LEAST_LATE_BATCHES) if 0 < half < len(series) else None
+
+
+def usual_rate(series: RateSeries, least_batches: int = LEAST_BATCHES) -> Figure | None:
     """The rate without the batches that hits made fast: they take next to no time, so most batches are of misses.
 
-    None where the series has too few operations. Interval: of a mean, by the spread of the batches that are left.
+    None where the series has too few operations. Interval: of a mean, by the spread of the batches that are left
+    (Student's t).
     """
     bins = _batches(series)
-    if len(bins) < LEAST_BATCHES:
+    if len(bins) < least_batches:
         return None
     rates = bins.rates_bytes_per_s
     rates = rates[rates <= HIT * np.median(rates)]
-    if not rates.any():
+    if not rates.any() or len(rates) < 2:
         return None
-    mean, half = float(rates.mean()), 1.96 * float(rates.std(ddof=1)) / len(rates) ** 0.5
+    mean, half = float(rates.mean()), float(student.ppf(0.975, len(rates) - 1) * rates.std(ddof=1)) / len(rates) ** 0.5
     return Figure(mean, max(mean - half, 0.0), mean + half)
 
 
