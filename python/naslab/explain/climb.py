@@ -340,7 +340,7 @@ class Climb:
     def _beyond_is_known(self) -> bool:
         """Whether the last two sets were beyond memory, as fast as each other, and the last took long enough.
 
-        A disk whose rate is held gives its bytes in slices of a tenth of a second; a short pass counts them too roughly.
+        A disk whose rate is held gives its bytes in slices of a tenth of a second; a short pass counts few of them.
         """
         memory, passes = judge.memory_rate(self.evidence) or 0.0, self.evidence.passes
         top = max((p.rate.value for p in passes), default=0.0)

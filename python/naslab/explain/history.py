@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,8 @@ REST_SHARE = 0.04
 READ_NS = 3 * NS_PER_S
 LEAST_FRESH_BYTES = 16 << 20
 SAME = 0.05
+SPEND = 3
+"""Times what came fast after a rest that is read to spend all credit."""
 LEFT_SHARE = 0.4
 EARNED = 0.5
 """Share of what a rest earns that must be seen again."""
@@ -78,11 +81,13 @@ def after_a_rest(climb: Climb) -> None:
         return
     again = _slow_again(climb, slow)
     rested = climb.stage("rest", [again]) if again else []
-    early = _regained(climb, rested[0], slow.rate.value, pause) if rested else None
+    fast = _regained(climb, rested[0], slow.rate.value, pause) if rested else None
     known = evidence.burst
-    if early is None:
+    doubtful = fast is not None and _may_be_held(climb, slow, fast)
+    if fast is None or again is None or (doubtful and not _comes_with_rests(climb, again, fast, pause)):
         evidence.burst = None  # it fell for good, or not at all: no credit
         return
+    early = fast.bytes_per_s
     if known and known["burst_bytes_per_s"] < RISEN * known["base_bytes_per_s"]:
         known = evidence.burst = {**known, "burst_bytes_per_s": early, "burst_ci95": [early, early]}
     if known is None:
@@ -150,11 +155,55 @@ def _not_held(climb: Climb, set_bytes: int) -> tuple[int, int]:
     return start // LARGE_RECORD * LARGE_RECORD, length // LARGE_RECORD * LARGE_RECORD
 
 
-def _regained(climb: Climb, point: Point, slow: float, pause_ns: int) -> float | None:
-    """The rate after the rest while it was high; None where what came back is less than a rest earns.
+@dataclass(frozen=True)
+class _Fast:
+    """What came fast after a rest: its rate, and how much."""
+
+    bytes_per_s: float
+    bytes: int
+
+
+def _may_be_held(climb: Climb, slow: Point, fast: _Fast) -> bool:
+    """Whether a memory may have given what came fast: reads, and no more than it may hold."""
+    held = climb.evidence.memory_most_bytes
+    return slow.op == "read" and slow.set_bytes > steps.SMALL_BYTES and fast.bytes <= held
+
+
+def _comes_with_rests(climb: Climb, again: CellSpec, fast: _Fast, pause_ns: int) -> bool:
+    """Whether the set's next part is slow without a rest, and the part after that is fast with one.
+
+    None of the three parts was read lately. A memory that happens to hold the first gives nothing of the others, or
+    does not wait for the rest.
+    """
+    if again.walk is None or climb.bounds.lanes or not climb.going():
+        return False
+    records, before = fast.bytes // LARGE_RECORD, again.walk.base_bytes // LARGE_RECORD
+    after = again.file_bytes // LARGE_RECORD - before - records
+    at, left = (before + records, after) if after > before else (0, before)
+    spending, last = min(SPEND * records, int(left * 0.6)), min(records, int(left * 0.4))
+    if min(spending, last) * LARGE_RECORD < LEAST_FRESH_BYTES:
+        return False
+    cells = [_part(again, at, spending), steps.idle_cell(pause_ns, climb.bounds), _part(again, at + spending, last)]
+    found = climb.stage("rest", cells)
+    if len(found) < len(cells):
+        return False
+    without, rested = climb.series(found[0]), climb.series(found[-1])
+    tail = without.part(2 * len(without) // 3, len(without)).mean_bytes_per_s()
+    return max(tail / fast.bytes_per_s, tail / rested.mean_bytes_per_s()) < FALLEN
+
+
+def _part(cell: CellSpec, at: int, records: int) -> CellSpec:
+    """A cell on so many large records of its file."""
+    size = records * LARGE_RECORD
+    walk = WalkSpec("sequential", LARGE_RECORD, base_bytes=at * LARGE_RECORD, len_bytes=size)
+    return dataclasses.replace(cell, stop_bytes=size, walk=walk)
+
+
+def _regained(climb: Climb, point: Point, slow: float, pause_ns: int) -> _Fast | None:
+    """What came fast after the rest; None where that is less than a rest earns.
 
     A bucket earns its base rate while nobody asks, so the high rate lasts until that is spent. What happens to be in
-    memory is spent much sooner, and is no more than memory holds.
+    memory is spent much sooner.
     """
     series = climb.series(point)
     if len(series) < 4:
@@ -164,18 +213,17 @@ def _regained(climb: Climb, point: Point, slow: float, pause_ns: int) -> float |
         more = (series.mean_bytes_per_s() - slow) * series.duration_ns
         early = series.part(0, len(series) // 4).mean_bytes_per_s()
         spent = min(slow * pause_ns, (early - slow) * series.duration_ns)
-        return early if more >= EARNED * spent and early >= RISEN * slow else None
+        return _Fast(early, int(more)) if more >= EARNED * spent and early >= RISEN * slow else None
     rates = series.rates_bytes_per_s
     early = float(np.median(rates[1 : max(len(rates) // 10, 3)]))
     if early < RISEN * slow:
         return None
     fast = rates > (early * slow) ** 0.5
     lasted = int(np.argmin(fast)) if not fast.all() else len(rates)
-    held = climb.evidence.memory_most_bytes if point.set_bytes > steps.SMALL_BYTES else 0
-    if series.part(0, lasted).total_bytes <= held:
-        return None
     earned_s = slow * pause_ns / NS_PER_S / (early - slow)
-    return early if lasted * series.bin_ns / NS_PER_S >= EARNED * min(earned_s, series.duration_ns / NS_PER_S) else None
+    if lasted * series.bin_ns / NS_PER_S < EARNED * min(earned_s, series.duration_ns / NS_PER_S):
+        return None
+    return _Fast(early, series.part(0, lasted).total_bytes)
 
 
 def long_run(climb: Climb) -> None:
