@@ -23,6 +23,8 @@ from naslab.results.run import Run
 
 LEAST_BATCHES = 10
 LEAST_LATE_BATCHES = 5
+HELD = 1.03
+"""A pass whose former half was so many times as fast as the latter had hits in memory there."""
 LEAST_COMPLETIONS = 10
 """Operations that a batch holds at least, where the cell has enough: fewer count the clock, not the server."""
 QUICK = (0.1, 0.15, 0.2, 0.25, 0.33)
@@ -205,13 +207,18 @@ def _is_pass(spec: Any) -> bool:
 
 
 def _late_rate(series: RateSeries) -> Figure | None:
-    """The usual rate of a pass's latter half.
+    """The usual rate of a pass's latter half, where the former was faster; None where it was not.
 
     A set is gone through after its latter half was written. Sets before it, which are its start, were read, so a memory
     keeps some of them; what was written once and is read once, no memory that is smaller than half the set gives.
     """
     half = int(np.searchsorted(series.cumulative_bytes, series.total_bytes / 2)) + 1
-    return usual_rate(series.part(half, len(series)), LEAST_LATE_BATCHES) if 0 < half < len(series) else None
+    if not 0 < half < len(series):
+        return None
+    early, late = series.part(0, half), series.part(half, len(series))
+    if early.mean_bytes_per_s() < HELD * late.mean_bytes_per_s():
+        return None
+    return usual_rate(late, LEAST_LATE_BATCHES)
 
 
 def usual_rate(series: RateSeries, least_batches: int = LEAST_BATCHES) -> Figure | None:
