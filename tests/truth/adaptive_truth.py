@@ -28,11 +28,13 @@ LARGEST = 4
 BYTES, MEDIAN, P90, COVERED = 0.10, 0.05, 0.15, (0.85, 0.95)
 MB = 1_000_000
 LAB_GRID = ("--file-size", "64k..256m", "--record", "16k..1m", "--tests", "write,read,reread,random_read")
-# Behind a link, with a disk that writes at once: what loopback and memory alone serve does not repeat itself from one whole sweep to the next.
+# Behind a link, with a disk that writes at once: what loopback and memory alone serve, and what a journal stops now and
+# then, does not repeat itself from one whole sweep to the next.
 LAB_SYSTEMS = {
     "Samba, disk of 60 and 50 MB/s": (
         '[[disks]]\nsize = "512MiB"\nread = "60MB/s"\nwrite = "50MB/s"\n[volume]\nlevel = "single"\n'
-        '[filesystem]\ntype = "xfs"\n[server]\nkind = "samba"\nram = "128MiB"\nwrite_cache = "8MiB"\n[link]\nrate = "500Mbit/s"\n'
+        '[filesystem]\ntype = "xfs"\n[server]\nkind = "samba"\nram = "128MiB"\n'
+        'write_cache = "8MiB"\n[link]\nrate = "500Mbit/s"\n'
     ),
     "Ganesha, NFS 4.1 over 400 Mbit/s": (
         '[server]\nkind = "ganesha"\nversion = ["4.1"]\nram = "256MiB"\n[link]\nrate = "400Mbit/s"\nlatency = "0.3ms"\n'
