@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import socket
 import subprocess
 import sys
@@ -96,26 +97,56 @@ def test_no_load_outlives_the_connection(tmp_path: Path, cli: Cli, ssh: tuple[Pa
     assert remotes() == [] and run_folders(tmp_path) == []
 
 
-@pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[Path]:
-    """The file of a Dask scheduler with two workers, as a batch system begins them."""
-    file = tmp_path / "scheduler.json"
-    head = ["dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+def test_the_cluster_file_of_iozone(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
+    """Two clients, which are this machine, two children on each."""
+    home, port = ssh
+    cli.env["HOME"] = str(home)
+    file, data = tmp_path / "clients", tmp_path / "data"
+    data.mkdir()
+    lines = [f"{name}127.0.0.1:{port} {data} /opt/iozone" for name in ("", f"{getpass.getuser()}@")]
+    file.write_text("# client folder program\n" + "\n".join([*lines, *lines]) + "\n")
+    words = ["-+m", str(file), "-t", "4", "-s", "4m", "-r", "1m", "-i", "0", "-i", "1", "-C", "--json"]
+    keys = ["--ssh-key", str(home / ".ssh" / "id"), "--remote-python", str(home / "python")]
+    run = cli("iozone", *words, *keys).ok().json()
+    assert [(cell["op"], cell["clients"]["count"], cell["bytes"]) for cell in run["cells"]] == [
+        (op, 2, 16 << 20) for op in ("write", "rewrite", "read", "reread")
+    ]
+    assert [worker["worker"] for worker in run["cells"][0]["workers_detail"]] == [0, 1, 2, 3]
+    said = cli("iozone", *words[:-1], *keys).ok().out
+    assert "Children see throughput for  4 initial writers" in said and "Child[3] xfer count" in said, said
+    assert run_folders(data) == [] and remotes() == []
+
+
+def begin_cluster(folder: Path, *tls: str) -> tuple[Path, list[subprocess.Popen[bytes]]]:
+    """The file of a Dask scheduler, and its process and those of two workers, as a batch system begins them."""
+    file = folder / "scheduler.json"
+    head = ["dask_scheduler", "--host", "tls://127.0.0.1" if tls else "127.0.0.1", "--port", "0", "--no-dashboard"]
     worker = ["dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard", "--name"]
     begun = [
         subprocess.Popen(
-            [sys.executable, "-m", f"distributed.cli.{program}", "--scheduler-file", str(file), *words],
+            [sys.executable, "-m", f"distributed.cli.{program}", "--scheduler-file", str(file), *words, *tls],
             stderr=subprocess.DEVNULL,
         )
         for program, *words in (head, [*worker, "a"], [*worker, "b"])
     ]
-    yield file
+    return file, begun
+
+
+def end_cluster(begun: list[subprocess.Popen[bytes]]) -> None:
     for each in reversed(begun):
         each.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             each.wait(10)
         each.kill()
         each.wait(10)
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[Path]:
+    """The file of a cluster that runs."""
+    file, begun = begin_cluster(tmp_path)
+    yield file
+    end_cluster(begun)
 
 
 def test_a_cluster_that_runs_measures(tmp_path: Path, cli: Cli, scheduler: Path) -> None:
@@ -126,3 +157,57 @@ def test_a_cluster_that_runs_measures(tmp_path: Path, cli: Cli, scheduler: Path)
         run = cli(*words, "--json").ok().json()
         assert [cell["clients"]["count"] for cell in run["cells"]] == [2, 2]
         assert run_folders(data) == []
+
+
+def test_a_cluster_with_tls_of_its_own(tmp_path: Path, cli: Cli) -> None:
+    """Both ends show a certificate, which Dask's own settings name; without it nobody gets in."""
+    data, pem = tmp_path / "data", tmp_path / "own.pem"
+    data.mkdir()
+    make = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=naslab-test"
+    subprocess.run(
+        ["openssl", *make.split(), "-keyout", tmp_path / "key", "-out", tmp_path / "cert"],
+        check=True, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    pem.write_text((tmp_path / "key").read_text() + (tmp_path / "cert").read_text())
+    tls = [word for name in ("ca-file", "cert", "key") for word in (f"--tls-{name}", str(pem))]
+    file, begun = begin_cluster(tmp_path, *tls)
+    try:
+        words = ["sweep", str(data), *SMALL, "--scheduler", str(file), "--clients", "2", "--json"]
+        strange = cli(*words)
+        assert strange.code == 2 and strange.err.startswith("error:") and "Traceback" not in strange.err, strange.err
+        for name in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY"):
+            cli.env[f"DASK_DISTRIBUTED__COMM__TLS__{name}"] = str(pem)
+        run = cli(*words).ok().json()
+        assert [cell["clients"]["count"] for cell in run["cells"]] == [2, 2]
+        assert run_folders(data) == []
+    finally:
+        end_cluster(begun)
+
+
+def test_a_scheduler_that_dies_ends_the_run(tmp_path: Path, cli: Cli) -> None:
+    """The run is told, what was measured is kept, and the clients end their load and remove what they made."""
+    data = tmp_path / "data"
+    data.mkdir()
+    file, begun = begin_cluster(tmp_path)
+    try:
+        load = ["sweep", str(data), "--file-size", "8m", "--record", "1m", "--tests", "write,read,reread"]
+        words = [*load, "--repeat", "3000", "--scheduler", str(file), "--clients", "2", "--quiet"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "naslab", *words], env=cli.env, stderr=subprocess.PIPE, text=True
+        ) as process:
+            until = time.monotonic() + 60
+            while not cli.cells_stored():
+                assert process.poll() is None and time.monotonic() < until
+                time.sleep(0.2)
+            begun[0].kill()
+            _, said = process.communicate(timeout=60)
+        assert process.returncode == 1 and "client" in said and "Traceback" not in said, said
+        (run,) = cli.runs()
+        assert run["status"] == "failed"
+        until = time.monotonic() + 45
+        while run_folders(data) and time.monotonic() < until:
+            time.sleep(0.2)
+        assert run_folders(data) == []
+    finally:
+        end_cluster(begun)
+

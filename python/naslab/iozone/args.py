@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from naslab.errors import UsageError
+from naslab.iozone.cluster import Cluster
 from naslab.iozone.options import BY_FLAG, TEST_TEXTS, Option
 from naslab.units import parse_size
 
@@ -90,6 +91,8 @@ class Args:
     constant_total: bool = False
     read_pct: int | None = None
     sequential_mix: bool = False
+    cluster_file: str | None = None
+    cluster: Cluster | None = None
     # output
     report: bool = False
     excel: str | None = None
@@ -109,6 +112,10 @@ class Args:
     # naslab
     store: str | None = None
     credentials: str | None = None
+    remote_python: str | None = None
+    ssh_user: str | None = None
+    ssh_port: int | None = None
+    ssh_key: str | None = None
     labels: list[str] = field(default_factory=list)
     note: str | None = None
     seed: int | None = None
@@ -262,7 +269,7 @@ def _text(option: Option, text: str) -> str:
     return text
 
 
-_HIGHEST = {"-i": len(TEST_TEXTS) - 1, "-V": 255, "-t": 4096, "-l": 4096, "-u": 4096, "-H": 4096, "-k": 4096}
+_HIGHEST = {"-i": len(TEST_TEXTS) - 1, "-V": 255, "-t": 4096, "-l": 4096, "-u": 4096, "-H": 4096, "-k": 4096, "--ssh-port": 65535}
 
 _READERS: dict[str, Callable[[Option, str], object]] = {
     "flag": lambda option, text: True,

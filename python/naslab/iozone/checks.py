@@ -8,6 +8,7 @@ from pathlib import Path
 
 from naslab.errors import UsageError
 from naslab.iozone.args import MAX_RECORD_KIB, MIN_FILE_KIB, Args, read_names
+from naslab.iozone.cluster import read_cluster
 
 WRITING_TESTS = frozenset({0, 2, 4, 6, 8, 9})
 """Tests with a pass that writes."""
@@ -56,6 +57,14 @@ _REFUSALS: tuple[Rule, ...] = (
     (lambda a: a.foreign and not a.tests, "-+E only reads: say which tests with -i"),
     (lambda a: a.foreign and WRITING_TESTS & set(a.tests),
      "-+E only reads, but a test given with -i writes: use -i 1, -i 3, -i 5, -i 7, -i 10"),
+    (lambda a: a.cluster_file and (not a.throughput or len(a.worker_counts()) != 1),
+     "-+m needs one -t N, the number of its lines to use: add -t N, and leave out -l and -u"),
+    (lambda a: a.cluster_file and (a.names or a.names_file or a.one_file),
+     "-+m: files lie in a folder of each client: leave out -F, -+R, -+V and -+L"),
+    (lambda a: a.cluster_file and (a.keep or a.foreign or a.read_existing or a.overwrite),
+     "-+m: the clients' folders are removed with the run: leave out -w, -+E, --read-existing and --overwrite"),
+    (lambda a: a.cluster_file is None and (a.remote_python or a.ssh_user or a.ssh_port or a.ssh_key),
+     "--remote-python and --ssh-... are for the clients of -+m: add -+m FILE, or leave them out"),
     (lambda a: a.foreign and not (a.has("-f") or a.names or a.names_file), "-+E needs the file: add -f FILE or -F"),
 )  # fmt: skip
 
@@ -92,6 +101,7 @@ def check(args: Args) -> None:
             raise UsageError(message)
     _check_sizes(args)
     _choose_tests(args)
+    _check_cluster(args)
     _check_names(args)
     _check_excel(args)
     args.warnings += [message for applies, message in _WARNINGS if applies(args)]
@@ -158,6 +168,15 @@ def _choose_tests(args: Args) -> None:
     args.tests = sorted(asked - set(dropped) - ({4} if args.throughput else set()))
     if not args.tests:
         raise UsageError("no test is left to run: " + "; ".join(f"test {n} {why}" for n, why in dropped.items()))
+
+
+def _check_cluster(args: Args) -> None:
+    """The cluster file, and a first test that makes the files."""
+    if args.cluster_file is None:
+        return
+    if args.tests[0] not in CREATING_TESTS:
+        raise UsageError(f"-+m: test {args.tests[0]} needs files that only this run makes: add -i 0")
+    args.cluster = read_cluster(args.cluster_file, args.worker_counts()[0])
 
 
 def _check_names(args: Args) -> None:

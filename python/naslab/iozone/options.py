@@ -51,7 +51,7 @@ def _refused(flag: str, operand: str, meaning: str, reason: str) -> Option:
     return Option(flag, "text" if operand else "flag", operand, meaning, "refused", "", reason)
 
 
-_CLUSTER = "clusters of rsh clients are not carried out here: run `naslab sweep TARGET --hosts a,b,c` instead"
+_CLUSTER = "naslab speaks to its clients in its own way: give -+m FILE alone"
 _DEDUPE = "only the share of duplicate data is chosen (-+w PCT); granule, scope and seed are naslab's"
 _TELEMETRY = "telemetry files are not read here: convert the trace and use `naslab replay TARGET TRACE`"
 
@@ -148,7 +148,9 @@ IOZONE_PLUS: tuple[Option, ...] = (
     _flag("-+l", "lock_record", "lock each record", ">>> Record locking mode enabled. <<<"),
     _flag("-+L", "lock_shared", "lock each record, one file for all children",
           ">>> Record locking, shared file mode enabled. <<<"),
-    _refused("-+m", "FILE", "cluster file", _CLUSTER),
+    _value("-+m", "text", "FILE", "cluster_file", "a client for each line of FILE: host, folder, program; with -t N",
+           "Network distribution mode enabled.", "changed",
+           "clients are begun over ssh by --remote-python, each host once with as many children as it has lines"),
     _refused("-+M", "", "dedupe and compression", "use -+a PCT and -+w PCT"),
     _flag("-+n", "no_retest", "no second passes; their column shows 0", "No retest option selected"),
     _flag("-+N", "no_truncate", "test 0 writes over an existing file instead of removing it"),
@@ -194,6 +196,10 @@ NASLAB: tuple[Option, ...] = (
         "--label", "text", "KEY=VALUE", "labels", "a condition of the test, kept with the run; may be repeated",
         how=_OWN, repeated=True,
     ),
+    _value("--remote-python", "text", "FILE", "remote_python", "Python on the clients of -+m, which has naslab", how=_OWN),
+    _value("--ssh-user", "text", "NAME", "ssh_user", "user on clients of -+m that name none", how=_OWN),
+    _value("--ssh-port", "count", "N", "ssh_port", "port of clients of -+m that name none", how=_OWN),
+    _value("--ssh-key", "text", "FILE", "ssh_key", "private key for the clients of -+m", how=_OWN),
     _value("--note", "text", "TEXT", "note", "note kept with the run", how=_OWN),
     _value("--seed", "int", "N", "seed", "seed of data and random order (IOzone's are constant; so is the default)",
            how=_OWN),

@@ -12,6 +12,7 @@ from typing import Literal
 
 from naslab.errors import UsageError
 from naslab.iozone.args import MAX_RECORD_KIB, Args
+from naslab.iozone.cluster import Cluster
 from naslab.spec import CellSpec, DataSpec, Durability, Pattern, RunSpec
 from naslab.units import amount_text
 
@@ -83,7 +84,7 @@ class Row:
 @dataclass
 class Plan:
     """What will be run. rows: single mode, cut-off ones included. ops: passes with a column, in order, also
-    those -+n leaves out. where: cell id -> (row index, op), or (number of workers, op) in throughput mode.
+    those -+n leaves out. counts: children of throughput mode, over all clients. where: cell id -> (row index, op), or (number of workers, op) in throughput mode.
     """
 
     args: Args
@@ -112,7 +113,7 @@ class Plan:
             target={},
             cells=self.cells,
             command="iozone",
-            folder=None,
+            folder=None if args.cluster is None else "",
             cleanup_files=self.cleanup_files,
             existing="overwrite" if args.overwrite else "read" if args.foreign or args.read_existing else "refuse",
             seed=args.seed or 0,
@@ -131,7 +132,7 @@ def make_plan(args: Args) -> Plan:
     rows = list(_throughput_row(args) if args.throughput else _rows(args))
     if not rows:
         raise UsageError("no record size fits into a file size: widen -n -g or -y -q, or give -s and -r")
-    folder, names = _split(_file_names(args))
+    folder, names = _split(_file_names(args)) if args.cluster is None else _of_clients(args.cluster)
     counts = args.worker_counts() if args.throughput else []
     plan = Plan(args, rows, counts, _ops(args), folder)
     for number, op, row, workers in _cell_order(plan):
@@ -139,7 +140,7 @@ def make_plan(args: Args) -> Plan:
         cell.id = len(plan.cells)
         plan.cells.append(cell)
         plan.where[cell.id] = (number, op)
-    if not args.keep and any(BY_OP[cell.op].creates for cell in plan.cells):
+    if args.cluster is None and not args.keep and any(BY_OP[cell.op].creates for cell in plan.cells):
         plan.cleanup_files = names
     _check_max(plan)
     return plan
@@ -203,13 +204,14 @@ def _ops(args: Args) -> list[str]:
 
 
 def _cell_order(plan: Plan) -> Iterator[tuple[int, str, Row, int]]:
-    """(row index or number of workers, op, row, workers) in the order of running."""
+    """(row index or number of all children, op, row, workers of a client) in the order of running."""
     ops = [op for op in plan.ops if not (BY_OP[op].retest and plan.args.no_retest)]
     if plan.args.throughput:
         for workers in plan.counts:
             size = plan.file_kib // workers if plan.args.constant_total else plan.file_kib
+            own = workers if plan.args.cluster is None else plan.args.cluster.children
             for op in ops:
-                yield workers, op, Row(size, plan.record_kib), workers
+                yield workers, op, Row(size, plan.record_kib), own
         return
     for index, row in enumerate(plan.rows):
         if not row.cut_off:
@@ -298,7 +300,16 @@ def _file_names(args: Args) -> list[str]:
     if not args.throughput:
         return [args.file]
     most = 1 if args.one_file else max(args.worker_counts())
-    return (args.names or [f"iozone.DUMMY.{number}" for number in range(most)])[:most]
+    return (args.names or _dummies(most))[:most]
+
+
+def _dummies(count: int) -> list[str]:
+    return [f"iozone.DUMMY.{number}" for number in range(count)]
+
+
+def _of_clients(cluster: Cluster) -> tuple[str, list[str]]:
+    """The folder of -+m, and the files of each client in its own folder there."""
+    return cluster.folder, _dummies(cluster.children)
 
 
 def _files_for(args: Args, names: list[str], workers: int) -> list[str]:

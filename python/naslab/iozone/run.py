@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import sys
 import time
@@ -16,6 +17,7 @@ from naslab.cli.progress import Progress
 from naslab.errors import InterruptedRunError, NaslabError
 from naslab.iozone import oplog, sheet, text, throughput
 from naslab.iozone.args import Args, parse
+from naslab.iozone.cluster import clients_of
 from naslab.iozone.options import help_text
 from naslab.iozone.plan import Plan, make_plan, redact
 from naslab.iozone.remount import Remounter
@@ -49,16 +51,22 @@ def _run(args: Args) -> int:
 
     plan = make_plan(args)
     remounter = _remounter(args)
+    clients = clients_of(args)
     target = open_target(plan.folder, None if args.credentials is None else Path(args.credentials))
+    target = dataclasses.replace(target, clients=clients)
     spec = plan.run_spec()
     spec.validate()
     for message in args.warnings:
         _say(f"warning: {message}")
     session = Session(plan, sys.stdout, remounter)
     extra = _document_extra(args)
-    return session.carry_out(
-        lambda **hooks: execute(spec, target=target, store=Store(args.store), document_extra=extra, **hooks)
-    )
+    try:
+        return session.carry_out(
+            lambda **hooks: execute(spec, target=target, store=Store(args.store), document_extra=extra, **hooks)
+        )
+    finally:
+        if clients is not None:
+            clients.close()
 
 
 def _remounter(args: Args) -> Remounter | None:

@@ -102,7 +102,8 @@ def _children(args: Args, count: int) -> str:
 def block(cell: Mapping[str, Any], args: Args) -> str:
     """The lines of one pass. Children: sum of their rates; parent: all bytes over the whole window."""
     words, workers = WORDS[cell["op"]], cell["workers_detail"]
-    count = f"{cell['workers']:2d}" if words.wide else f"{cell['workers']:d}"
+    children = len(workers) or cell["workers"]  # workers of a client, where there are several
+    count = f"{children:2d}" if words.wide else f"{children:d}"
     rates = [worker_rate(worker, args) for worker in workers] or [0.0]
     moved = [worker["ops"] if args.iops else worker["bytes"] / KIB for worker in workers] or [0]
     unit, amount = ("ops/sec", "ops") if args.iops else ("kB/sec", "kB")
@@ -114,7 +115,7 @@ def block(cell: Mapping[str, Any], args: Args) -> str:
         f"\tParent sees throughput for {count} {words.plural} {_tabs(words.tabs[1])}= {total:10.2f} {unit}",
         f"\tMin throughput per {one} \t\t\t= {min(rates):10.2f} {unit} ",
         f"\tMax throughput per {one} \t\t\t= {max(rates):10.2f} {unit}",
-        f"\tAvg throughput per {one} \t\t\t= {sum(rates) / cell['workers']:10.2f} {unit}",
+        f"\tAvg throughput per {one} \t\t\t= {sum(rates) / children:10.2f} {unit}",
         f"\tMin xfer \t\t\t\t\t= {min(moved):10.2f} {amount}",
     ]
     return "\n".join(lines) + "\n"
