@@ -238,3 +238,24 @@ def test_a_stored_ladder_gives_the_same_verdict() -> None:
     steps = [{"name": name, "points": [p.document() for p in points]} for name, points in found.points.items()]
     again = Evidence.from_document({"steps": steps, "conditions": found.document()})
     assert judge(again) == judge(found)
+
+
+@pytest.mark.parametrize(
+    ("rates", "cpu", "named"),
+    [
+        ((118, 236, 460), 0.1, "client_nic"),  # each further client brings its share
+        ((118, 236, 460), 4.0, "client_cpu"),
+        ((118, 236, 240), 0.1, "link"),  # more bring no more: the limit is what all share
+        ((), 0.1, "link"),
+    ],
+)
+def test_clients_that_each_bring_their_share_do_not_reach_the_server(
+    rates: tuple[int, ...], cpu: float, named: str
+) -> None:
+    points = [point(rate=rate * MB, depth=4, clients=1 << at, cpu=cpu) for at, rate in enumerate(rates)]
+    found = evidence((rates[-1] if rates else 118) * MB, clients=points)
+    found.client_cpus = 4
+    limit = first(found)
+    assert limit.kind == named
+    if named != "link":
+        assert limit.value.value == rates[-1] * MB and "use more" in limit.evidence and kinds(found)[1] == "link"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from naslab.analysis.series import RateSeries
-from naslab.explain.points import Figure, Stalls, pooled, rate_of, ratio, stalls_of, usual_rate
+from naslab.explain.points import Figure, Stalls, late_rate, pooled, rate_of, ratio, stalls_of, usual_rate
 
 MB = 1_000_000
 
@@ -50,6 +50,15 @@ def test_hits_among_misses_count_for_the_time_they_take() -> None:
     assert found is not None and found.low < 120 * MB < found.high and found.high < 125 * MB
     assert usual_rate(series([3 * MB] * 20)) is None
     assert usual_rate(series(([0] * 3 + [90 * MB]) * 30)) is None  # most of the time nothing moved
+
+
+def test_a_pass_is_known_by_its_latter_half_where_the_former_was_held() -> None:
+    """22 of 128 MB of a pass come from memory twice as fast, in one piece at its start, off a disk of 60 MB/s."""
+    disk = [1.5 * MB] * 71  # 25 ms each
+    found = late_rate(series([3 * MB] * 7 + disk, each=MB // 10))
+    assert found is not None and found.value == pytest.approx(60 * MB, rel=0.005)
+    assert late_rate(series(disk, each=MB // 10)) is None  # all of it is known alike
+    assert late_rate(series([MB])) is None
 
 
 def test_stops_are_counted_with_length_and_time_between() -> None:

@@ -153,7 +153,7 @@ class Climb:
             return
         for step in (
             self.null_call, self.round_trip, self.client_cache, self.depth, self.small_depth, self.connections,
-            self.record, self.duplex, self.writes, self.working_set, self.beyond, self.again, self.long, self.rest,
+            self.more_clients, self.record, self.duplex, self.writes, self.working_set, self.beyond, self.again, self.long, self.rest,
         ):  # fmt: skip
             if not self.going():
                 return
@@ -261,6 +261,14 @@ class Climb:
                 best, workers = found, workers * 2
             if best and one and ratio(best.rate, one.rate).value >= GROWS and self.going():
                 self.load("same_file", record, depth, workers=best.workers, same_file=True, random=random)
+
+    def more_clients(self) -> None:
+        """Large reads by one client, by two, four and so on, where there are several: is it theirs, what limits?"""
+        clients = self.execution.target.clients
+        count = clients.count if clients is not None else 1
+        for at in [1 << bit for bit in range((count - 1).bit_length())] + [count] if count > 1 else []:
+            if self.going():
+                self.load("clients", LARGE_RECORD, self.busy_depth(LARGE_RECORD), clients=at)
 
     def record(self) -> None:
         """64 KiB reads, deep enough for the round trip."""

@@ -125,6 +125,19 @@ class Evidence:
         """The best read of several connections."""
         return self.best(p for p in self.step("connections") if p.record_bytes == record)
 
+    @property
+    def by_clients(self) -> list[Point]:
+        """The same large reads by more and more clients; empty where there is one."""
+        return sorted(self.step("clients"), key=lambda p: p.clients)
+
+    def clients_rise(self) -> float:
+        """Factor that the last doubling of the clients still brought; 1 where their number was not varied."""
+        if len(self.by_clients) < 2:
+            return 1.0
+        before, last = self.by_clients[-2:]
+        doublings = np.log2(last.clients / before.clients)
+        return float(ratio(last.rate, before.rate).low ** (1 / max(doublings, 0.5)))
+
     def stages(self) -> float | None:
         """How much longer one large read from memory takes than its slowest stage alone, in times of that stage.
 

@@ -61,6 +61,8 @@ QUEUED = 1.5
 SLOW_SHARE = 1.5
 """Mean over median latency, from which on a share of slow operations takes as much as the others."""
 SURE, LIKELY, OPEN, WEAK = 0.95, 0.8, 0.5, 0.3
+ON_THE_WAY = ("link", "client_nic", "client_cpu", "protocol", "latency", "server_cpu", "server_cache")
+"""What may hold data in memory back."""
 
 __all__ = ["Limit", "Question", "Verdict", "beyond_rate", "judge", "memory_gap", "memory_rate"]
 
@@ -131,6 +133,7 @@ class _Judge:
         for rule in (self.client_cache, self.strange, self.burst):
             rule()
         (self.reads if self.op == "read" else self.writes)()
+        self.too_few_clients()
         # What is behind the client's cache is known as well as ever, but plain reads never meet it.
         self.found.sort(key=lambda found: (found.kind != "client_cache", -found.confidence))
         return self.found, self.questions
@@ -289,6 +292,18 @@ class _Judge:
         if any(each.high >= A_LITTLE or each.value < APART for each in lost):
             return None
         return passes[-1], words.disk(passes[-1], memory, self.e)
+
+    def too_few_clients(self) -> None:
+        """Each further client still brought its share: what limits large reads on their way is each client's own."""
+        known = self.e.by_clients
+        if self.size != "large" or self.op != "read" or not known or self.e.clients_rise() < RISING:
+            return
+        if not self.found or self.found[0].kind not in ON_THE_WAY:
+            return
+        self.soften()
+        kind = "client_cpu" if known[-1].cpu >= BUSY_CORE * self.e.client_cpus else "client_nic"
+        self.found = [found for found in self.found if found.kind != kind]
+        self.name(kind, LIKELY, known[-1], words.too_few_clients(known))
 
     def is_doubtful(self) -> bool:
         """Whether two ceilings are named already."""

@@ -32,8 +32,8 @@ def varied(points: Sequence[Point]) -> str:
         return f"{only['op']}, {size_label(only['record_bytes'])}, {in_flight(only)} in flight"
     told = []
     for name, word in (("op", ""), ("record_bytes", ""), ("in_flight", "in flight"), ("workers", "connections"),
-                       ("set_bytes", "sets")):  # fmt: skip
-        found = list(dict.fromkeys(in_flight(p) if name == "in_flight" else p[name] for p in points))
+                       ("clients", "clients"), ("set_bytes", "sets")):  # fmt: skip
+        found = list(dict.fromkeys(in_flight(p) if name == "in_flight" else p.get(name, 1) for p in points))
         if len(found) > 1 and not (name == "in_flight" and len({p["workers"] for p in points}) > 1):
             told.append(_span(found, name, word))
     return ", ".join(told) or f"{len(points)} times the same"

@@ -134,6 +134,8 @@ class Point:
     end_ns: int
     quick: float = 0.0
     """Share of the operations that were so much quicker than the mean that something nearer answered them."""
+    clients: int = 1
+    """How many carried the load out; depth and workers are each one's."""
 
     def document(self) -> dict[str, Any]:
         """As it is kept with the run."""
@@ -159,7 +161,7 @@ def point_of(run: Run, cell: Mapping[str, Any], spec: Any) -> Point:
     quick = _quick(run, cell, float(cell["latency_ns"]["mean"] or 0))
     rate = rate_of(series, cell)
     if (quick or spec.file_bytes > SMALL_BYTES) and spec.pattern != "random" and not spec.writes():
-        rate = (_late_rate(series) if _is_pass(spec) else None) or usual_rate(series) or rate
+        rate = (late_rate(series) if _is_pass(spec) else None) or usual_rate(series) or rate
     kinds = cell["kinds"]
     seconds = max(cell["duration_ns"], 1) / NS_PER_S
     moved = {kind: (kinds.get(kind) or {}).get("bytes", 0) / seconds for kind in ("read", "write")}
@@ -174,6 +176,7 @@ def point_of(run: Run, cell: Mapping[str, Any], spec: Any) -> Point:
         p50_ns=float(latency["p50"] or 0), mean_ns=float(latency["mean"] or 0), p99_ns=float(latency["p99"] or 0),
         cpu=float(cell["cpu_fraction"]), crossed=_crossed(cell), stalls=stalls_of(series),
         start_ns=cell["start_ns"], end_ns=cell["end_ns"], quick=quick,
+        clients=(cell.get("clients") or {"count": 1})["count"],
     )  # fmt: skip
 
 
@@ -206,7 +209,7 @@ def _is_pass(spec: Any) -> bool:
     return bool(spec.workers == 1 and spec.walk is None and spec.stop_bytes == spec.file_bytes)
 
 
-def _late_rate(series: RateSeries) -> Figure | None:
+def late_rate(series: RateSeries) -> Figure | None:
     """The usual rate of a pass's latter half, where the former was faster; None where it was not.
 
     A set is gone through after its latter half was written. Sets before it, which are its start, were read, so a memory

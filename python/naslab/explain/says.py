@@ -64,6 +64,12 @@ def _connections(points: Sequence[Point], evidence: Evidence) -> str:
     return "; ".join(told)
 
 
+def _clients(points: Sequence[Point], evidence: Evidence) -> str:
+    told = ", ".join(f"{p.clients}: {rate_text(p.rate.value)}" for p in evidence.by_clients)
+    more = "still rising" if evidence.clients_rise() >= ADDS else "more clients add nothing"
+    return f"by number of clients {told}; {more}"
+
+
 def _same_file(points: Sequence[Point], evidence: Evidence) -> str:
     return "; ".join(
         f"{size_label(p.record_bytes)}: {p.workers} on one file reach {rate_text(p.rate.value)}" for p in points
@@ -150,7 +156,7 @@ def _security(points: Sequence[Point], evidence: Evidence) -> str:
 
 _RULES: dict[str, Callable[[Sequence[Point], Evidence], str]] = {
     "round_trip": _round_trip, "client_cache": _client_cache, "depth": _depth, "small_depth": _small_depth,
-    "connections": _connections, "same_file": _same_file, "record": _record, "order": _order, "duplex": _duplex,
-    "writes": _writes, "set": _set, "beyond": _beyond, "again": _rate, "rest": _long, "long": _long,
+    "connections": _connections, "same_file": _same_file, "clients": _clients, "record": _record, "order": _order,
+    "duplex": _duplex, "writes": _writes, "set": _set, "beyond": _beyond, "again": _rate, "rest": _long, "long": _long,
     "security": _security,
 }  # fmt: skip

@@ -37,6 +37,7 @@ STEP_NAMES = {
     "small_depth": "small reads in flight",
     "connections": "more connections",
     "same_file": "connections on one file",
+    "clients": "more clients",
     "record": "record size",
     "order": "small reads in order",
     "duplex": "reads beside writes",
@@ -87,7 +88,8 @@ class Load:
     """One timed load on the small files, or on the set.
 
     write_share: of the operations; with `beside`, one worker reads and as many write. same_file: all workers use one
-    file. set_bytes: on the first so many bytes of the set's file instead.
+    file. set_bytes: on the first so many bytes of the set's file instead. clients: so many of several carry it out;
+    None: all.
     """
 
     record_bytes: int = LARGE_RECORD
@@ -102,6 +104,7 @@ class Load:
     durability: str = "none"
     duration_ns: int = NS_PER_S
     flush: bool = False
+    clients: int | None = None
 
 
 def load_cell(load: Load, bounds: Bounds) -> CellSpec:
@@ -124,7 +127,7 @@ def load_cell(load: Load, bounds: Bounds) -> CellSpec:
         write_fraction=load.write_share, duration_ns=load.duration_ns, stop_bytes=bounds.most_bytes,
         direct=load.bypass, flush="all" if load.flush else "none", interval_ns=bin_ns,
         sync="all" if load.durability == "each" else "none", durability=load.durability,  # type: ignore[arg-type]
-        workload=WORKLOAD, data=bounds.data, seed=bounds.seed,
+        clients=load.clients, workload=WORKLOAD, data=bounds.data, seed=bounds.seed,
         cache_state="warm" if not on_set else "unknown", **more,
     )  # fmt: skip
 

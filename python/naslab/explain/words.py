@@ -238,3 +238,12 @@ def no_queue(found: Figure, promised: Point) -> str:
 def same_way(evidence: str) -> str:
     """As for reads."""
     return f"durable writes are as fast as reads from memory, so both meet one ceiling: {evidence}"
+
+
+def too_few_clients(known: Sequence[Point]) -> str:
+    """Of reads by more and more clients: each brings its share."""
+    one, most = known[0], known[-1]
+    return (
+        f"{one.clients} client{'s' if one.clients > 1 else ''} read {rate_text(one.rate.value)} and {most.clients} "
+        f"{rate_text(most.rate.value)}, still rising: these clients do not reach what the server gives; use more"
+    )

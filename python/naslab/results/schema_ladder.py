@@ -92,6 +92,7 @@ LADDER_POINT = (
         "share of operations much quicker than the mean: hits among misses",
         required=False,
     ),
+    _f("clients", "integer", "how many carried the load out, each with this depth and these workers", required=False),
 )
 
 LADDER_STALLS = (
