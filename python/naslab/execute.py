@@ -50,11 +50,13 @@ Enough = Callable[[int], bool]
 
 @dataclass
 class Hooks:
-    """What a caller wants to hear: before a cell opens its files, as it goes, and its document when it ended."""
+    """What a caller wants to hear: before a cell opens its files, as it goes, and its document when it ended; on_result:
+    what the engine, or the clients, gave of it."""
 
     before_cell: OnBefore | None = None
     progress: OnProgress | None = None
     on_cell: OnCell | None = None
+    on_result: OnCell | None = None
 
 
 @dataclass
@@ -226,6 +228,8 @@ class Execution:
             self.begun = True
             if kind == "cell":
                 self.take_cell(by_id[event["id"]], event, blobs)
+                if self.hooks.on_result:
+                    self.hooks.on_result(event)
             elif kind == "before":
                 if enough is not None and enough(event["cell"]):
                     return False

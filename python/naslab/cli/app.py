@@ -568,6 +568,7 @@ def replay(
 
 
 @app.command()
+@with_clients
 def job(
     target: o.TargetArg,
     jobs: j.JobsArg,

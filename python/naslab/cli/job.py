@@ -10,9 +10,11 @@ from naslab.cli.common import Common, measure
 from naslab.cli.progress import Progress
 from naslab.errors import SpaceError, UsageError
 from naslab.execute import SPACE_FACTOR, probe, start
+from naslab.jobs import many
 from naslab.jobs.archive import SUFFIXES
 from naslab.jobs.carry import Carrier, Plan, cells_of, check_target, planned
 from naslab.jobs.corpus import CorpusSource, corpus
+from naslab.jobs.remote import described
 from naslab.jobs.source import Source, open_folder
 from naslab.jobs.work import JOBS
 from naslab.spec import CellSpec
@@ -74,8 +76,11 @@ class JobRequest:
                         f"{option} {given}: --source {self.source} is used as it is; leave one of them out"
                     )
             return open_folder(self.source)
-        default = "sources" if names == ["checkout"] else "office"
-        return CorpusSource(corpus(self.corpus or default), 1.0 if self.scale is None else self.scale, seed)
+        return CorpusSource(corpus(self.made(names)), 1.0 if self.scale is None else self.scale, seed)
+
+    def made(self, names: list[str]) -> str:
+        """The corpus that is used where no folder is."""
+        return self.corpus or ("sources" if names == ["checkout"] else "office")
 
     def _check_to(self, names: list[str]) -> None:
         if self.to is None:
@@ -103,8 +108,12 @@ def run_job(request: JobRequest, common: Common) -> int:
     for cell in cells:
         cell.queue_depth = plan.in_flight
     spec.cells = cells
+    if target.clients is not None:
+        many.check(target.clients, plan)
+        made = (request.made(request.names()), 1.0 if request.scale is None else request.scale)
+        target.clients.job = described(plan, request.names(), request.repeat, request.source, made)
     execution = start(spec, target, Store(common.store), document_extra=common.document_extra())
-    carrier = Carrier(execution, plan, cells)
+    carrier = (Carrier if target.clients is None else many.ManyCarriers)(execution, plan, cells)
 
     def work(_progress: Progress) -> None:
         if plan.to is not None:

@@ -18,11 +18,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from naslab import __version__, _engine
 from naslab.errors import NaslabError, SpaceError, TargetError
 from naslab.workspace import MARK, mark_folder
+
+if TYPE_CHECKING:
+    from naslab.jobs.remote import JobRun
 
 SILENCE_S = 20.0
 """Without a word from the run's own process an agent ends itself after so long."""
@@ -50,7 +53,7 @@ class Agent:
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self._run: _engine.Run | None = None
+        self._run: _engine.Run | JobRun | None = None
         self._stage: Stage | None = None
         self._loop = asyncio.get_running_loop()
         self._scripts = tempfile.TemporaryDirectory(prefix="naslab-client-")
@@ -102,11 +105,16 @@ class Agent:
         """Removes such a folder."""
         return await self._guarded(lambda: {"left": _engine.clean(json.dumps(target), folder)})
 
-    async def open(self, spec: dict[str, Any], mark: str, depth: int) -> Reply:
-        """Begins a run; touches nothing yet."""
+    async def open(self, spec: dict[str, Any], mark: str, depth: int, job: dict[str, Any] | None = None) -> Reply:
+        """Begins a run; touches nothing yet. job: what is done instead of the engine's cells."""
 
         def work() -> Reply:
-            self._run = _engine.open_run(json.dumps(spec), mark, depth)
+            if job is None:
+                self._run = _engine.open_run(json.dumps(spec), mark, depth)
+                return {}
+            from naslab.jobs.remote import JobRun
+
+            self._run = JobRun(spec, mark, job)
             return {}
 
         return await self._guarded(work)

@@ -28,6 +28,8 @@ LOOK_S = 1.0
 PREPARE_S = 24 * 3600.0
 """Files may take long to write; a client that does not is told apart by the looks at it."""
 END_S = 60.0
+OPEN_S = 120.0
+"""A client with a job makes, or lists, its source first."""
 WORKERS_S = 60.0
 """Workers of a cluster that somebody else began may still be on their way."""
 OnEvent = Callable[[str, str, list[bytes]], Any]
@@ -35,10 +37,14 @@ OnEvent = Callable[[str, str, list[bytes]], Any]
 
 @dataclass
 class Clients:
-    """The clients that a command line asks for; started when first needed, for all runs of the command."""
+    """The clients that a command line asks for; started when first needed, for all runs of the command.
+
+    job: what they do instead of the engine's cells (`naslab.jobs.remote.described`).
+    """
 
     wanted: Wanted
     share: Share = "own"
+    job: dict[str, Any] | None = None
     _loop: LoopThread | None = field(default=None, init=False, repr=False)
     _stack: contextlib.AsyncExitStack | None = field(default=None, init=False, repr=False)
     _dask: Any = field(default=None, init=False, repr=False)
@@ -135,6 +141,7 @@ class ClusterRun:
 
     def __init__(self, owner: Clients, loop: LoopThread, spec: dict[str, Any], mark: str, depth: int) -> None:
         self._loop, self._share, self._mark, self._depth = loop, owner.share, mark, depth
+        self._job = owner.job
         self._spec = RunSpec(**{**spec, "cells": []})
         self.clients = owner.fresh(self._spec.run_id)
         self._opened = False
@@ -192,7 +199,10 @@ class ClusterRun:
             )
             self._common_folder = True
         done = await asyncio.gather(
-            *(each.call("open", spec=self._spec_of(each), mark=self._mark, depth=self._depth) for each in self.clients),
+            *(
+                each.call("open", OPEN_S, spec=self._spec_of(each), mark=self._mark, depth=self._depth, job=self._job)
+                for each in self.clients
+            ),
             return_exceptions=True,
         )
         unwrapped(done)
@@ -229,6 +239,8 @@ class ClusterRun:
         if not work.parts:
             return "failed"
         result, blobs = merge(work.parts, work.begin_ns)
+        if self._job is not None:
+            result["jobs"] = [each.result["job"] for each in work.parts]
         lost = [each for each in self.clients if each.lost]
         if lost:
             result["status"], result["stop_reason"] = "failed", "error"

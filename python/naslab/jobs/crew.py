@@ -19,16 +19,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from naslab import _engine
 from naslab.errors import NaslabError, TargetError
 from naslab.jobs.meter import Meter
 from naslab.jobs.pipeline import Board, StoppedError, Stream
 from naslab.lab.process import die_with_parent
-
-if TYPE_CHECKING:
-    from naslab.targets import Target
 
 Work = Callable[[Stream], None]
 Answer = Callable[[int, Any], list[tuple[int, Any]]]
@@ -40,6 +37,17 @@ _GRACE_S = 5.0
 _ASK_S = 0.1
 _KEPT_BYTES = 1 << 30
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+class Served(Protocol):
+    """A target, as streams see it."""
+
+    @property
+    def protocol(self) -> str:
+        """`local`, `smb` or `nfs`."""
+
+    def engine_json(self) -> str:
+        """For the engine; with the password."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +74,12 @@ class Ended:
 
 
 class Streams:
-    """So many streams on a target. ended: of the last work, also of one that failed."""
+    """So many streams on a target. ended: of the last work, also of one that failed. ready: called when all streams of
+    a piece of work are connected, before they begin."""
 
-    def __init__(self, target: Target, count: int, durability: str, in_flight: int = 1) -> None:
+    ready: Callable[[], None] = staticmethod(lambda: None)
+
+    def __init__(self, target: Served, count: int, durability: str, in_flight: int = 1) -> None:
         self.target, self.count, self.durability, self.in_flight = target, count, durability, in_flight
         self.ended: list[Ended] = []
 
@@ -87,6 +98,7 @@ class Streams:
         crew = _Crew(self, phases, answer)
         try:
             crew.begin()
+            self.ready()
             crew.work(look)
         finally:
             crew.end()

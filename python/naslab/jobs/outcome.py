@@ -18,6 +18,11 @@ SHORT_NS = 200_000_000
 """What took less is too short to judge by, and said to be."""
 BUSY_SHARE = 0.85
 """With so much of the client's processors used by the job itself, they are the limit, wherever the streams waited."""
+_SUMS = (
+    "files", "read_bytes", "write_bytes", "cpu_ns", "compute_cpu_ns", "request_cpu_ns", "processor_wait_ns",
+    "source_bytes", "local_bytes",
+)  # fmt: skip
+"""Of a step, what adds up over clients."""
 LIMITS = ("source", "target", "local", "client_cpu", "mixed")
 
 
@@ -126,6 +131,29 @@ def step_of(job: str, repeat: int, cell: Mapping[str, Any], meters: Sequence[Met
     return step
 
 
+def merged_step(steps: Sequence[Mapping[str, Any]], cell: Mapping[str, Any]) -> dict[str, Any]:
+    """One job that several clients carried out at once; its time and rates are of the cell that holds all of them."""
+    wall, first = int(cell["duration_ns"]), steps[0]
+    streams = [stream for step in steps for stream in step["streams"]]
+    busy = max(1, sum(stream[f"{side}_ns"] for stream in streams for side in SIDES))
+    shares = {side: sum(stream[f"{side}_ns"] for stream in streams) / busy for side in SIDES}
+    total = {name: sum(step[name] for step in steps) for name in _SUMS}
+    known = [step["source_bytes_per_s"] for step in steps if step["source_bytes_per_s"]]
+    limits = [step["limit"] for step in steps]
+    limit = "client_cpu" if 2 * limits.count("client_cpu") > len(limits) else limit_of(shares)
+    step = {
+        "job": first["job"], "repeat": first["repeat"], "cell": cell["id"], "wall_ns": wall,
+        "prepares": first["prepares"], **total,
+        "read_bytes_per_s": total["read_bytes"] * 1e9 / wall, "write_bytes_per_s": total["write_bytes"] * 1e9 / wall,
+        "files_per_s": total["files"] * 1e9 / wall, "cpu_fraction": total["cpu_ns"] / wall, "shares": shares,
+        "source_bytes_per_s": sum(known) or None, "streams": streams, "limit": limit,
+    }  # fmt: skip
+    step["evidence"] = _evidence(step) if limit != "client_cpu" else next(
+        each["evidence"] for each in steps if each["limit"] == "client_cpu"
+    )  # fmt: skip
+    return step
+
+
 def processors() -> int:
     """That this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -168,7 +196,8 @@ def sentences(part: Mapping[str, Any]) -> list[str]:
     ratio = f", compressing {part['source_ratio']:.2g} : 1 by deflate" if part["source_ratio"] else ""
     told = [
         f"Source: {part['source']}, {part['files']:,} files in {part['folders']:,} folders, "
-        f"{amount_text(part['bytes'])}{ratio}; {part['streams']} stream{'s' if part['streams'] > 1 else ''}."
+        f"{amount_text(part['bytes'])}{ratio}; {part['streams']} stream{'s' if part['streams'] > 1 else ''}"
+        f"{on_clients(part)}."
     ]
     steps = [step for step in part["steps"] if not step["prepares"]]
     for job in dict.fromkeys(step["job"] for step in steps):
@@ -178,6 +207,12 @@ def sentences(part: Mapping[str, Any]) -> list[str]:
         size, ratio = amount_text(found["bytes"]), f"{found['ratio']:.3g} : 1 ({part['method']})"
         told.append(f"Archives: {found['files']}, together {size}, {ratio}.")
     return told
+
+
+def on_clients(part: Mapping[str, Any]) -> str:
+    """That each of several clients has a source and streams of its own; empty for one."""
+    count = part.get("clients") or 1
+    return f" on each of {count} clients" if count > 1 else ""
 
 
 def _job_sentence(steps: Sequence[Mapping[str, Any]]) -> str:
