@@ -44,12 +44,58 @@ def test_clients_of_this_machine(tmp_path: Path, cli: Cli, share: str) -> None:
         assert abs(each["clock"]["offset_ns"]) <= each["clock"]["bound_ns"]
 
 
+def test_jobs_of_many_clients(tmp_path: Path, cli: Cli) -> None:
+    """Each client copies a corpus of its own in and out; bytes add up, and what took the time is told."""
+    data = tmp_path / "data"
+    data.mkdir()
+    words = ("--corpus", "office", "--scale", "0.004", "--streams", "2", "--verify")
+    one = measured(cli, "job", str(data), "zip,copy-out", *words)
+    run = measured(cli, "job", str(data), "zip,copy-out", *words, "--clients", "3")
+    assert run["status"] == "complete" and run["job"]["clients"] == 3 and run_folders(data) == []
+    assert [step["job"] for step in run["job"]["steps"]] == [step["job"] for step in one["job"]["steps"]]
+    for alone, cell, step in zip(one["cells"], run["cells"], run["job"]["steps"], strict=True):
+        assert cell["clients"]["count"] == 3 and cell["verified"]["bad"] == 0
+        assert cell["bytes"] == pytest.approx(3 * alone["bytes"], rel=0.25), "sources differ by their seeds"
+        assert step["files"] == pytest.approx(3 * one["job"]["steps"][0]["files"], rel=0.25)
+        assert len(step["streams"]) == 6 and sum(step["shares"].values()) == pytest.approx(1)
+        assert len({each["bytes"] for each in cell["clients"]["each"]}) > 1, "data of their own"
+    assert run["job"]["archives"]["files"] == 6
+    assert "2 streams on each of 3 clients" in " ".join(run["summary"])
+
+
+def test_a_folder_of_files_for_many_clients(tmp_path: Path, cli: Cli) -> None:
+    data, source = tmp_path / "data", tmp_path / "source"
+    data.mkdir()
+    (source / "sub").mkdir(parents=True)
+    for at in range(6):
+        (source / "sub" / f"{at}.bin").write_bytes(bytes([at]) * 300_000)
+    run = measured(cli, "job", str(data), "copy-in,checksum", "--source", str(source), "--clients", "2", "--verify")
+    assert [cell["bytes"] for cell in run["cells"]] == [3_600_000] * 2
+    assert {step["files"] for step in run["job"]["steps"]} == {12} and run_folders(data) == []
+
+
+def test_a_trace_by_many_clients(tmp_path: Path, cli: Cli) -> None:
+    data, trace = tmp_path / "data", tmp_path / "x.trace"
+    data.mkdir()
+    lines = "".join(f"9 1699.{at:06d} openat(AT_FDCWD, \"{tmp_path}/f{at}\", O_RDWR|O_CREAT, 0600) = 3 <0.000010>\n"
+                    f"9 1699.{at + 1:06d} pwrite64(3, \"\"..., 65536, 0) = 65536 <0.000010>\n"
+                    f"9 1699.{at + 2:06d} close(3) = 0 <0.000010>\n" for at in range(0, 90, 3))  # fmt: skip
+    (tmp_path / "x.strace").write_text(lines)
+    cli("trace", "convert", str(tmp_path / "x.strace"), "-o", str(trace)).ok()
+    run = measured(cli, "replay", str(data), str(trace), "--clients", "2")
+    assert run["status"] == "complete" and run_folders(data) == []
+    (cell,) = [each for each in run["cells"] if each["workload"] != "prepare"]
+    assert cell["clients"]["count"] == 2 and cell["bytes"] == 2 * 30 * 65536
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["sweep", "sim:", "--clients", "2"], "--clients: every client would have a simulated server of its own"),
         (["sweep", "{}", "--share", "file"], "--share file: give --clients, --hosts or --scheduler, too"),
         (["sweep", "{}", "--clients", "2", "--share", "all"], "--share 'all': choose one of own, folder, file"),
+        (["apps", "{}", "--clients", "2", "--share", "folder"], "apps works in a folder of each client; leave it out"),
+        (["job", "{}", "copy-out", "--clients", "2", "--to", "{}/x"], "several clients would write there"),
         (["sweep", "{}", "--clients", "0"], "--clients: give at least 1"),
         (["sweep", "{}", "--hosts", "a", "--scheduler", "tcp://b"], "leave --clients and --scheduler out"),
         (["sweep", "{}", "--hosts", "a b"], "--hosts 'a b': write user@host:port"),

@@ -86,6 +86,7 @@ class Owner:
     agents: Agents
     count: int
     share: str = "own"
+    job: dict[str, Any] | None = None
 
     def fresh(self, key: str) -> list[Client]:
         return [Client(at, f"a{at}", f"h{at}", self.agents, f"{key}:{at}") for at in range(self.count)]

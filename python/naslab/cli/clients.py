@@ -91,6 +91,8 @@ _DEFAULTS = {
     "clients": None, "hosts": "", "scheduler": "", "share": "own", "ssh_user": "", "ssh_port": None, "ssh_key": None,
     "remote_python": "python3", "monitor": "", "scale": "", "trust_network": False,
 }  # fmt: skip
+OWN_FOLDERS = ("apps", "tree", "replay", "job")
+"""Commands whose files have names of their own, which clients in one folder would take from one another."""
 _now: ContextVar[Clients | None] = ContextVar("clients", default=None)
 _watching: ContextVar[Monitor | None] = ContextVar("monitor", default=None)
 
@@ -110,6 +112,10 @@ def _with(command: Callable[..., int], options: Mapping[str, tuple[Any, Any]]) -
     def wrapped(**values: Any) -> int:
         asked = {name: values.pop(name) for name in options}
         asked.pop("scale", None)
+        if asked["share"] != "own" and command.__name__ in OWN_FOLDERS:
+            raise UsageError(
+                f"--share {asked['share']}: {command.__name__} works in a folder of each client; leave it out"
+            )
         with _during(_watching, _monitor(asked.pop("monitor"))), _during(_now, _Asked(**asked).made()):
             return command(**values)
 

@@ -109,7 +109,7 @@ def run_job(request: JobRequest, common: Common) -> int:
         cell.queue_depth = plan.in_flight
     spec.cells = cells
     if target.clients is not None:
-        many.check(target.clients, plan)
+        many.check(plan)
         made = (request.made(request.names()), 1.0 if request.scale is None else request.scale)
         target.clients.job = described(plan, request.names(), request.repeat, request.source, made)
     execution = start(spec, target, Store(common.store), document_extra=common.document_extra())

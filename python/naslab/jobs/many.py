@@ -12,17 +12,14 @@ from naslab.jobs.place import names_on
 from naslab.spec import CellSpec
 
 if TYPE_CHECKING:
-    from naslab.cluster.run import Clients
     from naslab.execute import Execution
 
 _TOLD = ("names_changed", "times_preserved", "time_resolution_ns", "skipped")
 """Of the clients' own parts: alike where their sources are."""
 
 
-def check(clients: Clients, plan: Plan) -> None:
+def check(plan: Plan) -> None:
     """Raises UsageError for what jobs of several clients cannot do."""
-    if clients.share != "own":
-        raise UsageError(f"--share {clients.share}: a job has a folder of its own for each client; leave it out")
     if plan.to is not None:
         raise UsageError(f"--to {plan.to}: several clients would write there; leave it out, or --clients")
 
