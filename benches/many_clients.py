@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what many clients cost: start, skew, control messages, merging, and one client beside none.
 
-    .venv/bin/python benches/many_clients.py start cost traffic merge
+    .venv/bin/python benches/many_clients.py start cost traffic merge plane calls
     sudo .venv/bin/python benches/many_clients.py skew        # eight hosts of the lab, with an sshd in each
 
 Each prints its figure and its bar. Nothing else may work on the machine but for `merge`, which counts processor time.
@@ -97,12 +97,75 @@ def merge() -> bool:
         "begun = time.process_time()\nmerge(parts, 0)\n"
         "print(time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     )
-    path = os.pathsep.join([str(Path(__file__).parents[1] / "tests"), os.environ.get("PYTHONPATH", "")])
-    words = [sys.executable, "-c", code]
-    done = subprocess.run(words, check=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=with_tests()
+    )
     seconds, megabytes = map(float, done.stdout.split())
     held = told(f"merging {MERGED:,} clients' cells, processor time", seconds, MERGE_S, "s")
     return told("memory of the whole process", megabytes, MERGE_MB, "MiB") and held
+
+
+PLANE = """
+import dataclasses, json, resource, time
+from naslab.cluster.launch import LoopThread
+from naslab.cluster.run import ClusterRun
+from unit.test_cluster_merge import measured
+from unit.test_cluster_run import CELL, SPEC, Agents, Owner, stage
+
+def used():
+    return time.process_time()
+
+for count in COUNTS:
+    loop, agents = LoopThread(), Agents(measured(5))
+    run = ClusterRun(Owner(agents, count), loop, SPEC, "{}", 1)
+    begun = used()
+    end, (first,) = stage(run, CELL)
+    opened = used()
+    _, (cell,) = stage(run, dataclasses.replace(CELL, id=8))
+    again = used()
+    run.finish()
+    size = len(json.dumps(cell))
+    skew_ms, late_ms = cell["clients"]["start_skew_ns"] / 1e6, cell["clients"]["late_ns"] / 1e6
+    print(f"  {count:5d} clients: begin {opened - begun:5.2f} s, a cell {again - opened:5.2f} s, end {used() - again:5.2f} s "
+          f"of processor; {len(agents.calls):6,} calls; its document {size / 1e6:.2f} MB", flush=True)
+    loop.close()
+"""
+
+
+def plane() -> bool:
+    """The run's own process with up to 1,000 simulated clients: processor time without Dask and without a network."""
+    words = [sys.executable, "-c", PLANE.replace("COUNTS", str((10, 100, MERGED)))]
+    done = subprocess.run(words, check=True, capture_output=True, text=True, env=with_tests())
+    print(done.stdout, end="")
+    return True
+
+
+def calls() -> bool:
+    """Calls a second on eight agents through Dask's scheduler, all at once and again: what looks at clients cost."""
+    code = (
+        "import asyncio, time\n"
+        "from naslab.cluster.launch import Wanted\nfrom naslab.cluster.run import Clients\n"
+        f"def main():\n    clients = Clients(Wanted({HOSTS}))\n    clients._start()\n"
+        "    each = clients.fresh('bench')\n"
+        "    async def work():\n        made = 0\n        until = time.monotonic() + 5\n"
+        "        while time.monotonic() < until:\n"
+        "            await asyncio.gather(*(one.call('clock') for one in each for _ in range(4)))\n"
+        "            made += 4 * len(each)\n        return made / 5\n"
+        "    print(clients._loop.run(work()))\n    clients.close()\n"
+        "if __name__ == '__main__':\n    main()\n"
+    )
+    with tempfile.TemporaryDirectory(prefix="naslab-bench-") as folder:
+        path = Path(folder) / "calls.py"
+        path.write_text(code)
+        done = subprocess.run([sys.executable, str(path)], check=True, capture_output=True, text=True)
+    print(f"  {float(done.stdout):,.0f} calls a second through the scheduler, {HOSTS} workers on this machine")
+    return True
+
+
+def with_tests() -> dict[str, str]:
+    """The environment in which the tests' helpers can be imported."""
+    path = os.pathsep.join([str(Path(__file__).parents[1] / "tests"), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path}
 
 
 @contextlib.contextmanager
@@ -140,7 +203,8 @@ def skew() -> bool:
 
 
 FIGURES: dict[str, Callable[[], bool]] = {
-    "start": start, "cost": cost, "traffic": traffic, "merge": merge, "skew": skew,
+    "start": start, "cost": cost, "traffic": traffic, "merge": merge, "plane": plane,
+    "calls": calls, "skew": skew,
 }  # fmt: skip
 
 
