@@ -97,9 +97,7 @@ def merge() -> bool:
         "begun = time.process_time()\nmerge(parts, 0)\n"
         "print(time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=with_tests()
-    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=with_tests())
     seconds, megabytes = map(float, done.stdout.split())
     held = told(f"merging {MERGED:,} clients' cells, processor time", seconds, MERGE_S, "s")
     return told("memory of the whole process", megabytes, MERGE_MB, "MiB") and held
@@ -125,9 +123,9 @@ for count in COUNTS:
     again = used()
     run.finish()
     size = len(json.dumps(cell))
-    skew_ms, late_ms = cell["clients"]["start_skew_ns"] / 1e6, cell["clients"]["late_ns"] / 1e6
-    print(f"  {count:5d} clients: begin {opened - begun:5.2f} s, a cell {again - opened:5.2f} s, end {used() - again:5.2f} s "
-          f"of processor; {len(agents.calls):6,} calls; its document {size / 1e6:.2f} MB", flush=True)
+    print(f"  {count:5d} clients: begin {opened - begun:5.2f} s, a cell {again - opened:5.2f} s, "
+          f"end {used() - again:5.2f} s of processor; {len(agents.calls):6,} calls; "
+          f"its document {size / 1e6:.2f} MB", flush=True)
     loop.close()
 """
 
@@ -197,8 +195,8 @@ def skew() -> bool:
     skews = sorted(cell["clients"]["start_skew_ns"] / 1e6 for cell in found["cells"])
     at = skews[min(int(0.99 * len(skews)), len(skews) - 1)]
     bounds = sorted(cell["clients"]["clock_bound_ns"] / 1e6 for cell in found["cells"])
-    print(f"  {len(skews)} cells of {HOSTS} hosts: median {statistics.median(skews):.3g} ms, largest {skews[-1]:.3g} ms; "
-          f"bound of the clocks: median {statistics.median(bounds):.3g} ms")  # fmt: skip
+    print(f"  {len(skews)} cells of {HOSTS} hosts: median {statistics.median(skews):.3g} ms, "
+          f"largest {skews[-1]:.3g} ms; bound of the clocks: median {statistics.median(bounds):.3g} ms")  # fmt: skip
     return told("skew of the starts, 99th percentile", at, SKEW_MS, "ms")
 
 
@@ -215,7 +213,8 @@ def main() -> int:
     wanted = parser.parse_args().figures or [name for name in FIGURES if name != "skew"]
     print(f"{os.cpu_count()} processors, {os.uname().sysname} {os.uname().release}, Python {sys.version.split()[0]}")
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    return 0 if all([FIGURES[name]() for name in wanted]) else 1
+    held = [FIGURES[name]() for name in wanted]
+    return 0 if all(held) else 1
 
 
 if __name__ == "__main__":

@@ -50,8 +50,10 @@ Enough = Callable[[int], bool]
 
 @dataclass
 class Hooks:
-    """What a caller wants to hear: before a cell opens its files, as it goes, and its document when it ended; on_result:
-    what the engine, or the clients, gave of it."""
+    """What a caller wants to hear: before a cell opens its files, as it goes, and its document when it ended.
+
+    on_result: what the engine, or the clients, gave of it.
+    """
 
     before_cell: OnBefore | None = None
     progress: OnProgress | None = None

@@ -55,10 +55,9 @@ def test_jobs_of_many_clients(tmp_path: Path, cli: Cli) -> None:
     assert [step["job"] for step in run["job"]["steps"]] == [step["job"] for step in one["job"]["steps"]]
     for alone, cell, step in zip(one["cells"], run["cells"], run["job"]["steps"], strict=True):
         assert cell["clients"]["count"] == 3 and cell["verified"]["bad"] == 0
-        assert cell["bytes"] == pytest.approx(3 * alone["bytes"], rel=0.25), "sources differ by their seeds"
-        assert step["files"] == pytest.approx(3 * one["job"]["steps"][0]["files"], rel=0.25)
+        assert cell["bytes"] == pytest.approx(3 * alone["bytes"], rel=0.05), "data differ, and so do archives"
+        assert step["files"] == 3 * one["job"]["files"]
         assert len(step["streams"]) == 6 and sum(step["shares"].values()) == pytest.approx(1)
-        assert len({each["bytes"] for each in cell["clients"]["each"]}) > 1, "data of their own"
     assert run["job"]["archives"]["files"] == 6
     assert "2 streams on each of 3 clients" in " ".join(run["summary"])
 
@@ -81,7 +80,7 @@ def test_a_trace_by_many_clients(tmp_path: Path, cli: Cli) -> None:
                     f"9 1699.{at + 1:06d} pwrite64(3, \"\"..., 65536, 0) = 65536 <0.000010>\n"
                     f"9 1699.{at + 2:06d} close(3) = 0 <0.000010>\n" for at in range(0, 90, 3))  # fmt: skip
     (tmp_path / "x.strace").write_text(lines)
-    cli("trace", "convert", str(tmp_path / "x.strace"), "-o", str(trace)).ok()
+    cli("trace", "convert", str(tmp_path / "x.strace"), "--root", str(tmp_path), "-o", str(trace)).ok()
     run = measured(cli, "replay", str(data), str(trace), "--clients", "2")
     assert run["status"] == "complete" and run_folders(data) == []
     (cell,) = [each for each in run["cells"] if each["workload"] != "prepare"]

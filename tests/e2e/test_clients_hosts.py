@@ -105,7 +105,7 @@ def test_the_cluster_file_of_iozone(tmp_path: Path, cli: Cli, ssh: tuple[Path, i
     data.mkdir()
     lines = [f"{name}127.0.0.1:{port} {data} /opt/iozone" for name in ("", f"{getpass.getuser()}@")]
     file.write_text("# client folder program\n" + "\n".join([*lines, *lines]) + "\n")
-    words = ["-+m", str(file), "-t", "4", "-s", "4m", "-r", "1m", "-i", "0", "-i", "1", "-C", "--json"]
+    words = ["-+m", str(file), "-t", "4", "-s", "4m", "-r", "1m", "-i", "0", "-i", "1", "-x", "-C", "--json"]
     keys = ["--ssh-key", str(home / ".ssh" / "id"), "--remote-python", str(home / "python")]
     run = cli("iozone", *words, *keys).ok().json()
     assert [(cell["op"], cell["clients"]["count"], cell["bytes"]) for cell in run["cells"]] == [
@@ -174,7 +174,7 @@ def test_a_cluster_with_tls_of_its_own(tmp_path: Path, cli: Cli) -> None:
     try:
         words = ["sweep", str(data), *SMALL, "--scheduler", str(file), "--clients", "2", "--json"]
         strange = cli(*words)
-        assert strange.code == 2 and strange.err.startswith("error:") and "Traceback" not in strange.err, strange.err
+        assert strange.code == 2 and "no certificate to show: name the files in DASK_" in strange.err, strange.err
         for name in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY"):
             cli.env[f"DASK_DISTRIBUTED__COMM__TLS__{name}"] = str(pem)
         run = cli(*words).ok().json()
@@ -191,7 +191,7 @@ def test_a_scheduler_that_dies_ends_the_run(tmp_path: Path, cli: Cli) -> None:
     file, begun = begin_cluster(tmp_path)
     try:
         load = ["sweep", str(data), "--file-size", "8m", "--record", "1m", "--tests", "write,read,reread"]
-        words = [*load, "--repeat", "3000", "--scheduler", str(file), "--clients", "2", "--quiet"]
+        words = [*load, "--repeat", "1000", "--scheduler", str(file), "--clients", "2", "--quiet"]
         with subprocess.Popen(
             [sys.executable, "-m", "naslab", *words], env=cli.env, stderr=subprocess.PIPE, text=True
         ) as process:
@@ -210,4 +210,3 @@ def test_a_scheduler_that_dies_ends_the_run(tmp_path: Path, cli: Cli) -> None:
         assert run_folders(data) == []
     finally:
         end_cluster(begun)
-

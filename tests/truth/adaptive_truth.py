@@ -37,7 +37,7 @@ LAB_SYSTEMS = {
         'write_cache = "8MiB"\n[link]\nrate = "500Mbit/s"\n'
     ),
     "Ganesha, NFS 4.1 over 400 Mbit/s": (
-        '[server]\nkind = "ganesha"\nversion = ["4.1"]\nram = "256MiB"\n[link]\nrate = "400Mbit/s"\nlatency = "0.3ms"\n'
+        '[server]\nkind = "ganesha"\nversion = ["4.1"]\nram = "1GiB"\n[link]\nrate = "400Mbit/s"\nlatency = "0.3ms"\n'
     ),
 }  # fmt: skip
 NASLAB = (sys.executable, "-m", "naslab")

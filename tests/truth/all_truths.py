@@ -34,7 +34,7 @@ Part = dict[str, Any]
 def main() -> int:
     """0: every bar is held; 1: a miss; 2: wrong words."""
     options = _options()
-    found: dict[str, Part] = {}
+    found = _kept(options)
     for name in options.only:
         make = _maker(name, options)
         print(f"{name}:", flush=True)
@@ -43,10 +43,9 @@ def main() -> int:
         found[name] = {**made, "cpu_s": round(_cpu_s() - cpu_s, 1), "wall_s": round(time.monotonic() - begun, 1)}
         for line in found[name]["summary"]:
             print(f"  {line}", flush=True)
-    found = {**_kept(options), **found}
-    document = _document(options.seed, {name: found[name] for name in (*PARTS, *LAB) if name in found})
-    if options.json:
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+        document = _document(options.seed, {name: found[name] for name in (*PARTS, *LAB) if name in found})
+        if options.json:
+            options.json.write_text(json.dumps(document, indent=1) + "\n")
     if options.docs:
         truth_docs.write(document, ROOT / "docs" / "concepts" / "verdicts.md")
     print(

@@ -83,8 +83,8 @@ def test_refused_options_say_their_name_and_why(option: object) -> None:
     assert option.flag in message and option.note in message  # type: ignore[attr-defined]
 
 
-def test_cluster_files_point_at_hosts() -> None:
-    assert "--hosts" in refusal("-+m clients -t 2")
+def test_options_between_iozones_own_processes_point_at_the_cluster_file() -> None:
+    assert "-+m FILE" in refusal("-+s") and "-+m FILE" in refusal("-+c host")
 
 
 def test_options_without_effect_are_named() -> None:

@@ -39,7 +39,7 @@ def test_hosts_are_counted_in_the_lines_that_are_used(file: Path) -> None:
 )
 def test_what_one_run_cannot_do_is_refused(file: Path, lines: str, count: int, said: str) -> None:
     file.write_text(lines)
-    with pytest.raises(UsageError, match="-[+]m") as caught:
+    with pytest.raises(UsageError, match=r"-[+]m") as caught:
         read_cluster(str(file), count)
     assert said in str(caught.value)
 
@@ -66,7 +66,7 @@ def test_options_that_do_not_go_with_it(file: Path, words: str, said: str) -> No
 
 
 def test_options_of_ssh_need_it() -> None:
-    with pytest.raises(UsageError, match="add -[+]m FILE"):
+    with pytest.raises(UsageError, match=r"add -[+]m FILE"):
         parse(["--ssh-port", "2222"])
 
 
@@ -78,6 +78,6 @@ def test_the_plan_is_a_clients_and_the_counts_are_of_all(file: Path) -> None:
     assert plan.cells[0].files == ["iozone.DUMMY.0", "iozone.DUMMY.1"]
     assert plan.cells[0].file_bytes == 1 << 20  # 4 MiB shared by four
     assert plan.where[0] == (4, "write")
-    assert plan.run_spec().folder == "" and not plan.cleanup_files
+    assert plan.run_spec().folder == "" and plan.cleanup_files == plan.cells[0].files
     clients = clients_of(args)
     assert clients is not None and clients.count == 2 and clients.wanted.ssh.port == 2222

@@ -8,6 +8,7 @@ nobody speaks to for SILENCE_S ends its load, removes what it made and goes.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import json
 import os
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 SILENCE_S = 20.0
 """Without a word from the run's own process an agent ends itself after so long."""
+LEAVE_S = 10.0
+"""At the end of its process a client waits so long for its load to end."""
 Reply = dict[str, Any]
 
 
@@ -55,6 +58,7 @@ class Agent:
         self.index = index
         self._run: _engine.Run | JobRun | None = None
         self._stage: Stage | None = None
+        self._thread: threading.Thread | None = None
         self._loop = asyncio.get_running_loop()
         self._scripts = tempfile.TemporaryDirectory(prefix="naslab-client-")
         self._stopped = threading.Event()
@@ -129,7 +133,10 @@ class Agent:
             cell = {**cell, "script": {**cell["script"], "path": str(path)}}
         reached = {"prepared": asyncio.Event(), "opened": asyncio.Event()}
         self._stage = Stage(reached, asyncio.Event())
-        threading.Thread(target=self._carry_out, args=(self._stage, cell), name="naslab-stage", daemon=True).start()
+        self._thread = threading.Thread(
+            target=self._carry_out, args=(self._stage, cell), name="naslab-stage", daemon=True
+        )
+        self._thread.start()
         return await self._reached(self._stage, "prepared")
 
     async def open_files(self) -> Reply:
@@ -172,6 +179,16 @@ class Agent:
         """The end of this agent."""
         self._watch.cancel()
         return await self._end()
+
+    def leave(self) -> None:
+        """At the end of its process, which has no loop any more: ends the load and removes what this client made."""
+        self._stop()
+        run, self._run = self._run, None
+        if self._thread is not None:
+            self._thread.join(LEAVE_S)
+        if run is not None:
+            with contextlib.suppress(Exception):
+                run.finish()
 
     async def _end(self) -> Reply:
         self._stop()
@@ -251,6 +268,9 @@ _agents: dict[str, Agent] = {}
 async def dispatch(key: str, index: int, method: str, arguments: dict[str, Any]) -> Reply:
     """One call on the agent of a run in this process; the first one makes it. Raises what is no fault of the target."""
     if key not in _agents:
+        if not _agents:
+            atexit.unregister(_leave_all)
+            atexit.register(_leave_all)
         _agents[key] = Agent(index)
     agent = _agents[key]
     agent.touch()
@@ -260,6 +280,12 @@ async def dispatch(key: str, index: int, method: str, arguments: dict[str, Any])
     if method == "close":
         _agents.pop(key, None)
     return reply
+
+
+def _leave_all() -> None:
+    """A worker of somebody's own cluster ends when its scheduler does, and says so to nobody."""
+    for agent in list(_agents.values()):
+        agent.leave()
 
 
 async def close_all() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import json
+import logging
 import re
 import signal
 import threading
@@ -19,6 +20,7 @@ from naslab.errors import TargetError, UsageError
 
 MISSING = "many clients need Dask, which is not installed: pip install 'naslab[cluster]'"
 START_S = 60.0
+END_S = 5.0
 FILE_S = 20.0
 """A scheduler that was begun a moment ago writes its file within so long."""
 CONFIG = {
@@ -91,11 +93,21 @@ class LoopThread:
                 raise
 
     def close(self) -> None:
-        """Ends the loop."""
+        """Ends what is still under way in the loop, and the loop."""
+        with contextlib.suppress(Exception):
+            asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(END_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         if not self._thread.is_alive():
             self._loop.close()
+
+
+async def _cancel_all() -> None:
+    """Such as what waits for a scheduler that is gone."""
+    others = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
+    for each in others:
+        each.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager
@@ -110,6 +122,8 @@ async def started(wanted: Wanted) -> AsyncIterator[Any]:
     except ImportError as error:
         raise UsageError(MISSING) from error
     distributed: Any = dask_distributed  # it has types in part
+    for name in [each for each in logging.root.manager.loggerDict if each.startswith("distributed")]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong is told by naslab
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(dask.config.set(CONFIG))
         try:
@@ -153,8 +167,6 @@ def fork_server() -> None:
 def _local(distributed: Any, clients: int) -> Any:
     """Processes on this machine, begun by a fork server. Others on this machine cannot join them: both ends show a
     certificate that was made for this run."""
-    import logging
-
     return distributed.LocalCluster(
         n_workers=clients, threads_per_worker=1, processes=True, memory_limit=0, host="127.0.0.1",
         dashboard_address=None, asynchronous=True, silence_logs=logging.CRITICAL,
@@ -172,6 +184,12 @@ def security_of(pem: str) -> Any:
 
 
 def _joined(distributed: Any, scheduler: str) -> Any:
+    """Raises UsageError for a scheduler with TLS where Dask's settings name no certificate to show."""
+    address = scheduler if "://" in scheduler else _address_in(Path(scheduler))
+    known = distributed.Security().get_connection_args("client")
+    if address.startswith("tls://") and known.get("ssl_context") is None:
+        names = ", ".join(f"DASK_DISTRIBUTED__COMM__TLS__{each}" for each in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY"))
+        raise UsageError(f"--scheduler {address}: no certificate to show: name the files in {names}")
     if "://" in scheduler:
         return distributed.Client(scheduler, asynchronous=True, timeout=START_S)
     return distributed.Client(scheduler_file=scheduler, asynchronous=True, timeout=START_S)

@@ -153,7 +153,8 @@ class Climb:
             return
         for step in (
             self.null_call, self.round_trip, self.client_cache, self.depth, self.small_depth, self.connections,
-            self.more_clients, self.record, self.duplex, self.writes, self.working_set, self.beyond, self.again, self.long, self.rest,
+            self.more_clients, self.record, self.duplex, self.writes, self.working_set, self.beyond, self.again,
+            self.long, self.rest,
         ):  # fmt: skip
             if not self.going():
                 return

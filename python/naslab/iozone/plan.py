@@ -84,7 +84,8 @@ class Row:
 @dataclass
 class Plan:
     """What will be run. rows: single mode, cut-off ones included. ops: passes with a column, in order, also
-    those -+n leaves out. counts: children of throughput mode, over all clients. where: cell id -> (row index, op), or (number of workers, op) in throughput mode.
+    those -+n leaves out. counts: children of throughput mode, over all clients.
+    where: cell id -> (row index, op), or (number of workers, op) in throughput mode.
     """
 
     args: Args
@@ -140,7 +141,7 @@ def make_plan(args: Args) -> Plan:
         cell.id = len(plan.cells)
         plan.cells.append(cell)
         plan.where[cell.id] = (number, op)
-    if args.cluster is None and not args.keep and any(BY_OP[cell.op].creates for cell in plan.cells):
+    if not args.keep and any(BY_OP[cell.op].creates for cell in plan.cells):
         plan.cleanup_files = names
     _check_max(plan)
     return plan

@@ -25,17 +25,17 @@ def check(plan: Plan) -> None:
 
 
 class ManyCarriers:
-    """One run of jobs under way on all clients. `part` is the document's: the source is each client's, the rest of all."""
+    """One run of jobs under way on all clients. `part` is the document's: a source is each client's, the rest all's."""
 
     def __init__(self, execution: Execution, plan: Plan, cells: list[CellSpec]) -> None:
         self.execution, self.plan, self.cells = execution, plan, cells
         self.part = part_of(plan, names_on(execution.target.protocol, plan.source.items)[0])
         self._found: list[Mapping[str, Any]] = []
         execution.document["job"] = self.part
-        execution.hooks.on_result = self._take
 
     def carry_out(self) -> None:
         """All jobs, one after the other. Raises TargetError and KeyboardInterrupt."""
+        self.execution.hooks.on_result = self._take
         try:
             for one, cell in zip(self.plan.jobs, self.cells, strict=True):
                 self.execution.stage([cell])

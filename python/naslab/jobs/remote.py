@@ -1,4 +1,4 @@
-"""The jobs of one of many clients: `JobRun` stands in its agent where `_engine.Run` does, and does jobs instead of cells.
+"""The jobs of one of many clients: `JobRun` stands in its agent where `_engine.Run` does, and does jobs, no cells.
 
 A client has its own copy of the source: a generated one with its own seed, or a folder of this name on its machine.
 """
@@ -37,7 +37,9 @@ _NOTHING: dict[str, Any] = {
 """Of a cell's result, what a job has none of."""
 
 
-def described(plan: Plan, names: list[str], repeat: int, source: Path | None, made: tuple[str, float]) -> dict[str, Any]:
+def described(
+    plan: Plan, names: list[str], repeat: int, source: Path | None, made: tuple[str, float]
+) -> dict[str, Any]:
     """A plan as data, from which each client makes its own. made: the corpus and its scale, where no folder is used."""
     return {
         "names": names, "repeat": repeat, "source": str(source) if source else None, "corpus": made[0],
