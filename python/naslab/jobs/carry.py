@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab import _engine
 from naslab.errors import TargetError, UsageError
 from naslab.execute import engine_errors
 from naslab.jobs.crew import Ended, Streams
@@ -101,17 +99,63 @@ def part_of(plan: Plan, paths: dict[str, str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def placed(plan: Plan, protocol: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """Paths of the source's items on the target, and the document's part. Items that cannot be there are noted."""
+    paths, changed, left_out = names_on(protocol, plan.source.items)
+    if left_out:
+        plan.source.skipped["names too long for the target"] = len(left_out)
+    return paths, {**part_of(plan, paths), "names_changed": changed}
+
+
+def clear(context: Context, job: Job) -> None:
+    """What an earlier repeat of a job left goes first, untimed."""
+    if job.makes:
+        with context.streams.session() as session:
+            remove_tree(session, f"{context.folder}/{job.makes}")
+
+
+def complete(event: dict[str, Any], context: Context, plan: Plan, job: Job, time_resolution_ns: int | None) -> None:
+    """Adds to a job's cell what can be said once it has ended well: that all was flushed, and what verifying found."""
+    if plan.durability == "end" and "flush" in event["kinds"] and "read" not in event["kinds"]:
+        event["flush_ns"] = 0  # every file was flushed within the window
+    if plan.verify:
+        files, bad, first = verify(context, job.name, job.makes, time_resolution_ns)
+        event["verified"] = {"blocks": files, "bad": bad, "first_bad": readable(first) if first else None}
+        if bad:
+            event |= {"status": "failed", "stop_reason": "error"}
+
+
+def archives_in(context: Context) -> dict[str, int]:
+    """The archives that the last zip made: how many, their bytes, and the bytes of what is in them."""
+    with context.streams.session() as session:
+        sizes = [session.stat(context.archive(number))[0] for number in range(context.streams.count)]
+    raw = sum(item.size_bytes for item in context.files)
+    return {"files": len(sizes), "bytes": sum(sizes), "raw": raw}
+
+
+def archives_part(found: Sequence[Mapping[str, int]]) -> dict[str, Any]:
+    """The document's `archives`, of one client or of several."""
+    files, size, raw = (sum(each[name] for each in found) for name in ("files", "bytes", "raw"))
+    return {"files": files, "bytes": size, "ratio": raw / size if size else 0.0}
+
+
+def looker(streams: Streams, cell: int, tell: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
+    """Progress, told while a job's streams are waited for."""
+    start = time.perf_counter_ns()
+
+    def look() -> None:
+        elapsed, moved = max(1, time.perf_counter_ns() - start), streams.moved_bytes()
+        tell({"cell": cell, "bytes": moved, "elapsed_ns": elapsed, "bytes_per_s": moved * 1e9 / elapsed})
+
+    return look
+
+
 class Carrier:
     """One run of jobs under way. `part` is the document's."""
 
     def __init__(self, execution: Execution, plan: Plan, cells: list[CellSpec]) -> None:
         self.execution, self.plan, self.cells = execution, plan, cells
-        paths, changed, left_out = names_on(execution.target.protocol, plan.source.items)
-        if left_out:
-            plan.source.skipped["names too long for the target"] = len(left_out)
-        self._paths = paths
-        self.part = part_of(plan, paths)
-        self.part["names_changed"] = changed
+        self._paths, self.part = placed(plan, execution.target.protocol)
         execution.document["job"] = self.part
 
     def carry_out(self) -> None:
@@ -136,20 +180,12 @@ class Carrier:
         streams = Streams(self.execution.target, plan.streams, plan.durability, plan.in_flight)
         with run_folder(self.execution) as folder:
             context = Context(streams, plan.source, folder, self._paths, plan.method, plan.to)
-            with self._session(streams) as session:
+            with streams.session() as session:
                 self._note_times(context, time_resolution_ns(session, folder))
             for one, cell in zip(plan.jobs, self.cells, strict=True):
                 self._one(context, one, cell)
                 if self.execution.status != "complete":
                     return
-
-    @contextlib.contextmanager
-    def _session(self, streams: Streams) -> Iterator[_engine.Session]:
-        session = streams.connect()
-        try:
-            yield session
-        finally:
-            session.end()
 
     def _note_times(self, context: Context, resolution_ns: int | None) -> None:
         """Whether times can be kept on the target at all, and how exactly."""
@@ -159,15 +195,13 @@ class Carrier:
             self.execution.warn("times_not_preserved", TIMES_WORDS)
 
     def _one(self, context: Context, one: Planned, cell: CellSpec) -> None:
-        """One job: what an earlier repeat of it left goes first, untimed. What a job did that failed is kept, too."""
-        if one.job.makes:
-            with self._session(context.streams) as session:
-                remove_tree(session, f"{context.folder}/{one.job.makes}")
+        """One job. What a job did that failed is kept, too."""
+        clear(context, one.job)
         if self.execution.hooks.before_cell:
             self.execution.hooks.before_cell(cell.id)
         self.execution.tell_begin(cell)
         lost = set(context.unreadable)
-        context.look = self._looker(context.streams, cell)
+        context.look = looker(context.streams, cell.id, self.execution.tell_progress)
         began = before()
         try:
             ended = one.job.work(context)
@@ -177,14 +211,13 @@ class Carrier:
             self._keep(one, cell, context.streams.ended, *cell_event(cell.id, began, context.streams.ended, error))
             raise
         event, blobs = cell_event(cell.id, began, ended)
-        if self.plan.durability == "end" and set(event["kinds"]) & {"flush"} and "read" not in event["kinds"]:
-            event["flush_ns"] = 0  # every file was flushed within the window
         context.look = lambda: None
-        if self.plan.verify:
-            event["verified"] = self._verified(context, one.job, event)
+        complete(event, context, self.plan, one.job, self.part["time_resolution_ns"])
+        if event["status"] == "failed":
+            self.execution.status = "failed"
         self._note_source(context, lost)
         if one.job.makes == ARCHIVES:
-            self._note_archives(context)
+            self.part["archives"] = archives_part([archives_in(context)])
         self._keep(one, cell, ended, event, blobs)
 
     def _keep(self, one: Planned, cell: CellSpec, ended: list[Ended], event: Any, blobs: list[bytes]) -> None:
@@ -195,13 +228,6 @@ class Carrier:
         step = step_of(one.job.name, one.repeat, self.execution.cells[-1], [stream.meter for stream in ended])
         self.part["steps"].append({**step, "prepares": one.prepares, "status": event["status"]})
         self.execution.store.update_run(self.execution.run_id, job=self.part)
-
-    def _verified(self, context: Context, job: Job, event: dict[str, Any]) -> dict[str, Any]:
-        files, bad, first = verify(context, job.name, job.makes, self.part["time_resolution_ns"])
-        if bad:
-            event["status"] = self.execution.status = "failed"
-            event["stop_reason"] = "error"
-        return {"blocks": files, "bad": bad, "first_bad": readable(first) if first else None}
 
     def _note_source(self, context: Context, lost_before: set[str]) -> None:
         """Files of the source that could not be read, or were not what they were when the tree was listed."""
@@ -217,12 +243,6 @@ class Carrier:
             )
             self.execution.warn("source_changed", text)
 
-    def _note_archives(self, context: Context) -> None:
-        with self._session(context.streams) as session:
-            sizes = [session.stat(context.archive(number))[0] for number in range(context.streams.count)]
-        size, raw = sum(sizes), sum(item.size_bytes for item in context.files)
-        self.part["archives"] = {"files": len(sizes), "bytes": size, "ratio": raw / size if size else 0.0}
-
     def _warn(self) -> None:
         execution, skipped = self.execution, self.plan.source.skipped
         self.part["skipped"] = dict(skipped)
@@ -232,18 +252,6 @@ class Carrier:
         if self.part["names_changed"]:
             text = f"{self.part['names_changed']} names cannot be on the target; they were written with %XX instead"
             execution.warn("names_changed", text)
-
-    def _looker(self, streams: Streams, cell: CellSpec) -> Callable[[], None]:
-        """Progress, told while the job's streams are waited for."""
-        start = time.perf_counter_ns()
-
-        def look() -> None:
-            elapsed = max(1, time.perf_counter_ns() - start)
-            moved = streams.moved_bytes()
-            event = {"cell": cell.id, "bytes": moved, "elapsed_ns": elapsed, "bytes_per_s": moved * 1e9 / elapsed}
-            self.execution.tell_progress(event)
-
-        return look
 
 
 def check_target(protocol: str, url: str) -> None:

@@ -16,7 +16,7 @@ import signal
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Protocol
@@ -77,15 +77,23 @@ class Streams:
     """So many streams on a target. ended: of the last work, also of one that failed. ready: called when all streams of
     a piece of work are connected, before they begin."""
 
-    ready: Callable[[], None] = staticmethod(lambda: None)
-
     def __init__(self, target: Served, count: int, durability: str, in_flight: int = 1) -> None:
         self.target, self.count, self.durability, self.in_flight = target, count, durability, in_flight
         self.ended: list[Ended] = []
+        self.ready: Callable[[], None] = lambda: None
 
     def connect(self) -> _engine.Session:
         """A session for what is not metered."""
         return _engine.Session(self.target.engine_json(), 1)
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[_engine.Session]:
+        """The same, ended when it was used."""
+        session = self.connect()
+        try:
+            yield session
+        finally:
+            session.end()
 
     def carry_out(
         self, *phases: Phase, look: Callable[[], None] = lambda: None, answer: Answer = lambda _number, _question: []

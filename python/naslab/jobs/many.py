@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab.errors import UsageError
-from naslab.jobs.carry import TIMES_WORDS, Plan, part_of
+from naslab.jobs.carry import TIMES_WORDS, Plan, archives_part, placed
 from naslab.jobs.outcome import merged_step
-from naslab.jobs.place import names_on
 from naslab.spec import CellSpec
 
 if TYPE_CHECKING:
@@ -29,8 +28,7 @@ class ManyCarriers:
 
     def __init__(self, execution: Execution, plan: Plan, cells: list[CellSpec]) -> None:
         self.execution, self.plan, self.cells = execution, plan, cells
-        self.part = part_of(plan, names_on(execution.target.protocol, plan.source.items)[0])
-        self._found: list[Mapping[str, Any]] = []
+        self.part = placed(plan, execution.target.protocol)[1]
         execution.document["job"] = self.part
 
     def carry_out(self) -> None:
@@ -56,11 +54,8 @@ class ManyCarriers:
         self.part["clients"] = result["clients"]["count"]
         self.part["changed"] = sum(each["changed"] for each in found)
         self.part["steps"].append({**merged_step([each["step"] for each in found], cell), "status": result["status"]})
-        archives = [each["archives"] for each in found if each["archives"]]
-        if archives:
-            size, raw = (sum(each[name] for each in archives) for name in ("bytes", "raw"))
-            files = sum(each["files"] for each in archives)
-            self.part["archives"] = {"files": files, "bytes": size, "ratio": raw / size if size else 0.0}
+        if archives := [each["archives"] for each in found if each["archives"]]:
+            self.part["archives"] = archives_part(archives)
         if lost := sum(each["unreadable"] for each in found):
             self.execution.warn("skipped", f"{lost} files of the sources could not be read and were left out")
         self.execution.store.update_run(self.execution.run_id, job=self.part)

@@ -197,7 +197,7 @@ def sentences(part: Mapping[str, Any]) -> list[str]:
     told = [
         f"Source: {part['source']}, {part['files']:,} files in {part['folders']:,} folders, "
         f"{amount_text(part['bytes'])}{ratio}; {part['streams']} stream{'s' if part['streams'] > 1 else ''}"
-        f"{on_clients(part)}."
+        f"{_on_clients(part)}."
     ]
     steps = [step for step in part["steps"] if not step["prepares"]]
     for job in dict.fromkeys(step["job"] for step in steps):
@@ -209,7 +209,7 @@ def sentences(part: Mapping[str, Any]) -> list[str]:
     return told
 
 
-def on_clients(part: Mapping[str, Any]) -> str:
+def _on_clients(part: Mapping[str, Any]) -> str:
     """That each of several clients has a source and streams of its own; empty for one."""
     count = part.get("clients") or 1
     return f" on each of {count} clients" if count > 1 else ""

@@ -31,20 +31,17 @@ def run_folder(execution: Execution) -> Iterator[str]:
         yield f"{folder}/{FILES}"
     finally:
         session.end()
-        _remove(execution, target, folder)
+        for path in remove_run_folder(target, folder, execution.run_id):
+            execution.note_left(path)
 
 
-def _remove(execution: Execution, target: str, folder: str) -> None:
-    """Only a folder with the mark of this run."""
+def remove_run_folder(target: str, folder: str, run_id: str) -> list[str]:
+    """Removes a folder, if it has the mark of this run; what is left of it, and why. target: the engine's, as JSON."""
     try:
         found = {left["folder"]: left["owner"] for left in json.loads(_engine.find_folders(target))}
-        if f'"{execution.run_id}"' not in found.get(folder, ""):
-            return
-        left = _engine.clean(target, folder)
+        return _engine.clean(target, folder) if f'"{run_id}"' in found.get(folder, "") else []
     except NaslabError as error:
-        left = [f"{folder} ({error})"]
-    for path in left:
-        execution.note_left(path)
+        return [f"{folder} ({error})"]
 
 
 RESOLUTIONS_NS = (1, 100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000)

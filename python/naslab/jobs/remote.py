@@ -14,25 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from naslab import _engine, workspace
-from naslab.errors import NaslabError, TargetError
-from naslab.jobs.carry import Plan, part_of, planned
+from naslab import workspace
+from naslab.errors import TargetError
+from naslab.jobs.carry import Plan, archives_in, clear, complete, looker, placed, planned
 from naslab.jobs.corpus import CorpusSource, corpus
 from naslab.jobs.crew import Ended, Streams
 from naslab.jobs.outcome import Before, before, cell_event, step_of
-from naslab.jobs.place import names_on, remove_tree, time_resolution_ns
+from naslab.jobs.place import remove_run_folder, time_resolution_ns
 from naslab.jobs.source import Source, open_folder
-from naslab.jobs.verify import verify
 from naslab.jobs.work import ARCHIVES, Context
 from naslab.messages import readable
+from naslab.results.document import ENGINE_DEFAULTS
 from naslab.workspace import FILES
 
 OnEvent = Callable[[str, str, list[bytes]], Any]
 _NOTHING: dict[str, Any] = {
-    "errors": 0, "warmup_bytes": 0, "warmup_ops": 0, "generation_cpu_ns": 0, "verify_cpu_ns": 0, "missed_starts": 0,
-    "flush_ns": None, "close_ns": 0, "errors_by_status": [], "first_error": None, "storage_read_bytes": None,
-    "storage_write_bytes": None, "verified": None, "direct_proof": None, "op_log": None, "step_log": None,
-    "wire_series": None,
+    **ENGINE_DEFAULTS, "close_ns": 0, "direct_proof": None, "op_log": None, "step_log": None, "wire_series": None,
 }  # fmt: skip
 """Of a cell's result, what a job has none of."""
 
@@ -80,10 +77,7 @@ class JobRun:
         self._target = _Served(spec["target"]["protocol"], json.dumps(spec["target"]))
         self._folder, self._mark, self._made = str(spec["folder"]), mark, False
         self._plan = plan_of(job, int(spec["seed"]))
-        paths, changed, left_out = names_on(self._target.protocol, self._plan.source.items)
-        if left_out:
-            self._plan.source.skipped["names too long for the target"] = len(left_out)
-        self._part = {**part_of(self._plan, paths), "names_changed": changed}
+        paths, self._part = placed(self._plan, self._target.protocol)
         streams = Streams(self._target, self._plan.streams, self._plan.durability, self._plan.in_flight)
         self._context = Context(streams, self._plan.source, f"{self._folder}/{FILES}", paths, self._plan.method)
         self._stopped = threading.Event()
@@ -108,38 +102,25 @@ class JobRun:
 
     def finish(self) -> list[str]:
         """Removes the folder, if it has this run's mark; what is left of it, and why."""
-        try:
-            found = {left["folder"]: left["owner"] for left in json.loads(_engine.find_folders(self._target.text))}
-            if not self._made or found.get(self._folder) != self._mark:
-                return []
-            return _engine.clean(self._target.text, self._folder)
-        except NaslabError as error:
-            return [f"{self._folder} ({error})"]
+        run_id = str(json.loads(self._mark)["naslab_run"])
+        return remove_run_folder(self._target.text, self._folder, run_id) if self._made else []
 
     def _make(self) -> None:
         """The folder, and what times are worth in it; once."""
         if self._made:
             return
-        session = self._context.streams.connect()
-        try:
+        with self._context.streams.session() as session:
             workspace.mark_folder(session, self._folder, self._mark)
             self._made = True
             session.mkdir(self._context.folder)
             resolution_ns = time_resolution_ns(session, self._context.folder)
-        finally:
-            session.end()
         self._context.times = resolution_ns is not None
         self._part |= {"times_preserved": self._context.times, "time_resolution_ns": resolution_ns}
 
     def _one(self, number: int, on_event: OnEvent) -> None:
-        """One job: what an earlier repeat left goes first, then all clients begin together."""
+        """One job, which all clients begin together."""
         one, context = self._plan.jobs[number], self._context
-        if one.job.makes:
-            session = context.streams.connect()
-            try:
-                remove_tree(session, f"{context.folder}/{one.job.makes}")
-            finally:
-                session.end()
+        clear(context, one.job)
         context.look = self._looker(number, on_event)
         context.streams.ready = _Together(number, on_event)
         began = before()
@@ -160,40 +141,26 @@ class JobRun:
             return
         one, context = self._plan.jobs[number], self._context
         event, blobs = cell_event(number, began, ended, error)
-        if error is None and self._plan.durability == "end" and "flush" in event["kinds"]:
-            event["flush_ns"] = None if "read" in event["kinds"] else 0
-        if error is None and self._plan.verify:
-            files, bad, first = verify(context, one.job.name, one.job.makes, self._part["time_resolution_ns"])
-            event["verified"] = {"blocks": files, "bad": bad, "first_bad": readable(first) if first else None}
-            if bad:
-                event |= {"status": "failed", "stop_reason": "error"}
+        if error is None:
+            complete(event, context, self._plan, one.job, self._part["time_resolution_ns"])
         step = step_of(one.job.name, one.repeat, event, [stream.meter for stream in ended])
         about = {
             **self._part, "step": {**step, "prepares": one.prepares}, "unreadable": len(context.unreadable),
             "changed": len(context.changed), "skipped": dict(self._plan.source.skipped),
-            "archives": self._archives() if one.job.makes == ARCHIVES and error is None else None,
+            "archives": archives_in(context) if one.job.makes == ARCHIVES and error is None else None,
         }  # fmt: skip
         on_event("cell", json.dumps({**_NOTHING, **event, "job": about}), blobs)
 
-    def _archives(self) -> dict[str, int]:
-        session = self._context.streams.connect()
-        try:
-            count = self._context.streams.count
-            sizes = [session.stat(self._context.archive(number))[0] for number in range(count)]
-        finally:
-            session.end()
-        return {"files": count, "bytes": sum(sizes), "raw": sum(item.size_bytes for item in self._context.files)}
-
     def _looker(self, number: int, on_event: OnEvent) -> Callable[[], None]:
         """Progress while the streams are waited for; KeyboardInterrupt once the job shall end."""
-        begun = time.monotonic_ns()
+        unknown = {"ops": 0, "errors": 0, "p99_ns": None}
+        streams = self._context.streams
+        told = looker(streams, number, lambda event: on_event("progress", json.dumps({**unknown, **event}), []))
 
         def look() -> None:
             if self._stopped.is_set():
                 raise KeyboardInterrupt
-            elapsed, moved = max(1, time.monotonic_ns() - begun), self._context.streams.moved_bytes()
-            event = {"bytes": moved, "ops": 0, "errors": 0, "p99_ns": None, "elapsed_ns": elapsed}
-            on_event("progress", json.dumps({"cell": number, **event, "bytes_per_s": moved * 1e9 / elapsed}), [])
+            told()
 
         return look
 

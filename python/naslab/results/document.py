@@ -390,7 +390,7 @@ _SPEC_DEFAULTS: dict[str, Any] = {
     "direct": False, "sync": "none", "interval_ns": 1_000_000_000,
 }  # fmt: skip
 
-_ENGINE_DEFAULTS: dict[str, Any] = {
+ENGINE_DEFAULTS: dict[str, Any] = {
     "status": "complete", "stop_reason": "done", "start_ns": 0, "end_ns": 0, "start_wall_ns": 0,
     "window_ns": 0, "pause_ns": 0, "duration_ns": 0, "acknowledged_ns": 0, "flush_ns": None,
     "close_ns": None, "warmup_bytes": 0, "warmup_ops": 0, "bytes": 0, "ops": 0, "errors": 0,
@@ -409,7 +409,7 @@ def _from_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_engine(result: Mapping[str, Any]) -> dict[str, Any]:
-    cell = {name: result.get(name, default) for name, default in _ENGINE_DEFAULTS.items()}
+    cell = {name: result.get(name, default) for name, default in ENGINE_DEFAULTS.items()}
     if "id" in result:
         cell["id"] = result["id"]
     if result.get("interval_ns"):
