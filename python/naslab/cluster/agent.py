@@ -268,9 +268,6 @@ _agents: dict[str, Agent] = {}
 async def dispatch(key: str, index: int, method: str, arguments: dict[str, Any]) -> Reply:
     """One call on the agent of a run in this process; the first one makes it. Raises what is no fault of the target."""
     if key not in _agents:
-        if not _agents:
-            atexit.unregister(_leave_all)
-            atexit.register(_leave_all)
         _agents[key] = Agent(index)
     agent = _agents[key]
     agent.touch()
@@ -282,6 +279,7 @@ async def dispatch(key: str, index: int, method: str, arguments: dict[str, Any])
     return reply
 
 
+@atexit.register
 def _leave_all() -> None:
     """A worker of somebody's own cluster ends when its scheduler does, and says so to nobody."""
     for agent in list(_agents.values()):

@@ -185,19 +185,19 @@ def security_of(pem: str) -> Any:
 
 def _joined(distributed: Any, scheduler: str) -> Any:
     """Raises UsageError for a scheduler with TLS where Dask's settings name no certificate to show."""
-    address = scheduler if "://" in scheduler else _address_in(Path(scheduler))
+    address = _address_of(scheduler)
     known = distributed.Security().get_connection_args("client")
     if address.startswith("tls://") and known.get("ssl_context") is None:
         names = ", ".join(f"DASK_DISTRIBUTED__COMM__TLS__{each}" for each in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY"))
         raise UsageError(f"--scheduler {address}: no certificate to show: name the files in {names}")
+    return distributed.Client(address, asynchronous=True, timeout=START_S)
+
+
+def _address_of(scheduler: str) -> str:
+    """A scheduler's address, or the one in its file, which may be about to be written. Raises UsageError."""
     if "://" in scheduler:
-        return distributed.Client(scheduler, asynchronous=True, timeout=START_S)
-    return distributed.Client(scheduler_file=scheduler, asynchronous=True, timeout=START_S)
-
-
-def _address_in(file: Path) -> str:
-    """The address in a scheduler's file, which may be about to be written. Raises UsageError."""
-    until = time.monotonic() + FILE_S
+        return scheduler
+    file, until = Path(scheduler), time.monotonic() + FILE_S
     while file.parent.is_dir() and not (file.exists() and file.stat().st_size) and time.monotonic() < until:
         time.sleep(0.1)
     try:
@@ -211,7 +211,7 @@ def _address_in(file: Path) -> str:
 def check_scheduler(text: str, trusted: bool) -> None:
     """Raises UsageError for a scheduler's file that is none, and for one that strangers may speak to: Dask's messages
     can carry code. trusted: somebody says that nobody else is on its network."""
-    address = text if "://" in text else _address_in(Path(text))
+    address = _address_of(text)
     kind, _, rest = address.partition("://")
     if kind == "tls" or trusted:
         return

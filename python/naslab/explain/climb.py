@@ -266,10 +266,10 @@ class Climb:
     def more_clients(self) -> None:
         """Large reads by one client, by two, four and so on, where there are several: is it theirs, what limits?"""
         clients = self.execution.target.clients
-        count = clients.count if clients is not None else 1
-        for at in [1 << bit for bit in range((count - 1).bit_length())] + [count] if count > 1 else []:
-            if self.going():
-                self.load("clients", LARGE_RECORD, self.busy_depth(LARGE_RECORD), clients=at)
+        most, at = clients.count if clients is not None else 1, 1
+        while most > 1 and at < 2 * most and self.going():
+            self.load("clients", LARGE_RECORD, self.busy_depth(LARGE_RECORD), clients=min(at, most))
+            at *= 2
 
     def record(self) -> None:
         """64 KiB reads, deep enough for the round trip."""

@@ -269,9 +269,10 @@ def _text(option: Option, text: str) -> str:
     return text
 
 
-_HIGHEST = {"-i": len(TEST_TEXTS) - 1, "-V": 255, "-t": 4096, "-l": 4096, "-u": 4096, "-H": 4096, "-k": 4096} | {
-    "--ssh-port": 65535
-}
+_HIGHEST = {
+    "-i": len(TEST_TEXTS) - 1, "-V": 255, "-t": 4096, "-l": 4096, "-u": 4096, "-H": 4096, "-k": 4096,
+    "--ssh-port": 65535,
+}  # fmt: skip
 
 _READERS: dict[str, Callable[[Option, str], object]] = {
     "flag": lambda option, text: True,
