@@ -10,6 +10,7 @@ mod drive;
 mod files;
 mod hist;
 mod machine;
+mod prompt;
 mod recorder;
 mod result;
 mod run;

@@ -1,6 +1,7 @@
 //! Worker threads: one per worker, kept for the whole run with its session.
 
 use crate::cell::{self, CellJob, WorkerResult};
+use crate::prompt::Prompt;
 use crate::worker::Pump;
 use naslab_core::{monotonic_ns, Error, ErrorKind, Result, Session, Target};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -207,9 +208,11 @@ fn carry_out(
     Some(ready.finish())
 }
 
-/// Sleeps until shortly before, and spins from there: a sleep alone ends late.
+/// Sleeps until shortly before, and spins from there: a sleep alone ends late, the more so where other clients wake on the
+/// same processors.
 fn wait_until(at_ns: u64) {
     let far = at_ns.saturating_sub(SPIN_NS).saturating_sub(monotonic_ns());
+    let _prompt = (far > 0).then(Prompt::new);
     if far > 0 {
         std::thread::sleep(Duration::from_nanos(far));
     }
