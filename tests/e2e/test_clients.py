@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import Cli, run_folders
+from cli_tools import Cli, need, run_folders
 
 SMALL = ("--file-size", "16m", "--record", "1m", "--tests", "write,read,random_read")
 
@@ -192,6 +192,49 @@ def test_no_load_outlives_its_run(tmp_path: Path, cli: Cli, load: subprocess.Pop
     while any(Path(f"/proc/{each}").exists() for each in workers) and time.monotonic() < until:
         time.sleep(0.2)
     assert not any(Path(f"/proc/{each}").exists() for each in workers)
-    assert len(run_folders(tmp_path)) == 3, "as a run without clients leaves its own"
-    cli("clean", str(tmp_path)).ok()
-    assert run_folders(tmp_path) == []
+    assert run_folders(tmp_path) == [], "clients remove what they made before they go"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 48 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=48m", "none", str(folder)]
+    need(subprocess.run(words, capture_output=True, check=False).returncode == 0, "a mount of tmpfs")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_no_room_for_all_is_told_before(cli: Cli, small: Path) -> None:
+    """One client's file would fit."""
+    words = ("sweep", str(small), "--file-size", "24m", "--record", "1m", "--tests", "write")
+    done = cli(*words, "--clients", "3")
+    assert done.code == 2 and "--file-size" in done.err and os.listdir(small) == []
+    cli(*words).ok()
+
+
+def test_room_that_ends_on_the_way(cli: Cli, small: Path) -> None:
+    """Somebody else fills the disk: it is said so, what was measured before is kept, and what was made is removed."""
+    words = ["sweep", str(small), "--file-size", "4m", "--record", "64k", "--tests", "write", "--repeat", "300"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "naslab", *words, "--clients", "3", "--quiet"], env=cli.env, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        until = time.monotonic() + 60
+        while cli.cells_stored() < 3:
+            assert process.poll() is None and time.monotonic() < until, "nothing was measured"
+            time.sleep(0.05)
+        with Path(small, "filler").open("wb", buffering=0) as filler:
+            while process.poll() is None and time.monotonic() < until:  # also what a truncated file gives back
+                try:
+                    filler.write(bytes(64 << 10))
+                except OSError:
+                    time.sleep(0.0005)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1 and "No space left" in said and "Traceback" not in said
+    run = only_run(cli)
+    assert sum(each["errors"] for each in run["cells"][-1]["clients"]["each"]) > 0, "each client's own errors"
+    assert run["status"] == "failed"
+    assert [each["status"] for each in run["cells"]][:3] == ["complete"] * 3
+    assert os.listdir(small) == ["filler"]

@@ -16,6 +16,7 @@ import pytest
 from naslab import __version__
 from naslab.cluster import checks, link
 from naslab.cluster import run as cluster
+from naslab.cluster.agent import SILENCE_S
 from naslab.cluster.launch import LoopThread
 from naslab.cluster.link import Client
 from naslab.errors import NaslabError, TargetError, UsageError
@@ -244,3 +245,10 @@ def test_an_error_without_a_name_is_no_reply() -> None:
     assert isinstance(
         link.raised({"class": "SpecError", "message": "x", "kind": "", "status": 0, "space": False}, "c"), UsageError
     )
+
+
+@pytest.mark.parametrize(("clients", "seconds"), [(1, 1.0), (200, 1.0), (600, 3.0), (1000, 5.0), (100_000, 5.0)])
+def test_many_clients_are_looked_at_more_rarely(clients: int, seconds: float) -> None:
+    """What looks cost the scheduler does not grow with them; an agent that hears nothing for longer ends."""
+    assert cluster.look_s(clients) == seconds
+    assert seconds + link.CALL_S < SILENCE_S

@@ -60,7 +60,7 @@ class Agent:
         self._stage: Stage | None = None
         self._thread: threading.Thread | None = None
         self._loop = asyncio.get_running_loop()
-        self._scripts = tempfile.TemporaryDirectory(prefix="naslab-client-")
+        self._scripts: tempfile.TemporaryDirectory[str] | None = None
         self._stopped = threading.Event()
         self._last_word = time.monotonic()
         self._watch = asyncio.ensure_future(self._watch_over())
@@ -128,9 +128,7 @@ class Agent:
         if self._run is None or (self._stage is not None and not self._stage.ended.is_set()):
             return _failure(TargetError("a client was told to begin a cell out of turn", "protocol"))
         if script is not None:
-            path = Path(self._scripts.name, "cell.script")
-            path.write_bytes(script)
-            cell = {**cell, "script": {**cell["script"], "path": str(path)}}
+            cell = {**cell, "script": {**cell["script"], "path": self._keep(script)}}
         reached = {"prepared": asyncio.Event(), "opened": asyncio.Event()}
         self._stage = Stage(reached, asyncio.Event())
         self._thread = threading.Thread(
@@ -189,12 +187,25 @@ class Agent:
         if run is not None:
             with contextlib.suppress(Exception):
                 run.finish()
+        self._forget_scripts()
 
     async def _end(self) -> Reply:
         self._stop()
         found = await self.finish()
-        self._scripts.cleanup()
+        self._forget_scripts()
         return found
+
+    def _keep(self, script: bytes) -> str:
+        """The path of a script for the engine; no folder is made before one is needed, as a killed client leaves it."""
+        if self._scripts is None:
+            self._scripts = tempfile.TemporaryDirectory(prefix="naslab-client-")
+        path = Path(self._scripts.name, "cell.script")
+        path.write_bytes(script)
+        return str(path)
+
+    def _forget_scripts(self) -> None:
+        if self._scripts is not None:
+            self._scripts.cleanup()
 
     def _now(self) -> Stage:
         if self._stage is None:

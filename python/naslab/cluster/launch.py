@@ -8,7 +8,6 @@ import ipaddress
 import json
 import logging
 import re
-import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Coroutine
@@ -24,8 +23,6 @@ END_S = 5.0
 FILE_S = 20.0
 """A scheduler that was begun a moment ago writes its file within so long."""
 CONFIG = {
-    "distributed.worker.multiprocessing-method": "forkserver",
-    "distributed.worker.daemon": True,
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
@@ -116,62 +113,59 @@ async def started(wanted: Wanted) -> AsyncIterator[Any]:
 
     Raises UsageError where Dask is missing, TargetError where the cluster cannot be had.
     """
-    try:
-        import dask
-        import distributed as dask_distributed
-    except ImportError as error:
-        raise UsageError(MISSING) from error
+    check_installed()
+    import dask
+    import distributed as dask_distributed
+
     distributed: Any = dask_distributed  # it has types in part
-    for name in [each for each in logging.root.manager.loggerDict if each.startswith("distributed")]:
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong is told by naslab
+    silence()
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(dask.config.set(CONFIG))
         try:
-            if wanted.hosts:
-                from naslab.cluster.ssh import over_ssh
-
-                cluster, security = over_ssh(distributed, wanted)
-                await stack.enter_async_context(cluster)
-                yield await stack.enter_async_context(distributed.Client(cluster, asynchronous=True, security=security))
-                return
             if wanted.scheduler is not None:
                 yield await stack.enter_async_context(_joined(distributed, wanted.scheduler))
                 return
-            cluster = await stack.enter_async_context(_local(distributed, wanted.clients or 1))
-            yield await stack.enter_async_context(distributed.Client(cluster, asynchronous=True))
+            cluster, security = _own(distributed, wanted)
+            await stack.enter_async_context(cluster)
+            yield await stack.enter_async_context(distributed.Client(cluster, asynchronous=True, security=security))
         except (OSError, TimeoutError, RuntimeError) as error:
             raise TargetError(f"the clients could not be started: {error}", "disconnected", before_run=True) from error
 
 
-def fork_server() -> None:
-    """Begins the fork server of local clients; to be called in the main thread. Its children do not hear Ctrl-C, which
-    a terminal sends to them too: the run's own process tells them to stop. Raises UsageError where Dask is missing."""
+def _own(distributed: Any, wanted: Wanted) -> tuple[Any, Any]:
+    """A cluster of this run's own, not yet begun, and the security of its connections."""
+    if wanted.hosts:
+        from naslab.cluster.ssh import over_ssh
+
+        return over_ssh(distributed, wanted)
+    from naslab.cluster.local import on_this_machine
+
+    return on_this_machine(distributed, wanted.clients or 1)
+
+
+def spec_cluster(distributed: Any, workers: dict[int, Any], host: str, security: Any) -> Any:
+    """A Dask cluster, not yet begun, of clients that naslab begins. host: where its scheduler listens."""
+    from distributed.deploy.spec import SpecCluster
+
+    options = {"host": host, "protocol": "tls://", "security": security, "dashboard": False}
+    return SpecCluster(  # type: ignore[no-untyped-call]
+        workers=workers, scheduler={"cls": distributed.Scheduler, "options": options}, asynchronous=True,
+        security=security, silence_logs=logging.CRITICAL,
+    )  # fmt: skip
+
+
+def silence() -> None:
+    """Dask's own messages in this process: what goes wrong is told by naslab."""
+    for name in [each for each in logging.root.manager.loggerDict if each.startswith("distributed")]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def check_installed() -> None:
+    """Raises UsageError where Dask is missing."""
     try:
-        import dask
-        from distributed.utils import get_mp_context
+        import distributed  # noqa: F401
     except ImportError as error:
         raise UsageError(MISSING) from error
-    from multiprocessing import forkserver
-
-    with dask.config.set(CONFIG):
-        get_mp_context()  # type: ignore[no-untyped-call]  # sets what the server imports before it forks
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        forkserver.ensure_running()
-        signal.signal(signal.SIGINT, before)
-    except ValueError:  # not the main thread: the caller owns the signals
-        forkserver.ensure_running()
-
-
-def _local(distributed: Any, clients: int) -> Any:
-    """Processes on this machine, begun by a fork server. Others on this machine cannot join them: both ends show a
-    certificate that was made for this run."""
-    return distributed.LocalCluster(
-        n_workers=clients, threads_per_worker=1, processes=True, memory_limit=0, host="127.0.0.1",
-        dashboard_address=None, asynchronous=True, silence_logs=logging.CRITICAL,
-        security=distributed.Security.temporary(),
-    )  # fmt: skip
 
 
 def security_of(pem: str) -> Any:

@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import threading
+from collections.abc import Callable
 
 PEM = "naslab.pem"
 """Key and certificate of the run, in DIR; both ends show it."""
@@ -29,31 +30,40 @@ def main() -> int:
     parser.add_argument("--name", required=True)
     options = parser.parse_args()
     try:
-        return asyncio.run(_serve(options.scheduler, os.path.join(options.folder, PEM), options.name))
+        asyncio.run(serve(options.scheduler, os.path.join(options.folder, PEM), options.name, 0, _tell))
     finally:
         shutil.rmtree(options.folder, ignore_errors=True)
+    return 0
 
 
-async def _serve(scheduler: str, pem: str, name: str) -> int:
+def _tell() -> None:
+    print(READY, file=sys.stderr, flush=True)
+
+
+async def serve(scheduler: str, pem: str, name: str, line: int, ready: Callable[[], None]) -> None:
+    """A client of the scheduler until the scheduler is gone, or the file descriptor `line` ends.
+
+    pem: key and certificate, or the path of a file with both. ready: called once calls can come.
+    """
     import dask
     import distributed
 
-    from naslab.cluster.launch import CONFIG, security_of
+    from naslab.cluster.launch import CONFIG, security_of, silence
 
+    silence()
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
-    threading.Thread(target=_wait_for_the_end, args=(loop, gone), daemon=True).start()
+    threading.Thread(target=_wait_for_the_end, args=(loop, gone, line), daemon=True).start()
     with dask.config.set(CONFIG):
         security = security_of(pem)
         worker = distributed.Worker(
             scheduler, name=name, nthreads=1, memory_limit=0, dashboard=False, security=security, death_timeout=30
         )
         async with worker:
-            print(READY, file=sys.stderr, flush=True)
+            ready()
             finished = asyncio.ensure_future(worker.finished())  # type: ignore[no-untyped-call]
             await asyncio.wait([finished, asyncio.ensure_future(gone.wait())], return_when=asyncio.FIRST_COMPLETED)
             await _leave()
-    return 0
 
 
 async def _leave() -> None:
@@ -64,11 +74,12 @@ async def _leave() -> None:
         await asyncio.wait_for(agent.close_all(), LEAVE_S)
 
 
-def _wait_for_the_end(loop: asyncio.AbstractEventLoop, gone: asyncio.Event) -> None:
+def _wait_for_the_end(loop: asyncio.AbstractEventLoop, gone: asyncio.Event, line: int) -> None:
     with contextlib.suppress(OSError):
-        while os.read(0, 4096):
+        while os.read(line, 4096):
             pass
-    loop.call_soon_threadsafe(gone.set)
+    with contextlib.suppress(RuntimeError):  # the loop has ended before the line
+        loop.call_soon_threadsafe(gone.set)
     # Whatever hangs, this process does not outlive its connection for long.
     threading.Timer(2 * LEAVE_S, os._exit, (1,)).start()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from naslab.cluster import checks
 from naslab.cluster import share as parts
-from naslab.cluster.launch import LoopThread, Wanted, fork_server, started
+from naslab.cluster.launch import LoopThread, Wanted, check_installed, started
 from naslab.cluster.link import CALL_S, EXCHANGES, Client, of_all, unwrapped
 from naslab.cluster.merge import Part, merge
 from naslab.cluster.share import Share
@@ -23,8 +23,10 @@ from naslab.spec import CellSpec, RunSpec
 
 LEAD_NS = 30_000_000
 """The common start is at least so far ahead, and twice as far as the last message to all clients took."""
-LOOK_S = 1.0
-"""A client under load is looked at so often."""
+LOOK_S, RARE_LOOK_S = 1.0, 5.0
+"""A client under load is looked at so often: rarely where there are so many that looks would fill the scheduler."""
+LOOKS_PER_S = 200
+"""Of all clients together, where they can be had without looking more rarely than that (docs/notes/0005)."""
 PREPARE_S = 24 * 3600.0
 """Files may take long to write; a client that does not is told apart by the looks at it."""
 END_S = 60.0
@@ -85,7 +87,10 @@ class Clients:
 
     def _start(self) -> None:
         if self._loop is None:
+            check_installed()
             if not self.wanted.hosts and self.wanted.scheduler is None:
+                from naslab.cluster.local import fork_server
+
                 fork_server()
             self._loop = LoopThread()
             self._loop.run(self._begin())
@@ -277,11 +282,16 @@ class ClusterRun:
         return [f"{folder}: {why}"]
 
 
+def look_s(clients: int) -> float:
+    """From one look at a client to the next, of so many."""
+    return min(max(LOOK_S, clients / LOOKS_PER_S), RARE_LOOK_S)
+
+
 async def _keep(clients: list[Client]) -> None:
     """Speaks to every client now and then as long as the run lives: agents that hear nothing end themselves, clocks
     drift, and a client that does not answer is lost, which the next call on it says."""
     while True:
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(look_s(len(clients)))
         there = [each for each in clients if not each.lost]
         await asyncio.gather(*(each.exchange() for each in there), return_exceptions=True)
 
@@ -340,9 +350,10 @@ class _Cell:
 
     async def _result(self, client: Client) -> dict[str, Any]:
         """Waits for one client; a lost one ends the others."""
+        hold_s = look_s(len(self._clients))
         try:
             while True:
-                reply = await client.call("result", CALL_S + LOOK_S, hold_s=LOOK_S)
+                reply = await client.call("result", CALL_S + hold_s, hold_s=hold_s)
                 if reply.get("ended"):
                     return self._take(client, reply)
                 self._tell(client, reply["progress"])

@@ -11,9 +11,9 @@ import shlex
 import socket
 from typing import Any
 
-from distributed.deploy.spec import ProcessInterface, SpecCluster
+from distributed.deploy.spec import ProcessInterface
 
-from naslab.cluster.launch import Host, Ssh, Wanted
+from naslab.cluster.launch import Host, Ssh, Wanted, spec_cluster
 from naslab.cluster.remote import PEM, READY
 from naslab.errors import UsageError
 
@@ -101,14 +101,7 @@ def over_ssh(distributed: Any, wanted: Wanted) -> tuple[Any, Any]:
         index: {"cls": RemoteClient, "options": {**options, "host": host, "name": index}}
         for index, host in enumerate(wanted.hosts)
     }
-    scheduler = {
-        "cls": distributed.Scheduler,
-        "options": {"host": _towards(wanted.hosts[0]), "protocol": "tls://", "security": security, "dashboard": False},
-    }
-    cluster = SpecCluster(  # type: ignore[no-untyped-call]
-        workers=workers, scheduler=scheduler, asynchronous=True, security=security, silence_logs=50
-    )
-    return cluster, security
+    return spec_cluster(distributed, workers, _towards(wanted.hosts[0]), security), security
 
 
 def _towards(host: Host) -> str:
