@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from naslab.execute import Execution
 
 TIMES_WORDS = "times of change were not preserved: they cannot be set on the target"
+LOST_WORDS = "{} files of the source could not be read and were left out"
+CHANGED_WORDS = "{} files of the source changed while the run went on; they were copied as found"
 
 
 @dataclass(frozen=True)
@@ -234,24 +236,25 @@ class Carrier:
         lost, skipped = len(context.unreadable - lost_before), self.part["skipped"]
         if lost:
             skipped["unreadable files"] = skipped.get("unreadable files", 0) + lost
-            text = f"{lost} files of the source could not be read and were left out"
-            self.execution.warn("skipped", text)
+            self.execution.warn("skipped", LOST_WORDS.format(lost))
         if len(context.changed) > self.part["changed"]:
             self.part["changed"] = len(context.changed)
-            text = (
-                f"{len(context.changed)} files of the source changed while the run went on; they were copied as found"
-            )
-            self.execution.warn("source_changed", text)
+            self.execution.warn("source_changed", CHANGED_WORDS.format(len(context.changed)))
 
     def _warn(self) -> None:
-        execution, skipped = self.execution, self.plan.source.skipped
-        self.part["skipped"] = dict(skipped)
-        if skipped:
-            listed = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
-            execution.warn("skipped", f"left out of the source: {listed}")
-        if self.part["names_changed"]:
-            text = f"{self.part['names_changed']} names cannot be on the target; they were written with %XX instead"
-            execution.warn("names_changed", text)
+        self.part["skipped"] = dict(self.plan.source.skipped)
+        for kind, text in unlike(self.part):
+            self.execution.warn(kind, text)
+
+
+def unlike(part: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(kind, sentence) of what is not on the target as it is in the source. part: the document's."""
+    if part["skipped"]:
+        listed = ", ".join(f"{count} {reason}" for reason, count in part["skipped"].items())
+        yield "skipped", f"left out of the source: {listed}"
+    if part["names_changed"]:
+        text = f"{part['names_changed']} names cannot be on the target; they were written with %XX instead"
+        yield "names_changed", text
 
 
 def check_target(protocol: str, url: str) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab.errors import UsageError
-from naslab.jobs.carry import TIMES_WORDS, Plan, archives_part, placed
+from naslab.jobs.carry import CHANGED_WORDS, LOST_WORDS, TIMES_WORDS, Plan, archives_part, placed, unlike
 from naslab.jobs.outcome import merged_step
 from naslab.spec import CellSpec
 
 if TYPE_CHECKING:
     from naslab.execute import Execution
 
-_TOLD = ("names_changed", "times_preserved", "time_resolution_ns", "skipped")
+_TOLD = ("names_changed", "times_preserved", "time_resolution_ns")
 """Of the clients' own parts: alike where their sources are."""
 
 
@@ -29,6 +30,7 @@ class ManyCarriers:
     def __init__(self, execution: Execution, plan: Plan, cells: list[CellSpec]) -> None:
         self.execution, self.plan, self.cells = execution, plan, cells
         self.part = placed(plan, execution.target.protocol)[1]
+        self._lost = 0
         execution.document["job"] = self.part
 
     def carry_out(self) -> None:
@@ -52,10 +54,24 @@ class ManyCarriers:
         first = found[0]
         self.part |= {name: first[name] for name in _TOLD}
         self.part["clients"] = result["clients"]["count"]
-        self.part["changed"] = sum(each["changed"] for each in found)
+        self._warn(found)
         self.part["steps"].append({**merged_step([each["step"] for each in found], cell), "status": result["status"]})
         if archives := [each["archives"] for each in found if each["archives"]]:
             self.part["archives"] = archives_part(archives)
-        if lost := sum(each["unreadable"] for each in found):
-            self.execution.warn("skipped", f"{lost} files of the sources could not be read and were left out")
         self.execution.store.update_run(self.execution.run_id, job=self.part)
+
+    def _warn(self, found: Sequence[Mapping[str, Any]]) -> None:
+        """What is not on the target as it is in the sources: of all clients, each file once."""
+        warn, first = self.execution.warn, not self.part["steps"]
+        skipped = sum((Counter(each["skipped"]) for each in found), Counter())
+        lost, changed = (sum(each[name] for each in found) for name in ("unreadable", "changed"))
+        self.part["skipped"] = dict(skipped)
+        for kind, text in unlike(self.part) if first else ():
+            warn(kind, text)
+        if lost > self._lost:
+            warn("skipped", LOST_WORDS.format(lost - self._lost))
+        if changed > self.part["changed"]:
+            warn("source_changed", CHANGED_WORDS.format(changed))
+        self._lost, self.part["changed"] = lost, changed
+        if lost:
+            self.part["skipped"]["unreadable files"] = lost
