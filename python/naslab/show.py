@@ -67,7 +67,7 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
     parts += pictures.sparklines(run, grids, columns)
     if not run.cells and not run.document.get("durable"):
         parts += ["No cell was measured.", ""]
-    parts += [*_percentiles(run), *_ladder_table(run), *_limits(run), *_regimes(run), *_warnings(run)]
+    parts += [*_clients(run), *_percentiles(run), *_ladder_table(run), *_limits(run), *_regimes(run), *_warnings(run)]
     return render(parts, columns, color)
 
 
@@ -451,6 +451,21 @@ def _note(cell: Mapping[str, Any]) -> str:
     parts += [cell["regime"]] if cell.get("regime") not in (None, "unknown") else []
     parts += ["predicted"] if cell.get("predicted") else []
     return ", ".join(parts + [found["kind"] for found in cell.get("warnings", [])])
+
+
+def _clients(run: Run) -> list[RenderableType]:
+    """A row a client, of the cell that they measured together for longest."""
+    from rich.text import Text
+
+    from naslab.analysis.many import HEADER, rows
+
+    title, table = rows(run.document)
+    if not table:
+        return []
+    shown = plain_table(HEADER, right=HEADER[1:-1])
+    for row in table:
+        shown.add_row(*(Text(_plain(text)) for text in row))
+    return [Text(_plain(title), style="bold"), shown, ""]
 
 
 def _percentiles(run: Run) -> list[RenderableType]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from naslab.analysis.findings import Finding
@@ -14,6 +14,7 @@ LEAST_SKEW_NS, SKEW_SHARE = 50_000_000, 0.01
 """Starts further apart than the larger of 50 ms and 1 % of the window are no common start."""
 LEAST_OVERLAP = 0.5
 """Clients that were under load together for less of the whole window measured one after another."""
+HEADER = ("client", "MB/s", "of an even share", "began after", "errors", "clock known to", "note")
 Cell = Mapping[str, Any]
 
 
@@ -30,10 +31,9 @@ def many_findings(cell: Cell, document: Mapping[str, Any]) -> Iterator[Finding]:
 
 def sentences(document: Mapping[str, Any]) -> list[str]:
     """What many clients got together, of the longest cell; nothing where there were none."""
-    cells = [each for each in document["cells"] if each.get("clients") and each["ops"]]
-    if not cells:
+    cells, cell = _longest(document)
+    if cell is None:
         return []
-    cell = max(cells, key=lambda each: each["clients"]["common_window_ns"])
     found = cell["clients"]
     where = f"{cell['op'].replace('_', ' ')} of {size_label(cell['record_bytes'])}"
     told = [
@@ -46,6 +46,45 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
     ]
     slow = sorted({name_of(each, document) for cell in cells for each in cell["clients"]["stragglers"]})
     return [*told, *([f"Far slower than the others: {', '.join(slow)}."] if slow else [])]
+
+
+def _longest(document: Mapping[str, Any]) -> tuple[list[Cell], Cell | None]:
+    """The cells of many clients, and the one in which they were under load together for longest."""
+    cells = [each for each in document["cells"] if each.get("clients") and each["ops"]]
+    return cells, max(cells, key=lambda each: each["clients"]["common_window_ns"], default=None)
+
+
+def rows(document: Mapping[str, Any]) -> tuple[str, list[tuple[str, ...]]]:
+    """(which cell, a row of `HEADER` for each client) of the same cell; clients that were lost are named at the end."""
+    _, cell = _longest(document)
+    if cell is None:
+        return "", []
+    found = cell["clients"]
+    even = sum(each["bytes_per_s"] for each in found["each"]) / found["count"]
+    about = {each["client"]: each for each in document["environment"].get("clients") or []}
+    table = [_row(each, about.get(each["client"]) or {}, even, found["stragglers"], document) for each in found["each"]]
+    known = {each["client"] for each in found["each"]}
+    for client, each in about.items():
+        if client not in known and each.get("lost"):
+            table.append((name_of(client, document), *["-"] * (len(HEADER) - 2), str(each["lost"])))
+    title = f"Clients: {cell['op'].replace('_', ' ')} of {size_label(cell['record_bytes'])} (cell {cell['id']})"
+    return title, table
+
+
+def _row(
+    each: Mapping[str, Any], about: Mapping[str, Any], even: float, slow: Sequence[int], document: Mapping[str, Any]
+) -> tuple[str, ...]:
+    clock = about.get("clock")
+    notes = [str(about.get("lost") or ""), "far slower" if each["client"] in slow else "", _not_complete(each)]
+    return (
+        name_of(each["client"], document), f"{each['bytes_per_s'] / 1e6:,.1f}",
+        f"{each['bytes_per_s'] / even:.0%}" if even else "-", duration_text(each["start_offset_ns"]),
+        str(each["errors"]), duration_text(clock["bound_ns"]) if clock else "-", ", ".join(filter(None, notes)),
+    )  # fmt: skip
+
+
+def _not_complete(each: Mapping[str, Any]) -> str:
+    return "" if each["status"] == "complete" else str(each["status"])
 
 
 def name_of(client: int, document: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ ASKED = (
     "workload", "op", "file_bytes", "record_bytes", "queue_depth", "workers", "write_fraction", "pattern",
     "offered_per_s",
 )  # fmt: skip
-CONDITIONS = ("durability", "cache_state", "direct", "sync", "access")
+CONDITIONS = ("durability", "cache_state", "direct", "sync", "access", "clients")
 HIGHER = {"throughput": True, "iops": True, "capacity": True, "p50": False, "p99": False}
 UNITS = {"throughput": "bytes_per_s", "iops": "per_s", "capacity": "per_s", "p50": "ns", "p99": "ns"}
 LEAST_OPS = {"p50": 20, "p99": 1000}
@@ -101,7 +101,7 @@ class Side:
                 continue
             block = (number, cell["block"])
             asked = tuple(cell.get(name) for name in ASKED)
-            conditions = tuple(cell.get(name) for name in CONDITIONS)
+            conditions = tuple(_condition(cell, name) for name in CONDITIONS)
             same = (block, asked, conditions)
             occurrence = seen[same] = seen.get(same, -1) + 1
             self.start_ns[block] = min(self.start_ns.get(block, cell["start_wall_ns"]), cell["start_wall_ns"])
@@ -117,6 +117,12 @@ class Side:
     def _add(self, key: Key, block: Block, value: float) -> None:
         if value > 0:
             self.values.setdefault(key, {})[block] = value
+
+
+def _condition(cell: Mapping[str, Any], name: str) -> Any:
+    """Of a cell that several clients measured, how many they were."""
+    value = cell.get(name)
+    return ((value or {}).get("count") or 1) if name == "clients" else value
 
 
 def _numbers(cell: Mapping[str, Any]) -> Iterable[tuple[Measure, float]]:

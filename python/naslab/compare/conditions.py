@@ -16,6 +16,7 @@ _TARGET = {
     "encryption": "encryption",
     "connections": "the number of connections",
 }
+_CONDITION = {"clients": "the number of clients"}
 _CLIENT = {
     "host": "the client",
     "system": "the client's system",
@@ -44,7 +45,8 @@ def differences(
         unlike = sorted({pair for pair in values if pair[0] != pair[1]}, key=str)
         if unlike:
             first, second = unlike[0]
-            yield "conditions", f"{name.replace('_', ' ')} differs: {_word(first)} against {_word(second)}"
+            words = _CONDITION.get(name, name.replace("_", " "))
+            yield "conditions", f"{words} differs: {_word(first)} against {_word(second)}"
 
 
 def _told(kind: str, words: str, one: Sequence[Any], other: Sequence[Any]) -> Iterator[tuple[str, str]]:

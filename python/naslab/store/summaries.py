@@ -13,7 +13,7 @@ from typing import Any
 
 from naslab.compare.collect import Key, Side
 
-VERSION = 1
+VERSION = 2
 """Of what is summarised and how; raised when that changes, so that `missing` names the older ones."""
 WORDS_LIMIT = 4000
 NAMING_LABELS = ("device", "system", "name")
