@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from naslab.analysis.surface_model import Model, Predicted, Surface, all_seen
+from naslab.analysis.surface_model import LEAST_WIDTH, REAL_WIDTH, Model, Predicted, Surface, all_seen
 from naslab.plans.adaptive import WORKLOAD
 from naslab.results.document import cell_document
 from naslab.spec import CellSpec
@@ -16,13 +16,14 @@ from naslab.units import amount_text, duration_text
 Cell = dict[str, Any]
 
 
-def predicted_cells(grid: Sequence[CellSpec], measured: Sequence[Cell], first_id: int) -> list[Cell]:
-    """Cells of the grid that were not tried, as far as they can be told. first_id: of the first of them.
+def predicted_cells(grid: Sequence[CellSpec], measured: Sequence[Cell], first_id: int, real: bool) -> list[Cell]:
+    """Cells of the grid that were not tried, as far as they can be told. first_id: of the first of them. real: of a
+    server that is no simulated one.
 
     Such a cell has a rate and its interval, and nothing that only a measurement gives: no bytes, times or latency.
     """
     tried = {_spot(cell) for cell in measured if not cell["workload"]}
-    model = Model(Surface(all_seen(measured, WORKLOAD)))
+    model = Model(Surface(all_seen(measured, WORKLOAD)), REAL_WIDTH if real else LEAST_WIDTH)
     cells: list[Cell] = []
     for spec in grid:
         if (spec.op, spec.file_bytes, spec.record_bytes) in tried:

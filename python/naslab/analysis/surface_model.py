@@ -38,6 +38,9 @@ MANY = 16
 """Records a file needs until its time is that of a stream."""
 NOISE_WIDTH, MIXED_WIDTH, LEAST_WIDTH = 2.1, 0.12, 0.0005
 """Of each doubt, half a 90 % interval: calibrated on simulated servers (docs/concepts/adaptive.md)."""
+REAL_WIDTH = 0.02
+"""The same of what a real server and its client do differently from one minute to the next, which cells measured within
+seconds of each other do not show: as sweeps of the lab's servers repeat themselves."""
 APART = 0.03
 """Two times per record that differ by less, as a share, are the same regime."""
 About = TypeVar("About", str, int, tuple[str, int])
@@ -70,12 +73,15 @@ class Seen:
 @dataclass
 class Doubts:
     """Why a prediction may be off. noise: of a measurement, relative; beyond: doublings past the largest record that
-    was measured; mixed: logarithm of the distance to the nearest curve; apart: of the two files it lies between."""
+    was measured; mixed: logarithm of the distance to the nearest curve; apart: of the two files it lies between, and
+    reach: how much of that to the farther one. least: half a 90 % interval where there is no doubt."""
 
     noise: float
     beyond: float
     mixed: float
     apart: float = 0.0
+    reach: float = 0.5
+    least: float = LEAST_WIDTH
 
     @property
     def width(self) -> float:
@@ -83,8 +89,8 @@ class Doubts:
         parts = (
             NOISE_WIDTH * self.noise * (1 + self.beyond / 4),
             MIXED_WIDTH * self.mixed,
-            self.apart / 2,
-            LEAST_WIDTH,
+            self.apart * self.reach,
+            self.least,
         )
         return math.sqrt(sum(part * part for part in parts))
 
@@ -256,6 +262,7 @@ class Model:
     """Predicts cells from a surface. Raises nothing: where nothing can be said, `predict` is None."""
 
     surface: Surface
+    least_width: float = LEAST_WIDTH
     known: dict[tuple[str, object], object] = field(default_factory=dict)
 
     def predict(self, op: str, file_bytes: int, record_bytes: int) -> Predicted | None:
@@ -266,15 +273,17 @@ class Model:
         right = min(f for f in files if f >= file_bytes)
         left = max((f for f in files if f <= file_bytes), default=right)
         one, other = self._through(op, left, record_bytes), self._through(op, right, record_bytes)
-        found = one
-        if left != right and op in READS:
+        found, share = one, 0.5
+        if left != right:
             share = math.log(file_bytes / left) / math.log(right / left)
+        if left != right and op in READS:
             found = one ** (1 - share) * other**share
         elif left != right:  # a burst in front of a rate: linear in the time of the whole file
             found = (one * left + (other * right - one * left) * (file_bytes - left) / (right - left)) / file_bytes
         found = max(found, self._least(op, record_bytes))
         doubts = self._doubts(op, record_bytes, found)
         doubts.apart = abs(math.log(other / one)) + (0.0 if files[0] <= file_bytes else 0.1)
+        doubts.reach = max(share, 1 - share)
         return Predicted(found, found * math.exp(-doubts.width), found * math.exp(doubts.width), doubts)
 
     def _least(self, op: str, record_bytes: int) -> float:
@@ -292,7 +301,7 @@ class Model:
         noise = self.noise_at((family(op), record_bytes))
         if abs(math.log(found / curves[0].at(record_bytes))) > self.tolerance(op):
             noise = max(noise, self.noise_beyond(family(op)))
-        return Doubts(min(noise, MOST_NOISE), beyond, pure)
+        return Doubts(min(noise, MOST_NOISE), beyond, pure, least=self.least_width)
 
     def _through(self, op: str, file_bytes: int, record_bytes: int) -> float:
         """Time per record of a file of which a cell was measured."""

@@ -100,7 +100,8 @@ class AdaptiveSweep:
     def _predict(self, execution: Execution) -> None:
         """Adds the cells that were not measured, and what was saved."""
         grid = plan_cells(dataclasses.replace(self.plan.options, repeat=1), self.plan.caps)
-        predicted = analysis.predicted_cells(grid, execution.cells, self.plan.next_id)
+        real = not execution.caps["virtual_time"]
+        predicted = analysis.predicted_cells(grid, execution.cells, self.plan.next_id, real)
         for cell in predicted:
             execution.store.add_cell(execution.run_id, cell, {})
         execution.document["cells"] = [*execution.document["cells"], *predicted]
