@@ -20,11 +20,11 @@ if __name__ == "__main__":
 
 from naslab.explain.evidence import Evidence
 from naslab.explain.predict import Change, Scale
-from truth.lab_truth import _OWN, NFS41, SAMBA, _last, _naslab, _rates
+from truth.lab_truth import _OWN, NFS41, SAMBA, _last, _naslab
 from truth.verdict_truth import run_command
 from truth.whatif_truth import Held, Replanted, hold, outcome
 
-BUDGET = "90s"
+BUDGET = "2m"
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,12 @@ class LabChange:
     what: str
 
 
-def _disk(read: int, write: int, server: str = SAMBA, memory: str = _OWN, link: str = "") -> str:
-    more = f'[link]\nrate = "{link}"\n' if link else ""
-    return f'[[disks]]\n{_rates(read, write)}\n[volume]\nlevel = "single"\n[server]\n{server}\n{memory}\n{more}'
+def _disk(rate: int, link: str, server: str = SAMBA) -> str:
+    """Of so many MB/s for reads and writes together, kept evenly (separate rates come in tenths of a second), and of 25
+    requests/s for each of them: a part that is twice as fast is so for small requests, too. Several times as large as
+    memory, which else holds another share of a set from one run to the next."""
+    disk = f'size = "768MiB"\nrate = "{rate}MB/s"\niops = {25 * rate}'
+    return f'[[disks]]\n{disk}\n[volume]\nlevel = "single"\n[server]\n{server}\n{_OWN}\n[link]\nrate = "{link}"\n'
 
 
 def _link(megabits: int, server: str = SAMBA) -> str:
@@ -48,11 +51,11 @@ def _link(megabits: int, server: str = SAMBA) -> str:
 
 
 SYSTEMS: tuple[LabChange, ...] = (
-    LabChange("disk", _disk(40, 30), _disk(80, 60), Change(disk=Scale(2.0)), "disk 2x"),
+    LabChange("disk", _disk(40, "1Gbit/s"), _disk(80, "1Gbit/s"), Change(disk=Scale(2.0)), "disk 2x"),
     LabChange("link", _link(200), _link(100), Change(link=Scale(0.5)), "link 0.5x"),
     LabChange(
-        "disk behind a link", _disk(60, 50, NFS41, link="1Gbit/s"), _disk(36, 30, NFS41, link="400Mbit/s"),
-        Change(link=Scale(0.4), disk=Scale(0.6)), "link 0.4x, disk 0.6x",
+        "disk and link", _disk(60, "600Mbit/s", NFS41), _disk(24, "300Mbit/s", NFS41),
+        Change(link=Scale(0.5), disk=Scale(0.4)), "link 0.5x, disk 0.4x",
     ),
 )  # fmt: skip
 

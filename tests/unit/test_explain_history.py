@@ -1,0 +1,92 @@
+"""Credit or memory: what came fast after a rest is done twice, on servers of the test's own."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from naslab.analysis.series import NS_PER_S, RateSeries
+from naslab.explain import history, steps
+from naslab.explain.steps import Bounds
+from naslab.spec import CellSpec, WalkSpec
+
+MB = 1_000_000
+MIB = 1 << 20
+SET_BYTES, FAST_BYTES, PAUSE_NS = 512 * MIB, 48 * MIB, 4 * NS_PER_S
+FAST, SLOW = 100 * MB, 20 * MB
+BIN_NS = 10_000_000
+AGAIN = CellSpec(
+    "read", SET_BYTES, steps.LARGE_RECORD, ["set"], walk=WalkSpec("sequential", steps.LARGE_RECORD, base_bytes=64 * MIB)
+)
+
+
+@dataclass
+class Server:
+    """Reads at FAST what memory holds (a range of the set) or credit pays for; all else at SLOW. credit_bytes: what
+    is left of it; None for a server without any. It comes back at SLOW while nothing is read."""
+
+    held: tuple[int, int] = (0, 0)
+    credit_bytes: float | None = None
+    cells: list[CellSpec] = field(default_factory=list)
+    found: list[RateSeries] = field(default_factory=list)
+
+    @property
+    def climb(self) -> Any:
+        """What the step knows of a ladder."""
+        bounds = Bounds(NS_PER_S, SET_BYTES, None, 8, False, False, False, lanes=False)
+        return SimpleNamespace(bounds=bounds, going=lambda: True, stage=self._stage, series=lambda each: each)
+
+    def _stage(self, name: str, cells: list[CellSpec]) -> list[RateSeries]:
+        assert name == "rest"
+        self.cells += cells
+        return [self._rest(each) if each.burst_gap_ns else self._read(each) for each in cells]
+
+    def _rest(self, cell: CellSpec) -> RateSeries:
+        if self.credit_bytes is not None:
+            self.credit_bytes += SLOW * cell.burst_gap_ns / NS_PER_S
+        return RateSeries(np.zeros(1, np.int64), np.zeros(1, np.int64), BIN_NS)
+
+    def _read(self, cell: CellSpec) -> RateSeries:
+        assert cell.walk is not None and cell.stop_bytes is not None
+        at, end, bins = cell.walk.base_bytes, cell.walk.base_bytes + cell.stop_bytes, []
+        assert end <= SET_BYTES
+        while at < end:
+            is_fast = self.held[0] <= at < self.held[1] or (self.credit_bytes or 0) > 0
+            moved = (FAST if is_fast else SLOW) * BIN_NS // NS_PER_S
+            if self.credit_bytes is not None:
+                self.credit_bytes += SLOW * BIN_NS / NS_PER_S - moved
+            bins.append(moved)
+            at += moved
+        return RateSeries(np.array(bins, np.int64), np.ones(len(bins), np.int64), BIN_NS)
+
+    def comes_with_rests(self, again: CellSpec = AGAIN) -> bool:
+        return history._comes_with_rests(self.climb, again, history._Fast(FAST, FAST_BYTES), PAUSE_NS)
+
+
+def test_credit_comes_with_rests() -> None:
+    server = Server(credit_bytes=0.0)
+    assert server.comes_with_rests()
+    spent, rest, rested = server.cells
+    assert rest.burst_gap_ns == PAUSE_NS
+    assert spent.walk is not None and rested.walk is not None and AGAIN.walk is not None
+    assert spent.walk.base_bytes == AGAIN.walk.base_bytes + FAST_BYTES, "what was read after the first rest is left out"
+    assert spent.stop_bytes == history.SPEND * FAST_BYTES
+    assert rested.walk.base_bytes == spent.walk.base_bytes + spent.stop_bytes, "no byte is read twice"
+
+
+@pytest.mark.parametrize("held", [(0, 0), (0, 128 * MIB), (64 * MIB, SET_BYTES)])
+def test_memory_does_not(held: tuple[int, int]) -> None:
+    """It gives what it holds with a rest or without: nothing more, what came first, or all that is left."""
+    assert not Server(held).comes_with_rests()
+
+
+def test_nothing_is_proved_by_a_set_too_small_for_three_parts() -> None:
+    server = Server(credit_bytes=0.0)
+    walk = WalkSpec("sequential", steps.LARGE_RECORD, base_bytes=32 * MIB)
+    small = dataclasses.replace(AGAIN, file_bytes=112 * MIB, walk=walk)
+    assert not server.comes_with_rests(small) and server.cells == []
