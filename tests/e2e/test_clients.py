@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -193,6 +195,44 @@ def test_no_load_outlives_its_run(tmp_path: Path, cli: Cli, load: subprocess.Pop
         time.sleep(0.2)
     assert not any(Path(f"/proc/{each}").exists() for each in workers)
     assert run_folders(tmp_path) == [], "clients remove what they made before they go"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_process_killed_at_any_moment(tmp_path: Path, cli: Cli, seed: int) -> None:
+    """No load goes on, what was stored can be read, and no folder stays that `clean` does not know."""
+    chance = random.Random(seed)
+    words = ["sustained", str(tmp_path), "--clients", "3", "--duration", "5s", "--size", "8m", "--rate", "3MB/s"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "naslab", *words, "--quiet"], env=cli.env, text=True, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        time.sleep(chance.uniform(0.5, 9))
+        victims = session_of(process.pid)
+        if victims:
+            with contextlib.suppress(ProcessLookupError):  # the run ended by itself
+                os.kill(chance.choice(victims), signal.SIGKILL)
+        _, said = process.communicate(timeout=90)
+        assert "Traceback" not in said, said
+        until = time.monotonic() + 45
+        while session_of(process.pid) and time.monotonic() < until:
+            time.sleep(0.2)
+        assert session_of(process.pid) == []
+    for run in cli.runs():
+        cli("show", run["run_id"]).ok()
+    if run_folders(tmp_path):
+        cli("clean", str(tmp_path)).ok()
+    assert run_folders(tmp_path) == []
+
+
+def session_of(pid: int) -> list[int]:
+    """Processes of the session that `pid` leads, itself included; none that only wait to be collected."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, session = path.read_text().rpartition(") ")[2].split()[:4]
+            if int(session) == pid and state not in "ZX":
+                found.append(int(path.parent.name))
+    return sorted(found)
 
 
 @pytest.fixture

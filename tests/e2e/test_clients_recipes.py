@@ -1,0 +1,118 @@
+"""The guide's recipes for batch systems, as they stand there, with stand-ins for what only such a system has."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli_tools import Cli, run_folders
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "many-clients.md"
+BIN = Path(sys.executable).parent
+SMALL = "--file-size 8m --record 1m --tests write,read"
+SRUN = """#!/bin/sh
+"$@" & first=$!
+"$@" & second=$!
+trap 'kill $first $second; sleep 3; kill -9 $first $second' TERM
+wait
+"""
+"""Ends its tasks when it is ended, in the end by force (Slurm waits for KillWait, 30 s)."""
+DASK = f"""#!/bin/sh
+if [ "$1" = scheduler ]; then shift; exec {BIN}/dask scheduler --host 127.0.0.1 --port 0 "$@"; fi
+exec {BIN}/dask "$@"
+"""
+"""Nobody else reaches the test's scheduler."""
+
+
+def block(section: str) -> str:
+    """The code of a section of the guide."""
+    text = GUIDE.read_text("utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    found = re.search(r"```\w*\n(.*?)```", text, re.DOTALL)
+    assert found, section
+    return found.group(1)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+def judge(cli: Cli, data: Path) -> None:
+    (run,) = cli.runs()
+    assert run["status"] == "complete"
+    assert [cell["clients"]["count"] for cell in run["cells"]] == [2, 2]
+    assert run_folders(data) == []
+
+
+def test_slurm(tmp_path: Path, cli: Cli, data: Path) -> None:
+    """srun begins a worker on each of two nodes, and ends them when it is ended itself."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, text in (("srun", SRUN), ("dask", DASK)):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    script = block("Slurm").replace("nfs://nas/share", f"{data} {SMALL}").replace("--clients 8", "--clients 2")
+    env = {**cli.env, "PATH": f"{tools}:{BIN}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "<html" in (tmp_path / "report.html").read_text()[:500]
+    judge(cli, data)
+    left = subprocess.run(["pgrep", "-f", str(tmp_path / "scheduler")], capture_output=True, text=True, check=False)
+    assert left.stdout == "", "nothing of the cluster stays"
+
+
+@contextmanager
+def container(spec: dict[str, Any], address: str) -> Iterator[None]:
+    """A container's command with the scheduler where this test has it, until the test is done with it."""
+    with subprocess.Popen(command(spec, address), stderr=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+def command(spec: dict[str, Any], address: str) -> list[str]:
+    """What the container would begin."""
+    port = address.rpartition(":")[2]
+    words = [re.sub(r"^tcp://[\w.-]+:8786$", address, word) for word in spec["command"]]
+    words = [port if word == "8786" else word for word in words]
+    return [str(BIN / words[0]), *words[1:], *(["--host", "127.0.0.1"] if "scheduler" in words else [])]
+
+
+def test_kubernetes(cli: Cli, data: Path) -> None:
+    """Names, labels and ports of the manifests fit, and their commands measure together."""
+    service, workers, job = yaml.safe_load_all(block("Kubernetes"))
+    labels = [each["spec"]["template"]["metadata"]["labels"] for each in (workers, job)]
+    pods = [each["spec"]["template"]["spec"] for each in (workers, job)]
+    (worker,), (scheduler,), (measures,) = pods[0]["containers"], pods[1]["initContainers"], pods[1]["containers"]
+    assert service["spec"]["selector"] == labels[1] != labels[0], "the service leads to the scheduler"
+    (port,) = service["spec"]["ports"]
+    assert worker["command"][2] == f"tcp://{service['metadata']['name']}:{port['port']}"
+    assert scheduler["command"][-3:-1] == ["--port", str(port["port"])] and scheduler["restartPolicy"] == "Always"
+    (spread,) = pods[0]["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"] == labels[0], "a worker on each node"
+    assert workers["spec"]["completions"] == workers["spec"]["parallelism"] == int(measures["command"][-1])
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+    with ExitStack() as stack:
+        for spec in (scheduler, worker, worker):
+            stack.enter_context(container(spec, address))
+        words = command(measures, address)[1:-1]
+        words[words.index("nfs://nas/share")] = str(data)
+        cli(*words, "2", *SMALL.split()).ok()
+    judge(cli, data)
