@@ -509,6 +509,9 @@ class _Judge:
         extra = p.reads + p.writes - one.rate.value
         if extra < DISTURBED * p.writes:
             return None
+        each = [(q.reads + q.writes - one.rate.value) / q.writes for q in beside if q.writes > 0]
+        if min(each) <= SHARED < max(each):  # asked twice, two answers
+            return Ratio(extra / p.writes, min(each), max(*each, APART_SUM))
         return Ratio(extra / p.writes, (extra - slack) / p.writes, (extra + slack) / p.writes)
 
     # Writes.
