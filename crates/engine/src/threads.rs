@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Workers begin together this long after the last one is ready, in nanoseconds.
 const COMMON_START_NS: u64 = 300_000;
 /// Before a start that is further away they sleep, up to so long before it, in nanoseconds.
-const SPIN_NS: u64 = 2_000_000;
+const SPIN_NS: u64 = 500_000;
 
 /// What the coordinator tells waiting workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,22 +203,23 @@ fn carry_out(
     let Signal::Begin(at_ns) = gate.wait_past(Signal::Open) else {
         return None;
     };
-    wait_until(at_ns);
-    measure(&mut ready);
+    let prompt = wait_until(at_ns);
+    measure(&mut ready, prompt);
     Some(ready.finish())
 }
 
 /// Sleeps until shortly before, and spins from there: a sleep alone ends late, the more so where other clients wake on the
-/// same processors.
-fn wait_until(at_ns: u64) {
+/// same processors. After a sleep the thread still goes before others, until it drops what this returns.
+fn wait_until(at_ns: u64) -> Option<Prompt> {
     let far = at_ns.saturating_sub(SPIN_NS).saturating_sub(monotonic_ns());
-    let _prompt = (far > 0).then(Prompt::new);
+    let prompt = (far > 0).then(Prompt::new);
     if far > 0 {
         std::thread::sleep(Duration::from_nanos(far));
     }
     while monotonic_ns() < at_ns {
         std::hint::spin_loop();
     }
+    prompt
 }
 
 fn connected<'s>(
@@ -235,11 +236,13 @@ fn connected<'s>(
     }
 }
 
-/// The window.
-fn measure(ready: &mut cell::Ready<'_>) {
+/// The window. prompt: kept until the first operations are on their way.
+fn measure(ready: &mut cell::Ready<'_>, mut prompt: Option<Prompt>) {
     ready.begin();
     loop {
-        match ready.worker.pump(true) {
+        let pumped = ready.worker.pump(true);
+        drop(prompt.take());
+        match pumped {
             Ok(Pump::Finished) => return ready.acknowledged(),
             Ok(_) => {}
             Err(error) => return ready.failed(error),
