@@ -231,8 +231,7 @@ fn metadata_calls_wait_visibly_and_not_for_ever() {
         let faults = vec![(On::Create, Fault::Status(10008)), (On::Create, Fault::Status(10013))];
         let fake = Fake::start(faults);
         // Two waits must fit into the patience, on a machine that has much else to do, too.
-        let mut client =
-            Client::with(NfsOptions { timeout_ns: 50 * TIMEOUT_NS, ..options(&fake, version) }).unwrap();
+        let mut client = Client::with(NfsOptions { timeout_ns: 50 * TIMEOUT_NS, ..options(&fake, version) }).unwrap();
         client.open(SyncMode::None).unwrap();
         assert_eq!((client.event("delay_waits"), client.event("grace_waits")), (1, 1));
         assert_eq!(fake.count(On::Create), 3);

@@ -202,8 +202,8 @@ def shared(one: Point, server: str) -> str:
 def either(one: Point, server: str) -> str:
     """Open."""
     return (
-        f"reads level off at {rate_text(one.rate.value)}; writes beside them, slow or uneven, do not tell whether it is the "
-        f"link or the server's {'processor' if server == 'server_cpu' else 'memory'}"
+        f"reads level off at {rate_text(one.rate.value)}; writes beside them, slow or uneven, do not tell whether it "
+        f"is the link or the server's {'processor' if server == 'server_cpu' else 'memory'}"
     )
 
 
