@@ -24,6 +24,7 @@ FILE_S = 20.0
 """A scheduler that was begun a moment ago writes its file within so long."""
 CONFIG = {
     "distributed.worker.profile.enabled": False,
+    "distributed.worker.http.routes": [],
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,

@@ -20,10 +20,11 @@ from naslab.cluster.launch import spec_cluster
 
 PRELOADED = [
     "distributed",
-    "distributed.http.worker",
+    "tornado.platform.asyncio",
     "naslab.cluster.remote",
-    "naslab.cluster.agent",
+    "naslab.cluster.run",
     "naslab.environment",
+    "naslab.cluster.warm",
 ]
 """What the fork server imports once for all clients."""
 READY_S = 60.0
