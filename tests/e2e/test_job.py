@@ -17,6 +17,7 @@ import pytest
 
 from cli_tools import Cli, need, populate, snapshot, wait_until
 from naslab.lab import systems
+from naslab.store import Store
 
 SMALL = ("--corpus", "office", "--scale", "0.01", "--streams", "3")
 
@@ -344,10 +345,14 @@ def test_real_servers(name: str, cli: Cli) -> None:
     before, out = snapshot(source), cli.folder / "out"
     document = job(cli, f"lab:{name}", "all", "--source", source, "--streams", "2", "--verify", "--to", out)
     check_sound(document)
+    run = Store(cli.store).load("last")
     assert files_of(out) == data and snapshot(source) == before
     assert document["job"]["names_changed"] == (2 if name == "samba" else 0)
     for cell in document["cells"]:
         assert cell["wire_bytes"] >= cell["bytes"] and cell["verified"]["bad"] == 0
+        # What connecting and waiting for the others took is counted, and in no interval.
+        over_time = int(run.wire_series(cell).sum())
+        assert cell["bytes"] <= over_time <= cell["wire_bytes"]
         assert cell["verified"]["blocks"] >= len(data)
     near = document["job"]["time_resolution_ns"]
     assert document["job"]["times_preserved"] and near == (100 if name == "samba" else 1)

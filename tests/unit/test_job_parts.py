@@ -23,7 +23,7 @@ from naslab.jobs.archive import TargetReader, TargetWriter, members, new_archive
 from naslab.jobs.carry import planned
 from naslab.jobs.corpus import CORPORA, PAGE_BYTES, CorpusSource, corpus, lognormal_sizes, pool
 from naslab.jobs.crew import Phase, Streams
-from naslab.jobs.meter import KINDS, Meter, kinds_of, requests, series_of
+from naslab.jobs.meter import KINDS, Meter, kinds_of, requests, series_of, wire_series_of
 from naslab.jobs.pipeline import Board, Queue, Stream
 from naslab.jobs.place import names_on
 from naslab.jobs.source import REQUEST_BYTES, FolderSource, Item, open_folder, packed_share
@@ -430,6 +430,35 @@ def test_requests_become_kinds_and_a_series() -> None:
     assert kinds["read"]["bytes"] == 7 and kinds["write"]["latency_ns"]["max"] == 5
     series = np.frombuffer(series_of(rows, 0, 160_000_001), "<i8").reshape(-1, 7)
     assert series.tolist() == [[0, 0, 1, 10, 0, 0, 5], [1, 7, 0, 0, 0, 0, 9]]
+
+
+def test_bytes_on_the_wire_become_a_series() -> None:
+    """Spread evenly between two looks; what a session counted before its first look is not the job's."""
+    steady, late, local = Meter(), Meter(), Meter()
+    steady.wire_log.extend((0, 500, 7, 200_000_000, 700, 7))
+    late.wire_log.extend((150_000_000, 0, 0, 250_000_000, 0, 11))
+    blob = wire_series_of([steady, late, local], 0, 260_000_000)
+    assert blob is not None and np.frombuffer(blob, "<i8").reshape(-1, 2).tolist() == [[100, 0], [100, 6], [0, 5]]
+    assert wire_series_of([local], 0, 1) is None
+
+
+def test_a_session_that_breaks_is_asked_no_more() -> None:
+    counts = iter([(1, 2), (3, 4)])
+
+    def ask() -> tuple[int, int]:
+        found = next(counts, None)
+        if found is None:
+            raise TargetError("gone")
+        return found
+
+    meter = Meter()
+    meter.count_wire(ask)
+    meter.begin()
+    meter._wire_due_ns = 0
+    meter.target("stat", lambda: None)
+    assert [meter.wire_log[at] for at in (1, 2, 4, 5)] == [1, 2, 3, 4]
+    meter.end()
+    assert len(meter.wire_log) == 6 and meter._wire is None
 
 
 def test_an_error_of_one_stream_ends_all_and_what_was_done_is_kept(tmp_path: Path) -> None:

@@ -257,6 +257,7 @@ def _live(streams: Streams, number: int, link: Connection, board: Board, phases:
     stream = Stream(session, board, number, streams.durability, streams.in_flight)
     stream.meter.remote = streams.target.protocol in ("smb", "nfs")
     wire, events = session.wire(), session.events()
+    stream.meter.count_wire(session.wire)
     stream.ask = lambda question: _ask(stream, link, question)
     link.send(("ready", None))
     while (said := link.recv())[0] != "end":

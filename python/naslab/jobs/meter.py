@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.errors import NaslabError
 from naslab.results.histogram import from_values
 
 SIDES = ("source", "target", "local", "cpu")
@@ -24,6 +25,8 @@ KINDS = (
     "read", "write", "flush", "open", "create", "close", "stat", "readdir", "mkdir", "remove", "set_times",
 )  # fmt: skip
 INTERVAL_NS = 100_000_000
+WIRE_NS = 20_000_000
+"""How long after a look at the bytes on the wire the next one may be."""
 FRESH_NS = 50_000
 """How old an answer about processor time may be to be used again."""
 _SERIES_COLUMNS = 7
@@ -79,6 +82,27 @@ class Meter:
     files: int = 0
     moved_bytes: int = 0
     log: array[int] = field(default_factory=lambda: array("q"))
+    wire_log: array[int] = field(default_factory=lambda: array("q"))
+    _wire: Callable[[], tuple[int, int] | None] | None = field(default=None, init=False, repr=False)
+    _wire_due_ns: int = field(default=0, init=False, repr=False)
+
+    def count_wire(self, ask: Callable[[], tuple[int, int] | None]) -> None:
+        """From now on bytes on the wire are noted now and then. ask: bytes (sent, received) of the session so far."""
+        self._wire = ask
+
+    def _look_at_wire(self, now_ns: int) -> None:
+        """Notes the bytes on the wire until now; no more where a session broke or has no such count."""
+        if self._wire is None:
+            return
+        try:
+            counted = self._wire()
+        except NaslabError:
+            counted = None
+        if counted is None:
+            self._wire = None
+            return
+        self.wire_log.extend((now_ns, *counted))
+        self._wire_due_ns = now_ns + WIRE_NS
 
     def begin(self) -> None:
         """A phase begins, on the stream's own thread."""
@@ -88,12 +112,14 @@ class Meter:
         used = resource.getrusage(resource.RUSAGE_SELF)
         self._used = used.ru_utime, used.ru_stime
         self._cpu = time.thread_time_ns()
+        self._look_at_wire(time.perf_counter_ns())
         self._phase = time.perf_counter_ns()
         self.begun_ns = self.begun_ns or self._phase
 
     def end(self) -> None:
         """The phase ends."""
         self.ended_ns = time.perf_counter_ns()
+        self._look_at_wire(self.ended_ns)
         self.active_ns += self.ended_ns - self._phase
         self.cpu_ns += time.thread_time_ns() - self._cpu
         used = resource.getrusage(resource.RUSAGE_SELF)
@@ -118,6 +144,8 @@ class Meter:
     def _note(self, kind: str, end: int, elapsed: int, moved: int) -> None:
         self.moved_bytes += moved
         self.log.extend((end, KINDS.index(kind), moved, elapsed))
+        if end >= self._wire_due_ns:
+            self._look_at_wire(end)
 
     def _timed(self, side: str, call: Callable[..., Any], *args: Any) -> tuple[Any, int, int]:
         """Result, end and elapsed time of a call; its time without a processor is not the side's.
@@ -225,4 +253,22 @@ def series_of(rows: NDArray[np.int64], start_ns: int, end_ns: int) -> bytes:
         if kind != "flush":
             np.add.at(out[:, column + 1], at[chosen], rows[chosen, 2])
     np.maximum.at(out[:, 6], at, rows[:, 3])
+    return out.tobytes()
+
+
+def wire_series_of(meters: Sequence[Meter], start_ns: int, end_ns: int) -> bytes | None:
+    """The blob of bytes on the wire: int64 (intervals, 2), sent and received in each interval of `series_of`.
+
+    Between two looks of a stream its bytes are spread evenly. None where no stream's session counts them.
+    """
+    looks = [np.frombuffer(meter.wire_log, np.int64).reshape(-1, 3) for meter in meters if len(meter.wire_log)]
+    if not looks:
+        return None
+    intervals = max(1, -(-(end_ns - start_ns) // INTERVAL_NS))
+    edges = np.arange(intervals + 1) * INTERVAL_NS
+    out = np.zeros((intervals, 2), "<i8")
+    for rows in looks:
+        for column in (0, 1):
+            moved = rows[:, 1 + column] - rows[0, 1 + column]
+            out[:, column] += np.diff(np.rint(np.interp(edges, rows[:, 0] - start_ns, moved)).astype("<i8"))
     return out.tobytes()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from naslab.jobs.crew import Ended
-from naslab.jobs.meter import INTERVAL_NS, SIDES, Meter, kinds_of, requests, series_of
+from naslab.jobs.meter import INTERVAL_NS, SIDES, Meter, kinds_of, requests, series_of, wire_series_of
 from naslab.units import amount_text, count_text, duration_text, rate_text
 
 MOST_SHARE = 0.5
@@ -53,6 +53,7 @@ def cell_event(
     rows, blobs = requests(meters), list[bytes]()
     kinds = kinds_of(rows, blobs)
     blobs.append(series_of(rows, start, start + window))
+    wire = wire_series_of(meters, start, start + window)
     event = {
         "id": cell_id, "status": "complete", "stop_reason": "done", "start_ns": start, "end_ns": start + window,
         "start_wall_ns": began.wall_ns + start - began.start_ns, "window_ns": window, "pause_ns": 0,
@@ -63,6 +64,9 @@ def cell_event(
         "wire": _wire(ended), "protocol_events": _events(ended),
         "workers": [_worker(number, meter) for number, meter in enumerate(meters)],
     }  # fmt: skip
+    if wire is not None:
+        event["wire_series"] = len(blobs)
+        blobs.append(wire)
     return event | (_failure(error) if error is not None else {}), blobs
 
 
