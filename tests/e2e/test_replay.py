@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,17 @@ def many_files(path: Path, files: int) -> Path:
                 writer.write(Operation(start_ns=writer.operations, stream=0, handle=handle, **fields))
                 writer.settle(None)
     return path
+
+
+def test_the_page_counts_operations_by_kind(cli: Cli) -> None:
+    """As many as the trace has of each, with latencies."""
+    trace = generated(cli.folder / "short.trace.zst", 3000)
+    kinds = Counter(o.op for o in Trace(trace))
+    cli("replay", "sim:?latency_ns=1ms", trace, "--quiet", "-o", "r.html").ok()
+    table = (cli.folder / "r.html").read_text().partition('id="replay-table"')[2].partition("</table>")[0]
+    rows = [re.findall("<td>(.*?)</td>", row) for row in table.split("<tr>")[2:]]
+    assert {row[0].lower(): int(row[1].replace(",", "")) for row in rows} == kinds
+    assert all(row[1] == row[2] and row[3] and row[4] for row in rows)
 
 
 @pytest.mark.parametrize(("many", "operations", "most_bytes"), [(False, 200_000, 100e6), (True, 180_000, 120e6)])

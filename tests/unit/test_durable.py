@@ -517,5 +517,6 @@ def test_the_page_shows_what_the_numbers_say(prove: Callable[..., Any], tmp_path
     end = by_mode(part)["end"]
     assert "VIOLATION" in text and 'id="durable-table"' in text and f"<td>{end['violations']:,}</td>" in text
     assert "Every cell as measured" not in text and "0 cells" not in text
+    assert f"Complete: {part['violations']:,} promises broken" in text and 'class="status complete"' not in text
     shown = show_run(Run(document), 100)
     assert f"{end['violations']:,}" in shown and "flushed contents of new files" in shown

@@ -26,6 +26,7 @@ from naslab.report.labels import count_label, esc, op_label, percent, plain, tig
 from naslab.report.model import Case, Spot, extremes, failed, place, spot, usable, where
 from naslab.report.payload import pack, pack_json, pack_series
 from naslab.report.rawdata import read_series
+from naslab.report.replay import section as replay_section
 from naslab.report.sustained import section as sustained_section
 from naslab.report.tree import section as tree_section
 from naslab.report.views import Chart, Shown, charts, shown
@@ -212,6 +213,9 @@ def _status(document: Mapping[str, Any]) -> str:
     status = str(document.get("status") or "unknown")
     mark, text = _STATUS.get(status, ("?", f"Status {status}"))
     kind = status if status in _STATUS else "unknown"
+    broken = (document.get("durable") or {}).get("violations")
+    if broken:
+        mark, kind, text = "✕", "failed", f"{text}: {count_label(broken, 'promise')} broken"
     return f'<span class="status {kind}"><span aria-hidden="true">{mark}</span> {esc(text)}</span>'
 
 
@@ -435,6 +439,7 @@ def _sections(runs: list[Shown], drawn: list[Chart], series: dict[str, Any]) -> 
     yield durable_section([(run.name, run.run) for run in runs])
     yield apps_section([(run.name, run.run) for run in runs])
     yield tree_section([(run.name, run.run) for run in runs])
+    yield replay_section([(run.name, run.run) for run in runs])
     yield sustained_section([(run.name, run.run) for run in runs])
     if any(failed(run.run) for run in runs):
         yield _failures(runs)
