@@ -227,6 +227,9 @@ class Execution:
     ) -> Callable[[str, str, list[bytes]], bool | None]:
         def on_event(kind: str, text: str, blobs: list[bytes]) -> bool | None:
             event = json.loads(text)
+            if kind == "clients":
+                self._know(clients=event)
+                return None
             self.begun = True
             if kind == "cell":
                 self.take_cell(by_id[event["id"]], event, blobs)
@@ -281,11 +284,12 @@ class Execution:
         if end["error"]:
             self.warn("error", readable(end["error"], end["error_kind"]))
         facts = _typed(end["facts"]) or self.document["environment"]["target"]
-        environment = {**self.document["environment"], "target": facts}
-        if "clients" in end:
-            environment["clients"] = end["clients"]
-        self.document["environment"] = environment
-        self.store.update_run(self.run_id, environment=environment)
+        self._know(target=facts, **({"clients": end["clients"]} if "clients" in end else {}))
+
+    def _know(self, **facts: Any) -> None:
+        """Keeps facts of the environment."""
+        self.document["environment"] = {**self.document["environment"], **facts}
+        self.store.update_run(self.run_id, environment=self.document["environment"])
 
 
 def start(

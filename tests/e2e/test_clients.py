@@ -173,6 +173,38 @@ def test_a_client_that_is_lost(
     assert not Path(f"/proc/{victim}").exists() or Path(f"/proc/{victim}/stat").read_text().split()[2] in "ZX"
 
 
+def test_a_client_that_is_late(tmp_path: Path, cli: Cli) -> None:
+    """One that stands still again and again begins some cells late: these say so, and name it; no others do."""
+    words = ["sweep", str(tmp_path), "--file-size", "256k", "--record", "64k", "--tests", "write,read"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "naslab", *words, "--repeat", "40", "--clients", "3"], env=cli.env,
+        start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        until = time.monotonic() + 60
+        while cli.cells_stored() < 2:
+            assert process.poll() is None and time.monotonic() < until, "the load did not begin"
+            time.sleep(0.05)
+        victim = workers_of(process.pid)[-1]
+        for _ in range(8):
+            with contextlib.suppress(ProcessLookupError):  # the run is done
+                os.kill(victim, signal.SIGSTOP)
+                time.sleep(0.4)
+                os.kill(victim, signal.SIGCONT)
+            time.sleep(0.15)
+        assert process.wait(60) == 0
+    run = only_run(cli)
+    (late,) = [each["client"] for each in run["environment"]["clients"] if each["pid"] == victim]
+    said = [each for cell in run["cells"] for each in cell["warnings"] if each["kind"] == "start_skew"]
+    told = {each["cell"]: each["message"] for each in said}
+    apart = {cell["id"] for cell in run["cells"] if _apart_ns(cell) > 50e6}
+    assert told.keys() == apart and len(apart) >= 2
+    assert sum(f"client {late} (" in message for message in told.values()) >= 2
+
+
+def _apart_ns(cell: Any) -> int:
+    return int(cell["clients"]["start_skew_ns"] + cell["clients"]["clock_bound_ns"])
+
+
 def test_ctrl_c_ends_all_and_keeps_what_was_measured(tmp_path: Path, cli: Cli, load: subprocess.Popen[str]) -> None:
     """As a terminal sends it: to every process of the group."""
     workers = workers_of(load.pid)

@@ -23,7 +23,7 @@ def many_findings(cell: Cell, document: Mapping[str, Any]) -> Iterator[Finding]:
     clients = cell.get("clients")
     if not clients or not cell["ops"]:
         return
-    yield from _apart(cell, clients)
+    yield from _apart(cell, clients, document)
     yield from _stragglers(cell, clients, document)
     if cell["duration_ns"] >= LEAST_NS and document["target"]["protocol"] != "null":
         yield from _busy(cell, clients, document)
@@ -95,13 +95,14 @@ def name_of(client: int, document: Mapping[str, Any]) -> str:
     return f"client {client}"
 
 
-def _apart(cell: Cell, clients: Mapping[str, Any]) -> Iterator[Finding]:
+def _apart(cell: Cell, clients: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Finding]:
     most = max(LEAST_SKEW_NS, SKEW_SHARE * cell["window_ns"])
     skew = clients["start_skew_ns"] + clients["clock_bound_ns"]
     if skew > most:
+        last = max(clients["each"], key=lambda each: each["start_offset_ns"])["client"]
         text = (
-            f"the clients began up to {duration_text(skew)} apart, more than {duration_text(round(most))}: "
-            "this is no common load"
+            f"the clients began up to {duration_text(skew)} apart, {name_of(last, document)} last, more than "
+            f"{duration_text(round(most))}: this is no common load"
         )
         yield Finding("start_skew", text, cell["id"], skew, "ns", most)
     if clients["count"] > 1 and clients["common_window_ns"] < LEAST_OVERLAP * cell["window_ns"]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.analysis.many import LEAST_OVERLAP
+from naslab.analysis.saturation import LEAST_NS
 from naslab.results import histogram as histograms
 from naslab.results.run import SERIES_COLUMNS
 
@@ -133,7 +134,7 @@ def clients_of(parts: Sequence[Part], begin_ns: int) -> dict[str, Any]:
             }
             for each, rate in zip(parts, rates, strict=True)
         ],
-        "stragglers": stragglers(rates, [each.client for each in parts]),
+        "stragglers": stragglers(rates, [each.client for each in parts]) if whole_ns >= LEAST_NS else [],
     }  # fmt: skip
 
 

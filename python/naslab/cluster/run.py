@@ -169,6 +169,7 @@ class ClusterRun:
         if not self._opened:
             self._loop.run(self._open())
             self._opened = True
+            on_event("clients", json.dumps(self.about()), [])  # warnings of cells name them
         for cell in cells:
             if on_event("before", json.dumps({"cell": cell.id}), []) is False:
                 break

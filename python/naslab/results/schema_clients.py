@@ -21,7 +21,7 @@ CELL_CLIENTS = (
     _f("last_done_bytes_per_s", "number", "all bytes, from the first start until the last client was done", "bytes/s"),
     _f("fairness", "number?", "Jain's index of the clients' rates: 1 all alike, 1/n one has all"),
     _f("each", "client_part[]", "every client's part"),
-    _f("stragglers", "array", "clients slower than three quarters of the median client; named from three clients on"),
+    _f("stragglers", "array", "clients slower than 3/4 of the median client; named from three clients and 50 ms on"),
 )  # fmt: skip
 
 CLIENT_PART = (
