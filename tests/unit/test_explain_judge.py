@@ -162,6 +162,18 @@ def test_two_close_ceilings_are_both_named() -> None:
     assert first(found).confidence < 0.95
 
 
+@pytest.mark.parametrize(
+    ("durable", "promised", "kinds_"),
+    [(112, 118, ["link", "disk"]), (118, 118, ["link"]), (112, 112, ["link"])],
+)
+def test_a_disk_close_behind_the_link_shows_in_large_amounts(durable: int, promised: int, kinds_: list[str]) -> None:
+    """Writes that are as slow when only promised have a slower way."""
+    sets = [
+        point("write", rate=promised * MB, set_bytes=size * GIB, durable=durable * MB) for size in (1, 2)
+    ] + [point(rate=118 * MB, set_bytes=2 * GIB)]  # fmt: skip
+    assert kinds(evidence(118 * MB, set=sets), "write") == kinds_
+
+
 def test_noise_between_sets_is_no_disk() -> None:
     rates = (118, 116, 119, 117)
     passes = [point(rate=rate * MB, set_bytes=(64 << at) * MIB) for at, rate in enumerate(rates)]

@@ -27,7 +27,8 @@ REST_NS = 8 * NS_PER_S
 REST_SHARE = 0.04
 READ_NS = 3 * NS_PER_S
 LEAST_FRESH_BYTES = 16 << 20
-SAME = 0.05
+SAME, NEAR = 0.05, 0.25
+"""Two rates that differ by less are one; a rate of a long run that writes of before went beside, and its level."""
 SPEND = 3
 """Times what came fast after a rest that is read to spend all credit."""
 LEFT_SHARE = 0.4
@@ -100,13 +101,14 @@ def after_a_rest(climb: Climb) -> None:
 
 
 def _spread(climb: Climb) -> None:
-    """Reads beyond memory at the very rate of spent credit of writes: both spend it."""
+    """Reads beyond memory at the very rate of spent credit of writes, or at both of its rates: both spend it."""
     evidence, beyond = climb.evidence, judge.beyond_rate(climb.evidence)
     known = evidence.burst
     if known is None or known["scope"] != "disk" or "read" in known["applies_to"] or beyond is None:
         return
     base, burst, both = known["base_bytes_per_s"], known["burst_bytes_per_s"], ["read", "write"]
-    if abs(beyond.rate.value / base - 1) < SAME:
+    levels = any(abs(each.rate.value / burst - 1) < SAME for each in evidence.passes)
+    if abs(beyond.rate.value / base - 1) < (NEAR if levels else SAME):
         size = size_bytes(climb, "disk", base, burst, both)
         evidence.burst = {**known, "applies_to": both, "size_bytes": size}
 

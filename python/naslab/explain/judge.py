@@ -36,7 +36,7 @@ LEVEL_LOW = 0.95
 """Small reads of a set below this share of those from memory: disks answer some."""
 HIDDEN = 0.76
 """As `APART`, for disks seen only in the time of one operation: their rate is then known less well."""
-SLOWED = 0.97
+SLOWED = 0.98
 """Durable writes in flight below this share of promised ones: their disks are close behind the way to them."""
 A_LITTLE, FAR = 0.985, 64
 """The same for reads of sets so many times as large as the small file."""
@@ -257,7 +257,9 @@ class _Judge:
         reached = way if isinstance(way, Figure) or way is None else self.value(way)
         if reached is None or self.is_credit():
             return
-        close = (self.slowed() if self.op == "write" else self.slower_set()) if self.size == "large" else None
+        close: tuple[Point | Figure, str] | None = None
+        if self.size == "large":
+            close = (self.slowed() or self.slower_writes()) if self.op == "write" else self.slower_set()
         if close:
             self.soften()
             self.name("disk", OPEN, *close)
@@ -282,6 +284,18 @@ class _Judge:
             return None
         lost = ratio(each.rate, promised.rate)
         return (each, words.slowed(each, promised)) if lost.value >= HIDDEN and lost.high < SLOWED else None
+
+    def slower_writes(self) -> tuple[Figure, str] | None:
+        """The largest writes, where they become durable a little slower than reads from memory go, and were promised
+        as fast as those; None where not."""
+        memory, durable = self.e.large, self.durable()
+        large = [p for p in self.e.appends if p.durable and memory and p.set_bytes >= FAR * memory.set_bytes]
+        if memory is None or durable is None or len(large) < 2 or ratio(durable, memory.rate).high >= A_LITTLE:
+            return None
+        promised = max(large, key=lambda p: p.rate.value)
+        if ratio(promised.rate, memory.rate).value < A_LITTLE or ratio(durable, promised.rate).value < APART:
+            return None
+        return durable, words.slower_writes(durable, promised)
 
     def slower_set(self) -> tuple[Point, str] | None:
         """The largest set, where it and the one before were read a little slower than memory; None where not."""

@@ -182,6 +182,14 @@ def slowed(each: Point, promised: Point) -> str:
     )
 
 
+def slower_writes(durable: Figure, promised: Point) -> str:
+    """Disks close behind, seen over large amounts."""
+    return (
+        f"large amounts become durable at {rate_text(durable.value)} and are promised at up to "
+        f"{rate_text(promised.rate.value)}: the disks are hardly slower than the way to them"
+    )
+
+
 def link(one: Point, extra: Ratio) -> str:
     """Full duplex."""
     return (
