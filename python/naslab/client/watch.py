@@ -152,28 +152,26 @@ class Watch:
         return [*self._cpu(), *self._steal(), *self._network(), *clock_findings(clocks.trouble(self._moments))]
 
     def _cpu(self) -> list[Finding]:
-        disturbed = self._disturbed(lambda s: s.foreign, FOREIGN_CPU)
-        if not disturbed:
-            return []
-        share = max(s.foreign for s in disturbed)
-        cells = [cell for s in disturbed for cell in s.cells]
-        text = (
-            f"other programs used up to {share:.0%} of this client's processors while {cells_words(cells)} "
-            "measured: end them and measure again"
-        )
-        return [Finding("other_load", text, None, share, "fraction", FOREIGN_CPU, tuple(cells))]
+        return self._loaded(
+            lambda s: s.foreign, FOREIGN_CPU,
+            "other programs used up to {share:.0%} of this client's processors while {cells} measured: end them and "
+            "measure again",
+        )  # fmt: skip
 
     def _steal(self) -> list[Finding]:
-        disturbed = self._disturbed(lambda s: s.stolen, STOLEN)
+        return self._loaded(
+            lambda s: s.stolen, STOLEN,
+            "this client is a virtual machine whose host took up to {share:.0%} of its processor time away while "
+            "{cells} measured: other machines on that host slow it down",
+        )  # fmt: skip
+
+    def _loaded(self, share_of: Callable[[Stretch], float], limit: float, words: str) -> list[Finding]:
+        disturbed = self._disturbed(share_of, limit)
         if not disturbed:
             return []
-        share = max(s.stolen for s in disturbed)
-        cells = [cell for s in disturbed for cell in s.cells]
-        text = (
-            f"this client is a virtual machine whose host took up to {share:.0%} of its processor time away while "
-            f"{cells_words(cells)} measured: other machines on that host slow it down"
-        )
-        return [Finding("other_load", text, None, share, "fraction", STOLEN, tuple(cells))]
+        share, cells = max(map(share_of, disturbed)), [cell for s in disturbed for cell in s.cells]
+        text = words.format(share=share, cells=cells_words(cells))
+        return [Finding("other_load", text, None, share, "fraction", limit, tuple(cells))]
 
     def _disturbed(self, share: Callable[[Stretch], float], limit: float) -> list[Stretch]:
         found = [s for s in self.stretches if share(s) > limit]
