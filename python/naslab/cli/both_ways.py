@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.intervals import LEVEL
-from naslab.analysis.words import summarise
 from naslab.cli.common import Common, Load
+from naslab.cli.interleave import end_interleaved
 from naslab.compare import split
 from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.execute import SPACE_FACTOR, Execution, Hooks, probe, start, termination_as_interrupt
@@ -237,20 +237,10 @@ class _Both:
             "ended": ended,
             "cells": cells,
         }
-        runs = [self._finish(own, ended, []), self._finish(mount, ended, split.sentences(cells), client_split=result)]
-        return self._say(runs[1], runs[0], ended)
-
-    @staticmethod
-    def _finish(execution: Execution, ended: str, says: list[str], **more: Any) -> Run:
-        if ended == "interrupted":
-            execution.status = "partial"
-            execution.warn("interrupted", "the run was interrupted; what was measured until then is kept")
-        elif ended not in ("repeats", "budget"):
-            execution.status = "failed"
-            execution.warn("error", ended)
-        execution.document["cells"].sort(key=lambda cell: cell["id"])
-        mark = {**execution.document["interleaved"], "ended": ended}
-        return execution.finish(summary=says or summarise(execution.document), interleaved=mark, **more)
+        of_itself, what = ("repeats", "budget"), "run"
+        stored = end_interleaved(own, ended, of_itself, what)
+        both = end_interleaved(mount, ended, of_itself, what, split.sentences(cells), client_split=result)
+        return self._say(both, stored, ended)
 
     def _say(self, mount: Run, own: Run, ended: str) -> int:
         if self.common.report is not None:

@@ -13,7 +13,7 @@ import dataclasses
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +74,8 @@ def run_interleaved(plan: Plan, common: Common) -> list[Run]:
             ended = str(error)
         for each in turns.sides:
             turns.close(each)
-    return [_end(each, ended) for each in turns.sides]
+    of_itself = ("certain", "budget", "repeats")
+    return [end_interleaved(each, ended, of_itself, "comparison") for each in turns.sides]
 
 
 @dataclass
@@ -212,15 +213,21 @@ def _compared(executions: Sequence[Execution], plan: Plan) -> list[Comparison]:
     return [compare(documents[0], other, (plan.targets[0], name), plan.margin) for other, name in pairs]
 
 
-def _end(execution: Execution, ended: str) -> Run:
-    """Stores the end of one target's run."""
+def end_interleaved(
+    execution: Execution, ended: str, of_itself: Collection[str], what: str, says: Sequence[str] = (), **more: Any
+) -> Run:
+    """Stores the end of one of the runs that took turns.
+
+    ended: why; of_itself: reasons that leave it complete. what: was interrupted, for people. says: its summary, the
+    usual one where it is empty. more: fields of its document.
+    """
     if ended == "interrupted":
         execution.status = "partial"
-        execution.warn("interrupted", "the comparison was interrupted; what was measured until then is kept")
-    elif ended not in ("certain", "budget", "repeats"):
+        execution.warn("interrupted", f"the {what} was interrupted; what was measured until then is kept")
+    elif ended not in of_itself:
         execution.status = "failed"
         execution.warn("error", ended)
     execution.document["cells"].sort(key=lambda cell: cell["id"])
     execution.explain_cells()
     mark = {**execution.document["interleaved"], "ended": ended}
-    return execution.finish(summary=summarise(execution.document), interleaved=mark)
+    return execution.finish(summary=[*says] or summarise(execution.document), interleaved=mark, **more)
