@@ -64,6 +64,11 @@ def base_layout(**more: Any) -> dict[str, Any]:
     return {**base, **more}
 
 
+def legend_above(layout: dict[str, Any], y: float = 1.02, **more: Any) -> None:
+    """Puts the legend above the picture: beside it, it would take half of a phone. y: of its lower edge."""
+    layout["legend"] = {**layout["legend"], "orientation": "h", "x": 0, "y": y, "yanchor": "bottom", **more}
+
+
 def plain_axis(title: str, **more: Any) -> dict[str, Any]:
     """A linear axis in the report's style."""
     return {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from naslab.analysis import many, scaling
 from naslab.report import theme
-from naslab.report.axes import base_layout, number, numbers, plain_axis
+from naslab.report.axes import base_layout, legend_above, number, numbers, plain_axis
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import plot_text
 from naslab.units import duration_text, rate_text, size_label
@@ -107,7 +107,7 @@ def by_number(found: Mapping[str, Any]) -> Figure:
         yaxis=plain_axis("Throughput (MB/s)", rangemode="tozero", tickformat=",.6~g"),
         showlegend=True, height=380,
     )  # fmt: skip
-    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    legend_above(layout)
     layout["margin"]["t"] = 36
     return {"data": [line, points], "layout": layout}
 
@@ -165,6 +165,6 @@ def _over_time(times: list[float], lines: Sequence[tuple[str, Sequence[float]]],
         yaxis=plain_axis(title, rangemode="tozero", tickformat=",.6~g"),
         hovermode="x", showlegend=True, height=380,
     )  # fmt: skip
-    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    legend_above(layout)
     layout["margin"]["t"] = 36
     return {"data": traces, "layout": layout}

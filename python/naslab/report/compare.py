@@ -11,7 +11,7 @@ from naslab.compare import why, words
 from naslab.compare.judgement import Comparison, Row
 from naslab.compare.names import short
 from naslab.report import difference, experiment_figures, figures, theme
-from naslab.report.axes import base_layout, number, numbers, plain_axis, rate_axis
+from naslab.report.axes import base_layout, legend_above, number, numbers, plain_axis, rate_axis
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import count_label, esc, op_label, plot_text, text_table, tight
 from naslab.report.views import Chart
@@ -137,9 +137,12 @@ def ratio_figure(rows: Sequence[Row]) -> Figure:
         yaxis=plain_axis("", type="category", categoryorder="array", categoryarray=names, autorange="reversed",
                          ticklabelstandoff=6),
     )  # fmt: skip
-    layout["legend"] = {**layout["legend"], "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"}
+    legend_above(layout, y=1)
     layout["margin"] = {**layout["margin"], "t": 40}
-    return {"data": traces, "layout": layout, "narrow": {"yaxis": {**layout["yaxis"], "tickfont": {"size": 10}}}}
+    # On a phone each name stands above its dot: beside it, the names would take half of the picture.
+    above = {**layout["yaxis"], "tickfont": {"size": 10}, "ticklabelposition": "inside top", "ticklabelstandoff": 0}
+    narrow = {"yaxis": above, "margin": {**layout["margin"], "l": 16}, "height": 160 + 36 * len(rows)}
+    return {"data": traces, "layout": layout, "narrow": narrow}
 
 
 def _dots(found: Sequence[tuple[str, Row]], verdict: str, colour: str) -> Trace:

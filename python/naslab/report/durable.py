@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from naslab.durable.words import HEADER, METADATA_HEADER, metadata_rows, rows
 from naslab.report import theme
-from naslab.report.axes import base_layout, numbers, plain_axis
+from naslab.report.axes import base_layout, legend_above, numbers, plain_axis
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import count_label, esc, percent, text_table
 from naslab.units import duration_text
@@ -92,9 +92,7 @@ def _layout(labels: Sequence[str], xaxis: dict[str, Any], mode: str) -> dict[str
         barmode=mode, bargap=0.35, height=max(240, 140 + 50 * len(labels)), showlegend=True, xaxis=xaxis, yaxis=axis
     )
     layout["margin"] = {**layout["margin"], "l": 60, "t": 56}
-    layout["legend"] = {
-        **layout["legend"], "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"
-    }  # fmt: skip
+    legend_above(layout, y=1, traceorder="normal")
     return layout
 
 

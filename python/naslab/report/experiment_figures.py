@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from naslab.report import figures, theme
-from naslab.report.axes import base_layout, number, numbers, plain_axis, rate_axis, size_axis
+from naslab.report.axes import base_layout, legend_above, number, numbers, plain_axis, rate_axis, size_axis
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import plot_text
 from naslab.report.model import Case
@@ -252,7 +252,7 @@ def claims(found: Sequence[Data]) -> Figure | None:
         yaxis=plain_axis("", type="category", categoryorder="array", categoryarray=names, autorange="reversed",
                          ticklabelstandoff=6),
     )  # fmt: skip
-    layout["legend"] = {**layout["legend"], "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"}
+    legend_above(layout, y=1)
     layout["margin"] = {**layout["margin"], "t": 40}
     narrow = {"yaxis": {**layout["yaxis"], "tickfont": {"size": 10}}}
     return {"data": traces, "layout": layout, "narrow": narrow}

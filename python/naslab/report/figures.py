@@ -21,6 +21,7 @@ from naslab.analysis.regimes_words import label
 from naslab.report import theme
 from naslab.report.axes import (
     base_layout,
+    legend_above,
     log_ticks,
     number,
     numbers,
@@ -594,7 +595,7 @@ def percentile_dots(cases: Sequence[Case]) -> Figure:
         ),
         height=max(220, 130 + 60 * len(cases)),
     )
-    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    legend_above(layout)
     layout["margin"]["t"] = 40
     return {"data": traces, "layout": layout}
 
@@ -651,7 +652,7 @@ def distribution(found: Sequence[tuple[str, NDArray[Any], NDArray[Any]]]) -> Fig
         showlegend=True,
         height=340,
     )
-    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    legend_above(layout)
     layout["margin"]["t"] = 36
     return {"data": traces, "layout": layout}
 
@@ -692,7 +693,7 @@ def series(times_s: NDArray[Any], lines: dict[str, NDArray[Any]], worst_ns: NDAr
         hovermode="x",
         showlegend=len(lines) > 1,
     )
-    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    legend_above(layout)
     layout["margin"]["t"] = 36 if len(lines) > 1 else 16
     return {"data": traces, "layout": layout}
 

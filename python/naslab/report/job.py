@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from naslab.report import job_network, theme
-from naslab.report.axes import base_layout, numbers, plain_axis
+from naslab.report.axes import base_layout, legend_above, numbers, plain_axis
 from naslab.report.figures import Figure, Trace
 from naslab.units import count_text, duration_text, rate_text
 
@@ -122,7 +122,7 @@ def _layout(labels: Sequence[str], xaxis: dict[str, Any], mode: str, rows: int =
         xaxis=xaxis, yaxis=axis,
     )  # fmt: skip
     layout["margin"] = {**layout["margin"], "l": 60, "t": 44}
-    layout["legend"] = {**layout["legend"], "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"}
+    legend_above(layout, y=1)
     return {"layout": layout}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.report import theme
-from naslab.report.axes import base_layout, number, numbers, plain_axis
+from naslab.report.axes import base_layout, legend_above, number, numbers, plain_axis
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import plot_text
 from naslab.report.rawdata import COLUMN, Series
@@ -68,7 +68,7 @@ def _figure(parts: Sequence[tuple[Step, Any, Any, Any]], names: tuple[str, str],
         hovermode="x", showlegend=True, shapes=bands,
         height=380,
     )  # fmt: skip
-    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    legend_above(layout)
     layout["margin"]["t"] = 36
     return {"data": traces, "layout": layout}
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from naslab.errors import NaslabError
 from naslab.report import theme
-from naslab.report.axes import base_layout, log_ticks, number, numbers, plain_axis
+from naslab.report.axes import base_layout, legend_above, log_ticks, number, numbers, plain_axis
 from naslab.report.labels import op_label, percent, time_label
 from naslab.report.model import measured, place, spot
 from naslab.results.run import latency_edges_ns
@@ -145,7 +145,7 @@ def figure(found: LatencyMap) -> dict[str, Any]:
         xaxis=plain_axis("Time since the start (s)", showgrid=False), yaxis=axis, height=380, showlegend=True,
         hovermode="x",
     )  # fmt: skip
-    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    legend_above(layout)
     layout["margin"]["t"] = 36
     lines = [_line(found, 0.5, "Half", theme.ACCENT), _line(found, 0.99, "99 %", theme.LATENCY)]
     return {"data": [heat, *lines], "layout": layout}

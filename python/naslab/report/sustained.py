@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from naslab.analysis.sustained import percentile_rows
 from naslab.report import theme
-from naslab.report.axes import base_layout, number, numbers, plain_axis
+from naslab.report.axes import base_layout, legend_above, number, numbers, plain_axis
 from naslab.report.labels import count_label, esc, percent, text_table, time_label, value_label
 from naslab.report.latency_map import FIRST_RUN
 from naslab.report.rawdata import COLUMN, Series
@@ -117,7 +117,7 @@ def regimes(
         showlegend=True,
         shapes=[shape for change in regime["changes"] for shape in _mark(change)],
     )
-    layout["legend"].update(orientation="h", y=1.02, yanchor="bottom", x=0)
+    legend_above(layout)
     layout["margin"]["t"] = 36
     return {"data": traces, "layout": layout}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.metadata import CACHES, count_text, header, percent_text, rows, sentences
 from naslab.report import theme
-from naslab.report.axes import base_layout, numbers, plain_axis, rate_axis, time_axis
+from naslab.report.axes import base_layout, legend_above, numbers, plain_axis, rate_axis, time_axis
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import esc, op_label, plot_text, text_table, time_label
 
@@ -94,14 +94,7 @@ def figure(series: Sequence[Series]) -> Figure:
         scattergap=0.3, height=max(300, high), showlegend=True, hovermode="closest",
     )  # fmt: skip
     layout["margin"] = {**layout["margin"], "l": 110, "t": 40}
-    layout["legend"] = {
-        **layout["legend"],
-        "orientation": "h",
-        "x": 0,
-        "y": 1,
-        "yanchor": "bottom",
-        "traceorder": "reversed",
-    }
+    legend_above(layout, y=1, traceorder="reversed")
     narrow = {**axes([0, 1], [0, 1], [0.54, 1], [0, 0.44], True), "height": max(560, 2 * high)}
     return {"data": traces, "layout": layout, "narrow": narrow}
 
