@@ -48,11 +48,7 @@ def lines(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Fig
         shapes=rules(levels), height=460,
     )  # fmt: skip
     layout["legend"]["title"]["text"] = "Condition"
-    return {"data": traces, "layout": layout, "narrow": {"height": 620, "legend": _below()}}
-
-
-def _below() -> dict[str, Any]:
-    return {"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top", "font": {"size": 11}}
+    return {"data": traces, "layout": layout, "narrow": {"height": 540}}
 
 
 def _line(series: Data, at: int, unit: str) -> Iterator[Trace]:
@@ -115,8 +111,7 @@ def bars(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Figu
         yaxis=plain_axis("", type="category", categoryorder="array", categoryarray=labels, autorange="reversed",
                          ticklabelstandoff=6, showticklabels=labels != [""]),
     )  # fmt: skip
-    narrow = {"legend": _below(), "height": layout["height"] + 40 * len(ids) ** 0.5}
-    figure = {"data": traces, "layout": layout, "narrow": narrow}
+    figure = {"data": traces, "layout": layout}
     uprights(figure, levels)
     return figure
 

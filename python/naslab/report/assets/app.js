@@ -269,8 +269,9 @@
   /* rows: lines of names to make room for. */
   function legendBelow(layout, rows) {
     const inner = (layout.height ?? 400) - layout.margin.t - layout.margin.b;
-    // Below the title of the axis, which in a low picture is a larger part of it.
-    Object.assign(layout.legend, { orientation: "h", x: 0, xanchor: "left", y: -Math.max(0.22, 54 / Math.max(inner, 40)), yanchor: "top" });
+    // Below the title of the axis, which is a larger part of a low picture and a smaller one of a high picture.
+    const px = Math.max(54, Math.min(0.22 * inner, 80));
+    Object.assign(layout.legend, { orientation: "h", x: 0, xanchor: "left", y: -px / Math.max(inner, 40), yanchor: "top" });
     if (layout.showlegend !== false && !layout.scene) layout.height += 24 * rows;
   }
 
