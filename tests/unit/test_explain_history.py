@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_evidence import MB, MIB, evidence, point
 
 from naslab.analysis.series import NS_PER_S, RateSeries
 from naslab.explain import history, steps
+from naslab.explain.points import Figure
 from naslab.explain.steps import Bounds
 from naslab.spec import CellSpec, WalkSpec
 
-MB = 1_000_000
-MIB = 1 << 20
 SET_BYTES, FAST_BYTES, PAUSE_NS = 512 * MIB, 48 * MIB, 4 * NS_PER_S
 FAST, SLOW = 100 * MB, 20 * MB
 BIN_NS = 10_000_000
@@ -90,3 +90,15 @@ def test_nothing_is_proved_by_a_set_too_small_for_three_parts() -> None:
     walk = WalkSpec("sequential", steps.LARGE_RECORD, base_bytes=32 * MIB)
     small = dataclasses.replace(AGAIN, file_bytes=112 * MIB, walk=walk)
     assert not server.comes_with_rests(small) and server.cells == []
+
+
+@pytest.mark.parametrize(("low", "expected"), [(0, 230 * MB), (75 * MB, 80 * MB)])
+def test_a_pass_too_short_to_tell_gives_no_rate_to_fall_to(low: int, expected: int) -> None:
+    """What is held against a rest is then the long run of the same reads."""
+    passes = [
+        point(rate=600 * MB, set_bytes=128 * MIB),
+        dataclasses.replace(point(set_bytes=256 * MIB), rate=Figure(80 * MB, low, 85 * MB)),
+    ]
+    found = evidence(600 * MB, set=passes, long=[point(rate=230 * MB, set_bytes=256 * MIB)])
+    slow = history._beyond_for_long(found)
+    assert slow is not None and (slow.rate.value, slow.set_bytes) == (expected, 256 * MIB)

@@ -3,61 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from made_evidence import GIB, KIB, MB, MIB, beside, evidence, level, point
 
 from naslab.explain.evidence import Evidence, memory_gap
 from naslab.explain.judge import Limit, judge
 from naslab.explain.points import Figure, Point, Stalls
-
-KIB, MIB, MB, GIB = 1 << 10, 1 << 20, 1_000_000, 1 << 30
-SECOND = 1_000_000_000
-
-
-def point(op: str = "read", record: int = MIB, rate: float = 100 * MB, depth: int = 1, **more: Any) -> Point:
-    """A point of one second with an interval of 1 %; latency by Little's law unless given."""
-    workers = more.get("workers", 1)
-    figure = Figure(rate, 0.99 * rate, 1.01 * rate)
-    mean = depth * workers * record / rate * 1e9
-    usual: dict[str, Any] = {
-        "cell": 1, "op": op, "random": record == 4 * KIB, "record_bytes": record, "depth": depth, "workers": workers,
-        "files": workers, "set_bytes": 4 * MIB, "bypass": False, "durability": "none", "rate": figure,
-        "iops": figure.scaled(1 / record, "iops"), "reads": rate if op == "read" else 0.0,
-        "writes": rate if op == "write" else 0.0, "durable": None, "p50_ns": mean, "mean_ns": mean, "p99_ns": 2 * mean,
-        "cpu": 0.1, "crossed": 1.0, "stalls": Stalls(0.0, 0, 0, 0), "start_ns": 0, "end_ns": SECOND,
-    }  # fmt: skip
-    return Point(**{**usual, **more})
-
-
-def level(top: float, alone: float | None = None) -> list[Point]:
-    """Large reads that level off at once."""
-    return [point(rate=alone or 0.8 * top), *(point(rate=top, depth=d) for d in (2, 4, 8))]
-
-
-def beside(one: float, share: float, writes: float) -> list[Point]:
-    """A reader beside a writer; share: of the writer's bytes that come on top of the reader's ceiling."""
-    reads = one - (1 - share) * writes
-    return [
-        point("write", rate=writes, depth=4),
-        point("mixed", rate=reads + writes, depth=4, workers=2, reads=reads, writes=writes),
-    ]
-
-
-def evidence(top: float = 118 * MB, share: float = 1.0, **steps: list[Point]) -> Evidence:
-    """A server whose large reads level off at `top`; small ones at 20,000 a second."""
-    small = [point(record=4 * KIB, rate=20_000 * 4 * KIB, depth=d) for d in (16, 64)]
-    found: dict[str, list[Point]] = {
-        "round_trip": [point(record=4 * KIB, rate=2_000 * 4 * KIB)],
-        "client_cache": [point(rate=0.8 * top)],
-        "depth": level(top), "small_depth": small,
-        "record": [point(record=64 * KIB, rate=top, depth=32, random=True)],
-        "duplex": beside(top, share, top),
-        "writes": [point("write", 4 * KIB, 8 * MB, 16, durability="each")],
-        "set": [point("write", rate=top, set_bytes=GIB, durable=top), point(rate=top, set_bytes=GIB)],
-        **steps,
-    }  # fmt: skip
-    return Evidence(found)
 
 
 def first(found: Evidence, op: str = "read", size: str = "large") -> Limit:
@@ -174,6 +126,22 @@ def test_a_disk_close_behind_the_link_shows_in_large_amounts(durable: int, promi
     assert kinds(evidence(118 * MB, set=sets), "write") == kinds_
 
 
+@pytest.mark.parametrize(
+    ("small_each_us", "large_each_us", "kinds_"),
+    [(1_000, 9_000, ["link"]), (1_600, 18_000, ["link", "disk"]), (8_600, 25_000, ["link", "disk"])],
+)
+def test_a_disk_as_fast_as_the_link_shows_in_the_time_of_each_byte(
+    small_each_us: float, large_each_us: float, kinds_: list[str]
+) -> None:
+    """One write crosses the link, then the disk, which may have to seek; promised, it only crosses the link."""
+    times_us = {(64, "none"): 600, (64, "each"): small_each_us, (1024, "none"): 9_000, (1024, "each"): large_each_us}
+    writes = [point("write", 4 * KIB, 8 * MB, 16, durability="each")] + [
+        point("write", record * KIB, record * KIB / us * 1e6, durability=durability)
+        for (record, durability), us in times_us.items()
+    ]
+    assert kinds(evidence(118 * MB, writes=writes), "write") == kinds_
+
+
 def test_noise_between_sets_is_no_disk() -> None:
     rates = (118, 116, 119, 117)
     passes = [point(rate=rate * MB, set_bytes=(64 << at) * MIB) for at, rate in enumerate(rates)]
@@ -184,6 +152,13 @@ def test_small_reads_beyond_memory_meet_the_disks_operations() -> None:
     slow = [point(record=4 * KIB, rate=150 * 4 * KIB, depth=32, set_bytes=GIB)]
     limit = first(evidence(beyond=slow), "read", "small")
     assert (limit.kind, round(limit.value.value)) == ("disk_iops", 150)
+
+
+def test_a_pass_too_short_to_tell_makes_no_small_reads_bound_by_bytes() -> None:
+    slow = [point(record=4 * KIB, rate=150 * 4 * KIB, depth=32, set_bytes=GIB)]
+    unsure = replace(point(set_bytes=GIB), rate=Figure(54 * MB, 0.0, 126 * MB))
+    held = point(rate=600 * MB, set_bytes=512 * MIB)
+    assert first(evidence(600 * MB, beyond=slow, set=[held, unsure]), "read", "small").kind == "disk_iops"
 
 
 def test_hits_among_misses_do_not_count_for_the_disk() -> None:

@@ -81,6 +81,8 @@ def test_ratios_hold_both_intervals() -> None:
     found = ratio(Figure(10, 9, 11), Figure(5, 4, 6))
     assert (found.value, found.low, found.high) == (2.0, 1.5, 2.75)
     assert ratio(Figure(1, 1, 1), Figure(0, 0, 0)).value == float("inf")
+    unsure = ratio(Figure(10, 9, 11), Figure(5, 0, 10))
+    assert (unsure.value, unsure.low, unsure.high) == (2.0, 0.9, float("inf"))
 
 
 def test_the_mean_of_several_is_known_better() -> None:

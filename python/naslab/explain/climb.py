@@ -289,15 +289,18 @@ class Climb:
         """Promised and durable writes, large and small, one at a time and many."""
         deep, small = self.busy_depth(LARGE_RECORD), self.busy_depth(SMALL_RECORD)
         for record, depth, durability in (
-            (LARGE_RECORD, 1, "none"), (LARGE_RECORD, 1, "each"), (LARGE_RECORD, deep, "end"),
+            (LARGE_RECORD, 1, "none"), (LARGE_RECORD, 1, "each"), (MIDDLE_RECORD, 1, "none"),
+            (MIDDLE_RECORD, 1, "each"), (LARGE_RECORD, deep, "end"),
             (LARGE_RECORD, deep, "each"), (SMALL_RECORD, 1, "each"), (SMALL_RECORD, small, "each"),
             (SMALL_RECORD, small, "end"),
         ):  # fmt: skip
             if not self.going():
                 return
+            # Of the middle size only the time of one is wanted: credit is not spent on it.
+            most = 4 * steps.SMALL_BYTES if record == MIDDLE_RECORD else None
             self.load(
                 "writes", record, depth, write_share=1.0, random=record == SMALL_RECORD, durability=durability,
-                flush=durability == "end",
+                flush=durability == "end", most_bytes=most,
             )  # fmt: skip
 
     def working_set(self) -> None:

@@ -175,7 +175,7 @@ class Evidence:
         if not slow or not quick or quick[0].depth != 1:
             return None
         if op == "write" and record == LARGE_RECORD:
-            return self._hidden_by_size(slow[0])
+            return self._hidden_by_size(slow[0], quick[0])
         held = slow[0].quick or self.held_share(slow[0])
         missed = (slow[0].mean_ns - held * quick[0].mean_ns) / max(1 - held, 0.05)
         more = missed - quick[0].mean_ns
@@ -188,13 +188,21 @@ class Evidence:
             return 0.0
         return float(min((gap[0] * gap[1]) ** 0.5 / point.set_bytes, 1.0))
 
-    def _hidden_by_size(self, large: Point) -> float | None:
-        """The same from one large and one small durable write: what the large one's way does not explain."""
-        small = self.durable_writes(SMALL_RECORD)
-        way = self.large
-        if not small or small[0].depth != 1 or way is None or way.iops.value <= 0:
-            return None
-        more = large.mean_ns - small[0].mean_ns - 1e9 / way.iops.value
+    def _hidden_by_size(self, large: Point, promised: Point) -> float | None:
+        """The same from writes of two sizes: what each byte takes longer when it has to be durable.
+
+        What a durable write takes whatever its size (a commit, a seek) is in both, and falls out. Runs that had no
+        middle size have a small one, which seeks: what the large one's way does not explain.
+        """
+        middle = {p.durability: p for p in self.step("writes") if p.record_bytes == MIDDLE_RECORD and p.depth == 1}
+        if {"none", "each"} <= middle.keys():
+            longer = (large.mean_ns - middle["each"].mean_ns) - (promised.mean_ns - middle["none"].mean_ns)
+            more = longer * LARGE_RECORD / (LARGE_RECORD - MIDDLE_RECORD)
+        else:
+            small, way = self.durable_writes(SMALL_RECORD), self.large
+            if not small or small[0].depth != 1 or way is None or way.iops.value <= 0:
+                return None
+            more = large.mean_ns - small[0].mean_ns - 1e9 / way.iops.value
         return 1e9 / more if more > 0.05 * large.mean_ns else None
 
     @property

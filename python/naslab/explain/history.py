@@ -18,6 +18,7 @@ from naslab.units import duration_text, rate_text
 
 if TYPE_CHECKING:
     from naslab.explain.climb import Climb
+    from naslab.explain.evidence import Evidence
     from naslab.results.run import Run
 
 FALLEN = 0.8
@@ -29,6 +30,8 @@ READ_NS = 3 * NS_PER_S
 LEAST_FRESH_BYTES = 16 << 20
 SAME, NEAR = 0.05, 0.25
 """Two rates that differ by less are one; a rate of a long run that writes of before went beside, and its level."""
+TOLD = 0.5
+"""A rate whose interval reaches below this share of it was measured for too short a time to tell anything."""
 SPEND = 3
 """Times what came fast after a rest that is read to spend all credit."""
 LEFT_SHARE = 0.4
@@ -118,7 +121,7 @@ def _slow(climb: Climb) -> Point | None:
     evidence = climb.evidence
     known = evidence.burst
     if known is None:
-        return judge.beyond_rate(evidence)
+        return _beyond_for_long(evidence)
     long = _first(evidence.step("long"), known["spent_by"])
     if long:
         base = Figure(known["base_bytes_per_s"], *known["base_ci95"])
@@ -126,6 +129,15 @@ def _slow(climb: Climb) -> Point | None:
     if known["scope"] == "link":
         return _first(evidence.step("again"), known["applies_to"][0])
     return judge.beyond_rate(evidence)
+
+
+def _beyond_for_long(evidence: Evidence) -> Point | None:
+    """The reads beyond memory, at the rate of a long run of them where one pass was too short to tell."""
+    beyond = judge.beyond_rate(evidence)
+    long = _first(evidence.step("long"), "read")
+    if beyond is None or long is None or long.set_bytes != beyond.set_bytes:
+        return beyond
+    return dataclasses.replace(beyond, rate=long.rate) if beyond.rate.low < TOLD * beyond.rate.value else beyond
 
 
 def _slow_again(climb: Climb, slow: Point) -> CellSpec | None:

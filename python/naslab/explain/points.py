@@ -81,10 +81,11 @@ def pooled(figures: Sequence[Figure], weights: Sequence[float] = ()) -> Figure:
 
 
 def ratio(one: Figure, other: Figure) -> Ratio:
-    """`one` / `other`. Infinite over 0."""
-    if other.low <= 0 or other.value <= 0:
+    """`one` / `other`. Infinite over 0; at its upper end where `other` may be 0."""
+    if other.value <= 0:
         return Ratio(float("inf"), 0.0, float("inf"))
-    return Ratio(one.value / other.value, one.low / other.high, one.high / other.low)
+    most = one.high / other.low if other.low > 0 else float("inf")
+    return Ratio(one.value / other.value, one.low / other.high, most)
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class Load:
 
     write_share: of the operations; with `beside`, one worker reads and as many write. same_file: all workers use one
     file. set_bytes: on the first so many bytes of the set's file instead. clients: so many of several carry it out;
-    None: all.
+    None: all. most_bytes: it ends when it has moved so many.
     """
 
     record_bytes: int = LARGE_RECORD
@@ -105,6 +105,7 @@ class Load:
     duration_ns: int = NS_PER_S
     flush: bool = False
     clients: int | None = None
+    most_bytes: int | None = None
 
 
 def load_cell(load: Load, bounds: Bounds) -> CellSpec:
@@ -124,7 +125,8 @@ def load_cell(load: Load, bounds: Bounds) -> CellSpec:
     return CellSpec(
         op=_op(load), file_bytes=size, record_bytes=min(load.record_bytes, size), files=names, workers=workers,
         queue_depth=depth, pattern="random" if load.random else "sequential",
-        write_fraction=load.write_share, duration_ns=load.duration_ns, stop_bytes=bounds.most_bytes,
+        write_fraction=load.write_share, duration_ns=load.duration_ns,
+        stop_bytes=min(filter(None, (bounds.most_bytes, load.most_bytes)), default=None),
         direct=load.bypass, flush="all" if load.flush else "none", interval_ns=bin_ns,
         sync="all" if load.durability == "each" else "none", durability=load.durability,  # type: ignore[arg-type]
         clients=load.clients, workload=WORKLOAD, data=bounds.data, seed=bounds.seed,
