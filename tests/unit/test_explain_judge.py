@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from made_evidence import GIB, KIB, MB, MIB, beside, evidence, level, point
 
+from made_evidence import GIB, KIB, MB, MIB, beside, evidence, level, point
 from naslab.explain.evidence import Evidence, memory_gap
 from naslab.explain.judge import Limit, judge
 from naslab.explain.points import Figure, Point, Stalls
@@ -134,12 +134,24 @@ def test_a_disk_as_fast_as_the_link_shows_in_the_time_of_each_byte(
     small_each_us: float, large_each_us: float, kinds_: list[str]
 ) -> None:
     """One write crosses the link, then the disk, which may have to seek; promised, it only crosses the link."""
-    times_us = {(64, "none"): 600, (64, "each"): small_each_us, (1024, "none"): 9_000, (1024, "each"): large_each_us}
-    writes = [point("write", 4 * KIB, 8 * MB, 16, durability="each")] + [
-        point("write", record * KIB, record * KIB / us * 1e6, durability=durability)
-        for (record, durability), us in times_us.items()
-    ]
+    writes = of_two_sizes(600, small_each_us, 9_000, large_each_us)
     assert kinds(evidence(118 * MB, writes=writes), "write") == kinds_
+
+
+def of_two_sizes(*times_us: float) -> list[Point]:
+    """Small and many; then promised and durable ones of 64 KiB and of 1 MiB that take these times."""
+    which = [(record, durability) for record in (64, 1024) for durability in ("none", "each")]
+    return [point("write", 4 * KIB, 8 * MB, 16, durability="each")] + [
+        point("write", record * KIB, record * KIB / us * 1e6, durability=durability)
+        for (record, durability), us in zip(which, times_us, strict=True)
+    ]
+
+
+def test_a_promised_write_s_copy_into_memory_is_no_way_of_durable_ones() -> None:
+    """The copy takes 126 us of a large one's 1,004, the link 351; durable, it takes the link's and the disk's time."""
+    writes = [*of_two_sizes(563, 579, 1_004, 1_218), point("write", rate=2_990 * MB, depth=8)]
+    sets = [point("write", rate=2_990 * MB, set_bytes=GIB, durable=2_990 * MB), point(rate=2_990 * MB, set_bytes=GIB)]
+    assert kinds(evidence(2_990 * MB, writes=writes, set=sets), "write") == ["link", "disk"]
 
 
 def test_noise_between_sets_is_no_disk() -> None:
@@ -175,6 +187,15 @@ def test_few_bytes_on_the_wire_are_the_clients_cache() -> None:
 def test_stops_are_on_no_list() -> None:
     stopping = [replace(p, stalls=Stalls(0.3, 2, 400_000_000, 1_300_000_000)) for p in level(118 * MB)]
     assert first(evidence(depth=stopping)).kind == "unknown"
+
+
+@pytest.mark.parametrize(("other_ns", "kind"), [(950_000_000, "unknown"), (400_000_000, "link")])
+def test_two_stops_of_reads_tell_with_stops_of_writes_that_are_as_long(other_ns: int, kind: str) -> None:
+    one = Stalls(0.5, 1, 960_000_000, 0)
+    depth = [replace(p, stalls=one if at < 2 else Stalls(0.0, 0, 0, 0)) for at, p in enumerate(level(118 * MB))]
+    writes = [replace(point("write", depth=2), stalls=replace(one, length_ns=other_ns))]
+    assert first(evidence(depth=depth, writes=writes)).kind == kind
+    assert first(evidence(depth=depth)).kind == "link"
 
 
 def test_reads_that_wait_where_other_calls_do_not_wait_for_disks_unless_memory_was_seen() -> None:

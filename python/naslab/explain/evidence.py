@@ -191,19 +191,27 @@ class Evidence:
     def _hidden_by_size(self, large: Point, promised: Point) -> float | None:
         """The same from writes of two sizes: what each byte takes longer when it has to be durable.
 
-        What a durable write takes whatever its size (a commit, a seek) is in both, and falls out. Runs that had no
-        middle size have a small one, which seeks: what the large one's way does not explain.
+        What a durable write takes whatever its size (a commit, a seek) is in both, and falls out. Its bytes' way is
+        that of promised ones, or its slowest part alone: a promised write is copied into a memory, which a durable one
+        may pass by. Runs that had no middle size have a small one, which seeks.
         """
         middle = {p.durability: p for p in self.step("writes") if p.record_bytes == MIDDLE_RECORD and p.depth == 1}
+        small = self.durable_writes(SMALL_RECORD)
         if {"none", "each"} <= middle.keys():
-            longer = (large.mean_ns - middle["each"].mean_ns) - (promised.mean_ns - middle["none"].mean_ns)
-            more = longer * LARGE_RECORD / (LARGE_RECORD - MIDDLE_RECORD)
+            whole = LARGE_RECORD / (LARGE_RECORD - MIDDLE_RECORD)
+            way = min((promised.mean_ns - middle["none"].mean_ns) * whole, self._slowest_part_ns() or float("inf"))
+            more = (large.mean_ns - middle["each"].mean_ns) * whole - way
+        elif small and small[0].depth == 1 and self.large and self.large.iops.value > 0:
+            more = large.mean_ns - small[0].mean_ns - 1e9 / self.large.iops.value
         else:
-            small, way = self.durable_writes(SMALL_RECORD), self.large
-            if not small or small[0].depth != 1 or way is None or way.iops.value <= 0:
-                return None
-            more = large.mean_ns - small[0].mean_ns - 1e9 / way.iops.value
+            return None
         return 1e9 / more if more > 0.05 * large.mean_ns else None
+
+    def _slowest_part_ns(self) -> float | None:
+        """What the slowest part of the way of promised large writes takes for one: the time between two in flight."""
+        promised = [p for p in self.step("writes", "duplex") if p.op == "write" and p.durability != "each"]
+        best = self.best(p for p in promised if p.record_bytes == LARGE_RECORD)
+        return 1e9 / best.iops.value if best and best.iops.value > 0 else None
 
     @property
     def positional(self) -> bool:

@@ -8,7 +8,9 @@ where the interval holds the edge.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from naslab.explain import words
@@ -54,6 +56,8 @@ STALLED, LEAST_STALLS = 0.1, 3
 """Stops that take this share of the time, and so many of them, are a limit of their own."""
 LOCKED, GAINED = 1.4, 0.25
 """Files of their own give several connections so many times one's rate; one file less than this share of the gain."""
+ALIKE = 0.1
+"""Lengths of stops that differ by less are one length."""
 RATIONED = 3.0
 """Mean over median of one small read at a time, without the stops, from which on a processor's time is rationed."""
 QUEUED = 1.5
@@ -177,14 +181,23 @@ class _Judge:
         stalled = [p for p in curve if p.stalls and p.stalls.count]
         whole = sum(p.end_ns - p.start_ns for p in curve if p.stalls)
         lost = sum(p.stalls.lost * (p.end_ns - p.start_ns) for p in stalled if p.stalls)
-        often = sum(p.stalls.count for p in stalled if p.stalls) >= LEAST_STALLS
-        if lost >= STALLED * whole > 0 and often and not self.rationed(lost / whole):
+        if lost >= STALLED * whole > 0 and self.often(stalled) and not self.rationed(lost / whole):
             self.name("unknown", SURE, self.ceiling(), words.stalls(stalled))
             return
         trip = self.e.round_trip
         if trip and trip.p50_ns and trip.mean_ns >= SLOW_SHARE * trip.p50_ns and self.rises():
             self.name("unknown", SURE, self.ceiling(), words.slow_share(trip))
             return
+
+    def often(self, stalled: Sequence[Point]) -> bool:
+        """Whether these stops are enough to tell; two of one length are, with others of that length while the server
+        did the opposite."""
+        own = [p.stalls for p in stalled if p.stalls]
+        count = sum(s.count for s in own)
+        every = [p.stalls for step in self.e.points.values() for p in step if p.stalls and p.stalls.count]
+        usual = median(s.length_ns for s in every)
+        alike = all(abs(s.length_ns / usual - 1) < ALIKE for s in every)
+        return count >= LEAST_STALLS or (count > 1 and alike and sum(s.count for s in every) >= LEAST_STALLS)
 
     def rationed(self, lost: float) -> bool:
         """Whether even one small read at a time waits far longer than stops of that share of the time explain.
