@@ -29,6 +29,9 @@ LEAST_COMPLETIONS = 10
 """Operations that a batch holds at least, where the cell has enough: fewer count the clock, not the server."""
 QUICK = (0.1, 0.15, 0.2, 0.25, 0.33)
 """Shares of the mean latency at which quick operations may end."""
+SLICES_NS = 250_000_000
+"""A batch is so long, where the series has enough: what hands out a rate a tenth of a second at a time (a control
+group's limit, a rationed processor) gives some shorter ones all and others nothing."""
 HIT = 1.5
 """A batch so many times the usual one had hits among its operations."""
 EDGE = 0.1
@@ -234,6 +237,8 @@ def usual_rate(series: RateSeries, least_batches: int = LEAST_BATCHES) -> Figure
     bins = _batches(series)
     if len(bins) < least_batches:
         return None
+    if bins.bin_ns < (wide := min(SLICES_NS, series.duration_ns // least_batches)):
+        bins = series.merged(int(wide // series.bin_ns))
     rates = bins.rates_bytes_per_s
     rates = rates[rates <= HIT * np.median(rates)]
     if not rates.any() or len(rates) < 2:
