@@ -66,7 +66,7 @@ def _disks(
     return LabSystem(name, kind, classes, text, [Planted("value", value, within)] if value else ())
 
 
-def _rates(read: int, write: int, count: int = 1, size: str = "320MiB") -> str:
+def _rates(read: int, write: int, count: int = 1, size: str = "1GiB") -> str:
     return f'count = {count}\nsize = "{size}"\nread = "{read}MB/s"\nwrite = "{write}MB/s"'
 
 
@@ -83,17 +83,17 @@ SYSTEMS: tuple[LabSystem, ...] = (
     _disks("disk of 40 MB/s read, 30 written", "disk", _BOTH, _rates(40, 30), value=40 * MB),
     _disks("disk of 50 MB/s, NFS 3", "disk", _BOTH, _rates(50, 40), NFS3, filesystem="xfs", value=50 * MB),
     _disks("disk of 60 MB/s behind 1 Gbit/s", "disk", _BOTH, _rates(60, 50), NFS41, link="1Gbit/s", value=60 * MB),
-    _disks("disk of 50 MB/s for reads and writes", "disk", _BOTH, 'size = "320MiB"\nrate = "50MB/s"',
+    _disks("disk of 50 MB/s for reads and writes", "disk", _BOTH, 'size = "1GiB"\nrate = "50MB/s"',
            filesystem="xfs", value=50 * MB),
-    _disks("two disks of 30 MB/s striped", "disk", (READ_LARGE,), _rates(30, 25, 2, "256MiB"), volume="raid0",
+    _disks("two disks of 30 MB/s striped", "disk", (READ_LARGE,), _rates(30, 25, 2), volume="raid0",
            value=60 * MB, within=0.05),
-    _disks("two disks of 40 MB/s mirrored", "disk", (WRITE_LARGE,), _rates(90, 40, 2, "256MiB"), volume="raid1",
+    _disks("two disks of 40 MB/s mirrored", "disk", (WRITE_LARGE,), _rates(90, 40, 2), volume="raid1",
            filesystem="btrfs", value=40 * MB, within=0.05),
-    _disks("three disks of 30 MB/s with parity", "disk", (READ_LARGE,), _rates(30, 30, 3, "256MiB"), volume="raid5",
+    _disks("three disks of 30 MB/s with parity", "disk", (READ_LARGE,), _rates(30, 30, 3), volume="raid5",
            filesystem="xfs", value=90 * MB, within=0.05),
-    _disks("disk of 200 requests/s", "disk_iops", _SMALL, 'size = "320MiB"\niops = 200'),
-    _disks("disk of 500 requests/s", "disk_iops", _SMALL, 'size = "320MiB"\niops = 500'),
-    _disks("disk of 500 requests/s, NFS 3", "disk_iops", _SMALL, 'size = "320MiB"\niops = 500', NFS3),
+    _disks("disk of 200 requests/s", "disk_iops", _SMALL, 'size = "1GiB"\niops = 200'),
+    _disks("disk of 500 requests/s", "disk_iops", _SMALL, 'size = "1GiB"\niops = 500'),
+    _disks("disk of 500 requests/s, NFS 3", "disk_iops", _SMALL, 'size = "1GiB"\niops = 500', NFS3),
     LabSystem("Samba with 1 % of a processor", "server_cpu", (READ_SMALL,),
               f'[server]\n{SAMBA}\nram = "256MiB"\ncpu = "1%"\n[link]\nrate = "1Gbit/s"\n'),
     LabSystem("Samba with 2 % of a processor", "server_cpu", (READ_SMALL,),

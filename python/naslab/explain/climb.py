@@ -41,7 +41,7 @@ NEVER_CACHED, LEAST_SLOW = 0.5, 4
 """So many passes below this share of the reads from memory show that memory holds none of these sets."""
 SETTLED = 0.1
 """Two passes over growing sets within this share of each other: the rate beyond memory is known."""
-PASS_NS, PASS_SHARE = 3 * NS_PER_S, 0.025
+PASS_NS, PASS_SHARE = 6 * NS_PER_S, 0.05
 """The last pass takes this long, or this share of the budget, where there is room."""
 MOST_SET_BYTES = 64 << 30
 NOISY, LONGER, MOST_LONGER = 0.3, 3, 4
