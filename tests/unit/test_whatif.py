@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,23 @@ def test_sets_beyond_memory() -> None:
     assert between.document()["then"]["at_most"] == between.then.high
     _, found = predictions(ladder(SERVER, (16, 64)), Change(), Asked(set_bytes=1024 * MIB))
     assert all(p.why in ("hidden", "") for p in found) and not by_load(found)[SET].known
+
+
+def test_random_reads_that_may_have_been_none() -> None:
+    """How many of a few random reads met memory is chance: what holds 0 in its interval foretells nothing."""
+    evidence = ladder(SERVER)
+
+    def unsure(point: Point, low: float) -> Point:
+        seen = point.iops
+        return replace(point, iops=Figure(seen.value, low * seen.value, 1.1 * seen.value, seen.unit))
+
+    for low, known in ((0.95, True), (0.6, False), (0.0, False)):
+        evidence.points["beyond"] = [unsure(point, low) for point in evidence.points["beyond"]]
+        _, found = predictions(evidence, Change(disk=Scale(2.0)), Asked())
+        few = by_load(found)[SMALL_SET]
+        assert few.known is known and few.why == ("" if known else "wide"), low
+        assert few.then.low == pytest.approx(low * few.then.value, rel=0.04), low
+        assert few.then.high < 1.2 * few.then.value, low
 
 
 def test_few_slots_and_small_windows() -> None:

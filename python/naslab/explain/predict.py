@@ -330,7 +330,7 @@ def predict(model: ServerModel, change: Change, now: Load, then: Load, measured:
     low, high = min(least[1], least[3]), max(least[1], least[3])
     factor, misfit = _calibration(before, after, measured, now, change == Change() and now == then)
     value = math.sqrt(max(low, 1e-9) * high) * factor if not math.isinf(high) else low * factor
-    doubt = _sampled(measured) if then.random and then.op == "read" and then.set_bytes > SMALL_BYTES else 0.0
+    doubt = _sampled(measured) if then.random and then.op == "read" and then.set_bytes > SMALL_BYTES else (0.0, 0.0)
     down, up = _spread(model, lambda at: rates(at)[1].ops, doubt)
     scale = then.record_bytes if unit == "bytes_per_s" else 1
     figure = Figure(value * scale, value * scale * math.exp(-down), value * scale * math.exp(up), unit)
@@ -364,20 +364,21 @@ def _calibration(before: Answer, after: Answer, measured: Figure | None, now: Lo
     return (factor if before.limit == after.limit or same else 1.0), ""
 
 
-def _sampled(measured: Figure | None) -> float:
-    """Half of the interval of a measured rate's logarithm: of random reads, how many met memory is chance."""
-    if measured is None or measured.low <= 0:
-        return 0.0
-    return math.log(measured.high / measured.low) / 2
+def _sampled(measured: Figure | None) -> tuple[float, float]:
+    """How far a measured rate's logarithm may be off, down and up: of random reads, how many met memory is chance."""
+    if measured is None or measured.value <= 0:
+        return 0.0, 0.0
+    down = math.log(measured.value / measured.low) if measured.low > 0 else math.inf
+    return down, math.log(max(measured.high / measured.value, 1.0))
 
 
-def _spread(model: ServerModel, ops: Callable[[Scenario], float], doubt: float) -> tuple[float, float]:
+def _spread(model: ServerModel, ops: Callable[[Scenario], float], doubt: tuple[float, float]) -> tuple[float, float]:
     """How far the interval of a rate's logarithm goes down and up: each part at its ends, one at a time, in quadrature.
 
     The model's own error and `doubt` come on top.
     """
     middle = math.log(max(ops(scenario(model, True)), 1e-9))
-    down = up = MODEL_ERROR**2 + doubt**2
+    down, up = (MODEL_ERROR**2 + each**2 for each in doubt)
     for name, part in model.parts.items():
         if not part.reached or part.high <= part.low:
             continue
