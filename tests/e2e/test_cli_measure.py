@@ -55,6 +55,21 @@ def test_run_fits_a_slow_server(cli: Cli) -> None:
     )
 
 
+def test_a_reader_and_a_writer_go_on_as_long_as_each_other(cli: Cli) -> None:
+    """Writes that are only promised are few on slow disks: the reader beside them must not be cut to as many."""
+    server = "link_bytes_per_s=125MB&server_cache_bytes=1g&disk_read_bytes_per_s=60MB&disk_write_bytes_per_s=40MB"
+    document = cli("run", f"sim:?latency_ns=500us&{server}", "--budget", "2m", "--json").ok().json()
+    mixed = [cell for cell in document["cells"] if cell["op"] == "mixed"]
+    assert mixed
+    for cell in mixed:
+        ends = [worker["end_ns"] - cell["start_ns"] for worker in cell["workers_detail"]]
+        assert (
+            min(ends) > 0.75 * max(ends) and cell["workers_detail"][0]["bytes"] > 2 * cell["workers_detail"][1]["bytes"]
+        )
+    reads = [each for each in document["verdict"]["limits"] if each["applies_to"] == {"op": "read", "size": "large"}]
+    assert [(each["kind"], each["confidence"]) for each in reads] == [("link", 0.95)]
+
+
 @pytest.mark.parametrize(
     "server",
     [

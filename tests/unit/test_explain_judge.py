@@ -267,3 +267,17 @@ def test_clients_that_each_bring_their_share_do_not_reach_the_server(
     assert limit.kind == named
     if named != "link":
         assert limit.value.value == rates[-1] * MB and "use more" in limit.evidence and kinds(found)[1] == "link"
+
+
+@pytest.mark.parametrize(("sizes", "ends"), [((256, 512), (2_000, 10_000)), ((240, 256), (7_840, 13_580))])
+def test_disks_seen_in_one_operation_are_as_sure_as_the_memory_s_size(
+    sizes: tuple[int, int], ends: tuple[float, float]
+) -> None:
+    """A read of 512 MiB takes 50 us longer: half of them 100 us, or a twentieth 500 us, if memory holds next to all."""
+    passes = [point(rate=118 * MB, set_bytes=sizes[0] * MIB), point(rate=90 * MB, set_bytes=sizes[1] * MIB)]
+    one = point(record=4 * KIB, rate=4 * KIB / 550e-6, set_bytes=512 * MIB)
+    many = point(record=4 * KIB, rate=19_800 * 4 * KIB, depth=32, set_bytes=512 * MIB)
+    found = evidence(set=[*passes, point(rate=88 * MB, set_bytes=512 * MIB)], beyond=[one, many])
+    disks = next(each for each in judge(found).limits if (each.kind, each.size) == ("disk_iops", "small"))
+    assert (disks.value.low, disks.value.high) == pytest.approx(ends, rel=0.01)
+    assert ("between" in disks.evidence) == (ends[1] > 2 * ends[0])

@@ -104,14 +104,26 @@ class Climb:
     ) -> Point | None:  # fmt: skip
         """One timed load, long enough for its operations; longer: so many times that."""
         wanted = Load(record, depth, bypass=self.bypass, **more)
-        cell = load_cell(dataclasses.replace(wanted, duration_ns=longer * self.length_ns(wanted)), self.bounds)
-        if wanted.write_share and wanted.durability != "each":
-            # What a server promised and still has to write takes as long as if it were written now.
-            most = int(DEBT_SHARE * self.budget.limit_ns / NS_PER_S * self._durable_rate(record))
-            least = min(LEAST_OPS * record, steps.SMALL_BYTES)
-            cell.stop_bytes = min(max(most, least), cell.stop_bytes or max(most, least))
+        duration_ns = longer * self.length_ns(wanted)
+        promised = self._most_promised(record) if wanted.write_share and wanted.durability != "each" else None
+        if promised and wanted.beside:
+            # Bytes would be shared out among reader and writer, and who is through first leaves the other alone.
+            duration_ns = min(duration_ns, int(promised / self._writer_rate() * NS_PER_S))
+        cell = load_cell(dataclasses.replace(wanted, duration_ns=duration_ns), self.bounds)
+        if promised and not wanted.beside:
+            cell.stop_bytes = min(promised, cell.stop_bytes or promised)
         found = self.stage(step, [cell])
         return found[0] if found else None
+
+    def _most_promised(self, record: int) -> int:
+        """Bytes to write at most that are only promised: what the server then has to write takes as long as now."""
+        most = int(DEBT_SHARE * self.budget.limit_ns / NS_PER_S * self._durable_rate(record))
+        return max(most, min(LEAST_OPS * record, steps.SMALL_BYTES))
+
+    def _writer_rate(self) -> float:
+        """Bytes a second that the last writer wrote alone: beside a reader it writes no faster."""
+        alone = [p for p in self.evidence.step("duplex") if p.op == "write"]
+        return max(alone[-1].rate.value if alone else 0.0, self._durable)
 
     def _known(self, step: str, record: int, depth: int, **more: Any) -> Point | None:
         """A timed load; once more and longer where the first try's interval is too wide to compare with anything."""

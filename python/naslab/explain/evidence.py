@@ -160,10 +160,11 @@ class Evidence:
         gap = memory_gap(self)
         return (gap[1] or 0) if gap else 0
 
-    def hidden(self, op: str, record: int) -> float | None:
+    def hidden(self, op: str, record: int) -> Figure | None:
         """Operations per second of the disks, from what one operation takes longer when they serve it.
 
-        Shows disks behind a slower link. None where one operation takes no longer there.
+        Shows disks behind a slower link. None where one operation takes no longer there. The interval is that of the
+        memory's size, which says how many of the operations the disks did serve.
         """
         if op == "read":
             slow = [p for p in self.step("beyond") if p.op == op and p.record_bytes == record and p.depth == 1]
@@ -175,18 +176,30 @@ class Evidence:
         if not slow or not quick or quick[0].depth != 1:
             return None
         if op == "write" and record == LARGE_RECORD:
-            return self._hidden_by_size(slow[0], quick[0])
-        held = slow[0].quick or self.held_share(slow[0])
-        missed = (slow[0].mean_ns - held * quick[0].mean_ns) / max(1 - held, 0.05)
-        more = missed - quick[0].mean_ns
-        return 1e9 / more if more > 0.05 * quick[0].mean_ns else None
+            by_size = self._hidden_by_size(slow[0], quick[0])
+            return Figure.exactly(by_size, "iops") if by_size else None
+
+        seen, alone = slow[0].mean_ns, quick[0].mean_ns
+        least = 0.05 * alone
+
+        def longer(held: float) -> float:
+            return max((seen - held * alone) / max(1 - held, 0.05) - alone, least)
+
+        more = longer(slow[0].quick or self.held_share(slow[0]))
+        ends = [more] if slow[0].quick else [longer(end) for end in self._held_ends(slow[0])]
+        return Figure(1e9 / more, 1e9 / max(ends), 1e9 / min(ends), "iops") if more > least else None
 
     def held_share(self, point: Point) -> float:
         """Share of a random load's operations that the server's memory answers, where its size was found."""
+        low, high = self._held_ends(point)
+        return float((low * high) ** 0.5)
+
+    def _held_ends(self, point: Point) -> tuple[float, float]:
+        """The least and the most that share can be: the memory holds one set, and not the next."""
         gap = memory_gap(self)
         if not point.random or gap is None or gap[1] is None:
-            return 0.0
-        return float(min((gap[0] * gap[1]) ** 0.5 / point.set_bytes, 1.0))
+            return 0.0, 0.0
+        return min(gap[0] / point.set_bytes, 1.0), min(gap[1] / point.set_bytes, 1.0)
 
     def _hidden_by_size(self, large: Point, promised: Point) -> float | None:
         """The same from writes of two sizes: what each byte takes longer when it has to be durable.

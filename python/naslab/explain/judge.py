@@ -278,10 +278,12 @@ class _Judge:
             self.name("disk", OPEN, *close)
         if hidden is None:
             return
-        rate = hidden * self.record if self.size == "large" else hidden
-        if reached.value / rate >= HIDDEN:
+        rate = hidden.scaled(self.record, self.unit) if self.size == "large" else hidden
+        if reached.value / rate.value >= HIDDEN:
             self.soften()
-            figure = Figure(rate, HIDDEN * rate, rate / HIDDEN, self.unit)
+            figure = Figure(
+                rate.value, min(rate.low, HIDDEN * rate.value), max(rate.high, rate.value / HIDDEN), self.unit
+            )
             kind = "disk" if self.size == "large" else "disk_iops"
             self.name(kind, OPEN, figure, words.behind(figure, self.unit))
 

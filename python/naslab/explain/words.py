@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 TURNS = 50
 """The slowest percent of operations over the usual one, where work and long pauses take turns."""
+WIDE = 2.0
+"""An interval whose ends are so many times apart is told by its ends."""
 
 
 def client_cache(found: Point, evidence: Evidence) -> str:
@@ -170,8 +172,12 @@ def other_stage(stages: float) -> str:
 
 def behind(figure: Figure, unit: str) -> str:
     """Disks behind a slower way."""
-    rate = rate_text(figure.value) if unit == "bytes_per_s" else f"{figure.value:,.0f} a second"
-    return f"one operation takes so much longer when the disks serve it that they carry about {rate}: hardly more"
+    low, value, high = (
+        rate_text(each) if unit == "bytes_per_s" else f"{each:,.0f} a second"
+        for each in (figure.low, figure.value, figure.high)
+    )
+    rate = f"about {value}" if figure.high < WIDE * figure.low else f"between {low} and {high}"
+    return f"one operation takes so much longer when the disks serve it that they carry {rate}: hardly more"
 
 
 def slowed(each: Point, promised: Point) -> str:
