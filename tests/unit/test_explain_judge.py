@@ -114,6 +114,30 @@ def test_two_close_ceilings_are_both_named() -> None:
     assert first(found).confidence < 0.95
 
 
+@pytest.mark.parametrize(("one", "other", "kinds_"), [(115, 115, ["link", "disk"]), (115, 117.5, ["link"])])
+def test_two_large_sets_tell_together_that_disks_are_a_little_slower(
+    one: float, other: float, kinds_: list[str]
+) -> None:
+    """Neither does alone: its interval reaches what counts as the same."""
+
+    def known(rate: float, within: float, **more: int) -> Point:
+        return (
+            point(rate=rate * MB, **more)
+            if not within
+            else replace(
+                point(rate=rate * MB, **more),
+                rate=Figure(rate * MB, (1 - within) * rate * MB, (1 + within) * rate * MB),
+            )
+        )
+
+    memory = [known(94, 0), *(known(118, 1e-4, depth=depth) for depth in (2, 4, 8))]
+    sets = [known(rate, 0.013, set_bytes=size * GIB) for size, rate in ((1, one), (2, other))]
+    found = evidence(
+        118 * MB, depth=memory, set=[*sets, point("write", rate=118 * MB, set_bytes=2 * GIB, durable=118 * MB)]
+    )
+    assert kinds(found) == kinds_
+
+
 @pytest.mark.parametrize(
     ("durable", "promised", "kinds_"),
     [(112, 118, ["link", "disk"]), (118, 118, ["link"]), (112, 112, ["link"])],

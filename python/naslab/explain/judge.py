@@ -15,7 +15,7 @@ from typing import Any
 
 from naslab.explain import words
 from naslab.explain.evidence import GROWS, Evidence, best_known, beyond_rate, memory_gap, memory_rate
-from naslab.explain.points import Figure, Point, Ratio, ratio
+from naslab.explain.points import Figure, Point, Ratio, pooled, ratio
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 
 CROSSED = 0.5
@@ -313,12 +313,14 @@ class _Judge:
         return durable, words.slower_writes(durable, promised)
 
     def slower_set(self) -> tuple[Point, str] | None:
-        """The largest set, where it and the one before were read a little slower than memory; None where not."""
+        """The largest set, where it and the one before were read a little slower than memory, and both together for
+        sure; None where not."""
         passes, memory = self.e.passes[-2:], self.e.large
         if memory is None or len(passes) < 2 or passes[0].set_bytes < FAR * memory.set_bytes:
             return None
-        lost = [ratio(p.rate, memory.rate) for p in passes]
-        if any(each.high >= A_LITTLE or each.value < APART for each in lost):
+        lost = [ratio(p.rate, memory.rate).value for p in passes]
+        together = ratio(pooled([p.rate for p in passes]), memory.rate)
+        if together.high >= A_LITTLE or not all(APART <= each < A_LITTLE for each in lost):
             return None
         return passes[-1], words.disk(passes[-1], memory, self.e)
 
