@@ -70,6 +70,17 @@ def test_a_reader_and_a_writer_go_on_as_long_as_each_other(cli: Cli) -> None:
     assert [(each["kind"], each["confidence"]) for each in reads] == [("link", 0.95)]
 
 
+def test_the_last_set_is_as_large_as_there_is_time_for(cli: Cli) -> None:
+    """400 MiB of memory; of two minutes 256 MiB leave too little for 512, but enough for what memory does not hold."""
+    server = "link_bytes_per_s=60MB&latency_ns=500us&server_cache_bytes=400m&disk_iops=200"
+    disks = "disk_read_bytes_per_s=500MB&disk_write_bytes_per_s=500MB"
+    document = cli("run", f"sim:?{server}&{disks}", "--budget", "2m", "--json").ok().json()
+    set_bytes = max(cell["file_bytes"] for cell in document["cells"] if cell["workload"] == "ladder")
+    assert 400 << 20 < set_bytes < 512 << 20 and set_bytes % (1 << 20) == 0
+    small = [each for each in document["verdict"]["limits"] if each["applies_to"] == {"op": "read", "size": "small"}]
+    assert [(each["kind"], each["confidence"]) for each in small] == [("disk_iops", 0.95)]
+
+
 @pytest.mark.parametrize(
     "server",
     [

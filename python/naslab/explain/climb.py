@@ -44,6 +44,8 @@ SETTLED = 0.1
 PASS_NS, PASS_SHARE = 6 * NS_PER_S, 0.05
 """The last pass takes this long, or this share of the budget, where there is room."""
 MOST_SET_BYTES = 64 << 30
+LEAST_GROWTH = 1.25
+"""A set that is not at least so many times the one before is not worth its time, unless there is room for no more."""
 NOISY, LONGER, MOST_LONGER = 0.3, 3, 4
 """A rate known to no better than this share is measured again, so many times as long; so often in all."""
 
@@ -328,9 +330,8 @@ class Climb:
                 steps.append_cell(size, last, depth, self.bounds, written[-1]),
                 steps.pass_cell(last, depth, self.bypass, self.bounds, rate),
             ])  # fmt: skip
-            # The last set is as large as there is room for.
-            following = min(2 * last, self._most_set() // LARGE_RECORD * LARGE_RECORD)
-            if self._beyond_is_known() or following <= last or not self._next_fits(last):
+            following = self._next_set(last)
+            if self._beyond_is_known() or following is None:
                 break
             size, last = last, following
         self._find_knee(depth)
@@ -339,14 +340,22 @@ class Climb:
         room = self.bounds.room_bytes - steps.MOST_WORKERS * steps.SMALL_BYTES
         return min(room, MOST_SET_BYTES, *([8 * self.bounds.most_bytes] if self.bounds.most_bytes else []))
 
-    def _next_fits(self, size: int) -> bool:
-        """Whether the next set, twice as large, can be written and read in what is left of the sets' time."""
+    def _next_set(self, size: int) -> int | None:
+        """Twice as large, or as large as there is room for; None where that takes too long to write and to read.
+
+        Where memory holds all so far, the largest that the time left is enough for: any further set may outgrow it.
+        """
         passes, appends = self.evidence.passes, self.evidence.appends
         if not passes or not appends:
-            return False
-        slowest = min(p.durable or p.rate.value for p in appends[-2:])
-        seconds = size / slowest + 2 * size / passes[-1].rate.value
-        return seconds * NS_PER_S < self.budget.limit_ns * SET_SHARE - self.spent_ns()
+            return None
+        written = min(p.durable or p.rate.value for p in appends[-2:])
+        left_s = (self.budget.limit_ns * SET_SHARE - self.spent_ns()) / NS_PER_S
+        fits = (left_s + size / written) / (1 / written + 1 / passes[-1].rate.value)
+        wanted = min(2 * size, self._most_set())
+        if fits < wanted and judge.beyond_rate(self.evidence):
+            return None
+        following = int(min(wanted, fits)) // LARGE_RECORD * LARGE_RECORD
+        return following if following >= min(LEAST_GROWTH * size, wanted) and following > size else None
 
     def spent_ns(self) -> int:
         """Time of the cells so far, on the target's clock."""
