@@ -124,6 +124,20 @@ def test_classes_of_one_limit_share_a_sentence() -> None:
     ]  # fmt: skip
 
 
+def test_reads_of_no_set_beyond_memory_are_told_to_reach_no_further() -> None:
+    def last(kind: str, smallest_beyond: int | None, **more: object) -> str:
+        where = {"applies_to": {"op": "read", "size": "small"}, "confidence": 0.95}
+        conditions = {"memory_bytes": [478 << 20, smallest_beyond], "local_disk": False, "protocol": "nfs", **more}
+        verdict = {"limits": [{"kind": kind, **where}]}
+        return tell.sentences({"verdict": verdict, "ladder": {"conditions": conditions}})[-1]
+
+    told = "No set above 478 MiB was read: what the server's memory does not hold may be slower."
+    assert last("link", None) == told
+    assert last("link", 512 << 20) != told  # a set outgrew it
+    assert last("disk_iops", None) != told  # disks answered
+    assert last("disk", None, local_disk=True) != told and last("client_cpu", None, protocol="null") != told
+
+
 def test_two_that_are_not_told_apart_are_both_named() -> None:
     limits = [limit("link", "read", "large", 0.55), limit("server_cache", "read", "large", 0.5)]
     assert tell.sentences({"verdict": {"limits": limits}}) == [

@@ -35,7 +35,7 @@ class Answer:
 
     def sentences(self) -> list[str]:
         """The verdict, a sentence for each limit."""
-        told = tell.sentences({"verdict": {"limits": self.limits}})
+        told = tell.sentences({"verdict": {"limits": self.limits}, "ladder": self.document.get("ladder")})
         return told or ["Nothing in this run says what limits the target."]
 
 

@@ -23,6 +23,7 @@ LIMIT_TEXT = {
 }  # fmt: skip
 SURE, LIKELY, OPEN = 0.9, 0.7, 0.4
 """Confidences from which on a limit is called certain, likely, possible."""
+DISKS = frozenset(("disk", "disk_iops"))
 SEVERAL = 0.15
 """Two limits of one class whose confidences are within this of each other are not told apart."""
 
@@ -93,14 +94,28 @@ def leaders(ranked: Sequence[Limit]) -> list[Limit]:
 def sentences(document: Mapping[str, Any]) -> list[str]:
     """The verdict of a run, one sentence for each limit, with the classes that meet it. Empty without limits.
 
-    document: with `verdict`. Classes that the same limits hold back share a sentence.
+    document: with `verdict`, and `ladder` where there is one. Classes that the same limits hold back share a sentence.
     """
     groups: dict[tuple[tuple[str, ...], str], list[Limit]] = {}
     for ranked in by_class((document.get("verdict") or {}).get("limits") or []).values():
         first = leaders(ranked)
         key = (tuple(str(limit["kind"]) for limit in first), sure_text(first[0].get("confidence")))
         groups.setdefault(key, []).append(first[0])
-    return [_sentence(kinds, sure, firsts) for (kinds, sure), firsts in groups.items()]
+    told = [_sentence(kinds, sure, firsts) for (kinds, sure), firsts in groups.items()]
+    return [*told, *_untried(document)] if told else []
+
+
+def _untried(document: Mapping[str, Any]) -> list[str]:
+    """How far the verdict on reads reaches, where no set outgrew the server's memory and no disk was seen."""
+    conditions = (document.get("ladder") or {}).get("conditions") or {}
+    memory = conditions.get("memory_bytes")
+    if not memory or memory[1] is not None or conditions["local_disk"] or conditions["protocol"] == "null":
+        return []
+    ranked = by_class((document.get("verdict") or {}).get("limits") or [])
+    reads = [str(limit["kind"]) for (op, _), found in ranked.items() if op == "read" for limit in leaders(found)]
+    if not reads or DISKS.intersection(reads):
+        return []
+    return [f"No set above {size_label(memory[0])} was read: what the server's memory does not hold may be slower."]
 
 
 def _sentence(kinds: Sequence[str], sure: str, firsts: Sequence[Limit]) -> str:
