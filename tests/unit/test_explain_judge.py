@@ -121,14 +121,8 @@ def test_two_large_sets_tell_together_that_disks_are_a_little_slower(
     """Neither does alone: its interval reaches what counts as the same."""
 
     def known(rate: float, within: float, **more: int) -> Point:
-        return (
-            point(rate=rate * MB, **more)
-            if not within
-            else replace(
-                point(rate=rate * MB, **more),
-                rate=Figure(rate * MB, (1 - within) * rate * MB, (1 + within) * rate * MB),
-            )
-        )
+        ends = ((1 - within) * rate * MB, (1 + within) * rate * MB)
+        return replace(point(rate=rate * MB, **more), rate=Figure(rate * MB, *ends))
 
     memory = [known(94, 0), *(known(118, 1e-4, depth=depth) for depth in (2, 4, 8))]
     sets = [known(rate, 0.013, set_bytes=size * GIB) for size, rate in ((1, one), (2, other))]

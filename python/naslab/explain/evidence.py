@@ -176,9 +176,7 @@ class Evidence:
         if not slow or not quick or quick[0].depth != 1:
             return None
         if op == "write" and record == LARGE_RECORD:
-            by_size = self._hidden_by_size(slow[0], quick[0])
-            return Figure.exactly(by_size, "iops") if by_size else None
-
+            return self._hidden_by_size(slow[0], quick[0])
         seen, alone = slow[0].mean_ns, quick[0].mean_ns
         least = 0.05 * alone
 
@@ -201,7 +199,7 @@ class Evidence:
             return 0.0, 0.0
         return min(gap[0] / point.set_bytes, 1.0), min(gap[1] / point.set_bytes, 1.0)
 
-    def _hidden_by_size(self, large: Point, promised: Point) -> float | None:
+    def _hidden_by_size(self, large: Point, promised: Point) -> Figure | None:
         """The same from writes of two sizes: what each byte takes longer when it has to be durable.
 
         What a durable write takes whatever its size (a commit, a seek) is in both, and falls out. Its bytes' way is
@@ -218,7 +216,7 @@ class Evidence:
             more = large.mean_ns - small[0].mean_ns - 1e9 / self.large.iops.value
         else:
             return None
-        return 1e9 / more if more > 0.05 * large.mean_ns else None
+        return Figure.exactly(1e9 / more, "iops") if more > 0.05 * large.mean_ns else None
 
     def _slowest_part_ns(self) -> float | None:
         """What the slowest part of the way of promised large writes takes for one: the time between two in flight."""

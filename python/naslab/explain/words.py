@@ -170,10 +170,10 @@ def other_stage(stages: float) -> str:
     )
 
 
-def behind(figure: Figure, unit: str) -> str:
+def behind(figure: Figure) -> str:
     """Disks behind a slower way."""
     low, value, high = (
-        rate_text(each) if unit == "bytes_per_s" else f"{each:,.0f} a second"
+        rate_text(each) if figure.unit == "bytes_per_s" else f"{each:,.0f} a second"
         for each in (figure.low, figure.value, figure.high)
     )
     rate = f"about {value}" if figure.high < WIDE * figure.low else f"between {low} and {high}"
