@@ -132,6 +132,22 @@ def test_two_large_sets_tell_together_that_disks_are_a_little_slower(
     assert kinds(found) == kinds_
 
 
+def test_disks_are_seen_behind_a_link_though_memory_takes_time_too() -> None:
+    """One read is 220 us on its way, 350 on the link, 80 in memory or 325 on disks: these are 7 % faster than the link.
+
+    What the disks add to it is only 245 us.
+    """
+    top = MIB / 350e-6
+    alone = [point(rate=MIB / 650e-6), *(point(rate=top, depth=depth) for depth in (2, 4, 8))]
+    beyond = point(rate=MIB / 895e-6, set_bytes=GIB)
+    found = evidence(top, depth=alone, beyond=[beyond], round_trip=[point(record=4 * KIB, rate=4 * KIB / 220e-6)])
+    disks = found.hidden("read", MIB)
+    assert disks is not None and disks.value == pytest.approx(1 / 325e-6)
+    assert (disks.low, disks.high) == (pytest.approx(1 / 325e-6), pytest.approx(1 / 245e-6))
+    assert kinds(found) == ["link", "disk"] and first(found).confidence < 0.95
+    assert kinds(evidence(top, depth=alone, beyond=[replace(beyond, mean_ns=750_000)])) == ["link"]
+
+
 @pytest.mark.parametrize(
     ("durable", "promised", "kinds_"),
     [(112, 118, ["link", "disk"]), (118, 118, ["link"]), (112, 112, ["link"])],

@@ -150,6 +150,10 @@ class Evidence:
             return None
         return (curve[0].mean_ns - trip.mean_ns) * large.iops.value / 1e9 - 1
 
+    def _other_stages_ns(self) -> float:
+        """What one large read from memory spends beside its slowest stage; 0 where that is not known."""
+        return max(self.stages() or 0.0, 0.0) * 1e9 / self.large.iops.value if self.large else 0.0
+
     def durable_writes(self, record: int) -> list[Point]:
         """Writes of a size, each durable before it was promised, in the order measured."""
         return [p for p in self.step("writes") if p.durability == "each" and p.record_bytes == record]
@@ -164,7 +168,8 @@ class Evidence:
         """Operations per second of the disks, from what one operation takes longer when they serve it.
 
         Shows disks behind a slower link. None where one operation takes no longer there. The interval is that of the
-        memory's size, which says how many of the operations the disks did serve.
+        memory's size, which says how many of the operations the disks did serve. A large read from memory may spend
+        time there that one from the disks does not: value is what they carry at least, if it is all of its time.
         """
         if op == "read":
             slow = [p for p in self.step("beyond") if p.op == op and p.record_bytes == record and p.depth == 1]
@@ -184,8 +189,11 @@ class Evidence:
             return max((seen - held * alone) / max(1 - held, 0.05) - alone, least)
 
         more = longer(slow[0].quick or self.held_share(slow[0]))
+        if more <= least:
+            return None
         ends = [more] if slow[0].quick else [longer(end) for end in self._held_ends(slow[0])]
-        return Figure(1e9 / more, 1e9 / max(ends), 1e9 / min(ends), "iops") if more > least else None
+        other = self._other_stages_ns() if op == "read" and record == LARGE_RECORD else 0.0
+        return Figure(1e9 / (more + other), 1e9 / (max(ends) + other), 1e9 / min(ends), "iops")
 
     def held_share(self, point: Point) -> float:
         """Share of a random load's operations that the server's memory answers, where its size was found."""
