@@ -14,6 +14,8 @@ from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_BYTES, SMALL
 
 GROWS = 1.15
 """A rate that is higher by this factor grew; what is below may be the noise of two short cells."""
+FALLEN = 0.8
+"""A rate below this share of an earlier one, of the same kind, has fallen."""
 POSITIONAL = 0.5
 LEVEL = 1.05
 """Two neighbouring depths within this factor are level."""
@@ -260,6 +262,18 @@ class Evidence:
     def appends(self) -> list[Point]:
         """Writes that made the working set larger."""
         return [p for p in self.step("set") if p.op == "write"]
+
+    def level_before_a_fall(self) -> float | None:
+        """The rate at which writes became durable, one as large as two before it, until the last became slower.
+
+        A write cache is filled by the first of them, and disks do not tire: this is what spent credit looks like. None
+        where there was none, or where a long run of writes or a rest has told what it was.
+        """
+        rates = [p.durable for p in sorted(self.appends, key=lambda p: p.set_bytes) if p.durable]
+        if len(rates) < 4 or any(p.op == "write" for p in self.step("long", "rest")):
+            return None
+        level, last = rates[-4:-1], rates[-1]
+        return min(level) if max(level) < GROWS * min(level) and last < FALLEN * min(level) else None
 
     def by_way(self) -> dict[str, Figure]:
         """Rates of large reads by protection: plain, signed, encrypted."""

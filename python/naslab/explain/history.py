@@ -11,6 +11,7 @@ import numpy as np
 from naslab.analysis.series import NS_PER_S
 from naslab.analysis.sustained import kinds_of, series_of_cell
 from naslab.explain import judge, steps
+from naslab.explain.evidence import FALLEN
 from naslab.explain.points import Figure, Point, ratio
 from naslab.explain.steps import LARGE_RECORD, Load, load_cell
 from naslab.spec import CellSpec, WalkSpec
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from naslab.explain.evidence import Evidence
     from naslab.results.run import Run
 
-FALLEN = 0.8
-"""A rate below this share of an earlier one, for the same reads, has fallen."""
 RISEN = 1.2
 REST_NS = 8 * NS_PER_S
 REST_SHARE = 0.04

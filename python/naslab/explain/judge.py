@@ -58,6 +58,8 @@ LOCKED, GAINED = 1.4, 0.25
 """Files of their own give several connections so many times one's rate; one file less than this share of the gain."""
 ALIKE = 0.1
 """Lengths of stops that differ by less are one length."""
+FEW = 200
+"""The hundredth of fewer operations that is slowest may be one of them."""
 RATIONED = 3.0
 """Mean over median of one small read at a time, without the stops, from which on a processor's time is rationed."""
 QUEUED = 1.5
@@ -203,10 +205,15 @@ class _Judge:
         """Whether even one small read at a time waits far longer than stops of that share of the time explain.
 
         And more in flight do not help: a processor whose time is rationed does so much work, then pauses, many times
-        a second. A single long stop makes the mean as long, but not the hundredth of the operations that is slowest.
+        a second. A single long stop makes the mean as long, but not that without the slowest operation, nor, where
+        there are many, the hundredth of them that is slowest.
         """
         trip = self.e.round_trip
-        if trip is None or min(trip.mean_ns * (1 - lost), trip.p99_ns) < RATIONED * trip.p50_ns:
+        if trip is None:
+            return False
+        count = trip.reads * (trip.end_ns - trip.start_ns) / 1e9 / SMALL_RECORD
+        others_ns = (trip.mean_ns * count - trip.p99_ns) / (count - 1) if 1 < count < FEW else trip.mean_ns
+        if min(trip.mean_ns * (1 - lost), trip.p99_ns, others_ns) < RATIONED * trip.p50_ns:
             return False
         return not _Judge(self.e, "read", "small").rises()
 
@@ -574,7 +581,12 @@ class _Judge:
             self.name("server_cpu", OPEN + 0.1, durable, words.no_queue(durable, promised))
             self.name(kind, OPEN, durable, told)
             return
-        self.name(kind, LIKELY if near < APART else OPEN + 0.1, durable, told)
+        before = self.e.level_before_a_fall() if self.size == "large" else None
+        if before:
+            fell = words.fell_late(before, durable)
+            self.name("burst_credit", OPEN + 0.1, durable, fell)
+            self.ask(("burst_credit", kind), "long", fell)
+        self.name(kind, OPEN if before else LIKELY if near < APART else OPEN + 0.1, durable, told)
         if near >= APART:
             self.way_of_writes(durable, OPEN)
 

@@ -64,6 +64,14 @@ def burst(found: Mapping[str, Any]) -> str:
     )
 
 
+def fell_late(before: float, durable: Figure) -> str:
+    """Writes that became slow after many that were level."""
+    return (
+        f"writes became durable at {rate_text(before)}, set after set, and the last at {rate_text(durable.value)}: "
+        "credit or a disk's fast cells may be spent, and no time was left for a rest that would tell"
+    )
+
+
 def disk(beyond: Point, memory: Point, evidence: Evidence) -> str:
     """Sets beyond memory."""
     where = "the disk" if evidence.local_disk else "the server's memory"
