@@ -246,7 +246,8 @@ def test_pauses_of_a_rationed_processor_are_no_stops() -> None:
     looks = {"p50": 60_000, "p99": 70_000, "mean": 60_000}
     for median, slowest, kind in (
         (141_000.0, 90e6, "server_cpu"), (9e6, 90e6, "unknown"),
-        (141_000.0, 150_000.0, "unknown"),  # one stop of half a second, of a hundred operations
+        (141_000.0, 150_000.0, "unknown"),  # one stop of a second, of many operations
+        (141_000.0, 0.99e9, "unknown"),  # of seventy
     ):  # fmt: skip
         trip = point(record=4 * KIB, rate=70 * 4 * KIB, p50_ns=median, p99_ns=slowest, mean_ns=14.3e6)
         found = replace(evidence(round_trip=[trip], small_depth=curve), null_ns=looks)
@@ -264,6 +265,28 @@ def test_a_full_queue_that_stops_writers_is_the_disks(promised: int, kind: str) 
     writes = [point("write", rate=promised * MB, depth=2)]
     found = evidence(400 * MB, set=sets, writes=writes, duplex=[])
     assert first(found, "write").kind == kind
+
+
+@pytest.mark.parametrize(
+    ("rates", "more", "kinds_"),
+    [
+        ((2800, 500, 504, 498, 72), [], ["burst_credit", "disk"]),
+        ((2800, 500, 504, 498, 490), [], ["disk"]),
+        ((2800, 1900, 900, 500, 72), [], ["disk"]),  # a write cache that fills
+        ((2800, 500, 504, 498, 72), [point("write", rate=72 * MB)], ["disk"]),  # a long run told: no credit
+    ],
+)
+def test_writes_that_fall_after_many_level_ones_are_left_open(
+    rates: tuple[int, ...], more: list[Point], kinds_: list[str]
+) -> None:
+    sets = [
+        point("write", rate=rate * MB, set_bytes=size * GIB, durable=rate * MB)
+        for size, rate in zip((1, 2, 4, 8, 16), rates, strict=True)
+    ]
+    found = evidence(3000 * MB, set=[*sets, point(rate=3000 * MB, set_bytes=16 * GIB)], long=more)
+    assert kinds(found, "write") == kinds_
+    asked = [question.between for question in judge(found).open if (question.op, question.size) == ("write", "large")]
+    assert asked == ([("burst_credit", "disk")] if len(kinds_) > 1 else [])
 
 
 def test_spent_credit_comes_before_the_ceiling_it_hides() -> None:
