@@ -13,7 +13,7 @@ import pytest
 from fixtures_run import make_run
 from naslab.cli.app import run_app
 from naslab.cli.explain_run import document_of, text_of
-from naslab.explain import experiment, from_cells, ladder_table, outcome, tell
+from naslab.explain import experiment, from_cells, ladder_table, outcome, tell, words
 from naslab.explain.advice import advice
 from naslab.explain.answer import answer
 from naslab.explain.evidence import Evidence
@@ -136,6 +136,14 @@ def test_reads_of_no_set_beyond_memory_are_told_to_reach_no_further() -> None:
     assert last("link", 512 << 20) != told  # a set outgrew it
     assert last("disk_iops", None) != told  # disks answered
     assert last("disk", None, local_disk=True) != told and last("client_cpu", None, protocol="null") != told
+
+
+def test_disks_behind_a_way_carry_hardly_more_or_less_with_memory_beside_them() -> None:
+    known, wide = Figure(33_000, 32_000, 34_000, "iops"), Figure(9_000, 6_000, 15_000, "iops")
+    assert words.behind(known, 30_000).endswith("they carry about 33,000 a second: hardly more")
+    assert words.behind(wide, 30_000).endswith(
+        "between 6,000 a second and 15,000 a second: less, and the server's memory serves the rest"
+    )
 
 
 def test_two_that_are_not_told_apart_are_both_named() -> None:

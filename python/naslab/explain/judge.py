@@ -292,7 +292,7 @@ class _Judge:
                 rate.value, min(rate.low, HIDDEN * rate.value), max(rate.high, rate.value / HIDDEN), self.unit
             )
             kind = "disk" if self.size == "large" else "disk_iops"
-            self.name(kind, OPEN, figure, words.behind(figure))
+            self.name(kind, OPEN, figure, words.behind(figure, reached.value))
 
     def slowed(self) -> tuple[Point, str] | None:
         """Large writes in flight that go a little slower when each has to be durable; None where they do not.

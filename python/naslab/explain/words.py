@@ -178,14 +178,15 @@ def other_stage(stages: float) -> str:
     )
 
 
-def behind(figure: Figure) -> str:
-    """Disks behind a slower way."""
+def behind(figure: Figure, reached: float) -> str:
+    """Disks behind a way that reaches so much, with what its end holds in memory."""
     low, value, high = (
         rate_text(each) if figure.unit == "bytes_per_s" else f"{each:,.0f} a second"
         for each in (figure.low, figure.value, figure.high)
     )
     rate = f"about {value}" if figure.high < WIDE * figure.low else f"between {low} and {high}"
-    return f"one operation takes so much longer when the disks serve it that they carry {rate}: hardly more"
+    than = "hardly more" if figure.value >= reached else "less, and the server's memory serves the rest"
+    return f"one operation takes so much longer when the disks serve it that they carry {rate}: {than}"
 
 
 def slowed(each: Point, promised: Point) -> str:
