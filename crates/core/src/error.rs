@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Invalid,
     /// No answer within the time allowed.
     Timeout,
+    /// The user wanted to stop and the answer was not waited for.
+    Interrupted,
     /// The server asks to come back later (NFS delay, jukebox and grace): reported, never waited out in silence.
     Delayed,
     /// The connection or the server is gone.
@@ -45,12 +47,13 @@ impl ErrorKind {
                 | ErrorKind::Disconnected
                 | ErrorKind::Protocol
                 | ErrorKind::Unsupported
+                | ErrorKind::Interrupted
         )
     }
 
     /// Whether the session it happened in is of no more use.
     pub fn loses_session(self) -> bool {
-        matches!(self, ErrorKind::Disconnected | ErrorKind::Protocol | ErrorKind::Timeout)
+        matches!(self, ErrorKind::Disconnected | ErrorKind::Protocol | ErrorKind::Timeout | ErrorKind::Interrupted)
     }
 
     /// The name used in results: `no_space`, `disconnected`, ...
@@ -64,6 +67,7 @@ impl ErrorKind {
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::Invalid => "invalid",
             ErrorKind::Timeout => "timeout",
+            ErrorKind::Interrupted => "interrupted",
             ErrorKind::Delayed => "delayed",
             ErrorKind::Disconnected => "disconnected",
             ErrorKind::Protocol => "protocol",

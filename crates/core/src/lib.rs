@@ -3,19 +3,23 @@
 //! No I/O happens here and no sibling crate is imported. A target is one crate that implements
 //! [`Target`] and [`Session`]; the engine knows nothing else about it.
 
+mod bounded;
 mod caps;
 mod clock;
 mod error;
+pub mod limit;
+pub mod listing;
 mod memory;
 mod op;
 mod target;
 
+pub use bounded::Bounded;
 pub use caps::{Alignment, Caps};
-pub use clock::{monotonic_ns, wall_ns, Clock};
+pub use clock::{boot_ns, monotonic_ns, wall_ns, Clock};
 pub use error::{Error, ErrorKind, OpError, Result};
 pub use memory::AlignedBuf;
 pub use op::{Completion, FileId, IoBuf, Op, OpKind, Submit, Token};
 pub use target::{
     Access, Create, DirEntry, FileStat, FileTimes, FlushKind, Lock, OpenOptions, Session, Space, SyncMode, Target,
-    WireCounters,
+    WireCounters, RUN_FOLDER_PREFIX,
 };

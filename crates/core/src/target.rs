@@ -3,6 +3,9 @@
 use crate::{Caps, Clock, Completion, FileId, IoBuf, Op, Result, Submit, Token};
 use std::time::Duration;
 
+/// Folders of runs, directly below a target's root, start with this. Inside them targets follow no links.
+pub const RUN_FOLDER_PREFIX: &str = "naslab-";
+
 /// A thing under test, shared by all workers.
 pub trait Target: Send + Sync {
     /// Short name of the protocol: `local`, `sim`, `null`, `smb`, `nfs`.
@@ -227,6 +230,13 @@ pub trait Session: Send {
         let _ = times;
         Err(crate::Error::new(crate::ErrorKind::Unsupported, "set_times", "this target keeps no times")
             .with("path", path))
+    }
+    /// Remembers which folder `folder`, directly below the root, is now. From here on calls of all sessions of this
+    /// target fail where another one lies under that name; removing it ends that. Targets that cannot tell folders
+    /// apart do nothing. Blocks.
+    fn hold_folder(&mut self, folder: &str) -> Result<()> {
+        let _ = folder;
+        Ok(())
     }
     /// Makes a folder. Blocks.
     fn mkdir(&mut self, path: &str) -> Result<()>;

@@ -1,11 +1,10 @@
 //! Opening a file: flags, the rules for links, and errors that say what to do next.
 
-use crate::sys;
+use crate::paths::Place;
+use crate::{beneath, sys};
 use naslab_core::{Access, Create, Error, ErrorKind, OpenOptions, Result, SyncMode};
-use std::ffi::CString;
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Permissions of new files, before the umask.
 const MODE: libc::c_uint = 0o640;
@@ -60,23 +59,54 @@ pub(crate) fn open_flags(options: &OpenOptions) -> libc::c_int {
         }
 }
 
-/// Opens `full`, which was given as `path`. `fs_type` is only for messages.
-pub(crate) fn open_fd(full: &Path, path: &str, options: &OpenOptions, fs_type: &str) -> Result<OwnedFd> {
+/// Opens `place`, which was given as `path`. `fs_type` is only for messages.
+///
+/// A pipe that lies there does not hold the call up. In a run's folder the file is cut only after it was seen to be
+/// one that naslab can have made.
+pub(crate) fn open_fd(place: &Place, path: &str, options: &OpenOptions, fs_type: &str) -> Result<OwnedFd> {
     check(options).map_err(|err| err.with("path", path))?;
-    let name = CString::new(full.as_os_str().as_bytes())
-        .map_err(|_| Error::new(ErrorKind::Invalid, "open", "a path cannot contain a zero byte"))?;
-    let flags = open_flags(options);
+    let fresh = options.create == Create::New;
+    let cut_after = options.truncate && place.in_run() && !fresh;
+    let mut flags = open_flags(options);
+    flags |= if place.in_run() { libc::O_NOFOLLOW } else { 0 };
+    flags |= if fresh { 0 } else { libc::O_NONBLOCK };
+    flags &= if cut_after { !libc::O_TRUNC } else { !0 };
+    let named = |err: Error| err.with("path", path);
+    let fd = open_at(place, flags, options).map_err(|err| named(explain(err, options, place.in_run(), fs_type)))?;
+    let len_bytes = match fresh {
+        true => 0,
+        false => beneath::check_opened(&fd, options.write, place.in_run()).map_err(named)?,
+    };
+    if cut_after && len_bytes > 0 {
+        sys::truncate_fd(fd.as_raw_fd(), 0).map_err(|err| named(Error::from_io("open", err)))?;
+    }
+    Ok(fd)
+}
+
+fn open_at(place: &Place, flags: libc::c_int, options: &OpenOptions) -> std::io::Result<OwnedFd> {
+    let no_follow = AtFlags::SYMLINK_NOFOLLOW;
     // A refused O_DIRECT can leave the file behind that O_CREAT made just before.
-    let made_here = options.direct && options.create != Create::Never && full.symlink_metadata().is_err();
-    // SAFETY: `name` is a terminated string that outlives the call.
-    match sys::retry(|| unsafe { libc::open(name.as_ptr(), flags, MODE) }) {
-        // SAFETY: the descriptor was just made and nobody else has it.
-        Ok(fd) => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+    let may_make = options.direct && options.create != Create::Never;
+    let made_here = may_make && rustix::fs::statat(place.folder(), &place.name, no_follow).is_err();
+    let mode = if options.create == Create::Never { 0 } else { MODE };
+    let flags = OFlags::from_bits_retain(flags as _);
+    match retry(|| beneath::open(place, flags, Mode::from_raw_mode(mode as _))) {
+        Ok(fd) => Ok(fd),
         Err(err) => {
             if made_here && is_refusal(&err) {
-                let _ = std::fs::remove_file(full);
+                let _ = rustix::fs::unlinkat(place.folder(), &place.name, AtFlags::empty());
             }
-            Err(explain(err, options, fs_type).with("path", path))
+            Err(err)
+        }
+    }
+}
+
+/// Repeats a call that a signal interrupted.
+fn retry<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    loop {
+        match call() {
+            Err(err) if err.kind() == std::io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
         }
     }
 }
@@ -86,9 +116,16 @@ fn is_refusal(err: &std::io::Error) -> bool {
 }
 
 /// Turns errno of `open` into an error with the next step.
-fn explain(err: std::io::Error, options: &OpenOptions, fs_type: &str) -> Error {
+fn explain(err: std::io::Error, options: &OpenOptions, in_run: bool, fs_type: &str) -> Error {
+    if in_run && matches!(err.raw_os_error(), Some(libc::ELOOP | libc::EXDEV)) {
+        return beneath::explain("open", err);
+    }
+    let pipe = err.raw_os_error() == Some(libc::ENXIO);
     let refused = options.direct && is_refusal(&err);
     let link = err.raw_os_error() == Some(libc::ELOOP);
+    if pipe {
+        return beneath::special("open"); // a pipe nobody reads, or a socket
+    }
     let mut error = Error::from_io("open", err);
     if refused {
         error.kind = ErrorKind::Unsupported;

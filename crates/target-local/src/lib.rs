@@ -5,8 +5,9 @@
 //! flight. [`NullTarget`] answers at once and shows what the engine itself costs.
 //!
 //! Nothing here leaves the root: absolute paths and `..` are refused, and no file is created or cut
-//! through a symbolic link as last part of a path.
+//! through a symbolic link as last part of a path. Inside a run's folder no link is followed at all.
 
+mod beneath;
 mod cache;
 mod direct;
 mod flags;

@@ -1,7 +1,31 @@
 //! Paths below the root. A path given by the engine can never name anything outside it.
 
-use naslab_core::{Error, ErrorKind, Result};
+use crate::beneath::{Held, Recent};
+use naslab_core::{Error, ErrorKind, Result, RUN_FOLDER_PREFIX};
+use rustix::fs::CWD;
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a call goes: a name in an open folder inside a run's folder, a whole path elsewhere.
+pub(crate) struct Place {
+    folder: Option<Arc<OwnedFd>>,
+    pub name: CString,
+}
+
+impl Place {
+    /// The folder that `name` starts from.
+    pub(crate) fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_ref().map_or(CWD, |folder| (**folder).as_fd())
+    }
+
+    /// Whether it lies in a run's folder, where nothing is followed.
+    pub(crate) fn in_run(&self) -> bool {
+        self.folder.is_some()
+    }
+}
 
 /// The folder everything happens in.
 ///
@@ -52,8 +76,38 @@ impl Root {
         Ok(full)
     }
 
+    /// Where a call on `path` goes. Inside a run's folder its parent is reached without following any link, and
+    /// must lie in the folder that is `held`.
+    pub(crate) fn place(&self, operation: &'static str, path: &str, held: &Held, recent: &Recent) -> Result<Place> {
+        let full = self.join(operation, path)?;
+        let names: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+        let in_run = names.first().is_some_and(|name| name.starts_with(RUN_FOLDER_PREFIX));
+        let folder = match in_run {
+            true => {
+                let parent = recent.parent(held, operation, &self.path, &names);
+                Some(parent.map_err(|err| err.with("path", path))?)
+            }
+            false => None,
+        };
+        let name = if in_run { names[names.len() - 1].as_bytes() } else { full.as_os_str().as_bytes() };
+        let no_zero = |_| Error::new(ErrorKind::Invalid, operation, "a path cannot contain a zero byte");
+        Ok(Place { folder, name: CString::new(name).map_err(no_zero)? })
+    }
+
+    /// As `place`, for a path that must not be the root itself.
+    pub(crate) fn entry_place(
+        &self,
+        operation: &'static str,
+        path: &str,
+        held: &Held,
+        recent: &Recent,
+    ) -> Result<Place> {
+        self.entry(operation, path)?;
+        self.place(operation, path, held, recent)
+    }
+
     /// The place of `path`, which must not be the root itself.
-    pub(crate) fn entry(&self, operation: &'static str, path: &str) -> Result<PathBuf> {
+    fn entry(&self, operation: &'static str, path: &str) -> Result<PathBuf> {
         let full = self.join(operation, path)?;
         if full == self.path {
             let message = "the target's root itself cannot be made, renamed or removed";

@@ -1,12 +1,10 @@
 //! Thin wrappers of the calls that differ between systems, and errno handling.
 
+use crate::paths::Place;
 use naslab_core::{Error, FileTimes, Result};
-use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 #[cfg(target_os = "linux")]
 pub(crate) const O_DIRECT: libc::c_int = libc::O_DIRECT;
@@ -58,16 +56,22 @@ pub(crate) fn truncate_fd(fd: RawFd, len_bytes: u64) -> io::Result<()> {
     retry(|| unsafe { libc::ftruncate(fd, len) }).map(drop)
 }
 
+/// Takes O_NONBLOCK off, with which files are opened so that a pipe cannot hold the call up.
+pub(crate) fn set_blocking(fd: &OwnedFd) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(fd)?;
+    Ok(rustix::fs::fcntl_setfl(fd, flags.difference(rustix::fs::OFlags::NONBLOCK))?)
+}
+
 /// `utimensat`; a link's own times.
-pub(crate) fn set_times(path: &Path, times: FileTimes) -> io::Result<()> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
+pub(crate) fn set_times(at: &Place, times: FileTimes) -> io::Result<()> {
     let both = [times.accessed_ns, times.modified_ns].map(|ns| libc::timespec {
         tv_sec: ns.div_euclid(1_000_000_000) as libc::time_t,
         tv_nsec: ns.rem_euclid(1_000_000_000) as _,
     });
     let flags = libc::AT_SYMLINK_NOFOLLOW;
-    // SAFETY: a path that ends with zero and two times, as the call takes them.
-    retry(|| unsafe { libc::utimensat(libc::AT_FDCWD, path.as_ptr(), both.as_ptr(), flags) }).map(drop)
+    let (folder, name) = (at.folder().as_raw_fd(), at.name.as_ptr());
+    // SAFETY: an open folder, a name that ends with zero and two times, as the call takes them.
+    retry(|| unsafe { libc::utimensat(folder, name, both.as_ptr(), flags) }).map(drop)
 }
 
 /// Closes a descriptor and reports what the close said: on NFS that is where late write errors come

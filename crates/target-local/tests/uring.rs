@@ -163,13 +163,25 @@ fn polling_submits_and_collects() {
     assert_eq!(record, pattern(0, RECORD));
 }
 
-/// A file whose reads do not end: a FIFO without a writer's data.
-fn endless(session: &mut dyn Session, root: &std::path::Path) -> FileId {
-    let name = std::ffi::CString::new(root.join("fifo").to_str().unwrap()).unwrap();
-    // SAFETY: a terminated string.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-    let options = OpenOptions { read: true, write: true, ..OpenOptions::default() };
-    session.open("fifo", &options).unwrap()
+/// A file whose reads do not end, and where to write what they get: a terminal nobody types at.
+fn endless(session: &mut dyn Session, root: &std::path::Path) -> (FileId, std::fs::File) {
+    use std::os::fd::FromRawFd;
+    let (mut master, mut slave) = (0, 0);
+    let mut name = [0 as libc::c_char; 128];
+    // SAFETY: termios is plain integers; zero is valid, and the calls fill it, two numbers and a short name in.
+    let terminal = unsafe {
+        let mut raw: libc::termios = std::mem::zeroed();
+        libc::cfmakeraw(&mut raw);
+        raw.c_cc[libc::VMIN] = 1;
+        assert_eq!(libc::openpty(&mut master, &mut slave, name.as_mut_ptr(), &raw, std::ptr::null()), 0);
+        let name = std::ffi::CStr::from_ptr(name.as_ptr()).to_str().unwrap().to_string();
+        libc::close(slave);
+        name
+    };
+    std::os::unix::fs::symlink(terminal, root.join("terminal")).unwrap();
+    let file = session.open("terminal", &OpenOptions { read: true, ..OpenOptions::default() }).unwrap();
+    // SAFETY: the descriptor was just made and nobody else has it.
+    (file, unsafe { std::fs::File::from_raw_fd(master) })
 }
 
 #[test]
@@ -178,7 +190,7 @@ fn waiting_ends_with_the_time_limit() {
     let Some(mut session) = uring(folder.path(), 2) else {
         return;
     };
-    let file = endless(&mut *session, folder.path());
+    let (file, _terminal) = endless(&mut *session, folder.path());
     let mut record = vec![0; RECORD];
     submit(&mut *session, OpKind::Read, file, 0, &mut record, 1);
     let mut out = Vec::new();
@@ -200,14 +212,13 @@ fn short_counts_are_continued_within_the_operation() {
     let Some(mut session) = uring(folder.path(), 2) else {
         return;
     };
-    let file = endless(&mut *session, folder.path());
-    let mut pipe = std::fs::OpenOptions::new().write(true).open(folder.path().join("fifo")).unwrap();
+    let (file, mut terminal) = endless(&mut *session, folder.path());
     let mut record = vec![0; 300];
     submit(&mut *session, OpKind::Read, file, 0, &mut record, 1);
     let mut out = Vec::new();
     for part in pattern(0, 300).chunks(100) {
         assert!(out.is_empty());
-        pipe.write_all(part).unwrap();
+        terminal.write_all(part).unwrap();
         let limit = Duration::from_millis(20);
         session.reap(1, Some(limit), &mut out).unwrap();
     }
@@ -224,10 +235,10 @@ fn dropping_with_operations_in_flight_ends_them() {
     let direct = OpenOptions { direct: true, ..read_write() };
     let file = prepare(&mut *session, 64, &read_write());
     let file = session.open("f", &direct).unwrap_or(file);
-    let fifo = endless(&mut *session, folder.path());
+    let (silent, _terminal) = endless(&mut *session, folder.path());
     let mut memory = Pages::new(64 * RECORD);
     for (i, record) in memory.slice().chunks_mut(RECORD).enumerate() {
-        let from = if i == 0 { fifo } else { file };
+        let from = if i == 0 { silent } else { file };
         let offset = (i * RECORD) as u64;
         submit(&mut *session, OpKind::Read, from, offset, record, i as u32);
         if i == 40 {

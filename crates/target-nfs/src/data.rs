@@ -311,7 +311,7 @@ impl Transport {
         Ok(())
     }
 
-    fn count_delay(&mut self, status: u32) {
+    pub(crate) fn count_delay(&mut self, status: u32) {
         match status {
             status::DELAY => self.events.delay += 1,
             status::GRACE => self.events.grace += 1,

@@ -3,7 +3,9 @@
 use crate::files::{OpenFile, StateId};
 use crate::transport::Transport;
 use crate::xdr::Handle;
-use naslab_core::{Error, ErrorKind, FileTimes, OpenOptions, Result, Space};
+use naslab_core::listing::{endless, Listing};
+use naslab_core::{FileTimes, OpenOptions, Result, Space};
+use std::collections::HashSet;
 use std::time::Instant;
 
 /// What kind of file it is; numbers of ftype3 and nfs_ftype4.
@@ -11,18 +13,34 @@ pub(crate) const TYPE_REGULAR: u32 = 1;
 /// A folder.
 pub(crate) const TYPE_DIRECTORY: u32 = 2;
 
-/// Most entries of a folder.
-const MOST_ENTRIES: usize = 16 << 20;
+/// Follows a folder's list from page to page.
+#[derive(Default)]
+pub(crate) struct Pages {
+    listing: Listing,
+    /// Cookies that pages were asked for with.
+    seen: HashSet<u64>,
+}
 
-/// The cookie from which a folder's list goes on after a page asked for at `from`; `None` after the last page.
-///
-/// last: cookie of the page's last entry. entries: how many there are by now. A Protocol error when the server
-/// would never come to an end.
-pub(crate) fn next_page(eof: bool, last: Option<u64>, from: u64, entries: usize) -> Result<Option<u64>> {
-    match last {
-        _ if eof => Ok(None),
-        Some(cookie) if cookie != from && entries < MOST_ENTRIES => Ok(Some(cookie)),
-        _ => Err(Error::new(ErrorKind::Protocol, "readdir", "the server's list of the folder does not end")),
+impl Pages {
+    /// Takes a name, as [`Listing::take`]; false for `.` and `..`.
+    pub fn take(&mut self, name: &str) -> Result<bool> {
+        self.listing.take(name, &['/'])
+    }
+
+    /// The cookie from which the list goes on; `None` after the last page.
+    ///
+    /// last: cookie of the page's last entry. A Protocol error when the server would never come to an end: a page
+    /// without entries that is not the last, a cookie for the second time, or as [`Listing::page`], whose other errors
+    /// come too.
+    pub fn next(&mut self, eof: bool, last: Option<u64>) -> Result<Option<u64>> {
+        if eof {
+            return Ok(None);
+        }
+        self.listing.page()?;
+        match last {
+            Some(cookie) if cookie != 0 && self.seen.insert(cookie) => Ok(Some(cookie)),
+            _ => Err(endless()),
+        }
     }
 }
 

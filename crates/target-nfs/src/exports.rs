@@ -7,7 +7,7 @@ use crate::services::{self, Export};
 use crate::transport::{Setup, Transport, NFS_PROGRAM};
 use crate::v4::V4;
 use crate::xdr::Handle;
-use naslab_core::Result;
+use naslab_core::{limit, Result};
 
 /// How deep the pseudo file system is looked through.
 const MOST_LEVELS: usize = 8;
@@ -16,9 +16,10 @@ const MOST_FOLDERS: usize = 1000;
 
 /// The exports of a server: the mount service's list, or what NFS 4 shows of them where no mount service answers.
 ///
-/// Blocks up to the timeout for each answer. Errors are the mount service's when NFS 4 does not answer either.
+/// Blocks up to the timeout in all. Errors are the mount service's when NFS 4 does not answer either.
 pub fn exports(options: &NfsOptions) -> Result<Vec<Export>> {
     let settings = Settings::new(options)?;
+    let _scope = limit::within(settings.timeout);
     match services::list_exports(&settings) {
         Ok(found) => Ok(found),
         Err(error) => pseudo_root(&settings).map_err(|_| error),

@@ -80,6 +80,7 @@ impl Service {
         rpc::seal(&mut out, start, 0);
         self.wire.send(&[&out])?;
         let mut reply = Vec::new();
+        self.wire.begin_message();
         assemble(&mut self.wire, MOST_REPLY_BYTES, &mut reply)?;
         let mut d = Decoder::new(&reply);
         let (found, verdict) = rpc::reply(&mut d).map_err(|bad| bad.error(operation))?;

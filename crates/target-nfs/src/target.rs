@@ -10,7 +10,7 @@ use crate::transport::{Setup, Transport, NFS_PROGRAM};
 use crate::v3::V3;
 use crate::v4::V4;
 use crate::xdr::Handle;
-use naslab_core::{Alignment, Caps, Clock, Error, ErrorKind, Result, Session, Target};
+use naslab_core::{limit, Alignment, Bounded, Caps, Clock, Error, ErrorKind, Result, Session, Target};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Largest read or write in one request, whatever the server takes.
@@ -301,6 +301,7 @@ impl Target for NfsTarget {
             true => e,
             false => e.with("host", &self.shared.settings.host),
         };
+        let _scope = limit::within(self.shared.settings.timeout);
         let connected = match self.open_session(worker) {
             // The server lost or replaced what an earlier session found: look anew.
             Err(e) if self.shared.lock().is_some() && e.status != 0 => {
@@ -312,7 +313,8 @@ impl Target for NfsTarget {
         };
         self.note(&connected);
         let Connected { t, dialect, root, .. } = connected;
-        Ok(Box::new(NfsSession::new(t, dialect, root, self.shared.clone())))
+        let session = NfsSession::new(t, dialect, root, self.shared.clone());
+        Ok(Box::new(Bounded::new(session, self.shared.settings.timeout)))
     }
 
     fn facts(&self) -> Vec<(String, String)> {

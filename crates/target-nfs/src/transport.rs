@@ -12,7 +12,7 @@ use crate::options::Version;
 use crate::rpc::{self, Prefix, LAST_FRAGMENT, MARK_BYTES};
 use crate::status;
 use crate::xdr::{Bad, Decoder};
-use naslab_core::{Completion, Error, ErrorKind, Result, WireCounters};
+use naslab_core::{limit, Completion, Error, ErrorKind, Result, WireCounters};
 use naslab_wire::{ready, Wire};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -211,6 +211,7 @@ impl Transport {
             if let Some(reply) = self.reply.take() {
                 return Ok(reply);
             }
+            limit::check("receive")?;
             self.wait_once(SLICE)?;
             self.pump()?;
         }
@@ -222,12 +223,21 @@ impl Transport {
     }
 
     /// A server asked to come back later. Waits a little and answers whether to ask again; every wait is counted.
-    /// Not once the timeout has passed since the first such answer, and not for other statuses.
+    /// Not once the timeout has passed since the first such answer, not for other statuses, and not while calls are
+    /// being timed: as for reads and writes the answer is then the call's result.
     pub fn come_back(&mut self, found: u32, since: &mut Option<Instant>) -> bool {
         if !matches!(found, status::DELAY | status::GRACE) {
             return false;
         }
-        if since.get_or_insert_with(Instant::now).elapsed() >= self.timeout {
+        if limit::is_timed() {
+            self.count_delay(found);
+            return false;
+        }
+        let waited = since.get_or_insert_with(Instant::now).elapsed();
+        if waited >= self.timeout
+            || limit::left().is_some_and(|left| left <= ASK_AGAIN)
+            || limit::check("wait").is_err()
+        {
             return false;
         }
         match found {
@@ -276,7 +286,7 @@ impl Transport {
             if seen.readable & (1 << at) != 0 {
                 // The rest of a reply that has begun is on its way.
                 let begun = !self.links[at].wire.buffered().is_empty();
-                got |= self.receive(at, if begun { self.timeout } else { Duration::ZERO })?;
+                got |= self.receive(at, if begun { SLICE } else { Duration::ZERO })?;
             }
         }
         Ok(got)
@@ -322,6 +332,7 @@ impl Transport {
         if !self.links[at].wire.try_fill(MARK_BYTES + 4, wait)? {
             return Ok(false);
         }
+        self.links[at].wire.begin_message();
         let head = self.links[at].wire.buffered();
         let mark = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
         let len = (mark & !LAST_FRAGMENT) as usize;

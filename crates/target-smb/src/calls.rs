@@ -9,9 +9,10 @@ use crate::options::Lease;
 use crate::session::{OpenFile, SmbSession};
 use crate::status;
 use crate::window::CREDIT_BYTES;
+use naslab_core::listing::Listing;
 use naslab_core::{
-    Access, Completion, Create as Mode, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind, IoBuf,
-    Lock, Op, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
+    limit, Access, Completion, Create as Mode, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind,
+    IoBuf, Lock, Op, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
 };
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -139,19 +140,17 @@ impl SmbSession {
     fn list_from(&mut self, handle: &Handle, entries: &mut Vec<DirEntry>) -> Result<()> {
         let (bytes, charge) = self.listing_size();
         let body = file::query_directory(handle, bytes);
+        let mut listing = Listing::default();
         loop {
             self.compound(0, "readdir", &[Part { command: QUERY_DIRECTORY, charge, body: &body }])?;
-            let before = entries.len();
-            let parsed = file::output(self.reply(0, 0)).and_then(|o| file::parse_entries(o, entries));
+            let parsed = file::output(self.reply(0, 0)).and_then(|o| file::parse_entries(o, &mut listing, entries));
+            let parsed = parsed.and_then(|()| listing.page());
             self.guard(parsed)?;
-            if entries.len() == before {
-                // Only `.` and `..`, or nothing: the next answer says that this was all.
-                continue;
-            }
         }
     }
 
     fn control(&mut self, code: u32, handle: &Handle, input: &[u8], output: u32) -> Result<Vec<u8>> {
+        let _scope = limit::within(self.plan.timeout);
         let body = ioctl::request(code, handle, input, output);
         self.compound(0, "server_copy", &[Part { command: IOCTL, charge: 1, body: &body }])?;
         let output = ioctl::output(self.reply(0, 0)).map(<[u8]>::to_vec);
@@ -349,6 +348,8 @@ impl SmbSession {
         let mut limits = ioctl::CopyLimits::default();
         let mut done = 0;
         while done < len_bytes {
+            let wanted = limit::check("server_copy");
+            self.guard(wanted)?;
             let input = ioctl::copy_request(&key, done, len_bytes - done, &limits);
             match self.control(ioctl::COPY_CHUNKS, target, &input, 12) {
                 Ok(output) => {

@@ -2,6 +2,7 @@
 
 use crate::codec::{broken, Put, View, HEADER_BYTES, RELATED_FILE};
 use crate::names::from_utf16;
+use naslab_core::listing::Listing;
 use naslab_core::{DirEntry, FileStat, FileTimes, Result, Space};
 
 pub(crate) type Handle = [u8; 16];
@@ -266,17 +267,17 @@ pub(crate) fn query_directory(handle: &Handle, output_bytes: u32) -> Vec<u8> {
 }
 
 /// Appends the entries of one answer, without `.` and `..`.
-pub(crate) fn parse_entries(output: &[u8], into: &mut Vec<DirEntry>) -> Result<()> {
+/// What parts names; a server may take either.
+const SEPARATORS: [char; 2] = ['/', '\\'];
+
+pub(crate) fn parse_entries(output: &[u8], listing: &mut Listing, into: &mut Vec<DirEntry>) -> Result<()> {
     let mut rest = output;
     while !rest.is_empty() {
         let view = View(rest);
         let (next, len) = (view.u32(0)? as usize, view.u32(60)? as usize);
         let name = from_utf16(view.bytes(ENTRY_FIXED_BYTES, len)?);
         let is_dir = view.u32(56)? & ATTRIBUTE_DIRECTORY != 0;
-        if name.is_empty() || name.contains(['/', '\\', '\0']) {
-            return Err(broken("the server lists a name that is none"));
-        }
-        if name != "." && name != ".." {
+        if listing.take(&name, &SEPARATORS)? {
             into.push(DirEntry { name, is_dir });
         }
         if next == 0 {
@@ -318,7 +319,7 @@ mod tests {
         #[test]
         fn listings_come_back(names in proptest::collection::vec("[^/\\\\\\x00]{1,60}", 0..20)) {
             let mut got = Vec::new();
-            parse_entries(&listing(&names), &mut got).unwrap();
+            parse_entries(&listing(&names), &mut Listing::default(), &mut got).unwrap();
             let got: Vec<String> = got.into_iter().map(|e| e.name).collect();
             let expected: Vec<String> = names.into_iter().filter(|n| n != "." && n != "..").collect();
             prop_assert_eq!(got, expected);
@@ -334,7 +335,7 @@ mod tests {
             let len = bytes.len();
             changes.iter().for_each(|(at, value)| bytes[at % len] = *value);
             bytes.truncate(cut % (len + 1));
-            let _ = parse_entries(&bytes, &mut Vec::new());
+            let _ = parse_entries(&bytes, &mut Listing::default(), &mut Vec::new());
             let _ = parse_space(&bytes);
             let _ = parse_create(&bytes);
             let _ = output(&bytes);

@@ -1,10 +1,12 @@
 //! One connection: requests are framed, signed or encrypted and sent; `receive.rs` takes the answers.
 
-use crate::codec::{Put, RequestHeader, FLAG_RELATED, FLAG_SIGNED, HEADER_BYTES, OPLOCK_BREAK, TRANSFORM_BYTES};
+use crate::codec::{
+    broken, Put, RequestHeader, FLAG_RELATED, FLAG_SIGNED, HEADER_BYTES, OPLOCK_BREAK, TRANSFORM_BYTES,
+};
 use crate::crypto::{Preauth, Signer};
 use crate::seal::Seal;
 use crate::window::{Kind, Pending, Window};
-use naslab_core::{Error, ErrorKind, IoBuf, Result};
+use naslab_core::{limit, Error, ErrorKind, IoBuf, Result};
 use naslab_wire::{ready, Wire};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -15,6 +17,9 @@ pub(crate) const COPY_BYTES: usize = 8 * 1024;
 const BATCH_BYTES: usize = 24 * 1024;
 /// How long a full socket is waited for before deadlines are looked at.
 const TICK: Duration = Duration::from_millis(50);
+/// Broken leases and oplocks that may come in a row, without an answer to anything, and that may wait for a credit to
+/// be acknowledged: more than one client has files open.
+const MAX_BREAKS: usize = 16_384;
 /// Largest answer before the server said its limits.
 const FIRST_FRAME_BYTES: usize = 256 * 1024;
 
@@ -118,6 +123,8 @@ pub(crate) struct Link {
     pub(crate) clear: Vec<u8>,
     /// Acknowledgements of broken leases that wait for a credit.
     owed: Vec<Vec<u8>>,
+    /// Leases and oplocks broken since the last answer.
+    breaks: usize,
     read_ahead: usize,
 }
 
@@ -147,6 +154,7 @@ impl Link {
             out: Vec::with_capacity(2 * BATCH_BYTES),
             clear: Vec::new(),
             owed: Vec::new(),
+            breaks: 0,
             read_ahead: 0,
         }
     }
@@ -296,6 +304,21 @@ impl Link {
         self.owed.push(body);
     }
 
+    /// A lease or oplock was broken. An error when more are than this client can hold.
+    pub(crate) fn count_break(&mut self) -> Result<()> {
+        self.breaks += 1;
+        if self.breaks > MAX_BREAKS || self.owed.len() >= MAX_BREAKS {
+            return Err(broken("the server takes back more leases than it ever gave: it sends nothing else any more"));
+        }
+        Ok(())
+    }
+
+    /// A request was answered.
+    #[inline]
+    pub(crate) fn answered(&mut self) {
+        self.breaks = 0;
+    }
+
     fn pay_owed(&mut self) {
         while self.window.has_room(1) {
             let Some(body) = self.owed.pop() else { return };
@@ -339,10 +362,14 @@ fn drain(links: &mut [Link], i: usize, parts: [&[u8]; 2]) -> Result<()> {
         if done == total {
             return Ok(());
         }
+        limit::check("send")?;
         let seen = ready(links, Some(i), TICK)?;
         for (n, link) in links.iter_mut().enumerate() {
             if seen.readable & (1 << n) != 0 {
-                progressed |= link.receive(Duration::ZERO)?;
+                // What answers nothing is no progress: a server can send it for ever.
+                let before = link.window.outstanding();
+                link.receive(Duration::ZERO)?;
+                progressed |= link.window.outstanding() < before;
             }
         }
         if progressed || seen.writable {
@@ -392,15 +419,15 @@ pub(crate) fn call(
 /// Takes what comes next. All connections are looked at: an answer on one may wait for the acknowledgement of a
 /// lease that was broken on another.
 fn wait(links: &mut [Link], i: usize, until: Instant) -> Result<()> {
+    limit::check("receive")?;
     let left = until.saturating_duration_since(Instant::now());
-    let limit = links[i].wire.timeout();
     if left.is_zero() {
-        return Err(late(limit));
+        return Err(late(links[i].wire.timeout()));
     }
     if let [link] = links {
-        return if link.receive(left)? { Ok(()) } else { Err(late(limit)) };
+        return link.receive(left.min(TICK)).map(drop);
     }
-    let seen = ready(links, None, left)?;
+    let seen = ready(links, None, left.min(TICK))?;
     for n in 0..links.len() {
         if seen.readable & (1 << n) != 0 && links[n].receive(Duration::ZERO)? && links[n].has_unsent() {
             flush(links, n, &[])?;

@@ -66,7 +66,7 @@ pub(crate) fn connect(plan: &Plan, share: &str, guid: [u8; 16]) -> Result<Connec
     let login = log_on(&mut link, plan, &server, None)?;
     protect(&mut link, plan, &server, &login, 0)?;
     let tree = connect_tree(&mut link, plan, &server, &login, share)?;
-    if login.keys.is_some() && matches!(server.dialect, Dialect::D300 | Dialect::D302) {
+    if login.keys.is_some() && may_be_downgraded(&server) {
         validate_negotiation(&mut link, &server)?;
     }
     ask_for_credits(&mut link, server.credits_for(plan.options.depth))?;
@@ -337,7 +337,22 @@ fn denied(plan: &Plan, server: &Server, code: u32, who: &str) -> Error {
     error
 }
 
-/// Asks over the signed session whether the server saw the same negotiation (MS-SMB2 3.3.5.15.12).
+/// Whether somebody between client and server could have changed the negotiation unnoticed. 3.1.1 hashes all of it
+/// into its keys; where one dialect before 3.0 was the only one offered there is nothing to take away.
+fn may_be_downgraded(server: &Server) -> bool {
+    match server.dialect {
+        Dialect::D311 => false,
+        Dialect::D300 | Dialect::D302 => true,
+        older => server.offer.dialects.iter().any(|offered| *offered > older),
+    }
+}
+
+fn changed_on_its_way(what: &str) -> Error {
+    broken(format!("{what}: somebody changed the negotiation on its way to a dialect that protects less"))
+}
+
+/// Asks over the signed session whether the server saw the same negotiation (MS-SMB2 3.2.5.5 and 3.3.5.15.12). Servers
+/// before 3.0 that do not know the question refuse it, and sign their refusal: a good answer, as nobody in between can.
 fn validate_negotiation(link: &mut Link, server: &Server) -> Result<()> {
     let offer = &server.offer;
     let mut input = Vec::with_capacity(40);
@@ -347,11 +362,28 @@ fn validate_negotiation(link: &mut Link, server: &Server) -> Result<()> {
     input.u16(offer.dialects.len() as u16);
     offer.dialects.iter().for_each(|d| input.u16(d.code()));
     let body = ioctl::request(ioctl::VALIDATE_NEGOTIATION, &crate::codec::RELATED_FILE, &input, 24);
-    call(from_mut(link), 0, &[Part { command: IOCTL, charge: 1, body: &body }], Proof::Signed, None)?;
+    let asked = call(from_mut(link), 0, &[Part { command: IOCTL, charge: 1, body: &body }], Proof::Signed, None);
+    asked.map_err(|error| match error.kind {
+        // A server that saw another offer ends the connection instead of answering (3.3.5.15.12).
+        ErrorKind::Disconnected => changed_on_its_way("the server hangs up when asked what it was offered"),
+        ErrorKind::Protocol => Error {
+            message: format!(
+                "{}. If this is an old server in a network that you trust, name its dialect: dialect={}",
+                error.message,
+                server.dialect.name()
+            ),
+            ..error
+        },
+        _ => error,
+    })?;
     let (code, message) = link.replies.get(0);
-    if code != status::SUCCESS {
-        // Its refusal is signed too, so it comes from the server: one that cannot check.
-        return Ok(());
+    match code {
+        status::SUCCESS => {}
+        // These need no signature, or say that ours was not taken.
+        status::ACCESS_DENIED | status::USER_SESSION_DELETED | status::NETWORK_SESSION_EXPIRED => {
+            return Err(changed_on_its_way("the server does not say what it was offered"));
+        }
+        _ => return Ok(()),
     }
     let seen = View(ioctl::output(message)?);
     let same = seen.u32(0)? == server.capabilities
@@ -361,5 +393,5 @@ fn validate_negotiation(link: &mut Link, server: &Server) -> Result<()> {
     if same {
         return Ok(());
     }
-    Err(broken("the server negotiated something else than what arrived here: somebody changed it on its way"))
+    Err(changed_on_its_way("the server negotiated something else than what arrived here"))
 }

@@ -61,6 +61,7 @@ impl Link {
         if !self.wire.try_fill(4, wait)? {
             return Ok(false);
         }
+        self.wire.begin_message();
         let len = frame_bytes(self.wire.buffered(), self.max_frame)?;
         let envelope = if self.seal_all { TRANSFORM_BYTES } else { 0 };
         self.wire.fill(4 + len.min(HEAD_BYTES + envelope))?;
@@ -328,6 +329,7 @@ impl Link {
             }
             _ => return Err(broken("the answer to a call is of another kind")),
         }
+        self.answered();
         self.replies.missing -= 1;
         self.replies.data.put(message);
         Ok(())
@@ -335,12 +337,14 @@ impl Link {
 
     #[inline]
     fn finish(&mut self, pending: &Pending, status: u32, bytes: u32) {
+        self.answered();
         let Pending { slot, kind, at, .. } = *pending;
         self.finished.push(Finished { slot, kind, at, len: pending.buf.len as u32, status, bytes });
     }
 
     /// A lease or oplock was broken: nothing is cached here, so it is only acknowledged and counted.
     fn take_break(&mut self, message: &[u8]) -> Result<()> {
+        self.count_break()?;
         let view = View(message);
         let mut body = Vec::with_capacity(36);
         match view.u16(HEADER_BYTES)? {

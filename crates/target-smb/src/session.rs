@@ -59,7 +59,8 @@ pub(crate) struct SmbSession {
     /// Ended while they waited: an earlier part failed.
     idle_done: Vec<Completion>,
     next_link: usize,
-    lost: bool,
+    /// Why the session is of no more use.
+    lost: Option<String>,
     quiet_since: Option<Instant>,
 }
 
@@ -77,22 +78,26 @@ impl SmbSession {
             unsent: VecDeque::new(),
             idle_done: Vec::new(),
             next_link: 0,
-            lost: false,
+            lost: None,
             quiet_since: None,
         }
     }
 
     /// Whether the session can still be used.
     pub fn alive(&self) -> Result<()> {
-        match self.lost {
-            false => Ok(()),
-            true => Err(Error::new(ErrorKind::Disconnected, "session", "this session was lost before: connect anew")),
+        match &self.lost {
+            None => Ok(()),
+            Some(why) => {
+                Err(Error::new(ErrorKind::Disconnected, "session", format!("this session ended before: {why}")))
+            }
         }
     }
 
     /// Remembers that the session is lost when a call on its connections failed.
     pub fn guard<T>(&mut self, outcome: Result<T>) -> Result<T> {
-        self.lost |= outcome.is_err();
+        if let (Err(error), None) = (&outcome, &self.lost) {
+            self.lost = Some(error.message.clone());
+        }
         outcome
     }
 

@@ -8,7 +8,7 @@ use crate::login::connect;
 use crate::names::{from_utf16, utf16};
 use crate::options::{Plan, SmbOptions};
 use crate::status;
-use naslab_core::{Error, Result};
+use naslab_core::{limit, Error, Result};
 use std::slice::from_mut;
 
 /// One share of a server.
@@ -48,6 +48,7 @@ const NDR: [u8; 20] =
 /// the server does not list its shares for this identity.
 pub fn shares(options: &SmbOptions) -> Result<Vec<Share>> {
     let plan = Plan::new(SmbOptions { connections: 1, depth: 1, ..options.clone() })?;
+    let _scope = limit::within(plan.timeout);
     let mut connected = connect(&plan, "IPC$", crate::crypto::random()?)?;
     let mut pipe = Pipe::open(&mut connected.link)?;
     let ack = pipe.transceive(&bind())?;

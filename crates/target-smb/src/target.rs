@@ -6,7 +6,7 @@ use crate::options::{Lease, Plan, SmbOptions, MAX_DEPTH};
 use crate::session::{Limits, SmbSession};
 use crate::status;
 use crate::window::CREDIT_BYTES;
-use naslab_core::{Alignment, Caps, Clock, Error, ErrorKind, Result, Session, Target};
+use naslab_core::{limit, Alignment, Bounded, Caps, Clock, Error, ErrorKind, Result, Session, Target};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An SMB share under test.
@@ -183,9 +183,10 @@ impl Target for SmbTarget {
     }
 
     fn connect(&self, _worker: u32) -> Result<Box<dyn Session>> {
+        let _scope = limit::within(self.plan.timeout);
         let mut session = self.connect_all()?;
         self.check_root(&mut session)?;
-        Ok(Box::new(session))
+        Ok(Box::new(Bounded::new(session, self.plan.timeout)))
     }
 
     fn facts(&self) -> Vec<(String, String)> {

@@ -1,16 +1,21 @@
 //! Opening a connection.
 
 use crate::Wire;
-use naslab_core::{Error, ErrorKind, Result};
+use naslab_core::{limit, Error, ErrorKind, Result};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
+use std::os::fd::AsRawFd;
+use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Source ports that only root may use and that servers with `secure` exports ask for (RFC 1813's time, and
 /// still the default of Linux and most NAS). Below 512 lie well-known services.
 const PRIVILEGED_PORTS: RangeInclusive<u16> = 665..=1023;
+
+/// How often a wait is looked at.
+const TICK: Duration = Duration::from_millis(50);
 
 /// How to connect.
 #[derive(Clone, Copy, Debug)]
@@ -28,10 +33,9 @@ pub struct DialOptions {
 pub fn dial(host: &str, port: u16, options: &DialOptions) -> Result<Wire> {
     let plain = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     let about = |error: Error| error.with("host", plain).with("port", port);
-    let addresses = (plain, port).to_socket_addrs().map_err(|_| {
-        about(Error::new(ErrorKind::NotFound, "connect", "this host name is not known: check its spelling"))
-    })?;
-    let until = Instant::now() + options.timeout;
+    let _scope = limit::within(options.timeout);
+    let until = Instant::now() + limit::left().unwrap_or(options.timeout);
+    let addresses = resolve(plain, port).map_err(about)?;
     let mut last = Error::new(ErrorKind::NotFound, "connect", "this host name has no address");
     for address in addresses {
         match connect(address, until, options) {
@@ -40,6 +44,35 @@ pub fn dial(host: &str, port: u16, options: &DialOptions) -> Result<Wire> {
         }
     }
     Err(about(last))
+}
+
+/// The addresses of a host. A name is looked up on a thread of its own: the system's resolver has no deadline.
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let (report, answer) = channel();
+    let name = host.to_string();
+    let look_up = move || drop(report.send((name.as_str(), port).to_socket_addrs().map(Vec::from_iter)));
+    let thread = std::thread::Builder::new().name("resolver".to_string());
+    thread.spawn(look_up).map_err(|e| Error::from_io("connect", e))?;
+    loop {
+        match answer.recv_timeout(TICK) {
+            Ok(Ok(addresses)) => return Ok(addresses),
+            Err(RecvTimeoutError::Timeout) => limit::check("connect").map_err(unresolved)?,
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
+                let message = "this host name is not known: check its spelling";
+                return Err(Error::new(ErrorKind::NotFound, "connect", message));
+            }
+        }
+    }
+}
+
+fn unresolved(error: Error) -> Error {
+    match error.kind {
+        ErrorKind::Timeout => Error { message: "nobody answers where this host name leads".to_string(), ..error },
+        _ => error,
+    }
 }
 
 fn connect(address: SocketAddr, until: Instant, options: &DialOptions) -> Result<Socket> {
@@ -76,9 +109,28 @@ fn new_socket(address: SocketAddr) -> io::Result<Socket> {
 }
 
 fn connect_until(socket: Socket, address: SocketAddr, until: Instant) -> io::Result<Socket> {
-    let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-    socket.connect_timeout(&SockAddr::from(address), left)?;
-    Ok(socket)
+    socket.set_nonblocking(true)?;
+    match socket.connect(&SockAddr::from(address)) {
+        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        outcome => return outcome.map(|()| socket),
+    }
+    while !writable(&socket)? {
+        if Instant::now() >= until || limit::check("connect").is_err() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    socket.take_error()?.map_or(Ok(socket), Err)
+}
+
+/// Waits a tick for the end of an attempt to connect.
+fn writable(socket: &Socket) -> io::Result<bool> {
+    let mut polled = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one descriptor, valid during the call.
+    let outcome = unsafe { libc::poll(&mut polled, 1, TICK.as_millis() as libc::c_int) };
+    match io::Error::last_os_error() {
+        error if outcome < 0 && error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(outcome > 0),
+    }
 }
 
 fn source(address: SocketAddr, port: u16) -> SockAddr {
@@ -91,6 +143,9 @@ fn source(address: SocketAddr, port: u16) -> SockAddr {
 
 fn refused(error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::TimedOut {
+        if let Err(interrupted @ Error { kind: ErrorKind::Interrupted, .. }) = limit::check("connect") {
+            return interrupted;
+        }
         return Error::new(ErrorKind::Timeout, "connect", "the server does not answer");
     }
     let mut found = Error::from_io("connect", error);

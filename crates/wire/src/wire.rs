@@ -1,6 +1,6 @@
 //! The connection.
 
-use naslab_core::{Error, ErrorKind, Result, WireCounters};
+use naslab_core::{limit, Error, ErrorKind, Result, WireCounters};
 use socket2::{MaybeUninitSlice, SockRef, Socket};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -29,6 +29,8 @@ pub struct Wire {
     start: usize,
     end: usize,
     read_ahead: usize,
+    /// Time spent on the message under way.
+    waited: Waited,
     counters: WireCounters,
 }
 
@@ -42,7 +44,8 @@ pub struct Ready {
 }
 
 impl Wire {
-    /// Takes a connected socket. Each call on it ends within `timeout`.
+    /// Takes a connected socket. Each call on it ends within `timeout`, and so does each message; see
+    /// `begin_message`. The thread's own [`limit`]s end it sooner.
     pub fn new(socket: Socket, timeout: Duration) -> Result<Wire> {
         let failed = |e| Error::from_io("connect", e);
         socket.set_nonblocking(false).map_err(failed)?;
@@ -56,6 +59,7 @@ impl Wire {
             start: 0,
             end: 0,
             read_ahead: BUFFER_BYTES,
+            waited: Waited::default(),
             counters: WireCounters::default(),
         })
     }
@@ -68,6 +72,14 @@ impl Wire {
     /// Sets the longest time of one call.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
+    }
+
+    /// The next message begins: `fill`, `read_into` and `skip` share one timeout from here to the next call of this,
+    /// so that a server which sends a message drop by drop gains nothing. Counted from the first wait; no clock is
+    /// read before it.
+    #[inline]
+    pub fn begin_message(&mut self) {
+        self.waited = Waited::default();
     }
 
     /// How much one receive may take beyond what is asked for, at most 64 KiB (the value at the start). Large when
@@ -145,7 +157,10 @@ impl Wire {
         if self.end - self.start >= n {
             return Ok(());
         }
-        if self.fill_until(n, self.timeout)? {
+        let mut waited = self.waited;
+        let filled = self.fill_until(n, self.timeout, &mut waited);
+        self.waited = waited;
+        if filled? {
             return Ok(());
         }
         Err(too_late("receive", self.timeout))
@@ -157,10 +172,10 @@ impl Wire {
         if self.end - self.start >= n {
             return Ok(true);
         }
-        self.fill_until(n, wait)
+        self.fill_until(n, wait, &mut Waited::default())
     }
 
-    fn fill_until(&mut self, n: usize, wait: Duration) -> Result<bool> {
+    fn fill_until(&mut self, n: usize, wait: Duration, waited: &mut Waited) -> Result<bool> {
         if n > BUFFER_BYTES {
             return Err(Error::new(ErrorKind::Invalid, "receive", "asked to buffer more than the buffer holds"));
         }
@@ -170,10 +185,12 @@ impl Wire {
         } else if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
-        let mut waited = Waited::default();
         while self.end - self.start < n {
             let room = self.read_ahead.max(n - (self.end - self.start)).min(BUFFER_BYTES - self.end);
             if let Some(left) = waited.left(wait) {
+                if waited.lasts {
+                    limit::check("receive")?;
+                }
                 if left.is_zero() && !wait.is_zero() {
                     return Ok(false);
                 }
@@ -204,7 +221,6 @@ impl Wire {
         into[..have].copy_from_slice(&self.buffer[self.start..self.start + have]);
         self.start += have;
         let mut done = have;
-        let mut waited = Waited::default();
         if done < into.len() {
             done += self.receive_with_next(&mut into[done..])?;
         }
@@ -214,7 +230,7 @@ impl Wire {
                 taken => done += taken,
             }
             if done < into.len() {
-                waited.check(self.timeout, "receive")?;
+                self.waited.check(self.timeout, "receive")?;
             }
         }
         Ok(())
@@ -298,20 +314,25 @@ fn receive_into(socket: &Socket, counters: &mut WireCounters, into: &mut [u8], f
 }
 
 /// Time spent in one call; the clock is read only once the call had to wait.
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Waited {
     since: Option<Instant>,
+    /// A first wait brought not enough.
+    lasts: bool,
 }
 
 impl Waited {
     /// Time left of `limit`; `None` on the first question.
-    fn left(&mut self, limit: Duration) -> Option<Duration> {
+    fn left(&mut self, most: Duration) -> Option<Duration> {
         match self.since {
-            Some(since) => Some(limit.saturating_sub(since.elapsed())),
+            Some(since) => {
+                self.lasts = true;
+                Some(most.saturating_sub(since.elapsed()))
+            }
             None => {
                 self.since = Some(Instant::now());
-                if limit < TICK {
-                    Some(limit)
+                if most < TICK {
+                    Some(most)
                 } else {
                     None
                 }
@@ -319,9 +340,13 @@ impl Waited {
         }
     }
 
-    fn check(&mut self, limit: Duration, operation: &'static str) -> Result<()> {
-        match self.left(limit) {
-            Some(left) if left.is_zero() => Err(too_late(operation, limit)),
+    fn check(&mut self, most: Duration, operation: &'static str) -> Result<()> {
+        let left = self.left(most);
+        if self.lasts {
+            limit::check(operation)?;
+        }
+        match left {
+            Some(left) if left.is_zero() => Err(too_late(operation, most)),
             _ => Ok(()),
         }
     }

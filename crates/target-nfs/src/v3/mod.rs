@@ -2,7 +2,7 @@
 
 mod codec;
 
-use crate::dialect::{next_page, At, Attributes, Dialect, Entry, Found, Limits, Opened, TYPE_DIRECTORY, TYPE_REGULAR};
+use crate::dialect::{At, Attributes, Dialect, Entry, Found, Limits, Opened, Pages, TYPE_DIRECTORY, TYPE_REGULAR};
 use crate::files::OpenFile;
 use crate::status;
 use crate::transport::{Reply, Transport};
@@ -227,7 +227,7 @@ impl Dialect for V3 {
     }
 
     fn list(&mut self, t: &mut Transport, folder: &Handle) -> Result<Vec<Entry>> {
-        let mut entries = Vec::new();
+        let (mut entries, mut pages) = (Vec::new(), Pages::default());
         let mut plus = true;
         let mut from = (0, [0; 8]);
         loop {
@@ -239,14 +239,17 @@ impl Dialect for V3 {
                 other => other?,
             };
             let last = page.entries.last().map(|entry| entry.cookie);
-            for entry in page.entries.into_iter().filter(|e| e.name != "." && e.name != "..") {
+            for entry in page.entries {
+                if !pages.take(&entry.name)? {
+                    continue;
+                }
                 let is_dir = match entry.is_dir {
                     Some(is_dir) => is_dir,
                     None => self.walk(t, folder, &[&entry.name])?.attributes.is_dir(),
                 };
                 entries.push(Entry { name: entry.name, is_dir, fsid: None });
             }
-            match next_page(page.eof, last, from.0, entries.len())? {
+            match pages.next(page.eof, last)? {
                 Some(cookie) => from = (cookie, page.verifier),
                 None => return Ok(entries),
             }

@@ -7,7 +7,7 @@ mod copy;
 pub(crate) mod op;
 mod open;
 
-use crate::dialect::{next_page, At, Attributes, Dialect, Entry, Found, Limits, Opened, TYPE_DIRECTORY};
+use crate::dialect::{At, Attributes, Dialect, Entry, Found, Limits, Opened, Pages, TYPE_DIRECTORY};
 use crate::files::OpenFile;
 use crate::status;
 use crate::transport::Transport;
@@ -250,13 +250,17 @@ impl Dialect for V4 {
     }
 
     fn list(&mut self, t: &mut Transport, folder: &Handle) -> Result<Vec<Entry>> {
-        let mut entries = Vec::new();
+        let (mut entries, mut pages) = (Vec::new(), Pages::default());
         let mut from = (0, [0; 8]);
         loop {
             let page = self.list_page(t, folder, from)?;
             let last = page.entries.last().map(|(cookie, _)| *cookie);
-            entries.extend(page.entries.into_iter().map(|(_, e)| e).filter(|e| e.name != "." && e.name != ".."));
-            match next_page(page.eof, last, from.0, entries.len())? {
+            for (_, entry) in page.entries {
+                if pages.take(&entry.name)? {
+                    entries.push(entry);
+                }
+            }
+            match pages.next(page.eof, last)? {
                 Some(cookie) => from = (cookie, page.verifier),
                 None => return Ok(entries),
             }
