@@ -1,10 +1,12 @@
 //! Merges the workers' results of a cell into one.
 
 use crate::cell::{CellJob, WorkerResult};
+use crate::conditions::Client;
 use crate::hist::{encode, LatencySummary};
 use crate::recorder::{Interval, KindSet, Recorder, SeriesRow, KIND_NAMES};
 use crate::result::*;
 use crate::spec::CellSpec;
+use crate::stall::Seen;
 use crate::usage::Cpu;
 use crate::verify::Verified;
 use crate::worker::StopReason;
@@ -16,11 +18,14 @@ use std::collections::BTreeMap;
 const DIRECT_CACHED_MAX: f64 = 0.01;
 
 /// Readings taken around the cell by the coordinator.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Around {
     pub start_wall_ns: u64,
     pub storage: Option<(u64, u64)>,
     pub measured: Option<Reducibility>,
+    pub client: Client,
+    /// None on a virtual clock.
+    pub stalls: Option<Seen>,
 }
 
 /// The cell's result. `workers` is not empty.
@@ -36,7 +41,7 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
     let cpu = cpu(workers, job.clock.is_virtual());
     let verified = merge_verified(workers);
     let bad = verified.as_ref().map_or(0, |v| v.bad);
-    let failed = stop == "error" || merged.error_count > 0 || bad > 0 || workers.iter().any(|w| w.error.is_some());
+    let failed = stop == "error" || merged.error_count > 0 || bad > 0 || workers.iter().any(WorkerResult::broke);
     let storage = around.storage;
     let log = push_log(job, &mut merged, workers, &mut blobs);
     let (op_log, step_log) = if job.script.is_some() { (None, log) } else { (log, None) };
@@ -80,6 +85,8 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
         verified: verified.map(verified_summary),
         direct_proof: direct_proof(job, workers, bytes, storage),
         data_measured: around.measured,
+        client: around.client,
+        client_stall: around.stalls.as_ref().map(|seen| seen.within(times.start_ns, times.end_ns)),
     };
     CellOutcome { result, blobs }
 }
@@ -149,7 +156,7 @@ fn cpu(workers: &[WorkerResult], is_virtual: bool) -> Cpu {
 
 /// What went wrong first: a failed session before a failed operation.
 fn first_error(workers: &[WorkerResult]) -> Option<String> {
-    let session = workers.iter().find_map(|w| w.error.as_ref()).map(ToString::to_string);
+    let session = workers.iter().filter(|w| w.broke()).find_map(|w| w.error.as_ref()).map(ToString::to_string);
     let session = session.or_else(|| workers.iter().find_map(|w| w.first_call_error.clone()));
     let operation = || workers.iter().find_map(|w| w.recorder.errors.first());
     session.or_else(|| operation().map(|(e, _)| format!("an operation failed: {}, status={}", e.kind.name(), e.status)))
@@ -157,9 +164,9 @@ fn first_error(workers: &[WorkerResult]) -> Option<String> {
 
 fn stop_reason(spec: &CellSpec, workers: &[WorkerResult]) -> &'static str {
     let any = |reason| workers.iter().any(|w| w.stop == reason);
-    if any(StopReason::Error) || workers.iter().any(|w| w.error.is_some()) {
+    if any(StopReason::Error) || workers.iter().any(WorkerResult::broke) {
         "error"
-    } else if any(StopReason::Interrupted) {
+    } else if any(StopReason::Interrupted) || workers.iter().any(|w| w.error.is_some()) {
         "interrupted"
     } else if any(StopReason::Stonewall) {
         "stonewall"

@@ -1,5 +1,6 @@
 //! One worker's part of one cell: untimed set-up, the window, untimed end.
 
+use crate::conditions::Turn;
 use crate::files::{one_op, FilePlan};
 use crate::recorder::{Interval, KindSet, Recorder};
 use crate::script::{Script, ScriptRun};
@@ -9,7 +10,7 @@ use crate::verify::{Verified, Verifier};
 use crate::walk::Positions;
 use crate::worker::{Counted, Counters, Flags, Limits, StopReason, Worker};
 use crate::workspace::remove_if_there;
-use naslab_core::{Caps, Clock, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Result, Session};
+use naslab_core::{limit, Caps, Clock, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Result, Session};
 use naslab_workload::{Arrival, DataKind, DataSpec, Mix, OpStream, Payload, StepKind, Tagger};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -66,6 +67,9 @@ pub(crate) struct WorkerResult {
     pub counted: Counted,
     pub cpu_before: Cpu,
     pub cpu_after: Cpu,
+    /// The thread's own times as its window began, and as the last operation ended.
+    pub turn_before: Option<Turn>,
+    pub turn_after: Option<Turn>,
     pub cached_fraction: Option<f64>,
 }
 
@@ -73,6 +77,11 @@ impl WorkerResult {
     /// Whether the session can be used again.
     pub fn session_is_good(&self) -> bool {
         self.error.is_none() && self.stop != StopReason::Error
+    }
+
+    /// Whether it ended with an error that is not the user's wish to stop.
+    pub fn broke(&self) -> bool {
+        self.error.as_ref().is_some_and(|e| e.kind != ErrorKind::Interrupted)
     }
 }
 
@@ -85,6 +94,7 @@ pub(crate) struct Ready<'a> {
     file: Option<FileId>,
     /// CPU time of the process when the window ended.
     cpu_after: Cpu,
+    turn_after: Option<Turn>,
     /// End of the last completion on the clock of windows.
     pub ack_ns: u64,
     pub error: Option<Error>,
@@ -146,7 +156,16 @@ pub(crate) fn open<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u3
         prime(&mut worker, job, file)?;
     }
     worker.count();
-    Ok(Ready { worker, job, index, file: Some(file), cpu_after: Cpu::default(), ack_ns: 0, error: None })
+    Ok(Ready {
+        worker,
+        job,
+        index,
+        file: Some(file),
+        cpu_after: Cpu::default(),
+        turn_after: None,
+        ack_ns: 0,
+        error: None,
+    })
 }
 
 /// A worker that carries out a stream of a script, which opens its files itself.
@@ -187,7 +206,7 @@ fn open_script<'a>(
     let mut worker = worker.with_script(run);
     worker.register()?;
     worker.count();
-    Ok(Ready { worker, job, index, file: None, cpu_after: Cpu::default(), ack_ns: 0, error: None })
+    Ok(Ready { worker, job, index, file: None, cpu_after: Cpu::default(), turn_after: None, ack_ns: 0, error: None })
 }
 
 fn limits(spec: &CellSpec, depth: u32) -> Limits {
@@ -343,6 +362,7 @@ impl Ready<'_> {
         }
         self.ack_ns = self.job.clock.window_ns();
         self.cpu_after = Cpu::of(&*self.worker.session);
+        self.turn_after = Turn::now(self.job.clock.is_virtual());
         self.worker.interval_ended();
         let counters = &self.job.counters[self.index as usize];
         counters.timing.store(false, Ordering::Relaxed);
@@ -369,11 +389,16 @@ impl Ready<'_> {
 
     /// The session failed. What was in flight is waited for and, if it never ends, counted as failed.
     pub fn failed(&mut self, error: Error) {
-        let hangs = self.job.flags.give_up.load(Ordering::Relaxed);
+        let over = self.job.flags.over().is_some();
         // Of two errors the first is the cause.
-        let _ = self.worker.drain(if hangs { Duration::ZERO } else { DRAIN_LIMIT });
-        self.worker.stop = Some(StopReason::Error);
+        let _ = self.worker.drain(if over { Duration::ZERO } else { DRAIN_LIMIT });
+        let cut = error.kind == ErrorKind::Interrupted;
+        self.worker.stop = Some(if cut { StopReason::Interrupted } else { StopReason::Error });
         self.acknowledged();
+        if cut {
+            self.error = Some(error);
+            return;
+        }
         for _ in 0..self.worker.outstanding().max(1) {
             self.worker.recorder.failure(error.op_error(), self.job.clock.ticks());
         }
@@ -423,7 +448,7 @@ impl Ready<'_> {
             return None;
         }
         let start = self.job.clock.window_ns();
-        match self.worker.session.flush(file, kind) {
+        match limit::timed(spec.timed_flush, || self.worker.session.flush(file, kind)) {
             Ok(()) => Some(self.job.clock.window_ns() - start),
             Err(error) => {
                 // Some servers flush only what is open for writing.
@@ -447,13 +472,14 @@ impl Ready<'_> {
         open.extend(self.file);
         let mut closed = Ok(());
         for file in open {
-            let one = self.worker.session.close(file);
+            let one = limit::timed(self.job.spec.timed_close, || self.worker.session.close(file));
             closed = closed.and(one);
         }
         let close_ns = self.job.clock.window_ns() - start;
         // SAFETY: no region is lent any more.
         let forgotten = unsafe { self.worker.session.register_memory(&[]) };
-        if let Err(error) = closed.and(forgotten) {
+        // A script's call that broke the session is the cause, and told as such.
+        if let Some(error) = closed.and(forgotten).err().filter(|_| self.worker.stop != Some(StopReason::Error)) {
             self.error.get_or_insert(error);
         }
         close_ns
@@ -492,6 +518,8 @@ impl Ready<'_> {
             counted,
             cpu_before: worker.cpu_before,
             cpu_after: self.cpu_after,
+            turn_before: worker.turn_before,
+            turn_after: self.turn_after,
             cached_fraction: end.cached_fraction,
             recorder: worker.recorder,
         }

@@ -1,8 +1,10 @@
 //! Carries one cell through its steps, on threads or on a virtual clock.
 
 use crate::cell::{self, CellJob, Ready, WorkerResult};
+use crate::conditions::Sampler;
 use crate::result::Progress;
 use crate::run::{Events, Point};
+use crate::stall::LATE_NS;
 use crate::threads::{common_start, Gate, Message, Signal, Threads};
 use crate::timeline::{quantile_ns, BUCKETS};
 use crate::worker::Pump;
@@ -22,6 +24,8 @@ const VIRTUAL_STUCK_STEPS: u32 = 1000;
 /// Opening, flushing, closing and cleaning up can be slow without a sign of life: they may take this many
 /// times the run's timeout.
 const QUIET_TIMEOUTS: u64 = 30;
+/// After Ctrl-C: how long operations in flight and calls on the server may go on before nobody waits for them.
+pub(crate) const LAST_WAIT: Duration = Duration::from_millis(500);
 /// After a hang was found: how long workers have to come home with what they measured.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -32,6 +36,8 @@ pub(crate) struct Watch<'a> {
     pub timeout_ns: u64,
     /// Other clients are waited for.
     pub together: bool,
+    /// Looks at this machine while threads measure.
+    pub sampler: &'a mut Sampler,
 }
 
 impl Watch<'_> {
@@ -54,6 +60,17 @@ pub(crate) struct Patience {
 impl Patience {
     pub fn new(timeout_ns: u64) -> Patience {
         Patience { timeout_ns, since_ns: monotonic_ns(), interrupted_ns: None }
+    }
+
+    /// Takes time out during which this client itself stood still.
+    fn forgive(&mut self, away_ns: u64, now: u64) {
+        self.since_ns = (self.since_ns + away_ns).min(now);
+    }
+
+    /// Whether the user has wanted to stop for [`LAST_WAIT`].
+    pub fn is_over(&self) -> bool {
+        let since = |at: u64| Duration::from_nanos(monotonic_ns().saturating_sub(at));
+        self.interrupted_ns.is_some_and(|at| since(at) >= LAST_WAIT)
     }
 
     /// Waits no longer than the run's timeout.
@@ -118,7 +135,8 @@ impl Driver {
 fn run_threads(threads: &mut Threads, job: &Arc<CellJob>, watch: &mut Watch<'_>) -> Result<Vec<WorkerResult>> {
     let held = job.spec.workers > 1 || watch.together;
     let gate = threads.start(job, held)?;
-    let mut crew = Crew { threads, job, gate, done: Vec::new(), home: 0, panicked: None };
+    let mut crew =
+        Crew { threads, job, gate, done: Vec::new(), home: 0, panicked: None, hang: None, interrupted: None };
     crew.step("preparing the files", watch)?;
     if held {
         crew.meet(Point::Prepared, watch)?;
@@ -129,7 +147,10 @@ fn run_threads(threads: &mut Threads, job: &Arc<CellJob>, watch: &mut Watch<'_>)
         let at_ns = crew.meet(Point::Opened, watch)?;
         crew.gate.set(Signal::Begin(common_start().max(at_ns)));
     }
+    watch.sampler.begin();
     crew.wait_done(watch)?;
+    watch.sampler.end(job.spec.workers);
+    crew.tell_hang();
     crew.done.sort_by_key(|r| r.worker);
     Ok(crew.done)
 }
@@ -142,6 +163,10 @@ struct Crew<'t> {
     done: Vec<WorkerResult>,
     home: u32,
     panicked: Option<Error>,
+    /// The target was found to hang, and the workers came home nevertheless.
+    hang: Option<Error>,
+    /// When the user wanted to stop.
+    interrupted: Option<Instant>,
 }
 
 impl Crew<'_> {
@@ -200,9 +225,21 @@ impl Crew<'_> {
         self.home += 1;
     }
 
-    fn look(&self, watch: &mut Watch<'_>) {
+    fn look(&mut self, watch: &mut Watch<'_>) {
         if watch.events.interrupted() {
             self.job.flags.interrupt.store(true, Ordering::Relaxed);
+            let since = self.interrupted.get_or_insert_with(Instant::now);
+            if since.elapsed() >= LAST_WAIT {
+                self.job.flags.cut.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A hang is a failure of the cell, whatever its workers made of being called home.
+    fn tell_hang(&mut self) {
+        let broke = self.done.iter().any(WorkerResult::broke);
+        if let (Some(hang), false, Some(first)) = (self.hang.take(), broke, self.done.first_mut()) {
+            first.error = Some(hang);
         }
     }
 
@@ -213,7 +250,10 @@ impl Crew<'_> {
         while self.home < self.job.spec.workers {
             match self.threads.messages().recv_timeout(SLICE) {
                 Ok(message) => self.welcome(message),
-                Err(RecvTimeoutError::Timeout) => patience.check("closing the files", watch.events)?,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look(watch);
+                    patience.check("closing the files", watch.events)?;
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(lost()),
             }
         }
@@ -227,6 +267,7 @@ impl Crew<'_> {
                 Ok(message) => self.welcome(message),
                 Err(RecvTimeoutError::Timeout) => {
                     self.look(watch);
+                    watch.sampler.look();
                     if let Err(hang) = pace.tick(self.job, watch) {
                         self.recall(hang)?;
                     }
@@ -254,6 +295,7 @@ impl Crew<'_> {
                 Err(_) => return Err(hang),
             }
         }
+        self.hang = Some(hang);
         Ok(())
     }
 }
@@ -271,6 +313,7 @@ struct Pace {
     next_ns: u64,
     last: (u64, u64, u64),
     moved_ns: u64,
+    looked_ns: u64,
     quiet: Patience,
 }
 
@@ -281,11 +324,21 @@ impl Pace {
         let next_ns = now + watch.progress_interval_ns;
         let quiet = Patience::new(watch.timeout_ns);
         let interval_ns = watch.progress_interval_ns;
-        Pace { interval_ns, timeout_ns, started_ns: now, next_ns, last: (0, 0, now), moved_ns: now, quiet }
+        Pace {
+            interval_ns,
+            timeout_ns,
+            started_ns: now,
+            next_ns,
+            last: (0, 0, now),
+            moved_ns: now,
+            looked_ns: now,
+            quiet,
+        }
     }
 
     fn tick(&mut self, job: &CellJob, watch: &mut Watch<'_>) -> Result<()> {
         let now = monotonic_ns();
+        self.forgive(now);
         let sum = |f: fn(&crate::worker::Counters) -> u64| job.counters.iter().map(f).sum::<u64>();
         let ops = sum(|c| c.ops.load(Ordering::Relaxed));
         let errors = sum(|c| c.errors.load(Ordering::Relaxed));
@@ -301,7 +354,17 @@ impl Pace {
             let bytes = sum(|c| c.bytes.load(Ordering::Relaxed));
             self.report(job, watch, now, (ops, bytes, errors));
         }
+        self.looked_ns = monotonic_ns();
         Ok(())
+    }
+
+    /// A client that stood still itself tells nothing of the target: that time is no sign of a hang.
+    fn forgive(&mut self, now: u64) {
+        let away_ns = now - self.looked_ns;
+        if away_ns >= LATE_NS + SLICE.as_nanos() as u64 {
+            self.moved_ns = (self.moved_ns + away_ns).min(now);
+            self.quiet.forgive(away_ns, now);
+        }
     }
 
     /// An error when nothing has ended for too long.

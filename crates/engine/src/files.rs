@@ -2,10 +2,15 @@
 
 use crate::spec::{CellSpec, Existing, RunSpec};
 use crate::verify::Check;
-use naslab_core::{Clock, Error, ErrorKind, IoBuf, Op, OpKind, OpenOptions, Result, Session, Submit};
+use naslab_core::{limit, Clock, Error, ErrorKind, IoBuf, Op, OpKind, OpenOptions, Result, Session, Submit};
 use naslab_workload::{tag_unit, DataKind, Tagger, TAG_MAGIC};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
+
+/// Longest time of an untimed operation.
+const LONGEST_OP: Duration = Duration::from_secs(30);
+/// How often a server that wants to be asked later is asked.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How one worker tags and checks its file in one cell.
 #[derive(Clone, Debug)]
@@ -254,9 +259,23 @@ fn abandon(data: &mut Vec<u8>) {
     std::mem::forget(std::mem::take(data));
 }
 
-/// Carries out one operation and waits for it; bytes moved. A read that meets the end of file is fine.
+/// Carries out one untimed operation and waits for it; bytes moved. A read that meets the end of file is fine. A server
+/// that asks to come back later is asked again, as by the untimed calls of its protocol.
 /// After an error the operation may still be under way: the caller keeps `buf` alive for good.
 pub(crate) fn one_op(session: &mut dyn Session, clock: &Clock, op: &Op, buf: IoBuf) -> Result<u32> {
+    let _scope = (!clock.is_virtual()).then(|| limit::within(LONGEST_OP));
+    loop {
+        match one_try(session, clock, op, buf) {
+            Err(e) if e.kind == ErrorKind::Delayed && !clock.is_virtual() => {
+                std::thread::sleep(ASK_AGAIN);
+                limit::check(op.kind.name()).map_err(|_| e)?;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn one_try(session: &mut dyn Session, clock: &Clock, op: &Op, buf: IoBuf) -> Result<u32> {
     let mut out = Vec::with_capacity(1);
     // SAFETY: `buf` outlives the operation, as the caller promises.
     match unsafe { session.submit(op, buf, 0)? } {
@@ -264,7 +283,7 @@ pub(crate) fn one_op(session: &mut dyn Session, clock: &Clock, op: &Op, buf: IoB
         Submit::Queued | Submit::Busy => {}
     }
     while out.is_empty() {
-        if session.reap(1, Some(Duration::from_secs(30)), &mut out)? > 0 {
+        if session.reap(1, Some(LONGEST_OP), &mut out)? > 0 {
             break;
         }
         match session.next_event_ns() {

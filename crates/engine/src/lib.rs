@@ -6,6 +6,8 @@
 
 mod assemble;
 mod cell;
+mod cgroup;
+mod conditions;
 mod drive;
 mod files;
 mod hist;
@@ -16,6 +18,7 @@ mod result;
 mod run;
 mod script;
 mod spec;
+mod stall;
 mod steward;
 mod threads;
 mod timeline;
@@ -25,6 +28,8 @@ mod walk;
 mod worker;
 mod workspace;
 
+pub use cgroup::cpu_quota_cores;
+pub use conditions::Client;
 pub use hist::{decode as decode_histogram, LATENCY_MAX_NS, LATENCY_SIGNIFICANT_DIGITS};
 pub use machine::{memory_latency_ns, memory_rates, MemoryRates};
 pub use result::{CellOutcome, CellResult, Progress};

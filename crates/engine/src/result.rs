@@ -1,5 +1,6 @@
 //! What a cell brings back, in the form of docs/notes/0001-seams.md.
 
+use crate::conditions::Client;
 use crate::hist::LatencySummary;
 use naslab_workload::Reducibility;
 use serde::Serialize;
@@ -71,6 +72,21 @@ pub struct CellResult {
     pub verified: Option<VerifiedSummary>,
     pub direct_proof: Option<DirectProof>,
     pub data_measured: Option<Reducibility>,
+    pub client: Client,
+    pub client_stall: Option<ClientStall>,
+}
+
+/// How long this client itself stood still within the timed window, and what its clocks did; all 0 where nothing was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct ClientStall {
+    pub longest_ns: u64,
+    pub total_ns: u64,
+    pub count: u64,
+    /// The machine was suspended; no part of the durations.
+    pub asleep_ns: u64,
+    /// The largest step of the wall clock; below 0: back.
+    pub clock_step_ns: i64,
 }
 
 /// Failures of one class and raw status.

@@ -2,11 +2,13 @@
 
 use crate::assemble::{assemble, Around};
 use crate::cell::{check_caps, CellJob};
+use crate::conditions::Sampler;
 use crate::drive::{Driver, Watch};
 use crate::files::FileBook;
 use crate::result::{CellOutcome, Progress};
 use crate::script::{Script, FILES_FOLDER};
 use crate::spec::{CellSpec, RunSpec, SPEC_SCHEMA};
+use crate::stall::StallWatch;
 use crate::steward::Steward;
 use crate::usage::storage_bytes;
 use crate::walk::positions;
@@ -105,10 +107,13 @@ pub struct Run {
     steward: Option<Steward>,
     driver: Option<Driver>,
     measured: Option<(DataKind, Reducibility)>,
+    sampler: Sampler,
     /// An error or an interruption ended the run: no further stage.
     over: bool,
     /// Clean-up gets no more than the run's timeout.
     hurry: bool,
+    /// The target did not answer: clean-up gets a second for each call.
+    silent: bool,
 }
 
 impl Run {
@@ -128,8 +133,10 @@ impl Run {
             steward: None,
             driver: None,
             measured: None,
+            sampler: Sampler::new(),
             over: false,
             hurry: false,
+            silent: false,
         })
     }
 
@@ -149,18 +156,30 @@ impl Run {
         self.admit(cells, events).inspect_err(|error| self.note_end(error, events))?;
         let mut interrupted = false;
         let outcome = self.cells(cells, events, &mut interrupted);
-        match &outcome {
-            Err(error) => self.note_end(error, events),
-            Ok(_) => self.hurry |= interrupted && events.interrupted(),
-        }
+        let outcome = match outcome {
+            Err(error) => {
+                self.note_end(&error, events);
+                interrupted |= error.kind == ErrorKind::Interrupted;
+                if error.kind == ErrorKind::Interrupted {
+                    Ok(true)
+                } else {
+                    Err(error)
+                }
+            }
+            Ok(good) => {
+                self.hurry |= interrupted && events.interrupted();
+                Ok(good)
+            }
+        };
         self.over |= interrupted || outcome.is_err();
         Ok(stage_end(outcome, interrupted))
     }
 
     /// What an error means for the clean-up.
     fn note_end(&mut self, error: &Error, events: &mut dyn Events) {
-        let hangs = error.kind == ErrorKind::Timeout;
+        let hangs = matches!(error.kind, ErrorKind::Timeout | ErrorKind::Interrupted);
         self.over |= hangs;
+        self.silent |= hangs;
         self.hurry |= hangs || events.interrupted();
     }
 
@@ -182,7 +201,7 @@ impl Run {
         // Workers' sessions end first: some servers remove no file that is open.
         self.driver = None;
         let Some(steward) = self.steward.take() else { return Vec::new() };
-        steward.clean_up(self.hurry, events)
+        steward.clean_up(self.hurry, self.silent, events)
     }
 }
 
@@ -321,10 +340,14 @@ impl Run {
             progress_interval_ns: self.spec.progress_interval_ns,
             timeout_ns: self.spec.timeout_ns,
             together: self.spec.together,
+            sampler: &mut self.sampler,
         };
         let driver = self.driver.get_or_insert_with(|| Driver::new(&self.target));
+        let stalls = (!job.clock.is_virtual()).then(StallWatch::begin);
         let mut workers = driver.run(&job, &mut watch)?;
+        around.stalls = stalls.and_then(StallWatch::end);
         around.storage = before.zip(storage_bytes()).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)));
+        around.client = self.sampler.take(&workers);
         let outcome = assemble(&job, &workers, &around);
         let (status, stop) = (outcome.result.status, outcome.result.stop_reason);
         let whole = status == "complete" && (stop != "stonewall" || cell.finish_untimed);
@@ -332,7 +355,8 @@ impl Run {
             self.book.wrote(cell, &job.plans, whole);
         }
         events.cell(outcome)?;
-        let hang = workers.iter_mut().find_map(|w| w.error.take_if(|e| e.kind == ErrorKind::Timeout));
+        let hangs = |e: &mut Error| matches!(e.kind, ErrorKind::Timeout | ErrorKind::Interrupted);
+        let hang = workers.iter_mut().find_map(|w| w.error.take_if(hangs));
         hang.map_or(Ok(status), Err)
     }
 

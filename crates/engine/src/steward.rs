@@ -9,12 +9,15 @@ use crate::run::Events;
 use crate::spec::{CellSpec, Existing, RunSpec};
 use crate::threads::guarded;
 use crate::workspace::{make, remove_if_there, remove_made};
-use naslab_core::{Clock, Error, ErrorKind, Result, Session, Target};
+use naslab_core::{limit, Clock, Error, ErrorKind, Result, Session, Target};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Longest call of a clean-up on a server that did not answer before.
+const LAST_CALL: Duration = Duration::from_secs(1);
 /// How often signals are looked at.
 const SLICE: Duration = Duration::from_millis(20);
 
@@ -50,7 +53,7 @@ impl Steward {
             }
             Ok(Steward { spec, target, session: Some(session), foreign })
         };
-        bounded(&clock, Patience::new(timeout_ns), events, "preparing the run", work)?
+        bounded(&clock, Patience::new(timeout_ns), events, "preparing the run", Wait::Calls(timeout_ns), work)?
     }
 
     /// Refuses cells of a later stage that would run over files of others.
@@ -60,23 +63,25 @@ impl Steward {
             let (target, session, clock) = (self.target.clone(), self.session.take(), self.target.clock());
             let work = move || look(&*target, session, &names);
             let patience = Patience::new(self.spec.timeout_ns);
-            let (session, found) = bounded(&clock, patience, events, "looking at the files", work)??;
+            let wait = Wait::Calls(self.spec.timeout_ns);
+            let (session, found) = bounded(&clock, patience, events, "looking at the files", wait, work)??;
             self.session = Some(session);
             self.foreign.extend(found);
         }
         refuse_foreign(self.spec.existing, cells, &self.foreign)
     }
 
-    /// Removes what the run made; returns what is left, and why. `hurry`: the target was seen to hang, or
-    /// nobody wants to wait, so it gets no more than the run's timeout.
-    pub fn clean_up(mut self, hurry: bool, events: &mut dyn Events) -> Vec<String> {
+    /// Removes what the run made; returns what is left, and why. `hurry`: nobody wants to wait, so it gets no more than
+    /// the run's timeout; `silent`: the target was seen to hang, and gets a second for each call.
+    pub fn clean_up(mut self, hurry: bool, silent: bool, events: &mut dyn Events) -> Vec<String> {
         let (spec, clock) = (self.spec.clone(), self.target.clock());
         let mut patience = Patience::new(spec.timeout_ns);
         if hurry {
             patience.hurry();
         }
+        let wait = if silent { Wait::LastCalls } else { Wait::ToTheEnd };
         let work = move || self.clean();
-        bounded(&clock, patience, events, "cleaning up", work).unwrap_or_else(|error| everything(&spec, &error))
+        bounded(&clock, patience, events, "cleaning up", wait, work).unwrap_or_else(|error| everything(&spec, &error))
     }
 
     fn clean(&mut self) -> Vec<String> {
@@ -154,12 +159,36 @@ fn everything(spec: &RunSpec, error: &Error) -> Vec<String> {
     paths.iter().map(|path| format!("{path}: {error}")).collect()
 }
 
+/// How long the calls of a piece of work may take.
+#[derive(Clone, Copy)]
+enum Wait {
+    /// So many nanoseconds each, and not much longer than the user wants to wait.
+    Calls(u64),
+    /// As long as the target's own calls take, whatever the user wants: what was made shall be removed.
+    ToTheEnd,
+    /// At most [`LAST_CALL`] each.
+    LastCalls,
+}
+
+/// Carries `work` out on this thread.
+fn waiting<T>(wait: Wait, over: &Arc<AtomicBool>, work: impl FnOnce() -> T) -> T {
+    let over = over.clone();
+    match wait {
+        Wait::Calls(timeout_ns) => limit::capped(Duration::from_nanos(timeout_ns), || {
+            limit::watched(move || over.load(Ordering::Relaxed), work)
+        }),
+        Wait::ToTheEnd => work(),
+        Wait::LastCalls => limit::capped(LAST_CALL, work),
+    }
+}
+
 /// Carries `work` out, with an end to its time on a real clock.
 fn bounded<T: Send + 'static>(
     clock: &Clock,
     mut patience: Patience,
     events: &mut dyn Events,
     what: &str,
+    wait: Wait,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
     if clock.is_virtual() {
@@ -167,11 +196,18 @@ fn bounded<T: Send + 'static>(
     }
     let (report, answer) = channel();
     let thread = std::thread::Builder::new().name("steward".to_string());
-    thread.spawn(move || drop(report.send(guarded(work)))).map_err(|e| Error::from_io("run", e))?;
+    let over = Arc::new(AtomicBool::new(false));
+    let seen = over.clone();
+    thread
+        .spawn(move || drop(report.send(guarded(|| waiting(wait, &seen, work)))))
+        .map_err(|e| Error::from_io("run", e))?;
     loop {
         match answer.recv_timeout(SLICE) {
             Ok(outcome) => return outcome,
-            Err(RecvTimeoutError::Timeout) => patience.check(what, events)?,
+            Err(RecvTimeoutError::Timeout) => {
+                patience.check(what, events)?;
+                over.store(patience.is_over(), Ordering::Relaxed);
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Error::new(ErrorKind::Io, "run", format!("{what} ended without a result")));
             }

@@ -3,7 +3,7 @@
 use crate::cell::{self, CellJob, WorkerResult};
 use crate::prompt::Prompt;
 use crate::worker::Pump;
-use naslab_core::{monotonic_ns, Error, ErrorKind, Result, Session, Target};
+use naslab_core::{limit, monotonic_ns, Error, ErrorKind, Result, Session, Target};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex};
@@ -142,7 +142,9 @@ fn work(target: &dyn Target, orders: &Receiver<Order>, report: &Sender<Message>)
     let mut session: Option<Box<dyn Session>> = None;
     for order in orders {
         // What a panic leaves half done is not used again: the session goes, and the run ends.
-        let outcome = guarded(|| carry_out(target, &mut session, &order, report));
+        let job = order.job.clone();
+        let over = move || job.flags.over().is_some();
+        let outcome = limit::watched(over, || guarded(|| carry_out(target, &mut session, &order, report)));
         let usable = matches!(&outcome, Ok(Some(done)) if done.session_is_good());
         let message = match outcome {
             Ok(done) => Message::Done(done.map(Box::new)),

@@ -17,10 +17,24 @@ impl Cpu {
 
     /// Of the whole process.
     pub fn now() -> Cpu {
+        Cpu::read(libc::RUSAGE_SELF)
+    }
+
+    /// Of its children that ended and were waited for, with theirs.
+    pub fn of_ended_children() -> Cpu {
+        Cpu::read(libc::RUSAGE_CHILDREN)
+    }
+
+    /// In programs and in the kernel for them.
+    pub fn total_ns(self) -> u64 {
+        self.user_ns + self.system_ns
+    }
+
+    fn read(whose: libc::c_int) -> Cpu {
         // SAFETY: rusage is plain data and getrusage fills it.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+            libc::getrusage(whose, &mut usage);
             usage
         };
         Cpu { user_ns: timeval_ns(usage.ru_utime), system_ns: timeval_ns(usage.ru_stime) }

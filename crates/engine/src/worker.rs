@@ -1,13 +1,16 @@
 //! The hot loop: one worker keeps its session's queue full and records completions.
 
 mod after;
+mod flags;
 mod scripted;
 
+use crate::conditions::Turn;
 use crate::recorder::Recorder;
 use crate::script::{Announcement, ScriptRun};
 use crate::timeline::BUCKETS;
 use crate::usage::Cpu;
 use crate::verify::Verifier;
+pub(crate) use flags::Flags;
 use naslab_core::{
     AlignedBuf, Clock, Completion, Error, ErrorKind, FileId, IoBuf, Op, OpError, OpKind, Result, Session, Submit,
     WireCounters,
@@ -50,17 +53,6 @@ impl Default for Recent {
     fn default() -> Recent {
         Recent([0; BUCKETS])
     }
-}
-
-/// Flags shared by the workers of a cell.
-#[derive(Debug, Default)]
-pub(crate) struct Flags {
-    /// Ctrl-C or a fatal error: stop, keep what was measured.
-    pub interrupt: AtomicBool,
-    /// Some worker finished and the cell stops with the first.
-    pub stonewall: AtomicBool,
-    /// The target hangs: come home without what is in flight.
-    pub give_up: AtomicBool,
 }
 
 /// Why a worker stopped.
@@ -212,6 +204,8 @@ pub(crate) struct Worker<'a> {
     /// What had gone over the wire when the last interval ended.
     wire_before: Option<WireCounters>,
     pub cpu_before: Cpu,
+    /// The thread's own times then; none on a virtual clock.
+    pub turn_before: Option<Turn>,
     pub stop: Option<StopReason>,
     /// Steps to carry out instead of the stream.
     pub script: Option<Box<ScriptRun>>,
@@ -275,6 +269,7 @@ impl<'a> Worker<'a> {
             counted_before: Counted::default(),
             wire_before: None,
             cpu_before: Cpu::default(),
+            turn_before: None,
             stop: None,
             script: None,
             scripted: Scripted::default(),
@@ -311,6 +306,7 @@ impl<'a> Worker<'a> {
 
     /// Starts the window.
     pub fn begin(&mut self) {
+        self.turn_before = Turn::now(self.clock.is_virtual());
         self.cpu_before = Cpu::of(&*self.session);
         self.window_start_ns = self.clock.window_ns();
         let now = self.clock.ticks();
@@ -365,8 +361,8 @@ impl<'a> Worker<'a> {
         let reaped = self.session.reap(usize::from(wait), Some(timeout), &mut self.completions)?;
         if reaped > 0 {
             self.complete_all();
-        } else if self.flags.give_up.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Timeout, "reap", "operations in flight did not end"));
+        } else if let Some(error) = self.flags.over() {
+            return Err(error);
         }
         Ok(match submitted || reaped > 0 {
             true => Pump::Progressed,
@@ -665,6 +661,7 @@ impl<'a> Worker<'a> {
         self.warm_up = self.recorder.totals();
         self.recorder.reset();
         self.count();
+        self.turn_before = Turn::now(self.clock.is_virtual());
         self.cpu_before = Cpu::of(&*self.session);
         let now = self.clock.ticks();
         self.recorder.arm(now);

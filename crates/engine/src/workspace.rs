@@ -11,7 +11,9 @@ const FOLDER_PREFIX: &str = "naslab-";
 /// Files of a run, in its folder, start with this.
 const FILE_PREFIX: &str = "naslab.";
 /// Folders in folders that clean-up enters.
-const MOST_DEPTH: u32 = 200;
+const MAX_DEPTH: u32 = 200;
+/// Entries of one folder's whole tree that clean-up removes: a server can show folders without an end.
+const MAX_TREE_ENTRIES: u64 = 8 << 20;
 /// The mark is never longer.
 const MARKER_MAX_BYTES: u32 = 4096;
 
@@ -74,13 +76,19 @@ pub(crate) fn remove_made(session: &mut dyn Session, folder: &str) -> Result<Vec
             continue;
         }
         if entry.is_dir && entry.name == FILES_FOLDER {
-            failed = failed.and(remove_tree(session, &path, 0));
+            failed = failed.and(remove_tree(session, &path, 0, &mut MAX_TREE_ENTRIES.clone()));
+            if failed.as_ref().is_err_and(is_vain) {
+                return failed.map(|()| foreign);
+            }
             continue;
         }
         if entry.is_dir || !entry.name.starts_with(FILE_PREFIX) {
             foreign.push(path);
         } else {
             failed = failed.and(remove_if_there(session, &path));
+        }
+        if failed.as_ref().is_err_and(is_vain) {
+            break;
         }
     }
     failed?;
@@ -91,23 +99,42 @@ pub(crate) fn remove_made(session: &mut dyn Session, folder: &str) -> Result<Vec
     Ok(foreign)
 }
 
-/// Removes a folder with all that lies in it. A link is removed, not followed.
-fn remove_tree(session: &mut dyn Session, folder: &str, depth: u32) -> Result<()> {
-    if depth > MOST_DEPTH {
-        return Err(
-            Error::new(ErrorKind::Invalid, "clean", "folders lie too deep in one another").with("folder", folder)
-        );
+/// Whether going on after this error is in vain: the session is gone, or the tree has no end.
+fn is_vain(error: &Error) -> bool {
+    error.kind.loses_session() || (error.kind == ErrorKind::Invalid && error.operation == "clean")
+}
+
+/// Removes a folder with all that lies in it. A link is removed, not followed. left: entries that may still be met.
+fn remove_tree(session: &mut dyn Session, folder: &str, depth: u32, left: &mut u64) -> Result<()> {
+    let endless = |what: &str| Err(Error::new(ErrorKind::Invalid, "clean", what).with("folder", shortened(folder)));
+    if depth > MAX_DEPTH {
+        return endless("folders lie too deep in one another");
     }
     let mut failed = Ok(());
     for entry in session.readdir(folder)? {
+        if *left == 0 {
+            return endless("the folder holds more than naslab makes");
+        }
+        *left -= 1;
         let path = format!("{folder}/{}", entry.name);
         failed = failed.and(match entry.is_dir {
-            true => remove_tree(session, &path, depth + 1),
+            true => remove_tree(session, &path, depth + 1, left),
             false => remove_if_there(session, &path),
         });
+        if failed.as_ref().is_err_and(is_vain) {
+            return failed;
+        }
     }
     failed?;
     session.rmdir(folder)
+}
+
+/// A path that fits a message.
+fn shortened(path: &str) -> String {
+    match path.char_indices().nth(120) {
+        Some((at, _)) => format!("{}...", &path[..at]),
+        None => path.to_string(),
+    }
 }
 
 /// Removes a file; a missing one is fine.

@@ -9,15 +9,17 @@ mod net;
 mod run;
 mod session;
 mod targets;
+mod waiting;
 
-use naslab_core::{Clock, Create, OpenOptions, Session};
+use naslab_core::{Clock, Create, ErrorKind, FileStat, OpenOptions, Session};
 use pyo3::prelude::*;
 use serde_json::json;
+use waiting::waiting;
 
 /// What a target is and can do, and the room on it, as JSON.
 #[pyfunction]
 fn probe(py: Python<'_>, target_json: &str, depth: u32) -> PyResult<String> {
-    py.detach(|| {
+    waiting(py, errors::to_py, || {
         let target = targets::parse(target_json, depth)?;
         let mut session = target.connect(0)?;
         let space = session.space().ok().map(|s| json!({"free_bytes": s.free_bytes, "total_bytes": s.total_bytes}));
@@ -30,55 +32,52 @@ fn probe(py: Python<'_>, target_json: &str, depth: u32) -> PyResult<String> {
         })
         .to_string())
     })
-    .map_err(errors::to_py)
 }
 
 /// Shares or exports of a server, as a JSON list.
 #[pyfunction]
 fn list_exports(py: Python<'_>, target_json: &str) -> PyResult<String> {
-    Ok(py.detach(|| targets::list_exports(target_json)).map_err(errors::to_py_raw)?.to_string())
+    Ok(waiting(py, errors::to_py_raw, || targets::list_exports(target_json))?.to_string())
 }
 
 /// Folders that runs left behind under the target's root, as a JSON list.
 #[pyfunction]
 fn find_folders(py: Python<'_>, target_json: &str) -> PyResult<String> {
-    let found = py.detach(|| with_session(target_json, naslab_engine::find_folders)).map_err(errors::to_py)?;
+    let found = waiting(py, errors::to_py, || with_session(target_json, naslab_engine::find_folders))?;
     serde_json::to_string(&found).map_err(errors::json)
 }
 
 /// Removes a folder that a run left behind; returns what in it naslab did not make.
 #[pyfunction]
 fn clean(py: Python<'_>, target_json: &str, folder: &str) -> PyResult<Vec<String>> {
-    py.detach(|| with_session(target_json, |session, _| naslab_engine::clean(session, folder))).map_err(errors::to_py)
+    waiting(py, errors::to_py, || with_session(target_json, |session, _| naslab_engine::clean(session, folder)))
 }
 
 /// Length and folder flag of a path, or None.
 #[pyfunction]
 fn stat(py: Python<'_>, target_json: &str, path: &str) -> PyResult<Option<(u64, bool)>> {
-    let found = py.detach(|| with_session(target_json, |session, _| session.stat(path)));
-    match found {
-        Ok(stat) => Ok(Some((stat.len_bytes, stat.is_dir))),
-        Err(e) if e.kind == naslab_core::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(errors::to_py(e)),
-    }
+    let found = stat_of(py, target_json, path)?;
+    Ok(found.map(|stat| (stat.len_bytes, stat.is_dir)))
 }
 
 /// What a file takes up on the target, in bytes; None where it is missing or the target does not say.
 #[pyfunction]
 fn allocated(py: Python<'_>, target_json: &str, path: &str) -> PyResult<Option<u64>> {
-    let found = py.detach(|| with_session(target_json, |session, _| session.stat(path)));
-    match found {
-        Ok(stat) => Ok(stat.allocated_bytes),
-        Err(e) if e.kind == naslab_core::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(errors::to_py(e)),
-    }
+    Ok(stat_of(py, target_json, path)?.and_then(|stat| stat.allocated_bytes))
+}
+
+fn stat_of(py: Python<'_>, target_json: &str, path: &str) -> PyResult<Option<FileStat>> {
+    waiting(py, errors::to_py, || match with_session(target_json, |session, _| session.stat(path)) {
+        Err(e) if e.kind == ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    })
 }
 
 /// Sets a file's length; with `create` the file is made and must not exist yet.
 #[pyfunction]
 fn set_len(py: Python<'_>, target_json: &str, path: &str, size_bytes: u64, create: bool) -> PyResult<()> {
     let create = if create { Create::New } else { Create::Never };
-    py.detach(|| {
+    waiting(py, errors::to_py, || {
         with_session(target_json, |session, _| {
             let options = OpenOptions { read: true, write: true, create, ..OpenOptions::default() };
             let file = session.open(path, &options)?;
@@ -87,7 +86,6 @@ fn set_len(py: Python<'_>, target_json: &str, path: &str, size_bytes: u64, creat
             resized
         })
     })
-    .map_err(errors::to_py)
 }
 
 fn with_session<T>(
@@ -113,6 +111,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(machine::memory_rates, module)?)?;
     module.add_function(wrap_pyfunction!(machine::memory_latency_ns, module)?)?;
     module.add_function(wrap_pyfunction!(machine::cipher_speed, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::cpu_quota_cores, module)?)?;
     module.add_function(wrap_pyfunction!(allocated, module)?)?;
     module.add_function(wrap_pyfunction!(demo::serve_demo, module)?)?;
     module.add_function(wrap_pyfunction!(find_folders, module)?)?;

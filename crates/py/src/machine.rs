@@ -24,6 +24,12 @@ pub(crate) fn memory_latency_ns(py: Python<'_>, buf_bytes: usize, each_ns: u64) 
     py.detach(|| naslab_engine::memory_latency_ns(buf_bytes, Duration::from_nanos(each_ns))).map_err(errors::to_py)
 }
 
+/// Processors that control groups allow this process; None where none has a quota. root: `/`, but in tests.
+#[pyfunction]
+pub(crate) fn cpu_quota_cores(py: Python<'_>, root: std::path::PathBuf) -> Option<f64> {
+    py.detach(|| naslab_engine::cpu_quota_cores(&root))
+}
+
 /// Bytes per second that one thread encrypts and decrypts; None for a cipher SMB does not have.
 #[pyfunction]
 pub(crate) fn cipher_speed(py: Python<'_>, cipher: &str, message_bytes: usize, each_ns: u64) -> Option<(f64, f64)> {

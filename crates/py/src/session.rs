@@ -1,9 +1,10 @@
 //! One session of a target for Python: checks, tests and tools that do single operations. Measuring goes through
 //! `run`.
 
+use crate::waiting::waiting;
 use crate::{errors, targets};
 use naslab_core::{
-    Access, Completion, Create, Error, ErrorKind, FileId, FileTimes, FlushKind, IoBuf, Op, OpKind, OpenOptions,
+    limit, Access, Completion, Create, Error, ErrorKind, FileId, FileTimes, FlushKind, IoBuf, Op, OpKind, OpenOptions,
     Session, Submit, SyncMode, Target,
 };
 use pyo3::exceptions::PyValueError;
@@ -107,17 +108,16 @@ impl PySession {
         py: Python<'_>,
         work: impl FnOnce(&mut dyn Session) -> naslab_core::Result<T> + Send,
     ) -> PyResult<T> {
-        py.detach(|| {
+        waiting(py, errors::to_py_raw, || {
             let mut held = self.session.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let session = held.as_mut().ok_or_else(closed)?;
             work(&mut **session)
         })
-        .map_err(errors::to_py_raw)
     }
 
     /// Carries jobs out at a depth. A session that broke is dropped before the memory it may still use.
     fn carry_out(&self, py: Python<'_>, mut jobs: Vec<Job>, depth: usize) -> PyResult<Vec<Job>> {
-        py.detach(|| {
+        waiting(py, errors::to_py_raw, || {
             let mut held = self.session.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let session = held.as_mut().ok_or_else(closed)?;
             match pump(&mut **session, &self.target, &mut jobs, depth) {
@@ -128,7 +128,6 @@ impl PySession {
                 }
             }
         })
-        .map_err(errors::to_py_raw)
     }
 }
 
@@ -163,6 +162,8 @@ fn pump(
         if session.reap(1, Some(REAP_SLICE), &mut done)? == 0 {
             if let (true, Some(at)) = (target.clock().is_virtual(), session.next_event_ns()) {
                 target.clock().advance_to(at);
+            } else {
+                limit::check("reap")?;
             }
         }
         for completion in done.drain(..) {
@@ -178,21 +179,19 @@ impl PySession {
     #[new]
     #[pyo3(signature = (target_json, depth = 1))]
     fn new(py: Python<'_>, target_json: &str, depth: u32) -> PyResult<PySession> {
-        py.detach(|| {
+        waiting(py, errors::to_py_raw, || {
             let target = targets::parse(target_json, depth)?;
             let session = Mutex::new(Some(target.connect(0)?));
             Ok(PySession { target, session })
         })
-        .map_err(errors::to_py_raw)
     }
 
     /// One more session of the same target, as another worker has.
     fn another(&self, py: Python<'_>) -> PyResult<PySession> {
-        py.detach(|| {
+        waiting(py, errors::to_py_raw, || {
             let session = Mutex::new(Some(self.target.connect(1)?));
             Ok(PySession { target: self.target.clone(), session })
         })
-        .map_err(errors::to_py_raw)
     }
 
     fn open(&self, py: Python<'_>, path: &str, options_json: &str) -> PyResult<u32> {

@@ -3,7 +3,7 @@
 use super::Worker;
 use crate::recorder::RecordKind;
 use crate::script::{open_options, ScriptRun};
-use naslab_core::{Error, ErrorKind, Op, OpKind, Result};
+use naslab_core::{limit, Error, ErrorKind, Op, OpKind, Result};
 use naslab_workload::{flag, Step, StepKind};
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ impl Worker<'_> {
         };
         let due = script.due_ns(step).map(|due_ns| self.start + self.clock.ticks_of(due_ns));
         let start = self.clock.ticks();
-        let outcome = self.carry_out(script, step);
+        let outcome = limit::timed(true, || self.carry_out(script, step));
         self.record_call(step, kind, start, outcome, due);
     }
 
@@ -178,8 +178,12 @@ impl Worker<'_> {
 
     #[cold]
     fn fail_call(&mut self, error: &Error, now: u64) {
+        if error.kind == ErrorKind::Interrupted {
+            self.stop = Some(super::StopReason::Interrupted);
+            return;
+        }
         self.fail(error.op_error(), now);
-        if error.kind.loses_session() || error.kind == ErrorKind::Timeout {
+        if error.kind.loses_session() {
             self.stop = Some(super::StopReason::Error);
         }
         self.scripted.first_error.get_or_insert_with(|| error.to_string());
