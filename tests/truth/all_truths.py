@@ -12,6 +12,7 @@ import argparse
 import importlib
 import json
 import os
+import random
 import resource
 import sys
 import time
@@ -23,9 +24,9 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from truth import truth_docs, verdict_truth  # noqa: E402
+from truth import sim_truth, truth_docs, verdict_truth  # noqa: E402
 
-PARTS = ("verdict", "comparison", "adaptive", "whatif")
+PARTS = ("verdict", "sim", "comparison", "adaptive", "whatif")
 LAB = ("lab", "adaptive_lab", "whatif_lab")
 """Real servers on this machine: nothing else may work on it."""
 Part = dict[str, Any]
@@ -63,6 +64,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=seed, help="draws other systems; the variable SEED does, too")
     parser.add_argument("--only", nargs="+", choices=known, default=known, help="parts to run")
     parser.add_argument("--part", type=int, help="so many of the simulated systems, spread over all")
+    parser.add_argument("--sim-seed", type=int, help="of the part `sim`; a new one without it, which is printed")
     parser.add_argument("--count", type=int, default=300, help="comparisons of each kind")
     parser.add_argument("--json", type=Path, help="also write everything to this file")
     parser.add_argument("--docs", action="store_true", help="write the generated part of docs/concepts/verdicts.md")
@@ -73,6 +75,9 @@ def _maker(name: str, options: argparse.Namespace) -> Callable[[], Part]:
     """What makes a part."""
     if name == "verdict":
         return lambda: verdict_truth.figures(options.seed, options.part, _tell)
+    if name == "sim":
+        seed = options.sim_seed if options.sim_seed is not None else random.SystemRandom().randrange(1 << 31)
+        return lambda: sim_truth.figures(seed, options.part, lambda line: print(f"  {line}", flush=True))
     if name == "adaptive_lab":
         return lambda: dict(importlib.import_module("truth.adaptive_truth").lab_figures())
     module = importlib.import_module(f"truth.{name}_truth")

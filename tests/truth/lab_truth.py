@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from plateau_systems import payload_share
+from truth.asking import TIMEOUT_S, Answer, run_command
 from truth.planted_ceilings import READ_LARGE, READ_SMALL, WRITE_LARGE, WRITE_SMALL, Class
 from truth.planted_systems import BUCKET, DISK, LINK, MB, Planted, System
-from truth.verdict_truth import RIGHT, TIMEOUT_S, Answer, Judged, holds, judge, run_command
+from truth.verdict_truth import RIGHT, Judged, holds, judge
 
 BUDGET = "2m"
 MORE_TRIES = 1

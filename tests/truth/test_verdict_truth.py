@@ -8,10 +8,11 @@ import pytest
 
 from naslab.lab import definition
 from truth import comparison_truth, truth_docs, verdict_truth
+from truth.asking import Answer
 from truth.lab_truth import SYSTEMS
 from truth.planted_ceilings import READ_LARGE, READ_SMALL, ceilings, lowest, single_ns
 from truth.planted_systems import CLOSE, Planted, System, draw
-from truth.verdict_truth import Answer, judge
+from truth.verdict_truth import judge
 
 KINDS = ("link", "disk", "client_cpu", "server_cpu")
 

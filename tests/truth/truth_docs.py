@@ -13,7 +13,7 @@ Part = Mapping[str, Any]
 def table(parts: Mapping[str, Part]) -> list[str]:
     """All tables as lines of text."""
     lines: list[str] = []
-    for name in ("verdict", "lab"):
+    for name in ("verdict", "sim", "lab"):
         if parts.get(name, {}).get("matrix"):
             lines += [
                 f"Planted (rows) and named first (columns), {_places(name)}:",
@@ -52,7 +52,8 @@ def page(document: Part) -> list[str]:
     parts = document["parts"]
     cpu_s = sum(part.get("cpu_s", 0.0) for part in parts.values())
     lines = [f"Seed {document['seed']}, {document['made']}; {cpu_s / 60:.0f} minutes of processor in all.", ""]
-    titles = {"verdict": "Simulated systems", "comparison": "Comparisons", "adaptive": "Adaptive sweeps",
+    titles = {"verdict": "Simulated systems", "sim": "Simulated systems drawn anew",
+              "comparison": "Comparisons", "adaptive": "Adaptive sweeps",
               "whatif": "Predictions", "lab": "Systems of the lab", "adaptive_lab": "Adaptive sweeps in the lab",
               "whatif_lab": "Predictions in the lab"}  # fmt: skip
     for name, part in parts.items():

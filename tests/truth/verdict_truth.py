@@ -6,12 +6,7 @@ result undecided; one of them alone with certainty, or another one, is a miss. O
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,30 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from truth.asking import BUDGET, TOGETHER, Answer, run_command, toml_of
 from truth.planted_ceilings import Class
 from truth.planted_systems import Planted, System, draw
 
-BUDGET = "5m"
 RIGHT, UNDECIDED, FIGURES = 0.95, 0.20, 0.95
 """Least share of single limits named first; most undecided; least share of figures within their bars."""
 CERTAIN = 0.7
 """From this confidence on a limit is a statement; below it is a guess among others."""
-TOGETHER = 2
-TIMEOUT_S = 900
 NOTHING = "(none)"
 _KEPT = ("kind", "applies_to", "confidence", "value", "ci95")
 Limits = Sequence[Mapping[str, Any]]
 Outcome = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the command said of one system. document: None where it failed, and then `error` tells."""
-
-    document: Mapping[str, Any] | None
-    error: str
-    cpu_s: float
-    wall_s: float
 
 
 @dataclass(frozen=True)
@@ -92,61 +75,6 @@ def ask(system: System, folder: Path) -> Answer:
     path = folder / f"{system.name}.toml"
     path.write_text(toml_of(system.options))
     return run_command(f"sim:{path}", BUDGET, folder / f"{system.name}.sqlite")
-
-
-def run_command(target: str, budget: str, store: Path, more: Sequence[str] = ()) -> Answer:
-    """`naslab run TARGET --json`, and the processor time that it took."""
-    words = [
-        sys.executable,
-        "-m",
-        "naslab",
-        "run",
-        target,
-        "--budget",
-        budget,
-        "--json",
-        "--quiet",
-        "--store",
-        str(store),
-    ]
-    begun = time.monotonic()
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        child = subprocess.Popen([*words, *more], stdout=out, stderr=err, env=_environment())
-        deadline = begun + TIMEOUT_S
-        while True:
-            pid, status, usage = os.wait4(child.pid, os.WNOHANG)
-            if pid:
-                break
-            if time.monotonic() > deadline:
-                child.kill()
-            time.sleep(0.02)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        text, words_said = out.read(), err.read().strip()
-    store.unlink(missing_ok=True)
-    wall_s, cpu_s = time.monotonic() - begun, usage.ru_utime + usage.ru_stime
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError:
-        last = words_said.splitlines()[-1] if words_said else "no document"
-        return Answer(None, f"exit {child.returncode}: {last}", cpu_s, wall_s)
-    return Answer(document, "" if child.returncode == 0 else f"exit {child.returncode}", cpu_s, wall_s)
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "NO_COLOR": "1", "COLUMNS": "100"}
-
-
-def toml_of(options: Mapping[str, Any]) -> str:
-    """A simulated server's file."""
-    plain = [f"{key} = {json.dumps(value)}" for key, value in options.items() if not isinstance(value, list)]
-    tables = []
-    for key, value in options.items():
-        if isinstance(value, list):
-            for entry in value:
-                tables += [f"[[{key}]]", *(f"{name} = {json.dumps(each)}" for name, each in entry.items())]
-    return "\n".join([*plain, *tables, ""])
 
 
 # Judging.

@@ -20,8 +20,8 @@ if __name__ == "__main__":
 
 from naslab.explain.evidence import Evidence
 from naslab.explain.predict import Change, Scale
+from truth.asking import run_command
 from truth.lab_truth import _OWN, NFS41, SAMBA, _last, _naslab
-from truth.verdict_truth import run_command
 from truth.whatif_truth import Held, Replanted, hold, outcome
 
 BUDGET = "2m"

@@ -23,7 +23,7 @@ from naslab.explain.points import Figure
 from naslab.explain.predict import Change, Load, Prediction, Scale, load_of, measured_loads, predict
 from naslab.explain.steps import LARGE_RECORD, SMALL_BYTES
 from truth import planted_systems as planted
-from truth.verdict_truth import BUDGET, TOGETHER, run_command, toml_of
+from truth.asking import BUDGET, TOGETHER, run_command, toml_of
 
 COUNT = 36
 WITHIN, RIGHT, KNOWN, SEEN = 0.10, 0.90, 0.5, 0.75

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_evidence import MB, MIB, evidence, point
 
+from made_evidence import MB, MIB, evidence, point
 from naslab.analysis.series import NS_PER_S, RateSeries
 from naslab.explain import history, steps
 from naslab.explain.points import Figure

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from naslab.analysis.series import RateSeries
-from naslab.explain.points import Figure, Stalls, late_rate, pooled, rate_of, ratio, stalls_of, usual_rate
+from naslab.explain.points import (
+    Figure,
+    Stalls,
+    conditions_of,
+    late_rate,
+    pooled,
+    rate_of,
+    ratio,
+    stalls_of,
+    usual_rate,
+)
 
 MB = 1_000_000
 
@@ -113,3 +123,14 @@ def test_the_mean_of_several_is_known_better() -> None:
     found = pooled([Figure(9, 8, 10), Figure(11, 10, 12)])
     assert found.value == 10
     assert found.high - found.low == pytest.approx(2 / 2**0.5)
+
+
+def test_a_point_knows_what_kept_its_client_from_its_processors() -> None:
+    client = {
+        "cpu_limit_cores": 0.15, "throttled_fraction": 0.76, "steal_fraction": None, "busiest_worker_fraction": 0.14,
+        "others_cores": 1.5, "runnable_wait_fraction": 0.8,
+    }  # fmt: skip
+    assert conditions_of({"client": client}) == {
+        "cpu_limit": 0.15, "throttled": 0.76, "steal": 0.0, "busiest_worker": 0.14, "others": 1.5, "waiting": 0.8,
+    }  # fmt: skip
+    assert set(conditions_of({}).values()) == {0.0}  # an older cell

@@ -166,6 +166,13 @@ def _burst(evidence: Evidence, limit: Limit) -> Iterator[str]:
     )
 
 
+def _shared_machine(evidence: Evidence, limit: Limit) -> Iterator[str]:
+    yield (
+        "client and server run on one machine and share its processors: measure from another machine to see what the "
+        "server can do"
+    )
+
+
 def _unknown(evidence: Evidence, limit: Limit) -> Iterator[str]:
     yield (
         "what holds this back is none of the usual limits: look at the server's own log and tasks at the times of "
@@ -181,7 +188,7 @@ def _amount(limit: Limit) -> str:
 _OF_KIND: dict[str, Callable[[Evidence, Limit], Iterator[str]]] = {
     "link": _link, "client_nic": _nic, "latency": _latency, "protocol": _protocol, "client_cpu": _client_cpu,
     "server_cpu": _server_cpu, "server_cache": _server_cache, "disk": _disk, "disk_iops": _disk_iops,
-    "burst_credit": _burst, "unknown": _unknown,
+    "burst_credit": _burst, "shared_machine": _shared_machine, "unknown": _unknown,
 }  # fmt: skip
 
 

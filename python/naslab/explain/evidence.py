@@ -43,6 +43,8 @@ class Evidence:
     """Time of a call that moves no data (a look at a file): p50, p99, mean."""
     ways: dict[str, str] = field(default_factory=dict)
     """How the reads of the step `security` were protected, by the id of the cell."""
+    same_machine: bool = False
+    """Whether the server runs on this machine, and uses the same processors."""
     memory_bytes: tuple[int, int | None] | None = None
     """Server's cache: the largest set served from it, and the smallest that was not (None: none was seen)."""
 
@@ -55,7 +57,8 @@ class Evidence:
         return {
             "granted_depth": self.granted_depth, "most_depth": self.most_depth, "client_cpus": self.client_cpus,
             "nic_bytes_per_s": self.nic_bytes_per_s, "simulated": self.simulated, "protocol": self.protocol,
-            "local_disk": self.local_disk, "burst": self.burst, "null_ns": self.null_ns, "ways": self.ways,
+            "local_disk": self.local_disk, "same_machine": self.same_machine, "burst": self.burst,
+            "null_ns": self.null_ns, "ways": self.ways,
             "memory_bytes": list(self.memory_bytes) if self.memory_bytes else None,
         }  # fmt: skip
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.validity import NETWORK_FILESYSTEMS
-from naslab.explain import judge, model
+from naslab.explain import judge, model, pool
 from naslab.explain.advice import advice
 from naslab.explain.evidence import Evidence
 from naslab.explain.experiment import experiment
+from naslab.explain.inference import RUNS
 from naslab.explain.judge import Verdict
 from naslab.explain.points import Point
 from naslab.explain.says import says
@@ -28,7 +29,8 @@ def is_local_disk(protocol: str, facts: Mapping[str, Any]) -> bool:
 def parts(climb: Climb) -> dict[str, Any]:
     """`ladder` and `verdict` of the run's document."""
     climb.evidence.memory_bytes = judge.memory_gap(climb.evidence)
-    verdict = judge.judge(climb.evidence)
+    whole = climb.execution.status == "complete"
+    verdict = pool.pooled(climb.evidence, judge.judge(climb.evidence), RUNS if whole else 1)
     ladder = {
         "steps": [
             {**step_part(name, found), "says": says(name, climb.evidence)}
@@ -86,5 +88,6 @@ def question(found: judge.Question, url: str) -> dict[str, Any]:
 
 
 def verdict_of(ladder: Mapping[str, Any]) -> Verdict:
-    """The verdict from a stored ladder, by today's rules."""
-    return judge.judge(Evidence.from_document(ladder))
+    """The verdict from a stored ladder, by today's rules and today's model."""
+    evidence = Evidence.from_document(ladder)
+    return pool.pooled(evidence, judge.judge(evidence))

@@ -140,6 +140,18 @@ class Point:
     """Share of the operations that were so much quicker than the mean that something nearer answered them."""
     clients: int = 1
     """How many carried the load out; depth and workers are each one's."""
+    cpu_limit: float = 0.0
+    """Processors that the client might use, quotas included; 0: not known."""
+    throttled: float = 0.0
+    """Share of the time in which its control group held it back."""
+    steal: float = 0.0
+    """Share of all processors' time that the host of a virtual machine took."""
+    busiest_worker: float = 0.0
+    """Share of a processor that the busiest worker used; 1 where it waits for set times on its processor."""
+    others: float = 0.0
+    """Processors that anybody else used."""
+    waiting: float = 0.0
+    """Share of the workers' time in which they waited for a processor."""
 
     def document(self) -> dict[str, Any]:
         """As it is kept with the run."""
@@ -180,8 +192,21 @@ def point_of(run: Run, cell: Mapping[str, Any], spec: Any) -> Point:
         p50_ns=float(latency["p50"] or 0), mean_ns=float(latency["mean"] or 0), p99_ns=float(latency["p99"] or 0),
         cpu=float(cell["cpu_fraction"]), crossed=_crossed(cell), stalls=stalls_of(series),
         start_ns=cell["start_ns"], end_ns=cell["end_ns"], quick=quick,
-        clients=(cell.get("clients") or {"count": 1})["count"],
+        clients=(cell.get("clients") or {"count": 1})["count"], **conditions_of(cell),
     )  # fmt: skip
+
+
+_CONDITIONS = {
+    "cpu_limit": "cpu_limit_cores", "throttled": "throttled_fraction", "steal": "steal_fraction",
+    "busiest_worker": "busiest_worker_fraction", "others": "others_cores", "waiting": "runnable_wait_fraction",
+}  # fmt: skip
+"""Fields of a point, and those of a cell's `client` that they come from."""
+
+
+def conditions_of(cell: Mapping[str, Any]) -> dict[str, float]:
+    """What kept the client from its processors; 0 where a cell does not say."""
+    client = cell.get("client") or {}
+    return {name: float(client.get(field) or 0.0) for name, field in _CONDITIONS.items()}
 
 
 def rate_of(series: RateSeries, cell: Mapping[str, Any]) -> Figure:

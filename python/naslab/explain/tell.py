@@ -19,7 +19,8 @@ LIMIT_TEXT = {
     "disk": "the disks", "disk_iops": "operations the disks can do", "burst_credit": "spent burst credit",
     "client_cpu": "the client's CPU", "client_nic": "the client's network card", "server_cpu": "the server's CPU",
     "client_cache": "the client's own cache", "protocol": "the protocol's window or slots",
-    "source": "the source of the data", "unknown": "something that is on no list",
+    "source": "the source of the data", "shared_machine": "the processors that client and server share",
+    "unknown": "something that is on no list",
 }  # fmt: skip
 SURE, LIKELY, OPEN = 0.9, 0.7, 0.4
 """Confidences from which on a limit is called certain, likely, possible."""

@@ -6,7 +6,7 @@ from naslab.results.fields import field as _f
 
 LIMIT_KINDS = (
     "link", "latency", "server_cache", "disk", "disk_iops", "burst_credit", "client_cpu", "client_nic", "server_cpu",
-    "client_cache", "protocol", "source", "unknown",
+    "client_cache", "protocol", "source", "shared_machine", "unknown",
 )  # fmt: skip
 
 VERDICT = (
@@ -19,7 +19,7 @@ VERDICT = (
 LIMIT = (
     _f("kind", "string", "what limits", enum=LIMIT_KINDS),
     _f("applies_to", "io_class", "the class of I/O it holds back"),
-    _f("confidence", "number", "0 to 1; from 0.9: certain, from 0.7: likely, from 0.4: possible"),
+    _f("confidence", "number", "probability, 0 to 1; from 0.9: certain, from 0.7: likely, from 0.4: possible"),
     _f("value", "number?", "the ceiling it sets, in `unit`", required=False),
     _f("unit", "string?", "bytes_per_s, iops, ns or bytes", required=False),
     _f("ci95", "array?", "95 % interval of the value within this run: low, high; it names a limit, and never a "
@@ -93,6 +93,12 @@ LADDER_POINT = (
         required=False,
     ),
     _f("clients", "integer", "how many carried the load out, each with this depth and these workers", required=False),
+    _f("cpu_limit", "number", "processors the client might use, quotas included; 0: not known", required=False),
+    _f("throttled", "number", "share of the time in which its control group held it back", required=False),
+    _f("steal", "number", "share of all processors' time that a virtual machine's host took", required=False),
+    _f("busiest_worker", "number", "share of a processor that the busiest worker used", required=False),
+    _f("others", "number", "processors that anybody else used", required=False),
+    _f("waiting", "number", "share of the workers' time in which they waited for a processor", required=False),
 )
 
 LADDER_STALLS = (
@@ -110,6 +116,7 @@ LADDER_CONDITIONS = (
     _f("simulated", "boolean", "a simulated server: the client's processor time says nothing"),
     _f("protocol", "string", "of the target"),
     _f("local_disk", "boolean", "a disk of this machine, no server"),
+    _f("same_machine", "boolean", "the server runs on this machine, and uses its processors", required=False),
     _f("burst", "ladder_burst?", "credit that was seen to end; null: none"),
     _f("null_ns", "object?", "a call that moves no data: p50, p99, mean; null: not timed", "ns", required=False),
     _f("ways", "object", "reads of the step `security`: cell id and plain, signed or encrypted", required=False),

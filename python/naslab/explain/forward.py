@@ -1,0 +1,229 @@
+"""The forward model: what a server with given parameters would have shown in each row of a ladder.
+
+A row of n operations takes (n - 1) times its slowest station, and once the whole way; or n rounds of all that are
+outstanding, whichever is longer (asymptotic bounds of a closed network, Denning and Buzen 1978; services are close to
+deterministic, and short cells matter, so this fits better than mean value analysis). What was moved before is state:
+a write-back still full of the cell before, what is left in the cache, credit that was spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naslab.explain.hypotheses import (
+    HIT_EDGE_BYTES,
+    LOW,
+    NAMES,
+    STATIONS,
+    Array,
+    Values,
+    link_rate,
+    switched_on,
+)  # fmt: skip
+from naslab.explain.rows import Flags, Rows
+
+CACHE_EDGE = 60.0
+"""Exponent of the edge between a set that fits and one that does not."""
+PAGE_SLACK = 1.02
+"""A set so little larger than the cache still fits: what is in flight."""
+MIN_RATE = 1e-9
+NEVER = 1e15
+"""A rate or a ceiling that nothing sets."""
+BUCKET_SCOPES = 7
+"""What a bucket counts: the disks' reads and writes, reads, writes; the link's; or the link's, each way by itself."""
+EACH_WAY = 6
+DRAIN_BYTES = float(1 << 20)
+"""A write-back joins neighbours into requests of so much."""
+
+
+Places = NDArray[np.int64]
+
+
+def values_of(theta: Array) -> dict[str, Array]:
+    """Parameters by name, (particles, 1); stations that are switched off have no effect."""
+    v = {name: np.exp(theta[:, [at]]) for at, name in enumerate(NAMES)}
+    v["lock_s"] = np.where(switched_on(theta, "lock_on")[:, None], v["lock_s"], 0.0)
+    v["slow_s"] = np.where(switched_on(theta, "slow_on")[:, None], v["slow_s"], 0.0)
+    v["joins"] = switched_on(theta, "joins_on")[:, None].astype(float)
+    v["bucket"] = switched_on(theta, "bucket_on")[:, None].astype(float)
+    scope = np.log(v["scope"]) / LOW[NAMES.index("scope")] * BUCKET_SCOPES
+    v["kind"] = np.clip(np.floor(scope), 0, BUCKET_SCOPES - 1)
+    return v
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Seconds at memory and disks by (particles, rows). queued: a write that is answered from memory.
+
+    drain: a write's time at the disks, whether or not it is waited for. missed: share of a row's bytes at the disks.
+    once: share of a row's bytes that reach the disks where what is written again before it is there is written once.
+    """
+
+    memory: Array
+    disk: Array
+    drain: Array
+    seeks: Array
+    queued: Flags
+    missed: Array
+    once: Array
+
+
+def storage(v: Values, r: Rows) -> Storage:
+    """Where each row's data came from, and what that took."""
+    size = np.where(r.null, 0.0, r.record)
+    exists = v["cache"] > HIT_EDGE_BYTES
+    within = r.size * r.files
+    fits = 1 / (1 + np.minimum(within / (PAGE_SLACK * v["cache"]), 9.0) ** CACHE_EDGE)
+    hit = np.where(exists, np.where(r.random, np.clip(v["cache"] / within, 0, 1), fits), 0.0)
+    first = np.where(r.random | (r.files > 1), 1.0, np.minimum(size / r.size, 1.0))
+    # A stream beside another one off the disk makes both seek.
+    apart = np.where(r.pair >= 0, first + (1 - first) * (1 - np.where(exists, fits, 0.0)), first)
+    seeks = v["seek_s"] * apart
+    moved = np.where(r.read, size / v["disk_read"], size / v["disk_write"])
+    disk = np.maximum(moved, v["request_s"]) + seeks + np.where(r.durable, v["commit_s"], 0.0)
+    queued = ~r.read & ~r.durable & (v["write_back"] > HIT_EDGE_BYTES)
+    once = np.where(queued & (v["joins"] > 0), np.minimum(within / np.maximum(r.moved, 1.0), 1.0), 1.0)
+    at_disk = np.where(r.null, 0.0, np.where(r.read, (1 - hit) * disk, np.where(queued, 0.0, disk)))
+    memory = np.where(r.read, hit, queued) * size / v["memory"]
+    return Storage(memory, at_disk, disk * once, seeks, queued, np.where(r.read, 1 - hit, once), once)
+
+
+def predict(v: Values, r: Rows) -> Array:
+    """Log operations per second of each row, (particles, rows)."""
+    s = storage(v, r)
+    seconds, slowest = demands(v, r, s)
+    x = rates(v, r, seconds, slowest)
+    x = _written_back(v, r, s, x)
+    x = _beside(v, r, s, x)
+    x = _bucket(v, r, s, x)
+    return np.asarray(np.log(np.maximum(x, MIN_RATE)))
+
+
+def demands(v: Values, r: Rows, s: Storage) -> tuple[list[Array], Array]:
+    """(each station's time of one operation, time between operations at the slowest)."""
+    seconds = [station.seconds(v, r) for station in STATIONS if station.kind != "machine"]
+    busy = [each / station.lanes(v, r) for each, station in zip(seconds, STATIONS, strict=False)]
+    seconds += [s.memory, s.disk]
+    busy += [s.memory, s.disk]
+    if r.same_machine:
+        busy += [station.seconds(v, r) / station.lanes(v, r) for station in STATIONS if station.kind == "machine"]
+    return seconds, np.maximum.reduce(np.broadcast_arrays(*busy))
+
+
+def rates(v: Values, r: Rows, seconds: list[Array], slowest: Array) -> Array:
+    """Operations per second where nothing but the stations counts."""
+    longest = np.maximum.reduce(np.broadcast_arrays(*seconds))
+    delay = v["delay_s"] + v["slow_s"] + v["header"] / link_rate(v, r)
+    whole = longest + (1 - v["overlap"]) * (sum(seconds) - longest) + delay
+    whole = np.maximum(whole, slowest * np.minimum(1.0, r.workers))
+    flying = np.minimum(np.minimum(r.depth, v["slots"]) * r.workers, r.count)
+    pace = (r.count - 1) * slowest + whole + np.where(r.whole, delay, 0.0)
+    rounds = r.count / flying * whole
+    low, high = np.minimum(pace, rounds), np.maximum(pace, rounds)
+    blunt = np.where(r.depth * r.workers > 1, 1, 0) / v["sharpness"]
+    return np.asarray(r.count / (high * (1 + (low / high) ** v["sharpness"]) ** blunt))
+
+
+def _written_back(v: Values, r: Rows, s: Storage, x: Array) -> Array:
+    """Acknowledged writes fill the write-back first, and then go at the disks' pace."""
+    drained = 1 / np.maximum(s.drain, 1e-12)
+    room = _room(v, r, s) / s.once / r.record / np.maximum(r.seconds, 1e-3)
+    return np.where(s.queued, np.minimum(x, np.where(r.whole, drained, drained + room)), x)
+
+
+def _room(v: Values, r: Rows, s: Storage) -> Array:
+    """Bytes that the write-back still takes when a row begins."""
+    held = v["write_back"][:, 0]
+    idle = np.minimum(v["disk_write"][:, 0], DRAIN_BYTES / v["request_s"][:, 0])
+    fill, last, room = np.zeros(len(held)), 0.0, np.zeros(s.drain.shape)
+    for at in r.order:
+        if r.read[at]:  # it drains meanwhile
+            continue
+        fill = np.maximum(fill - idle * max(r.start[at] - last, 0.0), 0.0)
+        room[:, at] = held - fill
+        taken = 0.0 if r.durable[at] else r.moved[at] * s.once[:, at]
+        drained = s.once[:, at] * r.record[at] / s.drain[:, at] * r.seconds[at]
+        fill = np.clip(fill + taken - drained, 0.0, held)
+        if r.whole[at]:
+            fill = np.zeros_like(fill)
+        last = r.start[at] + r.seconds[at]
+    return room
+
+
+def _beside(v: Values, r: Rows, s: Storage, x: Array) -> Array:
+    """Readers beside writers share what has one queue for both: the server's processor, its memory, its disks."""
+    pairs = np.flatnonzero((r.pair >= 0) & r.read)
+    if not len(pairs):
+        return x
+    x = x.copy()
+    others = r.pair[pairs]
+    server = np.broadcast_to(v["server_s"], (len(x), len(pairs)))
+    _share(x, pairs, others, server, server, 1.0)
+    _share(x, pairs, others, s.memory[:, pairs], s.memory[:, others], 1.0)
+    queued = s.queued[:, others]
+    room = np.where(queued, v["write_back"] / r.record[pairs] / r.seconds[pairs], 0.0)
+    # What a write-back drains is one request at a time, beside all of the readers'.
+    _share(x, pairs, others, s.disk[:, pairs], s.drain[:, others], np.where(queued, r.depth[pairs], 1.0), room)
+    return x
+
+
+def _share(
+    x: Array, readers: Places, writers: Places, a: Array, b: Array, turns: Array | float, room: Array | float = 0.0
+) -> None:
+    """Divides one station among readers (a seconds each) and writers (b): turns of the former for one of the latter."""
+    one, two = x[:, readers], x[:, writers]
+    full = (one * a + two * b > 1) & (a > 0) & (b > 0)
+    if not full.any():
+        return
+    fair = 1 / np.maximum(turns * a + b, 1e-15)
+    reads = np.where(two < fair, (1 - two * b) / np.maximum(a, 1e-15), turns * fair)
+    writes = np.where(one < turns * fair, (1 - one * a) / np.maximum(b, 1e-15), fair) + room
+    x[:, readers] = np.where(full, np.minimum(one, reads), one)
+    x[:, writers] = np.where(full, np.minimum(two, writes), two)
+
+
+def _bucket(v: Values, r: Rows, s: Storage, x: Array) -> Array:
+    """Rates under a token bucket, for the particles that have one."""
+    on = np.flatnonzero(v["bucket"][:, 0])
+    if not len(on):
+        return x
+    x = x.copy()
+    mine = {name: each[on] for name, each in v.items()}
+    allowed = _tokens(mine, r, s.missed[on], s.seeks[on], x[on] * r.record)
+    x[on] = np.minimum(x[on], allowed / r.record)
+    return x
+
+
+def _tokens(v: Mapping[str, Array], r: Rows, missed: Array, seeks: Array, free: Array) -> Array:
+    """Bytes per second that a bucket allows each row, by what was moved before. free: what all else would allow."""
+    base, kind = v["base"][:, 0], v["kind"][:, 0]
+    burst, size = base * v["burst"][:, 0], base * (v["burst"][:, 0] - 1) * v["lasts_s"][:, 0]
+    one, two, last = size.copy(), size.copy(), 0.0
+    allowed = np.full(missed.shape, NEVER)
+    for at in r.order:
+        if r.null[at]:
+            continue
+        mine = np.isin(kind % 3, (0, 1 if r.read[at] else 2))
+        counts = np.where(kind < 3, missed[:, at], 1.0) * mine
+        rested = base * max(r.start[at] - last, 0.0)
+        one, two = np.minimum(one + rested, size), np.minimum(two + rested, size)
+        other = (kind == EACH_WAY) & (not r.read[at])
+        level = np.where(other, two, one)
+        cap = np.minimum(burst, base + level / max(r.seconds[at], 1e-3))
+        if r.late[at]:
+            cap = np.where(level > r.moved[at], burst, base)
+        # A disk's credit is on what it moves; seeks come on top.
+        cap = np.where(kind < 3, r.record[at] / (r.record[at] / cap + seeks[:, at]), cap)
+        allowed[:, at] = np.where(counts > 0.5, cap, NEVER)
+        earned = base * r.seconds[at] if r.pair[at] < 0 or r.read[at] else 0.0  # a pair earns once
+        spent = counts * np.minimum(free[:, at], cap) * r.seconds[at]
+        level = np.clip(level + earned - spent, 0.0, size)
+        # The other direction has its own credit, and earns meanwhile.
+        idle = np.minimum(np.where(other, one, two) + earned, size)
+        one, two = np.where(other, idle, level), np.where(other, level, idle)
+        last = r.start[at] + r.seconds[at]
+    return allowed

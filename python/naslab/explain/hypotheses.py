@@ -1,0 +1,156 @@
+"""What may limit a file server: one table of stations, their parameters with priors, and the wording of each.
+
+A file server is a closed queueing network (Lazowska et al. 1984, chapter 5): a request visits stations one after
+another, alone it takes the sum of their demands, and many outstanding ones go at the pace of the station with the
+largest. A station is one entry of `STATIONS`; a parameter of the model is one entry of `PARAMETERS`. What depends on
+the bytes moved before (cache, write-back, token bucket) is state, see `forward.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from naslab.explain.rows import Rows
+
+Array = NDArray[np.float64]
+Values = Mapping[str, Array]
+"""Parameters by name, (particles, 1) each."""
+
+HIT_EDGE_BYTES = 1 << 18
+"""A cache or a write-back below this does not exist."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One number of the model. low, high: ends of its log-uniform prior, wider than any server's. unit: as printed."""
+
+    name: str
+    low: float
+    high: float
+    unit: str
+    what: str
+
+
+PARAMETERS = (
+    Parameter("client_s", 1e-7, 2e-2, "s", "client processor time per operation"),
+    Parameter("client_byte_s", 1e-13, 1e-8, "s/B", "client processor time per byte"),
+    Parameter("delay_s", 1e-6, 0.3, "s", "pure delay of a round trip"),
+    Parameter("slots", 1.0, 4096.0, "requests", "outstanding requests that one connection may have"),
+    Parameter("window", 3e6, 3e12, "B/s", "rate of one connection, each direction"),
+    Parameter("link", 3e6, 3e10, "B/s", "rate of the link to the client"),
+    Parameter("uplink_ratio", 1 / 40, 40.0, "", "rate of the link from the client over that to it"),
+    Parameter("header", 20.0, 500.0, "B", "bytes of a message beside its data"),
+    Parameter("server_s", 1e-7, 2e-2, "s", "server processor time per operation"),
+    Parameter("server_lanes", 1.0, 16.0, "", "connections that server processors serve side by side"),
+    Parameter("memory", 3e6, 3e11, "B/s", "server's memory, or what its processor copies, both directions together"),
+    Parameter("cache", 1.2e5, 3e12, "B", "server cache"),
+    Parameter("disk_read", 3e6, 3e11, "B/s", "disks, reads"),
+    Parameter("disk_write", 3e6, 3e11, "B/s", "disks, writes"),
+    Parameter("request_s", 1e-7, 1e-2, "s", "least time of a disk request (1 / IOPS)"),
+    Parameter("seek_s", 1e-8, 3e-2, "s", "seek, added to a request that does not follow the one before"),
+    Parameter("commit_s", 1e-7, 3e-2, "s", "added to each operation that is durable"),
+    Parameter("write_back", 6e4, 4e9, "B", "unstable writes that the server holds"),
+    Parameter("joins_on", 1e-3, 1.0, "", "switch: data that is written again before it is on disk is written once"),
+    Parameter("overlap", 3e-3, 1.0, "", "share of the stations' times that overlap within one operation"),
+    Parameter("sharpness", 3.0, 60.0, "", "how abruptly a rate levels off with depth"),
+    Parameter("slow_on", 1e-3, 1.0, "", "switch: a share of slow operations"),
+    Parameter("slow_s", 1e-4, 1.0, "s", "mean time that slow operations add"),
+    Parameter("lock_on", 1e-3, 1.0, "", "switch: a lock per file"),
+    Parameter("lock_s", 1e-5, 5e-3, "s", "time that an operation holds its file"),
+    Parameter("bucket_on", 1e-3, 1.0, "", "switch: a token bucket"),
+    Parameter("base", 3e6, 3e9, "B/s", "rate without credit"),
+    Parameter("burst", 1.3, 12.0, "", "rate with credit over that without"),
+    Parameter("lasts_s", 1.0, 60.0, "s", "time that full credit lasts"),
+    Parameter("scope", 1e-3, 1.0, "", "what the bucket counts: disk or link, reads, writes or both"),
+)
+NAMES = tuple(p.name for p in PARAMETERS)
+LOW = np.log([p.low for p in PARAMETERS])
+HIGH = np.log([p.high for p in PARAMETERS])
+AT = {name: at for at, name in enumerate(NAMES)}
+
+SWITCHES = {"joins_on": 0.5, "slow_on": 0.07, "lock_on": 0.07, "bucket_on": 0.10}
+"""Prior probability that each exists."""
+
+
+def switched_on(theta: Array, name: str) -> NDArray[np.bool_]:
+    """Particles (particles, dims) in which an optional station exists."""
+    return np.asarray(theta[:, AT[name]] > math.log(1e-3) * SWITCHES[name])
+
+
+def log_prior(theta: Array) -> Array:
+    """Log density of the priors that are not log-uniform, against the log-uniform ones, by particle.
+
+    Disks write about as fast as they read (log-ratio of sd 0.7); a link carries as much up as down unless it is shaped
+    (Cauchy, 2 %); few connections have fewer slots than a client asks for, few servers serve them side by side.
+    """
+    disks = (theta[:, AT["disk_read"]] - theta[:, AT["disk_write"]]) / 0.7
+    found = -np.minimum(disks**2 / 2, 5.0)
+    found = found - np.log1p((theta[:, AT["uplink_ratio"]] / 0.02) ** 2)
+    found = found - 2.0 * (theta[:, AT["slots"]] < math.log(300.0))
+    return np.asarray(found - 1.0 * (theta[:, AT["server_lanes"]] > math.log(1.15)))
+
+
+@dataclass(frozen=True)
+class Station:
+    """One place that an operation visits.
+
+    kind: of a limit in the verdict. seconds: one operation's time there by row (particles, rows). lanes: operations
+    served side by side by row. by: the ladder's step that separates it from the others.
+    """
+
+    kind: str
+    seconds: Callable[[Values, Rows], Array]
+    lanes: Callable[[Values, Rows], Array | float]
+    by: str
+    words: str
+
+
+def _wire_bytes(v: Values, r: Rows) -> Array:
+    return np.asarray(np.where(r.null, v["header"], r.record + v["header"]))
+
+
+def link_rate(v: Values, r: Rows) -> Array:
+    """Bytes a second that the network carries in the direction of a row's data."""
+    rate = np.where(r.read, v["link"], v["link"] * v["uplink_ratio"])
+    return np.minimum(rate, r.nic_bytes_per_s) if r.nic_bytes_per_s else rate
+
+
+def _client(v: Values, r: Rows) -> Array:
+    return np.asarray(v["client_s"] + v["client_byte_s"] * np.where(r.null, 0.0, r.record))
+
+
+def _client_lanes(v: Values, r: Rows) -> Array | float:
+    del v
+    return np.minimum(r.workers, r.cpu_limit) if r.cpu_limit else r.workers
+
+
+def _machine_lanes(v: Values, r: Rows) -> Array | float:
+    del v
+    return max(r.cpus, 1.0)
+
+
+def _machine(v: Values, r: Rows) -> Array:
+    if not r.same_machine:
+        return np.zeros((len(v["client_s"]), len(r.record)))
+    return _client(v, r) + v["server_s"] + np.where(r.null, 0.0, r.record) / v["memory"]
+
+
+STATIONS = (
+    Station("client_cpu", _client, _client_lanes, "small_depth", "the client's processor"),
+    Station("protocol", lambda v, r: _wire_bytes(v, r) / v["window"], lambda v, r: r.workers, "connections",
+            "the protocol's window or slots"),
+    Station("link", lambda v, r: _wire_bytes(v, r) / link_rate(v, r), lambda v, r: 1.0, "duplex", "the network link"),
+    Station("server_cpu", lambda v, r: v["server_s"] + 0.0 * r.record,
+            lambda v, r: np.minimum(v["server_lanes"], r.workers), "record", "the server's processor"),
+    Station("lock", lambda v, r: np.where(r.null, 0.0, v["lock_s"]), lambda v, r: r.files, "same_file",
+            "a lock per file"),
+    Station("machine", _machine, _machine_lanes, "connections", "the machine that client and server share"),
+)  # fmt: skip
+"""Stations whose demand does not depend on what was moved before; memory and disks are in `forward.py`."""

@@ -1,0 +1,227 @@
+"""What a ladder observed, as columns: one row for each rate that the model has to explain.
+
+A cell of readers beside writers is two rows that name each other. Every cell is a row, also those that are left out of
+the likelihood (weight 0): what they moved fills caches and spends credit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naslab.analysis.series import NS_PER_S
+from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
+
+if TYPE_CHECKING:
+    from naslab.explain.evidence import Evidence
+    from naslab.explain.points import Point
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+ALIKE_POWER = 0.7
+"""n rows of the same kind weigh n^-0.7 each: they share one error of the model."""
+COUNTING = 0.3
+"""Standard deviation of counting whole operations, in operations."""
+MAX_SIGMA = 0.5
+EARLY = 1.03
+"""A pass that was so much faster at its start had parts of its set in the server's cache."""
+NULL_SIGMA = 0.05
+LEFT_OUT = frozenset(("security", "clients", "buffered_round_trip"))
+"""Steps whose cells vary something that the model does not hold."""
+MIN_STALLS = 3
+RATION_NS = 250_000_000
+"""Pauses shorter than this are those of a processor whose time is rationed, which does less work, or of a busy host."""
+DEEP = 4
+"""Stops are looked for where at least a so-many-th of the most requests were outstanding."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Columns by row. rates are natural logarithms of operations per second, sizes bytes, times seconds.
+
+    durable: each operation is durable before its answer. whole: the time counts until all is durable. late: only the
+    latter half of the pass counts. pair: the row that ran beside this one, or -1. moved: bytes of this row alone.
+    sigma: standard deviation of `seen`, without the model's error; time that the host of a virtual machine took adds
+    to it. client_s: client's processor time per operation,
+    NaN where it tells nothing.
+    """
+
+    read: Flags
+    durable: Flags
+    random: Flags
+    null: Flags
+    whole: Flags
+    late: Flags
+    record: Array
+    depth: Array
+    workers: Array
+    files: Array
+    size: Array
+    start: Array
+    seconds: Array
+    pair: NDArray[np.int64]
+    moved: Array
+    count: Array
+    weight: Array
+    seen: Array
+    sigma: Array
+    client_s: Array
+    step: list[str]
+    cell: NDArray[np.int64]
+    nic_bytes_per_s: float = 0.0
+    granted_depth: int = 0
+    max_set_bytes: float = 0.0
+    wire_fraction: float = 1.0
+    stall: Mapping[str, float] = field(default_factory=dict)
+    cpus: float = 1.0
+    cpu_limit: float = 0.0
+    same_machine: bool = False
+    local_disk: bool = False
+    protocol: str = ""
+    burst: tuple[float, float, float] | None = None
+    order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Rows in the order of their start."""
+
+    def __len__(self) -> int:
+        return len(self.record)
+
+    def label(self, at: int) -> str:
+        """A row in words, for tables of residuals."""
+        op = "read" if self.read[at] else "write"
+        return f"{self.step[at]} {op} {int(self.record[at]) >> 10}K d{self.depth[at]:.0f} w{self.workers[at]:.0f}"
+
+
+def rows_of(evidence: Evidence) -> Rows | None:
+    """The rows of a ladder; None where it measured nothing."""
+    made: list[dict[str, Any]] = []
+    for step, points in evidence.points.items():
+        if step in LEFT_OUT:
+            continue
+        for point in points:
+            made += _paired(point, step, len(made)) if point.op == "mixed" else [_single(point, step)]
+    if not made:
+        return None
+    if evidence.null_ns:
+        made.append(_null(made[0], evidence.null_ns["mean"]))
+    largest = max((m["size"] for m in made if m["step"] == "set"), default=0.0)
+    weights = _weights(made, largest)
+    columns = {name: np.array([m[name] for m in made]) for name in made[0] if name not in ("step", "group")}
+    points = [p for found in evidence.points.values() for p in found]
+    wire = [p.crossed for p in evidence.step("client_cache") if p.crossed is not None]
+    burst = evidence.burst or {}
+    hint = tuple(burst[k] for k in ("base_bytes_per_s", "burst_bytes_per_s", "size_bytes")) if burst.get(
+        "size_bytes") else None  # fmt: skip
+    return Rows(
+        **columns, step=[m["step"] for m in made], weight=weights, order=np.argsort(columns["start"], kind="stable"),
+        nic_bytes_per_s=float(evidence.nic_bytes_per_s or 0), granted_depth=int(evidence.granted_depth or 0),
+        max_set_bytes=float(max(p.set_bytes for p in points)), wire_fraction=float(wire[0]) if wire else 1.0,
+        stall=_stall(points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
+        same_machine=evidence.same_machine, local_disk=evidence.local_disk, protocol=evidence.protocol, burst=hint,
+    )  # fmt: skip
+
+
+def _single(p: Point, step: str) -> dict[str, Any]:
+    """One row of a cell that read or wrote."""
+    if p.op == "read":
+        late = p.set_bytes > SMALL_BYTES and p.reads > EARLY * p.rate.value
+        return _row(p, step, "read", p.rate.value if late else p.reads, late=late)
+    if p.durability != "end" or not p.durable:
+        return _row(p, step, "write", p.writes)
+    found = _row(p, step, "write", p.durable, whole=True)
+    found["seconds"] = found["moved"] / p.durable
+    return found
+
+
+def _paired(p: Point, step: str, first: int) -> list[dict[str, Any]]:
+    """Two rows of readers beside writers."""
+    found = [_row(p, step, "read", p.reads), _row(p, step, "write", p.writes)]
+    found[0]["pair"], found[1]["pair"] = first + 1, first
+    return found
+
+
+def _row(p: Point, step: str, op: str, rate: float, whole: bool = False, late: bool = False) -> dict[str, Any]:
+    seconds = (p.end_ns - p.start_ns) / NS_PER_S
+    count = max(rate * seconds / p.record_bytes, 1.0)
+    half = min((p.rate.high - p.rate.low) / 3.92 / max(p.rate.value, 1.0), MAX_SIGMA)
+    mixed, own = p.op == "mixed", p.files > 1 or p.workers == 1
+    return {
+        "read": op == "read", "durable": p.durability == "each", "random": p.random, "null": False, "whole": whole,
+        "late": late, "record": float(p.record_bytes), "depth": float(p.depth),
+        "workers": 1.0 if mixed else float(p.workers), "files": float(max(p.files, 1)) if own else 1.0,
+        "size": float(p.set_bytes), "start": p.start_ns / NS_PER_S, "seconds": max(seconds, 1e-6), "pair": -1,
+        "moved": (p.reads if op == "read" else p.writes) * seconds, "count": count,
+        "seen": float(np.log(max(rate, 1.0) / p.record_bytes)),
+        "sigma": float(np.sqrt(half**2 + (COUNTING / count) ** 2 + p.steal**2)),
+        "client_s": np.nan if mixed or rate <= 0 else p.cpu * p.record_bytes / rate, "step": step, "cell": p.cell,
+        "group": (op, p.durability == "each", p.record_bytes, whole, mixed, p.depth == 1, p.set_bytes > SMALL_BYTES,
+                  p.workers > 1, p.files > 1),
+    }  # fmt: skip
+
+
+def _null(like: dict[str, Any], mean_ns: float) -> dict[str, Any]:
+    """The row of calls that move nothing."""
+    return {
+        **like, "read": True, "durable": False, "random": False, "null": True, "whole": False, "late": False,
+        "record": 1.0, "depth": 1.0, "workers": 1.0, "files": 1.0, "pair": -1, "moved": 0.0, "count": 1.0,
+        "seconds": 0.1, "sigma": NULL_SIGMA, "client_s": np.nan, "seen": float(np.log(NS_PER_S / mean_ns)),
+        "step": "null", "group": ("null",),
+    }  # fmt: skip
+
+
+def _weights(made: list[dict[str, Any]], largest: float) -> Array:
+    """Of each row in the likelihood: rows of one kind share an error; some only change state."""
+    groups = [m["group"] for m in made]
+    count = {group: groups.count(group) for group in groups}
+
+    def aside(m: dict[str, Any]) -> bool:
+        # What the passes before left in memory is read again: the set is not the largest, or a smaller one was last.
+        sequential = m["read"] and not m["random"]
+        again = m["step"] == "beyond" and sequential and (largest < m["size"] or _after_a_smaller_set(m, made))
+        return m["step"] in ("set_taken_in", "client_cache") or again
+
+    return np.array([0.0 if aside(m) else count[m["group"]] ** -ALIKE_POWER for m in made])
+
+
+def _after_a_smaller_set(m: dict[str, Any], made: list[dict[str, Any]]) -> bool:
+    """Whether a read of a part begins where the pass before it, over fewer bytes, has just been."""
+    before = [o for o in made if o["read"] and not o["random"] and o["start"] < m["start"] and not o["null"]]
+    last = max(before, key=lambda o: o["start"], default=None)
+    return last is not None and last["size"] < m["size"] and m["moved"] < m["size"]
+
+
+def _stall(points: Iterable[Point]) -> dict[str, float]:
+    """Share of the time in which nothing moved, of large and small I/O, where that is a property of the server.
+
+    Counted where most requests were outstanding: a server that stops stops them all, one that is slow with some of its
+    operations goes on with the others.
+    """
+    timed = [p for p in points if p.stalls and (p.op == "read" or p.durability == "each")]
+    usual = sorted(p.stalls.length_ns for p in timed if p.stalls and p.stalls.count)
+    if not usual or usual[len(usual) // 2] < RATION_NS:
+        return {}
+    if sum(p.stalls.count for p in timed if p.stalls) < MIN_STALLS:
+        return {}
+    large, small = (_lost([p for p in timed if (p.record_bytes > SMALL_RECORD) == wanted]) for wanted in (True, False))
+    # Small operations are measured for a second or less, which may lie between two stops.
+    return {"large": large, "small": max(large, small)}
+
+
+def _lost(points: Sequence[Point]) -> float:
+    """Share of the time that stops took where most requests of each size were outstanding."""
+    most: dict[int, int] = {}
+    for p in points:
+        most[p.record_bytes] = max(most.get(p.record_bytes, 0), p.depth * p.workers)
+    deep = [p for p in points if p.depth * p.workers * DEEP >= most[p.record_bytes]]
+    lost = sum(p.stalls.lost * (p.end_ns - p.start_ns) for p in deep if p.stalls)
+    return float(lost / max(sum(p.end_ns - p.start_ns for p in deep), 1))
+
+
+def _cpu_limit(points: Iterable[Point]) -> float:
+    """Processors that the client may use at most; 0 where nobody said."""
+    known = [p.cpu_limit for p in points if p.cpu_limit > 0]
+    return min(known, default=0.0)

@@ -1,0 +1,180 @@
+"""The verdict: for each kind of I/O the probability that a station sets its ceiling, with the next one and the value.
+
+Four kinds are judged: large (1 MiB) and small (4 KiB) reads and writes, of one busy connection. Reads are judged for
+the largest working set that was measured: of disks behind a memory that held it nothing is known. Writes count when
+they are durable, small ones each by itself. A probability is the posterior mass of the particles in which a station's
+ceiling is the lowest, softened by what the model is known to get wrong (`MISSPECIFIED`). `unknown` takes what the model
+does not explain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naslab.explain.forward import NEVER, PAGE_SLACK, values_of
+from naslab.explain.hypotheses import HIT_EDGE_BYTES, Array
+from naslab.explain.inference import MISFIT, Posterior, infer, residuals
+from naslab.explain.rows import Rows
+from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
+
+CLASSES: tuple[tuple[str, str], ...] = (("read", "large"), ("write", "large"), ("read", "small"), ("write", "small"))
+CLOSE = 1.1
+"""Ceilings within this factor are both named."""
+CLOSE_SHARE = 0.3
+"""Probability of a close second from which on no single one is named with certainty."""
+BUSY_DEPTH = 256
+MISSPECIFIED = 0.02
+"""Probability that the truth is none of what the model holds."""
+STRANGE_STALL, STALL_WIDTH = 0.1, 0.02
+STRANGE_MISFIT, MISFIT_WIDTH = 0.35, 0.05
+"""Share of the time that stops take, and of rows not explained, from which on a limit is unknown; with their widths."""
+WIRE_FRACTION = 0.5
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A station's ceiling: (median, low, high) of operations per second, over the particles in which it is lowest."""
+
+    kind: str
+    probability: float
+    operations: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class ClassVerdict:
+    """Of one kind of I/O. ceilings: by falling probability. headroom: next ceiling over the lowest (median, quartiles).
+
+    misfit: share of the rows of this operation that the model does not explain.
+    """
+
+    op: str
+    size: str
+    ceilings: tuple[Ceiling, ...]
+    headroom: tuple[float, float, float]
+    close: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    misfit: float = 0.0
+
+    @property
+    def first(self) -> Ceiling:
+        """The most probable one."""
+        return self.ceilings[0]
+
+
+def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
+    """Operations per second that each kind of limit allows one busy connection, by particle."""
+    v = {name: each[:, 0] for name, each in values_of(theta).items()}
+    read, record = op == "read", float(LARGE_RECORD if size == "large" else SMALL_RECORD)
+    wire = record + v["header"]
+    link = v["link"] * (1.0 if read else v["uplink_ratio"])
+    cached = (PAGE_SLACK * v["cache"] >= r.max_set_bytes) if read else np.zeros(len(theta), bool)
+    queued = (v["write_back"] > HIT_EDGE_BYTES) & (size == "large")
+    disk = np.maximum(record / v["disk_read" if read else "disk_write"], v["request_s"])
+    if size == "small":
+        disk = disk + v["seek_s"] + (0.0 if read else v["commit_s"])
+    disk = np.where(cached, 0.0, disk)
+    memory = np.where(cached if read else queued, record / v["memory"], 0.0)
+    client = v["client_s"] + v["client_byte_s"] * record
+    lanes = min(1.0, r.cpu_limit or 1.0)
+    stations = client + v["server_s"] + v["lock_s"] + disk + memory + wire / link
+    slots = np.minimum(v["slots"], float(r.granted_depth or BUSY_DEPTH))
+    waits = slots / (v["delay_s"] + v["slow_s"] + (1 - v["overlap"]) * (stations - disk) + disk * 0)
+    few = (v["slots"] < BUSY_DEPTH) | bool(r.granted_depth)
+    mine = np.isin(v["kind"] % 3, (0, 1 if read else 2)) & (v["bucket"] > 0) & ((v["kind"] > 2) | ~cached)
+    machine = (client + v["server_s"] + memory) / max(r.cpus, 1.0) if r.same_machine else np.zeros(len(theta))
+    slow = v["slow_s"] > v["delay_s"]
+    with np.errstate(divide="ignore"):
+        found = {
+            "client_cpu": lanes / client, "server_cpu": 1 / v["server_s"], "server_cache": 1 / memory,
+            "link": link / wire, "client_nic": np.full(len(theta), r.nic_bytes_per_s or np.inf) / wire,
+            "protocol": np.minimum(v["window"] / wire, np.where(few & ~slow, waits, np.inf)),
+            "disk" if size == "large" else "disk_iops": 1 / disk,
+            "latency": np.where(few | slow, np.inf, waits),
+            "unknown": np.minimum(1 / v["lock_s"], np.where(slow, waits, np.inf)),
+            "burst_credit": np.where(mine, v["base"] / record, np.inf),
+            "shared_machine": 1 / machine,
+        }  # fmt: skip
+    return {kind: np.minimum(each, NEVER) for kind, each in found.items()}
+
+
+def judge(r: Rows, posterior: Posterior | None = None) -> list[ClassVerdict]:
+    """The verdict on every kind of I/O that the rows tell of."""
+    posterior = posterior or infer(r)
+    z = np.abs(residuals(posterior.theta, r))
+    off = _weighted_median(z, posterior.weight)
+    return [_class(r, posterior, off, op, size) for op, size in CLASSES if _is_told(r, op)]
+
+
+def _is_told(r: Rows, op: str) -> bool:
+    return bool(((r.read == (op == "read")) & ~r.null & (r.weight > 0)).any())
+
+
+def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> ClassVerdict:
+    found = ceilings(posterior.theta, r, op, size)
+    names, table = list(found), np.array(list(found.values()))
+    lowest = table.argmin(0)
+    order = np.sort(table, axis=0)
+    rows = (r.read == (op == "read")) & ~r.null
+    misfit = float(np.mean(off[rows] > MISFIT))
+    stopped = _edge(r.stall.get(size, 0.0), STRANGE_STALL, STALL_WIDTH)
+    strange = max(stopped, _edge(misfit, STRANGE_MISFIT, MISFIT_WIDTH))
+    strange = 1 - (1 - strange) * (1 - MISSPECIFIED)
+    shares = {name: posterior.share(lowest == at) * (1 - strange) for at, name in enumerate(names)}
+    shares["unknown"] = shares.get("unknown", 0.0) + max(strange - MISSPECIFIED, 0.0)
+    if r.wire_fraction < WIRE_FRACTION and op == "read":
+        shares = {"client_cache": 0.97, **{name: 0.03 * each for name, each in shares.items()}}
+    near = order[1] / order[0]
+    close = _close(names, table, posterior)
+    ranked = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
+    made = tuple(
+        Ceiling(name, min(shares[name], _cap(name, close)), _value(table, names, lowest, posterior, name))
+        for name in ranked
+    )
+    quartiles = tuple(_quantile(near, posterior.weight, q) for q in (0.5, 0.25, 0.75))
+    return ClassVerdict(op, size, made, quartiles, close, misfit)  # type: ignore[arg-type]
+
+
+def _close(names: Sequence[str], table: Array, posterior: Posterior) -> dict[tuple[str, str], float]:
+    """Pairs of kinds whose ceilings are the two lowest and within `CLOSE` of each other, with their probability."""
+    order = np.argsort(table, axis=0)
+    at = np.arange(table.shape[1])
+    near = table[order[1], at] < CLOSE * table[order[0], at]
+    found: dict[tuple[str, str], float] = {}
+    for one, two, weight in zip(order[0][near], order[1][near], posterior.weight[near], strict=True):
+        pair = min((names[one], names[two]), (names[two], names[one]))
+        found[pair] = found.get(pair, 0.0) + float(weight)
+    return found
+
+
+def _cap(name: str, close: Mapping[tuple[str, str], float]) -> float:
+    """No kind is certain alone where another is close."""
+    near = max((share for pair, share in close.items() if name in pair), default=0.0)
+    return 1.0 if near <= CLOSE_SHARE else max(1.0 - near / 2, 0.5)
+
+
+def _value(
+    table: Array, names: Sequence[str], lowest: NDArray[np.int64], posterior: Posterior, name: str
+) -> tuple[float, float, float]:
+    """Median and 95 % interval of a kind's ceiling where it is the lowest; of the lowest one where it never is."""
+    mine = lowest == names.index(name) if name in names else np.zeros(len(lowest), bool)
+    values = table[names.index(name)] if mine.any() else table.min(0)
+    weight = posterior.weight * mine if mine.any() else posterior.weight
+    return _quantile(values, weight, 0.5), _quantile(values, weight, 0.025), _quantile(values, weight, 0.975)
+
+
+def _edge(value: float, at: float, width: float) -> float:
+    return float(1 / (1 + np.exp(-(value - at) / width))) if value else 0.0
+
+
+def _quantile(values: Array, weight: Array, q: float) -> float:
+    order = np.argsort(values)
+    sums = np.cumsum(weight[order])
+    return float(values[order[min(int(np.searchsorted(sums, q * sums[-1])), len(order) - 1)]])
+
+
+def _weighted_median(table: Array, weight: Array) -> Array:
+    """Of each column."""
+    return np.array([_quantile(table[:, at], weight, 0.5) for at in range(table.shape[1])])

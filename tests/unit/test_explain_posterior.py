@@ -1,0 +1,346 @@
+"""The fitted model of a server: what it predicts, whether its posterior holds the truth, how two judges are pooled."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from made_evidence import GIB, KIB, MB, MIB, SECOND, evidence, level, point
+from naslab.explain import pool, verdict
+from naslab.explain.forward import predict, values_of
+from naslab.explain.hypotheses import AT, HIGH, LOW, PARAMETERS, Array, link_rate, log_prior, switched_on
+from naslab.explain.inference import (
+    OFF,
+    Guess,
+    Posterior,
+    _exchanged,
+    infer,
+    log_likelihood,
+    mixed,
+    residuals,
+    sample,
+    seed_of,
+)
+from naslab.explain.judge import Limit, Question, Verdict
+from naslab.explain.judge import judge as rules_judge
+from naslab.explain.points import Figure, Stalls
+from naslab.explain.rows import Rows, rows_of
+
+SERVER = {
+    "client_s": 2e-6, "client_byte_s": 1e-12, "delay_s": 2e-4, "slots": 2000.0, "window": 1e12, "link": 118e6,
+    "uplink_ratio": 1.0, "header": 150.0, "server_s": 1e-5, "server_lanes": 1.0, "memory": 6e9, "cache": 200e6,
+    "disk_read": 60e6, "disk_write": 50e6, "request_s": 1e-6, "seek_s": 5e-3, "commit_s": 1e-6, "write_back": 6e4,
+    "overlap": 3e-3, "sharpness": 30.0, "slow_s": 1e-3, "lock_s": 1e-4, "base": 1e8, "burst": 2.0, "lasts_s": 10.0,
+    "scope": 0.5, "slow_on": 1.1e-3, "lock_on": 1.1e-3, "bucket_on": 1.1e-3,
+    "joins_on": 1.1e-3,
+}  # fmt: skip
+
+
+def theta_of(count: int = 1, **other: float) -> Array:
+    """Particles of one server, all alike."""
+    return np.log(np.array([[{**SERVER, **other}[p.name] for p in PARAMETERS]] * count))
+
+
+def at(second: int, lasts: int = 4) -> dict[str, int]:
+    """When a point was measured."""
+    return {"start_ns": second * SECOND, "end_ns": (second + lasts) * SECOND}
+
+
+def rows() -> Rows:
+    """The loads of a short ladder over a server with a cache of 200 MB."""
+    sets = [
+        each
+        for turn, size in enumerate((64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB))
+        for each in (
+            point("write", depth=8, set_bytes=size, durability="end", durable=50 * MB, **at(20 * turn + 90)),
+            point(depth=8, set_bytes=size, **at(20 * turn + 100)),
+        )
+    ]
+    beyond = [point(record=4 * KIB, rate=MB, depth=32, set_bytes=512 * MIB, random=True, **at(1000))]
+    each = [point("write", 4 * KIB, MB, 16, durability="each", **at(20))]
+    found = rows_of(evidence(depth=level(118 * MB), writes=each, set=sets, beyond=beyond))
+    assert found is not None
+    return found
+
+
+def shown_by(theta: Array, loads: Rows, rng: np.random.Generator, noise: float = 0.02) -> Rows:
+    """The rows that a server of these parameters would have shown, with noise."""
+    seen = predict(values_of(theta), loads)[0] + noise * rng.standard_normal(len(loads))
+    client = np.where(np.isfinite(loads.client_s), SERVER["client_s"] + SERVER["client_byte_s"] * loads.record, np.nan)
+    moved = np.exp(seen) * loads.record * loads.seconds
+    return dataclasses.replace(loads, seen=seen, moved=moved, client_s=client, sigma=np.full(len(loads), noise))
+
+
+def rate(loads: Rows, step: str, record: int, read: bool = True, **server: float) -> float:
+    """Predicted bytes per second of the last such row."""
+    at = [i for i in range(len(loads)) if loads.step[i] == step and loads.record[i] == record and loads.read[i] == read]
+    return float(np.exp(predict(values_of(theta_of(**server)), loads)[0, at[-1]]) * record)
+
+
+def test_ceilings_of_a_server_are_those_of_its_parts() -> None:
+    loads = rows()
+    assert rate(loads, "depth", MIB) == pytest.approx(118e6, rel=0.03)
+    assert rate(loads, "set", MIB) == pytest.approx(60e6, rel=0.03)
+    assert rate(loads, "set", MIB, read=False) == pytest.approx(50e6, rel=0.03)
+    assert rate(loads, "writes", 4 * KIB, read=False) == pytest.approx(4096 / (5e-3 + 4096 / 50e6 + 1e-6), rel=0.03)
+    missed = 1 - 200e6 / (512 * MIB)
+    assert rate(loads, "beyond", 4 * KIB) == pytest.approx(4096 / (missed * (5e-3 + 4096 / 60e6)), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("part", "factor", "step", "record", "read"),
+    [("link", 3.0, "depth", MIB, True), ("disk_read", 1.5, "set", MIB, True), ("disk_write", 1.5, "set", MIB, False),
+     ("seek_s", 0.5, "beyond", 4 * KIB, True)],
+)  # fmt: skip
+def test_a_better_part_raises_what_it_limits_and_nothing_falls(
+    part: str, factor: float, step: str, record: int, read: bool
+) -> None:
+    loads = rows()
+    better = {part: SERVER[part] * factor}
+    assert rate(loads, step, record, read, **better) > 1.2 * rate(loads, step, record, read)
+    before, after = (predict(values_of(theta_of(**each)), loads) for each in ({}, better))
+    assert (after >= before - 1e-6).all()
+
+
+def test_one_outstanding_request_takes_the_sum_of_all_stations() -> None:
+    loads = rows()
+    whole = 2e-6 + 2e-4 + 1e-5 + 4096 / 6e9 + (4096 + 300) / 118e6 + 4096e-12
+    assert rate(loads, "round_trip", 4 * KIB) == pytest.approx(4096 / whole, rel=0.02)
+
+
+def test_a_quota_of_the_client_is_a_limit_of_the_client() -> None:
+    loads = dataclasses.replace(rows(), cpu_limit=0.15)
+    slow = {"client_s": 2e-4, "link": 1e10, "server_s": 1e-6}
+    assert rate(loads, "small_depth", 4 * KIB, **slow) == pytest.approx(4096 * 0.15 / 2e-4, rel=0.05)
+    table = verdict.ceilings(theta_of(**slow), loads, "write", "large")
+    assert table["client_cpu"][0] == pytest.approx(0.15 / (2e-4 + MIB * 1e-12), rel=0.01)
+
+
+def test_a_link_may_carry_less_in_one_direction() -> None:
+    loads = rows()
+    v = values_of(theta_of(uplink_ratio=0.25))
+    rates = link_rate(v, loads)[0]
+    assert set(np.round(rates[loads.read] / 1e6)) == {118.0} and set(np.round(rates[~loads.read] / 1e6, 1)) == {29.5}
+
+
+def test_injected_parameters_are_as_likely_as_the_best_particle() -> None:
+    """The likelihood at the truth is within 3 nats of the best particle: else the model would not fit itself."""
+    rng = np.random.default_rng(5)
+    truth = theta_of()
+    seen = shown_by(truth, rows(), rng)
+    theta, _ = sample(seen, rng, count=150)
+    best = float(log_likelihood(theta, seen).max())
+    # Switches and what nothing tells of are the prior's: the truth has them where the sampler puts them.
+    held = truth.copy()
+    for name in ("lock_on", "bucket_on"):
+        held[:, AT[name]] = OFF
+    assert float(log_likelihood(held, seen)[0]) > best - 3.0
+    assert np.abs(np.median(residuals(theta, seen), axis=0)).max() < 4.0
+
+
+def test_the_posterior_names_the_injected_limits_and_holds_their_values() -> None:
+    seen = shown_by(theta_of(), rows(), np.random.default_rng(6))
+    found = {(each.op, each.size): each for each in verdict.judge(seen)}
+    reads = found["read", "large"]
+    assert reads.first.kind == "disk" and reads.first.probability > 0.7
+    value, low, high = (each * MIB for each in reads.first.operations)
+    assert low <= value <= high and value == pytest.approx(60e6, rel=0.05)
+    assert found["write", "small"].first.kind == "disk_iops"
+    for each in found.values():
+        assert 0.0 < sum(ceiling.probability for ceiling in each.ceilings) <= 1.0 + 1e-9
+        assert list(each.ceilings) == sorted(each.ceilings, key=lambda c: -c.probability)
+
+
+def test_the_same_data_give_the_same_verdict() -> None:
+    seen = shown_by(theta_of(), rows(), np.random.default_rng(7))
+    one, two = (infer(seen, runs=1, count=60) for _ in range(2))
+    assert np.array_equal(one.theta, two.theta) and seed_of(seen) == seed_of(dataclasses.replace(seen))
+
+
+def test_two_close_ceilings_are_never_one_alone() -> None:
+    loads = shown_by(theta_of(link=61.5e6), rows(), np.random.default_rng(4))
+    theta = np.concatenate([theta_of(50, disk_read=60e6, link=62e6), theta_of(50, disk_read=60e6, link=61e6)])
+    theta[:, AT["cache"]] = np.log(2e8)
+    all_alike = Posterior(theta, np.full(100, 0.01), np.zeros(100, np.int64), np.zeros(1))
+    first = next(each for each in verdict.judge(loads, all_alike) if (each.op, each.size) == ("read", "large")).first
+    assert first.kind == "disk" and 0.4 < first.probability < 0.9
+
+
+def test_stops_are_on_no_list() -> None:
+    stopped = {"large": 0.4, "small": 0.4}
+    seen = dataclasses.replace(shown_by(theta_of(), rows(), np.random.default_rng(8)), stall=stopped)
+    one = infer(seen, runs=1, count=60)
+    assert all(each.first.kind == "unknown" for each in verdict.judge(seen, one))
+
+
+@pytest.mark.parametrize(("depths", "length_ms", "large"), [
+    ((1, 8, 64), 600, 0.3), ((1, 8, 64), 100, None), ((1, 1, 64), 600, 0.0),
+])  # fmt: skip
+def test_stops_stop_all_requests_and_are_no_pauses_of_a_ration(
+    depths: tuple[int, ...], length_ms: int, large: float | None
+) -> None:
+    """Stops at every depth count; pauses of a tenth of a second do not, nor single requests that hang."""
+    stops = Stalls(0.3, 3, length_ms * 1_000_000, SECOND)
+    gone = [
+        dataclasses.replace(
+            point(depth=d, **at(10 * n)), stalls=stops if n < 2 or depths[1] > 1 else Stalls(0.0, 0, 0, 0)
+        )
+        for n, d in enumerate(depths)
+    ]
+    found = rows_of(evidence(depth=gone))
+    assert found is not None
+    assert found.stall.get("large") == (None if large is None else pytest.approx(large, abs=0.1))
+
+
+def test_disks_behind_a_memory_that_held_every_set_are_not_spoken_of() -> None:
+    loads = rows()
+    held = verdict.ceilings(theta_of(cache=1e9), loads, "read", "large")
+    assert held["disk"][0] > 1e9 and held["link"][0] == pytest.approx(118e6 / (MIB + 150))
+    assert verdict.ceilings(theta_of(), loads, "read", "large")["disk"][0] == pytest.approx(60e6 / MIB)
+
+
+def test_a_link_may_have_credit_each_way() -> None:
+    """Reads spend credit; the writes after them still have theirs, unless both share one."""
+    loads = [point(depth=8, rate=100 * MB, **at(100, 60)), point(depth=8, rate=20 * MB, **at(160))]
+    writes = [point("write", depth=8, rate=100 * MB, durability="each", **at(164))]
+    found = rows_of(evidence(depth=loads, writes=writes))
+    assert found is not None
+    bucket = {"bucket_on": 0.99, "base": 20e6, "burst": 5.0, "lasts_s": 5.0, "link": 1e9, "disk_write": 1e9,
+              "cache": 1e12, "seek_s": 1e-5}  # fmt: skip
+    for kind, written in ((6.5, 100e6), (3.5, 20e6)):
+        server = {**bucket, "scope": 1e-3 ** (kind / 7)}
+        assert rate(found, "depth", MIB, **server) == pytest.approx(20e6, rel=0.1)
+        assert rate(found, "writes", MIB, False, **server) == pytest.approx(written, rel=0.1)
+
+
+def test_what_is_written_again_before_it_is_on_disk_is_written_once() -> None:
+    again = point("write", rate=500 * MB, depth=8, set_bytes=4 * MIB, durability="end", durable=500 * MB, **at(0))
+    found = rows_of(evidence(writes=[again]))
+    assert found is not None
+    server = {"write_back": 1e9, "link": 1e9}
+    joined, each = (rate(found, "writes", MIB, False, **server, joins_on=on) for on in (0.99, 1.1e-3))
+    assert joined > 5 * each and each == pytest.approx(50e6, rel=0.1)
+
+
+def test_bytes_that_crossed_no_wire_are_the_client_cache() -> None:
+    seen = dataclasses.replace(shown_by(theta_of(), rows(), np.random.default_rng(9)), wire_fraction=0.02)
+    found = {(each.op, each.size): each for each in verdict.judge(seen, infer(seen, runs=1, count=60))}
+    assert found["read", "large"].first.kind == "client_cache" != found["write", "large"].first.kind
+
+
+def test_a_guess_is_a_density() -> None:
+    """Against the log-uniform prior it integrates to 1, so the evidence of structures can be compared."""
+    guess = Guess(rows())
+    rng = np.random.default_rng(1)
+    theta = LOW + (HIGH - LOW) * rng.random((20_000, len(LOW)))
+    assert np.exp(guess.log_density(theta)).mean(0) == pytest.approx(np.ones(len(LOW)), abs=0.15)
+    assert (log_prior(theta) <= 0).all() and not switched_on(np.full((3, len(LOW)), OFF), "lock_on").any()
+
+
+def test_two_runs_that_are_each_right_in_part_are_mixed_into_the_whole() -> None:
+    rng = np.random.default_rng(3)
+    shown = shown_by(theta_of(), rows(), rng)
+    disks, network = (
+        theta_of(200, link=1e9, window=118e6, slots=4.0),
+        theta_of(200, disk_read=2e10, cache=4e11, seek_s=1e-4),
+    )
+    wander = 0.02 * rng.standard_normal(disks.shape)
+    runs = [(np.clip(made + wander, LOW, HIGH), -60.0) for made in (disks, network)]
+    theta, evidence_of_best = mixed(shown, runs, rng)
+    best = max(float(log_likelihood(made, shown).max()) for made, _ in runs)
+    assert evidence_of_best == -60.0
+    assert np.median(log_likelihood(theta, shown)) > best + 5
+    assert np.exp(np.median(theta[:, AT["disk_read"]])) == pytest.approx(60e6, rel=0.1)
+    # Nothing tells a link from a window or a memory of the same rate here.
+    path = np.min([theta[:, AT[name]] for name in ("link", "window", "memory")], axis=0)
+    assert np.exp(np.median(path)) == pytest.approx(118e6, rel=0.1)
+
+
+def test_explanations_of_two_rates_change_places() -> None:
+    """A link and a window of two rates are as likely as a memory and a link: no run keeps to where it began."""
+    guess, rng = Guess(rows()), np.random.default_rng(11)
+    theta = theta_of(2, link=4e8, window=1.2e9, memory=2e11)
+    moved = np.concatenate([_exchanged(theta, guess, rng)[0] for _ in range(3000)])
+    turned = np.isclose(moved[:, AT["memory"]], np.log(4e8)) & np.isclose(moved[:, AT["link"]], np.log(1.2e9))
+    assert turned.any()
+
+
+def test_one_run_is_left_as_it_is() -> None:
+    made = theta_of(5)
+    assert mixed(rows(), [(made, -1.0)], np.random.default_rng(1)) == (made, -1.0)
+
+
+def test_a_part_that_a_smaller_set_left_in_memory_says_nothing_of_disks() -> None:
+    """A pass of 608 MiB over the beginning of a file of 2 GiB, and then a second of reading from its beginning."""
+    sets = [point(depth=4, set_bytes=2 * GIB, rate=116 * MB, **at(10, 18)),
+            point(depth=4, set_bytes=608 * MIB, rate=294 * MB, **at(40, 2))]  # fmt: skip
+    again = point(depth=1, set_bytes=2 * GIB, rate=267 * MB, start_ns=43 * SECOND, end_ns=44 * SECOND)
+    found = rows_of(evidence(set=sets, beyond=[again]))
+    assert found is not None
+    assert [float(w) for w, step in zip(found.weight, found.step, strict=True) if step == "beyond"] == [0.0]
+    kept = rows_of(evidence(set=sets[:1], beyond=[again]))
+    assert kept is not None
+    assert all(w > 0 for w, step in zip(kept.weight, kept.step, strict=True) if step == "beyond")
+
+
+def test_nothing_measured_is_no_rows() -> None:
+    from naslab.explain.evidence import Evidence
+
+    assert rows_of(Evidence()) is None
+    assert pool.pooled(Evidence(), Verdict()) == Verdict()
+
+
+def limit(kind: str, confidence: float, op: str = "read", size: str = "large") -> Limit:
+    return Limit(kind, op, size, confidence, Figure(1e8, 9e7, 1.1e8), f"because of {kind}")
+
+
+def test_confidences_of_rules_become_probabilities() -> None:
+    assert pool.shares_of([]) == {}
+    assert pool.shares_of([limit("link", 0.95)]) == {"link": 0.95}
+    several = pool.shares_of([limit("link", 0.6), limit("disk", 0.5), limit("protocol", 0.3)])
+    assert sum(several.values()) == pytest.approx(1.0) and several["disk"] > several["protocol"]
+
+
+def test_pooled_probabilities_sum_to_one_and_need_both() -> None:
+    alone = pool.pool({"link": 0.98}, {"disk": 0.95})
+    assert sum(alone.values()) == pytest.approx(1.0) and max(alone.values()) < 0.9
+    both = pool.pool({"link": 0.98, "disk": 0.01}, {"link": 0.95})
+    assert both["link"] > 0.9 > pool.pool({"link": 0.98}, {"link": 0.2, "disk": 0.8})["link"]
+
+
+@pytest.mark.parametrize("top", [118 * MB, 60 * MB])
+def test_what_one_judge_alone_says_is_not_certain(top: float) -> None:
+    """Rules that are sure of something the model gives no weight are not believed, and the other way round."""
+    made = evidence(top=top)
+    sure = Verdict([limit("burst_credit", 0.95)])
+    found = [each for each in pool.pooled(made, sure, runs=1).limits if (each.op, each.size) == ("read", "large")]
+    assert all(each.confidence < 0.9 for each in found)
+    assert sum(each.confidence for each in found) <= 1.0 + 1e-9
+    assert next(each for each in found if each.kind == "burst_credit").evidence == "because of burst_credit"
+
+
+def test_both_judges_together_are_certain() -> None:
+    """Reads of a gibibyte come at 60 MB/s where small ones come at 118: disks, whoever is asked."""
+    slow = [
+        each
+        for turn, size in enumerate((64 * MIB, 256 * MIB, GIB))
+        for each in (
+            point("write", rate=55 * MB, depth=8, set_bytes=size, durability="end", durable=55 * MB, **at(20 * turn)),
+            point(rate=60 * MB if turn else 118 * MB, depth=8, set_bytes=size, **at(20 * turn + 10)),
+        )
+    ]
+    made = evidence(set=slow)
+    limits = pool.pooled(made, rules_judge(made)).limits
+    first = next(each for each in limits if (each.op, each.size) == ("read", "large"))
+    assert first.kind == "disk" and first.confidence >= 0.85
+
+
+def test_a_class_that_is_not_decided_asks_a_question() -> None:
+    limits = [limit("link", 0.5), limit("disk", 0.4)]
+    asked = pool._question("read", "large", limits, [])
+    assert asked is not None and asked.between == ("link", "disk") and asked.step
+    assert pool._question("read", "large", [limit("link", 0.8), limit("disk", 0.2)], []) is None
+    known = Question("read", "large", ("link", "disk"), "duplex", "why")
+    assert pool._question("read", "large", limits, [known]) is None
