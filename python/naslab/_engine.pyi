@@ -17,6 +17,12 @@ def open_run(spec_json: str, owner_mark: str, depth: int) -> Run:
     Nothing is touched yet. Raises UsageError, TargetError.
     """
 
+def cpu_quota_cores(root: str) -> float | None:
+    """Processors that control groups allow this process, the least of its group's and all above it; None: no quota.
+
+    root: `/`, or a tree with proc/self/cgroup, proc/self/mountinfo and the mounts they name.
+    """
+
 class Run:
     """A run under way: folder, connected target (a simulated server too) and known files live over its stages.
 

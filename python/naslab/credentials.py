@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from naslab.errors import UsageError
+from naslab.printable import printable
 from naslab.targets import Secret, Target, parse_target
 
 PASSWORD_VARIABLE = "NASLAB_PASSWORD"
@@ -79,7 +80,7 @@ def log_in(target: Target, credentials: Path | None = None) -> Target:
         )
     if credentials is not None:
         target = _with_file(target, credentials)
-    if target.may_log_in and os.environ.get(PASSWORD_VARIABLE) is not None:
+    if target.may_log_in and _of_environment() is not None:
         target = _as_user(target, getpass.getuser())
     if target.options["auth"] != "ntlm" or target.password is not None:
         return target
@@ -165,18 +166,33 @@ def _parse_lines(text: str, path: Path) -> dict[str, str]:
     return found
 
 
+_taken: Secret | None = None
+"""The password that the environment held when it was first asked for."""
+
+
+def _of_environment() -> Secret | None:
+    """The password of the environment, which is taken out of it: what naslab starts later does not inherit it."""
+    global _taken
+    given = os.environ.pop(PASSWORD_VARIABLE, None)
+    if given is not None:
+        _taken = Secret(given)
+    return _taken
+
+
 def _find_password(target: Target) -> Secret:
     """From the environment, the keyring or the terminal. Raises UsageError that names the ways."""
     user, host = target.options["user"], target.options["host"]
-    given = os.environ.get(PASSWORD_VARIABLE)
+    given = _of_environment()
     if given is not None:
-        return Secret(given)
+        return given
     kept = _from_keyring(f"{user}@{host}")
     if kept is not None:
         return Secret(kept)
     if sys.stdin is not None and sys.stdin.isatty():
         with contextlib.suppress(EOFError):
-            return Secret(getpass.getpass(f"Password of {user} on {host}: ", stream=sys.stderr))
+            return Secret(
+                getpass.getpass(printable(f"Password of {user} on {host}: ", one_line=True), stream=sys.stderr)
+            )
     raise UsageError(
         f"target {target.url!r}: a password for {user} is needed; set {PASSWORD_VARIABLE}, give --credentials FILE "
         f"(username=, password=), or keep it in the keyring: keyring set {KEYRING_SERVICE} {user}@{host}"

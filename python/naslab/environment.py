@@ -8,16 +8,21 @@ import re
 from pathlib import Path
 from typing import Any
 
+from naslab.client.limit import cpu_limit_cores, quota_cores, usable_cores
+
 
 def describe_client() -> dict[str, Any]:
-    """CPU, memory, kernel, network interfaces (name, MTU, speed in bit/s), load. Missing facts are None."""
+    """CPU, memory, kernel, network interfaces (name, MTU, speed in bit/s), load; what a control
+    group leaves of the processors. Missing facts are None."""
     return {
         "host": platform.node(),
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
         "cpu": _cpu_model(),
         "cpus": os.cpu_count(),
-        "cpus_usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cpus_usable": usable_cores(),
+        "cpu_quota_cores": quota_cores(),
+        "cpu_limit_cores": cpu_limit_cores(),
         "memory_bytes": _memory("MemTotal"),
         "memory_available_bytes": _memory("MemAvailable"),
         "load_1min": os.getloadavg()[0],

@@ -13,7 +13,11 @@ _SHAPE = re.compile(r"(?P<operation>[a-z_ ]+): (?P<cause>.*)\Z", re.DOTALL)
 _FACT = re.compile(r", (?P<name>[a-z_]+)=(?P<value>[^=]*)\Z", re.DOTALL)
 _OS_ERROR = re.compile(r" \(os error \d+\)")
 _CELL = re.compile(r"\Acell \d+ \(\w+\): ")
-_SECRET = re.compile(r"((?://|\\\\|\b(?:smb|cifs|nfs):)[^/@\s:]*):.*@", re.DOTALL | re.IGNORECASE)
+_SECRET = re.compile(r"((?://|\\\\|\b(?:smb|cifs|nfs):/?)[^/@\s:]*):.*@", re.DOTALL | re.IGNORECASE)
+_BARE_SECRET = re.compile(
+    r"(\A|[\s'\"])(?!(?:sim|lab|null|published|file|smb|cifs|nfs):)([^/@\s:'\"]+):[^\s'\"]*@", re.IGNORECASE
+)
+"""A login with the kind of target left out: `user:password@host/share`."""
 _SECRET_OPTION = re.compile(r"([?&](?:pass(?:word|wd)?|pw)=)[^&\s]*", re.IGNORECASE)
 _PRIVATE_OPTIONS = ("--cold-command", "--cut-command", "--restore-command")
 """Options whose values are kept nowhere: a command of the user's may hold any password in any form."""
@@ -24,7 +28,7 @@ _ACTIONS = {
     "evict": "drop the cached pages of", "space": "find the free space of",
     "ping": "reach", "listen": "listen on", "server_copy": "copy on the server",
 }  # fmt: skip
-_SILENT = ("plan", "verify", "choose engine", "receive", "send", "smb", "target")
+_SILENT = ("plan", "verify", "choose engine", "receive", "send", "smb", "target", "session", "reap", "clean")
 _STEPS = {
     "permission": "give a folder that you may write to",
     "read_only": "mount it writable or choose another folder",
@@ -76,10 +80,11 @@ def _kind(cause: str) -> str:
 def without_secrets(text: str) -> str:
     """The text with every `//user:password@` shown as `//user:***@`, and `?password=` without its value.
 
-    A password may hold any character, also / and @ that should have been encoded: all up to the last @ is left
-    out, at the price of a path with an @ in it.
+    So are `smb:/user:password@` and `user:password@`, where something was left out. A password may hold any
+    character, also / and @ that should have been encoded: all up to the last @ is left out, at the price of a path
+    with an @ in it.
     """
-    return _SECRET_OPTION.sub(r"\1***", _SECRET.sub(r"\1:***@", text))
+    return _SECRET_OPTION.sub(r"\1***", _BARE_SECRET.sub(r"\1\2:***@", _SECRET.sub(r"\1:***@", text)))
 
 
 def safe_argv(words: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from naslab.printable import colours_of, printable
 from naslab.telling import told_once
 from naslab.units import duration_text, size_text
 
@@ -142,13 +143,11 @@ def render(parts: Iterable[RenderableType], width: int, color: bool | None) -> s
     """
     import io
 
-    from rich.console import Console
-
     from naslab import terminal
 
     if color is None:
         color = terminal.has_colour()
-    console = Console(
+    console = terminal.console_class()(
         file=io.StringIO(), width=width, force_terminal=color, no_color=not color, highlight=False, markup=False,
         color_system="standard" if color else None, legacy_windows=False,
     )  # fmt: skip
@@ -158,7 +157,7 @@ def render(parts: Iterable[RenderableType], width: int, color: bool | None) -> s
                 console.print(shown)
     lines = [line.rstrip() for line in captured.get().splitlines()]
     text = "\n".join(lines).rstrip() + "\n"
-    return text if terminal.has_blocks() else terminal.in_ascii(text)
+    return colours_of(text if terminal.has_blocks() else terminal.in_ascii(text))
 
 
 def _fitted(part: RenderableType, width: int) -> Sequence[RenderableType]:
@@ -174,7 +173,7 @@ def _fitted(part: RenderableType, width: int) -> Sequence[RenderableType]:
 
 def _plain(text: str) -> str:
     """One line, without characters a terminal would obey."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    return printable(text, one_line=True)
 
 
 def plain_table(header: Iterable[str], right: Iterable[str] = ()) -> Any:

@@ -10,10 +10,14 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from naslab.printable import printable
+
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -44,6 +48,21 @@ def has_blocks(environment: Mapping[str, str] | None = None) -> bool:
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
     locale = next((found[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if found.get(name)), "utf8")
     return encoding == "utf8" and "utf8" in locale.lower().replace("-", "")
+
+
+@cache
+def console_class() -> type[Console]:
+    """rich's console, which draws all texts as `printable`: what is left of escapes are its own colours."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Printing(Console):
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                text = segment.text if segment.control else printable(segment.text)
+                yield segment if text is segment.text else Segment(text, segment.style)
+
+    return Printing
 
 
 def in_ascii(text: str) -> str:

@@ -67,7 +67,8 @@ def test_a_reader_and_a_writer_go_on_as_long_as_each_other(cli: Cli) -> None:
             min(ends) > 0.75 * max(ends) and cell["workers_detail"][0]["bytes"] > 2 * cell["workers_detail"][1]["bytes"]
         )
     reads = [each for each in document["verdict"]["limits"] if each["applies_to"] == {"op": "read", "size": "large"}]
-    assert [(each["kind"], each["confidence"]) for each in reads] == [("link", 0.95)]
+    # Memory held every set there was time for: what lies beyond is the disks', or the link's, and not the memory's.
+    assert {each["kind"] for each in reads} == {"disk", "link"} and all(each["confidence"] < 0.9 for each in reads)
 
 
 def test_the_last_set_is_as_large_as_there_is_time_for(cli: Cli) -> None:
@@ -78,7 +79,7 @@ def test_the_last_set_is_as_large_as_there_is_time_for(cli: Cli) -> None:
     set_bytes = max(cell["file_bytes"] for cell in document["cells"] if cell["workload"] == "ladder")
     assert 400 << 20 < set_bytes < 512 << 20 and set_bytes % (1 << 20) == 0
     small = [each for each in document["verdict"]["limits"] if each["applies_to"] == {"op": "read", "size": "small"}]
-    assert [(each["kind"], each["confidence"]) for each in small] == [("disk_iops", 0.95)]
+    assert [each["kind"] for each in small] == ["disk_iops"] and small[0]["confidence"] >= 0.9
 
 
 @pytest.mark.parametrize(

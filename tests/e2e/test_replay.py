@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import random
 import re
 import shutil
@@ -10,14 +11,14 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli_tools import Cli, may_trace, need, wait_until
-from naslab.trace import Header, Operation, Trace, TraceWriter, files_of
+from naslab.trace import FileFacts, Header, Operation, Trace, TraceWriter, files_of
 from replay_rules import Row, as_text, by_stream, named, of_trace
 
 INSIDE = re.compile(r"naslab-[^/]+/naslab\.files(?:/|\Z)")
@@ -84,7 +85,8 @@ def of_replay(trace: Path, prepared: int) -> list[list[Row]]:
             if o.error is not None:
                 rest = (o.error,)
             elif o.op in ("open", "create"):
-                rest = ("".join(sorted(set(o.flags) & set("rwte"))),)
+                # The engine cuts a file that exists once it has seen which file that is; a new one has nothing to cut.
+                rest = ("".join(sorted(set(o.flags) & set("rwte") - set("t" if o.op == "create" else ""))),)
             elif o.op in ("read", "write"):
                 rest = (o.offset_bytes, o.len_bytes)
             elif o.op == "truncate":
@@ -101,6 +103,24 @@ def of_replay(trace: Path, prepared: int) -> list[list[Row]]:
     return sorted(streams.values(), key=repr)
 
 
+def new_uncut(row: Row) -> Row:
+    """A file that is made is empty, whether it was to be cut or not."""
+    return (*row[:2], row[2].replace("t", "")) if row[0] == "create" and len(row) == 3 else row
+
+
+def reached(rows: Iterable[tuple[int, Row]], facts: Iterable[FileFacts]) -> Iterator[tuple[int, Row]]:
+    """Those whose folder is there: the engine looks it up first, and asks nothing of a name in one that is not."""
+    folders = {".", ""} | {fact.path for fact in facts if fact.folder}
+    for stream, row in rows:
+        if row[-1] == "ENOENT" and posixpath.dirname(row[1]) not in folders:
+            continue
+        if row[0] == "mkdir" and len(row) == 2:
+            folders.add(row[1])
+        if row[0] == "rmdir" and len(row) == 2:
+            folders.discard(row[1])
+        yield stream, row
+
+
 @pytest.mark.parametrize("job", ["tar", "untar", "cp", "git"])
 def test_the_same_operations(job: str, cli: Cli, work: Path) -> None:
     """Kinds, names, offsets, lengths, flags and errors, in the order of each stream."""
@@ -108,13 +128,13 @@ def test_the_same_operations(job: str, cli: Cli, work: Path) -> None:
     again = cli.folder / "again.trace.zst"
     inside = [sys.executable, "-m", "naslab", "replay", str(cli.target), str(trace), "--quiet"]
     cli("trace", "record", "--quiet", "-o", again, "--root", cli.target, "--", *inside).ok()
-    expected = by_stream((stream, named(row, as_text)) for stream, row in of_trace(trace))
     facts = files_of(Trace(trace))
+    expected = by_stream((stream, named(new_uncut(row), as_text)) for stream, row in reached(of_trace(trace), facts))
     # The engine looks for its folder of files, makes it, and looks again before the replay. Each file is created,
     # closed, and written if it has a length: all are shorter than one record.
     prepared = 3 + sum(1 if fact.folder else 2 + (fact.size_bytes > 0) for fact in facts)
     found = of_replay(again, prepared)
-    assert sum(map(len, expected)) >= 50
+    assert sum(map(len, expected)) >= 45
     # Afterwards another thread removes what is left, the folder of files itself included.
     found = [rows for rows in found if ("rmdir", ".") not in rows]
     assert found == expected

@@ -132,3 +132,13 @@ def test_a_client_that_failed_makes_the_cell_fail(cells: list[tuple[dict[str, An
     merged, _ = merge([part(0, *cells[0], 0), part(1, broken, cells[1][1], 0)], 0)
     assert (merged["status"], merged["stop_reason"], merged["first_error"]) == ("failed", "error", "gone")
     assert merged["errors_by_status"] == [{"kind": "io", "status": 5, "count": 2}]
+
+
+def test_each_client_keeps_its_conditions_beside_its_number(cells: list[tuple[dict[str, Any], list[bytes]]]) -> None:
+    limits = (2.0, 0.5)
+    results = [{**cells[at][0], "client": {"cpu_limit_cores": limit}} for at, limit in enumerate(limits)]
+    parts = [part(at, each, cells[at][1], SECOND) for at, each in enumerate(results)]
+    merged, _ = merge(parts, SECOND)
+    assert merged["client"]["cpu_limit_cores"] == sum(limits)
+    assert [each["client"] for each in merged["clients"]["each"]] == [0, 1]
+    assert [each["conditions"]["cpu_limit_cores"] for each in merged["clients"]["each"]] == list(limits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import types
 from pathlib import Path
@@ -28,6 +29,7 @@ class Terminal(io.StringIO):
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """No password anywhere: neither environment, keyring nor terminal."""
     monkeypatch.delenv("NASLAB_PASSWORD", raising=False)
+    monkeypatch.setattr(credentials, "_taken", None)
     monkeypatch.setitem(sys.modules, "keyring", None)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.setattr(credentials.getpass, "getuser", lambda: "login")
@@ -117,6 +119,8 @@ def test_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert password_of("smb://bob@nas/data") == "of the terminal"
     monkeypatch.setenv("NASLAB_PASSWORD", "of the environment")
     assert password_of("smb://ann@nas/data") == "of the environment"
+    assert "NASLAB_PASSWORD" not in os.environ, "what is started later would inherit it"
+    assert password_of("smb://ann@nas/other") == "of the environment", "a second target asks again"
     path = file_of(tmp_path, "password=of the file")
     assert password_of("smb://ann@nas/data", path) == "of the file"
     assert password_of("smb://ann:of+the%20name@nas/data") == "of+the name"

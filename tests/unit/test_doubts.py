@@ -154,6 +154,31 @@ def test_times_no_clock_can_have_measured(more: dict[str, Any], told: bool) -> N
     assert kinds(cell(**more)) == ["clock"] * told
 
 
+QUIET = {"longest_ns": 0, "total_ns": 0, "count": 0, "asleep_ns": 0, "clock_step_ns": 0}
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (None, []), ({}, []), ({"longest_ns": SECOND // 200, "total_ns": SECOND // 200, "count": 1}, []),
+        ({"longest_ns": SECOND // 50, "total_ns": SECOND // 50, "count": 1}, ["client_stall"]),
+        ({"asleep_ns": SECOND}, ["client_stall"]), ({"clock_step_ns": -SECOND}, ["clock_step"]),
+        ({"clock_step_ns": 3600 * SECOND}, ["clock_step"]),
+    ],
+)  # fmt: skip
+def test_a_client_that_stood_still(seen: dict[str, int] | None, told: list[str]) -> None:
+    assert kinds(cell(client_stall=None if seen is None else {**QUIET, **seen})) == told
+
+
+def test_a_long_stall_is_told_of_a_long_cell_too() -> None:
+    """It is no hundredth of the cell, and it is the cell's largest latency."""
+    stall = {**QUIET, "longest_ns": 10 * SECOND, "total_ns": 10 * SECOND, "count": 1}
+    hours = {"window_ns": 7200 * SECOND, "duration_ns": 7200 * SECOND, "end_ns": 7201 * SECOND}
+    (found,) = cell_findings(cell(client_stall=stall, **hours), document(cell()))
+    assert found.kind == "client_stall" and "stood still once for 10" in found.message
+    assert kinds(cell(client_stall={**stall, "longest_ns": SECOND // 5}, **hours)) == []
+
+
 # Repeats.
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from naslab import _engine
+from naslab.client import processors
 from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.jobs import crew, outcome, work
 from naslab.jobs.archive import TargetReader, TargetWriter, members, new_archive
@@ -364,7 +365,7 @@ def test_the_target_has_its_own_time_when_streams_outnumber_processors(
     """
     monkeypatch.setattr(crew, "_engine", SimpleNamespace(Session=SlowSession))
     monkeypatch.setattr(SlowSession, "wait_s", wait_s)
-    streams = Streams(parse_target(str(tmp_path)), 2 * outcome.processors(), "none")
+    streams = Streams(parse_target(str(tmp_path)), 2 * processors(), "none")
 
     def each(stream: Stream) -> None:
         for _ in range(40):

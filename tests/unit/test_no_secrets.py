@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from naslab import _engine
+from naslab import _engine, credentials
 from naslab.cli import main
 
 CANARY = "Xq7-canary-Wv2"
@@ -26,6 +26,7 @@ SMALL = ("--file-size", "64k", "--record", "64k")
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Options of every target the engine was asked for; a simulated server answers in their place."""
     given: list[Any] = []
+    monkeypatch.setattr(credentials, "_taken", None)
 
     def simulated(real: Callable[..., Any]) -> Callable[..., Any]:
         def call(text: str, *more: Any) -> Any:
@@ -92,6 +93,7 @@ def test_a_warning_is_kept_with_the_run(
 
 def test_errors_do_not_show_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Any) -> None:
     """Refused options, and what the engine of this build says of the target."""
+    monkeypatch.setattr(credentials, "_taken", None)
     monkeypatch.setenv("NASLAB_STORE", str(tmp_path / "store.sqlite"))
     monkeypatch.setenv("NASLAB_PASSWORD", CANARY)
     wrong = (

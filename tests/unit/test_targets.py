@@ -81,7 +81,7 @@ def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @given(st.text("abc:@/.?%", max_size=30), st.text("xyz!@#:", min_size=1, max_size=12).filter(lambda s: s.strip("@")))
 def test_passwords_are_hidden(host: str, password: str) -> None:
     secret = f"S3{password}CR3T"
-    for text in (f"smb://user:{secret}@{host}", f"foo://u:{secret}@{host}"):
+    for text in (f"smb://user:{secret}@{host}", f"foo://u:{secret}@{host}", f"smb:/user:{secret}@{host}"):
         assert secret not in without_secrets(text)
         try:
             target = parse_target(text)
@@ -89,6 +89,19 @@ def test_passwords_are_hidden(host: str, password: str) -> None:
             assert secret not in str(error)
         else:
             assert secret not in f"{target.url}{target!r}{target.stored_spec()}"
+
+
+@pytest.mark.parametrize("name", ["user:S3CR3T@nas/share", "us er:S3 CR3T@nas/share", "user:S3@CR3T@nas/share",
+                                  "smb:/user:S3CR3T@nas/share", "smb:user:S3CR3T@nas/share"])  # fmt: skip
+def test_a_name_with_something_left_out_shows_no_password(name: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_target(name)
+    assert "CR3T" not in str(refused.value) and "nas" in str(refused.value)
+
+
+def test_words_with_a_colon_are_left_alone() -> None:
+    for text in ("sim:a@b.toml", "at 10:30 by ann@nas", "lab:nas@2", "nfs://nas/a@b", "a: b@c"):
+        assert without_secrets(text) == text
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers as WebHeaders
 
 from fixtures_run import make_parts
 from naslab.errors import UsageError
 from naslab.store import Store
 from naslab.store.library import Library
 from naslab.web.app import application
-from naslab.web.guard import COOKIE, HEADERS, cookie_of, host_allowed
+from naslab.web.connections import source_of
+from naslab.web.failures import MAX_SOURCES, REST_S, Failures
+from naslab.web.guard import COOKIE, HEADERS, Guard, cookie_of, host_allowed
 from naslab.web.html import Html, tag
 from naslab.web.live import news
 from naslab.web.server import Where, listen_on, token_of
@@ -212,6 +215,52 @@ def test_news_come_once_and_tell_the_end(store: Store) -> None:
     assert news(store, "r1", first.last).cells == []
     store.finish_run("r1", "complete")
     assert news(store, "r1", first.last).status == "complete"
+
+
+def test_failed_logins_wait_longer_and_longer_by_address() -> None:
+    waited: list[float] = []
+    now = [0.0]
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    failures = Failures(sleep, lambda: now[0])
+    for _ in range(8):
+        asyncio.run(failures.failed("10.0.0.1"))
+    assert waited == [0.5, 1, 2, 4, 8, 8], "two mistakes are free"
+    asyncio.run(failures.failed("10.0.0.2"))
+    assert len(waited) == 6, "another address pays nothing"
+    failures.right("10.0.0.1")
+    assert failures.delay_s("10.0.0.1") == 0
+    for _ in range(8):
+        asyncio.run(failures.failed("10.0.0.3"))
+    now[0] += REST_S
+    assert failures.delay_s("10.0.0.3") == 0
+    for at in range(2 * MAX_SOURCES):
+        asyncio.run(failures.failed(str(at)))
+    assert len(failures._seen) == MAX_SOURCES
+
+
+def test_wrong_tokens_are_failures_and_none_is_not(library: Library) -> None:
+    guard = application(library, ("localhost",), TOKEN)
+    assert isinstance(guard, Guard)
+    for headers, known in (
+        ({}, None), ({"authorization": "Bearer wrong"}, False), ({"cookie": f"{COOKIE}=wrong"}, False),
+        ({"authorization": f"Bearer {TOKEN}"}, True), ({"cookie": f"{COOKIE}={cookie_of(TOKEN)}"}, True),
+        ({"cookie": f"{COOKIE}={cookie_of(TOKEN)}", "authorization": "Basic x"}, True),
+    ):  # fmt: skip
+        assert guard._knows(WebHeaders(headers)) is known, headers
+
+
+@pytest.mark.parametrize(
+    ("address", "source"),
+    [
+        ("10.0.0.1", "10.0.0.1"), ("::1", "::1"), ("2001:db8::1:2:3:4", "2001:db8::/64"), ("", ""), ("x", "x"),
+        ("::ffff:10.0.0.1", "10.0.0.1"), ("fe80::1%eth0", "fe80::/64"),
+    ],
+)  # fmt: skip
+def test_one_owner_of_a_network_is_one_source(address: str, source: str) -> None:
+    assert source_of(address) == source
 
 
 @pytest.mark.parametrize(

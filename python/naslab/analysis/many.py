@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from naslab.analysis.findings import Finding
-from naslab.analysis.saturation import BUSY_CORE, LEAST_NS
+from naslab.analysis.saturation import BUSY_CORE, LEAST_NS, busy_thread
 from naslab.units import duration_text, rate_text, size_label
 
 LEAST_SKEW_NS, SKEW_SHARE = 50_000_000, 0.01
@@ -18,15 +18,20 @@ HEADER = ("client", "MB/s", "of an even share", "began after", "errors", "clock 
 Cell = Mapping[str, Any]
 
 
-def many_findings(cell: Cell, document: Mapping[str, Any]) -> Iterator[Finding]:
-    """`start_skew`, `clients_apart`, `straggler`, `client_saturated` of a cell with part `clients`."""
+def many_findings(cell: Cell, document: Mapping[str, Any], paced: bool = False) -> Iterator[Finding]:
+    """`start_skew`, `clients_apart`, `straggler`, `client_saturated` of a cell with part `clients`.
+
+    paced: operations start at set times, for which workers wait on their processors.
+    """
     clients = cell.get("clients")
     if not clients or not cell["ops"]:
         return
     yield from _apart(cell, clients, document)
     yield from _stragglers(cell, clients, document)
     if cell["duration_ns"] >= LEAST_NS and document["target"]["protocol"] != "null":
-        yield from _busy(cell, clients, document)
+        busy = list(_busy(cell, clients, document))
+        thread = None if busy or paced or cell.get("offered_per_s") else busy_thread(cell, "a client")
+        yield from busy or ([thread] if thread else [])
 
 
 def sentences(document: Mapping[str, Any]) -> list[str]:
@@ -130,13 +135,25 @@ def _busy(cell: Cell, clients: Mapping[str, Any], document: Mapping[str, Any]) -
         host = (about.get(each["client"]) or {}).get("host") or f"client {each['client']}"
         used[host] += each["cpu_ns"]
         workers[host] += cell["workers"]
-    cpus = {each["host"]: each.get("cpus_usable") or 1 for each in about.values()}
+    cpus = _limits(clients, about)
     for host, cpu_ns in used.items():
         busy = cpu_ns / cell["duration_ns"]
         most = BUSY_CORE * min(workers[host], cpus.get(host, 1))
         if busy > most:
             text = (
-                f"the clients on {host} were busy, {busy:.2f} of {cpus.get(host, 1)} processors: this may be their "
+                f"the clients on {host} were busy, {busy:.2f} of {cpus.get(host, 1):g} processors: this may be their "
                 "rate, not the server's; use more hosts"
             )
             yield Finding("client_saturated", text, cell["id"], busy, "processors", most)
+
+
+def _limits(clients: Mapping[str, Any], about: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
+    """Processors that clients may use by host: what those on it measured, else what it said of itself."""
+    found = {each["host"]: float(each.get("cpus_usable") or 1) for each in about.values()}
+    known: dict[str, float] = {}
+    for each in clients["each"]:
+        limit = (each.get("conditions") or {}).get("cpu_limit_cores")
+        if limit is not None:
+            host = (about.get(each["client"]) or {}).get("host") or f"client {each['client']}"
+            known[host] = max(known.get(host, 0.0), limit)
+    return {**found, **known}

@@ -15,6 +15,10 @@ Cell = Mapping[str, Any]
 
 BUSY_CORE = 0.85
 """A worker that uses more of a processor, or a client that uses more of all its processors, is what limits."""
+BUSY_THREAD = 0.95
+"""One worker's thread that uses more of a processor has no time to wait for a server, whatever the others do."""
+THROTTLED = 0.05
+"""A client that its control group held back for more of the time measured the group's quota, too."""
 NEAR_FLOOR = 0.8
 """More than this share of what the client did without any server: the client may be the limit."""
 LEAST_NS = 50_000_000
@@ -22,18 +26,19 @@ LEAST_NS = 50_000_000
 
 
 def client_findings(cell: Cell, document: Document, paced: bool = False) -> Iterator[Finding]:
-    """`client_saturated`, where the client was what was busy.
+    """`client_saturated`, where the client was what was busy; `client_throttled`, where it was held back.
 
     paced: the cell's operations start at set times; a worker then waits for them on its processor. Cells that were
     served by the client's cache are left out: their regime says so. A simulated client has its own processor figures.
     """
     protocol = document["target"]["protocol"]
+    yield from _throttled(cell)
     short = (cell["duration_ns"] or 0) < LEAST_NS
     if cell.get("clients"):  # naslab.analysis.many looks at each
         return
     if protocol == "null" or cell.get("regime") == "client_cache" or short or is_foreign(document) or not cell["ops"]:
         return
-    busy = None if paced or cell.get("offered_per_s") else _busy(cell, document)
+    busy = None if paced or cell.get("offered_per_s") else _busy(cell, document) or busy_thread(cell)
     if busy is not None:
         yield busy
     elif protocol != "sim" and (near := _near_floor(cell, document)) is not None:
@@ -43,16 +48,49 @@ def client_findings(cell: Cell, document: Document, paced: bool = False) -> Iter
 def _busy(cell: Cell, document: Document) -> Finding | None:
     own = cell["cpu_user_ns"] + cell["cpu_system_ns"] - cell["generation_cpu_ns"] - cell["verify_cpu_ns"]
     used = max(own, 0) / cell["duration_ns"]
-    cpus = (document["environment"].get("client") or {}).get("cpus_usable") or 1
+    cpus = cpu_limit(cell, document)
     if document["target"]["protocol"] == "sim":
         cpus = cell["workers"]
     most = BUSY_CORE * min(cell["workers"], cpus)
     if used <= most:
         return None
-    of = f"its {cpus} processors" if cpus < cell["workers"] else f"a processor for {_workers(cell['workers'])}"
+    of = f"its {cpus:g} processors" if cpus < cell["workers"] else f"a processor for {_workers(cell['workers'])}"
     more = "" if cpus < cell["workers"] else "; more --workers, or a faster client, may get more from this server"
     text = f"the client was busy, {used:.2f} of {of}: this may be its rate, not the server's{more}"
     return Finding("client_saturated", text, cell["id"], used, "processors", most)
+
+
+def cpu_limit(cell: Cell, document: Document) -> float:
+    """Processors that the client of a cell might use: as the cell says, else as the run's environment does."""
+    about = document["environment"].get("client") or {}
+    of_cell = (cell.get("client") or {}).get("cpu_limit_cores")
+    return float(of_cell or about.get("cpu_limit_cores") or about.get("cpus_usable") or 1)
+
+
+def busy_thread(cell: Cell, who: str = "the client") -> Finding | None:
+    """`client_saturated`, where one worker's thread was busy all the time, however many processors were idle."""
+    busiest = (cell.get("client") or {}).get("busiest_worker_fraction")
+    if busiest is None or busiest <= BUSY_THREAD:
+        return None
+    text = (
+        f"one thread of {who} was busy all the time, {busiest:.0%} of a processor: this may be its rate, not the "
+        "server's; spread the load over more --workers"
+    )
+    return Finding("client_saturated", text, cell["id"], busiest, "fraction", BUSY_THREAD)
+
+
+def _throttled(cell: Cell) -> Iterator[Finding]:
+    client, many = cell.get("client") or {}, bool(cell.get("clients"))
+    share, limit = client.get("throttled_fraction"), client.get("cpu_limit_cores")
+    if share is None or share <= THROTTLED:
+        return
+    who = "a client" if many else "the client"
+    may = "" if many or not limit else f", which allows it {limit:g} processors"
+    text = (
+        f"{who} was throttled by its control group in {share:.0%} of the time{may}: this is the quota's rate, not the "
+        "server's; raise the quota and measure again"
+    )
+    yield Finding("client_throttled", text, cell["id"], share, "fraction", THROTTLED)
 
 
 def _workers(count: int) -> str:

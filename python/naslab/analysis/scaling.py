@@ -32,7 +32,7 @@ def part(document: Mapping[str, Any]) -> dict[str, Any] | None:
         clients = cell.get("clients")
         if cell["workload"] == "sustained" and clients and cell["status"] == "complete":
             rungs.setdefault(clients["count"], []).append(clients["common_bytes_per_s"])
-            if any(each["kind"] == "client_saturated" for each in cell["warnings"]):
+            if any(each["kind"] in ("client_saturated", "client_throttled") for each in cell["warnings"]):
                 busy.add(clients["count"])
     if len(rungs) < 2:
         return None

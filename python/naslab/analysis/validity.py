@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis.findings import Finding
 from naslab.analysis.many import many_findings
 from naslab.analysis.saturation import client_findings, link_findings
+from naslab.analysis.stall import stall_findings
 from naslab.analysis.stated import derived_findings, limit_findings
 from naslab.results.document import RunWarning
 
@@ -84,8 +85,9 @@ def cell_findings(cell: Mapping[str, Any], document: Mapping[str, Any], spec: Ce
         *(Finding(kind, message, cell["id"]) for kind, message in _troubles(cell, document)),
         *_reducible(cell, spec),
         *_clock(cell),
+        *stall_findings(cell),
         *client_findings(cell, document, paced=_waits(spec)),
-        *many_findings(cell, document),
+        *many_findings(cell, document, paced=_waits(spec)),
         *link_findings(cell, document),
         *limit_findings(cell, document),
     ]
@@ -174,7 +176,8 @@ def run_warnings(document: Mapping[str, Any]) -> list[tuple[str, str, int | None
     during = document["environment"].get("during") or {}
     client = document["environment"].get("client") or {}
     cpus = client.get("cpus_usable") or 1
-    # The load includes what ended just before the run; what was measured during the run is better evidence.
+    # The load is the whole machine's, so no quota of a control group counts here. It includes what ended just before
+    # the run; what was measured during the run is better evidence.
     simulated = document["target"]["protocol"] == "sim"
     if client.get("load_1min", 0) > cpus and during.get("foreign_cpu_fraction") is None and not simulated:
         text = f"the client was busy: load {client['load_1min']:.1f} on {cpus} CPUs when the run began"

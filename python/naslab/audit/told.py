@@ -14,6 +14,7 @@ _ELSEWHERE = ("above_link", "duplicate", "arithmetic", "mixed_mean", "client_cac
 _PROOF = ("clock",)
 _NEXT = {
     "client_saturated": "measure from a faster client, or call it the client's rate",
+    "client_throttled": "raise the quota of the client's control group, or call it the quota's rate",
     "client_busy": "measure again while nothing else runs",
     "other_load": "measure again while nothing else runs",
     "compressible": "find out whether the server compresses; use data that do not shrink",
@@ -25,6 +26,8 @@ _NEXT = {
     "drift": "compare first and last repeats; let the target come to rest",
     "above_limit": "ask what took the data: no disk or link of this source has that rate",
     "clock": "do not use this cell",
+    "client_stall": "measure this cell again on a client that is not stopped, paused or suspended",
+    "clock_step": "measure again, and set the clock before or after",
 }
 _FEW = 10
 _FOR_P99 = 100

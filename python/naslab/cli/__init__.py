@@ -8,11 +8,16 @@ import sys
 from collections.abc import Sequence
 
 from naslab.errors import NaslabError
+from naslab.printable import guarded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (without the program's name); the exit code of DESIGN.md section 4."""
-    args = list(sys.argv[1:] if argv is None else argv)
+    with guarded():
+        return _main(list(sys.argv[1:] if argv is None else argv))
+
+
+def _main(args: list[str]) -> int:
     try:
         code = _in_lab(args)
         sys.stdout.flush()

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING
 from naslab.errors import TargetError, UsageError
 from naslab.execute import probe
 from naslab.plans.tree import Cold
+from naslab.printable import printable
 from naslab.units import duration_text
 
 if TYPE_CHECKING:
@@ -141,4 +142,4 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def _tail(words: IO[bytes]) -> str:
     words.seek(max(0, words.seek(0, os.SEEK_END) - SAID_BYTES))
     text = words.read().decode(errors="replace").strip()
-    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    return printable(text)

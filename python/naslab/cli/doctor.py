@@ -105,6 +105,12 @@ def _advice_text(advice: list[Advice], none: str) -> str:
     return "\n".join(["", *(f"{_LABELS[one.severity]}: {one.message}" for one in ranked)])
 
 
+def _held_to(machine: dict[str, Any]) -> str:
+    """What a control group leaves of the processors, in words; nothing where it leaves all."""
+    quota = machine["cpu_quota_cores"]
+    return "" if quota is None else f", a control group allows {quota:g}"
+
+
 def describe_in_words(machine: dict[str, Any]) -> str:
     """The machine as text."""
     uring, limit = machine["io_uring"], machine["open_files_limit"]
@@ -112,7 +118,7 @@ def describe_in_words(machine: dict[str, Any]) -> str:
     lines = [
         f"naslab {machine['naslab_version']}, engine {machine['engine_version']}, Python {machine['python']}",
         f"  system      {machine['system']}, {machine['machine']}",
-        f"  CPU         {machine['cpu']}, {machine['cpus_usable']} of {machine['cpus']} usable",
+        f"  CPU         {machine['cpu']}, {machine['cpus_usable']} of {machine['cpus']} usable{_held_to(machine)}",
         f"  memory      {memory}",
         f"  io_uring    {'available' if uring['available'] else 'not available: ' + str(uring['reason'])}",
         f"  clock       {machine['clock_source'] or 'unknown'}",

@@ -6,7 +6,8 @@ from typing import Any
 
 from naslab.cli.common import Budget
 from naslab.cli.progress import Progress
-from naslab.client.route import nic_bytes_per_s
+from naslab.client.limit import processors
+from naslab.client.route import nic_bytes_per_s, route_to
 from naslab.execute import Execution
 from naslab.explain import outcome, steps
 from naslab.explain.climb import Climb
@@ -27,9 +28,9 @@ def climb_ladder(
     facts: dict[str, Any] = execution.document["environment"]["target"]
     evidence = Evidence(
         granted_depth=bounds.most_depth if bounds.granted else None, most_depth=bounds.most_depth,
-        client_cpus=execution.document["environment"]["client"].get("cpus_usable") or 1,
+        client_cpus=processors(),
         nic_bytes_per_s=_interface(execution, facts), simulated=protocol == "sim", protocol=protocol,
-        local_disk=outcome.is_local_disk(protocol, facts),
+        local_disk=outcome.is_local_disk(protocol, facts), same_machine=_is_here(execution),
     )  # fmt: skip
     budget = Budget(budget_ns, execution)
     budget.begin()
@@ -41,6 +42,14 @@ def climb_ladder(
             found = outcome.parts(climb)
             execution.document.update(found)
             execution.store.update_run(execution.run_id, **found)
+
+
+def _is_here(execution: Execution) -> bool:
+    """Whether the server runs on this machine, and shares its processors with the client."""
+    if execution.target.protocol not in SERVERS:
+        return False
+    route = route_to(execution.target.options["host"])
+    return route is not None and route["interface"] == "lo"
 
 
 def _interface(execution: Execution, facts: dict[str, Any]) -> int | None:

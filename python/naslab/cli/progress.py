@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from naslab import terminal
 from naslab.execute import Hooks
+from naslab.printable import guard_again, printable, raw
 from naslab.spec import CellSpec
 from naslab.units import duration_text, rate_text, size_text
 
@@ -85,17 +87,18 @@ class Progress:
             self._live.stop()
 
     def _start_live(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Live
 
         columns = (
-            TextColumn("{task.percentage:>3.0f}%"), BarColumn(), TextColumn("{task.description}"),
+            TextColumn("{task.percentage:>3.0f}%"), BarColumn(), TextColumn("{task.description}", markup=False),
             TextColumn("left"), TimeRemainingColumn(),
         )  # fmt: skip
-        self._live = Live(*columns, console=Console(stderr=True), transient=True)
+        console = terminal.console_class()(file=raw(sys.stderr))
+        self._live = Live(*columns, console=console, transient=True)
         self._task = self._live.add_task("starting", total=self._total)
         self._live.start()
+        guard_again()  # rich took the streams, and gives them back when it stops
 
     def _before(self, cell_id: int) -> None:
         self._show(cell_id, 0.0, None)
@@ -124,7 +127,7 @@ class Progress:
     def _show(self, cell_id: int, part: float, rate: float | None, picture: str = "") -> None:
         text = describe(self._cells[cell_id]) + (f": {rate_text(rate)}" if rate else "") + picture
         if self._live is not None:
-            self._live.update(self._task, completed=self._done + part, description=text)
+            self._live.update(self._task, completed=self._done + part, description=printable(text, one_line=True))
         elif not self._quiet and time.monotonic() - self._said >= PLAIN_INTERVAL_S:
             self._said = time.monotonic()
             print(self._line(text, part), file=sys.stderr, flush=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from naslab.cli import options as o
+from naslab.printable import raw
 
 if TYPE_CHECKING:
     from naslab.store.library import Library
@@ -81,7 +82,8 @@ def open_library(path: Path | None, quiet: bool) -> Library:
     def told(made: int, of: int) -> None:
         if not quiet:
             end = "\n" if made >= of else ""
-            print(f"\rSummaries of older runs, made once: {made:,} of {of:,}", end=end, file=sys.stderr, flush=True)
+            text = f"\rSummaries of older runs, made once: {made:,} of {of:,}"
+            print(text, end=end, file=raw(sys.stderr), flush=True)
 
     library.fill(told if os.isatty(2) else None)
     return library

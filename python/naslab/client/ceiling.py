@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import platform
 import threading
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from naslab import __version__, _engine
+from naslab.client.limit import cpu_limit_cores, processors
 from naslab.client.procs import foreign_share, foreign_ticks
 from naslab.spec import CellSpec, RunSpec
 
@@ -38,7 +38,7 @@ def measure(seconds: float = 5.0) -> Ceiling:
 
     Every processor is busy meanwhile. Raises TargetError where loopback does not carry TCP.
     """
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cpus = processors()
     begun, clock = time.time_ns(), time.perf_counter_ns()
     before = foreign_ticks()
     budget = {name: round(share * seconds * 1e9) for name, share in _SHARE.items()}
@@ -59,12 +59,15 @@ def measure(seconds: float = 5.0) -> Ceiling:
 
 
 def machine() -> dict[str, Any]:
-    """What a kept measurement must agree in: host, boot and version of naslab. boot: None where it is not known."""
+    """What a kept measurement must agree in: host, boot, limit of processors and version of naslab.
+
+    boot: None where it is not known.
+    """
     try:
         boot: str | None = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         boot = None
-    return {"host": platform.node(), "boot": boot, "naslab_version": __version__}
+    return {"host": platform.node(), "boot": boot, "naslab_version": __version__, "cpu_limit_cores": cpu_limit_cores()}
 
 
 def _null(cpus: int, budget_ns: int) -> list[dict[str, Any]]:

@@ -148,9 +148,11 @@ def spec_cluster(distributed: Any, workers: dict[int, Any], host: str, security:
     """A Dask cluster, not yet begun, of clients that naslab begins. host: where its scheduler listens."""
     from distributed.deploy.spec import SpecCluster
 
+    from naslab.cluster.nodes import Scheduler
+
     options = {"host": host, "protocol": "tls://", "security": security, "dashboard": False}
     return SpecCluster(  # type: ignore[no-untyped-call]
-        workers=workers, scheduler={"cls": distributed.Scheduler, "options": options}, asynchronous=True,
+        workers=workers, scheduler={"cls": Scheduler, "options": options}, asynchronous=True,
         security=security, silence_logs=logging.CRITICAL,
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from naslab.analysis.many import LEAST_OVERLAP
 from naslab.analysis.saturation import LEAST_NS
+from naslab.cluster.conditions import merge_conditions
 from naslab.results import histogram as histograms
 from naslab.results.run import SERIES_COLUMNS
 
@@ -33,14 +34,18 @@ Series = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Part:
-    """What one client measured of a cell. result, blobs: the engine's. here: from its clock to this machine's, ns.
-    bound_ns: how far off that can be."""
+    (
+        """What one client measured of a cell. result, blobs: the engine's. here: from its clock to this machine's, ns.
+    bound_ns: how far off that can be. host: of the client; empty: not known, one of its own."""
+        ""
+    )
 
     client: int
     result: dict[str, Any]
     blobs: list[bytes]
     here: Callable[[int], int]
     bound_ns: int
+    host: str = ""
 
     @property
     def start_ns(self) -> int:
@@ -87,6 +92,7 @@ def merge(parts: Sequence[Part], begin_ns: int) -> tuple[dict[str, Any], list[by
         "storage_write_bytes": _known_sum(results, "storage_write_bytes"),
         "verified": _verified(results),
         "direct_proof": _direct_proof(results),
+        "client_stall": _client_stall(results),
         "op_log": None,
         "step_log": None,
     }
@@ -97,7 +103,21 @@ def merge(parts: Sequence[Part], begin_ns: int) -> tuple[dict[str, Any], list[by
     for name, time_column, worker_column in (("op_log", None, 3), ("step_log", 1, 3)):
         merged[name] = _push(blobs, _logs(parts, name, time_column, worker_column, start_ns))
     merged["clients"] = clients_of(parts, begin_ns)
+    merged["client"] = merge_conditions(results, [each.host or f"client {each.client}" for each in parts])
     return merged, blobs
+
+
+def _client_stall(results: Sequence[dict[str, Any]]) -> dict[str, int] | None:
+    """Of the client that stood still longest; counts and times add up. None where no client watched."""
+    found = [each["client_stall"] for each in results if each.get("client_stall")]
+    if not found:
+        return None
+    return {
+        "longest_ns": max(each["longest_ns"] for each in found),
+        **{name: sum(each[name] for each in found) for name in ("total_ns", "count")},
+        "asleep_ns": max(each["asleep_ns"] for each in found),
+        "clock_step_ns": max((each["clock_step_ns"] for each in found), key=abs),
+    }
 
 
 def clients_of(parts: Sequence[Part], begin_ns: int) -> dict[str, Any]:
@@ -129,6 +149,7 @@ def clients_of(parts: Sequence[Part], begin_ns: int) -> dict[str, Any]:
                 "errors": each.result["errors"], "status": each.result["status"],
                 "start_offset_ns": each.start_ns - min(starts), "duration_ns": each.result["duration_ns"],
                 "bytes_per_s": rate, "cpu_ns": each.result["cpu_user_ns"] + each.result["cpu_system_ns"],
+                **({"conditions": each.result["client"]} if each.result.get("client") else {}),
                 "latency_ns": {name: found["latency_ns"] for name, found in each.result["kinds"].items()},
                 "wire_bytes": sum(each.result["wire"].values()) if each.result["wire"] else None,
             }

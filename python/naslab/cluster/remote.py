@@ -46,9 +46,9 @@ async def serve(scheduler: str, pem: str, name: str, line: int, ready: Callable[
     pem: key and certificate, or the path of a file with both. ready: called once calls can come.
     """
     import dask
-    import distributed
 
     from naslab.cluster.launch import CONFIG, security_of, silence
+    from naslab.cluster.nodes import Worker
 
     silence()
     gone = asyncio.Event()
@@ -56,14 +56,23 @@ async def serve(scheduler: str, pem: str, name: str, line: int, ready: Callable[
     threading.Thread(target=_wait_for_the_end, args=(loop, gone, line), daemon=True).start()
     with dask.config.set(CONFIG):
         security = security_of(pem)
-        worker = distributed.Worker(
-            scheduler, name=name, nthreads=1, memory_limit=0, dashboard=False, security=security, death_timeout=30
-        )
+        worker = Worker(
+            scheduler, host=_towards(scheduler), name=name, nthreads=1, memory_limit=0, dashboard=False,
+            security=security, death_timeout=30,
+        )  # fmt: skip
         async with worker:
             ready()
-            finished = asyncio.ensure_future(worker.finished())  # type: ignore[no-untyped-call]
+            finished = asyncio.ensure_future(worker.finished())
             await asyncio.wait([finished, asyncio.ensure_future(gone.wait())], return_when=asyncio.FIRST_COMPLETED)
             await _leave()
+
+
+def _towards(scheduler: str) -> str:
+    """Where a client listens: on the way to its scheduler, `tls://host:port`, and nowhere else."""
+    from naslab.cluster.nodes import own_address
+
+    host, _, port = scheduler.partition("://")[2].rpartition(":")
+    return own_address(host.strip("[]"), int(port))
 
 
 async def _leave() -> None:

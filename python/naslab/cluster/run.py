@@ -367,7 +367,7 @@ class _Cell:
             result, blobs = reply["cell"]
             clock = client.clock
             bound = clock.offset(time.monotonic_ns()).bound_ns
-            self.parts.append(Part(client.index, result, blobs, clock.here, bound))
+            self.parts.append(Part(client.index, result, blobs, clock.here, bound, client.host))
         end = reply.get("end") or {}
         if end.get("error"):
             raise TargetError(f"{client.name}: {end['error']}", end["error_kind"] or "io", end["error_status"])

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import socket
 from typing import Any
 
 from distributed.deploy.spec import ProcessInterface
 
 from naslab.cluster.launch import Host, Ssh, Wanted, spec_cluster
+from naslab.cluster.nodes import own_address
 from naslab.cluster.remote import PEM, READY
 from naslab.errors import UsageError
 
@@ -106,9 +106,7 @@ def over_ssh(distributed: Any, wanted: Wanted) -> tuple[Any, Any]:
 
 def _towards(host: Host) -> str:
     """This machine's address on the way to a host: the scheduler listens there."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host.name, host.port or 22))
-        except OSError as error:
-            raise UsageError(f"--hosts {host.name}: {error.strerror or error}; name hosts that ssh reaches") from error
-        return str(probe.getsockname()[0])
+    try:
+        return own_address(host.name, host.port or 22)
+    except UsageError as error:
+        raise UsageError(f"--hosts {error}") from error

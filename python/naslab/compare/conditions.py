@@ -22,6 +22,7 @@ _CLIENT = {
     "system": "the client's system",
     "cpu": "the client's processor",
     "cpus_usable": "the client's number of processors",
+    "cpu_quota_cores": "the processors that a control group allows the client",
     "memory_bytes": "the client's memory",
 }
 

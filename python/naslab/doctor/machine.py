@@ -95,6 +95,7 @@ def machine_advice(machine: dict[str, Any]) -> list[Advice]:
         _descriptors(machine["open_files_limit"]["soft"]),
         _memory(machine["memory_available_bytes"]),
         _load(machine),
+        _quota(machine),
     ]
     if machine["cpu_governor"] == "powersave":
         message = "the CPU frequency governor is powersave, which can make latency higher and uneven: use performance"
@@ -140,6 +141,17 @@ def _memory(free_bytes: int | None) -> Advice | None:
     if free_bytes is None or free_bytes >= _LITTLE_MEMORY_BYTES:
         return None
     return Advice("warning", "memory", f"only {amount_text(free_bytes)} of memory are available; end other programs")
+
+
+def _quota(machine: dict[str, Any]) -> Advice | None:
+    quota, cpus = machine["cpu_quota_cores"], machine["cpus_usable"] or 1
+    if quota is None or quota >= cpus:
+        return None
+    message = (
+        f"a control group lets naslab use {quota:g} of {cpus} processors and stops it for the rest of each period: "
+        "raise its quota (cpu.max, cpu.cfs_quota_us; docker --cpus), or measure from outside of it"
+    )
+    return Advice("warning", "cpu_quota", message)
 
 
 def _load(machine: dict[str, Any]) -> Advice | None:

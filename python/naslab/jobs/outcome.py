@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from naslab.client.limit import cpu_limit_cores
 from naslab.jobs.crew import Ended
 from naslab.jobs.meter import INTERVAL_NS, SIDES, Meter, kinds_of, requests, series_of, wire_series_of
 from naslab.units import amount_text, count_text, duration_text, rate_text
@@ -130,7 +130,7 @@ def step_of(job: str, repeat: int, cell: Mapping[str, Any], meters: Sequence[Met
             for m in meters
         ],
     }  # fmt: skip
-    step["limit"] = limit_of(shares, step["cpu_fraction"] / processors())
+    step["limit"] = limit_of(shares, step["cpu_fraction"] / cpu_limit_cores())
     step["evidence"] = _evidence(step) + (", in too short a time to rely on" if wall < SHORT_NS else "")
     return step
 
@@ -158,11 +158,6 @@ def merged_step(steps: Sequence[Mapping[str, Any]], cell: Mapping[str, Any]) -> 
     return step
 
 
-def processors() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def limit_of(shares: Mapping[str, float], busy: float = 0.0) -> str:
     """One of LIMITS: the side on which most of the streams' time went; `mixed` where none took half of it.
 
@@ -184,7 +179,7 @@ def _evidence(step: Mapping[str, Any]) -> str:
     if step["limit"] == "local":
         return f"writing this machine's own files took {share['local']} of the time"
     if step["limit"] == "client_cpu":
-        busy = f"{step['cpu_fraction']:.2g} of {processors()}"
+        busy = f"{step['cpu_fraction']:.2g} of {cpu_limit_cores():g}"
         spent = (("compute", "computing"), ("request", "in requests"))
         used = [f"{duration_text(step[f'{name}_cpu_ns'])} {word}" for name, word in spent]
         return (

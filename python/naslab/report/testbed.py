@@ -49,7 +49,7 @@ def rows(document: Document) -> Iterator[tuple[str, str]]:
     route = _network(environment.get("route") or {})
     if route:
         yield "Network", route
-    machine = [client.get("cpu"), f"{client['cpus']} processors" if client.get("cpus") else None,
+    machine = [client.get("cpu"), _processors(client),
                f"{size_label(client['memory_bytes'])} of memory" if client.get("memory_bytes") else None]  # fmt: skip
     if any(machine):
         yield "Client", ", ".join(str(part) for part in machine if part)
@@ -59,6 +59,14 @@ def rows(document: Document) -> Iterator[tuple[str, str]]:
     labels = document.get("labels") or {}
     if isinstance(labels, Mapping) and labels:
         yield "Conditions", ", ".join(f"{key} = {plain(value)}" for key, value in labels.items())
+
+
+def _processors(client: Mapping[str, Any]) -> str | None:
+    """`64 processors`, with what a control group leaves of them."""
+    if not client.get("cpus"):
+        return None
+    quota = client.get("cpu_quota_cores")
+    return f"{client['cpus']} processors" + (f" ({quota:g} allowed)" if quota else "")
 
 
 def _source(source: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -49,6 +49,31 @@ class KindDocument(TypedDict):
     response_ns: Latency | None
 
 
+class ClientDocument(TypedDict):
+    """What kept the client from its processors during a cell. Fractions 0 to 1; None: not known here."""
+
+    cpu_limit_cores: float | None
+    throttled_fraction: float | None
+    throttled_periods_fraction: float | None
+    steal_fraction: float | None
+    busiest_core_fraction: float | None
+    others_cores: float | None
+    runnable_wait_fraction: float | None
+    busiest_worker_fraction: float | None
+
+
+class ClientStall(TypedDict):
+    """How long this client itself stood still within a cell's window, and what its clocks did. Units:
+    naslab.results.schema.
+    """
+
+    longest_ns: int
+    total_ns: int
+    count: int
+    asleep_ns: int
+    clock_step_ns: int
+
+
 class CellDocument(TypedDict):
     """One cell: the fields promised to programs first, then the details. Units: naslab.results.schema.
 
@@ -119,6 +144,8 @@ class CellDocument(TypedDict):
     verified: dict[str, Any] | None
     direct_proof: dict[str, Any] | None
     data_measured: dict[str, Any] | None
+    client: NotRequired[ClientDocument]
+    client_stall: ClientStall | None
     clients: NotRequired[dict[str, Any]]
     warnings: list[RunWarning]
 
@@ -354,7 +381,7 @@ def cell_document(
         "regime_evidence": None,
         "predicted": False,
         "warnings": [],
-        **({"clients": engine_result["clients"]} if "clients" in engine_result else {}),
+        **{name: engine_result[name] for name in ("client", "clients") if engine_result.get(name)},
     }
     return {name: cell[name] for name in CellDocument.__annotations__ if name in cell}  # type: ignore[return-value]
 
@@ -397,6 +424,7 @@ ENGINE_DEFAULTS: dict[str, Any] = {
     "errors_by_status": [], "first_error": None, "cpu_user_ns": 0, "cpu_system_ns": 0,
     "generation_cpu_ns": 0, "verify_cpu_ns": 0, "storage_read_bytes": None, "storage_write_bytes": None,
     "missed_starts": 0, "verified": None, "direct_proof": None, "data_measured": None,
+    "client_stall": None,
 }  # fmt: skip
 
 

@@ -41,7 +41,7 @@ def foreign_cell(number: int, op: str, throughput_bytes_per_s: float | None, **t
         "stop_reason": "done", "start_wall_ns": 0, "flush_ns": None, "close_ns": None, "errors_by_status": [],
         "first_error": None, "kinds": {}, "workers_detail": [], "storage_read_bytes": None,
         "storage_write_bytes": None, "interval_ns": 10**9, "offered_per_s": None, "verified": None,
-        "direct_proof": None, "data_measured": None, "warnings": [],
+        "direct_proof": None, "data_measured": None, "client_stall": None, "warnings": [],
         **dict.fromkeys(UNTOLD), **_of_name(op, told), **told,
     }  # fmt: skip
     cell["latency_ns"] = {**dict.fromkeys(LATENCY_NAMES), **(told.get("latency_ns") or {})}

@@ -174,6 +174,8 @@ CELL = may_be_untold((
     _f("verified", "object?", "--verify: blocks checked, blocks bad, the first bad one"),
     _f("direct_proof", "object?", "evidence that the client's cache did not answer: o_direct, cached_fraction, proven"),
     _f("data_measured", "object?", "written data as measured: compress_ratio_zlib, compress_ratio_lz4, dedupe_ratio"),
+    _f("client", "cell_client", "what the client was allowed, and what kept it from its processors", required=False),
+    _f("client_stall", "client_stall?", "how long this client itself stood still; null: nobody watched, or simulated"),
     _f("clients", "cell_clients", "of a cell that many clients measured together", required=False),
     _f("warnings", "warning[]", "about this cell"),
 ))  # fmt: skip
@@ -204,6 +206,14 @@ WORKER = (
         "by kind: ops, bytes, latency_mean_ns, latency_stddev_ns, iops_stddev",
         required=False,
     ),
+)
+
+CLIENT_STALL = (
+    _f("longest_ns", "integer", "longest time for which nothing of naslab ran; 0: none of 0.1 s or more", "ns"),
+    _f("total_ns", "integer", "all such times within the timed window", "ns"),
+    _f("count", "integer", "how many there were"),
+    _f("asleep_ns", "integer", "the machine was suspended; no part of the durations", "ns"),
+    _f("clock_step_ns", "integer", "largest step of the wall clock; below 0: back; 0: none of 10 ms or more", "ns"),
 )
 
 ERROR_COUNT = (
@@ -599,6 +609,7 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "kind": ("Kind of operation", KIND),
     "worker": ("Worker", WORKER),
     "error_count": ("Error count", ERROR_COUNT),
+    "client_stall": ("Stall of the client", CLIENT_STALL),
     "warning": ("Warning", WARNING),
     **LADDER_TABLES,
     "sustained": ("Sustained", SUSTAINED),

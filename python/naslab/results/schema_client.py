@@ -10,7 +10,8 @@ CLIENT_CEILING = (
     _f("host", "string", "the client's name"),
     _f("boot", "string?", "id of the system's start: a measurement does not outlive it"),
     _f("naslab_version", "string", "version of naslab that measured"),
-    _f("cpus", "integer", "processors that naslab may use"),
+    _f("cpus", "integer", "threads that are busy at once at most: processors that naslab may use, rounded up"),
+    _f("cpu_limit_cores", "number", "processors that naslab may use, quotas included", required=False),
     _f("null", "null_rate[]", "the engine on a target that answers at once: what every other target costs beside"),
     _f("memory", "client_memory", "bandwidth and latency of the client's memory"),
     _f("zlib", "client_zlib", "packing at the default level, one processor"),
@@ -18,6 +19,26 @@ CLIENT_CEILING = (
     _f("loopback", "client_loopback", "raw TCP to this machine itself, both ends on its processors"),
     _f("foreign_cpu_fraction", "number?", "share of all processors that other programs used meanwhile; 0 to 1"),
 )
+
+CELL_CLIENT = (
+    _f("cpu_limit_cores", "number?", "processors it may use: the least of its affinity and its control groups' quotas"),
+    _f(
+        "throttled_fraction", "number?",
+        "share of the time in which a control group held it back, over as many processors as its workers keep busy; "
+        "null: no quota",
+    ),
+    _f("throttled_periods_fraction", "number?", "share of that group's periods in which it did"),
+    _f("steal_fraction", "number?", "share of all processors' time that the host of a virtual machine took"),
+    _f("busiest_core_fraction", "number?", "busy share of the busiest processor, whoever used it; interrupts count"),
+    _f("others_cores", "number?", "processors in use by all but this process and its children; no interrupts"),
+    _f("runnable_wait_fraction", "number?", "share of the workers' time in which they waited for a processor"),
+    _f(
+        "busiest_worker_fraction", "number?",
+        "share of a processor that the busiest worker's thread used until the last acknowledgement; making data while "
+        "nothing is in flight is left out",
+    ),
+)  # fmt: skip
+"""Fractions are 0 to 1. Null: not known here; all of them for simulated targets, those from ticks for short cells."""
 
 NULL_RATE = (
     _f("record_bytes", "integer", "size of an operation", "bytes"),
@@ -60,7 +81,11 @@ CLIENT_LOOPBACK = (
 )
 
 DOUBT = (
-    _f("kind", "string", "as in `warnings`: client_saturated, above_link, other_load, clock, unwritten, drift, ..."),
+    _f(
+        "kind",
+        "string",
+        "as in `warnings`: client_saturated, client_throttled, above_link, other_load, clock, unwritten, drift, ...",
+    ),
     _f("message", "string", "the warning's words"),
     _f("cells", "array", "ids of the cells it is about; empty: the run"),
     _f("value", "number?", "what was found, in `unit`"),
@@ -69,6 +94,7 @@ DOUBT = (
 )
 
 TABLES = {
+    "cell_client": ("Client of a cell", CELL_CLIENT),
     "client_ceiling": ("Client ceiling", CLIENT_CEILING),
     "null_rate": ("Rate without a server", NULL_RATE),
     "client_memory": ("Memory of the client", CLIENT_MEMORY),

@@ -39,6 +39,7 @@ CLIENT_PART = (
         "bytes/s",
     ),
     _f("cpu_ns", "integer", "processor time of its process", "ns"),
+    _f("conditions", "cell_client", "what it was allowed, and what kept it from its processors", required=False),
     _f("latency_ns", "object", "by kind of operation: min, mean, percentiles, max"),
     _f("wire_bytes", "integer?", "sent and received; null: not counted by this target", "bytes"),
 )

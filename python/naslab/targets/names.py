@@ -74,4 +74,6 @@ def _parse_scheme(text: str, shown: str, scheme: str, rest: str, whole_server: b
     if _HOST_EXPORT.match(text):
         host, _, path = text.partition(":/")
         raise UsageError(f"target {shown!r}: HOST:/EXPORT is the form of mount; write nfs://{host}/{path}")
+    if "@" in rest:  # a login whose kind was left out: all before the last @ may be a password
+        shown = f"{without_secrets(scheme)}:***@{rest.rpartition('@')[2]}"
     raise UsageError(f"target {shown!r}: unknown kind {scheme!r}; {FORMS}")

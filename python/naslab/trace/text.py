@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from naslab.printable import printable
 from naslab.units import amount_text, duration_text, size_label
 
 _BAR = 30
@@ -38,7 +39,7 @@ def _when(header: dict[str, Any]) -> str:
 
 def _plain(text: str) -> str:
     """One line, without characters that a terminal would obey."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    return printable(text, one_line=True)
 
 
 def _share(value: float | None, what: str) -> str:

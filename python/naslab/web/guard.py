@@ -5,11 +5,12 @@ Plain ASGI around the application, so that nothing, an error page included, pass
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
@@ -18,6 +19,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from naslab.web.assets import assets
+from naslab.web.connections import REQUEST_S, source_of
+from naslab.web.failures import Failures
 from naslab.web.frame import POLICY
 from naslab.web.html import Html, tag
 
@@ -41,6 +44,7 @@ class Guard:
     app: ASGIApp
     names: Sequence[str]
     token: str | None
+    failures: Failures = field(default_factory=Failures)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -61,12 +65,18 @@ class Guard:
             return await self._login(scope, receive)
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("The library is read-only.\n", 405, {"Allow": "GET, HEAD"})
-        if self.token is not None and not self._knows(headers):
-            return _ask(headers, 401)
-        return None
+        if self.token is None:
+            return None
+        source, known = _source(scope), self._knows(headers)
+        if known:
+            self.failures.right(source)
+            return None
+        if known is not None:
+            await self.failures.failed(source)
+        return _ask(headers, 401)
 
-    def _knows(self, headers: Headers) -> bool:
-        """Whether the request carries the token, in constant time."""
+    def _knows(self, headers: Headers) -> bool | None:
+        """Whether the request carries the token, in constant time; None where it carries nothing."""
         assert self.token is not None
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and _same(given.strip(), self.token):
@@ -75,23 +85,40 @@ class Guard:
             cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
             return False
-        return cookie is not None and _same(cookie.value, cookie_of(self.token))
+        if cookie is None:
+            return False if given else None
+        return _same(cookie.value, cookie_of(self.token))
 
     async def _login(self, scope: Scope, receive: Receive) -> Response:
         """The token from the form makes the cookie; the cookie holds a digest of it."""
         assert self.token is not None
-        body = b""
-        more = True
-        while more and len(body) <= MOST_FORM_BYTES:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-        given = parse_qs(body[:MOST_FORM_BYTES].decode("utf-8", "replace")).get("token", [""])[0]
+        try:
+            body = await asyncio.wait_for(_form(receive), REQUEST_S)
+        except TimeoutError:
+            return PlainTextResponse("The form did not arrive in time.\n", 408)
+        given = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
         if not _same(given.strip(), self.token):
+            await self.failures.failed(_source(scope))
             return _ask(Headers(scope=scope), 403)
+        self.failures.right(_source(scope))
         answer = RedirectResponse("/", 303)
         answer.set_cookie(COOKIE, cookie_of(self.token), httponly=True, samesite="strict", path="/")
         return answer
+
+
+async def _form(receive: Receive) -> bytes:
+    """The body of a request, as far as a form may be long."""
+    body, more = b"", True
+    while more and len(body) <= MOST_FORM_BYTES:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body[:MOST_FORM_BYTES]
+
+
+def _source(scope: Scope) -> str:
+    """Whose request it is."""
+    return source_of(scope["client"][0] if scope.get("client") else "")
 
 
 def cookie_of(token: str) -> str:

@@ -89,6 +89,7 @@ def run_server(library: Library, request: Request) -> int:
     import uvicorn
 
     from naslab.web.app import application
+    from naslab.web.connections import connection_class
 
     family = socket.AF_INET6 if ":" in request.where.address else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -101,9 +102,9 @@ def run_server(library: Library, request: Request) -> int:
         raise UsageError(f"--listen {where}: {error.strerror or error}; choose another port") from error
     bound.listen(128)
     config = uvicorn.Config(
-        application(library, names_of(request), request.token), log_level="warning", access_log=False,
+        application(library, names_of(request), request.token), log_level="warning", access_log=False, use_colors=False,
         server_header=False, date_header=True, lifespan="off", ws="none", timeout_graceful_shutdown=2,
-        proxy_headers=False, limit_concurrency=256,
+        proxy_headers=False, limit_concurrency=256, http=connection_class(),
     )  # fmt: skip
     assets()  # read and packed once, and the statistics loaded, before the first page is asked for
     t_quantile(0.5, 1)
