@@ -103,11 +103,11 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
         key = (tuple(str(limit["kind"]) for limit in first), sure_text(first[0].get("confidence")))
         groups.setdefault(key, []).append(first[0])
     told = [_sentence(kinds, sure, firsts) for (kinds, sure), firsts in groups.items()]
-    return [*told, *_untried(document)] if told else []
+    return [*told, *reach(document)] if told else []
 
 
-def _untried(document: Mapping[str, Any]) -> list[str]:
-    """How far the verdict on reads reaches, where no set outgrew the server's memory and no disk was seen."""
+def reach(document: Mapping[str, Any]) -> list[str]:
+    """How far the verdict on reads reaches: a sentence where no set outgrew the server's memory and no disk was seen."""
     conditions = (document.get("ladder") or {}).get("conditions") or {}
     memory = conditions.get("memory_bytes")
     if not memory or memory[1] is not None or conditions["local_disk"] or conditions["protocol"] == "null":

@@ -329,8 +329,9 @@ def _verdicts(runs: list[Shown]) -> str:
         if limits:
             head = f"What limited {esc(run.name)}" if len(runs) > 1 else "What limited it"
             body = _by_class(limits) if document.get("ladder") else f"<ol>{''.join(map(_limit, limits))}</ol>"
+            reach = "".join(f"<p>{esc(tight(text))}</p>" for text in tell.reach(document))
             advice = explain_view.advice(document)
-            parts.append(f'<section class="verdict"><h2>{head}</h2>{body}{advice}</section>')
+            parts.append(f'<section class="verdict"><h2>{head}</h2>{body}{reach}{advice}</section>')
     return "".join(parts)
 
 
