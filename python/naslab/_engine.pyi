@@ -125,7 +125,7 @@ def probe(target_json: str, depth: int) -> str:
     """Protocol, facts, abilities and space of a target, as JSON. Raises UsageError, TargetError."""
 
 def find_folders(target_json: str) -> str:
-    """Run folders left under the target's root: JSON list of {folder, owner}. Raises TargetError."""
+    """Run folders left under the target's root: JSON list of {folder, owner, unread, unmarked}. Raises TargetError."""
 
 def clean(target_json: str, folder: str) -> list[str]:
     """Remove a run folder; returns paths in it that naslab did not make (then the folder stays)."""

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 from collections import Counter
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cli_tools import PROGRAM, SIM, Cli, Done, populate, snapshot, wait_until
+from naslab.store.process import owner
 
 LONG = ("--file-size", "64k,512k", "--record", "4k,64k", "--durability", "each", "--repeat", "60", "--quiet")
 """Minutes of work, in small cells; the tests cut it after a moment."""
@@ -140,7 +142,7 @@ def test_foreign_files_in_the_run_folder_survive(cli: Cli) -> None:
     assert list(cli.target.iterdir()) == []
 
 
-MARK = {"naslab_run": "20200101-000000-aaaa", "host": os.uname().nodename, "boot_id": "another boot", "pid": 1}
+MARK = {"naslab_run": "20200101-000000-aaaa", **owner(), "start_time": "1"}
 
 
 def marked_folder(folder: Path, mark: object) -> Path:
@@ -153,6 +155,8 @@ def marked_folder(folder: Path, mark: object) -> Path:
 MARKS: dict[str, tuple[object, str]] = {
     "dead": (MARK, "removed"),
     "other host": ({**MARK, "host": "elsewhere"}, "running"),
+    "other machine of this name": ({**MARK, "machine": "0" * 16, "boot_id": "another boot"}, "running"),
+    "machine unknown": ({**MARK, "machine": None, "boot_id": "another boot"}, "running"),
     "damaged": ('{"naslab_run": "20200101', "running"),
     "list": ('["naslab_run", 1]', "running"),
     "not ours": ('{"owner": "me"}', ""),
@@ -170,6 +174,51 @@ def test_marks(name: str, cli: Cli) -> None:
     assert folder.exists() == (outcome != "removed")
     if outcome == "running":
         assert cli("clean", cli.target, "--force", "--json").ok().json()["removed"] == [folder.name]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_what_cannot_be_read_is_told(kind: str, cli: Cli) -> None:
+    """A pipe in place of the mark holds nobody up; the other folders are seen to all the same."""
+    left = cli.target / "naslab-20200101-000000-aaaa"
+    left.mkdir()
+    (os.mkfifo if kind == "pipe" else os.mkdir)(left / "naslab-owner.json")
+    marked_folder(cli.target / "naslab-dead", MARK)
+    done = cli("clean", cli.target, "--json", timeout=20).sound()
+    found = done.json()
+    assert done.code == 1 and found["removed"] == ["naslab-dead"] and left.exists()
+    assert [each["folder"] for each in found["unread"]] == [left.name] and found["unread"][0]["why"]
+    assert f"kept {left.name}: it cannot be read" in cli("clean", cli.target, timeout=20).sound().out
+
+
+def test_folders_of_runs_that_were_killed_before_their_mark(cli: Cli) -> None:
+    empty, emptied, begun, mine = (
+        cli.target / name
+        for name in ("naslab-20200101-000000-aaaa", "naslab-20200101-000000-bbbb", "naslab-20200101-000000-cccc",
+                     "naslab-results")
+    )  # fmt: skip
+    for folder in (empty, emptied, begun, mine):
+        folder.mkdir()
+    (emptied / "naslab-owner.json").touch()
+    child = cli.start("clean", cli.target, "--json")
+    wait_until(lambda: child.poll() is None, child, "start")
+    # A run that begins meanwhile: its mark is there by the second look.
+    (begun / "naslab-owner.json").write_text(json.dumps({**MARK, "host": "elsewhere"}))
+    found = json.loads(child.communicate(timeout=60)[0])
+    assert sorted(found["removed"]) == [empty.name, emptied.name] and found["running"] == [begun.name]
+    assert begun.exists() and mine.exists() and not empty.exists() and not emptied.exists()
+
+
+def test_clean_takes_a_timeout(cli: Cli) -> None:
+    refused = cli("clean", cli.target, "--timeout", "0s").sound()
+    assert refused.code == 2 and "--timeout '0s'" in refused.err
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        done = cli("clean", f"nfs://127.0.0.1:{deaf.getsockname()[1]}/x", "--timeout", "1s", timeout=20).sound()
+        assert done.code == 1 and done.err
+
+
+def test_a_store_is_its_owners_alone(cli: Cli) -> None:
+    cli("sweep", "null:", "--file-size", "64k", "--record", "64k").ok()
+    assert cli.store.stat().st_mode & 0o777 == 0o600
 
 
 def test_clean_follows_no_links(cli: Cli, tmp_path: Path) -> None:
@@ -309,3 +358,31 @@ def test_progress(cli: Cli) -> None:
     out_text = (cli.folder / "out.json").read_text()
     assert child.returncode == 0 and json.loads(out_text)["status"] == "complete"
     assert b"%" in shown and "━".encode() in shown and b"records" in shown and b"\x1b[" in shown
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("command", ["sweep null: --file-size 64k --record 64k --json", "runs --json", "--help"])
+def test_closed_streams_cost_no_traceback(closed: str, command: str, cli: Cli) -> None:
+    """Nothing that naslab opens takes their place; what cannot be printed is a failure, what was measured is kept."""
+    words = ["sh", "-c", f'exec "$@" {closed}', "sh", *PROGRAM, *command.split()]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=cli.env, check=False)
+    told = "naslab: standard output is closed\n"
+    assert done.returncode == (1 if " >&-" in f" {closed}" else 0) and "Traceback" not in done.stderr
+    assert done.stderr == (told if closed == ">&-" else "")
+    if "sweep" in command:
+        assert cli.runs()[0]["status"] == "complete"
+
+
+def test_a_run_killed_after_its_last_cell_is_completed(cli: Cli) -> None:
+    """All cells are stored, the end is not: nothing is measured again, and the run's folder goes."""
+    whole = cli("sweep", cli.target, "--file-size", "64k", "--record", "4k,64k", "--json").ok().json()
+    folder = marked_folder(cli.target / f"naslab-{whole['run_id']}", MARK)
+    with contextlib.closing(sqlite3.connect(cli.store)) as db, db:
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("UPDATE runs SET status = 'running', owner = ?", [json.dumps(MARK)])
+    assert cli.runs()[0]["status"] == "partial"
+    done = cli("sweep", "--resume", "last", "--json").ok().json()
+    assert done["status"] == "complete" and not folder.exists()
+    assert {c["id"]: c["start_wall_ns"] for c in done["cells"]} == {c["id"]: c["start_wall_ns"] for c in whole["cells"]}
+    assert not {"resumed", "unfinished"} & {w["kind"] for w in done["warnings"]}
+    assert cli("sweep", "--resume", "last").code == 2

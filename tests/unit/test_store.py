@@ -384,6 +384,8 @@ def test_the_owner_alive_reads_as_running(store: Store) -> None:
         ({}, False),
         ({"host": "elsewhere", "boot_id": "other", "pid": 2**22 + 1}, False),
         ({"boot_id": "an earlier boot"}, True),
+        ({"boot_id": "an earlier boot", "machine": "another"}, False),
+        ({"boot_id": "an earlier boot", "machine": None}, False),
         ({"start_time": "1"}, True),
         ({"pid": 2**22 + 1, "start_time": None}, True),
         ({"pid": 2**22 + 1, "pid_namespace": "another container"}, False),
@@ -391,10 +393,22 @@ def test_the_owner_alive_reads_as_running(store: Store) -> None:
     ],
 )
 @pytest.mark.skipif(sys.platform != "linux", reason="boot id and start time are read from /proc")
-def test_which_owners_are_dead(change: dict[str, Any], dead: bool) -> None:
+def test_which_owners_are_dead(change: dict[str, Any], dead: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from naslab.store import process
     from naslab.store.process import is_dead, owner
 
+    monkeypatch.setattr(process, "_machine_id", lambda: "this one")
     assert is_dead({**owner(), **change}) is dead
+
+
+def test_in_a_home_the_hosts_name_stands_for_a_machine_without_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    from naslab.store import process
+    from naslab.store.process import is_dead, owner
+
+    monkeypatch.setattr(process, "_machine_id", lambda: "this one")
+    rebooted = {**owner(), "boot_id": "an earlier boot"}
+    assert is_dead(rebooted, by_name=True) and is_dead({**rebooted, "machine": None}, by_name=True)
+    assert not is_dead({**rebooted, "machine": "another"}, by_name=True)
 
 
 def test_a_killed_writer_loses_nothing_it_had_saved(tmp_path: Path) -> None:

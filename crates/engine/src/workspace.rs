@@ -18,12 +18,17 @@ const MAX_TREE_ENTRIES: u64 = 8 << 20;
 const MARKER_MAX_BYTES: u32 = 4096;
 
 /// A folder that some run left behind.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct LeftFolder {
     /// Name under the target's root.
     pub folder: String,
-    /// Text of its owner mark (JSON).
+    /// Text of its owner mark (JSON); empty where there is none, or it could not be read.
     pub owner: String,
+    /// Why its mark, or the folder, could not be read.
+    pub unread: Option<String>,
+    /// Whether it has a run's name and holds nothing but perhaps a mark of no bytes: a run was killed while it began, or
+    /// begins just now.
+    pub unmarked: bool,
 }
 
 /// Makes the folder and marks it. The folder must not exist yet.
@@ -37,28 +42,60 @@ pub(crate) fn make(session: &mut dyn Session, clock: &Clock, folder: &str, owner
     })
 }
 
-/// Folders with our mark directly under the target's root.
+/// Folders directly under the target's root that have our mark, that hold nothing, or that could not be read.
+///
+/// A folder named like ours with other things in it and no mark of ours is somebody else's, and is not listed.
 pub fn find_folders(session: &mut dyn Session, clock: &Clock) -> Result<Vec<LeftFolder>> {
     let mut found = Vec::new();
     for entry in session.readdir("")? {
-        if !entry.is_dir || !entry.name.starts_with(FOLDER_PREFIX) {
-            continue;
-        }
-        let marker = format!("{}/{MARKER_NAME}", entry.name);
-        if let Ok(bytes) = read_small(session, clock, &marker, MARKER_MAX_BYTES) {
-            let owner = String::from_utf8_lossy(&bytes).into_owned();
-            if owner.contains("\"naslab_run\"") {
-                found.push(LeftFolder { folder: entry.name, owner });
-            }
+        if entry.is_dir && entry.name.starts_with(FOLDER_PREFIX) {
+            found.extend(look_into(session, clock, entry.name)?);
         }
     }
     Ok(found)
 }
 
+fn look_into(session: &mut dyn Session, clock: &Clock, folder: String) -> Result<Option<LeftFolder>> {
+    let marker = format!("{folder}/{MARKER_NAME}");
+    let looked = match read_small(session, clock, &marker, MARKER_MAX_BYTES) {
+        Ok(bytes) if !bytes.is_empty() => {
+            let owner = String::from_utf8_lossy(&bytes).into_owned();
+            Ok(owner.contains("\"naslab_run\"").then(|| LeftFolder { owner, ..LeftFolder::default() }))
+        }
+        Err(e) if e.kind != ErrorKind::NotFound => Err(e),
+        _ => holds_nothing(session, &folder)
+            .map(|empty| empty.then(|| LeftFolder { unmarked: true, ..LeftFolder::default() })),
+    };
+    match looked {
+        Err(e) if e.kind.loses_session() => Err(e),
+        // Removed, or renamed, since it was listed.
+        Err(e) if e.kind == ErrorKind::NotFound => Ok(None),
+        Err(e) => Ok(Some(LeftFolder { folder, unread: Some(e.to_string()), ..LeftFolder::default() })),
+        Ok(left) => Ok(left.map(|left| LeftFolder { folder, ..left })),
+    }
+}
+
+/// Whether a folder with a run's name, `naslab-20261124-031402-x7k2` and the like, has nothing in it but a mark.
+fn holds_nothing(session: &mut dyn Session, folder: &str) -> Result<bool> {
+    Ok(is_run_folder(folder) && session.readdir(folder)?.iter().all(|entry| entry.name == MARKER_NAME && !entry.is_dir))
+}
+
+fn is_run_folder(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix(FOLDER_PREFIX) else { return false };
+    let parts: Vec<&str> = rest.splitn(3, '-').collect();
+    let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
+    matches!(parts[..], [day, time, pick] if digits(day, 8) && digits(time, 6) && !pick.is_empty())
+}
+
 /// Removes a marked folder: files named `naslab.*` in it, the mark last. Names of files it did not make
-/// are returned and left, with the folder and its mark around them. A folder without mark is refused.
+/// are returned and left, with the folder and its mark around them. A folder without mark is refused, unless it has a
+/// run's name and holds nothing.
 pub fn clean(session: &mut dyn Session, folder: &str) -> Result<Vec<String>> {
-    let marked = session.readdir(folder)?.iter().any(|entry| entry.name == MARKER_NAME && !entry.is_dir);
+    let entries = session.readdir(folder)?;
+    let marked = entries.iter().any(|entry| entry.name == MARKER_NAME && !entry.is_dir);
+    if entries.is_empty() && is_run_folder(folder) {
+        return session.rmdir(folder).map(|()| Vec::new());
+    }
     if !marked {
         let message = "the folder has no owner mark, so naslab did not make it: remove it yourself";
         return Err(Error::new(ErrorKind::Permission, "clean", message).with("folder", folder));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -29,9 +30,10 @@ def _main(args: list[str]) -> int:
     except BrokenPipeError:
         _abandon_stdout()
         return 1
-    except OSError as error:  # standard output on a full disk, a folder that vanished
+    except OSError as error:  # standard output closed or on a full disk, a folder that vanished
         _abandon_stdout()
-        return _fail(f"naslab: {error}", 1)
+        said = "standard output is closed" if error.errno == errno.EBADF else error
+        return _fail(f"naslab: {said}", 1)
 
 
 def _fail(message: str, code: int) -> int:
@@ -75,4 +77,31 @@ def _dispatch(args: list[str]) -> int:
 
 def entry() -> None:
     """Console script."""
+    _fill_closed_streams()
     sys.exit(main())
+
+
+def _fill_closed_streams() -> None:
+    """Standard streams that were closed before Python began are nobody's, as no file of a run may be in their place.
+
+    What is printed to a closed standard output fails, as it does for other programs; a closed standard error swallows.
+    """
+    for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            _put(number, mode)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
+
+
+def _put(number: int, mode: int) -> None:
+    """/dev/null in place of a descriptor, for programs that are started, too."""
+    nowhere = os.open(os.devnull, mode)
+    if nowhere == number:
+        os.set_inheritable(number, True)
+        return
+    os.dup2(nowhere, number)
+    os.close(nowhere)

@@ -402,12 +402,13 @@ def clean(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The target to tidy.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Also folders whose run may still be going.")] = False,
     credentials: o.CredentialsOpt = None,
+    timeout: o.TimeoutOpt = "30s",
     as_json: o.JsonOpt = False,
 ) -> int:
     """Remove folders that killed runs left on a target."""
     from naslab.cli.clean import clean_target
 
-    return clean_target(target, force, as_json, credentials)
+    return clean_target(target, force, as_json, timeout, credentials)
 
 
 @app.command()

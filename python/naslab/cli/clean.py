@@ -5,55 +5,84 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from naslab import _engine
 from naslab.apps.prepared import FOLDER as PREPARED_FOLDER
 from naslab.credentials import open_target
+from naslab.errors import UsageError
 from naslab.execute import engine_errors
 from naslab.store.process import is_dead
 from naslab.targets import Target
+from naslab.units import parse_duration
+
+
+BEGINNING_S = 3.0
+"""An empty folder of a run is that of one which begins just now, or of one that was killed then: looked at again."""
 
 
 @dataclass
 class Cleaned:
-    """Folders removed, folders kept for a living run, and files kept because naslab did not make them."""
+    """Folders removed, kept for a living run, and not readable (each with why); files that naslab did not make."""
 
     removed: list[str] = field(default_factory=list)
     running: list[str] = field(default_factory=list)
+    unread: list[dict[str, str]] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
 
 
-def clean_target(target_text: str, force: bool, as_json: bool, credentials: Path | None = None) -> int:
-    """Removes folders of dead runs; of living ones only with force. 1 when something had to stay."""
-    cleaned = clean_folders(open_target(target_text, credentials), force)
+def clean_target(target_text: str, force: bool, as_json: bool, timeout: str, credentials: Path | None = None) -> int:
+    """Removes folders of dead runs; of living ones only with force. 1 when something had to stay or was not read.
+
+    timeout: as text; how long a server may take to answer. Raises UsageError, TargetError.
+    """
+    timeout_ns = parse_duration(timeout, "--timeout")
+    if timeout_ns <= 0:
+        raise UsageError(f"--timeout {timeout!r}: give more than 0")
+    cleaned = clean_folders(open_target(target_text, credentials, timeout_ns=timeout_ns), force)
     if as_json:
         json.dump({"schema": 1, **dataclasses.asdict(cleaned)}, sys.stdout)
         print()
     else:
         _say(cleaned)
-    return 1 if cleaned.foreign else 0
+    return 1 if cleaned.foreign or cleaned.unread else 0
 
 
 def clean_folders(target: Target, force: bool, only: str | None = None) -> Cleaned:
-    """Removes marked folders (`only` this one, if given). Raises TargetError."""
-    from naslab import _engine
+    """Removes marked folders (`only` this one, if given), and those of runs without mark that hold nothing.
 
+    Raises TargetError.
+    """
     cleaned = Cleaned()
     with engine_errors(target.url):
-        for left in json.loads(_engine.find_folders(target.engine_json())):
+        for left in _found(target, only):
             folder = left["folder"]
-            if only not in (None, folder):
-                continue
-            if not force and not _is_abandoned(left["owner"]):
+            if left["unread"]:
+                cleaned.unread.append({"folder": folder, "why": left["unread"]})
+            elif left["unmarked"] or force or _is_abandoned(left["owner"]):
+                foreign = _engine.clean(target.engine_json(), folder)
+                cleaned.foreign.extend(foreign)
+                cleaned.removed += [] if foreign else [folder]
+            else:
                 cleaned.running.append(folder)
-                continue
-            foreign = _engine.clean(target.engine_json(), folder)
-            cleaned.foreign.extend(foreign)
-            if not foreign:
-                cleaned.removed.append(folder)
     return cleaned
+
+
+def _found(target: Target, only: str | None) -> list[dict[str, Any]]:
+    """What the target's root holds of naslab; folders that were empty a moment ago and are not any more left out."""
+
+    def look() -> list[dict[str, Any]]:
+        return [left for left in json.loads(_engine.find_folders(target.engine_json())) if only in (None, left["folder"])]
+
+    found = look()
+    empty = {left["folder"] for left in found if left["unmarked"]}
+    if not empty:
+        return found
+    time.sleep(BEGINNING_S)
+    return [left for left in look() if not left["unmarked"] or left["folder"] in empty]
 
 
 def _say(cleaned: Cleaned) -> None:
@@ -64,9 +93,11 @@ def _say(cleaned: Cleaned) -> None:
             print(f"kept {folder}: applications were prepared there; naslab apps TARGET --step clean removes them")
             continue
         print(f"kept {folder}: its run is still going, or runs on another host (--force removes it all the same)")
+    for each in cleaned.unread:
+        print(f"kept {each['folder']}: it cannot be read: {each['why']}")
     for path in cleaned.foreign:
         print(f"kept {path}: naslab did not make it; move it away and clean again")
-    if not (cleaned.removed or cleaned.running or cleaned.foreign):
+    if not (cleaned.removed or cleaned.running or cleaned.unread or cleaned.foreign):
         print("nothing to clean")
 
 

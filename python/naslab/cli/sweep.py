@@ -102,6 +102,8 @@ def _check_bytes(cells: list[CellSpec], common: Common) -> None:
 
 
 def _work(execution: Execution, common: Common, cells: list[CellSpec], _progress: Progress) -> None:
+    if not cells:
+        return  # a run that was killed after its last cell
     limit = common.budget_ns()
     if limit is None:
         execution.stage(cells)
@@ -129,7 +131,7 @@ def resume_sweep(reference: str, target_text: str, common: Common, plan: bool) -
         raise UsageError(f"--resume {reference}: {run_id} is adaptive, each step planned from those before; start anew")
     cells = [CellSpec.from_dict(cell) for cell in stored["cells"]]
     left = sweeps.remaining(cells, {cell["id"] for cell in run.cells if cell["status"] == "complete"})
-    if not left:
+    if not left and run.document["status"] == "complete":
         raise UsageError(f"--resume {reference}: all {len(cells)} cells are complete; nothing is left to do")
     _check_bytes(left, common)
     target = _stored_target(stored, run.document["target"]["url"], common)
@@ -141,7 +143,8 @@ def resume_sweep(reference: str, target_text: str, common: Common, plan: bool) -
     spec = RunSpec(**{**stored, "cells": left, "folder": f"naslab-{run_id}", "timeout_ns": common.timeout_ns()})
     store.reopen_run(run_id)
     execution = Execution(store, target, dict(run.document), spec, caps=probed["caps"], begun=True)
-    execution.warn("resumed", f"{len(left)} of {len(cells)} cells were measured later than the others, after a break")
+    if left:
+        execution.warn("resumed", f"{len(left)} of {len(cells)} cells were measured later than the others, after a break")
     return measure(execution, common, left, lambda progress: _work(execution, common, left, progress))
 
 
@@ -160,8 +163,9 @@ def _remove_left_folder(target: Target, folder: str) -> None:
     from naslab.cli.clean import clean_folders
 
     cleaned = clean_folders(target, force=False, only=folder)
-    if cleaned.running or cleaned.foreign:
-        kept = ", ".join(cleaned.running + cleaned.foreign)
+    unread = [f"{each['folder']} ({each['why']})" for each in cleaned.unread]
+    if cleaned.running or cleaned.foreign or unread:
+        kept = ", ".join(cleaned.running + cleaned.foreign + unread)
         raise UsageError(f"--resume: the folder of the run cannot be removed because of {kept}; see naslab clean")
 
 

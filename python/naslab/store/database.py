@@ -36,6 +36,9 @@ def open_database(path: Path, write: bool) -> sqlite3.Connection | None:
     try:
         if write:
             path.parent.mkdir(parents=True, exist_ok=True)
+            if not exists:
+                # Hosts, shares and file names of others are in it. SQLite gives its log the same permissions.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             return _open_writable(path)
         return _open_readable(path)
     except (sqlite3.Error, OSError) as error:

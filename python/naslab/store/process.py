@@ -1,16 +1,20 @@
 """Which process measures a run, and whether it still lives.
 
-A run is left `running` when its process was killed. The owner written with the run (host, boot, process
-id, start time) tells a dead process from a live one; where that cannot be known (another host, another
-process namespace), the run is taken to be alive.
+A run is left `running` when its process was killed. The owner written with the run (host, machine, boot, process
+id, start time) tells a dead process from a live one; where that cannot be known (another host, another machine of
+the same name, another process namespace), the run is taken to be alive.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from pathlib import Path
 from typing import Any
+
+
+_MACHINE_ID_DIGITS = 32
 
 
 def _read(path: str) -> str | None:
@@ -46,10 +50,18 @@ def _boot_id() -> str | None:
     return _read("/proc/sys/kernel/random/boot_id")
 
 
+def _machine_id() -> str | None:
+    """This machine's, hashed as machine-id(5) asks for; None where it has none, as in many containers."""
+    found = _read("/etc/machine-id") or _read("/var/lib/dbus/machine-id")
+    known = found and len(found) == _MACHINE_ID_DIGITS
+    return hashlib.sha256(f"naslab {found}".encode()).hexdigest()[:16] if known else None
+
+
 def owner() -> dict[str, Any]:
     """This process, as `is_dead` reads it."""
     return {
         "host": platform.node(),
+        "machine": _machine_id(),
         "boot_id": _boot_id(),
         "pid_namespace": _pid_namespace(),
         "pid": os.getpid(),
@@ -57,13 +69,17 @@ def owner() -> dict[str, Any]:
     }
 
 
-def is_dead(found: dict[str, Any]) -> bool:
-    """Whether the process has certainly ended."""
+def is_dead(found: dict[str, Any], by_name: bool = False) -> bool:
+    """Whether the process has certainly ended.
+
+    by_name: whether the host's name stands for a machine whose id is not known. It may for what lies in a user's home;
+    not on a file server that machines of one name share.
+    """
     if found.get("host") != platform.node():
         return False
-    boot = _boot_id()
+    boot, machine, theirs = _boot_id(), _machine_id(), found.get("machine")
     if boot is not None and found.get("boot_id") not in (None, boot):
-        return True
+        return by_name if machine is None or theirs is None else machine == theirs
     pid = found.get("pid")
     if found.get("pid_namespace") != _pid_namespace() or not isinstance(pid, int) or pid <= 0:
         return False

@@ -485,7 +485,7 @@ def status_now(status: str, owner_json: str | None) -> str:
     if status != "running":
         return status
     try:
-        dead = owner_json is None or is_dead(json.loads(owner_json))
+        dead = owner_json is None or is_dead(json.loads(owner_json), by_name=True)
     except (ValueError, AttributeError):
         dead = True
     return "partial" if dead else "running"

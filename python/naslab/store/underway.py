@@ -116,10 +116,10 @@ class UnderWay:
     def _open(self) -> int:
         for left in glob.glob(glob.escape(str(self._path.parent / self._path.name.rpartition("-")[0])) + "-*"):
             found = _read(Path(left))
-            if found is not None and is_dead(found.get("owner") or {}):
+            if found is not None and is_dead(found.get("owner") or {}, by_name=True):
                 with contextlib.suppress(OSError):
                     os.unlink(left)
-        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
 
 
 def read_under_way(store: Path, run_id: str) -> dict[str, Any] | None:
