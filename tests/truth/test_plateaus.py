@@ -73,7 +73,9 @@ class Row:
     def __str__(self) -> str:
         off = f"{self.off:+.1%} of {self.load.tolerance:.0%}"
         rates = ["" if each is None else f"{each / 1e6:.4g}" for each in (self.planted, self.calibrated, self.plateau)]
-        return line([self.system.name, self.system.part, self.load.says, self.load.limit, *rates, off, f"{self.stolen:.1%}"])
+        return line(
+            [self.system.name, self.system.part, self.load.says, self.load.limit, *rates, off, f"{self.stolen:.1%}"]
+        )
 
 
 def line(texts: Sequence[str]) -> str:

@@ -19,7 +19,6 @@ from naslab.store.process import is_dead
 from naslab.targets import Target
 from naslab.units import parse_duration
 
-
 BEGINNING_S = 3.0
 """An empty folder of a run is that of one which begins just now, or of one that was killed then: looked at again."""
 
@@ -75,7 +74,9 @@ def _found(target: Target, only: str | None) -> list[dict[str, Any]]:
     """What the target's root holds of naslab; folders that were empty a moment ago and are not any more left out."""
 
     def look() -> list[dict[str, Any]]:
-        return [left for left in json.loads(_engine.find_folders(target.engine_json())) if only in (None, left["folder"])]
+        return [
+            left for left in json.loads(_engine.find_folders(target.engine_json())) if only in (None, left["folder"])
+        ]
 
     found = look()
     empty = {left["folder"] for left in found if left["unmarked"]}

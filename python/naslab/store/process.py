@@ -13,7 +13,6 @@ import platform
 from pathlib import Path
 from typing import Any
 
-
 _MACHINE_ID_DIGITS = 32
 
 
