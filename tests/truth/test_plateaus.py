@@ -71,11 +71,9 @@ class Row:
         return -(self.load.tolerance + stolen) <= self.off <= self.load.tolerance
 
     def __str__(self) -> str:
-        off = f"{self.off:+.1%} of {self.load.tolerance:.0%}"
+        off, stolen = f"{self.off:+.1%} of {self.load.tolerance:.0%}", f"{self.stolen:.1%}"
         rates = ["" if each is None else f"{each / 1e6:.4g}" for each in (self.planted, self.calibrated, self.plateau)]
-        return line(
-            [self.system.name, self.system.part, self.load.says, self.load.limit, *rates, off, f"{self.stolen:.1%}"]
-        )
+        return line([self.system.name, self.system.part, self.load.says, self.load.limit, *rates, off, stolen])
 
 
 def line(texts: Sequence[str]) -> str:

@@ -74,9 +74,8 @@ def _found(target: Target, only: str | None) -> list[dict[str, Any]]:
     """What the target's root holds of naslab; folders that were empty a moment ago and are not any more left out."""
 
     def look() -> list[dict[str, Any]]:
-        return [
-            left for left in json.loads(_engine.find_folders(target.engine_json())) if only in (None, left["folder"])
-        ]
+        found = json.loads(_engine.find_folders(target.engine_json()))
+        return [left for left in found if only in (None, left["folder"])]
 
     found = look()
     empty = {left["folder"] for left in found if left["unmarked"]}

@@ -144,9 +144,8 @@ def resume_sweep(reference: str, target_text: str, common: Common, plan: bool) -
     store.reopen_run(run_id)
     execution = Execution(store, target, dict(run.document), spec, caps=probed["caps"], begun=True)
     if left:
-        execution.warn(
-            "resumed", f"{len(left)} of {len(cells)} cells were measured later than the others, after a break"
-        )
+        message = f"{len(left)} of {len(cells)} cells were measured later than the others, after a break"
+        execution.warn("resumed", message)
     return measure(execution, common, left, lambda progress: _work(execution, common, left, progress))
 
 

@@ -107,7 +107,7 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
 
 
 def reach(document: Mapping[str, Any]) -> list[str]:
-    """How far the verdict on reads reaches, where no set outgrew the server's memory and no disk was seen: a sentence."""
+    """How far the verdict on reads reaches, where no set outgrew the server's memory and no disk was seen."""
     conditions = (document.get("ladder") or {}).get("conditions") or {}
     memory = conditions.get("memory_bytes")
     if not memory or memory[1] is not None or conditions["local_disk"] or conditions["protocol"] == "null":
