@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli_tools import need
+from naslab.client.procs import machine_ticks
 from naslab.errors import UsageError
 from naslab.lab import loops, process, systems, throttle
 
@@ -37,6 +38,24 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     wait_for(lambda: not left_groups())
     assert [path.name for path in base.glob("naslab-lab-*")] == []
     assert mounts_below(base) == []
+
+
+class Stolen:
+    """Time that the host of this machine took from its processors within a block: `share` of one processor's.
+
+    Meanwhile no part of a system carries anything; a rate may fall short of its limit by as much.
+    """
+
+    share = 0.0
+
+    def __enter__(self) -> Stolen:
+        self._before = machine_ticks()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        before, after = self._before, machine_ticks()
+        if before and after and after.total > before.total:
+            self.share = (os.cpu_count() or 1) * (after.steal - before.steal) / (after.total - before.total)
 
 
 def mounts_below(folder: Path) -> list[str]:

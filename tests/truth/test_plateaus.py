@@ -20,9 +20,8 @@ import pytest
 
 import plateau_systems as plateaus
 from cli_tools import Cli, need
-from lab_tools import own_folders
+from lab_tools import Stolen, own_folders
 from naslab import lab
-from naslab.client.procs import machine_ticks
 from naslab.lab import backends, limits
 from naslab.lab.calibrate import Calibration, calibrate
 from naslab.lab.native import groups
@@ -90,12 +89,9 @@ def measure(cli: Cli, server: Server, load: Load) -> tuple[float, float]:
         target = server.url if load.at == "server" else str(server.data)
         known += ["--store", cli.folder / f"{server.name}.sqlite"]  # several are measured at once
         known += ["--credentials", server.credentials] if load.at == "server" and server.credentials else []
-    before = machine_ticks()
-    done = cli("sustained", target, *load.words, *known, "--json", "--quiet", prefix=server.inside(), timeout=120)
-    after = machine_ticks()
-    assert before and after
-    stolen = (os.cpu_count() or 1) * (after.steal - before.steal) / (after.total - before.total)
-    return plateaus.measured(done.ok().json(), load), stolen
+    with Stolen() as stolen:
+        done = cli("sustained", target, *load.words, *known, "--json", "--quiet", prefix=server.inside(), timeout=120)
+    return plateaus.measured(done.ok().json(), load), stolen.share
 
 
 class Left(threading.Thread):
