@@ -88,6 +88,10 @@ impl<S: Session> Session for Bounded<S> {
         self.bound(|s| s.readdir(path))
     }
 
+    fn readdir_within(&mut self, path: &str) -> Result<Vec<DirEntry>> {
+        self.bound(|s| s.readdir_within(path))
+    }
+
     fn rename(&mut self, from: &str, to: &str) -> Result<()> {
         self.bound(|s| s.rename(from, to))
     }

@@ -244,6 +244,11 @@ pub trait Session: Send {
     fn rmdir(&mut self, path: &str) -> Result<()>;
     /// Lists a folder, without `.` and `..`. Blocks.
     fn readdir(&mut self, path: &str) -> Result<Vec<DirEntry>>;
+    /// As `readdir`, of a folder whose entries are to be removed: `Invalid` where it can be told that the folder lies
+    /// elsewhere and is only linked to from here. What is such a link among the entries is no folder. Blocks.
+    fn readdir_within(&mut self, path: &str) -> Result<Vec<DirEntry>> {
+        self.readdir(path)
+    }
     /// Renames a file or folder. Blocks.
     fn rename(&mut self, from: &str, to: &str) -> Result<()>;
     /// Removes a file. Blocks.

@@ -47,7 +47,7 @@ pub(crate) fn make(session: &mut dyn Session, clock: &Clock, folder: &str, owner
 /// A folder named like ours with other things in it and no mark of ours is somebody else's, and is not listed.
 pub fn find_folders(session: &mut dyn Session, clock: &Clock) -> Result<Vec<LeftFolder>> {
     let mut found = Vec::new();
-    for entry in session.readdir("")? {
+    for entry in session.readdir_within("")? {
         if entry.is_dir && entry.name.starts_with(FOLDER_PREFIX) {
             found.extend(look_into(session, clock, entry.name)?);
         }
@@ -77,7 +77,8 @@ fn look_into(session: &mut dyn Session, clock: &Clock, folder: String) -> Result
 
 /// Whether a folder with a run's name, `naslab-20261124-031402-x7k2` and the like, has nothing in it but a mark.
 fn holds_nothing(session: &mut dyn Session, folder: &str) -> Result<bool> {
-    Ok(is_run_folder(folder) && session.readdir(folder)?.iter().all(|entry| entry.name == MARKER_NAME && !entry.is_dir))
+    Ok(is_run_folder(folder)
+        && session.readdir_within(folder)?.iter().all(|entry| entry.name == MARKER_NAME && !entry.is_dir))
 }
 
 fn is_run_folder(name: &str) -> bool {
@@ -91,7 +92,7 @@ fn is_run_folder(name: &str) -> bool {
 /// are returned and left, with the folder and its mark around them. A folder without mark is refused, unless it has a
 /// run's name and holds nothing.
 pub fn clean(session: &mut dyn Session, folder: &str) -> Result<Vec<String>> {
-    let entries = session.readdir(folder)?;
+    let entries = session.readdir_within(folder)?;
     let marked = entries.iter().any(|entry| entry.name == MARKER_NAME && !entry.is_dir);
     if entries.is_empty() && is_run_folder(folder) {
         return session.rmdir(folder).map(|()| Vec::new());
@@ -107,7 +108,7 @@ pub fn clean(session: &mut dyn Session, folder: &str) -> Result<Vec<String>> {
 pub(crate) fn remove_made(session: &mut dyn Session, folder: &str) -> Result<Vec<String>> {
     let mut foreign = Vec::new();
     let mut failed = Ok(());
-    for entry in session.readdir(folder)? {
+    for entry in session.readdir_within(folder)? {
         let path = format!("{folder}/{}", entry.name);
         if entry.name == MARKER_NAME {
             continue;
@@ -148,7 +149,7 @@ fn remove_tree(session: &mut dyn Session, folder: &str, depth: u32, left: &mut u
         return endless("folders lie too deep in one another");
     }
     let mut failed = Ok(());
-    for entry in session.readdir(folder)? {
+    for entry in session.readdir_within(folder)? {
         if *left == 0 {
             return endless("the folder holds more than naslab makes");
         }

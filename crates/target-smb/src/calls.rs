@@ -15,6 +15,7 @@ use naslab_core::{
     IoBuf, Lock, Op, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
 };
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Most bytes of a folder asked for at once.
@@ -137,13 +138,57 @@ impl SmbSession {
         (bytes, bytes.div_ceil(CREDIT_BYTES).max(1) as u16)
     }
 
-    fn list_from(&mut self, handle: &Handle, entries: &mut Vec<DirEntry>) -> Result<()> {
+    /// Lists a folder. ids: asks for the server's numbers of what is listed, too.
+    fn list(&mut self, path: &str, ids: Option<&mut file::Ids>) -> Result<Vec<DirEntry>> {
+        let name = self.path(path)?;
+        // The target's root may be a link, a mount point say; what lies in it may not.
+        let options = file::OPTION_DIRECTORY | if path.is_empty() { 0 } else { file::OPTION_REPARSE_POINT };
+        let create = plain(&name, file::ACCESS_LIST, file::OPEN, options);
+        let handle = self.create_on(0, "readdir", &create).map_err(|e| e.with("path", path))?;
+        if !path.is_empty() && file::parse_create(self.reply(0, 0))?.is_link {
+            self.close_on(0, &handle)?;
+            return Err(leads_elsewhere(path));
+        }
+        let mut entries = Vec::new();
+        let listed = self.list_from(&handle, &mut entries, ids);
+        let over = [status::NO_MORE_FILES, status::NO_SUCH_FILE].map(i64::from);
+        match listed {
+            Err(error) if over.contains(&error.status) => {}
+            Err(error) => {
+                if self.alive().is_ok() {
+                    self.close_on(0, &handle)?;
+                }
+                return Err(error.with("path", path));
+            }
+            Ok(()) => {}
+        }
+        self.close_on(0, &handle)?;
+        Ok(entries)
+    }
+
+    /// The server's number of a folder; 0 for none.
+    fn id_of(&mut self, path: &str) -> Result<u64> {
+        let name = self.path(path)?;
+        let query = file::query_id();
+        let create = plain(&name, file::ACCESS_STAT, file::OPEN, file::OPTION_DIRECTORY);
+        self.with_open("stat", &create, Some((QUERY_INFO, &query))).map_err(|e| e.with("path", path))?;
+        let id = file::output(self.reply(0, 1)).and_then(file::parse_id);
+        self.guard(id)
+    }
+
+    fn list_from(
+        &mut self,
+        handle: &Handle,
+        entries: &mut Vec<DirEntry>,
+        mut ids: Option<&mut file::Ids>,
+    ) -> Result<()> {
         let (bytes, charge) = self.listing_size();
-        let body = file::query_directory(handle, bytes);
+        let body = file::query_directory(handle, bytes, ids.is_some());
         let mut listing = Listing::default();
         loop {
             self.compound(0, "readdir", &[Part { command: QUERY_DIRECTORY, charge, body: &body }])?;
-            let parsed = file::output(self.reply(0, 0)).and_then(|o| file::parse_entries(o, &mut listing, entries));
+            let output = file::output(self.reply(0, 0));
+            let parsed = output.and_then(|o| file::parse_entries(o, &mut listing, entries, ids.as_deref_mut()));
             let parsed = parsed.and_then(|()| listing.page());
             self.guard(parsed)?;
         }
@@ -156,6 +201,14 @@ impl SmbSession {
         let output = ioctl::output(self.reply(0, 0)).map(<[u8]>::to_vec);
         self.guard(output)
     }
+}
+
+/// How servers say that they do not list numbers.
+const NO_IDS: [u32; 3] = [status::INVALID_INFO_CLASS, status::NOT_SUPPORTED, status::INVALID_PARAMETER];
+
+fn leads_elsewhere(path: &str) -> Error {
+    let message = "the folder is a link to another place, which is not followed";
+    Error::new(ErrorKind::Invalid, "readdir", message).with("path", path)
 }
 
 fn options_of(options: &OpenOptions) -> Result<(u32, u32, u32)> {
@@ -251,29 +304,34 @@ impl Session for SmbSession {
 
     fn rmdir(&mut self, path: &str) -> Result<()> {
         let name = self.path(path)?;
-        let create = plain(&name, file::ACCESS_DELETE, file::OPEN, file::OPTION_DIRECTORY);
+        let options = file::OPTION_DIRECTORY | file::OPTION_REPARSE_POINT;
+        let create = plain(&name, file::ACCESS_DELETE, file::OPEN, options);
         let delete = file::set_delete();
         self.with_open("rmdir", &create, Some((SET_INFO, &delete))).map_err(|e| e.with("path", path))
     }
 
     fn readdir(&mut self, path: &str) -> Result<Vec<DirEntry>> {
-        let name = self.path(path)?;
-        let create = plain(&name, file::ACCESS_LIST, file::OPEN, file::OPTION_DIRECTORY);
-        let handle = self.create_on(0, "readdir", &create).map_err(|e| e.with("path", path))?;
-        let mut entries = Vec::new();
-        let listed = self.list_from(&handle, &mut entries);
-        let over = [status::NO_MORE_FILES, status::NO_SUCH_FILE].map(i64::from);
-        match listed {
-            Err(error) if over.contains(&error.status) => {}
-            Err(error) => {
-                if self.alive().is_ok() {
-                    self.close_on(0, &handle)?;
-                }
-                return Err(error.with("path", path));
-            }
-            Ok(()) => {}
+        self.list(path, None)
+    }
+
+    /// A server may follow links itself and show what they lead to as if it lay there; Samba does. It gives them away by
+    /// its numbers: `..` of a folder that was reached by a link is not the folder above it, and a link beside the folder
+    /// it leads to has that one's number. Servers without numbers show nothing, and are taken at their word.
+    fn readdir_within(&mut self, path: &str) -> Result<Vec<DirEntry>> {
+        let mut ids = file::Ids::default();
+        let mut entries = match self.list(path, Some(&mut ids)) {
+            Err(error) if NO_IDS.map(i64::from).contains(&error.status) => return self.list(path, None),
+            listed => listed?,
+        };
+        let above = if path.is_empty() { 0 } else { self.id_of(path.rsplit_once('/').map_or("", |(above, _)| above))? };
+        if above != 0 && ids.above != 0 && above != ids.above {
+            return Err(leads_elsewhere(path));
         }
-        self.close_on(0, &handle)?;
+        let mut counts = HashMap::new();
+        ids.entries.iter().for_each(|id| *counts.entry(*id).or_insert(0u32) += 1);
+        for (entry, id) in entries.iter_mut().zip(&ids.entries) {
+            entry.is_dir &= *id == 0 || (counts[id] == 1 && *id != ids.own && *id != ids.above);
+        }
         Ok(entries)
     }
 

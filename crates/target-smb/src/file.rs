@@ -36,6 +36,8 @@ pub(crate) const OPLOCK_LEASE: u8 = 0xFF;
 const LEASE_RWH: u32 = 7;
 
 const ATTRIBUTE_DIRECTORY: u32 = 0x10;
+/// A symbolic link, a junction or the like (MS-FSCC 2.6).
+const ATTRIBUTE_REPARSE_POINT: u32 = 0x400;
 const ATTRIBUTE_NORMAL: u32 = 0x80;
 const SHARE_ALL: u32 = 7;
 const IMPERSONATION: u32 = 2;
@@ -44,12 +46,15 @@ const CREATE_FIXED_BYTES: usize = 56;
 const INFO_FILE: u8 = 1;
 const INFO_FILE_SYSTEM: u8 = 2;
 const CLASS_DIRECTORY: u8 = 1;
+const CLASS_DIRECTORY_WITH_IDS: u8 = 38;
 const CLASS_BASIC: u8 = 4;
+const CLASS_INTERNAL: u8 = 6;
 const CLASS_RENAME: u8 = 10;
 const CLASS_DISPOSITION: u8 = 13;
 const CLASS_END_OF_FILE: u8 = 20;
 const CLASS_FULL_SIZE: u8 = 7;
 const ENTRY_FIXED_BYTES: usize = 64;
+const ENTRY_WITH_ID_FIXED_BYTES: usize = 80;
 /// From 1601 to 1970 in steps of 100 ns, in which SMB counts time.
 const UNIX_EPOCH_STEPS: i64 = 116_444_736_000_000_000;
 
@@ -128,6 +133,8 @@ fn steps_of(unix_ns: i64) -> u64 {
 pub(crate) struct Created {
     pub handle: Handle,
     pub stat: FileStat,
+    /// Whether it leads elsewhere: a symbolic link, a junction, a mount point.
+    pub is_link: bool,
 }
 
 pub(crate) fn parse_create(message: &[u8]) -> Result<Created> {
@@ -141,7 +148,7 @@ pub(crate) fn parse_create(message: &[u8]) -> Result<Created> {
         is_dir: view.u32(120)? & ATTRIBUTE_DIRECTORY != 0,
         modified_ns: unix_ns(view.u64(88)?),
     };
-    Ok(Created { handle: view.array(128)?, stat })
+    Ok(Created { handle: view.array(128)?, stat, is_link: view.u32(120)? & ATTRIBUTE_REPARSE_POINT != 0 })
 }
 
 pub(crate) fn close(handle: &Handle) -> Vec<u8> {
@@ -251,11 +258,27 @@ pub(crate) fn parse_space(output: &[u8]) -> Result<Space> {
     Ok(Space { free_bytes: view.u64(8)?.saturating_mul(unit), total_bytes: view.u64(0)?.saturating_mul(unit) })
 }
 
+/// Asks for the number by which a server knows a file or folder (MS-FSCC 2.4.27).
+pub(crate) fn query_id() -> Vec<u8> {
+    let mut out = Vec::with_capacity(40);
+    out.u16(41);
+    out.u8(INFO_FILE);
+    out.u8(CLASS_INTERNAL);
+    out.u32(8);
+    out.zeros(16);
+    out.put(&RELATED_FILE);
+    out
+}
+
+pub(crate) fn parse_id(output: &[u8]) -> Result<u64> {
+    View(output).u64(0)
+}
+
 /// Asks for entries of a folder, at most `output_bytes` of them.
-pub(crate) fn query_directory(handle: &Handle, output_bytes: u32) -> Vec<u8> {
+pub(crate) fn query_directory(handle: &Handle, output_bytes: u32, with_ids: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(34);
     out.u16(33);
-    out.u8(CLASS_DIRECTORY);
+    out.u8(if with_ids { CLASS_DIRECTORY_WITH_IDS } else { CLASS_DIRECTORY });
     out.u8(0);
     out.u32(0);
     out.put(handle);
@@ -266,24 +289,47 @@ pub(crate) fn query_directory(handle: &Handle, output_bytes: u32) -> Vec<u8> {
     out
 }
 
-/// Appends the entries of one answer, without `.` and `..`.
 /// What parts names; a server may take either.
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
-pub(crate) fn parse_entries(output: &[u8], listing: &mut Listing, into: &mut Vec<DirEntry>) -> Result<()> {
+/// By which numbers a server knows a listed folder, the one above it, and its entries in their order; 0 for none.
+#[derive(Default)]
+pub(crate) struct Ids {
+    pub own: u64,
+    pub above: u64,
+    pub entries: Vec<u64>,
+}
+
+/// Appends the entries of one answer, without `.` and `..`. ids: of an answer that has them.
+pub(crate) fn parse_entries(
+    output: &[u8],
+    listing: &mut Listing,
+    into: &mut Vec<DirEntry>,
+    mut ids: Option<&mut Ids>,
+) -> Result<()> {
+    let fixed_bytes = if ids.is_some() { ENTRY_WITH_ID_FIXED_BYTES } else { ENTRY_FIXED_BYTES };
     let mut rest = output;
     while !rest.is_empty() {
         let view = View(rest);
         let (next, len) = (view.u32(0)? as usize, view.u32(60)? as usize);
-        let name = from_utf16(view.bytes(ENTRY_FIXED_BYTES, len)?);
-        let is_dir = view.u32(56)? & ATTRIBUTE_DIRECTORY != 0;
-        if listing.take(&name, &SEPARATORS)? {
+        let name = from_utf16(view.bytes(fixed_bytes, len)?);
+        let id = if ids.is_some() { view.u64(72)? } else { 0 };
+        // A folder that leads elsewhere is none: whoever walks a tree stays in it.
+        let is_dir = view.u32(56)? & (ATTRIBUTE_DIRECTORY | ATTRIBUTE_REPARSE_POINT) == ATTRIBUTE_DIRECTORY;
+        let is_entry = listing.take(&name, &SEPARATORS)?;
+        match &mut ids {
+            Some(ids) if is_entry => ids.entries.push(id),
+            Some(ids) if name == "." => ids.own = id,
+            Some(ids) => ids.above = id,
+            None => {}
+        }
+        if is_entry {
             into.push(DirEntry { name, is_dir });
         }
         if next == 0 {
             return Ok(());
         }
-        if next < ENTRY_FIXED_BYTES + len || next > rest.len() {
+        if next < fixed_bytes + len || next > rest.len() {
             return Err(broken("the entries of a folder do not follow one another"));
         }
         rest = &rest[next..];
@@ -319,7 +365,7 @@ mod tests {
         #[test]
         fn listings_come_back(names in proptest::collection::vec("[^/\\\\\\x00]{1,60}", 0..20)) {
             let mut got = Vec::new();
-            parse_entries(&listing(&names), &mut Listing::default(), &mut got).unwrap();
+            parse_entries(&listing(&names), &mut Listing::default(), &mut got, None).unwrap();
             let got: Vec<String> = got.into_iter().map(|e| e.name).collect();
             let expected: Vec<String> = names.into_iter().filter(|n| n != "." && n != "..").collect();
             prop_assert_eq!(got, expected);
@@ -335,7 +381,9 @@ mod tests {
             let len = bytes.len();
             changes.iter().for_each(|(at, value)| bytes[at % len] = *value);
             bytes.truncate(cut % (len + 1));
-            let _ = parse_entries(&bytes, &mut Listing::default(), &mut Vec::new());
+            let _ = parse_entries(&bytes, &mut Listing::default(), &mut Vec::new(), None);
+            let _ = parse_entries(&bytes, &mut Listing::default(), &mut Vec::new(), Some(&mut Ids::default()));
+            let _ = parse_id(&bytes);
             let _ = parse_space(&bytes);
             let _ = parse_create(&bytes);
             let _ = output(&bytes);

@@ -276,7 +276,9 @@ fn spoiled_answers_pass_every_decoder() {
         let _ = file::parse_create(&bytes);
         if let Ok(output) = file::output(&bytes) {
             assert!(output.len() <= bytes.len());
-            let _ = file::parse_entries(output, &mut Default::default(), &mut Vec::new());
+            let _ = file::parse_entries(output, &mut Default::default(), &mut Vec::new(), None);
+            let mut ids = file::Ids::default();
+            let _ = file::parse_entries(output, &mut Default::default(), &mut Vec::new(), Some(&mut ids));
             let _ = file::parse_space(output);
         }
         if let Ok(output) = crate::ioctl::output(&bytes) {

@@ -17,6 +17,7 @@ pub(crate) const END_OF_FILE: u32 = 0xC000_0011;
 /// Another round of the logon is needed.
 pub(crate) const MORE_PROCESSING_REQUIRED: u32 = 0xC000_0016;
 /// A value is out of the server's range.
+pub(crate) const INVALID_INFO_CLASS: u32 = 0xC000_0003;
 pub(crate) const INVALID_PARAMETER: u32 = 0xC000_000D;
 /// Refused.
 pub(crate) const ACCESS_DENIED: u32 = 0xC000_0022;
@@ -39,7 +40,7 @@ const TABLE: &[Row] = &[
     (NO_MORE_FILES, "STATUS_NO_MORE_FILES", ErrorKind::NotFound, "no more entries"),
     (0xC000_0001, "STATUS_UNSUCCESSFUL", ErrorKind::Io, "the server failed and does not say why"),
     (0xC000_0002, "STATUS_NOT_IMPLEMENTED", ErrorKind::Unsupported, "the server cannot do this"),
-    (0xC000_0003, "STATUS_INVALID_INFO_CLASS", ErrorKind::Unsupported, "the server cannot tell this"),
+    (INVALID_INFO_CLASS, "STATUS_INVALID_INFO_CLASS", ErrorKind::Unsupported, "the server cannot tell this"),
     (0xC000_0008, "STATUS_INVALID_HANDLE", ErrorKind::Disconnected, "the server no longer knows this open file"),
     (INVALID_PARAMETER, "STATUS_INVALID_PARAMETER", ErrorKind::Invalid, "the server calls a value invalid"),
     (NO_SUCH_FILE, "STATUS_NO_SUCH_FILE", ErrorKind::NotFound, "there is no such file"),

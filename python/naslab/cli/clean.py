@@ -13,28 +13,31 @@ from typing import Any
 from naslab import _engine
 from naslab.apps.prepared import FOLDER as PREPARED_FOLDER
 from naslab.credentials import open_target
-from naslab.errors import UsageError
+from naslab.errors import TargetError, UsageError
 from naslab.execute import engine_errors
+from naslab.messages import readable
 from naslab.store.process import is_dead
 from naslab.targets import Target
 from naslab.units import parse_duration
 
 BEGINNING_S = 3.0
 """An empty folder of a run is that of one which begins just now, or of one that was killed then: looked at again."""
+GONE = ("timeout", "disconnected", "protocol", "interrupted")
+"""Kinds of errors after which there is nobody to ask any more."""
 
 
 @dataclass
 class Cleaned:
-    """Folders removed, kept for a living run, and not readable (each with why); files that naslab did not make."""
+    """Folders removed, kept for a living run, and not readable or removable (each with why); files not naslab's."""
 
     removed: list[str] = field(default_factory=list)
     running: list[str] = field(default_factory=list)
-    unread: list[dict[str, str]] = field(default_factory=list)
+    failed: list[dict[str, str]] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
 
 
 def clean_target(target_text: str, force: bool, as_json: bool, timeout: str, credentials: Path | None = None) -> int:
-    """Removes folders of dead runs; of living ones only with force. 1 when something had to stay or was not read.
+    """Removes folders of dead runs; of living ones only with force. 1 when something had to stay or failed.
 
     timeout: as text; how long a server may take to answer. Raises UsageError, TargetError.
     """
@@ -47,7 +50,7 @@ def clean_target(target_text: str, force: bool, as_json: bool, timeout: str, cre
         print()
     else:
         _say(cleaned)
-    return 1 if cleaned.foreign or cleaned.unread else 0
+    return 1 if cleaned.foreign or cleaned.failed else 0
 
 
 def clean_folders(target: Target, force: bool, only: str | None = None) -> Cleaned:
@@ -60,14 +63,26 @@ def clean_folders(target: Target, force: bool, only: str | None = None) -> Clean
         for left in _found(target, only):
             folder = left["folder"]
             if left["unread"]:
-                cleaned.unread.append({"folder": folder, "why": left["unread"]})
+                cleaned.failed.append({"folder": folder, "why": readable(left["unread"])})
             elif left["unmarked"] or force or _is_abandoned(left["owner"]):
-                foreign = _engine.clean(target.engine_json(), folder)
-                cleaned.foreign.extend(foreign)
-                cleaned.removed += [] if foreign else [folder]
+                _remove(target, folder, cleaned)
             else:
                 cleaned.running.append(folder)
     return cleaned
+
+
+def _remove(target: Target, folder: str, cleaned: Cleaned) -> None:
+    """One folder; one that cannot be removed keeps nobody from the others, unless the server is gone."""
+    try:
+        foreign = _engine.clean(target.engine_json(), folder)
+    except (TargetError, UsageError) as error:  # a tree that is not what naslab makes is no fault of the server's
+        kind = getattr(error, "kind", None)
+        if kind in GONE:
+            raise
+        cleaned.failed.append({"folder": folder, "why": readable(str(error), kind)})
+        return
+    cleaned.foreign.extend(foreign)
+    cleaned.removed += [] if foreign else [folder]
 
 
 def _found(target: Target, only: str | None) -> list[dict[str, Any]]:
@@ -93,11 +108,11 @@ def _say(cleaned: Cleaned) -> None:
             print(f"kept {folder}: applications were prepared there; naslab apps TARGET --step clean removes them")
             continue
         print(f"kept {folder}: its run is still going, or runs on another host (--force removes it all the same)")
-    for each in cleaned.unread:
-        print(f"kept {each['folder']}: it cannot be read: {each['why']}")
+    for each in cleaned.failed:
+        print(f"kept {each['folder']}: {each['why']}")
     for path in cleaned.foreign:
         print(f"kept {path}: naslab did not make it; move it away and clean again")
-    if not (cleaned.removed or cleaned.running or cleaned.unread or cleaned.foreign):
+    if not (cleaned.removed or cleaned.running or cleaned.failed or cleaned.foreign):
         print("nothing to clean")
 
 

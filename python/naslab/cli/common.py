@@ -229,9 +229,10 @@ def _has_charts(run: Run) -> bool:
 
 
 def _exit_code(run: Run, failure: NaslabError | None) -> int:
-    """0 for a whole run and for one that its budget ended; else 1, with the reason on stderr."""
+    """0 for a whole run without a failed cell, and for one that its budget ended; else 1, with the reason on stderr."""
     status, kinds = run.document["status"], {w["kind"] for w in run.document["warnings"]}
-    if status == "complete" or (status == "partial" and failure is None and "interrupted" not in kinds):
+    ended_well = status == "complete" or (status == "partial" and "budget" in kinds and "interrupted" not in kinds)
+    if failure is None and ended_well and all(cell["status"] != "failed" for cell in run.cells):
         return 0
     further = f"; go on with: naslab sweep --resume {run.run_id}" if run.document["command"] == "sweep" else ""
     if status == "partial":
@@ -246,9 +247,11 @@ def _exit_code(run: Run, failure: NaslabError | None) -> int:
 def _reason(run: Run, failure: NaslabError | None) -> str:
     if failure is not None:
         return str(failure)
-    for found in reversed(run.document["warnings"]):
+    told = run.document["warnings"]
+    begun = max((at for at, found in enumerate(told) if found["kind"] == "resumed"), default=0)
+    for found in told[begun:]:
         if found["kind"] == "error":
-            return found["message"]
+            return found["message"]  # the first: what follows is often only that the session is gone
     for cell in run.cells:
         if cell["status"] == "failed":
             telling = [w["message"] for w in cell["warnings"] if w["kind"] in ("corrupt", "errors", "error")]

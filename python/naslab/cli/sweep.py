@@ -164,9 +164,9 @@ def _remove_left_folder(target: Target, folder: str) -> None:
     from naslab.cli.clean import clean_folders
 
     cleaned = clean_folders(target, force=False, only=folder)
-    unread = [f"{each['folder']} ({each['why']})" for each in cleaned.unread]
-    if cleaned.running or cleaned.foreign or unread:
-        kept = ", ".join(cleaned.running + cleaned.foreign + unread)
+    failed = [f"{each['folder']} ({each['why']})" for each in cleaned.failed]
+    if cleaned.running or cleaned.foreign or failed:
+        kept = ", ".join(cleaned.running + cleaned.foreign + failed)
         raise UsageError(f"--resume: the folder of the run cannot be removed because of {kept}; see naslab clean")
 
 

@@ -19,6 +19,8 @@ class Relay:
     """Passes bytes through until `break_down` names a mode; new connections are then broken as well."""
 
     def __init__(self, port: int) -> None:
+        self._left_bytes: int | None = None
+        self._then = ""
         self._upstream = port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
@@ -32,6 +34,15 @@ class Relay:
     def break_down(self, mode: str) -> None:
         """From the next reply on, connections break like this."""
         self._mode = mode
+
+    def break_after(self, answered_bytes: int, mode: str) -> None:
+        """As `break_down`, once the server has answered so many bytes more."""
+        self._then, self._left_bytes = mode, answered_bytes
+
+    @property
+    def broken(self) -> bool:
+        """Whether connections break by now."""
+        return self._mode is not None
 
     def heal(self) -> None:
         """New connections work again."""
@@ -82,6 +93,10 @@ class Relay:
 
     def _pass(self, data: bytes, client: socket.socket) -> bool:
         """Whether the connection goes on."""
+        if self._left_bytes is not None:
+            self._left_bytes -= len(data)
+            if self._left_bytes < 0:
+                self._mode, self._left_bytes = self._then, None
         if self._mode is None:
             client.sendall(data)
         elif self._mode == "close":

@@ -1,0 +1,47 @@
+"""Exit code 0 is earned: by a whole run, or by one that its budget ended. The first cause of a failure is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from fixtures_run import make_run
+from naslab.cli.common import _exit_code
+from naslab.errors import TargetError
+from naslab.results import Run, warning
+
+
+def ended(status: str, *warned: tuple[str, str], failed_cells: Sequence[int] = ()) -> Run:
+    run = make_run(status=status, ops=("write",), file_sizes=(1 << 20,))
+    run.document["warnings"] = [warning(kind, text) for kind, text in warned]
+    for at in failed_cells:
+        run.cells[at]["status"] = "failed"
+    return run
+
+
+@pytest.mark.parametrize(
+    ("run", "code", "told"),
+    [
+        (ended("complete"), 0, ""),
+        (ended("partial", ("budget", "--budget was spent")), 0, ""),
+        (ended("partial"), 1, "interrupted"),
+        (ended("partial", ("budget", "spent"), ("interrupted", "so it was")), 1, "interrupted"),
+        (ended("complete", failed_cells=[0]), 1, "the run failed: write"),
+        (ended("failed", ("error", "the server hung up"), ("error", "lost before")), 1, "failed: the server hung up;"),
+        (ended("failed", ("error", "earlier"), ("resumed", ""), ("error", "later")), 1, "failed: later;"),
+    ],
+)
+def test_exit_codes(run: Run, code: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit_code(run, None) == code
+    said = capsys.readouterr().err
+    assert told in said and bool(said) == bool(code)
+
+
+def test_an_exception_is_the_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    failure = TargetError("no answer within 1 s", "timeout")
+    assert (
+        _exit_code(ended("failed", ("error", "else")), failure) == 1
+        and "no answer within 1 s" in capsys.readouterr().err
+    )
+    assert _exit_code(ended("complete"), failure) == 1
