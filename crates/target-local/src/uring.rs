@@ -159,9 +159,9 @@ impl UringSession {
             (Some(ring), Some(file)) => build(&slot, ring, file),
             _ => return self.fail(index, OpError::from_errno(libc::EBADF)),
         };
-        // SAFETY: `submit` demands that the memory stays valid until the operation was reaped, and
-        // dropping the session waits for the kernel.
         let pushed = match self.ring.as_mut() {
+            // SAFETY: `submit` demands that the memory stays valid until the operation was reaped, and
+            // dropping the session waits for the kernel.
             Some(ring) => unsafe { ring.push(&entry.user_data(index as u64)) },
             None => false,
         };
