@@ -7,7 +7,7 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 MODES = ("close", "reset", "freeze", "half", "garbage", "noise", "endless")
 """close and reset: the connection ends. freeze: nothing comes any more. half: part of a reply, then silence.
@@ -19,6 +19,8 @@ class Relay:
     """Passes bytes through until `break_down` names a mode; new connections are then broken as well."""
 
     def __init__(self, port: int) -> None:
+        self.rewrite: Callable[[bytes], bytes] = bytes
+        """What becomes of each piece that the client sends."""
         self._left_bytes: int | None = None
         self._then = ""
         self._upstream = port
@@ -79,7 +81,7 @@ class Relay:
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(1 << 16):
-                server.sendall(data)
+                server.sendall(self.rewrite(data))
         with contextlib.suppress(OSError):
             server.shutdown(socket.SHUT_WR)
 
@@ -89,6 +91,11 @@ class Relay:
                 if not self._pass(data, client):
                     break
         if self._mode not in ("freeze", "half"):
+            with contextlib.suppress(OSError):
+                if self._mode != "reset":
+                    client.shutdown(
+                        socket.SHUT_RDWR
+                    )  # the other thread waits in it: without this nothing would be sent
             client.close()
 
     def _pass(self, data: bytes, client: socket.socket) -> bool:

@@ -12,13 +12,13 @@ import json
 import os
 import random
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli_tools import PROGRAM, Cli
+from cli_tools import Cli
 from naslab import cli as command_line
 
 COUNT = int(os.environ.get("NASLAB_HOSTILE", "150"))
@@ -97,9 +97,7 @@ def said(words: tuple[str, ...]) -> tuple[int, str]:
             return -1, traceback.format_exc()
 
 
-def test_no_document_makes_a_traceback(
-    documents: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_document_makes_a_traceback(documents: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(SEED)
     monkeypatch.chdir(tmp_path)
     refused, failures = 0, dict[str, str]()
@@ -109,12 +107,13 @@ def test_no_document_makes_a_traceback(
         store = tmp_path / f"{number}.sqlite"
         monkeypatch.setenv("NASLAB_STORE", str(store))
         code, text = said(("import", "run.json"))
-        commands: list[tuple[str, ...]] = [("import",)]
         if code == 0:
             for words in USES:
                 use, text = said(words)
                 if use not in (0, 1, 2, 3, 4):
-                    failures.setdefault(text.splitlines()[-1] + " " + text.splitlines()[-3].strip(), f"{words[0]}: {told}\n{text}")
+                    failures.setdefault(
+                        text.splitlines()[-1] + " " + text.splitlines()[-3].strip(), f"{words[0]}: {told}\n{text}"
+                    )
         elif code in (1, 2):
             refused += 1
             assert text.startswith("naslab: "), text
