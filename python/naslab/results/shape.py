@@ -7,13 +7,16 @@ null and is missing is filled in, so that files of an older naslab stay readable
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from naslab.results.fields import Field
 from naslab.results.schema import TABLES
 
 MAX_INTEGER = (1 << 63) - 1
+_INTERVAL = re.compile(r"(^|_)ci9[05](_|$)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _WORDS = {
     "integer": "an integer", "number": "a number", "string": "a text", "boolean": "true or false",
     "object": "an object", "array": "a list",
@@ -43,7 +46,38 @@ def of_field(field: Field, value: Any, where: str) -> str | None:
         return None if field.nullable else f"{where} is null"
     if field.enum and value not in field.enum:
         return f"{where} is none of {', '.join(field.enum)}"
+    if field.type == "array" and _INTERVAL.search(field.name):
+        return _of_interval(value, where)
     return _of_type(field.type, value, where)
+
+
+def _of_interval(value: Any, where: str) -> str | None:
+    whole = isinstance(value, list) and len(value) == 2
+    numbers = whole and all(end is None or _fits("number", end) for end in value)
+    return None if numbers else f"{where} is no interval: two numbers, low and high"
+
+
+def leaf_fault(value: Any, where: str = "") -> str | None:
+    """The first value, however deep, that no file of naslab's holds, in a sentence; None where there is none.
+
+    Numbers without an end, integers beyond 64 bits, and halves of characters, which no text can be written with.
+    """
+    if isinstance(value, dict):
+        pairs: Iterable[tuple[Any, Any]] = value.items()
+        if any(_is_halved(key) for key in value):
+            return f"{where or 'a name'} holds half a character"
+    elif isinstance(value, list):
+        pairs = enumerate(value)
+    elif isinstance(value, str):
+        return f"{where} holds half a character" if _is_halved(value) else None
+    else:
+        numeric = isinstance(value, int | float) and not isinstance(value, bool)
+        return f"{where} is no number that can be" if numeric and not _fits("number", value) else None
+    return next((found for key, each in pairs if (found := leaf_fault(each, f"{where}.{key}".lstrip(".")))), None)
+
+
+def _is_halved(text: str) -> bool:
+    return _SURROGATE.search(text) is not None
 
 
 def _of_type(type_: str, value: Any, where: str) -> str | None:
