@@ -12,6 +12,8 @@ import signal
 import sqlite3
 import time
 
+import pytest
+
 from cli_tools import Cli, populate, snapshot
 
 KILLS = int(os.environ.get("NASLAB_HOSTILE_KILLS", "8"))
@@ -27,6 +29,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.timeout(300 + 30 * KILLS)
 def test_kills_at_any_moment(cli: Cli) -> None:
     rng = random.Random(SEED)
     before = populate(cli.target)

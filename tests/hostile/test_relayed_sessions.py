@@ -38,6 +38,7 @@ def servers() -> Iterator[dict[str, lab.Server]]:
         yield {name: stack.enter_context(lab.running(name)) for name in QUERIES}
 
 
+@pytest.mark.timeout(300 + 60 * SESSIONS)
 def test_sessions_through_a_relay(servers: dict[str, lab.Server], cli: Cli) -> None:
     rng = random.Random(SEED)
     for number in range(SESSIONS):
