@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -128,9 +129,11 @@ def test_damaged_state(damage: bytes, cli: Cli) -> None:
 def killed(cli: Cli, name: str, until: Any, *words: str) -> None:
     """Starts a step and kills it at a moment."""
     child = cli.start("apps", cli.target, "--step", name, *words)
-    wait_until(until, child, "the moment to kill")
-    child.send_signal(signal.SIGKILL)
-    child.communicate()
+    try:
+        wait_until(until, child, "the moment to kill")
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
     time.sleep(0.1)
 
 
@@ -149,9 +152,9 @@ def test_killed_while_running(cli: Cli) -> None:
     step(cli, "prepare", small=office[:4]).ok()
     files = prepared_files(cli)
     root = cli.target / "naslab-apps" / "naslab.files" / "OfficeProductivity" / "part1"
-    first = {path: path.stat().st_ino for path in root.iterdir()}
+    first = inodes(root)
     # Recorded pace takes 90 seconds: enough to meet it in the middle, after a document was saved anew.
-    killed(cli, "run", lambda: any(first.get(path) != path.stat().st_ino for path in listed(root)), *office)
+    killed(cli, "run", lambda: any(first.get(path) != inode for path, inode in inodes(root).items()), *office)
     refused(step(cli, "run", small=office[:4]), "OfficeProductivity was run and may have changed", "--step prepare")
     step(cli, "prepare", small=office[:4]).ok()
     assert prepared_files(cli) == files
@@ -160,9 +163,13 @@ def test_killed_while_running(cli: Cli) -> None:
     assert not list(cli.target.iterdir())
 
 
-def listed(root: Path) -> list[Path]:
-    """Documents that are there now; what is being saved comes and goes."""
-    return [path for path in root.iterdir() if path.suffix == ".doc" and path.exists()]
+def inodes(root: Path) -> dict[Path, int]:
+    """Of documents that are there now; what is being saved comes and goes."""
+    found = {}
+    for path in root.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found[path] = path.stat().st_ino
+    return {path: inode for path, inode in found.items() if path.suffix == ".doc"}
 
 
 @pytest.mark.usefixtures("own_folders")
