@@ -25,6 +25,10 @@ Values = Mapping[str, Array]
 
 HIT_EDGE_BYTES = 1 << 18
 """A cache or a write-back below this does not exist."""
+SHAPED_ONE_WAY = 7.8
+"""Nats that a link shaped one way costs, however far apart its two rates are: one in twenty, log-uniform over 1600."""
+NONE_BYTES = 1.8e5
+"""A size that stands for none, in the middle of those below the edge."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,13 @@ PARAMETERS = (
     Parameter("link", 3e6, 3e10, "B/s", "rate of the link to the client"),
     Parameter("uplink_ratio", 1 / 40, 40.0, "", "rate of the link from the client over that to it"),
     Parameter("header", 20.0, 500.0, "B", "bytes of a message beside its data"),
-    Parameter("server_s", 1e-7, 2e-2, "s", "server processor time per operation"),
+    Parameter("server_s", 1e-7, 0.1, "s", "server processor time per operation"),
     Parameter("server_lanes", 1.0, 16.0, "", "connections that server processors serve side by side"),
     Parameter("memory", 3e6, 3e11, "B/s", "server's memory, or what its processor copies, both directions together"),
     Parameter("cache", 1.2e5, 3e12, "B", "server cache"),
     Parameter("disk_read", 3e6, 3e11, "B/s", "disks, reads"),
     Parameter("disk_write", 3e6, 3e11, "B/s", "disks, writes"),
-    Parameter("request_s", 1e-7, 1e-2, "s", "least time of a disk request (1 / IOPS)"),
+    Parameter("request_s", 1e-7, 0.1, "s", "least time of a disk request (1 / IOPS)"),
     Parameter("seek_s", 1e-8, 3e-2, "s", "seek, added to a request that does not follow the one before"),
     Parameter("commit_s", 1e-7, 3e-2, "s", "added to each operation that is durable"),
     Parameter("write_back", 6e4, 4e9, "B", "unstable writes that the server holds"),
@@ -87,12 +91,14 @@ def switched_on(theta: Array, name: str) -> NDArray[np.bool_]:
 def log_prior(theta: Array) -> Array:
     """Log density of the priors that are not log-uniform, against the log-uniform ones, by particle.
 
-    Disks write about as fast as they read (log-ratio of sd 0.7); a link carries as much up as down unless it is shaped
-    (Cauchy, 2 %); few connections have fewer slots than a client asks for, few servers serve them side by side.
+    Disks write about as fast as they read (log-ratio of sd 0.7). A link carries as much up as down (Cauchy, 2 %), or
+    is shaped one way (one in twenty). Few servers hold no unstable writes at all, few connections have fewer slots than
+    a client asks for, few servers serve them side by side.
     """
     disks = (theta[:, AT["disk_read"]] - theta[:, AT["disk_write"]]) / 0.7
     found = -np.minimum(disks**2 / 2, 5.0)
-    found = found - np.log1p((theta[:, AT["uplink_ratio"]] / 0.02) ** 2)
+    found = found - np.minimum(np.log1p((theta[:, AT["uplink_ratio"]] / 0.02) ** 2), SHAPED_ONE_WAY)
+    found = found - 1.2 * (theta[:, AT["write_back"]] < math.log(HIT_EDGE_BYTES))
     found = found - 2.0 * (theta[:, AT["slots"]] < math.log(300.0))
     return np.asarray(found - 1.0 * (theta[:, AT["server_lanes"]] > math.log(1.15)))
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr
 
 from naslab.explain.forward import predict, values_of
-from naslab.explain.hypotheses import AT, HIGH, LOW, SWITCHES, Array, Values, log_prior
+from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, SWITCHES, Array, Values, log_prior
 from naslab.explain.rows import Rows
 from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
 
@@ -97,7 +97,7 @@ class Guess:
         near = {
             **dict.fromkeys(("link", "window", "memory", "disk_read", "disk_write", "base"), rates),
             **dict.fromkeys(("server_s", "request_s", "seek_s", "commit_s", "lock_s", "delay_s"), times),
-            "cache": sizes, "uplink_ratio": np.zeros(1), "slots": np.log(np.array([1.0, 2, 4, 8, 16, 32, 64, 2000])),
+            "cache": np.append(sizes, np.log(NONE_BYTES)), "write_back": np.log([NONE_BYTES]), "uplink_ratio": np.zeros(1), "slots": np.log(np.array([1.0, 2, 4, 8, 16, 32, 64, 2000])),
             "server_lanes": np.full(1, 0.01),
         }  # fmt: skip
         near |= _client_guess(r)
@@ -170,6 +170,9 @@ _TOGETHER = tuple(
 
 CYCLES = 0.4
 """Share of the exchanges that are of three."""
+UNCACHED = 0.25
+"""Share of the exchanges that are of a cache for none."""
+_MEMORY_OR_DISK = ((AT["server_s"], AT["request_s"]), (AT["memory"], AT["disk_read"]))
 
 
 def _propose(theta: Array, move: int, guess: Guess, rng: Draw) -> tuple[Array, Array]:
@@ -190,7 +193,8 @@ def _evolved(theta: Array, guess: Guess, rng: Draw) -> tuple[Array, Array]:
 
 def _exchanged(theta: Array, guess: Guess, rng: Draw) -> tuple[Array, Array]:
     """Two explanations of one rate change places, or three of two rates: link and window become memory and link."""
-    del guess
+    if rng.random() < UNCACHED:
+        return _uncached(theta, guess, rng)
     new, count = theta.copy(), len(theta)
     group = _EXCHANGES[rng.integers(len(_EXCHANGES))]
     places = rng.choice(group, 3 if rng.random() < CYCLES else 2, replace=False)
@@ -200,6 +204,24 @@ def _exchanged(theta: Array, guess: Guess, rng: Draw) -> tuple[Array, Array]:
             at = AT[name]
             new[:, at] = LOW[at] + (HIGH - LOW)[at] * rng.random(count)
     return new, np.zeros(count)
+
+
+def _uncached(theta: Array, guess: Guess, rng: Draw) -> tuple[Array, Array]:
+    """What the server's memory and processor seemed to do, its disks do, or the other way round; sizes are drawn anew.
+
+    A server without a cache differs from one with it in all of these at once, and no smaller move leads there.
+    """
+    new, count = theta.copy(), len(theta)
+    for one, two in _MEMORY_OR_DISK:
+        turn = rng.random(count) < 0.6
+        new[turn, one], new[turn, two] = theta[turn, two], theta[turn, one]
+    both = rng.random(count) < 0.3
+    new[both, AT["disk_write"]] += new[both, AT["disk_read"]] - theta[both, AT["disk_read"]]
+    mask = np.zeros(theta.shape, bool)
+    mask[:, AT["cache"]] = rng.random(count) < 0.8
+    mask[:, AT["write_back"]] = rng.random(count) < 0.3
+    new = np.where(mask, guess.draw(count, rng), new)
+    return new, ((guess.log_density(theta) - guess.log_density(new)) * mask).sum(1)
 
 
 def _redrawn(theta: Array, guess: Guess, rng: Draw) -> tuple[Array, Array]:
@@ -401,27 +423,37 @@ def infer(r: Rows, runs: int = RUNS, count: int = PARTICLES) -> Posterior:
     rng = np.random.default_rng(seed_of(r))
     plain = mixed(r, [sample(r, rng, count=count) for _ in range(runs)], rng)
     made = [plain]
-    for names, prior in _optional(r, plain[0]):
-        found = [sample(r, rng, names, count) for _ in range(max(runs // 2, 1))]
-        theta, evidence = mixed(r, found, rng, names)
-        made.append((theta, evidence + prior))
-    return _pooled(made)
+    odds = [0.0]
+    for names, often in _optional(r, plain[0]):
+        found = [sample(r, rng, names, count) for _ in range(max(int(runs * often), 1))]
+        made.append(mixed(r, found, rng, names))
+        odds.append(_log_odds(names))
+    return _pooled(made, odds)
+
+
+def _log_odds(names: Sequence[str]) -> float:
+    """Log prior odds of optional stations against none."""
+    return float(sum(np.log(SWITCHES[name] / (1 - SWITCHES[name])) for name in names))
 
 
 def _optional(r: Rows, theta: Array) -> list[tuple[tuple[str, ...], float]]:
-    """Structures that something speaks for, with their log prior odds."""
+    """Structures to try, and how many runs as a share of the plain one's.
+
+    A token bucket may always be there, unspent: half of its runs are only for where something speaks for it.
+    """
     z = np.abs(np.median(residuals(theta, r), axis=0))
-    found: list[tuple[tuple[str, ...], float]] = []
-    if r.burst or np.average(z > MISFIT, weights=r.weight) > HISTORY_MISFITS:
-        found.append((("bucket_on",), float(np.log(SWITCHES["bucket_on"] / (1 - SWITCHES["bucket_on"])))))
+    hinted = r.burst or np.average(z > MISFIT, weights=r.weight) > HISTORY_MISFITS
+    found: list[tuple[tuple[str, ...], float]] = [(("bucket_on",), 0.5 if hinted else 0.25)]
     if "same_file" in r.step:
-        found.append((("lock_on",), float(np.log(SWITCHES["lock_on"] / (1 - SWITCHES["lock_on"])))))
+        found.append((("lock_on",), 0.5))
     return found
 
 
-def _pooled(made: Sequence[tuple[Array, float]]) -> Posterior:
+def _pooled(made: Sequence[tuple[Array, float]], odds: Sequence[float]) -> Posterior:
+    """All structures together. odds: log prior odds of each, which are known better than its evidence."""
     evidence = np.array([each for _, each in made])
-    share = _shares([each for _, each in made])
+    share = _shares([each for _, each in made]) * np.exp(odds)
+    share = share / share.sum()
     weight = np.concatenate([np.full(len(theta), s / len(theta)) for s, (theta, _) in zip(share, made, strict=True)])
     run = np.repeat(np.arange(len(made)), [len(theta) for theta, _ in made])
     return Posterior(np.concatenate([theta for theta, _ in made]), weight, run, evidence)

@@ -9,15 +9,15 @@ does not explain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naslab.explain.forward import NEVER, PAGE_SLACK, values_of
-from naslab.explain.hypotheses import HIT_EDGE_BYTES, Array
-from naslab.explain.inference import MISFIT, Posterior, infer, residuals
+from naslab.explain.hypotheses import AT, HIGH, HIT_EDGE_BYTES, LOW, Array
+from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, residuals
 from naslab.explain.rows import Rows
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 
@@ -26,7 +26,14 @@ CLOSE = 1.1
 """Ceilings within this factor are both named."""
 CLOSE_SHARE = 0.3
 """Probability of a close second from which on no single one is named with certainty."""
+BESIDE, EXCLUDED, NEAR_SHARE = 1.05, 4.0, 0.12
+"""A station so many times as fast as the limit, whose presence would cost less than so many nats of the likelihood, may
+be there: parts of a server are chosen for each other, and of about an eighth of servers two are as fast as each other."""
+TRIED = 80
+"""Particles in which that is tried."""
 BUSY_DEPTH = 256
+REACH_BYTES = 4.0 * (1 << 30)
+"""Reads are judged for working sets of at least this size, measured or not: smaller ones are no file server's job."""
 MISSPECIFIED = 0.02
 """Probability that the truth is none of what the model holds."""
 STRANGE_STALL, STALL_WIDTH = 0.1, 0.02
@@ -70,7 +77,7 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     read, record = op == "read", float(LARGE_RECORD if size == "large" else SMALL_RECORD)
     wire = record + v["header"]
     link = v["link"] * (1.0 if read else v["uplink_ratio"])
-    cached = (PAGE_SLACK * v["cache"] >= r.max_set_bytes) if read else np.zeros(len(theta), bool)
+    cached = (PAGE_SLACK * v["cache"] >= max(r.max_set_bytes, REACH_BYTES)) if read else np.zeros(len(theta), bool)
     queued = (v["write_back"] > HIT_EDGE_BYTES) & (size == "large")
     disk = np.maximum(record / v["disk_read" if read else "disk_write"], v["request_s"])
     if size == "small":
@@ -128,9 +135,10 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
         shares = {"client_cache": 0.97, **{name: 0.03 * each for name, each in shares.items()}}
     near = order[1] / order[0]
     close = _close(names, table, posterior)
+    hidden = _hidden(r, posterior, names[int(np.argmax([shares[name] for name in names]))], table, names, op, size)
     ranked = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
     made = tuple(
-        Ceiling(name, min(shares[name], _cap(name, close)), _value(table, names, lowest, posterior, name))
+        Ceiling(name, min(shares[name], _cap(name, close), hidden), _value(table, names, lowest, posterior, name))
         for name in ranked
     )
     quartiles = tuple(_quantile(near, posterior.weight, q) for q in (0.5, 0.25, 0.75))
@@ -147,6 +155,46 @@ def _close(names: Sequence[str], table: Array, posterior: Posterior) -> dict[tup
         pair = min((names[one], names[two]), (names[two], names[one]))
         found[pair] = found.get(pair, 0.0) + float(weight)
     return found
+
+
+def _hidden(
+    r: Rows, posterior: Posterior, first: str, table: Array, names: Sequence[str], op: str, size: str
+) -> float:  # fmt: skip
+    """Highest probability of a limit: less than one where the data do not exclude another station right behind it.
+
+    In the likeliest particles one other station at a time is made hardly faster than the limit. Where the likelihood
+    falls by little, such a server would have shown the same.
+    """
+    if first not in names or first == "unknown":
+        return 1.0
+    mine = np.flatnonzero(table.argmin(0) == names.index(first))
+    if not len(mine):
+        return 1.0
+    likes = log_likelihood(posterior.theta[mine], r)
+    best = mine[np.argsort(-likes)[:TRIED]]
+    theta, rate = posterior.theta[best], table[names.index(first)][best] * BESIDE
+    record = float(LARGE_RECORD if size == "large" else SMALL_RECORD)
+    for kind, changed in _beside(theta, rate, record, op, size):
+        if kind == first or table[names.index(kind)][best].min() < rate.max():
+            continue
+        if likes.max() - log_likelihood(changed, r).max() < EXCLUDED:
+            return 1 - NEAR_SHARE
+    return 1.0
+
+
+def _beside(theta: Array, rate: Array, record: float, op: str, size: str) -> Iterator[tuple[str, Array]]:
+    """The same servers with one station at a time that does `rate` operations a second: (kind, parameters)."""
+    data, wire = np.log(rate * record), np.log(rate * (record + np.exp(theta[:, AT["header"]])))
+    read = op == "read"
+    disk = ("disk", {"disk_read" if read else "disk_write": data}) if size == "large" else (
+        "disk_iops", {"request_s": -np.log(rate)})  # fmt: skip
+    up = {"link": wire} if read else {"uplink_ratio": wire - theta[:, AT["link"]]}
+    tried = (disk, ("link", up), ("server_cpu", {"server_s": -np.log(rate)}), ("server_cache", {"memory": data}))
+    for kind, values in tried:
+        changed = theta.copy()
+        for name, value in values.items():
+            changed[:, AT[name]] = np.clip(value, LOW[AT[name]], HIGH[AT[name]])
+        yield kind, changed
 
 
 def _cap(name: str, close: Mapping[tuple[str, str], float]) -> float:
