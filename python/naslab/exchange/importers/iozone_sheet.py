@@ -1,7 +1,7 @@
 """IOzone's -b file: BIFF2 as IOzone writes it, BIFF 3 to 8 of files saved again or written by naslab, and .xlsx.
 
 BIFF2 is read here: four kinds of records, each of a bounded length. BIFF 3 to 8 are a file system in a file, which the
-library xlrd reads, .xlsx a zip of XML, which openpyxl does. Facts of BIFF2: IOzone's files; [MS-XLS] and OpenOffice's
+library xlrd (the extra `xls`) reads, .xlsx a zip of XML, which openpyxl does. Facts of BIFF2: IOzone's files; [MS-XLS] and OpenOffice's
 description of the formats.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from naslab.errors import UsageError
 from naslab.exchange.importers import workbook
 from naslab.exchange.importers.base import KIB, MAX_CELLS, Cell, Draft, Input, checked, number, short
 from naslab.exchange.importers.iozone_words import REPORTS, THROUGHPUT_ROWS, Told, cell_of
@@ -83,8 +84,11 @@ def _put(rows: dict[int, list[Any]], row: int, column: int, value: Any) -> None:
 
 def _xlrd(source: Input) -> dict[int, list[Any]]:
     """Rows of the first sheet of any other .xls."""
-    import xlrd
-
+    try:
+        import xlrd
+    except ImportError as error:
+        hint = "pip install 'naslab[xls]', or save it as .xlsx"
+        raise UsageError(f"{source.name} is a .xls, which the library xlrd reads; it is not installed: {hint}") from error
     try:
         book = xlrd.open_workbook(file_contents=source.data, logfile=io.StringIO(), on_demand=True)
         sheet = book.sheet_by_index(0)
