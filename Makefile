@@ -26,7 +26,7 @@ $(STAMPS)/venv: constraints/run.txt | tools
 
 $(STAMPS)/build: $(STAMPS)/venv $(RUST_SOURCES) pyproject.toml
 	@echo "building naslab (the first time takes a few minutes) ..."
-	@PIP_NO_INDEX=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --quiet
+	@PIP_NO_INDEX=1 PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --quiet
 	@$(BIN)/python -m compileall -q python $(VENV)/lib >/dev/null || true
 	@touch $@
 
