@@ -145,7 +145,8 @@ mod tests {
             // SAFETY: both buffers are as long as said.
             unsafe {
                 fast.ctr(&mut ca, data.as_ptr(), a.as_mut_ptr(), a.len());
-                soft.ctr(&mut cb, b.as_ptr(), b.as_mut_ptr(), b.len());
+                let at = b.as_mut_ptr();
+                soft.ctr(&mut cb, at, at, b.len());
             }
             prop_assert_eq!(&a, &b);
             prop_assert_eq!(ca, cb);
