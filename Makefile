@@ -1,5 +1,5 @@
 # naslab: `make demo` builds all and shows the main job; `make test` runs every test.
-# Other targets: build, check, bench, truth, docs, clean.
+# Other targets: build, check, bench, truth, docs, sanitize, supply, clean.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,29 +7,31 @@ BIN := $(VENV)/bin
 # One stamp per set-up step, so that a second run is quick.
 STAMPS := $(VENV)/.stamps
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+# Only files whose hashes are in constraints/ are installed.
+PINNED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 # A machine may forbid bytecode or set its own default store: neither may reach naslab here.
 unexport PYTHONDONTWRITEBYTECODE
 unexport NASLAB_STORE
 
-.PHONY: build demo test check bench truth docs clean tools
+.PHONY: build demo test check bench truth docs sanitize supply clean tools
 .DEFAULT_GOAL := build
 
 tools:
 	@PYTHON="$(PYTHON)" tools/need-tools
 
-$(STAMPS)/venv: pyproject.toml | tools
+$(STAMPS)/venv: constraints/run.txt | tools
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --upgrade pip "maturin>=1.9,<2"
+	@$(PINNED) constraints/run.txt
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/build: $(STAMPS)/venv $(RUST_SOURCES) pyproject.toml
 	@echo "building naslab (the first time takes a few minutes) ..."
-	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --quiet
+	@PIP_NO_INDEX=1 PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --quiet
 	@$(BIN)/python -m compileall -q python $(VENV)/lib >/dev/null || true
 	@touch $@
 
-$(STAMPS)/dev: $(STAMPS)/build
-	@$(BIN)/python tools/dev-requirements | $(BIN)/python -m pip install --quiet -r /dev/stdin
+$(STAMPS)/dev: $(STAMPS)/build constraints/dev.txt
+	@$(PINNED) constraints/dev.txt
 	@$(BIN)/python -m compileall -q $(VENV)/lib >/dev/null || true
 	@touch $@
 
@@ -50,6 +52,7 @@ check: $(STAMPS)/dev
 	$(BIN)/ruff check python tests benches tools
 	$(BIN)/mypy
 	$(BIN)/python tools/make-docs --check
+	$(BIN)/python tools/constraints --check
 
 docs: build
 	$(BIN)/python tools/make-docs
@@ -61,6 +64,15 @@ bench: $(STAMPS)/dev
 # SEED=7 draws other systems; TRUTH="--only comparison" takes a part: see tools/truth --help.
 truth: $(STAMPS)/dev
 	@SEED="$(SEED)" tools/truth $(TRUTH)
+
+# What naslab is made of: pinned versions, licences, and advisories where ADVISORIES names copies of their databases.
+supply: $(STAMPS)/dev
+	$(BIN)/python tools/constraints --check
+	$(BIN)/python tools/check-licences $(foreach folder,$(ADVISORIES),--advisories $(folder))
+
+# The Rust tests with memory errors seen; CRATES="naslab-core" takes a part.
+sanitize: | tools
+	@tools/sanitize $(CRATES)
 
 clean:
 	rm -rf $(VENV) target demo

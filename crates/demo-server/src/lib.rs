@@ -14,6 +14,8 @@ mod connection;
 mod data;
 mod folder;
 mod helpers;
+#[cfg(test)]
+mod hostile;
 mod listing;
 mod mount;
 mod nfs;

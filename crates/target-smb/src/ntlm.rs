@@ -232,7 +232,7 @@ impl Parts<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::crypto::unhex;
     use proptest::prelude::*;
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(rc4(&base, &[0x55; 16]).to_vec(), unhex("c5dad2544fc9799094ce1ce90bc9d03e"));
     }
 
-    fn challenge() -> Vec<u8> {
+    pub(crate) fn challenge() -> Vec<u8> {
         let mut info = Vec::new();
         for (id, text) in [(2, "Domain"), (1, "Server"), (3, "server.example")] {
             let text = utf16(text);
@@ -278,6 +278,11 @@ mod tests {
         out.zeros(8);
         out.put(&info);
         out
+    }
+
+    /// Whether a server's challenge gets an answer.
+    pub(crate) fn answers(token: &[u8]) -> bool {
+        authenticate(&ALICE, &negotiate(), token, &FRESH).is_ok()
     }
 
     #[test]

@@ -81,10 +81,11 @@ impl Seal {
         debug_assert!(payload.is_empty() || head_bytes.is_multiple_of(16));
         let mut run = self.out.begin(&nonce, &aad, (head_bytes + payload.len()) as u32);
         out.reserve(payload.len());
-        let text = out[text_at..].as_mut_ptr();
         // SAFETY: the head is encrypted in place; room for the payload was reserved right after it, and the
-        // payload, being borrowed apart from `out`, does not overlap it.
+        // payload, being borrowed apart from `out`, does not overlap it. The pointer comes from the vector, not from
+        // a slice of it: one of a slice may not be used beyond the slice's end.
         unsafe {
+            let text = out.as_mut_ptr().add(text_at);
             self.out.seal(&mut run, text, text, head_bytes);
             self.out.seal(&mut run, payload.as_ptr(), text.add(head_bytes), payload.len());
             out.set_len(text_at + head_bytes + payload.len());
@@ -100,8 +101,10 @@ impl Seal {
 
     /// Decrypts a piece in place; every piece but the last has a multiple of 16 bytes.
     pub fn open_piece(&self, run: &mut Run, piece: &mut [u8]) {
-        // SAFETY: one exclusive slice, in place.
-        unsafe { self.inward.open(run, piece.as_ptr(), piece.as_mut_ptr(), piece.len()) };
+        let text = piece.as_mut_ptr();
+        // SAFETY: one exclusive slice, in place; both pointers are the same one, since a shared one made before it
+        // would end with it.
+        unsafe { self.inward.open(run, text, text, piece.len()) };
     }
 
     /// Whether the message was what the server sent.

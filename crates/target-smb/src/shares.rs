@@ -235,7 +235,7 @@ fn share_kind(code: u32) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -247,7 +247,7 @@ mod tests {
         out.zeros(out.len().next_multiple_of(4) - out.len());
     }
 
-    fn answer() -> Vec<u8> {
+    pub(crate) fn answer() -> Vec<u8> {
         let mut out = Vec::new();
         [1, 1, 0x20000, 2, 0x20004, 2].iter().for_each(|v| out.u32(*v));
         [0x20008, 0, 0x2000c, 0x20010, 0x8000_0003, 0x20014].iter().for_each(|v| out.u32(*v));
@@ -256,6 +256,12 @@ mod tests {
         }
         [2, 0, 0].iter().for_each(|v| out.u32(*v));
         out
+    }
+
+    /// Whether the bytes are a list; they are read as a part of one, too.
+    pub(crate) fn takes(bytes: &[u8]) -> bool {
+        let _ = take_fragment(bytes, &mut Vec::new());
+        parse_shares(bytes).is_ok()
     }
 
     #[test]

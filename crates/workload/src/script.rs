@@ -397,6 +397,47 @@ mod tests {
         assert!(head.check_step(0, 3, &step_bytes(0, 0, 0, 1, 1)).is_ok());
     }
 
+    /// Scripts whose words were changed; `NASLAB_HOSTILE_INPUTS=N` tries so many, `NASLAB_HOSTILE_SEED` others.
+    #[test]
+    fn spoiled_scripts_are_refused_or_hold() {
+        let setting = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a whole number"));
+        let mut state = 0x7363_7269_7074 ^ setting("NASLAB_HOSTILE_SEED").unwrap_or(0) << 48;
+        let mut below = move |n: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % n.max(1) as u64) as usize
+        };
+        let mut whole = head_bytes(&[stream(), stream()], 2, 176);
+        whole.extend([step_bytes(3, 0, 1, 0, NO_STREAM), step_bytes(0, 0, 0, 512, 1)].concat());
+        whole.extend([3u32.to_le_bytes().as_slice(), b"a/b", 1u32.to_le_bytes().as_slice(), b"c"].concat());
+        let (mut held, count) = (0, setting("NASLAB_HOSTILE_INPUTS").unwrap_or(50_000));
+        for _ in 0..count {
+            let mut bytes = whole.clone();
+            for _ in 0..below(4) {
+                let at = below(bytes.len().saturating_sub(4));
+                match below(4) {
+                    0 => bytes.truncate(at),
+                    1 if bytes.len() >= at + 4 => bytes[at..at + 4].copy_from_slice(&[0xff; 4]),
+                    _ if bytes.is_empty() => {}
+                    _ => bytes[at] = below(256) as u8,
+                }
+            }
+            let Ok(head) = ScriptHead::parse(&bytes, bytes.len() as u64) else { continue };
+            held += 1;
+            let _ = head.parse_paths(&bytes[head.paths_at_bytes as usize..]);
+            for (at, stream) in head.streams.iter().enumerate() {
+                let from = stream.at_bytes as usize;
+                for (n, step) in
+                    bytes[from..from + stream.steps as usize * STEP_BYTES].chunks_exact(STEP_BYTES).enumerate()
+                {
+                    let _ = head.check_step(at, n as u64, step.try_into().unwrap());
+                }
+            }
+        }
+        assert!(held > count / 10 && held < count, "{held} of {count}");
+    }
+
     proptest! {
         #[test]
         fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..400), file in any::<u64>()) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -205,3 +206,6 @@ def _check_excel(args: Args) -> None:
         raise UsageError(f"-b {args.excel}: cannot be written; give a file in a folder that exists")
     if path.suffix.lower() not in (".xls", ".xlsx"):
         args.warnings.append(f"-b {args.excel}: written as .xls (BIFF8); name it .xlsx for 3D charts")
+    if path.suffix.lower() != ".xlsx" and importlib.util.find_spec("xlwt") is None:
+        hint = "pip install 'naslab[xls]', or name it .xlsx"
+        raise UsageError(f"-b {args.excel}: a .xls is written by the library xlwt, which is not installed: {hint}")

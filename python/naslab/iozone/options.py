@@ -60,7 +60,7 @@ IOZONE_LETTERS: tuple[Option, ...] = (
     _flag("-A", "auto2", "the same as -az -i 0 -i 1", "Auto Mode 2. This option is obsolete. Use -az -i0 -i1 ",
           "changed", "obsolete in IOzone too: write -az -i 0 -i 1"),
     _value("-b", "text", "FILE", "excel", "write a spreadsheet: .xls (BIFF8) or .xlsx with 3D charts; implies -R",
-           how="changed", note=".xls is BIFF8, which today's programs read; IOzone wrote BIFF2"),
+           how="changed", note=".xls is BIFF8 (extra `xls`), which today's programs read; IOzone wrote BIFF2"),
     _flag("-B", "mmap", "files are accessed through mmap; tests 6 and 7 are left out", "Using mmap files"),
     _flag("-c", "close_timed", "close() is part of the timed window", "Include close in write timing"),
     _flag("-C", "children", "print a line per child in throughput mode"),

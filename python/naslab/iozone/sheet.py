@@ -1,8 +1,8 @@
 """-b FILE: the report as a spreadsheet.
 
-.xls: BIFF8 through xlwt, one sheet laid out as IOzone's own file: command line, blank, legend, then each
-table with its label, the record sizes from column 1 and the file size in column 0. .xlsx: through
-openpyxl, one sheet and one native 3D surface chart a test.
+.xls: BIFF8 through xlwt (the extra `xls`; checks.py asks for it), one sheet laid out as IOzone's own file: command
+line, blank, legend, then each table with its label, the record sizes from column 1 and the file size in column 0.
+.xlsx: through openpyxl, one sheet and one native 3D surface chart a test.
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ impl GhashKey {
     }
 
     #[cfg(test)]
-    pub fn portable(h: B16) -> GhashKey {
-        GhashKey {
-            #[cfg(target_arch = "x86_64")]
-            fast: None,
-            ..GhashKey::new(h)
+    pub fn on(mut self, way: super::guarded::Way) -> GhashKey {
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.fast = self.fast.and_then(|fast| (*fast).on(way)).map(Box::new);
         }
+        self
     }
 
     /// Takes whole blocks into the state `y`.
@@ -60,6 +60,7 @@ impl GhashKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crypto::guarded::Way;
     use proptest::prelude::*;
 
     proptest! {
@@ -68,7 +69,7 @@ mod tests {
             let data: Vec<u8> = (0..blocks * 16).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect();
             let (mut a, mut b) = (y, y);
             GhashKey::new(h).update(&mut a, &data);
-            GhashKey::portable(h).update(&mut b, &data);
+            GhashKey::new(h).on(Way::Portable).update(&mut b, &data);
             prop_assert_eq!(a, b);
         }
     }

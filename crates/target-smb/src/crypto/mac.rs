@@ -42,6 +42,15 @@ impl Signer {
         }
     }
 
+    #[cfg(test)]
+    pub fn on(self, way: super::guarded::Way) -> Signer {
+        match self {
+            Signer::Hmac(fresh) => Signer::Hmac(fresh),
+            Signer::Cmac { aes, k1, k2 } => Signer::Cmac { aes: aes.on(way), k1, k2 },
+            Signer::Gmac { aes, ghash } => Signer::Gmac { aes: aes.on(way), ghash: ghash.on(way) },
+        }
+    }
+
     /// Begins the signature of message `id`. The nonce of GMAC holds who sent it (MS-SMB2 3.1.4.1).
     pub fn begin(&self, id: u64, from_server: bool) -> Mac<'_> {
         let mut mac = Mac {

@@ -3,6 +3,8 @@
 mod aead;
 mod block;
 mod ghash;
+#[cfg(test)]
+mod guarded;
 mod mac;
 #[cfg(target_arch = "x86_64")]
 mod x86;

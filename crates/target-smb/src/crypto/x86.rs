@@ -39,6 +39,12 @@ impl Aes {
         Some(Aes { keys, rounds, wide: has_wide() })
     }
 
+    #[cfg(test)]
+    pub fn on(mut self, way: super::guarded::Way) -> Option<Aes> {
+        self.wide &= way.wide()?;
+        Some(self)
+    }
+
     /// As `AesKey::ctr`.
     ///
     /// # Safety
@@ -176,11 +182,14 @@ unsafe fn expand(key: &[u8]) -> ([__m128i; 15], usize) {
 /// The last word through the S-box, rotated and with the round constant if asked, in all four words.
 #[target_feature(enable = "aes,sse4.1,ssse3")]
 unsafe fn sub_rot(key: __m128i, rcon: u8, rotate: bool) -> __m128i {
-    let words = _mm_aeskeygenassist_si128::<0>(key);
+    // In four equal columns the rows' shift changes nothing, and of a last round with an empty key the S-box is left:
+    // `_mm_aeskeygenassist_si128` without that instruction, which Miri does not know.
+    let words = _mm_aesenclast_si128(_mm_shuffle_epi32::<0b1111_1111>(key), _mm_setzero_si128());
     if !rotate {
-        return _mm_shuffle_epi32::<0b1010_1010>(words);
+        return words;
     }
-    _mm_xor_si128(_mm_shuffle_epi32::<0b1111_1111>(words), _mm_set1_epi32(i32::from(rcon)))
+    let rotated = _mm_or_si128(_mm_srli_epi32::<8>(words), _mm_slli_epi32::<24>(words));
+    _mm_xor_si128(rotated, _mm_set1_epi32(i32::from(rcon)))
 }
 
 /// Each word added to all that follow, and `word` to all.
@@ -222,6 +231,12 @@ impl Ghash {
         // SAFETY: the features were found.
         let powers = unsafe { powers(key.to_le_bytes()) };
         Some(Ghash { powers, wide: has_wide() })
+    }
+
+    #[cfg(test)]
+    pub fn on(mut self, way: super::guarded::Way) -> Option<Ghash> {
+        self.wide &= way.wide()?;
+        Some(self)
     }
 
     /// Takes whole blocks into the state.

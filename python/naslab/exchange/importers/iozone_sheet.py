@@ -1,8 +1,8 @@
 """IOzone's -b file: BIFF2 as IOzone writes it, BIFF 3 to 8 of files saved again or written by naslab, and .xlsx.
 
 BIFF2 is read here: four kinds of records, each of a bounded length. BIFF 3 to 8 are a file system in a file, which the
-library xlrd reads, .xlsx a zip of XML, which openpyxl does. Facts of BIFF2: IOzone's files; [MS-XLS] and OpenOffice's
-description of the formats.
+library xlrd (the extra `xls`) reads, .xlsx a zip of XML, which openpyxl does. Facts of BIFF2: IOzone's files; [MS-XLS]
+and OpenOffice's description of the formats.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from naslab.errors import UsageError
 from naslab.exchange.importers import workbook
 from naslab.exchange.importers.base import KIB, MAX_CELLS, Cell, Draft, Input, checked, number, short
 from naslab.exchange.importers.iozone_words import REPORTS, THROUGHPUT_ROWS, Told, cell_of
@@ -26,7 +27,8 @@ Sheet = Mapping[int, Sequence[Any]]
 
 
 def parse(source: Input) -> Draft:
-    """The run in a spreadsheet of IOzone. Raises ForeignFileError where nothing of it can be read."""
+    """The run in a spreadsheet of IOzone. Raises ForeignFileError where nothing of it can be read,
+    UsageError where that needs a library which is not installed."""
     if len(source.data) > MAX_SHEET_BYTES:
         raise source.broken(f"is above {MAX_SHEET_BYTES} bytes; IOzone's spreadsheets are small")
     rows: Sheet
@@ -83,8 +85,11 @@ def _put(rows: dict[int, list[Any]], row: int, column: int, value: Any) -> None:
 
 def _xlrd(source: Input) -> dict[int, list[Any]]:
     """Rows of the first sheet of any other .xls."""
-    import xlrd
-
+    try:
+        import xlrd
+    except ImportError as error:
+        hint = "it is not installed: pip install 'naslab[xls]', or save the file as .xlsx"
+        raise UsageError(f"{source.name} is a .xls, which the library xlrd reads; {hint}") from error
     try:
         book = xlrd.open_workbook(file_contents=source.data, logfile=io.StringIO(), on_demand=True)
         sheet = book.sheet_by_index(0)
