@@ -26,6 +26,7 @@ WARM_UP = (
 TOLD = "NASLAB_TESTS_TOLD"
 """Names the file that gets a line for whatever is in the store: `add_cell RUN CELL`, `create_run RUN`, …"""
 HANG_S = 60.0
+ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Warm:
@@ -89,7 +90,9 @@ class Command:
         if self.done is None:
             code = self.server.wait(self.pid)
             assert code is not None, f"{self.words} hangs"
-            self.done = Done(code, self.out.read_text("utf-8"), self.err.read_text("utf-8"))
+            # One that was killed at once made no files.
+            texts = [path.read_text("utf-8") if path.exists() else "" for path in (self.out, self.err)]
+            self.done = Done(code, *texts)
         return self.done
 
     def send(self, number: int) -> Done:
@@ -100,6 +103,8 @@ class Command:
 
 def serve() -> None:
     """Answers requests until there are none."""
+    for number in (*ENDING, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     _import_all()
     _cache_parser()
     _tell_of_the_store()
@@ -108,7 +113,10 @@ def serve() -> None:
         request = json.loads(line)
         if "wait" in request:
             _say(code=os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1]))
-        elif pid := os.fork():
+            continue
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # before a program has begun there is nothing to interrupt
+        if pid := os.fork():
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
             _say(pid=pid)
         else:
             _become(request)
@@ -161,6 +169,8 @@ def _tell_of_the_store() -> None:
 def _telling(name: str, real: Any) -> Any:
     def told_of(self: Any, run: Any, *rest: Any, **more: Any) -> Any:
         found = real(self, run, *rest, **more)
+        if str(self.path) != os.environ["NASLAB_STORE"]:
+            return found
         word = rest[0]["id"] if name == "add_cell" else rest[0] if rest and name == "finish_run" else ""
         file = os.open(os.environ[TOLD], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.write(file, f"{os.getpid()} {name} {found or run} {word}\n".encode())
@@ -192,20 +202,19 @@ def _mount() -> bool:
 
 def _become(request: dict[str, Any]) -> None:
     """Is the command from now on."""
-    for number in (signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
     code = 1
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # before a program has begun there is nothing to interrupt
         os.chdir(request["folder"])
         os.environ.update(request["environment"])
         _redirect(Path(f"out-{os.getpid()}"), Path(f"err-{os.getpid()}"))
         sys.argv = ["naslab", *request["words"]]
         from naslab import cli
 
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         code = cli.main()
         sys.stdout.flush()
+    except KeyboardInterrupt:  # before the first line of naslab's own
+        print("naslab: interrupted", file=sys.stderr)
     except SystemExit as end:
         code = int(end.code or 0)
     except BaseException:

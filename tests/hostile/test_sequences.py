@@ -14,29 +14,27 @@ import contextlib
 import itertools
 import json
 import os
+import random
 import re
 import shutil
 import signal
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from cli_tools import Done, need, populate, snapshot
+from cli_tools import Done, need, populate
 from naslab.store import Store
 from warm import TOLD, Command, Warm
 
 SEQUENCES = int(os.environ.get("NASLAB_HOSTILE_SEQUENCES", "8"))
 SEED = int(os.environ.get("NASLAB_HOSTILE_SEED", "21"))
-STEPS = 8
+MOST_STEPS = 10
 RUN_FOLDER = re.compile(r"naslab-(\d{8}-\d{6}-[a-z2-9]{4})")
 FOLDER = "target"
 SHORT = (
@@ -64,8 +62,8 @@ ON_DISKS = (
     "sustained {disk} --size 1m --duration 100ms --write 100", "sweep null: --file-size 64k --record 64k --store {disk}/s",
     "sweep {disk} --file-size 64k --record 64k --adaptive", "export {run} -o {disk}/x.json", "clean {disk}",
 )  # fmt: skip
+CUT = (*SHORT, *LONG, *READS, f"clean {FOLDER}", "sweep --resume {run}")
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
-milliseconds = st.integers(0, 400)
 
 
 @dataclass
@@ -99,7 +97,9 @@ class World:
         self.script: list[str] = []
         self.names = itertools.count()
         self._told = 0
-        self._orphans: set[int] = set()
+        self.orphans: dict[str, int] = {}
+        """Runs whose store was removed, and their processes."""
+        self._orphaned: set[int] = set()
 
     def start(self, line: str) -> Command:
         """Begins a command line."""
@@ -136,7 +136,8 @@ class World:
         whole = text.rpartition("\n")[0]
         for line in whole[self._told :].strip("\n").splitlines():
             pid, what, run_id, *word = line.split()
-            if int(pid) in self._orphans:
+            if int(pid) in self._orphaned:
+                self.orphans[run_id] = int(pid)
                 continue
             if what == "create_run":
                 self.runs[run_id] = Known(int(pid), "")
@@ -156,10 +157,11 @@ class World:
     def forget_store(self) -> None:
         """The store was removed, under those that live."""
         self.hear()
+        self.orphans.update({run_id: run.pid for run_id, run in self.runs.items()})
         self.runs.clear()
         for each in self.live:
             each.orphan = True
-            self._orphans.add(each.process.pid)
+            self._orphaned.add(each.process.pid)
 
     def folders(self) -> set[str]:
         """Ids of the runs whose folders are in the target."""
@@ -168,24 +170,34 @@ class World:
     def check(self) -> None:
         """All that is always so."""
         self.hear()
-        found = {
-            name: what
-            for name, what in snapshot(self.target).items()
-            if name in self.foreign or not RUN_FOLDER.fullmatch(name.partition("/")[0])
-        }
+        found = self._of_others()
         if found != self.foreign:
             changed = {name for name in {*found, *self.foreign} if found.get(name) != self.foreign.get(name)}
             self.fail(f"files of others changed, vanished or appeared: {sorted(changed)}")
         if self.runs:
             self._check_store()
 
+    def _of_others(self) -> dict[str, Any]:
+        """All in the target but what runs make in their folders, which changes while it is looked at."""
+        found: dict[str, Any] = {}
+        for path in walk(self.target):
+            name = str(path.relative_to(self.target))
+            if RUN_FOLDER.fullmatch(name.partition("/")[0]) and name not in self.foreign:
+                continue
+            status = path.lstat()
+            if path.is_symlink():
+                found[name] = ("link", os.readlink(path))
+            elif path.is_dir():
+                found[name] = ("folder", status.st_mode)
+            else:
+                found[name] = ("file", status.st_mode, status.st_mtime_ns, path.read_bytes())
+        return found
+
     def _check_store(self) -> None:
-        with contextlib.closing(sqlite3.connect(f"file:{self.store}?mode=ro", uri=True)) as db:
-            if (said := db.execute("PRAGMA integrity_check").fetchall()) != [("ok",)]:
-                self.fail(f"the store is damaged: {said}")
-            cells = set(db.execute("SELECT run_id, cell_id FROM cells").fetchall())
-        if lost := {(run_id, cell) for run_id, run in self.runs.items() for cell in run.cells} - cells:
-            self.fail(f"{len(lost)} cells are lost: {sorted(lost)[:5]}")
+        try:
+            self._check_cells()
+        except sqlite3.Error as error:
+            self.fail(f"the store cannot be read: {error}, {sorted(os.listdir(self.folder))}")
         with Store(self.store) as store:
             status = {run.run_id: run.status for run in store.list_runs()}
         if lost := self.runs.keys() - status.keys():
@@ -194,6 +206,14 @@ class World:
         for run_id, run in self.runs.items():
             if (run.ended and status[run_id] != run.ended) or (status[run_id] == "running" and run.pid not in living):
                 self.fail(f"run {run_id} is {run.ended or 'gone'} and reads as {status[run_id]}")
+
+    def _check_cells(self) -> None:
+        with contextlib.closing(sqlite3.connect(f"file:{self.store}?mode=ro", uri=True)) as db:
+            if (said := db.execute("PRAGMA integrity_check").fetchall()) != [("ok",)]:
+                self.fail(f"the store is damaged: {said}")
+            cells = set(db.execute("SELECT run_id, cell_id FROM cells").fetchall())
+        if lost := {(run_id, cell) for run_id, run in self.runs.items() for cell in run.cells} - cells:
+            self.fail(f"{len(lost)} cells are lost: {sorted(lost)[:5]}")
 
     def check_folders(self, allowed: set[str]) -> None:
         """No folders of runs but these."""
@@ -206,25 +226,29 @@ class World:
         raise AssertionError("\n".join([why, "", *self.script]))
 
 
-class Sequences(RuleBasedStateMachine):
-    """The commands, and what goes wrong around them."""
+def walk(folder: Path) -> Iterator[Path]:
+    """All below a folder; what is deep in the folder of a run may vanish meanwhile, and is left out."""
+    for path in sorted(folder.iterdir()):
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from sorted(path.iterdir()) if RUN_FOLDER.fullmatch(path.name) else walk(path)
 
-    warm: Warm
 
-    def __init__(self) -> None:
-        super().__init__()
+class Sequence:
+    """The commands, and what goes wrong around them. Each step may follow each other."""
+
+    def __init__(self, warm: Warm) -> None:
+        self.warm = warm
         self.place = Path(tempfile.mkdtemp(prefix="naslab-sequence."))
-        self.world = World(self.warm, self.place)
+        self.world = World(warm, self.place)
         self.killed: set[str] = set()
         """Ids of runs whose folders may lie there: their process was killed, or something of others is in them."""
 
     # commands that end
 
-    @rule(line=st.sampled_from(SHORT), how=st.sampled_from(("", " --json", " --quiet")))
     def measure(self, line: str, how: str) -> None:
         self._whole([self.world.run(line + how)], how)
 
-    @rule(lines=st.tuples(st.sampled_from(SHORT), st.sampled_from(SHORT)))
     def measure_two_at_once(self, lines: tuple[str, str]) -> None:
         self.world.script.append(" & ".join(f"naslab {line} --quiet" for line in lines) + "; wait")
         begun = [self.world.start(f"{line} --quiet") for line in lines]
@@ -240,7 +264,6 @@ class Sequences(RuleBasedStateMachine):
                 if found["status"] != "complete" or {cell["id"] for cell in found["cells"]} != run.cells:
                     self.world.fail(f"{found['status']}, cells {[cell['id'] for cell in found['cells']]}")
 
-    @rule(line=st.sampled_from(READS), pick=st.integers(0, 5))
     def read(self, line: str, pick: int) -> None:
         run_id, run = self._picked(pick)
         done = self.world.run(line.format(run=run_id, new=f"new{next(self.world.names)}"))
@@ -256,14 +279,12 @@ class Sequences(RuleBasedStateMachine):
         run_id = sorted(self.world.runs)[pick % len(self.world.runs)]
         return run_id, self.world.runs[run_id]
 
-    @rule(line=st.sampled_from(REFUSED))
     def refused(self, line: str) -> None:
         before = set(self.world.runs)
         done = self.world.run(line.format(run="last"))
         if done.code != 2 or done.out or set(self.world.runs) != before:
             self.world.fail(f"exit {done.code}, not refused: {done.out}{done.err}")
 
-    @rule(line=st.sampled_from(ON_DISKS), disk=st.sampled_from(("full", "readonly")))
     def on_a_disk_that_takes_nothing(self, line: str, disk: str) -> None:
         if not self.warm.mounted:
             return
@@ -279,7 +300,6 @@ class Sequences(RuleBasedStateMachine):
         for name in left - {"precious"}:
             os.unlink(inside / name)
 
-    @rule(how=st.sampled_from(("", " --json")))
     def clean(self, how: str) -> None:
         done = self.world.run(f"clean {FOLDER}{how}")
         kept = {found[1] for name in self.world.foreign if (found := RUN_FOLDER.match(name.partition("/")[0]))}
@@ -289,7 +309,6 @@ class Sequences(RuleBasedStateMachine):
             self.world.fail(f"exit {done.code}: {done.out}{done.err}")
         self.killed = set()
 
-    @rule(pick=st.integers(0, 5), budget=st.sampled_from(("100ms", "500ms")))
     def resume(self, pick: int, budget: str) -> None:
         run_id, run = self._picked(pick)
         before = None if run is None else (run.ended, run.pid)
@@ -302,9 +321,9 @@ class Sequences(RuleBasedStateMachine):
 
     # processes that are cut short
 
-    @precondition(lambda self: len(self.world.live) < 2)
-    @rule(line=st.sampled_from(LONG), cells=st.integers(0, 4))
     def begin(self, line: str, cells: int) -> None:
+        if len(self.world.live) == 2:
+            return
         number = next(self.world.names)
         self.world.script.append(f"naslab {line} --quiet & # {number}, until it has {cells} cells")
         live = Live(self.world.start(f"{line} --quiet"), number)
@@ -317,16 +336,14 @@ class Sequences(RuleBasedStateMachine):
                 break
             time.sleep(0.01)
 
-    @precondition(lambda self: self.world.live)
-    @rule(pick=st.integers(0, 1), number=st.sampled_from(SIGNALS), after_ms=milliseconds)
     def end(self, pick: int, number: signal.Signals, after_ms: int) -> None:
+        if not self.world.live:
+            return
         live = self.world.live.pop(pick % len(self.world.live))
         self.world.script.append(f"sleep {after_ms / 1000}; kill -{number.name[3:]} {live.number}; wait")
         time.sleep(after_ms / 1000)
         self._end(live, number)
 
-    @rule(line=st.sampled_from((*SHORT, *LONG, *READS, f"clean {FOLDER}", "sweep --resume {run}")),
-          number=st.sampled_from(SIGNALS), after_ms=milliseconds)  # fmt: skip
     def cut(self, line: str, number: signal.Signals, after_ms: int) -> None:
         named = next(self.world.names)
         line = line.format(run="last", new=f"new{named}")
@@ -348,13 +365,11 @@ class Sequences(RuleBasedStateMachine):
 
     # what others do
 
-    @rule(pick=st.integers(0, 3), inside=st.booleans())
     def put_a_file(self, pick: int, inside: bool) -> None:
         folders = sorted(self.world.folders())
         name = f"naslab-{folders[pick % len(folders)]}/thesis" if inside and folders else f"naslab.data{pick}"
         self._put(name)
 
-    @rule(mark=st.booleans())
     def put_a_folder_of_another_machine(self, mark: bool) -> None:
         folder = self.world.target / "naslab-photos-of-2020"
         if not folder.exists():
@@ -370,7 +385,6 @@ class Sequences(RuleBasedStateMachine):
             status = path.lstat()
             self.world.foreign[name] = ("file", status.st_mode, status.st_mtime_ns, path.read_bytes())
 
-    @rule()
     def remove_the_store(self) -> None:
         self.world.script.append(f"rm -f {self.world.store.name}*")
         for path in self.place.glob(f"{self.world.store.name}*"):
@@ -380,17 +394,12 @@ class Sequences(RuleBasedStateMachine):
     # what is always so
 
     def _living(self) -> set[str]:
-        """Ids of runs whose process is under way, from their folders' marks where the store does not know them."""
+        """Ids of runs whose process is under way."""
+        self.world.hear()
         pids = {each.process.pid for each in self.world.live}
-        found = {run_id for run_id, run in self.world.runs.items() if run.pid in pids}
-        for run_id in self.world.folders():
-            with contextlib.suppress(OSError, ValueError):
-                mark = json.loads((self.world.target / f"naslab-{run_id}" / "naslab-owner.json").read_text())
-                if mark["pid"] in pids:
-                    found.add(run_id)
-        return found
+        known = {run_id: run.pid for run_id, run in self.world.runs.items()} | self.world.orphans
+        return {run_id for run_id, pid in known.items() if pid in pids}
 
-    @invariant()
     def all_is_well(self) -> None:
         for each in self.world.live:
             if (done := self._gone(each)) is not None:
@@ -402,7 +411,7 @@ class Sequences(RuleBasedStateMachine):
         stat = Path(f"/proc/{live.process.pid}/stat").read_text()
         return live.process.wait() if stat.rpartition(")")[2].split()[0] == "Z" and not live.orphan else None
 
-    def teardown(self) -> None:
+    def close(self) -> None:
         try:
             while self.world.live:
                 live = self.world.live.pop()
@@ -425,16 +434,91 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
     found.close()
 
 
+STEPS: dict[str, Callable[[random.Random], dict[str, Any]]] = {
+    "measure": lambda rng: {"line": rng.choice(SHORT), "how": rng.choice(("", " --json", " --quiet"))},
+    "measure_two_at_once": lambda rng: {"lines": (rng.choice(SHORT), rng.choice(SHORT))},
+    "read": lambda rng: {"line": rng.choice(READS), "pick": rng.randrange(6)},
+    "refused": lambda rng: {"line": rng.choice(REFUSED)},
+    "on_a_disk_that_takes_nothing": lambda rng: {
+        "line": rng.choice(ON_DISKS), "disk": rng.choice(("full", "readonly"))
+    },
+    "clean": lambda rng: {"how": rng.choice(("", " --json"))},
+    "resume": lambda rng: {"pick": rng.randrange(6), "budget": rng.choice(("100ms", "500ms"))},
+    "begin": lambda rng: {"line": rng.choice(LONG), "cells": rng.randrange(5)},
+    "end": lambda rng: {"pick": rng.randrange(2), "number": rng.choice(SIGNALS), "after_ms": rng.randrange(400)},
+    "cut": lambda rng: {"line": rng.choice(CUT), "number": rng.choice(SIGNALS), "after_ms": rng.randrange(400)},
+    "put_a_file": lambda rng: {"pick": rng.randrange(4), "inside": rng.random() < 0.5},
+    "put_a_folder_of_another_machine": lambda rng: {"mark": rng.random() < 0.5},
+    "remove_the_store": lambda _: {},
+}  # fmt: skip
+"""Names of the methods that are steps, and what each is given."""
+OFTEN = ("begin", "begin", "end", "end", "cut", "clean", "resume")
+Steps = list[tuple[str, dict[str, Any]]]
+
+
+def drawn(number: int) -> Steps:
+    """The steps of a sequence."""
+    rng = random.Random(f"{SEED} {number}")
+    names = (*STEPS, *OFTEN)
+    return [(name, STEPS[name](rng)) for name in rng.choices(names, k=rng.randint(2, MOST_STEPS))]
+
+
+def failure(warm: Warm, steps: Steps) -> str:
+    """What is wrong with a sequence, nothing where all is well."""
+    sequence = Sequence(warm)
+    try:
+        for name, given in steps:
+            getattr(sequence, name)(**given)
+            sequence.all_is_well()
+    except AssertionError as error:
+        return str(error)
+    finally:
+        sequence.close()
+    return ""
+
+
+def shrunk(warm: Warm, steps: Steps, why: str) -> tuple[Steps, str]:
+    """Fewer steps that fail, too. Each try is made twice, for not every moment of a kill is a bad one."""
+    at = len(steps)
+    while (at := at - 1) >= 0:
+        fewer = steps[:at] + steps[at + 1 :]
+        if found := failure(warm, fewer) or failure(warm, fewer):
+            steps, why = fewer, found
+    return steps, why
+
+
 @pytest.mark.timeout(600 + 30 * SEQUENCES)
 def test_sequences(warm: Warm) -> None:
-    machine = seed(SEED)(type("Seeded", (Sequences,), {"warm": warm}))
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=SEQUENCES, stateful_step_count=STEPS, deadline=None, database=None, print_blob=False,
-            report_multiple_bugs=False, phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck),
-        ),
-    )  # fmt: skip
+    wrong: list[str] = []
+    for number in range(SEQUENCES):
+        steps = drawn(number)
+        if why := failure(warm, steps):
+            fewer, why = shrunk(warm, steps, why)
+            wrong.append(f"sequence {number} of seed {SEED}, {len(fewer)} of {len(steps)} steps: {why}")
+            print(wrong[-1], flush=True)
+    assert not wrong, f"{len(wrong)} of {SEQUENCES} sequences fail:\n\n" + "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("loss", ["cells", "foreign", "folder"])
+def test_a_broken_promise_would_be_noticed(loss: str, warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a wrong program would do is done here: the model sees it, and what has no part in it is not in the script."""
+
+    def spoil(self: Sequence) -> None:
+        if loss == "cells":
+            with contextlib.closing(sqlite3.connect(self.world.store)) as db, db:
+                db.execute("DELETE FROM cells")
+        elif loss == "foreign":
+            (self.world.target / "photos" / "one.jpg").write_bytes(b"")
+        else:
+            (self.world.target / "naslab-20200101-000000-aaaa").mkdir()
+
+    measure = ("measure", {"line": SHORT[0], "how": " --quiet"})
+    monkeypatch.setattr(Sequence, "spoil", spoil, raising=False)
+    steps: Steps = [("refused", {"line": REFUSED[0]}), measure, ("clean", {"how": ""}), ("spoil", {})]
+    why = failure(warm, steps)
+    assert why
+    fewer, why = shrunk(warm, steps, why)
+    assert [name for name, _ in fewer] == (["measure", "spoil"] if loss == "cells" else ["spoil"]), why
 
 
 WRITING = (
