@@ -18,8 +18,8 @@ CALLS = "pwrite64,write,writev,pwritev,fsync,fdatasync,ftruncate,openat,mkdir,un
 STRACE = ("strace", "-f", "-y", "-xx", "-s", "1000000", "-e", f"trace={CALLS}")
 Way = Literal["all", "none", "prefix", "writes", "sectors", "reordered"]
 WAYS: tuple[Way, ...] = ("none", "prefix", "writes", "sectors", "reordered", "all")
-"""What becomes of what was not flushed: all of it, nothing, what was written first, some whole writes, some sectors, each
-sector as any of the writes left it."""
+"""What becomes of what was not flushed: nothing, what was written first, some whole writes, some sectors, some sectors
+in any order, all of it."""
 
 
 @dataclass(frozen=True)

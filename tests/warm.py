@@ -18,8 +18,9 @@ from typing import Any
 from cli_tools import Done
 
 WARM_UP = (
-    ("sweep", "null:", "--file-size", "64k", "--record", "64k"), ("runs", "--json"), ("show", "last"), ("audit", "last"),
+    ("sweep", "null:", "--file-size", "64k", "--record", "64k"), ("runs", "--json"), ("show", "last"),
     ("tree", "null:", "--files", "10", "--depth-of-tree", "1", "--fan-out", "2"), ("explain", "last"),
+    ("audit", "last"),
     ("export", "last", "-o", "r.csv"), ("clean", "."), ("runs",),
 )  # fmt: skip
 """What makes a process import all that the tests use."""

@@ -1,7 +1,7 @@
 """The power is cut while runs save their cells: the store opens, is whole and holds every cell that was saved.
 
-Real runs are recorded with strace: each write, flush and name of the store's files. Then the record is replayed, and cut
-at flushes and between them; what was not flushed is dropped, torn between sectors or reordered (`power_cuts`).
+Real runs are recorded with strace: each write, flush and name of the store's files. Then the record is replayed, and
+cut at flushes and between them; what was not flushed is dropped, torn between sectors or reordered (`power_cuts`).
 
 `NASLAB_HOSTILE_CUTS=N` cuts at so many moments, 0 at every one; `NASLAB_HOSTILE_SEED` at others.
 """
@@ -13,6 +13,8 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +59,7 @@ FEW, MANY = ("--repeat", "2"), ("--repeat", "10")
 """Many: more than SQLite's log holds before it goes into the file."""
 
 
+MEMORY = "/dev/shm"
 SCRIPT = f"""
 naslab() {{ "$PYTHON" -c "$PROGRAM" "$@"; }}
 naslab "$TOLD" 0 {" ".join((*SWEEP, *FEW))}
@@ -112,29 +115,24 @@ class Saved:
 
     def missing_in(self, path: Path) -> str:
         """What is wrong with the store after a power cut, nothing if it is sound."""
-        store = Store(path)
         try:
-            runs = {run.run_id: run.status for run in store.list_runs()}
-            cells = {(row[0], row[1]) for row in store.rows("SELECT run_id, cell_id FROM cells")}
-            if found := [row[0] for row in store.rows("PRAGMA integrity_check") if row[0] != "ok"]:
-                return f"damaged: {found}"
-            if found := store.rows("PRAGMA foreign_key_check"):
-                return f"cells or raw data of no run: {found}"
-            if lost := self.runs - runs.keys():
-                return f"{len(lost)} of {len(self.runs)} runs are lost"
-            if left := self.cells - cells:
-                return f"{len(left)} of {len(self.cells)} cells are lost"
-            if wrong := {run: runs[run] for run, status in self.ended.items() if runs[run] != status}:
-                return f"ended runs that are not: {wrong}"
-            for run_id in list(runs)[:1]:
-                store.load(run_id)
-            with store.write() as db:
-                db.execute("UPDATE runs SET label = label")
+            with Store(path) as store:
+                runs = {run.run_id: run.status for run in store.list_runs()}
+                cells = {(row[0], row[1]) for row in store.rows("SELECT run_id, cell_id FROM cells")}
+                wrong = {
+                    "damaged": [row[0] for row in store.rows("PRAGMA integrity_check") if row[0] != "ok"],
+                    "cells or raw data of no run": store.rows("PRAGMA foreign_key_check"),
+                    f"lost, of {len(self.runs)} runs": self.runs - runs.keys(),
+                    f"lost, of {len(self.cells)} cells": self.cells - cells,
+                    "not as they ended": [run for run, status in self.ended.items() if runs.get(run) != status],
+                }
+                for run_id in list(runs)[:1]:
+                    store.load(run_id)
+                with store.write() as db:
+                    db.execute("UPDATE runs SET label = label")
         except NaslabError as error:
             return f"refused: {error}"
-        finally:
-            store.close()
-        return ""
+        return "; ".join(f"{what}: {sorted(found)[:5]}" for what, found in wrong.items() if found)
 
 
 def moments(found: list[Event], rng: random.Random) -> set[int]:
@@ -150,8 +148,15 @@ def moments(found: list[Event], rng: random.Random) -> set[int]:
     }
 
 
+@pytest.fixture
+def image(tmp_path: Path) -> Iterator[Path]:
+    """Where a disk is laid out, in memory where that can be: each is opened, written to and flushed."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else tmp_path) as folder:
+        yield Path(folder) / "image"
+
+
 @pytest.mark.timeout(300 + 30 * CUTS if CUTS else 0)
-def test_a_power_cut_loses_the_cell_under_way_at_most(recorded: Recorded, tmp_path: Path) -> None:
+def test_a_power_cut_loses_the_cell_under_way_at_most(recorded: Recorded, image: Path) -> None:
     rng = random.Random(SEED)
     disk, saved, wrong = Disk(recorded.below), Saved(), list[str]()
     chosen, images = moments(recorded.events, rng), 0
@@ -161,7 +166,7 @@ def test_a_power_cut_loses_the_cell_under_way_at_most(recorded: Recorded, tmp_pa
         else:
             disk.take(at, event)
         for way in (WAYS if CUTS == 0 else rng.sample(WAYS, 3)) if at in chosen else ():
-            found = after_cut(disk, way, rng, saved, tmp_path / "image", recorded)
+            found = after_cut(disk, way, rng, saved, image, recorded)
             images += 1
             if found:
                 wrong.append(f"after event {at} of {len(recorded.events)} ({event.kind} {event.path}), {way}: {found}")

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import errno
 import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from naslab.errors import NaslabError
 from naslab.printable import guarded
 
+_AGAIN_S = 0.01
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (without the program's name); the exit code of DESIGN.md section 4."""
-    with guarded():
+    with guarded(), _interruptions_kept():
         return _main(list(sys.argv[1:] if argv is None else argv))
+
+
+@contextlib.contextmanager
+def _interruptions_kept() -> Iterator[None]:
+    """A Ctrl-C that comes while a library calls back is said and lost by Python: it is made again a moment later."""
+    before = sys.unraisablehook
+
+    def made_again(found: Any) -> None:
+        if found.exc_type is not KeyboardInterrupt:
+            before(found)
+            return
+        later = threading.Timer(_AGAIN_S, _thread.interrupt_main)
+        later.daemon = True
+        later.start()
+
+    sys.unraisablehook = made_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _main(args: list[str]) -> int:

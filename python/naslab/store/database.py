@@ -1,8 +1,8 @@
 """Opening the store's file: made, migrated, refused or read, never harmed.
 
 The file is SQLite in WAL mode. `application_id` marks it as ours, `user_version` is its layout. With
-`synchronous=FULL` neither a kill nor a power cut loses a finished transaction. It costs one flush of the log per cell,
-between two cells: 4 to 8 ms on a virtual disk, where `NORMAL` took 0.1 ms and lost every cell since the last checkpoint.
+`synchronous=FULL` neither a kill nor a power cut loses a finished transaction. That is one flush of the log per cell,
+between two cells: 4 to 8 ms on a virtual disk. `NORMAL` took 0.1 ms and lost every cell since the last checkpoint.
 """
 
 from __future__ import annotations
