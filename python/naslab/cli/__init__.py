@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import errno
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,8 @@ def _interruptions_kept() -> Iterator[None]:
         if found.exc_type is not KeyboardInterrupt:
             before(found)
             return
-        later = threading.Timer(_AGAIN_S, _thread.interrupt_main)
+        # A signal to the thread itself: it may wait in the system by then.
+        later = threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
         later.daemon = True
         later.start()
 
