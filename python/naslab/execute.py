@@ -67,7 +67,7 @@ class Execution:
 
     Stages share the folder and its files, and the target: a simulated server goes on where it was. `close`
     removes what was made there; a later stage begins anew. begun: a cell was about to be measured. A run that
-    fails before is taken out of the store again: it was refused, it did not run.
+    fails before is taken out of the store again: it was refused, it did not run. refused: why, of such a run.
     """
 
     store: Store
@@ -78,6 +78,7 @@ class Execution:
     status: str = "complete"
     caps: dict[str, Any] = field(default_factory=dict)
     begun: bool = False
+    refused: BaseException | None = field(default=None, init=False, repr=False)
     _doubts: Doubts = field(init=False, repr=False)
     _under_way: UnderWay = field(init=False, repr=False)
     _engine_run: _engine.Run | ClusterRun | None = field(default=None, init=False, repr=False)
@@ -173,6 +174,7 @@ class Execution:
 
     def withdraw(self, error: BaseException) -> None:
         """Takes a run that was refused before it began out of the store; `error` then ends with exit 2."""
+        self.refused = error
         self.store.delete_run(self.run_id)
         if isinstance(error, TargetError):
             error.refuse()

@@ -386,3 +386,35 @@ def test_a_run_killed_after_its_last_cell_is_completed(cli: Cli) -> None:
     assert {c["id"]: c["start_wall_ns"] for c in done["cells"]} == {c["id"]: c["start_wall_ns"] for c in whole["cells"]}
     assert not {"resumed", "unfinished"} & {w["kind"] for w in done["warnings"]}
     assert cli("sweep", "--resume", "last").code == 2
+
+
+def remove_store(cli: Cli) -> None:
+    for path in cli.folder.glob(f"{cli.store.name}*"):
+        path.unlink(missing_ok=True)
+
+
+def test_a_run_whose_store_is_removed_says_so(cli: Cli) -> None:
+    """What it goes on to measure would be kept nowhere: the run ends, and leaves the target as it was."""
+    before = populate(cli.target)
+    child = begin(cli)
+    remove_store(cli)
+    out, err = child.communicate(timeout=60)
+    done = Done(child.returncode, out, err).sound()
+    assert done.code == 1 and "was removed" in done.err and not cli.store.exists(), done
+    assert snapshot(cli.target) == before
+
+
+def test_a_run_whose_store_was_replaced_takes_nothing_from_the_new_one(cli: Cli) -> None:
+    """The last one to close a store removes its log by name: it must be its own."""
+    first = begin(cli)
+    first.send_signal(signal.SIGSTOP)
+    remove_store(cli)
+    second = begin(cli)
+    cells = cli.cells_stored()
+    first.send_signal(signal.SIGCONT)
+    out, err = first.communicate(timeout=60)
+    assert first.returncode == 1 and "was removed" in Done(1, out, err).sound().err, err
+    end(second, signal.SIGKILL)
+    sound_store(cli)
+    (run,) = cli.runs()
+    assert len(run["cells"]) >= cells >= 3

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
+import time
 from collections.abc import Sequence
 
 import pytest
 
 from fixtures_run import make_run
+from naslab import cli
 from naslab.cli.common import _exit_code
 from naslab.errors import TargetError
 from naslab.results import Run, warning
@@ -45,3 +49,23 @@ def test_an_exception_is_the_cause(capsys: pytest.CaptureFixture[str]) -> None:
         and "no answer within 1 s" in capsys.readouterr().err
     )
     assert _exit_code(ended("complete"), failure) == 1
+
+
+def test_an_interruption_that_a_library_swallows_is_heard(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Python drops what is raised in a callback, with a traceback; while a module is imported that may be a Ctrl-C."""
+
+    @ctypes.CFUNCTYPE(None)
+    def callback() -> None:
+        raise KeyboardInterrupt
+
+    def dispatch(_: list[str]) -> int:
+        callback()
+        time.sleep(20)
+        return 0
+
+    monkeypatch.setattr(cli, "_dispatch", dispatch)
+    before, begun = sys.unraisablehook, time.monotonic()
+    assert cli.main(["runs"]) == 1 and sys.unraisablehook is before
+    assert capfd.readouterr().err == "naslab: interrupted\n" and time.monotonic() - begun < 10

@@ -5,17 +5,43 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from naslab.errors import NaslabError
 from naslab.printable import guarded
 
+_AGAIN_S = 0.01
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (without the program's name); the exit code of DESIGN.md section 4."""
-    with guarded():
+    with guarded(), _interruptions_kept():
         return _main(list(sys.argv[1:] if argv is None else argv))
+
+
+@contextlib.contextmanager
+def _interruptions_kept() -> Iterator[None]:
+    """A Ctrl-C that comes while a library calls back is said and lost by Python: it is made again a moment later."""
+    before = sys.unraisablehook
+
+    def made_again(found: Any) -> None:
+        if found.exc_type is not KeyboardInterrupt:
+            before(found)
+            return
+        # A signal to the thread itself: it may wait in the system by then.
+        later = threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+        later.daemon = True
+        later.start()
+
+    sys.unraisablehook = made_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _main(args: list[str]) -> int:

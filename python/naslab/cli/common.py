@@ -183,7 +183,8 @@ def measure(execution: Execution, common: Common, cells: list[CellSpec], work: C
                 execution.warn("interrupted", "the run was interrupted; what was measured until then is kept")
             except NaslabError as error:
                 if not execution.begun:
-                    raise
+                    # What a command wants to keep of a run that was withdrawn fails, too: it is not the cause.
+                    raise execution.refused or error from None
                 failure = error
         return finish(execution, common, failure)
 

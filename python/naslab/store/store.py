@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import difflib
 import json
 import os
@@ -29,7 +30,6 @@ Blobs = Mapping[str, bytes]
 Found = TypeVar("Found")
 
 
-_OF_PARENTS: list[sqlite3.Connection] = []
 _UNFINISHED = "the process that measured this run ended before the run did; the cells stored until then are here"
 
 
@@ -84,6 +84,7 @@ class Store:
         self._connection: sqlite3.Connection | None = None
         self._writable = False
         self._pid = 0
+        self._file: tuple[int, int] | None = None
 
     def __enter__(self) -> Store:
         return self
@@ -99,7 +100,10 @@ class Store:
         """Lets go of the file; the next call opens it again."""
         with self._lock:
             self._leave_if_forked()
-            if self._connection is not None:
+            if self._connection is not None and self._is_gone():
+                # Closing would remove the log by its name: that of whatever store is there now.
+                _keep_open(self._connection)
+            elif self._connection is not None:
                 self._connection.close()
             self._connection = None
 
@@ -290,19 +294,27 @@ class Store:
         opened = open_database(self.path, write)
         if opened is None:
             raise UnknownRunError(f"there is no store at {self.path} yet; measure something first")
-        self._connection, self._writable, self._pid = opened, write, os.getpid()
+        self._connection, self._writable, self._pid, self._file = opened, write, os.getpid(), _identity(self.path)
         return opened
+
+    def _is_gone(self) -> bool:
+        """Whether the file that is open is not the one of that name any more."""
+        return self._file is not None and _identity(self.path) != self._file
 
     def _leave_if_forked(self) -> None:
         """A connection must not cross a fork, and not be closed there either: it is the parent's."""
         if self._connection is not None and self._pid != os.getpid():
-            _OF_PARENTS.append(self._connection)
+            _keep_open(self._connection)
             self._connection = None
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             db = self._open(write=True)
+            if self._is_gone():
+                raise StoreError(
+                    f"store {self.path} was removed or replaced while it was written to; what it held went with it"
+                )
             try:
                 db.execute("BEGIN IMMEDIATE")
                 try:
@@ -414,6 +426,20 @@ class Store:
         near = difflib.get_close_matches(ref, ids, n=3, cutoff=0.5) or [i for i in ids if ref and ref in i][:3]
         hint = f"near: {', '.join(near)}" if near else f"newest: {', '.join(ids[:3])}"
         return f"no run {ref!r} in {self.path} ({hint}); see all with: naslab runs"
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another one of its name, None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _keep_open(connection: sqlite3.Connection) -> None:
+    """Never closes a connection, not even when Python ends; the system lets go of its files."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 class StoreBlobs:

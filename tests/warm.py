@@ -1,0 +1,233 @@
+"""naslab's commands as real processes that begin at once: forked from one that has imported everything.
+
+Run as a program it is that process: requests come as lines of JSON, answers go the same way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cli_tools import Done
+
+WARM_UP = (
+    ("sweep", "null:", "--file-size", "64k", "--record", "64k"), ("runs", "--json"), ("show", "last"),
+    ("tree", "null:", "--files", "10", "--depth-of-tree", "1", "--fan-out", "2"), ("explain", "last"),
+    ("audit", "last"),
+    ("export", "last", "-o", "r.csv"), ("clean", "."), ("runs",),
+)  # fmt: skip
+"""What makes a process import all that the tests use."""
+TOLD = "NASLAB_TESTS_TOLD"
+"""Names the file that gets a line for whatever is in the store: `add_cell RUN CELL`, `create_run RUN`, …"""
+HANG_S = 60.0
+ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+class Warm:
+    """The process that forks. Used by one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        """folder: for what it writes while it gets ready."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "import warm; warm.serve()"], cwd=folder, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), "COLUMNS": "100"},
+        )  # fmt: skip
+        self.mounted = bool(self._answer()["mounted"])
+        """Whether the folders `full` and `readonly` are what their names say, for the commands."""
+
+    @property
+    def inside(self) -> Path:
+        """The file tree as commands see it."""
+        return Path(f"/proc/{self._process.pid}/root")
+
+    def start(self, folder: Path, environment: dict[str, str], *words: str) -> Command:
+        """Begins a command. environment: changes of it."""
+        asked = {"words": words, "folder": str(folder), "environment": environment}
+        pid = self._ask(asked)["pid"]
+        return Command(self, pid, folder / f"out-{pid}", folder / f"err-{pid}", words)
+
+    def wait(self, pid: int) -> int | None:
+        """The exit code of a command; None, and its end, where it hangs. Negative: the signal it died of."""
+        print(json.dumps({"wait": pid}), file=self._process.stdin, flush=True)
+        if not select.select([self._process.stdout], [], [], HANG_S)[0]:
+            os.kill(pid, signal.SIGKILL)
+            self._answer()
+            return None
+        return int(self._answer()["code"])
+
+    def close(self) -> None:
+        """Ends it."""
+        self._process.communicate(timeout=20)
+
+    def _ask(self, request: dict[str, Any]) -> Any:
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+
+@dataclass
+class Command:
+    """A command under way, or ended."""
+
+    server: Warm
+    pid: int
+    out: Path
+    err: Path
+    words: tuple[str, ...]
+    done: Done | None = field(default=None)
+
+    def wait(self) -> Done:
+        """How it ended."""
+        if self.done is None:
+            code = self.server.wait(self.pid)
+            assert code is not None, f"{self.words} hangs"
+            # One that was killed at once made no files.
+            texts = [path.read_text("utf-8") if path.exists() else "" for path in (self.out, self.err)]
+            self.done = Done(code, *texts)
+        return self.done
+
+    def send(self, number: int) -> Done:
+        """Sends a signal, and waits for the end."""
+        os.kill(self.pid, number)  # it is not reaped before `wait`
+        return self.wait()
+
+
+def serve() -> None:
+    """Answers requests until there are none."""
+    for number in (*ENDING, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    _import_all()
+    _cache_parser()
+    _tell_of_the_store()
+    _say(mounted=_mount())
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "wait" in request:
+            _say(code=os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1]))
+            continue
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # before a program has begun there is nothing to interrupt
+        if pid := os.fork():
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+            _say(pid=pid)
+        else:
+            _become(request)
+
+
+def _say(**answer: object) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+def _import_all() -> None:
+    """Imports what commands import. They run in a process of their own: none of their threads may be in this one."""
+    from importlib import import_module
+
+    if pid := os.fork():
+        os.waitpid(pid, 0)
+    else:
+        os.environ["NASLAB_STORE"] = "warm.sqlite"
+        _redirect(Path("warm-out"), Path("warm-err"))
+        from naslab import cli
+
+        for words in WARM_UP:
+            cli.main(list(words))
+        Path("modules").write_text("\n".join(sys.modules))
+        os._exit(0)
+    for name in Path("modules").read_text().split():
+        try:
+            import_module(name)
+        except ImportError:
+            continue
+
+
+def _cache_parser() -> None:
+    """Typer makes its parser anew for each command, from what never changes."""
+    import typer.main
+
+    from naslab.cli.app import app
+
+    made = typer.main.get_command(app)
+    typer.main.get_command = lambda _app: made
+
+
+def _tell_of_the_store() -> None:
+    """Whatever the store has taken is told by a line."""
+    from naslab.store import Store
+
+    for name in ("create_run", "add_cell", "finish_run", "reopen_run", "delete_run"):
+        setattr(Store, name, _telling(name, getattr(Store, name)))
+
+
+def _telling(name: str, real: Any) -> Any:
+    def told_of(self: Any, run: Any, *rest: Any, **more: Any) -> Any:
+        found = real(self, run, *rest, **more)
+        if str(self.path) != os.environ["NASLAB_STORE"]:
+            return found
+        word = rest[0]["id"] if name == "add_cell" else rest[0] if rest and name == "finish_run" else ""
+        file = os.open(os.environ[TOLD], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(file, f"{os.getpid()} {name} {found or run} {word}\n".encode())
+        os.close(file)
+        return found
+
+    return told_of
+
+
+def _mount() -> bool:
+    """Makes `full` (256 KiB) and `readonly`, which only this process and its children see, and which end with them."""
+    for name in ("full", "readonly"):
+        Path(name).mkdir()
+    Path("readonly/precious").write_text("on a disk that may not be written")
+    libc = __import__("ctypes").CDLL(None, use_errno=True)
+    if os.geteuid() != 0 or libc.unshare(0x20000) != 0:
+        return False
+    here = os.getcwd()
+    commands = (
+        ("mount", "--make-rprivate", "/"), ("mount", "-t", "tmpfs", "-o", "size=256k", "none", f"{here}/full"),
+        ("mount", "--bind", f"{here}/readonly", f"{here}/readonly"),
+        ("mount", "-o", "remount,bind,ro", f"{here}/readonly"),
+    )  # fmt: skip
+    if any(subprocess.run(words, check=False, capture_output=True).returncode for words in commands):
+        return False
+    Path("full/precious").write_text("on a disk that is nearly full")
+    return True
+
+
+def _become(request: dict[str, Any]) -> None:
+    """Is the command from now on."""
+    code = 1
+    try:
+        os.chdir(request["folder"])
+        os.environ.update(request["environment"])
+        _redirect(Path(f"out-{os.getpid()}"), Path(f"err-{os.getpid()}"))
+        sys.argv = ["naslab", *request["words"]]
+        from naslab import cli
+
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        code = cli.main()
+        sys.stdout.flush()
+    except KeyboardInterrupt:  # before the first line of naslab's own
+        print("naslab: interrupted", file=sys.stderr)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _redirect(out: Path, err: Path) -> None:
+    for number, path in ((0, Path(os.devnull)), (1, out), (2, err)):
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(file, number)
+        os.close(file)
