@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from faults import MODES, relay
 from subjects import SUBJECTS, Servers, Subject, share_target
 
+from faults import MODES, relay
 from naslab import _engine, lab
 from naslab.errors import TargetError
 from naslab.targets import Target
