@@ -1,4 +1,4 @@
-"""Servers that are killed or stopped at random moments: no command hangs, none succeeds for nothing, the store is whole.
+"""Servers that are killed or stopped at random moments: no command hangs, none succeeds, the store is whole.
 
 `NASLAB_HOSTILE_KILLS=N` kills so often; `NASLAB_HOSTILE_STOPS=N` stops each server so often; `NASLAB_HOSTILE_SEED`
 at other moments.

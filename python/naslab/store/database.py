@@ -1,8 +1,7 @@
 """Opening the store's file: made, migrated, refused or read, never harmed.
 
 The file is SQLite in WAL mode. `application_id` marks it as ours, `user_version` is its layout. With
-`synchronous=NORMAL` a killed process loses no finished transaction and a power cut at most the last ones;
-a sync per cell would disturb a measurement on the same disk. `finish_run` checkpoints, which syncs.
+`synchronous=FULL` a cell that was saved survives a power cut; the flush is between cells, outside of what is timed.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ APPLICATION_ID = 0x6E61736C
 """`nasl`, at offset 68 of the file."""
 BUSY_TIMEOUT_S = 30.0
 _MAGIC = b"SQLite format 3\x00"
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 
 
 def open_database(path: Path, write: bool) -> sqlite3.Connection | None:
@@ -56,9 +56,24 @@ def _check_header(path: Path) -> bool:
         raise BadStoreError(f"store {path}: {error}; name another with --store") from error
     if not header:
         return False
+    if _is_half_made(path):
+        return False
     if header[:16] != _MAGIC or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise BadStoreError(f"{path} is not a naslab store; it was left untouched; name another with --store")
     return True
+
+
+def _is_half_made(path: Path) -> bool:
+    """Whether SQLite will undo all that is in the file: its journal says that the file was empty before.
+
+    Source: the format of rollback journals, magic at 0, pages of the database before the transaction at 16.
+    """
+    try:
+        with path.with_name(path.name + "-journal").open("rb") as file:
+            head = file.read(20)
+    except OSError:
+        return False
+    return head[:8] == _JOURNAL_MAGIC and head[16:] == bytes(4)
 
 
 def _connect(path: Path, query: str) -> sqlite3.Connection:
@@ -73,17 +88,22 @@ def _connect(path: Path, query: str) -> sqlite3.Connection:
 def _open_writable(path: Path) -> sqlite3.Connection:
     connection = _connect(path, "mode=rwc")
     try:
+        # A new layout is durable with its folder: its journal must not come back.
+        connection.execute("PRAGMA synchronous = EXTRA")
         _migrate(connection, path)
         _use_wal(connection)
-        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _open_readable(path: Path) -> sqlite3.Connection:
-    """Reads beside a writer; on a read-only disk or folder, reads the file as it is if no log is pending."""
+def _open_readable(path: Path) -> sqlite3.Connection | None:
+    """Reads beside a writer; on a read-only disk or folder, reads the file as it is if no log is pending.
+
+    None for a store that was never finished being made.
+    """
     queries = ["mode=rw"] if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else []
     queries.append("mode=ro")
     log = path.with_name(path.name + "-wal")
@@ -94,7 +114,10 @@ def _open_readable(path: Path) -> sqlite3.Connection:
         connection = None
         try:
             connection = _connect(path, query)
-            _check_version(connection, path)
+            if _check_version(connection, path) == 0:
+                # Power or process went while it was made, and SQLite has just undone that.
+                connection.close()
+                return None
             connection.execute("PRAGMA query_only = ON")
             return connection
         except (sqlite3.Error, StoreError) as error:
