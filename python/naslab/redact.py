@@ -16,6 +16,7 @@ from typing import Any, cast
 from naslab.results.fields import Field
 from naslab.results.run import BlobSource, Run
 from naslab.results.schema import TABLES
+from naslab.results.schema_parts import OPEN
 from naslab.store import Store
 from naslab.store.store import RunSummary, names_file
 
@@ -255,21 +256,24 @@ class _Redaction:
             return None
         if rule := _RULES.get(path):
             return rule(self, value)
-        base = field.type.removesuffix("[]").removesuffix("{}")
-        if base in TABLES:
-            return self._parts(base, field.type, value)
         if field.type == "string":
             allowed = isinstance(value, str) and value in (field.enum or ())
             return value if allowed else None if field.nullable else REMOVED
-        return self._free(value) if field.type in ("object", "array") else _number(value)
+        return self._typed(field.type, value)
 
-    def _parts(self, base: str, type_: str, value: Any) -> Any:
+    def _typed(self, type_: str, value: Any) -> Any:
+        if type_.endswith("?"):
+            return None if value is None else self._typed(type_[:-1], value)
         if type_.endswith("[]"):
-            return [self._table(base, each) for each in value] if isinstance(value, list) else []
+            return [self._typed(type_[:-2], each) for each in value] if isinstance(value, list) else []
         if type_.endswith("{}"):
             items = value.items() if isinstance(value, Mapping) else ()
-            return {self.key(key): self._table(base, each) for key, each in items}
-        return self._table(base, value)
+            return {self.key(key): self._typed(type_[:-2], each) for key, each in items}
+        if type_ in TABLES and type_ not in OPEN:
+            return self._table(type_, value)
+        if type_ == "string":
+            return REMOVED
+        return self._free(value) if type_ in ("object", "array", *OPEN) else _number(value)
 
     def _free(self, value: Any) -> Any:
         """Parts that the schema leaves open: numbers under naslab's own keys; texts only where a key allows it."""

@@ -54,22 +54,25 @@ def planted(table: str, plant: Planter, depth: int = 0) -> dict[str, Any]:
 
 
 def _value(field: Field, plant: Planter, depth: int) -> Any:
-    base = field.type.removesuffix("[]").removesuffix("{}")
-    if base in TABLES:
-        if depth > 6:
-            return None
-        inner = planted(base, plant, depth + 1)
-        return [inner] if field.type.endswith("[]") else {plant.text(): inner} if field.type.endswith("{}") else inner
-    if field.type == "object":
+    return _typed(field.type, plant, depth)
+
+
+def _typed(type_: str, plant: Planter, depth: int) -> Any:
+    if type_.endswith(("?", "[]", "{}")):
+        inner = _typed(type_[:-1] if type_[-1] == "?" else type_[:-2], plant, depth)
+        return {"]": [inner], "}": {plant.text(): inner}}.get(type_[-1], inner)
+    if type_ in TABLES:
+        return planted(type_, plant, depth + 1) if depth <= 6 else None
+    if type_ == "object":
         return {
             plant.text(): plant.text(),
             "host": plant.text(),
             "name": [plant.text()],
             "file": {"path": plant.text()},
         }
-    if field.type == "array":
+    if type_ == "array":
         return [plant.text(), {plant.text(): plant.text()}, 3]
-    return {"string": plant.text(), "integer": 7, "number": 1.5, "boolean": True}[field.type]
+    return {"string": plant.text(), "integer": 7, "number": 1.5, "boolean": True}[type_]
 
 
 def texts(value: Any) -> Iterator[str]:

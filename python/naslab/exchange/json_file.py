@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,7 @@ def run_from_object(found: Any, what: str) -> Run:
 
 def _check_shape(document: dict[str, Any], what: str) -> None:
     try:
-        wrong = leaf_fault(document) or fault(document) or _environment_fault(document["environment"])
+        wrong = leaf_fault(document) or fault(document)
     except RecursionError:
         wrong = "it is nested too deeply"
     if wrong:
@@ -72,13 +71,6 @@ def _check_shape(document: dict[str, Any], what: str) -> None:
     ids = [cell["id"] for cell in document["cells"]]
     if len(set(ids)) != len(ids):
         raise BadStoreError(f"{what} is not a run naslab exported: its cells have no ids of their own")
-
-
-def _environment_fault(environment: Mapping[str, Any]) -> str | None:
-    """Its parts are described in words only; all of them are objects, or are not told."""
-    parts = ("client", "target", "space", "during", "load")
-    wrong = [name for name in parts if not isinstance(environment.get(name) or {}, dict)]
-    return f"environment.{wrong[0]} is not an object" if wrong else None
 
 
 def _read_blobs(found: Any, what: str) -> dict[int, dict[str, bytes]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 class Field:
     """One field.
 
-    type: integer, number, string, boolean, object, array, or the name of a table below (`[]` for a list of
-    it, `{}` for an object of it by name). unit: of a number. nullable: may be null. required: always there.
+    type: integer, number, string, boolean, object, array, or the name of a table below (`[]` after it for a list of
+    it, `{}` for an object of it by name; `?` before either: what is in it may be null). unit: of a number. nullable:
+    may be null. required: always there.
     """
 
     name: str
@@ -27,7 +29,7 @@ class Field:
 def field(name: str, type_: str, about: str, unit: str | None = None, **more: Any) -> Field:
     """A field, nullable where its type ends with `?`."""
     nullable = type_.endswith("?")
-    return Field(name, type_.rstrip("?"), about, unit, nullable=nullable, **more)
+    return Field(name, type_.removesuffix("?"), about, unit, nullable=nullable, **more)
 
 
 def table_schema(fields: tuple[Field, ...], tables: Container[str], version: int, strict: bool) -> dict[str, Any]:
@@ -57,16 +59,24 @@ def _type_schema(type_: str, tables: Container[str]) -> dict[str, Any]:
         return {"type": "array", "items": _type_schema(type_[:-2], tables)}
     if type_.endswith("{}"):
         return {"type": "object", "additionalProperties": _type_schema(type_[:-2], tables)}
+    if type_.endswith("?"):
+        return {"anyOf": [_type_schema(type_[:-1], tables), {"type": "null"}]}
     return {"$ref": f"#/$defs/{type_}"} if type_ in tables else {"type": type_}
 
 
 def field_row(each: Field, tables: Mapping[str, tuple[str, Any]]) -> str:
     """A field as a row of a page, with a link to the table it refers to."""
-    base = each.type.removesuffix("[]").removesuffix("{}")
-    shown = f"[{base}](#{tables[base][0].lower().replace(' ', '-')})" if base in tables else base
-    many = {"[]": "list of ", "{}": "object of "}.get(each.type[-2:], "")
-    shown = many + shown
+    shown = _type_words(each.type, tables)
     shown += " or null" if each.nullable else ""
     about = each.about + (f": {', '.join(each.enum)}" if each.enum and each.enum[0] not in each.about else "")
     about += "" if each.required else " (may be absent)"
     return f"| `{each.name}` | {shown} | {each.unit or ''} | {about} |"
+
+
+def _type_words(type_: str, tables: Mapping[str, tuple[str, Any]]) -> str:
+    """A type in words, with a link to the table it names."""
+    for end, words in (("[]", "list of {}"), ("{}", "object of {}"), ("?", "{} or null")):
+        if type_.endswith(end):
+            return words.format(_type_words(type_.removesuffix(end), tables))
+    anchor = re.sub(r"[^a-z0-9 -]", "", tables[type_][0].lower()).replace(" ", "-") if type_ in tables else ""
+    return f"[{type_}](#{anchor})" if anchor else type_

@@ -23,6 +23,8 @@ from naslab.results.schema_clients import TABLES as CLIENTS_TABLES
 from naslab.results.schema_durable import DURABLE, DURABLE_AGE, DURABLE_CUT, DURABLE_METADATA, DURABLE_MODE
 from naslab.results.schema_lab import PLANTED
 from naslab.results.schema_ladder import TABLES as LADDER_TABLES
+from naslab.results.schema_parts import OPEN as OPEN_PARTS
+from naslab.results.schema_parts import TABLES as PART_TABLES
 from naslab.results.schema_source import SOURCE, may_be_untold
 from naslab.results.schema_split import TABLES as SPLIT_TABLES
 from naslab.results.schema_stated import COVERS_FILE_BYTES
@@ -41,9 +43,9 @@ RUN = (
     _f("run_id", "string", "id in the store; ids sort by time"),
     _f("command", "string", "command that measured: run, sweep, apps, sustained, ..."),
     _f("label", "string?", "short name for lists and charts: the label `name`, else all labels in one line"),
-    _f("labels", "object", "conditions of the test given by the user, key and value"),
+    _f("labels", "string{}", "conditions of the test given by the user, key and value"),
     _f("note", "string?", "remark given by the user"),
-    _f("summary", "array", "the result in sentences"),
+    _f("summary", "string[]", "the result in sentences"),
     _f(
         "status", "string",
         "complete: all cells measured; partial: ended early; failed: invalid; running: not yet ended",
@@ -55,9 +57,9 @@ RUN = (
     _f("start_wall_ns", "integer", "start on the wall clock", "ns since 1970"),
     _f("end_wall_ns", "integer?", "end on the wall clock", "ns since 1970"),
     _f("seed", "integer", "seed of offsets, data and order"),
-    _f("argv", "array?", "the command line, without secrets"),
+    _f("argv", "string[]?", "the command line, without secrets"),
     _f("target", "target", "what was measured; more fields as the protocol has them"),
-    _f("environment", "object", "client and server as found: CPU, RAM, kernel, NIC, MTU, server free space"),
+    _f("environment", "environment", "client and server as found: CPU, RAM, kernel, NIC, MTU, server free space"),
     _f("cells", "cell[]", "results in the order they were measured"),
     _f("verdict", "verdict", "what limits the target; empty where nothing was found or looked for"),
     _f("ladder", "ladder", "the steps that the verdict rests on; of `naslab run`", required=False),
@@ -72,7 +74,7 @@ RUN = (
     _f("durable", "durable", "which acknowledged writes survived a cut; of `naslab durable`", required=False),
     _f("rerun_of", "string", "id of the run whose cells these are; of `naslab rerun`", required=False),
     _f(
-        "interleaved", "object", "measured in turns with others: id they share, position, level of each look, ended",
+        "interleaved", "interleaved", "measured in turns with others",
         required=False,
     ),
     _f("client_ceiling", "client_ceiling", "what this client can do at most; where it was measured", required=False),
@@ -135,7 +137,7 @@ CELL = may_be_untold((
     _f("wire_bytes", "integer?", "bytes sent and received on the wire; null: not counted", "bytes"),
     _f("wire_sent_bytes", "integer?", "bytes sent on the wire", "bytes"),
     _f("wire_received_bytes", "integer?", "bytes received on the wire", "bytes"),
-    _f("protocol_events", "object", "what the protocol did beside operations: name and count (delay, grace, split)"),
+    _f("protocol_events", "integer{}", "what the protocol did beside operations: name and count (delay, grace, split)"),
     _f("regime", "string?", "what the cell measured; null: not explained", enum=REGIMES),
     _f("regime_evidence", "string?", "why, in a sentence with its numbers; null: not explained", required=False),
     _f("predicted", "boolean", "true: not measured but predicted by --adaptive"),
@@ -171,9 +173,9 @@ CELL = may_be_untold((
     _f("interval_ns", "integer", "interval of the series", "ns"),
     _f("missed_starts", "integer", "open loop: operations that could not start when due"),
     _f("offered_per_s", "number?", "open loop: operations offered; null: closed loop", "1/s"),
-    _f("verified", "object?", "--verify: blocks checked, blocks bad, the first bad one"),
-    _f("direct_proof", "object?", "evidence that the client's cache did not answer: o_direct, cached_fraction, proven"),
-    _f("data_measured", "object?", "written data as measured: compress_ratio_zlib, compress_ratio_lz4, dedupe_ratio"),
+    _f("verified", "verified?", "--verify: blocks checked, blocks bad, the first bad one"),
+    _f("direct_proof", "direct_proof?", "evidence that the client's cache did not answer"),
+    _f("data_measured", "number?{}?", "written data: compress_ratio_zlib, compress_ratio_lz4, dedupe_ratio"),
     _f("client", "cell_client", "what the client was allowed, and what kept it from its processors", required=False),
     _f("client_stall", "client_stall?", "how long this client itself stood still; null: nobody watched, or simulated"),
     _f("clients", "cell_clients", "of a cell that many clients measured together", required=False),
@@ -202,7 +204,7 @@ WORKER = (
     _f("duration_ns", "integer", "its own timed window less pauses", "ns"),
     _f(
         "kinds",
-        "object",
+        "worker_kind{}",
         "by kind: ops, bytes, latency_mean_ns, latency_stddev_ns, iops_stddev",
         required=False,
     ),
@@ -261,7 +263,7 @@ CURVE_STEP = (
     _f("errors", "integer", "operations that failed"),
     _f("response_ns", "latency", "from the due time"),
     _f("service_ns", "latency", "from submission"),
-    _f("cells", "array", "ids of the cells that are its parts"),
+    _f("cells", "integer[]", "ids of the cells that are its parts"),
 )
 
 PROFILE = (
@@ -331,7 +333,11 @@ APPS = (
     _f("pace", "string", "fast: as fast as possible; recorded: at the media's rate", enum=("fast", "recorded")),
     _f("throughput", "string", "what the rates are"),
     _f("results", "app[]", "the applications that were run"),
-    _f("identical_repeats", "array", "groups of repeats whose rates are the same to 0.001 MB/s in all applications"),
+    _f(
+        "identical_repeats",
+        "integer[][]",
+        "groups of repeats whose rates agree to 0.001 MB/s in all applications",
+    ),
     _f(
         "streams_held", "streams_held[]", "how many streams the target holds; [] without --find-streams", required=False
     ),
@@ -373,15 +379,15 @@ APP = (
         "share of the requests that continue the one issued just before, over all streams, as planned; null: streams "
         "go their own ways",
     ),
-    _f("sequential_issued", "array", "the same share in each repeat, by when requests started; [] where not recorded"),
+    _f("sequential_issued", "number?[]", "the same of each repeat, by when requests started; [] where not recorded"),
     _f("sequential_published", "number?", "the share that was published; null: none was"),
-    _f("cells", "array", "ids of the cells of its repeats"),
-    _f("repeats", "array", "numbers of the repeats, from 1"),
-    _f("bytes_per_s", "array", "rate of each repeat", "bytes/s"),
+    _f("cells", "integer[]", "ids of the cells of its repeats"),
+    _f("repeats", "integer[]", "numbers of the repeats, from 1"),
+    _f("bytes_per_s", "number[]", "rate of each repeat", "bytes/s"),
     _f("median_bytes_per_s", "number?", "median of them", "bytes/s"),
-    _f("interval_bytes_per_s", "array?", "interval of the median, low and high; null: under six repeats", "bytes/s"),
+    _f("interval_bytes_per_s", "number?[]?", "interval of the median: low, high; null: under six repeats", "bytes/s"),
     _f("interval_coverage", "number?", "probability that the interval covers the median, at least 0.95"),
-    _f("operations_per_s", "array", "operations of all kinds of each repeat, opening and looking up too", "1/s"),
+    _f("operations_per_s", "number[]", "operations of all kinds of each repeat, opening and looking up too", "1/s"),
     _f("median_operations_per_s", "number?", "median of them", "1/s"),
     _f("paced", "boolean", "run at the media's rate"),
     _f("missed_starts", "integer?", "steps that started later than the buffer allows, over the repeats; null: unpaced"),
@@ -399,7 +405,7 @@ CURVE_COMPARISON = (
         "unit", "string", "what is drawn for the intervals: batch, the parts of the loads within the two runs",
         enum=("batch",),
     ),
-    _f("differs", "array", "names of settings in which the two differ"),
+    _f("differs", "string[]", "names of settings in which the two differ"),
     _f("autocorrelation", "number", "lag-1, of p99 from part to part of this curve; intervals are widened for it"),
     _f("other_autocorrelation", "number", "of the other curve"),
     _f("capacity", "curve_ratio?", "capacities; null: not both were saturated"),
@@ -440,7 +446,7 @@ JOB = (
     _f("durability", "string", "none; end: each file is flushed before it is closed; each: every write"),
     _f("request_bytes", "integer", "largest request", "bytes"),
     _f("in_flight", "integer", "most requests of a stream under way at once", required=False),
-    _f("skipped", "object", "left out of the source: reason and count"),
+    _f("skipped", "integer{}", "left out of the source: reason and count"),
     _f("names_changed", "integer", "names that the target cannot hold, written with %XX instead"),
     _f("changed", "integer", "files of the source that changed during the run", required=False),
     _f("times_preserved", "boolean", "whether copies have the times of the source"),
@@ -473,11 +479,11 @@ JOB_STEP = (
     _f("compute_cpu_ns", "integer", "CPU time of the streams between requests: compressing, hashing", "ns"),
     _f("request_cpu_ns", "integer", "CPU time of the streams in requests to the target", "ns", required=False),
     _f("processor_wait_ns", "integer", "streams were ready and had no processor", "ns", required=False),
-    _f("shares", "object", "of the streams' time: source, target, local, cpu; 0 to 1"),
+    _f("shares", "job_shares", "of the streams' time: source, target, local, cpu; 0 to 1"),
     _f("source_bytes", "integer", "read from the source", "bytes"),
     _f("source_bytes_per_s", "number?", "rate of the source while it was read, all streams; null: not read", "bytes/s"),
     _f("local_bytes", "integer", "written to files of this machine", "bytes"),
-    _f("streams", "array", "each stream: files, busy_ns, cpu_ns, source_bytes, ns at source, target, local, cpu"),
+    _f("streams", "job_stream[]", "each stream's part"),
     _f(
         "limit", "string", "what took most of the streams' time",
         enum=("source", "target", "local", "client_cpu", "mixed"),
@@ -497,7 +503,7 @@ SUSTAINED = (
 CACHE_MODE = (
     _f("mode", "string", "cached, none, remote or mmap; write-through alone, or +write-through behind another"),
     _f("asked", "boolean", "by --cache; else it is what the target and the other options come to"),
-    _f("notes", "array", "what the mode means on this target, in sentences"),
+    _f("notes", "string[]", "what the mode means on this target, in sentences"),
 )
 
 SERIES_REGIMES = (
@@ -512,7 +518,7 @@ SERIES_REGIMES = (
     _f("changes", "change[]", "changes between them"),
     _f("steady", "steady", "whether the end is steady"),
     _f(
-        "percentiles_ns", "object",
+        "percentiles_ns", "number?{}",
         "latency by name, p50 to p99_9999999 (nine nines), in ns; null: too few operations to have one",
     ),
 )  # fmt: skip
@@ -536,7 +542,7 @@ STEADY = (
     _f("word", "string", "kind of run", enum=("steady", "drifting", "warm-up", "slowdown", "too short")),
     _f("is_steady", "boolean", "the stretch after the last change has no slope beyond 5 %"),
     _f("reason", "string", "why, with numbers"),
-    _f("window_ns", "array", "that stretch: start, end", "ns"),
+    _f("window_ns", "integer[]", "that stretch: start, end", "ns"),
     _f("mean_bytes_per_s", "number", "over it", "bytes/s"),
     _f("warmup_ns", "integer", "cut at its head by MSER-5", "ns"),
     _f("needed_ns", "integer?", "how long it should be to tell; null: long enough", "ns"),
@@ -554,7 +560,7 @@ BURST = (
         enum=("token_bucket", "write_back_cache", "slc_cache", "thermal_or_drift", "none", "undecided"),
     ),
     _f("findings", "finding[]", "the evidence"),
-    _f("missing", "array", "experiments that would decide it, in words"),
+    _f("missing", "string[]", "experiments that would decide it, in words"),
     _f(
         "sharing", "string", "of a bucket that writes spend: whether reads spend it, too; unknown for all else",
         enum=("shared", "separate", "unknown"),
@@ -568,8 +574,8 @@ BURST = (
 FINDING = (
     _f("probe", "string", "the experiment"),
     _f("text", "string", "what came out"),
-    _f("supports", "array", "causes it speaks for"),
-    _f("against", "array", "causes it rules out"),
+    _f("supports", "string[]", "causes it speaks for"),
+    _f("against", "string[]", "causes it rules out"),
 )
 
 BUCKET = (
@@ -660,8 +666,9 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     **STATED_TABLES,
     "source": ("Source", SOURCE),
     **CLIENT_TABLES,
+    **PART_TABLES,
 }
-OPEN_TABLES = ("target",)
+OPEN_TABLES = ("target", *OPEN_PARTS)
 """Tables where more fields are expected even by the strict schema."""
 
 RAW_DATA = (

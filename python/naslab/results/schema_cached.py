@@ -27,7 +27,7 @@ CACHED_STEP = (
 
 WORKING_SET = (
     _f("knee_bytes", "integer?", "largest set read from memory, the middle of its interval; null: not found", "bytes"),
-    _f("interval_bytes", "array?", "largest set that was, smallest that was not; null: not found", "bytes"),
+    _f("interval_bytes", "integer?[]?", "largest set that was, smallest that was not; null: not found", "bytes"),
     _f("memory_bytes_per_s", "number", "median of the sets read from memory", "bytes/s"),
     _f("beyond_bytes_per_s", "number", "of the largest set", "bytes/s"),
     _f("own_memory", "boolean", "true: this machine's page cache may have answered"),

@@ -87,7 +87,7 @@ DOUBT = (
         "as in `warnings`: client_saturated, client_throttled, above_link, other_load, clock, unwritten, drift, ...",
     ),
     _f("message", "string", "the warning's words"),
-    _f("cells", "array", "ids of the cells it is about; empty: the run"),
+    _f("cells", "integer[]", "ids of the cells it is about; empty: the run"),
     _f("value", "number?", "what was found, in `unit`"),
     _f("unit", "string?", "of value and limit: processors, fraction, per_s, bytes_per_s, ns or ratio"),
     _f("limit", "number?", "from where on it counts"),

@@ -21,7 +21,7 @@ CELL_CLIENTS = (
     _f("last_done_bytes_per_s", "number", "all bytes, from the first start until the last client was done", "bytes/s"),
     _f("fairness", "number?", "Jain's index of the clients' rates: 1 all alike, 1/n one has all"),
     _f("each", "client_part[]", "every client's part"),
-    _f("stragglers", "array", "clients slower than 3/4 of the median client; named from three clients and 50 ms on"),
+    _f("stragglers", "integer[]", "clients slower than 3/4 of the median client; from three clients and 50 ms on"),
 )  # fmt: skip
 
 CLIENT_PART = (
@@ -40,7 +40,7 @@ CLIENT_PART = (
     ),
     _f("cpu_ns", "integer", "processor time of its process", "ns"),
     _f("conditions", "cell_client", "what it was allowed, and what kept it from its processors", required=False),
-    _f("latency_ns", "object", "by kind of operation: min, mean, percentiles, max"),
+    _f("latency_ns", "number?{}{}", "by kind of operation: min, mean, percentiles, max"),
     _f("wire_bytes", "integer?", "sent and received; null: not counted by this target", "bytes"),
 )
 
@@ -57,8 +57,8 @@ MONITOR_SAMPLE = (
     _f("memory_used_bytes", "integer", "not available to programs", "bytes"),
     _f("cached_bytes", "integer", "page cache", "bytes"),
     _f("dirty_bytes", "integer", "written by programs and not yet on the disks", "bytes"),
-    _f("disks", "object", "by name: read_bytes_per_s, write_bytes_per_s, busy_fraction"),
-    _f("nets", "object", "by interface: received_bytes_per_s, sent_bytes_per_s"),
+    _f("disks", "disk_rates{}", "by name: read_bytes_per_s, write_bytes_per_s, busy_fraction"),
+    _f("nets", "net_rates{}", "by interface: received_bytes_per_s, sent_bytes_per_s"),
 )
 
 SCALING = (

@@ -36,7 +36,7 @@ DURABLE_MODE = (
     _f("torn", "integer", "their record holds sectors of several writes"),
     _f("damaged", "integer", "their record holds sectors that nothing wrote, or cannot be read"),
     _f("violations", "integer", "promises found broken"),
-    _f("violations_by_kind", "object", "lost, torn, damaged; first_contents: records flushed before the load"),
+    _f("violations_by_kind", "integer{}", "lost, torn, damaged; first_contents: records flushed before the load"),
     _f("at_risk", "integer", "promised writes not overwritten, of the last 30 s before the last acknowledgement"),
     _f("reach_ns", "integer?", "oldest write that did not survive: so long before the last acknowledgement", "ns"),
     _f("ages", "durable_age[]", "writes that nothing promised, by age at the last acknowledgement"),

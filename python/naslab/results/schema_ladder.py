@@ -37,7 +37,7 @@ LADDER = (
     _f("conditions", "ladder_conditions", "what the verdict rests on beside the steps"),
     _f("model", "object", "the server as `naslab whatif` fits it; each number with its interval", required=False),
     _f("open", "ladder_question[]", "where two explanations remain"),
-    _f("advice", "array", "what to do about it, a sentence each, the most important first", required=False),
+    _f("advice", "string[]", "what to do about it, a sentence each, the most important first", required=False),
     _f("spent_ns", "integer", "time of its cells", "ns"),
     _f("budget_ns", "integer", "time it was allowed", "ns"),
     _f(
@@ -51,7 +51,7 @@ LADDER_STEP = (
     _f("name", "string", "round_trip, client_cache, depth, small_depth, connections, record, duplex, writes, set, ..."),
     _f("title", "string", "the same in words"),
     _f("says", "string", "what came out, in a sentence; empty where it says nothing", required=False),
-    _f("cells", "array", "ids of its cells"),
+    _f("cells", "integer[]", "ids of its cells"),
     _f("figures", "ladder_figure{}", "rates and times under names for people"),
     _f("points", "ladder_point[]", "the same whole, in the order measured"),
 )
@@ -118,15 +118,15 @@ LADDER_CONDITIONS = (
     _f("local_disk", "boolean", "a disk of this machine, no server"),
     _f("same_machine", "boolean", "the server runs on this machine, and uses its processors", required=False),
     _f("burst", "ladder_burst?", "credit that was seen to end; null: none"),
-    _f("null_ns", "object?", "a call that moves no data: p50, p99, mean; null: not timed", "ns", required=False),
-    _f("ways", "object", "reads of the step `security`: cell id and plain, signed or encrypted", required=False),
-    _f("memory_bytes", "array?", "largest set served from memory, smallest that was not (null: none was seen); null: "
-       "no set was read", "bytes"),
+    _f("null_ns", "number{}?", "a call that moves no data: p50, p99, mean; null: not timed", "ns", required=False),
+    _f("ways", "string{}", "reads of the step `security`: cell id and plain, signed or encrypted", required=False),
+    _f("memory_bytes", "integer?[]?", "largest set served from memory, smallest that was not (null: none was "
+       "seen); null: no set was read", "bytes"),
 )  # fmt: skip
 
 LADDER_BURST = (
     _f("scope", "string", "what the credit is of", enum=("link", "disk")),
-    _f("applies_to", "array", "read, write"),
+    _f("applies_to", "string[]", "read, write"),
     _f("burst_bytes_per_s", "number", "rate on credit", "bytes/s"),
     _f("burst_ci95", "array", "its 95 % interval"),
     _f("base_bytes_per_s", "number", "rate without", "bytes/s"),
@@ -138,7 +138,7 @@ LADDER_BURST = (
 
 LADDER_QUESTION = (
     _f("applies_to", "io_class", "class of I/O"),
-    _f("between", "array", "kinds of limit that are not told apart"),
+    _f("between", "string[]", "kinds of limit that are not told apart"),
     _f("why", "string", "what was seen"),
     _f("experiment", "string", "what would tell them apart, the cheapest first"),
     _f("command", "string", "the command that does it", required=False),

@@ -22,7 +22,7 @@ SOURCE = (
     _f("place", "string?", "where in it: page, table, figure, sheet"),
     _f("url", "string?", "address of the source; null: none is known"),
     _f("command_line", "string?", "the tool's command line as the source tells it", required=False),
-    _f("unknown", "array", "fields of cells and run that the source does not tell, by name; in cells they are null"),
+    _f("unknown", "string[]", "fields of cells and run that the source does not tell, by name; in cells they are null"),
 )
 
 UNTOLD = (

@@ -7,7 +7,7 @@ from naslab.results.fields import field as _f
 CLIENT_SPLIT = (
     _f("mount", "object", "what is mounted: type, source, options that change the speed"),
     _f("own", "object", "naslab's own client at the same server: url, run_id of its own run"),
-    _f("not_carried", "array", "what the mount has and naslab's own client has not, in words"),
+    _f("not_carried", "string[]", "what the mount has and naslab's own client has not, in words"),
     _f("ended", "string", "repeats, budget, interrupted, or what went wrong"),
     _f("cells", "client_split_cell[]", "what both measured, in turns"),
 )

@@ -6,7 +6,7 @@ from naslab.results.fields import field as _f
 
 COVERS_FILE_BYTES = _f(
     "covers_file_bytes",
-    "array",
+    "integer[]",
     "smallest and largest file size that the rate is a mean over, or holds over; file_bytes is null then",
     "bytes",
     required=False,
@@ -29,11 +29,18 @@ STATED_NUMBER = (
     _f("how", "string", "how it was computed", enum=("mean", "difference")),
     _f("bytes_per_s", "number", "as printed", "bytes/s"),
     _f("printed_to_bytes_per_s", "number", "one of its last place", "bytes/s"),
-    _f("of", "array", "what it was computed from: what, bytes_per_s, labels (conditions it was measured under)"),
+    _f("of", "stated_part[]", "what it was computed from"),
+)
+
+STATED_PART = (
+    _f("what", "string", "what it is"),
+    _f("bytes_per_s", "number", "its rate", "bytes/s"),
+    _f("labels", "string{}", "conditions it was measured under", required=False),
 )
 
 TABLES = {
     "stated": ("Stated", STATED),
     "stated_limit": ("Stated limit", STATED_LIMIT),
     "stated_number": ("Stated number", STATED_NUMBER),
+    "stated_part": ("Part of a stated number", STATED_PART),
 }

@@ -87,6 +87,8 @@ def _of_type(type_: str, value: Any, where: str) -> str | None:
             return f"{where} is not {'a list' if container is list else 'an object'}"
         items = enumerate(value) if isinstance(value, list) else value.items()
         return next((found for key, each in items if (found := _of_type(type_[:-2], each, f"{where}.{key}"))), None)
+    if type_.endswith("?"):
+        return None if value is None else _of_type(type_[:-1], value, where)
     if type_ in TABLES:
         return fault(value, type_, f"{where}.") if isinstance(value, dict) else f"{where} is not an object"
     return None if _fits(type_, value) else f"{where} is not {_WORDS[type_]}"

@@ -1,0 +1,103 @@
+"""Servers that are killed or stopped at random moments: no command hangs, none succeeds, the store is whole.
+
+`NASLAB_HOSTILE_KILLS=N` kills so often; `NASLAB_HOSTILE_STOPS=N` stops each server so often; `NASLAB_HOSTILE_SEED`
+at other moments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from cli_tools import Cli, need
+from naslab import lab
+from naslab.lab import systems
+
+KILLS = int(os.environ.get("NASLAB_HOSTILE_KILLS", "3"))
+STOPS = int(os.environ.get("NASLAB_HOSTILE_STOPS", "2"))
+SEED = int(os.environ.get("NASLAB_HOSTILE_SEED", "21"))
+COMMANDS = (
+    ("sweep", "--file-size", "64k,512k", "--record", "4k,64k", "--repeat", "60"),
+    ("tree", "--files", "20000", "--depth-of-tree", "2", "--fan-out", "5"),
+    ("sustained", "--size", "16m", "--duration", "20s"),
+    ("job", "copy-in,find,copy-out", "--corpus", "sources", "--repeat", "40"),
+)
+SPOKEN = {
+    "smb-2.1": ("samba", "dialect=2.1"), "smb-3.1.1": ("samba", "dialect=3.1.1"), "nfs-3": ("demo", "version=3"),
+    "nfs-4.0": ("ganesha", "version=4.0"), "nfs-4.1": ("ganesha", "version=4.1"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, lab.Server]]:
+    names = sorted({system for system, _ in SPOKEN.values()})
+    missing = {package for name in names for package in systems.missing_packages(systems.system(name))}
+    need(not missing, " ".join(sorted(missing)))
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(lab.running(name)) for name in names}
+
+
+def words_of(server: lab.Server, query: str, command: tuple[str, ...]) -> list[object]:
+    url = server.url + ("&" if "?" in server.url else "?") + query
+    known = ["--credentials", server.credentials] if server.credentials else []
+    return [command[0], url, *command[1:], *known, "--timeout", "1s", "--quiet"]
+
+
+def is_whole(cli: Cli) -> bool:
+    if not cli.store.exists():
+        return True
+    with contextlib.closing(sqlite3.connect(cli.store)) as db:
+        return bool(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
+
+
+@pytest.mark.timeout(300 + 60 * KILLS)
+def test_servers_killed_at_any_moment(servers: dict[str, lab.Server], cli: Cli) -> None:
+    rng = random.Random(SEED)
+    for number in range(KILLS):
+        spoken = rng.choice(list(SPOKEN))
+        server, command = servers[SPOKEN[spoken][0]], COMMANDS[number % len(COMMANDS)]
+        child = cli.start(*words_of(server, SPOKEN[spoken][1], command))
+        time.sleep(rng.uniform(0.3, 3.0))
+        ended_before = child.poll() is not None
+        server.kill()
+        _, err = child.communicate(timeout=60)
+        server.restart()
+        told = f"kill {number}, seed {SEED}: {command[0]} over {spoken}: exit {child.returncode}\n{err}"
+        assert "Traceback" not in err and "panicked" not in err, told
+        assert ended_before or (child.returncode in (1, 2) and err.startswith("naslab: ")), told
+        assert is_whole(cli), told
+
+
+@pytest.mark.timeout(300 + 300 * STOPS)
+@pytest.mark.parametrize("spoken", SPOKEN)
+def test_servers_stopped_at_any_moment(spoken: str, servers: dict[str, lab.Server], cli: Cli) -> None:
+    """Every other one goes on within its timeout, and then the command does; the others end it."""
+    rng = random.Random(f"{SEED} {spoken}")
+    system, query = SPOKEN[spoken]
+    server = servers[system]
+    for number in range(STOPS):
+        command = COMMANDS[number // 2 % len(COMMANDS)]
+        child = cli.start(*words_of(server, query, command))
+        time.sleep(rng.uniform(0.5, 2.0))
+        going = child.poll() is None
+        server.freeze()
+        try:
+            if number % 2:
+                time.sleep(0.3)
+                server.thaw()
+                time.sleep(0.3)
+                server.freeze()
+            _, err = child.communicate(timeout=60)
+        finally:
+            server.thaw()
+        told = f"stop {number}, seed {SEED}: {command[0]} over {spoken}: exit {child.returncode}\n{err}"
+        assert "Traceback" not in err and "panicked" not in err, told
+        assert not going or (child.returncode in (1, 2) and err.startswith("naslab: ")), told
+        assert is_whole(cli), told
