@@ -1,5 +1,5 @@
-"""What a real system is built of, from the kernel's own means: names spaces, tbf and htb, loop devices under blkio, control
-groups of version 1, and the configurations of Samba and Ganesha. Nothing of naslab.lab.
+"""What a real system is built of, from the kernel's own means: namespaces, tbf and htb, loop devices under blkio,
+control groups of version 1, and the configurations of Samba and Ganesha. Nothing of naslab.lab.
 
 All of it is called within the process that `real_world` runs, whose namespaces take processes, mounts and interfaces
 with them when it dies. What outlives it, empty control groups and the numbers of loop devices, `sweep` removes.
@@ -159,7 +159,7 @@ def build_disk(part: Mapping[str, Any], folder: Path, mount: Path) -> int:
     _bound_dirty(minor, int(part["dirty_bytes"]))
     limits = {name: part[name] for name in ("read", "write", "riops", "wiops") if part.get(name)}
     if part.get("credit"):
-        limits = {name: part["credit"]["peak"] for name in ("read", "write")}
+        limits = dict.fromkeys(("read", "write"), part["credit"]["peak"])
     limit(minor, limits)
     return minor
 

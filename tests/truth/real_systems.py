@@ -285,8 +285,8 @@ def lock(rng: random.Random, at: int, protocol: str) -> tuple[Spec, str]:
 
 
 def slow_share(rng: random.Random, at: int, protocol: str) -> tuple[Spec, str]:
-    """4 to 10 % of the operations take 0.3 to 1 s."""
-    share, slow = round(rng.uniform(0.04, 0.1), 3), round(log(rng, 0.3, 1.0) * 1e6)
+    """6 to 12 % of the operations take 0.5 to 1.2 s."""
+    share, slow = round(rng.uniform(0.06, 0.12), 3), round(log(rng, 0.5, 1.2) * 1e6)
     spec = {"protocol": protocol, "slots": 256, "slow_share": share, "slow_us": slow}
     return spec, f"{share:.1%} of the operations take {slow / 1e6:.2f} s"
 

@@ -1,4 +1,4 @@
-"""Does `naslab run` name what limits a real server? Own Samba and Ganesha with planted limits, in namespaces of their own.
+"""Does `naslab run` name what limits a real server? Own Samba and Ganesha, in namespaces, with planted limits.
 
 Systems are drawn (`real_systems`), built (`real_world`, `real_parts`, `real_relay`) and judged (`real_truths`) without
 naslab's lab, so that what is judged shares no part with what the model grew up with. One at a time; root and cgroup v1
@@ -24,7 +24,7 @@ from typing import Any
 from truth import real_parts, sim_kept
 from truth.asking import TIMEOUT_S
 from truth.calibration import Claim, brier, calibration_error, certain, reliability, text
-from truth.real_systems import System, draw
+from truth.real_systems import KINDS, System, draw
 from truth.real_truths import Class, Machine, RealTruth, truths
 
 LOOKED_AT = (1,)
@@ -168,6 +168,9 @@ def figures(
 
     What the folder has already of this seed is not measured again.
     """
+    unknown = set(kinds) - set(KINDS)
+    if unknown or os.geteuid() != 0:
+        raise SystemExit(f"no such kinds: {sorted(unknown)}" if unknown else "real systems need root")
     real_parts.sweep()
     with tempfile.TemporaryDirectory(prefix="naslab-real-kept-") as name:
         folder = keep or Path(name)

@@ -23,10 +23,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from truth import real_machine, real_parts as parts  # noqa: E402
-from truth.asking import Answer, run_command  # noqa: E402
-from truth.real_relay import Plan, Relay  # noqa: E402
-from truth.real_systems import System  # noqa: E402
+from truth import real_machine
+from truth import real_parts as parts
+from truth.asking import Answer, run_command
+from truth.real_relay import Plan, Relay
+from truth.real_systems import System
 
 TMPFS_BYTES = 4 << 30
 CREDIT_STEP_S = 0.05
@@ -63,9 +64,9 @@ class World:
             parts.run("ip", "link", "set", "lo", "up")
             return
         self.inside, switch = (self._process(["unshare", "--net", "sleep", "infinity"]) for _ in range(2))
-        for pid in (self.inside, switch):
-            mine = os.readlink("/proc/self/ns/net")
-            parts.wait_for(lambda pid=pid: os.readlink(f"/proc/{pid}/ns/net") != mine, 10, "a network")  # type: ignore[misc]
+        mine = os.readlink("/proc/self/ns/net")
+        others = [Path(f"/proc/{pid}/ns/net") for pid in (self.inside, switch)]
+        parts.wait_for(lambda: all(os.readlink(each) != mine for each in others), 10, "networks")
         parts.build_network(self.inside, switch, self.spec.get("link") or {})
 
     def _data(self) -> None:
@@ -156,7 +157,7 @@ class World:
             wanted = "base" if left <= 0 else "peak" if left > credit["peak"] * 0.2 else limited
             if wanted != limited:
                 limited = wanted
-                parts.limit(self.minor, {name: credit[wanted] for name in ("read", "write")})
+                parts.limit(self.minor, dict.fromkeys(("read", "write"), credit[wanted]))
 
     def _thread(self, work: Callable[[], None]) -> None:
         threading.Thread(target=work, daemon=True).start()
@@ -167,7 +168,7 @@ class World:
         with (self.folder / "processes.log").open("ab") as out:
             child = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={**os.environ, **(more or {})},
-                preexec_fn=parts.joining(groups) if groups else None,
+                preexec_fn=parts.joining(groups) if groups else None,  # noqa: PLW1509
             )  # fmt: skip
         return child.pid
 
