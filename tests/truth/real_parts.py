@@ -39,15 +39,30 @@ def run(*words: str, inside: int | None = None) -> str:
 
 
 def sweep() -> None:
-    """Removes what systems left that died: empty groups, devices that nobody holds."""
+    """Removes what systems left that died: empty groups, devices that nobody holds, folders. Only under `alone`."""
     for controller in CONTROLLERS:
         for folder in (CGROUPS / controller).glob(f"{PREFIX}*"):
             with contextlib.suppress(OSError):
                 folder.rmdir()
     for minor in MINORS:
-        if Path(f"/sys/block/loop{minor}").exists():
+        block = Path(f"/sys/block/loop{minor}")
+        if block.exists() and not (block / "loop" / "backing_file").exists():  # else another session's, and alive
             unlimit(minor)
             remove_loop(minor)
+    for folder in Path("/tmp").glob(f"{PREFIX}*"):
+        if not (CGROUPS / "cpu" / f"{folder.name}-server").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """One session at a time on a machine. Raises SystemExit where another one runs."""
+    with Path("/tmp/.naslab-real.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SystemExit("other real systems are being measured on this machine: wait for them") from None
+        yield
 
 
 def group(name: str) -> dict[str, Path]:

@@ -53,6 +53,11 @@ class System:
         """As `document` gives it."""
         return cls(kept["name"], kept["kind"], kept["budget_s"], kept["spec"], kept["what"])
 
+    @classmethod
+    def from_kept(cls, kept: Mapping[str, Any]) -> System:
+        """As the file of an answer has it."""
+        return cls(kept["name"], kept["wanted"], kept["budget_s"], kept["options"], kept["what"])
+
 
 def draw(seed: int, kinds: Sequence[str] = ()) -> list[System]:
     """All systems of a seed, one of each kind, then the next of each; the same for the same seed. kinds: only those."""

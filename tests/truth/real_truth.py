@@ -171,8 +171,8 @@ def figures(
     unknown = set(kinds) - set(KINDS)
     if unknown or os.geteuid() != 0:
         raise SystemExit(f"no such kinds: {sorted(unknown)}" if unknown else "real systems need root")
-    real_parts.sweep()
-    with tempfile.TemporaryDirectory(prefix="naslab-real-kept-") as name:
+    with real_parts.alone(), tempfile.TemporaryDirectory(prefix="naslab-kept-real-") as name:
+        real_parts.sweep()
         folder = keep or Path(name)
         machine = machine_costs(folder, told)
         done = []
@@ -180,6 +180,8 @@ def figures(
             path = folder / f"{system.name}.json"
             if path.exists():
                 found = json.loads(path.read_text())
+                again = truths(System.from_kept(found), machine)  # by today's arithmetic
+                found["truth"] = {" ".join(where): each.document() for where, each in again.items()}
             else:
                 made = in_world(system.document(), min(system.budget_s * 2 + 240, TIMEOUT_S))
                 found = kept(system, seed, made, truths(system, machine))

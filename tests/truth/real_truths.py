@@ -104,10 +104,16 @@ def truth(system: System, where: Class, machine: Machine) -> RealTruth:
     if spec.get("stop") or relay.get("every_s"):
         return RealTruth((("stop", 0.0), *ranked))
     first, rate = ranked[0]
-    size = LARGE if where[1] == "large" else SMALL
-    value = rate * size if where[1] == "large" else rate
-    known = first in WITHIN and not (first == "disk_iops" and size == LARGE) and first != "protocol"
-    return RealTruth(ranked, _why(system, where, first, table), value if known else None)
+    return RealTruth(ranked, _why(system, where, first, table), _value(spec, where, first, rate))
+
+
+def _value(spec: Mapping[str, Any], where: Class, first: str, rate: float) -> float | None:
+    """The limit's value, where arithmetic gives one figure: bytes per second of large, operations of small ones."""
+    if where[1] == "large":
+        return rate * LARGE if first in ("link", "client_nic", "disk", "burst_credit", "protocol") else None
+    if first == "disk_iops":
+        return float(spec["disk"]["riops"]) if where[0] == "read" else None
+    return rate if first in ("link", "client_nic") else None
 
 
 def _why(system: System, where: Class, first: str, table: Table) -> str:

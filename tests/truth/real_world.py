@@ -42,7 +42,7 @@ class World:
         self.system, self.spec, self.folder = system, system.spec, folder
         self.loopback = bool(self.spec.get("loopback"))
         self.host = "127.0.0.1" if self.loopback else parts.SERVER
-        name = folder.name
+        name = folder.name.removeprefix(parts.PREFIX)
         self.server, self.client = parts.group(f"{name}-server"), parts.group(f"{name}-client")
         self.inside: int | None = None
         self.minor: int | None = None
