@@ -8,6 +8,8 @@ next ceiling, `FAR_APART` where more connections multiply it.
 Conventions, in which several names are right (`ALSO`):
 
 - Nothing planted: client, server, its memory and the wire are the same two processors; any of `MACHINE` is right.
+- A server whose processor is rationed copies slowly: for large I/O its memory is right, too (docs/concepts/ladder.md,
+  what it cannot tell).
 - A client's interface that is a veth says no speed, so nothing tells it from the link: `link` is right, too.
 - Disks are disks, whether bytes or operations count.
 - A server or network that stops is `unknown` in every class, whatever limits it while it moves.
@@ -58,6 +60,7 @@ class RealTruth:
     ranked: tuple[tuple[str, float], ...]
     why: str = ""
     value: float | None = None
+    large: bool = False
 
     @property
     def part(self) -> str:
@@ -67,6 +70,8 @@ class RealTruth:
     @property
     def accepted(self) -> tuple[str, ...]:
         """Kinds that are right."""
+        if self.part == "server_cpu" and self.large:
+            return ("server_cpu", "server_cache")
         return ALSO.get(self.part, (self.part,))
 
     @property
@@ -103,8 +108,9 @@ def truth(system: System, where: Class, machine: Machine) -> RealTruth:
     ranked = tuple(sorted(table.items(), key=lambda pair: pair[1]))
     if spec.get("stop") or relay.get("every_s"):
         return RealTruth((("stop", 0.0), *ranked))
+    large = where[1] == "large"
     first, rate = ranked[0]
-    return RealTruth(ranked, _why(system, where, first, table), _value(spec, where, first, rate))
+    return RealTruth(ranked, _why(system, where, first, table), _value(spec, where, first, rate), large)
 
 
 def _value(spec: Mapping[str, Any], where: Class, first: str, rate: float) -> float | None:
