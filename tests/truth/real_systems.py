@@ -256,8 +256,8 @@ def server_cpu(rng: random.Random, at: int, protocol: str) -> tuple[Spec, str]:
 
 
 def client_cpu(rng: random.Random, at: int, protocol: str) -> tuple[Spec, str]:
-    """3 to 20 % of a processor for naslab."""
-    share = round(log(rng, 0.03, 0.2), 4)
+    """2.5 to 12 % of a processor for naslab."""
+    share = round(log(rng, 0.025, 0.12), 4)
     spec = {"protocol": protocol, "client_cpu": share, "period_us": rng.choice((10_000, 100_000)), "least_s": 100}
     return spec, f"client with {share:.1%} of a processor"
 

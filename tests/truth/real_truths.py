@@ -3,7 +3,8 @@
 A ceiling is in operations per second of one busy connection. Ceilings of planted parts are sums; the machine's own
 (`real_machine`) is measured once per session on an unshaped server and counted at `SAFETY` of that, half of it beside
 other load, because it varies with what else runs here. A class is judged where the planted limit lies `APART` below the
-next ceiling, `FAR_APART` where more connections multiply it.
+next ceiling, `FAR_APART` where more connections multiply it, `COSTS_APART` where it follows from
+what an operation costs a processor, which varies by a factor of two with caches and queues.
 
 Conventions, in which several names are right (`ALSO`):
 
@@ -27,7 +28,7 @@ from typing import Any
 from truth.real_parts import MTU_SHARE
 from truth.real_systems import System
 
-APART, FAR_APART, CLOSE = 1.3, 3.0, 1.1
+APART, COSTS_APART, FAR_APART, CLOSE = 1.3, 2.5, 3.0, 1.1
 SAFETY = 0.7
 DEPTH = 256
 HEADER, REPLY = 130, 200
@@ -41,6 +42,7 @@ CREDIT_SHARE = 0.25
 LARGE, SMALL = 1 << 20, 4 << 10
 CLASSES = (("read", "large"), ("write", "large"), ("read", "small"), ("write", "small"))
 MULTIPLY = ("protocol", "latency", "slow")
+COSTED = ("client_cpu", "server_cpu")
 MACHINE = ("shared_machine", "server_cpu", "client_cpu", "server_cache")
 ALSO: Mapping[str, tuple[str, ...]] = {
     "machine": MACHINE, "client_nic": ("client_nic", "link"), "disk": ("disk", "disk_iops"),
@@ -84,7 +86,8 @@ class RealTruth:
     @property
     def judged(self) -> bool:
         """Whether it counts."""
-        return not self.why and self.headroom >= (FAR_APART if self.part in MULTIPLY else APART)
+        apart = FAR_APART if self.part in MULTIPLY else COSTS_APART if self.part in COSTED else APART
+        return not self.why and self.headroom >= apart
 
     def document(self) -> dict[str, Any]:
         """As `sim_truths.Truth.document`, with `accepted`, `part`, `value` and `within` beside it."""
