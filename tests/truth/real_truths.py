@@ -30,7 +30,8 @@ from truth.real_systems import System
 
 APART, COSTS_APART, FAR_APART, CLOSE = 1.3, 2.5, 3.0, 1.1
 SAFETY = 0.7
-DEPTH = 256
+DEPTH, FLYING_BYTES = 256, 64 << 20
+"""Operations, and bytes of them, that a client has outstanding at most."""
 HEADER, REPLY = 130, 200
 """Bytes beside the data of an operation, and of one that moves none in that direction, with its share of frames."""
 ALONE_S = 0.0008
@@ -183,7 +184,7 @@ def _ceilings(system: System, where: Class, machine: Machine) -> Iterator[tuple[
     if spec.get("lock_us"):
         yield "lock", 1e6 / spec["lock_us"]
     if spec.get("slow_share"):
-        yield "slow", min(DEPTH, (64 << 20) // size) / (spec["slow_share"] * spec["slow_us"] / 1e6)
+        yield "slow", min(DEPTH, FLYING_BYTES // size) / (spec["slow_share"] * spec["slow_us"] / 1e6)
 
 
 def costs_of(system: System, machine: Machine) -> Mapping[str, Mapping[str, float]]:
@@ -217,7 +218,7 @@ def _relay(spec: Mapping[str, Any], op: str, size: int) -> Iterator[tuple[str, f
         if count < 1024 and spec["protocol"] in ("smb", "nfs4.1", "nfs4.2"):
             each = max(size // 65536, 1) if spec["protocol"] == "smb" else 1
             yield "protocol", count / each / trip
-        yield "latency", DEPTH / trip
+        yield "latency", min(DEPTH, FLYING_BYTES // size) / trip
 
 
 def _disk(spec: Mapping[str, Any], op: str, size: int) -> Iterator[tuple[str, float]]:
