@@ -119,6 +119,8 @@ def truth(system: System, where: Class, machine: Machine) -> RealTruth:
 
 def _value(spec: Mapping[str, Any], where: Class, first: str, rate: float) -> float | None:
     """The limit's value, where arithmetic gives one figure: bytes per second of large, operations of small ones."""
+    if first == "protocol" and not (spec.get("relay") or {}).get("rate_bytes_per_s"):
+        return None  # slots and credits: the round trip under load is not known
     if where[1] == "large":
         return rate * LARGE if first in ("link", "client_nic", "disk", "burst_credit", "protocol") else None
     if first == "disk_iops":
