@@ -28,6 +28,8 @@ from truth import sim_truth, truth_docs, verdict_truth  # noqa: E402
 
 PARTS = ("verdict", "sim", "comparison", "adaptive", "whatif")
 LAB = ("lab", "adaptive_lab", "whatif_lab")
+REAL = ("real",)
+"""Real servers built apart from the lab, only when they are asked for: 90 systems take two hours and more."""
 """Real servers on this machine: nothing else may work on it."""
 Part = dict[str, Any]
 
@@ -44,7 +46,7 @@ def main() -> int:
         found[name] = {**made, "cpu_s": round(_cpu_s() - cpu_s, 1), "wall_s": round(time.monotonic() - begun, 1)}
         for line in found[name]["summary"]:
             print(f"  {line}", flush=True)
-        document = _document(options.seed, {name: found[name] for name in (*PARTS, *LAB) if name in found})
+        document = _document(options.seed, {name: found[name] for name in (*PARTS, *LAB, *REAL) if name in found})
         if options.json:
             options.json.write_text(json.dumps(document, indent=1) + "\n")
     if options.docs:
@@ -62,9 +64,12 @@ def _options() -> argparse.Namespace:
     seed = os.environ.get("SEED") or "0"
     known = [*PARTS, *LAB]
     parser.add_argument("--seed", type=int, default=seed, help="draws other systems; the variable SEED does, too")
-    parser.add_argument("--only", nargs="+", choices=known, default=known, help="parts to run")
-    parser.add_argument("--part", type=int, help="so many of the simulated systems, spread over all")
+    parser.add_argument("--only", nargs="+", choices=[*known, *REAL], default=known, help="parts to run")
+    parser.add_argument("--part", type=int, help="so many of the simulated or real systems, spread over all")
     parser.add_argument("--sim-seed", type=int, help="of the part `sim`; a new one without it, which is printed")
+    parser.add_argument("--real-seed", type=int, help="of the part `real`; a new one without it, which is printed")
+    parser.add_argument("--kinds", nargs="+", default=(), help="of the part `real`: only systems of these kinds")
+    parser.add_argument("--keep", type=Path, help="of the part `real`: keep answers here, and go on where it was cut")
     parser.add_argument("--count", type=int, default=300, help="comparisons of each kind")
     parser.add_argument("--json", type=Path, help="also write everything to this file")
     parser.add_argument("--docs", action="store_true", help="write the generated part of docs/concepts/verdicts.md")
@@ -76,14 +81,27 @@ def _maker(name: str, options: argparse.Namespace) -> Callable[[], Part]:
     if name == "verdict":
         return lambda: verdict_truth.figures(options.seed, options.part, _tell)
     if name == "sim":
-        seed = options.sim_seed if options.sim_seed is not None else random.SystemRandom().randrange(1 << 31)
-        return lambda: sim_truth.figures(seed, options.part, lambda line: print(f"  {line}", flush=True))
+        return lambda: sim_truth.figures(_seed(options.sim_seed), options.part, _tell_line)
+    if name == "real":
+        module = importlib.import_module("truth.real_truth")
+        seed, keep = _seed(options.real_seed), options.keep
+        print(f"  seed {seed}", flush=True)
+        return lambda: dict(module.figures(seed, options.part, options.kinds, keep, _tell_line))
     if name == "adaptive_lab":
         return lambda: dict(importlib.import_module("truth.adaptive_truth").lab_figures())
     module = importlib.import_module(f"truth.{name}_truth")
     if name == "comparison":
         return lambda: dict(module.figures(options.seed, options.count))
     return lambda: dict(module.figures(options.seed))
+
+
+def _seed(given: int | None) -> int:
+    """The one that was given, or a new one."""
+    return random.SystemRandom().randrange(1 << 31) if given is None else given
+
+
+def _tell_line(line: str) -> None:
+    print(f"  {line}", flush=True)
 
 
 def _tell(judged: verdict_truth.Judged) -> None:

@@ -54,9 +54,15 @@ def run_command(target: str, budget: str, store: Path, more: Sequence[str] = (),
     try:
         document = json.loads(text)
     except json.JSONDecodeError:
-        last = words_said.splitlines()[-1] if words_said else "no document"
-        return Answer(None, f"exit {child.returncode}: {last}", cpu_s, wall_s)
+        return Answer(None, f"exit {child.returncode}: {_last(words_said)}", cpu_s, wall_s)
     return Answer(document, "" if child.returncode == 0 else f"exit {child.returncode}", cpu_s, wall_s)
+
+
+def _last(said: str) -> str:
+    """The last line of what a command said; of a traceback also where it ended."""
+    lines = said.splitlines() or ["no document"]
+    places = [line.strip() for line in lines if line.lstrip().startswith('File "')]
+    return " ".join([lines[-1], *places[-3:]])
 
 
 def _environment(package: Path | None) -> dict[str, str]:
