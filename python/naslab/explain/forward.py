@@ -36,6 +36,8 @@ NEVER = 1e15
 BUCKET_SCOPES = 7
 """What a bucket counts: the disks' reads and writes, reads, writes; the link's; or the link's, each way by itself."""
 EACH_WAY = 6
+FULL = 8
+"""Exponent by which a queue forms as a link comes to be full."""
 DRAIN_BYTES = float(1 << 20)
 """A write-back joins neighbours into requests of so much."""
 
@@ -120,7 +122,8 @@ def rates(v: Values, r: Rows, seconds: list[Array], slowest: Array) -> Array:
     delay = v["delay_s"] + v["slow_s"] + v["header"] / link_rate(v, r)
     whole = longest + (1 - v["overlap"]) * (sum(seconds) - longest) + delay
     whole = np.maximum(whole, slowest * np.minimum(1.0, r.workers))
-    flying = np.minimum(np.minimum(r.depth, v["slots"]) * r.workers, r.count)
+    slots = np.maximum(v["slots"] / r.charge, 1.0)
+    flying = np.minimum(np.minimum(r.depth, slots) * r.workers, r.count)
     pace = (r.count - 1) * slowest + whole + np.where(r.whole, delay, 0.0)
     rounds = r.count / flying * whole
     low, high = np.minimum(pace, rounds), np.maximum(pace, rounds)
@@ -161,6 +164,7 @@ def _beside(v: Values, r: Rows, s: Storage, x: Array) -> Array:
         return x
     x = x.copy()
     others = r.pair[pairs]
+    _queue(v, r, x, pairs, others)
     server = np.broadcast_to(v["server_s"], (len(x), len(pairs)))
     _share(x, pairs, others, server, server, 1.0)
     _share(x, pairs, others, s.memory[:, pairs], s.memory[:, others], 1.0)
@@ -169,6 +173,15 @@ def _beside(v: Values, r: Rows, s: Storage, x: Array) -> Array:
     # What a write-back drains is one request at a time, beside all of the readers'.
     _share(x, pairs, others, s.disk[:, pairs], s.drain[:, others], np.where(queued, r.depth[pairs], 1.0), room)
     return x
+
+
+def _queue(v: Values, r: Rows, x: Array, readers: Places, writers: Places) -> None:
+    """Requests and answers of one direction wait in the link's queue behind data of the other, where those fill it."""
+    link = np.broadcast_to(link_rate(v, r), x.shape)
+    busy = np.minimum(x * (r.record + v["header"]) / link, 1.0) ** FULL
+    wait = v["queue"] * busy * r.depth * r.workers * r.record / link
+    for mine, full in ((readers, writers), (writers, readers)):
+        x[:, mine] = np.minimum(x[:, mine], r.depth[mine] * r.workers[mine] / np.maximum(wait[:, full], 1e-12))
 
 
 def _share(

@@ -229,7 +229,7 @@ def _regained(climb: Climb, point: Point, slow: float, pause_ns: int) -> _Fast |
         return _Fast(early, int(more)) if more >= EARNED * spent and early >= RISEN * slow else None
     rates = series.rates_bytes_per_s
     early = float(np.median(rates[1 : max(len(rates) // 10, 3)]))
-    if early < RISEN * slow:
+    if early <= 0 or early < RISEN * slow:
         return None
     fast = rates > (early * slow) ** 0.5
     lasted = int(np.argmin(fast)) if not fast.all() else len(rates)

@@ -50,6 +50,7 @@ PARAMETERS = (
     Parameter("window", 3e6, 3e12, "B/s", "rate of one connection, each direction"),
     Parameter("link", 3e6, 3e10, "B/s", "rate of the link to the client"),
     Parameter("uplink_ratio", 1 / 40, 40.0, "", "rate of the link from the client over that to it"),
+    Parameter("queue", 1e-2, 1.0, "", "share of what is under way that waits in the queue of a full link"),
     Parameter("header", 20.0, 500.0, "B", "bytes of a message beside its data"),
     Parameter("server_s", 1e-7, 0.1, "s", "server processor time per operation"),
     Parameter("server_lanes", 1.0, 16.0, "", "connections that server processors serve side by side"),
@@ -96,7 +97,7 @@ def log_prior(theta: Array) -> Array:
     a client asks for, few servers serve them side by side.
     """
     disks = (theta[:, AT["disk_read"]] - theta[:, AT["disk_write"]]) / 0.7
-    found = -np.minimum(disks**2 / 2, 5.0)
+    found = -np.minimum(disks**2 / 2, 8.0)
     found = found - np.minimum(np.log1p((theta[:, AT["uplink_ratio"]] / 0.02) ** 2), SHAPED_ONE_WAY)
     found = found - 1.2 * (theta[:, AT["write_back"]] < math.log(HIT_EDGE_BYTES))
     found = found - 2.0 * (theta[:, AT["slots"]] < math.log(300.0))

@@ -97,10 +97,13 @@ class Guess:
         near = {
             **dict.fromkeys(("link", "window", "memory", "disk_read", "disk_write", "base"), rates),
             **dict.fromkeys(("server_s", "request_s", "seek_s", "commit_s", "lock_s", "delay_s"), times),
-            "cache": np.append(sizes, np.log(NONE_BYTES)), "write_back": np.log([NONE_BYTES]), "uplink_ratio": np.zeros(1), "slots": np.log(np.array([1.0, 2, 4, 8, 16, 32, 64, 2000])),
+            "cache": np.append(sizes, np.log(NONE_BYTES)), "write_back": np.log([NONE_BYTES]),
+            "uplink_ratio": _uplinks(r), "slots": np.log(np.array([1.0, 2, 4, 8, 16, 32, 64, 2000])),
             "server_lanes": np.full(1, 0.01),
         }  # fmt: skip
         near |= _client_guess(r)
+        if bucket:
+            near["burst"] = _falls(r)
         if r.burst and bucket:  # what the ladder's own look at fallen rates suggests
             base, burst, size = r.burst
             near |= {"base": np.log([base]), "burst": np.log([max(burst / base, 1.3)]),
@@ -135,6 +138,20 @@ class Guess:
         return np.asarray(self._table[np.arange(len(LOW)), place])
 
 
+def _falls(r: Rows) -> Array:
+    """By how much the rate of one load fell or rose again: log ratios of the fastest and the slowest of each kind."""
+    kinds = np.stack([r.read, r.random, r.record, r.depth > 1, r.workers, r.durable], axis=1)
+    apart = [np.ptp(r.seen[(kinds == kind).all(1)]) for kind in np.unique(kinds, axis=0)]
+    return np.array([each for each in apart if each > np.log(1.3)])
+
+
+def _uplinks(r: Rows) -> Array:
+    """Ratios of the link's two rates: one, and those of the fastest writes and reads to each other."""
+    moved = r.seen + np.log(r.record)
+    reads, writes = moved[r.read & ~r.null], moved[~r.read]
+    return np.append(0.0, [writes.max() - reads.max()] if len(reads) and len(writes) else [])
+
+
 def _client_guess(r: Rows) -> dict[str, Array]:
     told = np.isfinite(r.client_s) & (r.client_s > 0)
     small, large = told & (r.record <= SMALL_RECORD), told & (r.record > SMALL_RECORD)
@@ -159,7 +176,9 @@ _TOGETHER = tuple(
     for names in (
         "cache disk_read", "cache memory disk_read", "write_back disk_write", "write_back memory disk_write",
         "joins_on disk_write write_back",
-        "window link", "link memory", "link uplink_ratio", "bucket_on base burst lasts_s scope",
+        "window link", "link memory", "link uplink_ratio", "link uplink_ratio cache disk_read disk_write",
+        "uplink_ratio disk_write write_back queue", "link uplink_ratio cache disk_read queue",
+        "bucket_on base burst lasts_s scope",
         "bucket_on base burst lasts_s scope disk_read", "lock_on lock_s", "slow_on slow_s delay_s",
         "server_s request_s", "request_s seek_s disk_read", "commit_s seek_s disk_write", "server_s client_s",
         "cache disk_read seek_s request_s", "server_s server_lanes", "slots delay_s", "client_byte_s memory",

@@ -36,6 +36,7 @@ LEFT_OUT = frozenset(("security", "clients", "buffered_round_trip"))
 MIN_STALLS = 3
 RATION_NS = 250_000_000
 """Pauses shorter than this are those of a processor whose time is rationed, which does less work, or of a busy host."""
+CREDIT_BYTES = 65536
 DEEP = 4
 """Stops are looked for where at least a so-many-th of the most requests were outstanding."""
 
@@ -89,6 +90,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.record)
+
+    @property
+    def charge(self) -> Array:
+        """Slots of a connection that one operation takes: SMB counts credits of 64 KiB (MS-SMB2 3.1.5.2)."""
+        return np.maximum(np.ceil(self.record / CREDIT_BYTES), 1.0) if self.protocol == "smb" else np.ones(len(self))
 
     def label(self, at: int) -> str:
         """A row in words, for tables of residuals."""

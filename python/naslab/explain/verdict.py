@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from naslab.explain.forward import NEVER, PAGE_SLACK, values_of
 from naslab.explain.hypotheses import AT, HIGH, HIT_EDGE_BYTES, LOW, Array
 from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, residuals
-from naslab.explain.rows import Rows
+from naslab.explain.rows import CREDIT_BYTES, Rows
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 
 CLASSES: tuple[tuple[str, str], ...] = (("read", "large"), ("write", "large"), ("read", "small"), ("write", "small"))
@@ -28,7 +28,7 @@ CLOSE_SHARE = 0.3
 """Probability of a close second from which on no single one is named with certainty."""
 BESIDE, EXCLUDED, NEAR_SHARE = 1.05, 4.0, 0.12
 """A station so many times as fast as the limit, whose presence would cost less than so many nats of the likelihood, may
-be there: parts of a server are chosen for each other, and of about an eighth of servers two are as fast as each other."""
+be there: parts of a server are chosen for each other, and in about an eighth of servers two are equally fast."""
 TRIED = 80
 """Particles in which that is tried."""
 BUSY_DEPTH = 256
@@ -87,9 +87,10 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     client = v["client_s"] + v["client_byte_s"] * record
     lanes = min(1.0, r.cpu_limit or 1.0)
     stations = client + v["server_s"] + v["lock_s"] + disk + memory + wire / link
-    slots = np.minimum(v["slots"], float(r.granted_depth or BUSY_DEPTH))
+    charge = max(np.ceil(record / CREDIT_BYTES), 1.0) if r.protocol == "smb" else 1.0
+    slots = np.minimum(np.maximum(v["slots"] / charge, 1.0), float(r.granted_depth or BUSY_DEPTH))
     waits = slots / (v["delay_s"] + v["slow_s"] + (1 - v["overlap"]) * (stations - disk) + disk * 0)
-    few = (v["slots"] < BUSY_DEPTH) | bool(r.granted_depth)
+    few = (v["slots"] / charge < BUSY_DEPTH) | bool(r.granted_depth)
     mine = np.isin(v["kind"] % 3, (0, 1 if read else 2)) & (v["bucket"] > 0) & ((v["kind"] > 2) | ~cached)
     machine = (client + v["server_s"] + memory) / max(r.cpus, 1.0) if r.same_machine else np.zeros(len(theta))
     slow = v["slow_s"] > v["delay_s"]

@@ -1,12 +1,8 @@
 """Opening the store's file: made, migrated, refused or read, never harmed.
 
 The file is SQLite in WAL mode. `application_id` marks it as ours, `user_version` is its layout. With
-<<<<<<< HEAD
 `synchronous=FULL` neither a kill nor a power cut loses a finished transaction. That is one flush of the log per cell,
 between two cells: 4 to 8 ms on a virtual disk. `NORMAL` took 0.1 ms and lost every cell since the last checkpoint.
-=======
-`synchronous=FULL` a cell that was saved survives a power cut; the flush is between cells, outside of what is timed.
->>>>>>> trust
 """
 
 from __future__ import annotations
@@ -62,7 +58,6 @@ def _check_header(path: Path) -> bool:
         raise BadStoreError(f"store {path}: {error}; name another with --store") from error
     if not header:
         return False
-<<<<<<< HEAD
     if header[:16] == _MAGIC and int.from_bytes(header[68:72], "big") == APPLICATION_ID:
         return True
     if not any(header) and _was_being_made(path):
@@ -94,26 +89,6 @@ def _make_folder(folder: Path) -> None:
                 os.fsync(above)
             finally:
                 os.close(above)
-=======
-    if _is_half_made(path):
-        return False
-    if header[:16] != _MAGIC or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise BadStoreError(f"{path} is not a naslab store; it was left untouched; name another with --store")
-    return True
->>>>>>> trust
-
-
-def _is_half_made(path: Path) -> bool:
-    """Whether SQLite will undo all that is in the file: its journal says that the file was empty before.
-
-    Source: the format of rollback journals, magic at 0, pages of the database before the transaction at 16.
-    """
-    try:
-        with path.with_name(path.name + "-journal").open("rb") as file:
-            head = file.read(20)
-    except OSError:
-        return False
-    return head[:8] == _JOURNAL_MAGIC and head[16:] == bytes(4)
 
 
 def _connect(path: Path, query: str) -> sqlite3.Connection:
@@ -128,8 +103,6 @@ def _connect(path: Path, query: str) -> sqlite3.Connection:
 def _open_writable(path: Path) -> sqlite3.Connection:
     connection = _connect(path, "mode=rwc")
     try:
-        # A new layout is durable with its folder: its journal must not come back.
-        connection.execute("PRAGMA synchronous = EXTRA")
         _migrate(connection, path)
         _use_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")
@@ -142,11 +115,7 @@ def _open_writable(path: Path) -> sqlite3.Connection:
 def _open_readable(path: Path) -> sqlite3.Connection | None:
     """Reads beside a writer; on a read-only disk or folder, reads the file as it is if no log is pending.
 
-<<<<<<< HEAD
     None for a store that was being made when the power was cut: SQLite has undone what there was of it.
-=======
-    None for a store that was never finished being made.
->>>>>>> trust
     """
     queries = ["mode=rw"] if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else []
     queries.append("mode=ro")
@@ -158,12 +127,7 @@ def _open_readable(path: Path) -> sqlite3.Connection | None:
         connection = None
         try:
             connection = _connect(path, query)
-<<<<<<< HEAD
             if _check_version(connection, path) == 0 and _is_empty(connection):
-=======
-            if _check_version(connection, path) == 0:
-                # Power or process went while it was made, and SQLite has just undone that.
->>>>>>> trust
                 connection.close()
                 return None
             connection.execute("PRAGMA query_only = ON")
