@@ -120,7 +120,7 @@ impl Drop for Room {
 /// Lengths that are tried: all, and under Miri, which is a thousand times slower, those around each loop's steps.
 fn lengths() -> Vec<usize> {
     if cfg!(miri) {
-        return [0, 1, 15, 16, 17, 127, 128, 129, 255, 256, 257, 511, 512, 513, 545, 1024, 1041].to_vec();
+        return [0, 1, 16, 17, 129, 257, 545].to_vec();
     }
     (0..=LONGEST).collect()
 }
@@ -129,7 +129,7 @@ fn lengths() -> Vec<usize> {
 /// length, each time with another one of the output; else every sixteenth, begun elsewhere for each length.
 fn places(len: usize) -> Vec<(Place, Place)> {
     let step = match std::env::var_os("NASLAB_GUARDED_ALL") {
-        _ if cfg!(miri) => 31,
+        _ if cfg!(miri) => 64,
         Some(_) => 1,
         None => 16,
     };
