@@ -140,15 +140,15 @@ class World:
             if int(pid) in self._orphaned:
                 self.orphans[run_id] = int(pid)
                 continue
-            if what == "create_run":
-                self.runs[run_id] = Known(int(pid))
-            elif what == "delete_run":
+            if what == "delete_run":
                 self.runs.pop(run_id, None)
-            elif what == "add_cell":
-                self.runs[run_id].cells.add(int(word[0]))
+                continue
+            # A process may be killed when the store has its run, and before it says so.
+            run = self.runs.setdefault(run_id, Known(int(pid)))
+            if what == "add_cell":
+                run.cells.add(int(word[0]))
             else:
-                self.runs[run_id].pid = int(pid)
-                self.runs[run_id].ended = word[0] if what == "finish_run" else ""
+                run.pid, run.ended = int(pid), word[0] if what == "finish_run" else ""
         self._told = len(whole)
 
     def run_of(self, process: Command) -> str | None:
