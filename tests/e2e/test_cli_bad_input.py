@@ -115,6 +115,7 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "no such run": (("show", "nope"), ("'nope'",)),
     "no such exported file": (("show", "no/such.json"), ("no/such.json", "naslab runs")),
     "file that is no run": (("show", "./FILE"), ("FILE", "not a run")),
+    "export to no folder": (("export", "last", "-o", "no/such/x.json"), ("-o no/such/x.json", "no folder", "create")),
     "export without a run": (("export", "last", "-o", "x.json"), ("no runs",)),
     "report without a run": (("report", "last"), ("no runs",)),
     "resume without a run": (("sweep", "--resume", "last"), ("no runs",)),

@@ -141,11 +141,8 @@ def moments(found: list[Event], rng: random.Random) -> set[int]:
         return set(range(len(found)))
     near = [at + side for at, event in enumerate(found) if event.kind == "flush" for side in (-1, 0)]
     # The beginning of a store is short, and all of it matters.
-    return {
-        *rng.sample(range(min(100, len(found))), CUTS // 3),
-        *rng.sample(near, min(len(near), CUTS // 3)),
-        *rng.sample(range(len(found)), CUTS // 3),
-    }
+    kinds = (range(min(100, len(found))), near, range(len(found)))
+    return {at for each in kinds for at in rng.sample(each, min(len(each), CUTS // len(kinds)))}
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from cli_tools import Done, need, populate
 from naslab.store import Store
 from warm import TOLD, Command, Warm
 
-SEQUENCES = int(os.environ.get("NASLAB_HOSTILE_SEQUENCES", "8"))
+SEQUENCES = int(os.environ.get("NASLAB_HOSTILE_SEQUENCES", "6"))
 SEED = int(os.environ.get("NASLAB_HOSTILE_SEED", "21"))
 MOST_STEPS = 10
 RUN_FOLDER = re.compile(r"naslab-(\d{8}-\d{6}-[a-z2-9]{4})")
@@ -140,15 +140,15 @@ class World:
             if int(pid) in self._orphaned:
                 self.orphans[run_id] = int(pid)
                 continue
-            if what == "create_run":
-                self.runs[run_id] = Known(int(pid))
-            elif what == "delete_run":
+            if what == "delete_run":
                 self.runs.pop(run_id, None)
-            elif what == "add_cell":
-                self.runs[run_id].cells.add(int(word[0]))
+                continue
+            # A process may be killed when the store has its run, and before it says so.
+            run = self.runs.setdefault(run_id, Known(int(pid)))
+            if what == "add_cell":
+                run.cells.add(int(word[0]))
             else:
-                self.runs[run_id].pid = int(pid)
-                self.runs[run_id].ended = word[0] if what == "finish_run" else ""
+                run.pid, run.ended = int(pid), word[0] if what == "finish_run" else ""
         self._told = len(whole)
 
     def run_of(self, process: Command) -> str | None:
@@ -507,12 +507,12 @@ def test_a_broken_promise_would_be_noticed(loss: str, warm: Warm, monkeypatch: p
     """What a wrong program would do is done here: the model sees it, and nothing else is left in the script."""
 
     def spoil(self: Sequence) -> None:
-        if loss == "cells":
+        if loss == "cells" and self.world.runs:
             with contextlib.closing(sqlite3.connect(self.world.store)) as db, db:
                 db.execute("DELETE FROM cells")
         elif loss == "foreign":
             (self.world.target / "photos" / "one.jpg").write_bytes(b"")
-        else:
+        elif loss == "folder":
             (self.world.target / "naslab-20200101-000000-aaaa").mkdir()
 
     measure = ("measure", {"line": SHORT[0], "how": " --quiet"})

@@ -31,6 +31,8 @@ def ended(status: str, *warned: tuple[str, str], failed_cells: Sequence[int] = (
         (ended("partial", ("budget", "--budget was spent")), 0, ""),
         (ended("partial"), 1, "interrupted"),
         (ended("partial", ("budget", "spent"), ("interrupted", "so it was")), 1, "interrupted"),
+        (ended("partial", ("interrupted", "before"), ("resumed", ""), ("budget", "spent")), 0, ""),
+        (ended("partial", ("budget", "before"), ("resumed", ""), ("interrupted", "so it was")), 1, "interrupted"),
         (ended("complete", failed_cells=[0]), 1, "the run failed: write"),
         (ended("failed", ("error", "the server hung up"), ("error", "lost before")), 1, "failed: the server hung up;"),
         (ended("failed", ("error", "earlier"), ("resumed", ""), ("error", "later")), 1, "failed: later;"),

@@ -25,6 +25,7 @@ from naslab.spec import CellSpec, DataSpec, RunSpec
 from naslab.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
+    from naslab.results.document import RunWarning
     from naslab.results.run import Run
     from naslab.targets import Target
 
@@ -231,7 +232,7 @@ def _has_charts(run: Run) -> bool:
 
 def _exit_code(run: Run, failure: NaslabError | None) -> int:
     """0 for a whole run without a failed cell, and for one that its budget ended; else 1, with the reason on stderr."""
-    status, kinds = run.document["status"], {w["kind"] for w in run.document["warnings"]}
+    status, kinds = run.document["status"], {w["kind"] for w in _told_since_resumed(run)}
     ended_well = status == "complete" or (status == "partial" and "budget" in kinds and "interrupted" not in kinds)
     if failure is None and ended_well and all(cell["status"] != "failed" for cell in run.cells):
         return 0
@@ -245,12 +246,17 @@ def _exit_code(run: Run, failure: NaslabError | None) -> int:
     return 1
 
 
+def _told_since_resumed(run: Run) -> list[RunWarning]:
+    """Warnings of the part of a run that has just ended: what cut it before says nothing of how it ended now."""
+    told = run.document["warnings"]
+    begun = max((at for at, found in enumerate(told) if found["kind"] == "resumed"), default=0)
+    return told[begun:]
+
+
 def _reason(run: Run, failure: NaslabError | None) -> str:
     if failure is not None:
         return str(failure)
-    told = run.document["warnings"]
-    begun = max((at for at, found in enumerate(told) if found["kind"] == "resumed"), default=0)
-    for found in told[begun:]:
+    for found in _told_since_resumed(run):
         if found["kind"] == "error":
             return found["message"]  # the first: what follows is often only that the session is gone
     for cell in run.cells:

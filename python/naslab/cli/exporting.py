@@ -34,8 +34,10 @@ def export(
     store: o.StoreOpt = None,
 ) -> int:  # fmt: skip
     """Write runs as JSON (one, complete), CSV, XLSX, Parquet, Prometheus or OpenMetrics text, or fio's JSON."""
+    from naslab.cli.common import check_output
     from naslab.exchange.export import export as write
 
+    check_output(output, "-o")
     found = _loaded(runs, store, redact)
     path = write(found, output, format or None, force=force, say=lambda text: print(f"naslab: {text}", file=sys.stderr))
     print(f"Exported: {path}")
