@@ -83,7 +83,10 @@ def _put(rows: dict[int, list[Any]], row: int, column: int, value: Any) -> None:
 
 def _xlrd(source: Input) -> dict[int, list[Any]]:
     """Rows of the first sheet of any other .xls."""
-    import xlrd
+    try:
+        import xlrd
+    except ImportError:
+        raise source.broken("is an .xls, which xlrd reads: pip install 'naslab[xls]', or save it as .xlsx") from None
 
     try:
         book = xlrd.open_workbook(file_contents=source.data, logfile=io.StringIO(), on_demand=True)
