@@ -16,8 +16,7 @@ from naslab import lab
 from naslab.lab import systems
 
 HEARD_S = float(os.environ.get("NASLAB_HOSTILE_HEARD_S", "240"))
-"""A busy machine takes its time to end a program; a timeout that is waited for takes ten minutes. Set it to 1 on an idle
-one."""
+"""A busy machine takes its time to end a program; a timeout that is waited for takes ten minutes."""
 COMMANDS = {
     "sweep": ("sweep", "--file-size", "1m", "--record", "64k"),
     "tree": ("tree", "--files", "200", "--depth-of-tree", "1"),

@@ -204,7 +204,7 @@ def _check_excel(args: Args) -> None:
     path = Path(args.excel)
     if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise UsageError(f"-b {args.excel}: cannot be written; give a file in a folder that exists")
+    if path.suffix.lower() != ".xlsx" and find_spec("xlwt") is None:
+        raise UsageError(f"-b {args.excel}: .xls needs xlwt: pip install 'naslab[xls]', or name it .xlsx")
     if path.suffix.lower() not in (".xls", ".xlsx"):
-        if find_spec("xlwt") is None:
-            raise UsageError(f"-b {args.excel}: .xls needs xlwt: pip install 'naslab[xls]', or name it .xlsx")
         args.warnings.append(f"-b {args.excel}: written as .xls (BIFF8); name it .xlsx for 3D charts")
