@@ -1,5 +1,5 @@
 # naslab: `make demo` builds all and shows the main job; `make test` runs every test.
-# Other targets: build, check, bench, truth, docs, clean.
+# Other targets: build, check, bench, truth, hostile, supply, docs, clean.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +11,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 unexport PYTHONDONTWRITEBYTECODE
 unexport NASLAB_STORE
 
-.PHONY: build demo test check bench truth docs clean tools
+.PHONY: build demo test check bench truth hostile supply docs clean tools
 .DEFAULT_GOAL := build
 
 tools:
@@ -61,6 +61,15 @@ bench: $(STAMPS)/dev
 # SEED=7 draws other systems; TRUTH="--only comparison" takes a part: see tools/truth --help.
 truth: $(STAMPS)/dev
 	@SEED="$(SEED)" tools/truth $(TRUTH)
+
+# MINUTES=480 SEED=7: random attacks for a night.
+hostile: $(STAMPS)/dev
+	@tools/system-packages test
+	@$(BIN)/python tools/hostile $(or $(MINUTES),10) $(SEED)
+
+# NASLAB_ADVISORIES=FOLDER: a copy of an advisory database.
+supply: $(STAMPS)/dev
+	@$(BIN)/python tools/check-supply
 
 clean:
 	rm -rf $(VENV) target demo
