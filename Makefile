@@ -1,5 +1,5 @@
 # naslab: `make demo` builds all and shows the main job; `make test` runs every test.
-# Other targets: build, check, bench, truth, docs, sanitize, supply, clean.
+# Other targets: build, check, bench, truth, hostile, docs, sanitize, supply, clean.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +13,7 @@ PINNED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --req
 unexport PYTHONDONTWRITEBYTECODE
 unexport NASLAB_STORE
 
-.PHONY: build demo test check bench truth docs sanitize supply clean tools
+.PHONY: build demo test check bench truth hostile docs sanitize supply clean tools
 .DEFAULT_GOAL := build
 
 tools:
@@ -64,6 +64,11 @@ bench: $(STAMPS)/dev
 # SEED=7 draws other systems; TRUTH="--only comparison" takes a part: see tools/truth --help.
 truth: $(STAMPS)/dev
 	@SEED="$(SEED)" tools/truth $(TRUTH)
+
+# MINUTES=480 SEED=7: random attacks for a night.
+hostile: $(STAMPS)/dev
+	@tools/system-packages test
+	@$(BIN)/python tools/hostile $(or $(MINUTES),10) $(SEED)
 
 # What naslab is made of: pinned versions, licences, and advisories where ADVISORIES names copies of their databases.
 supply: $(STAMPS)/dev

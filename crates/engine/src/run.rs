@@ -114,6 +114,8 @@ pub struct Run {
     hurry: bool,
     /// The target did not answer: clean-up gets a second for each call.
     silent: bool,
+    /// The user ended the run.
+    unwanted: bool,
 }
 
 impl Run {
@@ -137,6 +139,7 @@ impl Run {
             over: false,
             hurry: false,
             silent: false,
+            unwanted: false,
         })
     }
 
@@ -172,6 +175,7 @@ impl Run {
             }
         };
         self.over |= interrupted || outcome.is_err();
+        self.unwanted |= events.interrupted();
         Ok(stage_end(outcome, interrupted))
     }
 
@@ -201,7 +205,7 @@ impl Run {
         // Workers' sessions end first: some servers remove no file that is open.
         self.driver = None;
         let Some(steward) = self.steward.take() else { return Vec::new() };
-        steward.clean_up(self.hurry, self.silent, events)
+        steward.clean_up(self.hurry, self.silent, self.unwanted, events)
     }
 }
 

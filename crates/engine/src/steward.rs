@@ -72,16 +72,33 @@ impl Steward {
     }
 
     /// Removes what the run made; returns what is left, and why. `hurry`: nobody wants to wait, so it gets no more than
-    /// the run's timeout; `silent`: the target was seen to hang, and gets a second for each call.
-    pub fn clean_up(mut self, hurry: bool, silent: bool, events: &mut dyn Events) -> Vec<String> {
+    /// the run's timeout; `silent`: the target was seen to hang, and gets a second for each call;
+    /// `unwanted`: the user ended the run, and a silent target gets a second for all of it.
+    pub fn clean_up(mut self, hurry: bool, silent: bool, unwanted: bool, events: &mut dyn Events) -> Vec<String> {
         let (spec, clock) = (self.spec.clone(), self.target.clock());
         let mut patience = Patience::new(spec.timeout_ns);
         if hurry {
             patience.hurry();
         }
         let wait = if silent { Wait::LastCalls } else { Wait::ToTheEnd };
-        let work = move || self.clean();
+        let unwanted = unwanted && !clock.is_virtual();
+        let work = move || if unwanted { self.clean_unless_silent() } else { self.clean() };
         bounded(&clock, patience, events, "cleaning up", wait, work).unwrap_or_else(|error| everything(&spec, &error))
+    }
+
+    /// The same for somebody who pressed Ctrl-C: a server that says nothing is left as it is, within [`LAST_CALL`].
+    fn clean_unless_silent(&mut self) -> Vec<String> {
+        let half = LAST_CALL / 2;
+        let folder = self.spec.folder.clone().unwrap_or_default();
+        let answers = |session: &mut Box<dyn Session>| {
+            let asked = limit::capped(half, || session.stat(&folder));
+            asked.err().is_none_or(|error| !error.kind.loses_session())
+        };
+        if self.session.as_mut().is_some_and(answers) {
+            return self.clean();
+        }
+        let _scope = limit::within(half);
+        self.clean()
     }
 
     fn clean(&mut self) -> Vec<String> {
