@@ -69,8 +69,8 @@ def _link(evidence: Evidence, limit: Limit) -> Iterator[str]:
     one = evidence.large
     if one:
         yield (
-            f"cached reads fill the link at {rate_text(one.rate.value)}: a faster link, or a second one beside it, makes "
-            "them faster; nothing inside the server does"
+            f"cached reads fill the link at {rate_text(one.rate.value)}: a faster link, or a second one beside it, "
+            "makes them faster; nothing inside the server does"
         )
 
 
@@ -227,7 +227,8 @@ def _one_in_flight(evidence: Evidence, verdict: Verdict) -> Iterator[str]:
     depth = math.ceil(large.rate.value / capped)
     yield (
         f"one {size_label(MIDDLE_RECORD)} request at a time reaches at most {rate_text(capped)} "
-        f"({duration_text(time_ns)} each): keep about {depth} outstanding to reach {rate_text(large.rate.value)}{_small_depth(evidence)}"
+        f"({duration_text(time_ns)} each): keep about {depth} outstanding to reach {rate_text(large.rate.value)}"
+        f"{_small_depth(evidence)}"
     )
 
 

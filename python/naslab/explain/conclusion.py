@@ -115,7 +115,7 @@ def naming_of(evidence: Evidence, op: str, size: str) -> Naming:
     if evidence.local_disk:
         disk = "disk" if size == "large" else "disk_iops"
         return lambda kind: kind if kind in OWN else disk
-    if (op, size) == ("read", "large") and evidence.clients_rise() >= reasons.RISING:
+    if (op, size) == ("read", "large") and evidence.clients_add:
         busy = evidence.by_clients[-1].cpu >= BUSY * evidence.client_cpus
         own = "client_cpu" if busy else "client_nic"
         return lambda kind: own if kind in SHARED else kind

@@ -17,6 +17,8 @@ GROWS = 1.15
 FALLEN = 0.8
 """A rate below this share of an earlier one, of the same kind, has fallen."""
 POSITIONAL = 0.5
+RISING = 1.5
+"""A doubling of the clients that still adds this factor: each brings its own share."""
 LEVEL = 1.05
 """Two neighbouring depths within this factor are level."""
 
@@ -142,6 +144,11 @@ class Evidence:
         before, last = self.by_clients[-2:]
         doublings = np.log2(last.clients / before.clients)
         return float(ratio(last.rate, before.rate).low ** (1 / max(doublings, 0.5)))
+
+    @property
+    def clients_add(self) -> bool:
+        """Whether each further client brings its share: what limits is each one's own."""
+        return self.clients_rise() >= RISING
 
     def stages(self) -> float | None:
         """How much longer one large read from memory takes than its slowest stage alone, in times of that stage.

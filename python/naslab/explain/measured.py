@@ -14,7 +14,9 @@ from naslab.explain.points import Figure, Point
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 
 NEAR = 0.25
-"""A measured rate whose logarithm is so near to that of a fitted ceiling is the rate of that ceiling."""
+"""A measured rate whose logarithm is so near to that of a fitted ceiling, or that lies in its interval, is its rate."""
+MANY_CLIENTS = {("client_nic", "read", "large"), ("client_cpu", "read", "large")}
+"""Limits of each client, where several were measured: of all of them together."""
 LEAST_HALF, ONE_HALF = 0.005, 0.1
 """Half of the interval of a rate of durable writes: at least; and where only one was measured."""
 
@@ -48,16 +50,20 @@ def published(evidence: Evidence, kind: str, where: tuple[str, str], fitted: Fig
     found = measured(evidence, *where)
     if kind == "client_cache":
         found = _client_cache(evidence, where[1]) or found
+    if (kind, *where) in MANY_CLIENTS and evidence.clients_add:
+        last = evidence.by_clients[-1]
+        return Measured(last.rate, last)
     if kind == "burst_credit" and evidence.burst:
         base = Figure(evidence.burst["base_bytes_per_s"], *evidence.burst["base_ci95"])
         found = [Measured(base if where[1] == "large" else base.scaled(1 / SMALL_RECORD, "iops")), *found]
     if kind in ("unknown", "client_cache") and found:
         return found[0]
-    return next((each for each in found if _is_near(each.figure.value, fitted.value)), Measured(fitted))
+    return next((each for each in found if _is_near(each.figure.value, fitted)), Measured(fitted))
 
 
-def _is_near(one: float, other: float) -> bool:
-    return one > 0 and other > 0 and abs(math.log(one / other)) < NEAR
+def _is_near(rate: float, ceiling: Figure) -> bool:
+    within = ceiling.low <= rate <= ceiling.high
+    return within or (rate > 0 and ceiling.value > 0 and abs(math.log(rate / ceiling.value)) < NEAR)
 
 
 def _client_cache(evidence: Evidence, size: str) -> list[Measured]:
@@ -113,9 +119,8 @@ def _is_durable(point: Point) -> bool:
 def acknowledged(evidence: Evidence, size: str) -> Point | None:
     """The fastest writes, durable or not."""
     record = record_of(size)
-    return evidence.best(
-        p for p in evidence.step("writes", "duplex") if p.op == "write" and p.record_bytes == record
-    )  # fmt: skip
+    there = evidence.step("writes", "duplex", "set")
+    return evidence.best(p for p in there if p.op == "write" and p.record_bytes == record)
 
 
 def largest_write(evidence: Evidence) -> Figure | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from naslab.explain.evidence import Evidence
 from naslab.explain.measured import Measured, acknowledged, record_of
-from naslab.explain.points import Figure, Point
+from naslab.explain.points import Point
 from naslab.explain.steps import LARGE_RECORD, SMALL_BYTES, SMALL_RECORD
 from naslab.explain.tell import kind_name, value_text
 from naslab.explain.verdict import Ceiling
@@ -22,6 +22,8 @@ ALIKE = 0.03
 """Two rates within this share of each other are called alike."""
 APART, TOGETHER = 0.7, 0.4
 """Share of a writer's bytes that come on top of the reader's: each direction has its own ceiling; both share one."""
+LEVEL = 0.9
+"""Reads at this share of what greater depths reach are level."""
 TELLING = 0.1
 """A writer must move this share of the reader's rate, before it tells whether both share one ceiling."""
 PER_OPERATION = 0.85
@@ -32,8 +34,6 @@ SLOW = 1.5
 """Mean over median time of one request, from which on a share of slow ones is worth a sentence."""
 MISFIT = 0.35
 """Share of the rates that the model does not explain, from which on a sentence says so."""
-RISING = 1.5
-"""A doubling of the clients that still adds this factor is worth one, too."""
 Clauses = Sequence[str]
 
 
@@ -72,6 +72,8 @@ def factor_text(factor: float) -> str:
 
 def against(one: float, other: float) -> str:
     """One rate over another: `as fast as`, `0.51 times`, `3.2 times`."""
+    if other <= 0:
+        return "against"
     return "as fast as" if abs(one / other - 1) < ALIKE else f"{factor_text(one / other)} times"
 
 
@@ -101,15 +103,14 @@ def _load(point: Point) -> str:
 
 
 def duplex(evidence: Evidence) -> str:
-    """A reader beside a writer."""
-    beside, one = [p for p in evidence.step("duplex") if p.op == "mixed"], evidence.large
-    if not beside or one is None:
+    """A reader beside a writer, and the same reader alone. Whose ceiling it is shows only where that one is level."""
+    beside, large = [p for p in evidence.step("duplex") if p.op == "mixed"], evidence.large
+    alone = _alone(evidence, beside[-1].depth) if beside else 0.0
+    if large is None or not alone:
         return ""
-    p, alone = beside[-1], one.rate.value
-    told = (
-        f"beside a writer at {rate_text(p.writes)} reads reach {rate_text(p.reads)}, alone {rate_text(alone)}"
-    )  # fmt: skip
-    if p.writes < TELLING * alone:
+    p = beside[-1]
+    told = f"beside a writer at {rate_text(p.writes)} reads reach {rate_text(p.reads)}, alone {rate_text(alone)}"
+    if p.writes < TELLING * alone or alone < LEVEL * large.rate.value:
         return told
     on_top = (p.reads + p.writes - alone) / p.writes
     if on_top >= APART:
@@ -117,22 +118,28 @@ def duplex(evidence: Evidence) -> str:
     return f"{told}: both directions share one ceiling" if on_top <= TOGETHER else told
 
 
+def _alone(evidence: Evidence, depth: int) -> float:
+    """Large reads at this queue depth, or at the next lower one that was measured; 0 where none was."""
+    large, curve = evidence.large, evidence.curve("depth", LARGE_RECORD)
+    if large and depth >= large.depth * large.workers:
+        return large.rate.value
+    lower = [p.rate.value for p in curve if p.depth * p.workers <= depth]
+    return lower[-1] if lower else 0.0
+
+
 def _path(facts: Facts) -> Clauses:
     return _as_reads(facts), duplex(facts.evidence)
 
 
 def _as_reads(facts: Facts) -> str:
-    """Durable writes beside cached reads."""
+    """Cached reads beside durable writes."""
     cached = facts.evidence.large if facts.size == "large" else facts.evidence.small
     if facts.op == "read" or cached is None or not facts.value.durable:
         return ""
-    reached = cached.rate.value if facts.size == "large" else cached.iops.value
-    return _beside(facts.value.figure, "cached reads", reached)
-
-
-def _beside(figure: Figure, other: str, reached: float) -> str:
-    """`0.4 times cached reads (118 MB/s)`."""
-    return f"{against(figure.value, reached)} {other} ({value_text(reached, figure.unit)})" if reached > 0 else ""
+    figure, reached = facts.value.figure, cached.rate.value if facts.size == "large" else cached.iops.value
+    compared = against(reached, figure.value)
+    rates = [value_text(each, figure.unit) for each in (reached, figure.value)]
+    return f"cached reads reach {rates[0]}, {compared} durable writes ({rates[1]})"
 
 
 def _memory(facts: Facts) -> Clauses:
@@ -178,10 +185,9 @@ def _disk(facts: Facts) -> Clauses:
 
 
 def _disk_writes(facts: Facts) -> Clauses:
-    quick = acknowledged(facts.evidence, facts.size)
-    told = ""
-    if quick is not None and quick.durability != "each" and facts.value.durable:
-        rate = quick.rate if facts.size == "large" else quick.iops
+    quick, told = acknowledged(facts.evidence, facts.size), ""
+    rate = (quick.rate if facts.size == "large" else quick.iops) if quick else None
+    if rate and facts.value.durable and rate.value > facts.value.figure.value:
         told = f"acknowledged at up to {value_text(rate.value, rate.unit)}"
     return told, _as_reads(facts)
 
@@ -196,8 +202,8 @@ def sets(evidence: Evidence) -> str:
     last = passes[-1]
     compared = against(last.rate.value, large.rate.value)
     other = f"{size_label(large.set_bytes)} ({rate_text(large.rate.value)})"
-    return f"a working set of {size_label(last.set_bytes)} reads at {rate_text(last.rate.value)}, "
-        f"{compared} one of {other}"
+    rate = rate_text(last.rate.value)
+    return f"a working set of {size_label(last.set_bytes)} reads at {rate}, {compared} one of {other}"
 
 
 def _order(evidence: Evidence) -> str:
@@ -292,7 +298,7 @@ def _client_cpu(facts: Facts) -> Clauses:
     limit = min((p.cpu_limit for p in evidence.step(*evidence.points) if p.cpu_limit > 0), default=0.0)
     most = limit or float(evidence.client_cpus)
     told = f"the client uses {one.cpu:.2f} of {most:.3g} {'core' if most == 1 else 'cores'} there"
-    return told, connections(evidence, facts.size)
+    return told, connections(evidence, facts.size), clients(evidence)
 
 
 def _client_nic(facts: Facts) -> Clauses:
@@ -312,7 +318,7 @@ def clients(evidence: Evidence) -> str:
     if len(known) < 2:
         return ""
     rates = ", ".join(f"{p.clients}: {rate_text(p.rate.value)}" for p in known)
-    more = "; still rising, so measure with more clients" if evidence.clients_rise() >= RISING else ""
+    more = "; still rising, so measure with more clients" if evidence.clients_add else ""
     return f"by number of clients {rates}{more}"
 
 
