@@ -144,7 +144,7 @@ def test_credit_and_ceilings_of_the_model_are_told_as_what_they_are() -> None:
     found = evidence()
     fitted = Measured(Figure(80e6, 70e6, 90e6))
     told = reason(Facts("disk", "read", "large", fitted, "", ("link", 1.3), found))
-    assert told.startswith("the fitted model has a ceiling of 80 MB/s (70 MB/s to 90 MB/s)")
+    assert told.startswith("the fitted model has a ceiling of 80 MB/s (70 to 90 MB/s)")
     assert told.endswith("the next limit is the network link, at 1.3 times")
     found.burst = {"burst_bytes_per_s": 1e8, "base_bytes_per_s": 2e7, "size_bytes": 10**9, "shown_by": "it came back"}
     told = reason(Facts("burst_credit", "read", "large", fitted, "", None, found))

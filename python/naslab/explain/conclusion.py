@@ -152,19 +152,21 @@ def _median(values: Array, weight: Array) -> float:
 
 
 def _limits(evidence: Evidence, of: _Class) -> list[Limit]:
-    """The limits of a class that are listed."""
-    found = []
+    """The limits of a class that are listed; of each the reason tells it from the most probable other one."""
     behind = 1 - (of.shares["client_cache"].probability if "client_cache" in of.shares else 0.0)
-    names = list(of.shares)
-    for at, (kind, each) in enumerate(of.shares.items()):
-        if at and each.probability < MIN_SHOWN * behind:
-            continue
-        value = published(evidence, kind, (of.op, of.size), fitted(of.size, each.operations))
-        rival = of.nearest.get(kind, ("", 0.0))[0] or next((name for name in names if name != kind), "")
+    listed = [
+        each for at, each in enumerate(of.shares.values()) if at == 0 or each.probability >= MIN_SHOWN * behind
+    ]  # fmt: skip
+    found = []
+    for each in listed:
+        value = published(evidence, each.kind, (of.op, of.size), fitted(of.size, each.operations))
+        rival = next((other.kind for other in listed if other is not each and other.kind != "client_cache"), "")
         facts = reasons.Facts(
-            kind, of.op, of.size, value, rival, of.nearest.get(kind), evidence, of.stall, of.misfit
+            each.kind, of.op, of.size, value, rival, of.nearest.get(each.kind), evidence, of.stall, of.misfit
+        )
+        found.append(
+            Limit(each.kind, of.op, of.size, min(each.probability, 1.0), value.figure, reasons.reason(facts))
         )  # fmt: skip
-        found.append(Limit(kind, of.op, of.size, min(each.probability, 1.0), value.figure, reasons.reason(facts)))
     return found
 
 

@@ -14,7 +14,7 @@ from naslab.explain.evidence import Evidence
 from naslab.explain.measured import Measured, acknowledged, record_of
 from naslab.explain.points import Point
 from naslab.explain.steps import LARGE_RECORD, SMALL_BYTES, SMALL_RECORD
-from naslab.explain.tell import kind_name, value_text
+from naslab.explain.tell import interval_text, kind_name, value_text
 from naslab.explain.verdict import Ceiling
 from naslab.units import amount_text, count_text, duration_text, rate_text, size_label
 
@@ -39,7 +39,7 @@ Clauses = Sequence[str]
 
 @dataclass(frozen=True)
 class Facts:
-    """What a reason is made from. rival: the kind to be told from. nearest: next limit, and its ceiling over this one.
+    """What a reason is made from. rival: the kind to be told from, where another is probable. nearest: next limit, and its ceiling over this one.
 
     stall, misfit: shares of the time in which nothing moved, and of the rates that the model does not explain.
     """
@@ -86,8 +86,7 @@ def _reach(facts: Facts) -> str:
     if facts.value.durable:
         return f"durable at {rate}"
     if point is None:
-        low, high = (value_text(each, figure.unit) for each in (figure.low, figure.high))
-        return f"the fitted model has a ceiling of {rate} ({low} to {high})"
+        return f"the fitted model has a ceiling of {rate} ({interval_text(figure.document())})"
     return f"{rate}{_load(point)}"
 
 
@@ -128,7 +127,8 @@ def _alone(evidence: Evidence, depth: int) -> float:
 
 
 def _path(facts: Facts) -> Clauses:
-    return _as_reads(facts), duplex(facts.evidence)
+    many = connections(facts.evidence, facts.size) if facts.op == "read" else ""
+    return _as_reads(facts), duplex(facts.evidence), many
 
 
 def _as_reads(facts: Facts) -> str:
