@@ -39,8 +39,9 @@ Clauses = Sequence[str]
 
 @dataclass(frozen=True)
 class Facts:
-    """What a reason is made from. rival: the kind to be told from, where another is probable. nearest: next limit, and its ceiling over this one.
+    """What a reason is made from. rival: the kind to be told from, where another is probable.
 
+    nearest: next limit, and its ceiling over this one.
     stall, misfit: shares of the time in which nothing moved, and of the rates that the model does not explain.
     """
 
