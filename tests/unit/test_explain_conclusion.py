@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from made_evidence import GIB, KIB, MB, MIB, Server, evidence, ladder, point
-from naslab.explain import conclusion, measured
+from naslab.explain import conclusion, measured, reasons
 from naslab.explain.conclusion import conclude
 from naslab.explain.evidence import Evidence, memory_gap
 from naslab.explain.hypotheses import STATIONS
@@ -168,7 +168,9 @@ def test_where_nothing_was_measured_the_posterior_is_published() -> None:
 def test_hits_among_misses_do_not_count_for_the_disk() -> None:
     slow = [point(record=4 * KIB, rate=200 * 4 * KIB, depth=32, set_bytes=GIB, quick=0.25)]
     found = measured.published(evidence(beyond=slow), "disk_iops", ("read", "small"), Figure(152, 140, 160, "iops"))
-    assert found.figure.value == pytest.approx(150)
+    assert found.figure.value == pytest.approx(150) and found.missed
+    facts = reasons.Facts("disk_iops", "read", "small", found, "", None, evidence(beyond=slow))
+    assert "150 operations/s by the disks at queue depth 32, working set 1 GiB" in reasons.reason(facts)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ SEPARATED_BY = {
 """The step that, measured longer, tells a kind from others; of two kinds, that of the first in this order."""
 OWN = frozenset(("client_cpu", "client_cache", "burst_credit", "latency", "unknown"))
 """Kinds that a disk of this machine has, too: there is no server, and no link to it."""
-SHARED = frozenset(("link", "client_nic", "server_cpu", "server_cache", "shared_machine", "disk"))
+SHARED = frozenset(("link", "client_nic", "server_cpu", "server_cache", "shared_machine"))
 """Kinds that clients share: no limit where each further client brings its own share."""
 Naming = Callable[[str], str]
 
@@ -172,23 +172,19 @@ def _limits(evidence: Evidence, of: _Class) -> list[Limit]:
 
 def _question(of: _Class) -> Question | None:
     """What is open: between which two, and the step that tells them apart; None where the class is decided."""
-    ranked = [each for kind, each in of.shares.items() if kind != "client_cache" or each.probability < DECIDED]
-    if len(ranked) < 2 or ("client_cache" in of.shares and of.shares["client_cache"].probability >= DECIDED):
+    first, *others = of.shares.values()
+    if not others or (first.kind == "client_cache" and first.probability >= DECIDED):
         return None
-    first = ranked[0]
-    pair, near = max(
-        ((pair, share) for pair, share in of.close.items() if first.kind in pair), key=lambda item: item[1],
-        default=((first.kind, ranked[1].kind), 0.0),
-    )  # fmt: skip
     if first.probability < DECIDED:
-        other = ranked[1]
-        why = reasons.undecided((first, other), of.size)
-        return Question(of.op, of.size, (first.kind, other.kind), step_of((first.kind, other.kind)), why)
-    if near <= CLOSE_SHARE:
-        return None
-    other_kind = pair[0] if pair[1] == first.kind else pair[1]
-    why = reasons.too_close(first.kind, other_kind, near)
-    return Question(of.op, of.size, (first.kind, other_kind), step_of((first.kind, other_kind)), why)
+        other, why = others[0].kind, reasons.undecided((first, others[0]), of.size)
+    else:
+        near = {pair: share for pair, share in of.close.items() if first.kind in pair}
+        pair, share = max(near.items(), key=lambda item: item[1], default=((first.kind, first.kind), 0.0))
+        if share <= CLOSE_SHARE:
+            return None
+        other = pair[0] if pair[1] == first.kind else pair[1]
+        why = reasons.too_close(first.kind, other, share)
+    return Question(of.op, of.size, (first.kind, other), step_of((first.kind, other)), why)
 
 
 def step_of(between: Sequence[str]) -> str:

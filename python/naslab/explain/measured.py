@@ -25,12 +25,13 @@ LEAST_HALF, ONE_HALF = 0.005, 0.1
 class Measured:
     """A figure of one kind of I/O: bytes per second of large, operations per second of small ones.
 
-    point: the load it is of. durable: it counts until all was durable.
+    point: the load it is of. durable: it counts until all was durable. missed: without what the server cache answered.
     """
 
     figure: Figure
     point: Point | None = None
     durable: bool = False
+    missed: bool = False
 
 
 def record_of(size: str) -> int:
@@ -83,8 +84,10 @@ def _small_reads(evidence: Evidence) -> list[Measured]:
     """Of the largest set, those that the disks answered; then those of the small file."""
     beyond = [p for p in evidence.step("beyond") if p.record_bytes == SMALL_RECORD and p.op == "read" and p.random]
     deepest = max(beyond, key=lambda p: p.depth * p.workers, default=None)
-    found = [Measured(missed(evidence, deepest), deepest)] if deepest else []
-    found += [Measured(deepest.iops, deepest)] if deepest else []
+    found = []
+    if deepest is not None:
+        slow = missed(evidence, deepest)
+        found = [Measured(slow, deepest, missed=slow.value < deepest.iops.value), Measured(deepest.iops, deepest)]
     return found + [Measured(p.iops, p) for p in (evidence.small,) if p]
 
 

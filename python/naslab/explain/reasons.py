@@ -88,7 +88,8 @@ def _reach(facts: Facts) -> str:
         return f"durable at {rate}"
     if point is None:
         return f"the fitted model has a ceiling of {rate} ({interval_text(figure.document())})"
-    return f"{rate}{_load(point)}"
+    by = " by the disks" if facts.value.missed else ""
+    return f"{rate}{by}{_load(point)}"
 
 
 def _load(point: Point) -> str:
