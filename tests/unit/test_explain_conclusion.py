@@ -22,6 +22,9 @@ from naslab.explain.points import Figure, Stalls
 from naslab.explain.rows import rows_of
 from naslab.explain.verdict import Ceiling
 
+pytestmark = pytest.mark.timeout(180)
+"""A posterior takes three seconds of a processor."""
+
 FAST: dict[str, Any] = {"link": 3e9, "disk_read": 4e9, "disk_write": 4e9}
 SERVERS = {
     "link": Server(), "link down": Server(link=30e6, uplink=600e6), "memory": Server(memory=6e8, **FAST),
