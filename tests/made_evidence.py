@@ -1,7 +1,10 @@
-"""What a ladder found, made by hand: a server of known ceilings, for the rules of the verdict."""
+"""What a ladder found, made by hand: a server of known ceilings, for the model of the verdict."""
 
 from __future__ import annotations
 
+import dataclasses
+import random
+from dataclasses import dataclass
 from typing import Any
 
 from naslab.explain.evidence import Evidence
@@ -54,3 +57,140 @@ def evidence(top: float = 118 * MB, share: float = 1.0, **steps: list[Point]) ->
         **steps,
     }  # fmt: skip
     return Evidence(found)
+
+
+# A whole ladder over one server, by the bounds of a closed queueing network (Lazowska et al. 1984, chapter 5).
+
+NEVER = 1e15
+
+
+@dataclass(frozen=True)
+class Server:
+    """What each part of a server takes: rates in bytes/s, times in seconds an operation. cache: bytes it holds."""
+
+    link: float = 118e6
+    uplink: float = 0.0
+    """Rate of the link from the client; 0: as to it."""
+    memory: float = 6e9
+    server_s: float = 5e-6
+    delay_s: float = 2e-4
+    client_s: float = 2e-6
+    window: float = NEVER
+    slots: float = NEVER
+    cache: float = 256 * MIB
+    disk_read: float = 2e9
+    disk_write: float = 2e9
+    request_s: float = 1e-6
+    commit_s: float = 1e-5
+    lock_s: float = 0.0
+    write_back: bool = True
+    cpus: int = 4
+
+    def stations(self, p: Load) -> dict[str, float]:
+        """Seconds of one operation at each station."""
+        wire, at_disk = (
+            p.record + 150.0,
+            not p.cached and (p.op == "read" or p.durable or p.flushed or not self.write_back),
+        )
+        link = self.link if p.op == "read" else self.uplink or self.link
+        disk = max(p.record / (self.disk_read if p.op == "read" else self.disk_write), self.request_s)
+        return {
+            "client": self.client_s, "server": self.server_s, "link": wire / link, "window": wire / self.window,
+            "memory": p.record / self.memory, "lock": self.lock_s,
+            "disk": disk * p.missed + (self.commit_s if p.durable else 0.0) if at_disk else 0.0,
+        }  # fmt: skip
+
+    def rate(self, p: Load) -> float:
+        """Bytes a second: the slowest station's, or as many as are outstanding."""
+        each = self.stations(p)
+        lanes = {"client": min(p.workers, self.cpus), "window": p.workers, "lock": p.files}
+        slowest = max(seconds / lanes.get(name, 1) for name, seconds in each.items())
+        outstanding = min(p.depth, self.slots) * p.workers
+        return p.record * min(1 / slowest, outstanding / (sum(each.values()) + self.delay_s))
+
+
+@dataclass(frozen=True)
+class Load:
+    """One load of a ladder. missed: share of the operations that reach the disks."""
+
+    op: str = "read"
+    record: int = MIB
+    depth: int = 1
+    workers: int = 1
+    files: int = 1
+    set_bytes: int = 4 * MIB
+    cached: bool = True
+    missed: float = 1.0
+    durable: bool = False
+    flushed: bool = False
+    """All of it is durable at the end."""
+
+
+class Ladder:
+    """Points over a server, one after another."""
+
+    def __init__(self, server: Server, noise: float = 0.0, seed: int = 1) -> None:
+        self.server, self.noise, self.random = server, noise, random.Random(seed)
+        self.second, self.cell = 0, 0
+        self.points: dict[str, list[Point]] = {}
+
+    def add(self, step: str, load: Load, **more: Any) -> float:
+        """Measures a load; its rate."""
+        rate = self.server.rate(load) * (1 + self.noise * self.random.gauss(0, 1))
+        self.second, self.cell = self.second + 4, self.cell + 1
+        cores = self.server.client_s * rate / load.record
+        given = {"durability": "each"} if load.durable else {}
+        op, rate = more.pop("op", load.op), more.pop("rate", rate)
+        made = point(
+            op, load.record, rate, load.depth, workers=more.pop("workers", load.workers), files=load.files,
+            set_bytes=load.set_bytes, cpu=cores, cell=self.cell, start_ns=self.second * SECOND,
+            end_ns=(self.second + 4) * SECOND,
+            mean_ns=load.depth * load.workers * load.record / rate * 1e9, **{**given, **more},
+        )  # fmt: skip
+        self.points.setdefault(step, []).append(made)
+        return rate
+
+    def beside(self) -> None:
+        """A writer alone, then beside a reader: what both use is divided evenly."""
+        deep = Load(depth=64)
+        reads, writes = self.server.rate(deep), self.add("duplex", dataclasses.replace(deep, op="write"))
+        shared = MIB / max(self.server.server_s, MIB / self.server.memory)
+        if reads + writes > shared:
+            reads, writes = max(shared / 2, shared - writes), min(shared / 2, writes)
+        self.add("duplex", deep, op="mixed", rate=reads + writes, workers=2, reads=reads, writes=writes)
+
+
+def ladder(server: Server, noise: float = 0.0, seed: int = 1, **more: Any) -> Evidence:
+    """What a ladder over this server finds. more: fields of the evidence."""
+    made, small = Ladder(server, noise, seed), 4 * KIB
+    made.add("round_trip", Load(record=small))
+    made.add("client_cache", Load())
+    for depth in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+        made.add("depth", Load(depth=depth))
+    for depth in (4, 16, 64, 256):
+        made.add("small_depth", Load(record=small, depth=depth))
+    for record, depth in ((MIB, 32), (small, 64)):
+        for workers in (2, 4):
+            made.add("connections", Load(record=record, depth=depth, workers=workers, files=workers))
+        made.add("same_file", Load(record=record, depth=depth, workers=4))
+    made.add("record", Load(record=64 * KIB, depth=64), random=True)
+    made.beside()
+    for record, depth in ((MIB, 1), (64 * KIB, 1), (MIB, 16), (small, 1), (small, 64)):
+        made.add("writes", Load("write", record, depth))
+        made.add("writes", Load("write", record, depth, cached=False, durable=True))
+    _sets(made)
+    return Evidence(made.points, client_cpus=server.cpus, **more)
+
+
+def _sets(made: Ladder) -> None:
+    """Sets that double to 1 GiB, and small reads over the last."""
+    size, held = 64 * MIB, made.server.cache
+    while size <= GIB:
+        load = Load("write", depth=16, set_bytes=size, cached=False, flushed=True)
+        made.add("set", load, durability="end",
+                 durable=made.server.rate(load))  # fmt: skip
+        made.add("set", Load(depth=16, set_bytes=size, cached=size <= held))
+        size *= 2
+    missed = max(1 - held / GIB, 0.0)
+    for depth in (1, 32):
+        made.add("beyond", Load(record=4 * KIB, depth=depth, set_bytes=GIB, cached=not missed, missed=missed))

@@ -1,4 +1,4 @@
-"""The fitted model of a server: what it predicts, whether its posterior holds the truth, how two judges are pooled."""
+"""The fitted model of a server: what it predicts, and whether its posterior holds the truth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from made_evidence import GIB, KIB, MB, MIB, SECOND, evidence, level, point
-from naslab.explain import pool, verdict
+from naslab.explain import verdict
 from naslab.explain.forward import predict, values_of
 from naslab.explain.hypotheses import AT, HIGH, LOW, PARAMETERS, Array, link_rate, log_prior, switched_on
 from naslab.explain.inference import (
@@ -23,9 +23,7 @@ from naslab.explain.inference import (
     sample,
     seed_of,
 )
-from naslab.explain.judge import Limit, Question, Verdict
-from naslab.explain.judge import judge as rules_judge
-from naslab.explain.points import Figure, Stalls
+from naslab.explain.points import Stalls
 from naslab.explain.rows import Rows, rows_of
 
 SERVER = {
@@ -283,64 +281,3 @@ def test_a_part_that_a_smaller_set_left_in_memory_says_nothing_of_disks() -> Non
     kept = rows_of(evidence(set=sets[:1], beyond=[again]))
     assert kept is not None
     assert all(w > 0 for w, step in zip(kept.weight, kept.step, strict=True) if step == "beyond")
-
-
-def test_nothing_measured_is_no_rows() -> None:
-    from naslab.explain.evidence import Evidence
-
-    assert rows_of(Evidence()) is None
-    assert pool.pooled(Evidence(), Verdict()) == Verdict()
-
-
-def limit(kind: str, confidence: float, op: str = "read", size: str = "large") -> Limit:
-    return Limit(kind, op, size, confidence, Figure(1e8, 9e7, 1.1e8), f"because of {kind}")
-
-
-def test_confidences_of_rules_become_probabilities() -> None:
-    assert pool.shares_of([]) == {}
-    assert pool.shares_of([limit("link", 0.95)]) == {"link": 0.95}
-    several = pool.shares_of([limit("link", 0.6), limit("disk", 0.5), limit("protocol", 0.3)])
-    assert sum(several.values()) == pytest.approx(1.0) and several["disk"] > several["protocol"]
-
-
-def test_pooled_probabilities_sum_to_one_and_need_both() -> None:
-    alone = pool.pool({"link": 0.98}, {"disk": 0.95})
-    assert sum(alone.values()) == pytest.approx(1.0) and max(alone.values()) < 0.9
-    both = pool.pool({"link": 0.98, "disk": 0.01}, {"link": 0.95})
-    assert both["link"] > 0.9 > pool.pool({"link": 0.98}, {"link": 0.2, "disk": 0.8})["link"]
-
-
-@pytest.mark.parametrize("top", [118 * MB, 60 * MB])
-def test_what_one_judge_alone_says_is_not_certain(top: float) -> None:
-    """Rules that are sure of something the model gives no weight are not believed, and the other way round."""
-    made = evidence(top=top)
-    sure = Verdict([limit("burst_credit", 0.95)])
-    found = [each for each in pool.pooled(made, sure, runs=1).limits if (each.op, each.size) == ("read", "large")]
-    assert all(each.confidence < 0.9 for each in found)
-    assert sum(each.confidence for each in found) <= 1.0 + 1e-9
-    assert next(each for each in found if each.kind == "burst_credit").evidence == "because of burst_credit"
-
-
-def test_both_judges_together_are_certain() -> None:
-    """Reads of a gibibyte come at 60 MB/s where small ones come at 118: disks, whoever is asked."""
-    slow = [
-        each
-        for turn, size in enumerate((64 * MIB, 256 * MIB, GIB))
-        for each in (
-            point("write", rate=55 * MB, depth=8, set_bytes=size, durability="end", durable=55 * MB, **at(20 * turn)),
-            point(rate=60 * MB if turn else 118 * MB, depth=8, set_bytes=size, **at(20 * turn + 10)),
-        )
-    ]
-    made = evidence(set=slow)
-    limits = pool.pooled(made, rules_judge(made)).limits
-    first = next(each for each in limits if (each.op, each.size) == ("read", "large"))
-    assert first.kind == "disk" and first.confidence >= 0.85
-
-
-def test_a_class_that_is_not_decided_asks_a_question() -> None:
-    limits = [limit("link", 0.5), limit("disk", 0.4)]
-    asked = pool._question("read", "large", limits, [])
-    assert asked is not None and asked.between == ("link", "disk") and asked.step
-    assert pool._question("read", "large", [limit("link", 0.8), limit("disk", 0.2)], []) is None
-    known = Question("read", "large", ("link", "disk"), "duplex", "why")
-    assert pool._question("read", "large", limits, [known]) is None

@@ -13,11 +13,11 @@ import pytest
 from fixtures_run import make_run
 from naslab.cli.app import run_app
 from naslab.cli.explain_run import document_of, text_of
-from naslab.explain import experiment, from_cells, ladder_table, outcome, tell, words
+from naslab.explain import experiment, from_cells, ladder_table, outcome, tell
 from naslab.explain.advice import advice
 from naslab.explain.answer import answer
 from naslab.explain.evidence import Evidence
-from naslab.explain.judge import judge
+from naslab.explain.limits import CLASSES, Limit, Verdict
 from naslab.explain.points import Figure, Point, Stalls
 from naslab.explain.says import says
 from naslab.report.explain import pictures
@@ -54,15 +54,18 @@ def evidence(**more: list[Point]) -> Evidence:
     return Evidence(steps)
 
 
-def told(found: Evidence) -> str:
-    return "\n".join(advice(found, judge(found)))
+def told(found: Evidence, kind: str = "link") -> str:
+    """The advice on a ladder whose classes are limited by one kind."""
+    limits = [Limit(kind, op, size, 0.9, Figure(1e8, 9e7, 1.1e8), "") for op, size in CLASSES]
+    return "\n".join(advice(found, Verdict(limits)))
 
 
 def test_depth_is_advised_with_the_rate_that_one_request_caps() -> None:
     # 430 us and 60 KiB more at 118 MB/s: 0.95 ms for 64 KiB, 69 MB/s.
-    assert "one request in flight at 951 us caps 64 KiB at 68.9 MB/s: raise depth; 2 in flight" in told(evidence())
+    text = told(evidence())
+    assert "one 64 KiB request at a time reaches at most 68.9 MB/s (951 us each): keep about 2 outstanding" in text
     near = evidence(round_trip=[point(4096 / 40e-6, 4 * KIB, random=True)])
-    assert "raise depth" not in told(near)
+    assert "outstanding" not in told(near)
 
 
 def test_the_clients_cache_is_told_with_bytes() -> None:
@@ -72,7 +75,9 @@ def test_the_clients_cache_is_told_with_bytes() -> None:
     )
     past = evidence(client_cache=[point(2.1e9, crossed=0.0)], record=[point(1e8, 64 * KIB, bypass=True)])
     assert "all later steps went past that cache" in told(past)
-    assert "cache" not in told(evidence(client_cache=[point(1e8)]))
+    assert "cache" not in told(evidence(client_cache=[point(1e8)]), "latency")
+    cached.protocol = "null"
+    assert "client's cache" not in told(cached)
 
 
 def test_protection_is_told_by_what_it_costs() -> None:
@@ -91,17 +96,19 @@ def test_promises_and_memory_are_told() -> None:
     )
     found.memory_bytes = (64 * MIB, 128 * MIB)
     text = told(found)
-    assert "durable writes are 5.0 times slower than promised (20 MB/s against 100 MB/s)" in text
-    assert "lost in a power cut" in text
-    assert "past 64 MiB the disks answer, at 40 MB/s instead of 118 MB/s" in text
-    assert says("set", found) == "up to 64 MiB from memory at 118 MB/s; 128 MiB and more not; 128 MiB at 40 MB/s"
+    assert "writes are acknowledged 5.0 times as fast as they become durable (100 MB/s against 20 MB/s)" in text
+    assert "a power cut loses what is only acknowledged" in text
+    assert "beyond 64 MiB reads fall from 118 MB/s to 40 MB/s" in text
+    assert says("set", found) == (
+        "up to 64 MiB from the server cache, at up to 118 MB/s; 128 MiB not; 128 MiB read at 40 MB/s"
+    )
 
 
 def test_steps_say_what_came_out() -> None:
     found = evidence(connections=[point(350e6, depth=4, workers=4, files=4)])
     assert says("round_trip", found) == "one read of 4 KiB takes 430 us"
-    assert says("depth", found) == "110 MB/s with 1 in flight, 118 MB/s with 2, level from there on"
-    assert says("connections", found) == "1 MiB: 4 reach 3.0 times as much"
+    assert says("depth", found) == "110 MB/s at queue depth 1, 118 MB/s at 2, level from there on"
+    assert says("connections", found) == "1 MiB: 4 connections reach 350 MB/s, 3 times one connection (118 MB/s)"
     assert says("nothing of the kind", found) == ""
 
 
@@ -115,8 +122,9 @@ def test_classes_of_one_limit_share_a_sentence() -> None:
     limits = [limit("link", "read", "large", 0.95, 118e6), limit("link", "read", "small", 0.95, 28800),
               limit("disk", "write", "large", 0.8, 60e6), limit("link", "write", "large", 0.3)]  # fmt: skip
     assert tell.sentences({"verdict": {"limits": limits}}) == [
-        "Large reads and small reads are limited by the network link, at 118 MB/s and 28,800 operations/s (certain).",
-        "Large writes are limited by the disks, at 60 MB/s (likely).",
+        "Large reads and small reads are limited by the network link (probability 0.95), at 118 MB/s and 28,800 "
+        "operations/s.",
+        "Large writes are limited by the disks (probability 0.80), at 60 MB/s.",
     ]
     assert tell.sentences({"verdict": {"limits": []}}) == []
     assert [row[1] for row in tell.rows(limits)] == [
@@ -131,27 +139,28 @@ def test_reads_of_no_set_beyond_memory_are_told_to_reach_no_further() -> None:
         verdict = {"limits": [{"kind": kind, **where}]}
         return tell.sentences({"verdict": verdict, "ladder": {"conditions": conditions}})[-1]
 
-    told = "No set above 478 MiB was read: what the server's memory does not hold may be slower."
+    told = "No set above 478 MiB was read: data that the server cache does not hold may be slower."
     assert last("link", None) == told
     assert last("link", 512 << 20) != told  # a set outgrew it
     assert last("disk_iops", None) != told  # disks answered
     assert last("disk", None, local_disk=True) != told and last("client_cpu", None, protocol="null") != told
 
 
-def test_disks_behind_a_way_carry_hardly_more_or_less_with_memory_beside_them() -> None:
-    known, wide = Figure(33_000, 32_000, 34_000, "iops"), Figure(9_000, 6_000, 15_000, "iops")
-    assert words.behind(known, 30_000).endswith("they carry about 33,000 a second: hardly more")
-    assert words.behind(wide, 30_000).endswith(
-        "between 6,000 a second and 15,000 a second: less, and the server's memory serves the rest"
-    )
-
-
 def test_two_that_are_not_told_apart_are_both_named() -> None:
     limits = [limit("link", "read", "large", 0.55), limit("server_cache", "read", "large", 0.5)]
     assert tell.sentences({"verdict": {"limits": limits}}) == [
-        "Large reads are limited by the network link or the server's memory, at 100 MB/s (not decided)."
+        "Large reads are limited by the network link (probability 0.55) or the server cache (probability 0.50), at 100 "
+        "MB/s."
     ]
-    assert tell.rows(limits)[1][1] == "or the server's memory"
+    assert [row[1] for row in tell.rows(limits)] == ["the network link", "or the server cache"]
+    assert [row[4] for row in tell.rows(limits)] == ["0.55", "0.50"]
+
+
+def test_classes_that_share_a_sentence_keep_their_probabilities() -> None:
+    limits = [limit("link", "read", "large", 0.95), limit("link", "write", "large", 0.8)]
+    (told_,) = tell.sentences({"verdict": {"limits": limits}})
+    assert "the network link (probability 0.95 and 0.80)" in told_
+    assert "probability not stated" in tell.sentences({"verdict": {"limits": [{"kind": "disk"}]}})[0]
 
 
 def test_experiments_are_commands_a_shell_takes() -> None:

@@ -6,16 +6,19 @@ import math
 from collections.abc import Callable, Iterator
 
 from naslab.explain.evidence import LEVEL, Evidence
-from naslab.explain.judge import CROSSED, PER_OPERATION, Limit, Verdict
+from naslab.explain.limits import Limit, Verdict
 from naslab.explain.points import Point, ratio
 from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_RECORD
+from naslab.explain.verdict import WIRE_FRACTION
 from naslab.units import amount_text, count_text, duration_text, rate_text, size_label
 
 WORTH_DEPTH = 0.8
-"""One request in flight below this share of what many reach: depth is worth a sentence."""
-PROMISED = 1.3
-"""Writes promised this much faster than they become durable are worth one."""
+"""One outstanding request below this share of what many reach: depth is worth a sentence."""
+ACKNOWLEDGED = 1.3
+"""Writes acknowledged this much faster than they become durable are worth one."""
 GAIN = 1.15
+PER_OPERATION = 0.5
+"""Share of a large operation's time that does not depend on its size, from which on larger records hardly help."""
 LEAST_COST = 0.05
 """Protection that costs less of the rate is not worth turning off."""
 
@@ -30,7 +33,7 @@ def advice(evidence: Evidence, verdict: Verdict) -> list[str]:
 
 def _client_cache(evidence: Evidence, verdict: Verdict) -> Iterator[str]:
     found = next(iter(evidence.step("client_cache")), None)
-    if found is None or found.crossed is None or found.crossed >= CROSSED:
+    if evidence.protocol == "null" or found is None or found.crossed is None or found.crossed >= WIRE_FRACTION:
         return
     moved = found.rate.value * (found.end_ns - found.start_ns) / 1e9
     where = "came off the disk" if evidence.local_disk else "crossed the wire"
@@ -66,8 +69,8 @@ def _link(evidence: Evidence, limit: Limit) -> Iterator[str]:
     one = evidence.large
     if one:
         yield (
-            f"the link carries {rate_text(one.rate.value)} in a direction and is full: nothing inside the server makes "
-            "this faster; a faster link, or a second one used at the same time, does"
+            f"cached reads fill the link at {rate_text(one.rate.value)}: a faster link, or a second one beside it, "
+            "makes them faster; nothing inside the server does"
         )
 
 
@@ -75,8 +78,8 @@ def _nic(evidence: Evidence, limit: Limit) -> Iterator[str]:
     speed = evidence.nic_bytes_per_s
     if speed:
         yield (
-            f"this client's own network card ({speed * 8 / 1e9:g} Gbit/s) is full: measure from a client with a faster "
-            "one, or from several, before changing the server"
+            f"this client's own network interface ({speed * 8 / 1e9:g} Gbit/s) is full: measure from a client with a "
+            "faster one, or from several, before changing the server"
         )
 
 
@@ -85,8 +88,8 @@ def _latency(evidence: Evidence, limit: Limit) -> Iterator[str]:
     if trip and deepest:
         in_flight = deepest[-1].depth * deepest[-1].workers
         yield (
-            f"a request takes {duration_text(trip.mean_ns)} and {in_flight} in flight are not "
-            "enough to fill the server: use more connections or more clients, larger records, or a shorter way"
+            f"a request takes {duration_text(trip.mean_ns)}, and queue depth {in_flight} does not fill the server: use "
+            "more connections or clients, larger records, or a network with a shorter round trip"
         )
 
 
@@ -94,7 +97,9 @@ def _protocol(evidence: Evidence, limit: Limit) -> Iterator[str]:
     record = LARGE_RECORD if limit.size == "large" else SMALL_RECORD
     one, many = evidence.large if limit.size == "large" else evidence.small, evidence.many(record)
     granted = (
-        f"the server grants a connection {evidence.granted_depth} requests at once; " if evidence.granted_depth else ""
+        f"the server grants a connection {evidence.granted_depth} outstanding requests; "
+        if evidence.granted_depth
+        else ""
     )
     if one and many and many.rate.value >= GAIN * one.rate.value:
         yield (
@@ -135,8 +140,8 @@ def _server_cache(evidence: Evidence, limit: Limit) -> Iterator[str]:
     one = evidence.large
     if one and not evidence.local_disk:
         yield (
-            f"data in the server's memory come at {rate_text(one.rate.value)}, and reading and writing share that: the "
-            "server's memory or processor is the limit, neither link nor disks"
+            f"cached reads reach {rate_text(one.rate.value)}: the server's memory or the processor that copies is the "
+            "limit, neither link nor disks"
         )
 
 
@@ -149,7 +154,7 @@ def _disk(evidence: Evidence, limit: Limit) -> Iterator[str]:
 
 
 def _disk_iops(evidence: Evidence, limit: Limit) -> Iterator[str]:
-    what = "small durable writes" if limit.op == "write" else "small random reads of what is not in memory"
+    what = "small durable writes" if limit.op == "write" else "small random reads beyond the server cache"
     better = "an SSD for the log, or fewer flushes" if limit.op == "write" else "SSDs, or memory for the data in use"
     yield f"{what} reach {_amount(limit)}: {better}"
 
@@ -161,7 +166,7 @@ def _burst(evidence: Evidence, limit: Limit) -> Iterator[str]:
     size = found.get("size_bytes")
     lasts = f" for {amount_text(size)} above it" if size else ""
     yield (
-        f"{rate_text(found['burst_bytes_per_s'])} is credit and holds{lasts}; plan with "
+        f"{rate_text(found['burst_bytes_per_s'])} is burst credit and lasts{lasts}; plan with "
         f"{rate_text(found['base_bytes_per_s'])}, or buy a higher baseline"
     )
 
@@ -175,8 +180,8 @@ def _shared_machine(evidence: Evidence, limit: Limit) -> Iterator[str]:
 
 def _unknown(evidence: Evidence, limit: Limit) -> Iterator[str]:
     yield (
-        "what holds this back is none of the usual limits: look at the server's own log and tasks at the times of "
-        "the run before buying anything"
+        "none of the usual limits explains these rates: look at the server's own log and tasks at the time of the run "
+        "before buying anything"
     )
 
 
@@ -221,8 +226,9 @@ def _one_in_flight(evidence: Evidence, verdict: Verdict) -> Iterator[str]:
         return
     depth = math.ceil(large.rate.value / capped)
     yield (
-        f"one request in flight at {duration_text(time_ns)} caps {size_label(MIDDLE_RECORD)} at {rate_text(capped)}: "
-        f"raise depth; {depth} in flight would fill {rate_text(large.rate.value)}{_small_depth(evidence)}"
+        f"one {size_label(MIDDLE_RECORD)} request at a time reaches at most {rate_text(capped)} "
+        f"({duration_text(time_ns)} each): keep about {depth} outstanding to reach {rate_text(large.rate.value)}"
+        f"{_small_depth(evidence)}"
     )
 
 
@@ -238,16 +244,16 @@ def _small_depth(evidence: Evidence) -> str:
 
 
 def _durable(evidence: Evidence, verdict: Verdict) -> Iterator[str]:
-    """How much faster writes are promised than kept, and what one durable small write takes."""
+    """How much faster writes are acknowledged than durable, and what one durable small write takes."""
     large = [p for p in evidence.step("writes") if p.record_bytes == LARGE_RECORD and p.op == "write"]
-    promised = max((p.rate.value for p in large if p.durability != "each"), default=0.0)
+    quick = max((p.rate.value for p in large if p.durability != "each"), default=0.0)
     kept = [p.durable for p in evidence.appends if p.durable][-1:] or [
         p.rate.value for p in large if p.durability == "each"
     ]
-    if kept and promised >= PROMISED * kept[-1] > 0:
+    if kept and quick >= ACKNOWLEDGED * kept[-1] > 0:
         yield (
-            f"durable writes are {promised / kept[-1]:.1f} times slower than promised ({rate_text(kept[-1])} against "
-            f"{rate_text(promised)}): data in the server's memory are lost in a power cut"
+            f"writes are acknowledged {quick / kept[-1]:.1f} times as fast as they become durable "
+            f"({rate_text(quick)} against {rate_text(kept[-1])}): a power cut loses what is only acknowledged"
         )
     each = [p for p in evidence.step("writes") if p.durability == "each" and p.record_bytes == SMALL_RECORD]
     alone = [p for p in each if p.depth * p.workers == 1]
@@ -259,13 +265,13 @@ def _durable(evidence: Evidence, verdict: Verdict) -> Iterator[str]:
 
 
 def _memory(evidence: Evidence, verdict: Verdict) -> Iterator[str]:
-    """Where the server's memory ends, and what answers beyond."""
+    """Where the server cache ends, and the rate beyond."""
     gap, passes, large = evidence.memory_bytes, evidence.passes, evidence.large
     if not gap or gap[1] is None or not passes or large is None or evidence.local_disk:
         return
     slow = passes[-1].rate.value
     if slow < large.rate.value / GAIN:
         yield (
-            f"past {size_label(gap[0])} the disks answer, at {rate_text(slow)} instead of {rate_text(large.rate.value)}"
-            ": more memory in the server helps sets up to its size, and no larger ones"
+            f"beyond {size_label(gap[0])} reads fall from {rate_text(large.rate.value)} to {rate_text(slow)}: more "
+            "memory in the server helps working sets up to its size"
         )

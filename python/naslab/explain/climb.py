@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.series import NS_PER_S, RateSeries
 from naslab.analysis.sustained import series_of_cell
-from naslab.explain import history, judge, security, steps
-from naslab.explain.evidence import GROWS, LEVEL, Evidence
+from naslab.explain import history, security, steps
+from naslab.explain.conclusion import conclude, is_stopped
+from naslab.explain.evidence import GROWS, LEVEL, Evidence, beyond_rate, memory_gap, memory_rate
 from naslab.explain.points import Figure, Point, point_of, ratio
 from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_RECORD, Bounds, Load, load_cell
+from naslab.explain.verdict import WIRE_FRACTION
 from naslab.spec import CellSpec
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ UNCACHED = 0.8
 """A pass below this share of the fastest one is one that memory did not serve."""
 NEVER_CACHED, LEAST_SLOW = 0.5, 4
 """So many passes below this share of the reads from memory show that memory holds none of these sets."""
+APART = 0.85
+"""Sets read at more than this share of the rate from memory: where they begin to be slower is not looked for."""
 SETTLED = 0.1
 """Two passes over growing sets within this share of each other: the rate beyond memory is known."""
 PASS_NS, PASS_SHARE = 6 * NS_PER_S, 0.05
@@ -224,7 +228,7 @@ class Climb:
     def client_cache(self) -> None:
         """Do bytes cross the wire? If not, later steps go past the client's cache, where the target can."""
         found = self.load("client_cache")
-        if found and found.crossed is not None and found.crossed < judge.CROSSED and self.bounds.can_bypass:
+        if found and found.crossed is not None and found.crossed < WIRE_FRACTION and self.bounds.can_bypass:
             self.bypass = True
             self.evidence.points["buffered_round_trip"] = self.evidence.points["round_trip"]
             self.evidence.points["round_trip"] = []
@@ -324,7 +328,7 @@ class Climb:
         if not self.affords(last, SET_SHARE / 2):
             return
         while self.going(SET_SHARE) and last <= self._most_set():
-            rate = judge.memory_rate(self.evidence) or 1e7
+            rate = memory_rate(self.evidence) or 1e7
             written = [p.rate.value for p in self.evidence.appends] or [rate]
             self.stage("set", [
                 steps.append_cell(size, last, depth, self.bounds, written[-1]),
@@ -352,7 +356,7 @@ class Climb:
         left_s = (self.budget.limit_ns * SET_SHARE - self.spent_ns()) / NS_PER_S
         fits = (left_s + size / written) / (1 / written + 1 / passes[-1].rate.value)
         wanted = min(2 * size, self._most_set())
-        if fits < wanted and judge.beyond_rate(self.evidence):
+        if fits < wanted and beyond_rate(self.evidence):
             return None
         following = int(min(wanted, fits)) // LARGE_RECORD * LARGE_RECORD
         return following if following >= min(LEAST_GROWTH * size, wanted) and following > size else None
@@ -375,7 +379,7 @@ class Climb:
 
         A disk whose rate is held gives its bytes in slices of a tenth of a second; a short pass counts few of them.
         """
-        memory, passes = judge.memory_rate(self.evidence) or 0.0, self.evidence.passes
+        memory, passes = memory_rate(self.evidence) or 0.0, self.evidence.passes
         top = max((p.rate.value for p in passes), default=0.0)
         fallen = sum(p.rate.value < UNCACHED * top for p in passes)
         slow = sum(p.rate.value < NEVER_CACHED * memory for p in passes)
@@ -387,13 +391,13 @@ class Climb:
 
     def _find_knee(self, depth: int) -> None:
         """Halves the gap between the largest set in memory and the smallest beyond, while time is left."""
-        while (gap := judge.memory_gap(self.evidence)) is not None and gap[1] is not None and self.going(SET_SHARE):
+        while (gap := memory_gap(self.evidence)) is not None and gap[1] is not None and self.going(SET_SHARE):
             low, high = gap[0], gap[1]
-            beyond, memory = judge.beyond_rate(self.evidence), judge.memory_rate(self.evidence)
-            if high <= 1.1 * low or not beyond or not memory or beyond.rate.value > judge.APART * memory:
+            beyond, memory = beyond_rate(self.evidence), memory_rate(self.evidence)
+            if high <= 1.1 * low or not beyond or not memory or beyond.rate.value > APART * memory:
                 return
             middle = int(math.sqrt(low * high)) // LARGE_RECORD * LARGE_RECORD
-            rate = judge.memory_rate(self.evidence) or 1e7
+            rate = memory_rate(self.evidence) or 1e7
             slow = min(p.rate.value for p in self.evidence.passes)
             left_ns = self.budget.limit_ns * SET_SHARE - self.spent_ns()
             if not low < middle < high or 2 * middle / slow * NS_PER_S > left_ns:
@@ -443,14 +447,14 @@ class Climb:
             history.after_a_rest(self)
 
     def _is_strange(self) -> bool:
-        """Stops and locks make every later comparison one of chance."""
-        return any(limit.kind == "unknown" for limit in judge.judge(self.evidence).limits)
+        """Stops make every later comparison one of chance."""
+        return is_stopped(self.evidence)
 
     def settle(self) -> None:
         """Experiments for what is still open, each once, three times as long as usual."""
         further = {"duplex": self.duplex}
         while self.going():
-            questions = judge.judge(self.evidence).open
+            questions = conclude(self.evidence, runs=1).open
             name = next((question.step for question in questions if question.step in further), None)
             if name is None:
                 self.stopped = "open" if questions else "certain"

@@ -17,6 +17,8 @@ GROWS = 1.15
 FALLEN = 0.8
 """A rate below this share of an earlier one, of the same kind, has fallen."""
 POSITIONAL = 0.5
+RISING = 1.5
+"""A doubling of the clients that still adds this factor: each brings its own share."""
 LEVEL = 1.05
 """Two neighbouring depths within this factor are level."""
 
@@ -116,11 +118,6 @@ class Evidence:
         """The best small read of one connection from the server's memory."""
         return self.ceiling(self.curve("small_depth", SMALL_RECORD))
 
-    def small_at(self, in_flight: int) -> Figure | None:
-        """Small reads from memory a second with so many in flight, or with the next fewer that were tried."""
-        fewer = [p for p in self.curve("small_depth", SMALL_RECORD) if p.depth * p.workers <= in_flight]
-        return fewer[-1].iops if fewer else None
-
     @property
     def middle(self) -> Point | None:
         """64 KiB reads."""
@@ -142,6 +139,11 @@ class Evidence:
         before, last = self.by_clients[-2:]
         doublings = np.log2(last.clients / before.clients)
         return float(ratio(last.rate, before.rate).low ** (1 / max(doublings, 0.5)))
+
+    @property
+    def clients_add(self) -> bool:
+        """Whether each further client brings its share: what limits is each one's own."""
+        return self.clients_rise() >= RISING
 
     def stages(self) -> float | None:
         """How much longer one large read from memory takes than its slowest stage alone, in times of that stage.
@@ -246,16 +248,6 @@ class Evidence:
         ordered = self.best(self.step("order"))
         return bool(ordered and self.small and ratio(self.small.rate, ordered.rate).high < POSITIONAL)
 
-    def deepest_gain(self, step: str, record: int, op: str = "read") -> float:
-        """How much the last doubling of the depth still added, as a factor; 1 where depth was not varied."""
-        curve = self.curve(step, record, op)
-        if len(curve) < 2:
-            return 1.0
-        before, last = curve[-2], curve[-1]
-        doublings = (last.depth * last.workers) / max(before.depth * before.workers, 1)
-        gain = ratio(last.rate, before.rate).value
-        return float(gain ** (1 / max(doublings / 2, 0.5)))
-
     @property
     def passes(self) -> list[Point]:
         """Passes over the working set, by size."""
@@ -265,18 +257,6 @@ class Evidence:
     def appends(self) -> list[Point]:
         """Writes that made the working set larger."""
         return [p for p in self.step("set") if p.op == "write"]
-
-    def level_before_a_fall(self) -> float | None:
-        """The rate at which writes became durable, one as large as two before it, until the last became slower.
-
-        A write cache is filled by the first of them, and disks do not tire: this is what spent credit looks like. None
-        where there was none, or where a long run of writes or a rest has told what it was.
-        """
-        rates = [p.durable for p in sorted(self.appends, key=lambda p: p.set_bytes) if p.durable]
-        if len(rates) < 4 or any(p.op == "write" for p in self.step("long", "rest")):
-            return None
-        level, last = rates[-4:-1], rates[-1]
-        return min(level) if max(level) < GROWS * min(level) and last < FALLEN * min(level) else None
 
     def by_way(self) -> dict[str, Figure]:
         """Rates of large reads by protection: plain, signed, encrypted."""
@@ -330,12 +310,3 @@ def beyond_rate(evidence: Evidence) -> Point | None:
         return None
     top, last = max(passes, key=lambda p: p.rate.value), passes[-1]
     return last if ratio(last.rate, top.rate).high < 0.97 and last.rate.value < 0.95 * top.rate.value else None
-
-
-def best_known(evidence: Evidence) -> Point | None:
-    """Of the passes over sets that memory does not hold, the one whose rate has the narrowest interval."""
-    gap = memory_gap(evidence)
-    if beyond_rate(evidence) is None or gap is None or gap[1] is None:
-        return None
-    beyond = [p for p in evidence.passes if p.set_bytes >= gap[1]]
-    return min(beyond, key=lambda p: (p.rate.high - p.rate.low) / max(p.rate.value, 1.0))

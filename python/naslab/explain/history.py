@@ -10,8 +10,8 @@ import numpy as np
 
 from naslab.analysis.series import NS_PER_S
 from naslab.analysis.sustained import kinds_of, series_of_cell
-from naslab.explain import judge, steps
-from naslab.explain.evidence import FALLEN
+from naslab.explain import steps
+from naslab.explain.evidence import FALLEN, beyond_rate, memory_rate
 from naslab.explain.points import Figure, Point, ratio
 from naslab.explain.steps import LARGE_RECORD, Load, load_cell
 from naslab.spec import CellSpec, WalkSpec
@@ -104,7 +104,7 @@ def after_a_rest(climb: Climb) -> None:
 
 def _spread(climb: Climb) -> None:
     """Reads beyond memory at the very rate of spent credit of writes, or at both of its rates: both spend it."""
-    evidence, beyond = climb.evidence, judge.beyond_rate(climb.evidence)
+    evidence, beyond = climb.evidence, beyond_rate(climb.evidence)
     known = evidence.burst
     if known is None or known["scope"] != "disk" or "read" in known["applies_to"] or beyond is None:
         return
@@ -127,12 +127,12 @@ def _slow(climb: Climb) -> Point | None:
         return dataclasses.replace(long, rate=base)
     if known["scope"] == "link":
         return _first(evidence.step("again"), known["applies_to"][0])
-    return judge.beyond_rate(evidence)
+    return beyond_rate(evidence)
 
 
 def _beyond_for_long(evidence: Evidence) -> Point | None:
     """The reads beyond memory, at the rate of a long run of them where one pass was too short to tell."""
-    beyond = judge.beyond_rate(evidence)
+    beyond = beyond_rate(evidence)
     long = _first(evidence.step("long"), "read")
     if beyond is None or long is None or long.set_bytes != beyond.set_bytes:
         return beyond
@@ -264,7 +264,7 @@ def _has_time(climb: Climb) -> bool:
 def _long(climb: Climb, op: str) -> Point | None:
     """One long run of reads or durable writes."""
     evidence = climb.evidence
-    beyond, memory, last = judge.beyond_rate(evidence), evidence.large, _last(evidence.passes)
+    beyond, memory, last = beyond_rate(evidence), evidence.large, _last(evidence.passes)
     small_fell = "read" in fell(climb) and not _came_back(climb)
     point = last if op == "write" else memory if small_fell else beyond or memory
     length = int(min(climb.budget.limit_ns * LONG_SHARE, LONGEST_NS, 0.6 * (climb.budget.limit_ns - climb.spent_ns())))
@@ -305,7 +305,7 @@ def _try_other(climb: Climb, spent: str) -> None:
         op = "write"
         before = _last(evidence.durable_writes(LARGE_RECORD))
     else:
-        op, before = "read", judge.beyond_rate(evidence)
+        op, before = "read", beyond_rate(evidence)
         size = before.set_bytes if before else None
     if before is None or not climb.going() or evidence.burst is None or op in evidence.burst["applies_to"]:
         return
@@ -410,7 +410,7 @@ def _counted(run: Run, cell: dict[str, Any], shares: dict[str, float]) -> list[t
 
 def _off_disk(climb: Climb, point: Point | None, burst: float) -> float:
     """Share of a load's reads that the disks served, by its rate between theirs and the memory's."""
-    memory = judge.memory_rate(climb.evidence) or 0.0
+    memory = memory_rate(climb.evidence) or 0.0
     if point is None or point.set_bytes <= steps.SMALL_BYTES or not 0 < burst < memory:
         return 0.0
     share = (1 / point.rate.value - 1 / memory) / (1 / burst - 1 / memory)

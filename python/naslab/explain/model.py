@@ -15,10 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from naslab.explain import judge
-from naslab.explain.evidence import GROWS, Evidence
+from naslab.explain.conclusion import is_stopped
+from naslab.explain.evidence import GROWS, Evidence, beyond_rate, memory_gap
 from naslab.explain.points import Figure, Point
 from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_BYTES, SMALL_RECORD
+from naslab.explain.verdict import CLASSES, WIRE_FRACTION
+
+BUSY_CORE = 0.85
+NIC_LOW, NIC_HIGH = 0.88, 1.01
+"""Payload of TCP over an interface's rate, from 1500-byte packets with headers to none."""
 
 SPREAD = 1.9
 """A rate is level where depths this factor apart reach it."""
@@ -153,10 +158,9 @@ def fit(evidence: Evidence) -> ServerModel:
 
 def _unfit(evidence: Evidence) -> dict[str, str]:
     """Why no prediction holds, by class: stops, locks, or reads that never reached the server."""
-    limits = judge.judge(evidence).limits
-    strange = "what limits this is of no known kind (stops, a lock, slow operations)"
-    found = {f"{limit.op} {limit.size}": strange for limit in limits if limit.kind == "unknown"}
-    if any(p.crossed is not None and p.crossed < judge.CROSSED for p in evidence.step("depth")):
+    strange = "what limits this is of no known kind (stops)"
+    found = {f"{op} {size}": strange for op, size in CLASSES} if is_stopped(evidence) else {}
+    if any(p.crossed is not None and p.crossed < WIRE_FRACTION for p in evidence.step("depth")):
         found.update(dict.fromkeys(("read large", "read small"), "the reads came from the client's own cache"))
     return found
 
@@ -243,7 +247,7 @@ def _connections(small: _Ceiling, large: _Ceiling) -> dict[str, Part]:
         found["connection_bytes_per_s"] = Part.of(large.connection)
     if small.connection:
         by_bytes = large.connection and small.connection.value >= BY_BYTES * large.connection.value
-        busy = small.one is not None and small.one.cpu >= judge.BUSY_CORE
+        busy = small.one is not None and small.one.cpu >= BUSY_CORE
         if not by_bytes and not busy:
             found["connection_ops_per_s"] = Part.of(small.connection.scaled(1 / SMALL_RECORD, "iops"))
     return found
@@ -268,11 +272,7 @@ def _bytes(evidence: Evidence, large: _Ceiling) -> dict[str, Part]:
         return {**hidden, "server_memory_bytes_per_s": Part.of(rate)}
     own = _on_top(beside, rate)
     nic = evidence.nic_bytes_per_s
-    if (
-        (nic and judge.NIC_LOW * nic <= rate.value <= judge.NIC_HIGH * nic)
-        or (own is not None and own >= OWN)
-        or evidence.burst
-    ):
+    if (nic and NIC_LOW * nic <= rate.value <= NIC_HIGH * nic) or (own is not None and own >= OWN) or evidence.burst:
         return {**hidden, "link_read_bytes_per_s": Part.of(rate), "link_write_bytes_per_s": _write_link(evidence, rate)}
     if own is not None and own <= SHARED:
         return {**hidden, "server_memory_bytes_per_s": Part.of(rate)}
@@ -289,7 +289,7 @@ def _write_link(evidence: Evidence, rate: Figure) -> Part:
 def _client_is_busy(evidence: Evidence, ceiling: _Ceiling) -> bool:
     """Whether the client's processor set the ceiling."""
     best = ceiling.best
-    return best is not None and best.cpu >= judge.BUSY_CORE * min(best.workers, evidence.client_cpus)
+    return best is not None and best.cpu >= BUSY_CORE * min(best.workers, evidence.client_cpus)
 
 
 def _on_top(beside: Sequence[Point], rate: Figure) -> float | None:
@@ -303,7 +303,7 @@ def _operations(small: _Ceiling, large: _Ceiling) -> tuple[Part, int]:
     """The server's operations per second, and bytes around a request."""
     assert small.best is not None and large.best is not None
     share = small.best.rate.value / large.best.rate.value
-    busy = small.best.cpu >= judge.BUSY_CORE * small.best.workers
+    busy = small.best.cpu >= BUSY_CORE * small.best.workers
     if small.reached and not busy and share < BY_BYTES and small.connection is None:
         return Part.of(small.best.iops), USUAL_HEADER_BYTES
     header = USUAL_HEADER_BYTES
@@ -317,7 +317,7 @@ def memory_bounds(evidence: Evidence) -> tuple[float, float | None] | None:
 
     Where a disk is as fast as the link, passes do not tell; random reads of a disk that seeks do.
     """
-    gap = judge.memory_gap(evidence)
+    gap = memory_gap(evidence)
     if gap is None or gap[1] is not None:
         return gap
     seen = [p for p in evidence.step("beyond") if p.op == "read" and p.record_bytes == SMALL_RECORD]
@@ -350,7 +350,7 @@ def _told_by_random_reads(evidence: Evidence) -> tuple[float, float] | None:
     The disk's time for a request follows from those of two record sizes: its bytes, and what it takes besides (added to
     them by seeks, beside them by a number of requests per second). What is faster came from memory.
     """
-    beyond, memory = judge.beyond_rate(evidence), evidence.small
+    beyond, memory = beyond_rate(evidence), evidence.small
     seen = {r.record_bytes: r for r in _random_reads(evidence)}
     small, middle = seen.get(SMALL_RECORD), seen.get(MIDDLE_RECORD)
     if beyond is None or memory is None or small is None or middle is None or small.set_bytes != middle.set_bytes:
@@ -398,7 +398,7 @@ def _spent_rate(evidence: Evidence) -> Figure | None:
 
 def _disk_reads(evidence: Evidence, parts: Mapping[str, Part]) -> dict[str, Part]:
     """What the disk gives to passes over more than memory holds; nothing without one."""
-    beyond = judge.beyond_rate(evidence)
+    beyond = beyond_rate(evidence)
     if beyond:
         rate = _spent_rate(evidence) or beyond.rate
         alone, record = _alone_s(parts, beyond.record_bytes), beyond.record_bytes

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.validity import NETWORK_FILESYSTEMS
-from naslab.explain import judge, model, pool
+from naslab.explain import model
 from naslab.explain.advice import advice
-from naslab.explain.evidence import Evidence
+from naslab.explain.conclusion import conclude
+from naslab.explain.evidence import Evidence, memory_gap
 from naslab.explain.experiment import experiment
 from naslab.explain.inference import RUNS
-from naslab.explain.judge import Verdict
+from naslab.explain.limits import Question, Verdict
 from naslab.explain.points import Point
 from naslab.explain.says import says
 from naslab.explain.steps import STEP_NAMES
@@ -28,9 +29,9 @@ def is_local_disk(protocol: str, facts: Mapping[str, Any]) -> bool:
 
 def parts(climb: Climb) -> dict[str, Any]:
     """`ladder` and `verdict` of the run's document."""
-    climb.evidence.memory_bytes = judge.memory_gap(climb.evidence)
+    climb.evidence.memory_bytes = memory_gap(climb.evidence)
     whole = climb.execution.status == "complete"
-    verdict = pool.pooled(climb.evidence, judge.judge(climb.evidence), RUNS if whole else 1)
+    verdict = conclude(climb.evidence, RUNS if whole else 1)
     ladder = {
         "steps": [
             {**step_part(name, found), "says": says(name, climb.evidence)}
@@ -79,7 +80,7 @@ def label(point: Point) -> str:
     return f"{word} {size_label(point.record_bytes)}, {', '.join(more)}"
 
 
-def question(found: judge.Question, url: str) -> dict[str, Any]:
+def question(found: Question, url: str) -> dict[str, Any]:
     """An open question, with what would settle it. url: the target's."""
     return {
         "applies_to": {"op": found.op, "size": found.size}, "between": list(found.between), "why": found.why,
@@ -88,6 +89,5 @@ def question(found: judge.Question, url: str) -> dict[str, Any]:
 
 
 def verdict_of(ladder: Mapping[str, Any]) -> Verdict:
-    """The verdict from a stored ladder, by today's rules and today's model."""
-    evidence = Evidence.from_document(ladder)
-    return pool.pooled(evidence, judge.judge(evidence))
+    """The verdict from a stored ladder, by today's model."""
+    return conclude(Evidence.from_document(ladder))

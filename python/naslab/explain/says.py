@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from naslab.explain.evidence import LEVEL, Evidence
-from naslab.explain.points import Point, ratio
+from naslab.explain.points import Point
+from naslab.explain.reasons import clients, connections, duplex
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 from naslab.units import count_text, duration_text, rate_text, size_label
-
-ADDS = 1.15
-"""A rate higher by this factor is told as more."""
 
 
 def says(step: str, evidence: Evidence) -> str:
@@ -27,7 +25,7 @@ def _round_trip(points: Sequence[Point], evidence: Evidence) -> str:
 def _client_cache(points: Sequence[Point], evidence: Evidence) -> str:
     crossed = points[0].crossed
     if crossed is None:
-        return "nobody counts the bytes below the client's cache here"
+        return "the bytes below the client's cache are not counted here"
     where = "came off the disk" if evidence.local_disk else "crossed the wire"
     return f"{100 * min(crossed, 1.0):.0f} % of the bytes {where}"
 
@@ -41,33 +39,29 @@ def _small_depth(points: Sequence[Point], evidence: Evidence) -> str:
 
 
 def _curve(curve: Sequence[Point]) -> str:
+    """The rate of one outstanding request, and the queue depth from which on the rate is within 5 % of the highest."""
     if not curve:
         return ""
     first, top = curve[0], max(p.rate.value for p in curve)
     enough = next(p for p in curve if p.rate.value * LEVEL >= top)
-    in_flight, last = enough.depth * enough.workers, curve[-1].depth * curve[-1].workers
-    alone = f"{rate_text(first.rate.value)} with {first.depth * first.workers} in flight"
+    depth, last = enough.depth * enough.workers, curve[-1].depth * curve[-1].workers
+    alone = f"{rate_text(first.rate.value)} at queue depth {first.depth * first.workers}"
     if enough is first:
-        return f"{alone}; more add nothing"
-    until = "still rising there" if in_flight == last else "level from there on"
-    return f"{alone}, {rate_text(enough.rate.value)} with {in_flight}, {until}"
+        return f"{alone}; {rate_text(top)} at most, up to {last}"
+    until = "still rising there" if depth == last else "level from there on"
+    return f"{alone}, {rate_text(enough.rate.value)} at {depth}, {until}"
 
 
 def _connections(points: Sequence[Point], evidence: Evidence) -> str:
     told = []
-    for record, one in ((LARGE_RECORD, evidence.large), (SMALL_RECORD, evidence.small)):
-        many = evidence.many(record)
-        if one and many:
-            gain = ratio(many.rate, one.rate).value
-            more = f"reach {gain:.1f} times as much" if gain >= ADDS else "add nothing"
-            told.append(f"{size_label(record)}: {many.workers} {more}")
+    for record, size in ((LARGE_RECORD, "large"), (SMALL_RECORD, "small")):
+        if text := connections(evidence, size):
+            told.append(f"{size_label(record)}: {text}")
     return "; ".join(told)
 
 
 def _clients(points: Sequence[Point], evidence: Evidence) -> str:
-    told = ", ".join(f"{p.clients}: {rate_text(p.rate.value)}" for p in evidence.by_clients)
-    more = "still rising" if evidence.clients_rise() >= ADDS else "more clients add nothing"
-    return f"by number of clients {told}; {more}"
+    return clients(evidence)
 
 
 def _same_file(points: Sequence[Point], evidence: Evidence) -> str:
@@ -93,22 +87,15 @@ def _order(points: Sequence[Point], evidence: Evidence) -> str:
 
 
 def _duplex(points: Sequence[Point], evidence: Evidence) -> str:
-    beside = [p for p in points if p.op == "mixed"]
-    if not beside or not evidence.large:
-        return ""
-    p = beside[-1]
-    return (
-        f"together {rate_text(p.reads)} read and {rate_text(p.writes)} written; the reader alone "
-        f"{rate_text(evidence.large.rate.value)}"
-    )
+    return duplex(evidence)
 
 
 def _writes(points: Sequence[Point], evidence: Evidence) -> str:
     told = []
     large = [p for p in points if p.record_bytes == LARGE_RECORD]
-    promised = max((p.rate.value for p in large if p.durability != "each"), default=0.0)
-    if promised:
-        told.append(f"promised at {rate_text(promised)}")
+    quick = max((p.rate.value for p in large if p.durability != "each"), default=0.0)
+    if quick:
+        told.append(f"acknowledged at {rate_text(quick)}")
     told += [f"each durable at {rate_text(p.rate.value)}" for p in large if p.durability == "each"][-1:]
     small = [p for p in points if p.durability == "each" and p.record_bytes == SMALL_RECORD]
     alone = [p for p in small if p.depth * p.workers == 1]
@@ -121,13 +108,12 @@ def _set(points: Sequence[Point], evidence: Evidence) -> str:
     if not passes:
         return ""
     last, gap = passes[-1], evidence.memory_bytes
+    rate = f"{size_label(last.set_bytes)} read at {rate_text(last.rate.value)}"
     if not gap or gap[1] is None:
-        return f"up to {size_label(last.set_bytes)} read at {rate_text(last.rate.value)}; no larger set was tried"
-    inside = [p.rate.value for p in passes if p.set_bytes <= gap[0]]
-    return (
-        f"up to {size_label(gap[0])} from memory at {rate_text(inside[-1])}; {size_label(gap[1])} and more not; "
-        f"{size_label(last.set_bytes)} at {rate_text(last.rate.value)}"
-    )
+        return f"{rate}; no larger working set was read"
+    inside = max(p.rate.value for p in passes if p.set_bytes <= gap[0])
+    cached = f"up to {size_label(gap[0])} from the server cache, at up to {rate_text(inside)}"
+    return f"{cached}; {size_label(gap[1])} not; {rate}"
 
 
 def _beyond(points: Sequence[Point], evidence: Evidence) -> str:

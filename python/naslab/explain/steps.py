@@ -41,7 +41,7 @@ STEP_NAMES = {
     "record": "record size",
     "order": "small reads in order",
     "duplex": "reads beside writes",
-    "writes": "writes, promised and durable",
+    "writes": "writes, acknowledged and durable",
     "set": "working set",
     "beyond": "small and random reads beyond memory",
     "again": "the first reads again",

@@ -15,18 +15,18 @@ WORKLOAD = "ladder"
 CLASSES: tuple[Where, ...] = (("read", "large"), ("write", "large"), ("read", "small"), ("write", "small"))
 """(operation, size) in the order told."""
 LIMIT_TEXT = {
-    "link": "the network link", "latency": "the time of each request", "server_cache": "the server's memory",
-    "disk": "the disks", "disk_iops": "operations the disks can do", "burst_credit": "spent burst credit",
-    "client_cpu": "the client's CPU", "client_nic": "the client's network card", "server_cpu": "the server's CPU",
+    "link": "the network link", "latency": "the round-trip time (RTT)", "server_cache": "the server cache",
+    "disk": "the disks", "disk_iops": "the disk IOPS", "burst_credit": "spent burst credit",
+    "client_cpu": "the client's CPU", "client_nic": "the client's network interface", "server_cpu": "the server's CPU",
     "client_cache": "the client's own cache", "protocol": "the protocol's window or slots",
     "source": "the source of the data", "shared_machine": "the processors that client and server share",
     "unknown": "something that is on no list",
 }  # fmt: skip
-SURE, LIKELY, OPEN = 0.9, 0.7, 0.4
-"""Confidences from which on a limit is called certain, likely, possible."""
+DECIDED = 0.7
+"""Below this probability of the first limit its class is not decided."""
 DISKS = frozenset(("disk", "disk_iops"))
 SEVERAL = 0.15
-"""Two limits of one class whose confidences are within this of each other are not told apart."""
+"""Two limits of one class that is not decided and whose probabilities are so near are both named."""
 
 
 def class_name(limit: Limit) -> str:
@@ -65,13 +65,8 @@ def interval_text(limit: Limit) -> str:
 
 
 def sure_text(confidence: float | None) -> str:
-    """A confidence in words."""
-    if confidence is None:
-        return "not stated"
-    return next(
-        (word for least, word in ((SURE, "certain"), (LIKELY, "likely"), (OPEN, "possible")) if confidence >= least),
-        "less likely",
-    )
+    """A probability in words: `probability 0.93`."""
+    return "probability not stated" if confidence is None else f"probability {confidence:.2f}"
 
 
 def by_class(limits: Iterable[Limit]) -> dict[Where, list[Limit]]:
@@ -87,7 +82,7 @@ def leaders(ranked: Sequence[Limit]) -> list[Limit]:
     """The first limit of a class, and those that are not told apart from it."""
     first = float(ranked[0].get("confidence") or 0.0)
     close = [
-        limit for limit in ranked[1:] if first < LIKELY and float(limit.get("confidence") or 0.0) > first - SEVERAL
+        limit for limit in ranked[1:] if first < DECIDED and float(limit.get("confidence") or 0.0) > first - SEVERAL
     ]
     return [ranked[0], *close]
 
@@ -97,17 +92,16 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
 
     document: with `verdict`, and `ladder` where there is one. Classes that the same limits hold back share a sentence.
     """
-    groups: dict[tuple[tuple[str, ...], str], list[Limit]] = {}
+    groups: dict[tuple[str, ...], list[list[Limit]]] = {}
     for ranked in by_class((document.get("verdict") or {}).get("limits") or []).values():
         first = leaders(ranked)
-        key = (tuple(str(limit["kind"]) for limit in first), sure_text(first[0].get("confidence")))
-        groups.setdefault(key, []).append(first[0])
-    told = [_sentence(kinds, sure, firsts) for (kinds, sure), firsts in groups.items()]
+        groups.setdefault(tuple(str(limit["kind"]) for limit in first), []).append(first)
+    told = [_sentence(kinds, classes) for kinds, classes in groups.items()]
     return [*told, *reach(document)] if told else []
 
 
 def reach(document: Mapping[str, Any]) -> list[str]:
-    """How far the verdict on reads reaches, where no set outgrew the server's memory and no disk was seen."""
+    """How far the verdict on reads reaches, where no set outgrew the server cache and no disk was seen."""
     conditions = (document.get("ladder") or {}).get("conditions") or {}
     memory = conditions.get("memory_bytes")
     if not memory or memory[1] is not None or conditions["local_disk"] or conditions["protocol"] == "null":
@@ -116,16 +110,24 @@ def reach(document: Mapping[str, Any]) -> list[str]:
     reads = [str(limit["kind"]) for (op, _), found in ranked.items() if op == "read" for limit in leaders(found)]
     if not reads or DISKS.intersection(reads):
         return []
-    return [f"No set above {size_label(memory[0])} was read: what the server's memory does not hold may be slower."]
+    return [f"No set above {size_label(memory[0])} was read: data that the server cache does not hold may be slower."]
 
 
-def _sentence(kinds: Sequence[str], sure: str, firsts: Sequence[Limit]) -> str:
+def _sentence(kinds: Sequence[str], classes: Sequence[Sequence[Limit]]) -> str:
+    """classes: the limits that are named of each class, all of these kinds."""
+    firsts = [found[0] for found in classes]
     who = joined(list(dict.fromkeys(class_name(limit) for limit in firsts)))
-    what = " or ".join(map(kind_name, kinds))
     at = joined([text for limit in firsts if (text := value_text(limit.get("value"), limit.get("unit")))])
     verb = "come from" if kinds == ("client_cache",) else "are limited by"
-    certain = "not decided" if len(kinds) > 1 else sure
-    return f"{who[:1].upper()}{who[1:]} {verb} {what}{f', at {at}' if at else ''} ({certain})."
+    what = " or ".join(f"{kind_name(kind)} ({_probabilities(classes, at)})" for at, kind in enumerate(kinds))
+    return f"{who[:1].upper()}{who[1:]} {verb} {what}{f', at {at}' if at else ''}."
+
+
+def _probabilities(classes: Sequence[Sequence[Limit]], at: int) -> str:
+    """`probability 0.93`; `probability 0.81 and 0.93` where classes share a sentence and differ."""
+    known = [limits[at].get("confidence") for limits in classes]
+    shown = [f"{each:.2f}" for each in known if each is not None]
+    return f"probability {joined(list(dict.fromkeys(shown)))}" if len(shown) == len(known) else sure_text(None)
 
 
 def joined(parts: Sequence[str]) -> str:
@@ -140,7 +142,7 @@ def rank_text(ranked: Sequence[Limit], at: int) -> str:
     return "or " if ranked[at] in leaders(ranked) else "behind it: "
 
 
-HEADER = ("class", "limited by", "value", "95 % within the run", "how sure")
+HEADER = ("class", "limited by", "value", "95 % within the run", "probability")
 
 
 def rows(limits: Iterable[Limit]) -> list[tuple[str, str, str, str, str]]:
@@ -151,5 +153,6 @@ def rows(limits: Iterable[Limit]) -> list[tuple[str, str, str, str, str]]:
             name = "" if at else class_name(limit)
             value = value_text(limit.get("value"), limit.get("unit"))
             told = rank_text(ranked, at) + kind_name(str(limit["kind"]))
-            found.append((name, told, value, interval_text(limit), sure_text(limit.get("confidence"))))
+            share = limit.get("confidence")
+            found.append((name, told, value, interval_text(limit), "" if share is None else f"{share:.2f}"))
     return found

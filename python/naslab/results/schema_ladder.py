@@ -19,7 +19,7 @@ VERDICT = (
 LIMIT = (
     _f("kind", "string", "what limits", enum=LIMIT_KINDS),
     _f("applies_to", "io_class", "the class of I/O it holds back"),
-    _f("confidence", "number", "probability, 0 to 1; from 0.9: certain, from 0.7: likely, from 0.4: possible"),
+    _f("confidence", "number", "probability, 0 to 1; below 0.7 its class is not decided"),
     _f("value", "number?", "the ceiling it sets, in `unit`", required=False),
     _f("unit", "string?", "bytes_per_s, iops, ns or bytes", required=False),
     _f("ci95", "array?", "95 % interval of the value within this run: low, high; it names a limit, and never a "
