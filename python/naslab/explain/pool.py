@@ -11,7 +11,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from naslab.explain.evidence import Evidence
-from naslab.explain.inference import RUNS, infer
+from naslab.explain.fitted import posterior_of
+from naslab.explain.inference import RUNS
 from naslab.explain.judge import Limit, Question, Verdict
 from naslab.explain.points import Figure
 from naslab.explain.rows import rows_of
@@ -42,7 +43,7 @@ def pooled(evidence: Evidence, rules: Verdict, runs: int = RUNS) -> Verdict:
     rows = None if evidence.local_disk or evidence.protocol == "null" else rows_of(evidence)
     if rows is None:
         return rules
-    model = {(each.op, each.size): each for each in judge(rows, infer(rows, runs))}
+    model = {(each.op, each.size): each for each in judge(rows, posterior_of(rows, runs))}
     found = Verdict(open=list(rules.open))
     for op, size in CLASSES:
         mine = [limit for limit in rules.limits if (limit.op, limit.size) == (op, size)]
