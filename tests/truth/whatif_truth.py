@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from naslab.explain.evidence import Evidence
-from naslab.explain.model import fit
+from naslab.explain.fitted import fit
+from naslab.explain.loads import Load, load_of, measured_loads
 from naslab.explain.points import Figure
-from naslab.explain.predict import Change, Load, Prediction, Scale, load_of, measured_loads, predict
+from naslab.explain.predict import Change, Prediction, Scale, predict
 from naslab.explain.steps import LARGE_RECORD, SMALL_BYTES
 from truth import planted_systems as planted
 from truth.asking import BUDGET, TOGETHER, run_command, toml_of
@@ -182,30 +183,34 @@ def measure(options: Mapping[str, Any], name: str, folder: Path) -> Evidence | N
 
 def hold(system: Replanted, before: Evidence, after: Evidence) -> list[Held]:
     """Every class that both runs measured: what the first says of the second, and what the second measured."""
-    model = fit(before)
+    fitted = fit(before)
+    if fitted is None:
+        return []
     old = {_class(load): (load, figure) for load, figure in measured_loads(before)}
     found = []
     for load, was in measured_loads(after):
         if _class(load) in old and was.value > 0:
             now, measured = old[_class(load)]
-            found.append(Held(system, predict(model, system.change, now, load, measured), was))
+            found.append(Held(system, predict(fitted, system.change, now, load, measured), was))
     return found
 
 
 def other_loads(evidence: Evidence) -> list[tuple[Prediction, Figure]]:
     """The same server at every depth, connections and record size of its ladder: what the model says, and what was.
 
-    The model was fitted to one request alone and to the ceilings; what lies between them is its own.
+    The model is fitted to all of them; what it says here is how well one server explains them together.
     """
-    model, small, large = fit(evidence), evidence.small, evidence.large
-    found = []
+    fitted, small, large = fit(evidence), evidence.small, evidence.large
+    found: list[tuple[Prediction, Figure]] = []
+    if fitted is None:
+        return found
     for point in evidence.step("depth", "small_depth", "connections", "record"):
         base = large if point.record_bytes == LARGE_RECORD else small
         if base is not None:
             load = load_of(point)
             figure = base.rate if base is large else base.iops
             was = point.rate if load.size == "large" else point.iops
-            found.append((predict(model, Change(), load_of(base), load, figure), was))
+            found.append((predict(fitted, Change(), load_of(base), load, figure), was))
     return found
 
 

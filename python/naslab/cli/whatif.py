@@ -1,4 +1,4 @@
-"""`naslab whatif`: what a measured server would do with other parts, by the model that was fitted to it."""
+"""`naslab whatif`: what a measured server would do with other parts, by the posterior of its run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from naslab.explain.model import ServerModel
-    from naslab.explain.predict import Asked, Change, Prediction, Scale
+    from naslab.explain.fitted import Fitted
+    from naslab.explain.loads import Asked
+    from naslab.explain.predict import Change, Prediction, Scale
     from naslab.results.run import Run
 
 _FACTOR = re.compile(r"([0-9]+(?:\.[0-9]+)?)[xX]\Z")
@@ -41,7 +42,7 @@ def whatif(
         str, _text("--disk", "RATE", "Another disk: 2x in all it does, or 400MB of bytes per second.")
     ] = "",
     disk_iops: Annotated[str, _text("--disk-iops", "N", "Other requests per second of the disk: 2x or 20000.")] = "",
-    ram: Annotated[str, _text("--ram", "SIZE", "Other memory that holds data: 2x or 8g.")] = "",
+    ram: Annotated[str, _text("--ram", "SIZE", "Another server cache, the memory that holds data: 2x or 8g.")] = "",
     latency: Annotated[str, _text("--latency", "TIME", "Another round trip of the network: 5ms or 0.5x.")] = "",
     cpu: Annotated[str, _text("--cpu", "NNx", "Another processor in the server: 2x.")] = "",
     depth: Annotated[
@@ -49,7 +50,7 @@ def whatif(
         typer.Option(
             "--depth",
             metavar="N",
-            help="Requests in flight per connection.",
+            help="Queue depth of each connection.",
             min=1,
             max=4096,
             show_default="as measured",
@@ -67,7 +68,7 @@ def whatif(
     as_json: o.JsonOpt = False,
 ) -> int:
     """What a server would do with another link, disk or memory, by a run of it. It measures nothing."""
-    from naslab.explain.predict import Asked
+    from naslab.explain.loads import Asked
 
     words = {"link": link, "disk": disk, "disk-iops": disk_iops, "ram": ram, "latency": latency, "cpu": cpu}
     asked = Asked(depth, connections, _size(record, "--record", MOST_RECORD_BYTES), _size(data, "--set"))
@@ -77,7 +78,8 @@ def whatif(
 def run_whatif(reference: str, words: Mapping[str, str], asked: Asked, store: Path | None, as_json: bool) -> int:
     """`naslab whatif`. words: of the options that change a part. Raises UsageError, UnknownRunError."""
     from naslab.explain.evidence import Evidence
-    from naslab.explain.predict import Asked, Change, predictions
+    from naslab.explain.loads import Asked
+    from naslab.explain.predict import Change, predictions
     from naslab.store import Store
 
     scales = {name: _scale(words.get(name, ""), f"--{name}", parse) for name, parse in _PARSERS.items()}
@@ -92,12 +94,14 @@ def run_whatif(reference: str, words: Mapping[str, str], asked: Asked, store: Pa
         raise UsageError("whatif: that run was of a local disk, which has no link; change --disk, --depth or --record")
     scales["link"] = _payload(scales["link"], loaded, evidence)
     change = Change(**{name.replace("-", "_"): scale for name, scale in scales.items()})
-    model, found = predictions(evidence, change, asked)
+    fitted, found = predictions(evidence, change, asked)
+    if fitted is None:
+        raise UsageError(f"whatif {reference}: that run's ladder measured nothing; run it again: naslab run TARGET")
     if as_json:
-        json.dump(document_of(loaded, change, asked, model, found), sys.stdout)
+        json.dump(document_of(loaded, change, asked, fitted, found), sys.stdout)
         print()
     else:
-        print(text_of(loaded, change, asked, model, found), end="")
+        print(text_of(loaded, change, asked, fitted, found), end="")
     return 0
 
 
@@ -158,15 +162,16 @@ def _size(text: str, option: str, most: int | None = None) -> int | None:
 def _payload(scale: Scale | None, run: Run, evidence: Any) -> Scale | None:
     """Bytes of data per second of a link of so many bits; of its share that carries data, today's link tells."""
     from naslab.analysis.linkrate import known_link, payload_bytes_per_s
-    from naslab.explain.model import fit
+    from naslab.explain.fitted import fit
     from naslab.explain.predict import Scale
 
     if scale is None or scale.value is None:
         return scale
     if evidence.simulated:
         return Scale(value=scale.value / 8)
-    known, part = known_link(run.document), fit(evidence).parts.get("link_read_bytes_per_s")
-    if known and part and part.reached and 0.5 < (share := part.value * 8 / known["bits_per_s"]) <= 1.0:
+    known, fitted = known_link(run.document), fit(evidence)
+    part = fitted.parts["link_read_bytes_per_s"] if fitted and known else None
+    if known and part and part.known and 0.5 < (share := part.value * 8 / known["bits_per_s"]) <= 1.0:
         return Scale(value=scale.value / 8 * share)
     return Scale(value=payload_bytes_per_s(scale.value, timestamps=True))
 
@@ -174,29 +179,27 @@ def _payload(scale: Scale | None, run: Run, evidence: Any) -> Scale | None:
 # What is told.
 
 
-def document_of(run: Run, change: Change, asked: Asked, model: ServerModel, found: list[Prediction]) -> dict[str, Any]:
+def document_of(run: Run, change: Change, asked: Asked, fitted: Fitted, found: list[Prediction]) -> dict[str, Any]:
     """The JSON document. A prediction that is not known has `at_least` instead of a value."""
     from naslab.explain.whatif_words import notes
 
     return {
         "schema": 1, "run_id": run.document["run_id"], "change": change.document(),
         "asked": {name: value for name, value in vars(asked).items() if value is not None},
-        "model": model.document(), "predictions": [each.document() for each in found], "notes": notes(model, change),
+        "model": fitted.document(), "predictions": [each.document() for each in found], "notes": notes(fitted, change),
     }  # fmt: skip
 
 
 def text_of(
-    run: Run, change: Change, asked: Asked, model: ServerModel, found: list[Prediction], width: int | None = None
+    run: Run, change: Change, asked: Asked, fitted: Fitted, found: list[Prediction], width: int | None = None
 ) -> str:
     """The predictions for a terminal."""
     from naslab.show import columns_of, render
 
-    return render(list(_parts(run, change, asked, model, found)), columns_of(width), None)
+    return render(list(_parts(run, change, asked, fitted, found)), columns_of(width), None)
 
 
-def _parts(
-    run: Run, change: Change, asked: Asked, model: ServerModel, found: list[Prediction]
-) -> Iterator[RenderableType]:
+def _parts(run: Run, change: Change, asked: Asked, fitted: Fitted, found: list[Prediction]) -> Iterator[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
@@ -212,11 +215,11 @@ def _parts(
         table.add_column(name, overflow="fold")
     for each in found:
         now = each.measured or each.now
-        limit = words.limit_text(each.limit_then) if each.known else ""
+        limit = words.limit_text(each.limit_then, each.certainty) if each.known else ""
         table.add_row(words.load_text(each.load), words.figure_text(now.value, now.unit), words.then_text(each), limit)
     yield table
     yield ""
-    for sentence in words.notes(model, change):
+    for sentence in words.notes(fitted, change):
         yield Text(sentence)
 
 
@@ -224,7 +227,7 @@ def asked_words(asked: Asked) -> list[str]:
     """What is asked for besides changed parts."""
     found = []
     if asked.depth:
-        found.append(f"{asked.depth} in flight")
+        found.append(f"queue depth {asked.depth}")
     if asked.connections:
         found.append(f"{asked.connections} connections")
     if asked.record_bytes:

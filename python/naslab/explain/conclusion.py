@@ -14,8 +14,9 @@ import numpy as np
 
 from naslab.explain import reasons
 from naslab.explain.evidence import Evidence
+from naslab.explain.fitted import posterior_of
 from naslab.explain.hypotheses import STATIONS, Array
-from naslab.explain.inference import RUNS, Posterior, infer
+from naslab.explain.inference import RUNS, Posterior
 from naslab.explain.limits import CLASSES, Limit, Question, Verdict
 from naslab.explain.measured import fitted, measured, published
 from naslab.explain.rows import Rows, rows_of
@@ -64,7 +65,7 @@ def conclude(evidence: Evidence, runs: int = RUNS) -> Verdict:
         return Verdict()
     if evidence.protocol == "null":
         return _verdict(evidence, _without_a_server(evidence))
-    posterior = infer(rows, runs)
+    posterior = posterior_of(rows, runs)
     return _verdict(evidence, (_named(evidence, rows, posterior, each) for each in judge(rows, posterior)))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.validity import NETWORK_FILESYSTEMS
-from naslab.explain import model
+from naslab.explain import fitted
 from naslab.explain.advice import advice
 from naslab.explain.conclusion import conclude
 from naslab.explain.evidence import Evidence, memory_gap
@@ -41,7 +41,7 @@ def parts(climb: Climb) -> dict[str, Any]:
         "conditions": climb.evidence.document(),
         "open": [question(found, climb.execution.document["target"]["url"]) for found in verdict.open],
         "advice": advice(climb.evidence, verdict),
-        "model": model.fit(climb.evidence).document(),
+        "model": fitted.document_of(climb.evidence, RUNS if whole else 1),
         "spent_ns": climb.spent_ns(),
         "budget_ns": climb.budget.limit_ns,
         "stopped": climb.stopped,

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from naslab.explain.model import ServerModel
-from naslab.explain.predict import Change, Load, Prediction, Scale
+from naslab.explain.fitted import Fitted
+from naslab.explain.loads import Load
+from naslab.explain.predict import Change, Prediction, Scale
 from naslab.explain.steps import LARGE_RECORD, SMALL_BYTES, SMALL_RECORD
 from naslab.units import count_text, duration_text, rate_text, size_label
 
 LIMITS = {
-    "link": "the link", "latency": "too few requests in flight", "server_cache": "the server's memory",
+    "link": "the link", "latency": "the queue depth", "server_cache": "the server's cache",
     "server_cpu": "the server's processor", "client_cpu": "the client's processor", "disk": "the disk",
     "disk_iops": "the disk's requests per second", "protocol": "what one connection carries",
-    "link or server_cache": "the link or the server's memory",
+    "client_nic": "the client's network interface", "burst_credit": "a credit that is spent",
+    "shared_machine": "the machine that client and server share", "unknown": "a lock per file",
 }  # fmt: skip
-HIDES = {"latency": "too few requests in flight hide", "protocol": "what one connection carries hides"}
+CERTAIN = 0.9
+"""A limit of a smaller probability is printed with it."""
 
 
 def figure_text(value: float, unit: str) -> str:
@@ -24,7 +27,7 @@ def figure_text(value: float, unit: str) -> str:
 
 
 def load_text(load: Load) -> str:
-    """`large reads from memory, 4 in flight`; a record size where it is not the usual one."""
+    """`large reads from the server's cache, queue depth 4`; a record size where it is not the usual one."""
     words = load.name
     usual = LARGE_RECORD if load.size == "large" else SMALL_RECORD
     if load.record_bytes != usual:
@@ -32,8 +35,8 @@ def load_text(load: Load) -> str:
     if load.op == "write":
         words += ", each durable" if load.random else ", until durable"
     else:
-        words += f" over {size_label(load.set_bytes)}" if load.set_bytes > SMALL_BYTES else " from memory"
-    words += f", {load.depth} in flight"
+        words += f" over {size_label(load.set_bytes)}" if load.set_bytes > SMALL_BYTES else " from the server's cache"
+    words += f", queue depth {load.depth}"
     return words + (f", {load.connections} connections" if load.connections > 1 else "")
 
 
@@ -51,26 +54,30 @@ def then_text(found: Prediction) -> str:
 def _unknown(found: Prediction) -> str:
     then, unit = found.then, found.then.unit
     if found.why == "hidden":
-        words = HIDES.get(found.limit_now) or f"{LIMITS.get(found.limit_now, found.limit_now)} hides"
-        least = f", at least {figure_text(then.low, unit)}" if then.low > 0 else ""
-        return f"{words} what is behind it{least}"
+        least = f"at least {figure_text(then.low, unit)}"
+        if found.limit_then == found.limit_now:
+            return f"{least}; the run does not tell more"
+        return f"{least}; {limit_text(found.limit_now)} hides what comes next"
     if found.why == "wide":
         return f"between {figure_text(then.low, unit)} and {figure_text(then.high, unit)}"
     if found.why == "misfit":
-        return f"the model gives {figure_text(found.now.value, unit)} for what was measured"
+        now = found.measured or found.now
+        model = figure_text(found.now.value, found.now.unit)
+        return f"the model gives {model} where {figure_text(now.value, now.unit)} was measured"
     return found.why
 
 
-def limit_text(kind: str) -> str:
-    """A limit in words."""
-    return LIMITS.get(kind, kind)
+def limit_text(kind: str, certainty: float = 1.0) -> str:
+    """A limit in words, with its probability where it is not certain."""
+    words = LIMITS.get(kind, kind)
+    return words if certainty >= CERTAIN else f"{words} ({certainty:.2f})"
 
 
 def change_text(change: Change, asked: Sequence[str]) -> str:
-    """`link 10x, memory 2 GiB, 8 in flight`."""
+    """`link 10x, server cache 2 GiB, queue depth 8`."""
     words = [f"{name} {_scale_text(name, scale)}" for name, scale in vars(change).items() if scale is not None]
     return ", ".join(
-        [*(word.replace("disk_iops", "disk's requests").replace("ram", "memory") for word in words), *asked]
+        [*(word.replace("disk_iops", "disk's requests").replace("ram", "server cache") for word in words), *asked]
     )
 
 
@@ -85,11 +92,12 @@ def _scale_text(name: str, scale: Scale) -> str:
     return duration_text(value) if name == "latency" else f"{count_text(value)} a second"
 
 
-def notes(model: ServerModel, change: Change) -> list[str]:
+def notes(fitted: Fitted, change: Change) -> list[str]:
     """What a prediction takes for granted."""
     found = []
-    if change.link and model.nic_bytes_per_s:
-        found.append(f"The client's own interface of {rate_text(model.nic_bytes_per_s)} stays as it is.")
+    nic = fitted.evidence.nic_bytes_per_s
+    if change.link and nic:
+        found.append(f"The client's own interface of {rate_text(nic)} stays as it is.")
     if change.link and change.link.value is not None:
         found.append(f"The new link is taken to carry {rate_text(change.link.value)} of data each way.")
     if change.ram:
@@ -98,6 +106,6 @@ def notes(model: ServerModel, change: Change) -> list[str]:
         found.append("A faster processor is taken to do more requests per second; bytes in memory move as before.")
     if change.disk and change.disk.value is not None:
         found.append("The disk's new rate is for its bytes; what a request costs besides stays.")
-    if model.burst:
+    if fitted.evidence.burst:
         found.append("Credit is taken as spent.")
     return [*found, "Signing, encryption and the file system are taken to cost what they cost now."]

@@ -35,7 +35,8 @@ IO_CLASS = (
 LADDER = (
     _f("steps", "ladder_step[]", "in the order measured; cells of the ladder have the workload `ladder`"),
     _f("conditions", "ladder_conditions", "what the verdict rests on beside the steps"),
-    _f("model", "object", "the server as `naslab whatif` fits it; each number with its interval", required=False),
+    _f("model", "object", "the server's numbers by the fitted posterior: each a value with its 95 % interval, or "
+       "`at_least` and `at_most`; `version` says which model wrote it", required=False),
     _f("open", "ladder_question[]", "where two explanations remain"),
     _f("advice", "string[]", "what to do about it, a sentence each, the most important first", required=False),
     _f("spent_ns", "integer", "time of its cells", "ns"),
