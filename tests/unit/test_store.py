@@ -21,7 +21,6 @@ from fixtures_run import RUN_ID, make_parts
 from naslab.errors import StoreError, UnknownRunError
 from naslab.results import new_document
 from naslab.store import Store, default_path, migrations, new_run_id
-from naslab.store import store as store_module
 
 PYTHON_FOLDER = str(Path(naslab.__file__).parent.parent)
 BLOB_BYTES = 60_000
