@@ -271,7 +271,9 @@ class Sequence:
         whole = run is not None and run.ended == "complete"
         if (line.startswith("runs") or whole) and done.code != 0 and not line.startswith("audit"):
             self.world.fail(f"exit {done.code}: {done.err}")
-        if run is None and not line.startswith("runs") and done.code != 2:
+        # One that was begun before its store was removed, and had not opened it yet, makes a new one.
+        late = any(each.orphan for each in self.world.live)
+        if run is None and not late and not line.startswith("runs") and done.code != 2:
             self.world.fail(f"exit {done.code} without any run: {done.out}")
 
     def _picked(self, pick: int) -> tuple[str, Known | None]:
@@ -315,7 +317,10 @@ class Sequence:
         before = None if run is None else (run.ended, run.pid)
         done = self.world.run(f"sweep --resume {run_id} --budget {budget} --quiet")
         living = {each.process.pid for each in self.world.live}
-        if (run is None or (before and (before[0] == "complete" or before[1] in living))) and done.code != 2:
+        late = any(each.orphan for each in self.world.live)
+        if (
+            (run is None and not late) or (before and (before[0] == "complete" or before[1] in living))
+        ) and done.code != 2:
             self.world.fail(f"exit {done.code}, not refused")
         if done.code == 1:
             self.world.fail(f"exit 1: {done.err}")
