@@ -10,6 +10,7 @@ import contextlib
 import os
 import random
 import sqlite3
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -54,6 +55,14 @@ def words_of(server: lab.Server, query: str, command: tuple[str, ...]) -> list[o
     return [command[0], url, *command[1:], *known, "--timeout", "1s", "--quiet"]
 
 
+def begun(cli: Cli, child: subprocess.Popen[str], stored: int, rng: random.Random) -> None:
+    """Waits for a moment in a command's life: mostly after its first cell, and however slow the machine is."""
+    if rng.random() < 0.7:
+        while child.poll() is None and cli.cells_stored() <= stored:
+            time.sleep(0.02)
+    time.sleep(rng.uniform(0.1, 1.0))
+
+
 def is_whole(cli: Cli) -> bool:
     if not cli.store.exists():
         return True
@@ -67,8 +76,9 @@ def test_servers_killed_at_any_moment(servers: dict[str, lab.Server], cli: Cli) 
     for number in range(KILLS):
         spoken = rng.choice(list(SPOKEN))
         server, command = servers[SPOKEN[spoken][0]], COMMANDS[number % len(COMMANDS)]
+        stored = cli.cells_stored()
         child = cli.start(*words_of(server, SPOKEN[spoken][1], command))
-        time.sleep(rng.uniform(0.3, 3.0))
+        begun(cli, child, stored, rng)
         ended_before = child.poll() is not None
         server.kill()
         _, err = child.communicate(timeout=HUNG_S)
@@ -89,8 +99,9 @@ def test_servers_stopped_at_any_moment(spoken: str, servers: dict[str, lab.Serve
     server = servers[system]
     for number in range(STOPS):
         command = COMMANDS[number // 2 % len(COMMANDS)]
+        stored = cli.cells_stored()
         child = cli.start(*words_of(server, query, command))
-        time.sleep(rng.uniform(0.5, 2.0))
+        begun(cli, child, stored, rng)
         going = child.poll() is None
         server.freeze()
         try:
