@@ -97,7 +97,7 @@ class Guess:
         near = {
             **dict.fromkeys(("link", "window", "memory", "disk_read", "disk_write", "base"), rates),
             **dict.fromkeys(("server_s", "request_s", "seek_s", "commit_s", "lock_s", "delay_s"), times),
-            "cache": np.append(sizes, np.log(NONE_BYTES)), "write_back": np.log([NONE_BYTES]),
+            "cache": np.append(sizes, np.log(NONE_BYTES)), "write_back": np.log([NONE_BYTES, 1e7, 1e8, 1e9]),
             "uplink_ratio": _uplinks(r), "slots": np.log(np.array([1.0, 2, 4, 8, 16, 32, 64, 2000])),
             "server_lanes": np.full(1, 0.01),
         }  # fmt: skip
