@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -265,7 +266,9 @@ def test_a_ladder_that_ended_early_still_fits() -> None:
 def test_one_fit_serves_all_that_ask() -> None:
     """The same data are fitted once in a process, and give the same particles whoever asks."""
     one, other = fit(ladder(SERVER)), fit(ladder(SERVER))
-    assert one is not None and other is not None and one.posterior is other.posterior
+    assert one is not None and other is not None
+    assert posterior_of(one.rows) is posterior_of(other.rows)
+    assert np.array_equal(one.theta, other.theta) and np.array_equal(one.weight, other.weight)
     changed = fit(ladder({**SERVER, "read": 50e6}))
     assert changed is not None and changed.posterior is not one.posterior
 
@@ -311,9 +314,9 @@ def test_the_command_prints_predictions(tmp_path: Path, capsys: pytest.CaptureFi
     run = run_file(tmp_path)
     assert whatif.whatif(run, link="10g", ram="2x", as_json=False) == 0
     text = capsys.readouterr().out
-    assert (
-        "What if: link 1,250 MB/s, server cache 2x" in text and "1,242 MB/s (" in text and "not known: between" in text
-    )
+    assert "What if: link 1,250 MB/s, server cache 2x" in text
+    (large,) = re.findall(r"250 MB/s +([\d,]+) MB/s \(", text)
+    assert float(large.replace(",", "")) == pytest.approx(1242, rel=0.01)
     assert "The new link is taken to carry 1,250 MB/s of data each way." in text
     assert whatif.whatif(run, disk="200MB/s", depth=8, data="4g", as_json=True) == 0
     told = json.loads(capsys.readouterr().out)

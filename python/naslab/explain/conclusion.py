@@ -27,6 +27,8 @@ DECIDED = 0.7
 """Below this probability of the first limit its class is open."""
 MIN_SHOWN = 0.05
 """Limits are listed from this probability on; behind the client's cache, of what lies behind it."""
+ONE_RUN = 0.8
+"""Highest probability where fewer runs of the sampler than usual were made: one may settle on one explanation of many."""
 MAX_HEADROOM = 50.0
 """A ceiling that is further above is no next limit."""
 BUSY = 0.85
@@ -66,7 +68,8 @@ def conclude(evidence: Evidence, runs: int = RUNS) -> Verdict:
     if evidence.protocol == "null":
         return _verdict(evidence, _without_a_server(evidence))
     posterior = posterior_of(rows, runs)
-    return _verdict(evidence, (_named(evidence, rows, posterior, each) for each in judge(rows, posterior)))
+    most = 1.0 if runs >= RUNS else ONE_RUN
+    return _verdict(evidence, (_named(evidence, rows, posterior, each, most) for each in judge(rows, posterior)))
 
 
 def is_stopped(evidence: Evidence) -> bool:
@@ -92,15 +95,15 @@ def _without_a_server(evidence: Evidence) -> Iterable[_Class]:
             yield _Class(op, size, {"client_cpu": Ceiling("client_cpu", 1 - MISSPECIFIED, (value,) * 3)})
 
 
-def _named(evidence: Evidence, rows: Rows, posterior: Posterior, of: ClassVerdict) -> _Class:
-    """A class with the names that its limits have at this target."""
+def _named(evidence: Evidence, rows: Rows, posterior: Posterior, of: ClassVerdict, most: float) -> _Class:
+    """A class with the names that its limits have at this target. most: highest probability of one."""
     naming = naming_of(evidence, of.op, of.size)
     shares: dict[str, Ceiling] = {}
     for each in of.ceilings:
         kind = naming(each.kind)
         first = shares.get(kind)
         share = each.probability + (first.probability if first else 0.0)
-        shares[kind] = Ceiling(kind, share, (first or each).operations)
+        shares[kind] = Ceiling(kind, min(share, most), (first or each).operations)
     ranked = dict(sorted(shares.items(), key=lambda item: (item[0] != "client_cache", -item[1].probability)))
     close: dict[tuple[str, str], float] = {}
     for (one, two), share in of.close.items():

@@ -17,7 +17,7 @@ import numpy as np
 import naslab
 from naslab.explain.evidence import Evidence
 from naslab.explain.forward import values_of
-from naslab.explain.hypotheses import AT, HIGH, LOW, Array
+from naslab.explain.hypotheses import AT, HIGH, LOW, Array, switched_on
 from naslab.explain.inference import PARTICLES, RUNS, Posterior, infer
 from naslab.explain.loads import Load, rows_of_loads
 from naslab.explain.rows import Rows, rows_of
@@ -32,6 +32,8 @@ SLOW_EDGE, FAST_EDGE = 0.1, 0.3
 fast end of its own, and few particles reach the prior's."""
 STRANGE = 0.4
 """Probability of `unknown` from which on nothing is predicted for a class."""
+BUCKET_SEEN = 0.5
+"""Probability of a token bucket from which on predictions reckon with it; unseen, one may always be there."""
 REMEMBERED = 8
 FILES = ("hypotheses", "forward", "rows", "inference", "stations", "loads")
 
@@ -189,7 +191,18 @@ class Fitted:
 def fit(evidence: Evidence, runs: int = RUNS) -> Fitted | None:
     """The model of a ladder; works with whatever steps there are. None where it measured nothing."""
     rows = rows_of(evidence)
-    return Fitted(rows, posterior_of(rows, runs), evidence) if rows is not None else None
+    if rows is None:
+        return None
+    return Fitted(rows, _as_seen(posterior_of(rows, runs)), evidence)
+
+
+def _as_seen(posterior: Posterior) -> Posterior:
+    """Without the token buckets that nothing speaks for: a prediction is for a server that goes on as it did."""
+    bucket = switched_on(posterior.theta, "bucket_on")
+    if not bucket.any() or posterior.share(bucket) >= BUCKET_SEEN:
+        return posterior
+    weight = posterior.weight[~bucket]
+    return Posterior(posterior.theta[~bucket], weight / weight.sum(), posterior.run[~bucket], posterior.evidence)
 
 
 def document_of(evidence: Evidence, runs: int = RUNS) -> Mapping[str, Any]:

@@ -458,11 +458,11 @@ def _log_odds(names: Sequence[str]) -> float:
 def _optional(r: Rows, theta: Array) -> list[tuple[tuple[str, ...], float]]:
     """Structures to try, and how many runs as a share of the plain one's.
 
-    A token bucket may always be there, unspent: half of its runs are only for where something speaks for it.
+    A token bucket may always be there, unspent; where something speaks for it, it is looked for as hard as the plain one.
     """
     z = np.abs(np.median(residuals(theta, r), axis=0))
     hinted = r.burst or np.average(z > MISFIT, weights=r.weight) > HISTORY_MISFITS
-    found: list[tuple[tuple[str, ...], float]] = [(("bucket_on",), 0.5 if hinted else 0.25)]
+    found: list[tuple[tuple[str, ...], float]] = [(("bucket_on",), 1.0 if hinted else 0.25)]
     if "same_file" in r.step:
         found.append((("lock_on",), 0.5))
     return found
