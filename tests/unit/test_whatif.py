@@ -14,7 +14,7 @@ import pytest
 from naslab.cli import whatif
 from naslab.errors import UsageError
 from naslab.explain.evidence import Evidence
-from naslab.explain.fitted import Fitted, fit
+from naslab.explain.fitted import Fitted, fit, posterior_of
 from naslab.explain.forward import values_of
 from naslab.explain.loads import Asked, Load, rows_of_loads
 from naslab.explain.points import Figure, Point

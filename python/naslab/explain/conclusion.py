@@ -28,7 +28,7 @@ DECIDED = 0.7
 MIN_SHOWN = 0.05
 """Limits are listed from this probability on; behind the client's cache, of what lies behind it."""
 ONE_RUN = 0.8
-"""Highest probability where fewer runs of the sampler than usual were made: one may settle on one explanation of many."""
+"""Highest probability where fewer runs of the sampler than usual were made: one may settle on the wrong explanation."""
 MAX_HEADROOM = 50.0
 """A ceiling that is further above is no next limit."""
 BUSY = 0.85

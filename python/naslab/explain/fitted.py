@@ -198,7 +198,7 @@ def fit(evidence: Evidence, runs: int = RUNS) -> Fitted | None:
 
 def _as_seen(posterior: Posterior) -> Posterior:
     """Without the token buckets that nothing speaks for: a prediction is for a server that goes on as it did."""
-    bucket = switched_on(posterior.theta, "bucket_on")
+    bucket = np.asarray(switched_on(posterior.theta, "bucket_on"))
     if not bucket.any() or posterior.share(bucket) >= BUCKET_SEEN:
         return posterior
     weight = posterior.weight[~bucket]

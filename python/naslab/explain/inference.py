@@ -14,6 +14,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -427,7 +428,7 @@ class Posterior:
     run: NDArray[np.int64]
     evidence: Array
 
-    def share(self, mask: Array) -> float:
+    def share(self, mask: NDArray[Any]) -> float:
         """Probability of what is true of these particles."""
         return float(self.weight[mask].sum())
 
@@ -458,7 +459,7 @@ def _log_odds(names: Sequence[str]) -> float:
 def _optional(r: Rows, theta: Array) -> list[tuple[tuple[str, ...], float]]:
     """Structures to try, and how many runs as a share of the plain one's.
 
-    A token bucket may always be there, unspent; where something speaks for it, it is looked for as hard as the plain one.
+    A token bucket may always be there, unspent; where something speaks for it, it is looked for as hard.
     """
     z = np.abs(np.median(residuals(theta, r), axis=0))
     hinted = r.burst or np.average(z > MISFIT, weights=r.weight) > HISTORY_MISFITS
