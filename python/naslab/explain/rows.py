@@ -37,6 +37,8 @@ MIN_STALLS = 3
 RATION_NS = 250_000_000
 """Pauses shorter than this are those of a processor whose time is rationed, which does less work, or of a busy host."""
 CREDIT_BYTES = 65536
+TURNS, RATIONED = 50, 3.0
+"""The slowest percent, and the mean, of small reads over the usual one, where a processor's time is rationed."""
 DEEP = 4
 """Stops are looked for where at least a so-many-th of the most requests were outstanding."""
 
@@ -82,6 +84,9 @@ class Rows:
     cpus: float = 1.0
     cpu_limit: float = 0.0
     same_machine: bool = False
+    rationed: bool = False
+    """Whether small reads of cached data, one at a time, come in turns of work and long pauses: a processor's time is
+    rationed, and everything that it does looks slow."""
     local_disk: bool = False
     protocol: str = ""
     burst: tuple[float, float, float] | None = None
@@ -127,7 +132,8 @@ def rows_of(evidence: Evidence) -> Rows | None:
         nic_bytes_per_s=float(evidence.nic_bytes_per_s or 0), granted_depth=int(evidence.granted_depth or 0),
         max_set_bytes=float(max(p.set_bytes for p in points)), wire_fraction=float(wire[0]) if wire else 1.0,
         stall=_stall(points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
-        same_machine=evidence.same_machine, local_disk=evidence.local_disk, protocol=evidence.protocol, burst=hint,
+        same_machine=evidence.same_machine,
+        rationed=_is_rationed(evidence.round_trip), local_disk=evidence.local_disk, protocol=evidence.protocol, burst=hint,
     )  # fmt: skip
 
 
@@ -198,6 +204,10 @@ def _after_a_smaller_set(m: dict[str, Any], made: list[dict[str, Any]]) -> bool:
     before = [o for o in made if o["read"] and not o["random"] and o["start"] < m["start"] and not o["null"]]
     last = max(before, key=lambda o: o["start"], default=None)
     return last is not None and last["size"] < m["size"] and m["moved"] < m["size"]
+
+
+def _is_rationed(trip: Point | None) -> bool:
+    return trip is not None and trip.p99_ns > TURNS * trip.p50_ns > 0 and trip.mean_ns > RATIONED * trip.p50_ns
 
 
 def _stall(points: Iterable[Point]) -> dict[str, float]:

@@ -31,6 +31,10 @@ BESIDE, EXCLUDED, NEAR_SHARE = 1.05, 4.0, 0.12
 be there: parts of a server are chosen for each other, and in about an eighth of servers two are equally fast."""
 TRIED = 80
 """Particles in which that is tried."""
+FITS = 0.05
+"""Share of rows that may be unexplained by chance; where it is more, as much certainty is missing."""
+IN_TURNS = frozenset(("disk", "disk_iops", "server_cache", "link"))
+"""What a processor whose time is rationed looks like."""
 BUSY_DEPTH = 256
 REACH_BYTES = 4.0 * (1 << 30)
 """Reads are judged for working sets of at least this size, measured or not: smaller ones are no file server's job."""
@@ -138,8 +142,13 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
     close = _close(names, table, posterior)
     hidden = _hidden(r, posterior, names[int(np.argmax([shares[name] for name in names]))], table, names, op, size)
     ranked = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
+    most = min(hidden, 1.0 if misfit <= FITS else 1 - misfit)
     made = tuple(
-        Ceiling(name, min(shares[name], _cap(name, close), hidden), _value(table, names, lowest, posterior, name))
+        Ceiling(
+            name,
+            min(shares[name], _cap(name, close), _most(name, most, r)),
+            _value(table, names, lowest, posterior, name),
+        )
         for name in ranked
     )
     quartiles = tuple(_quantile(near, posterior.weight, q) for q in (0.5, 0.25, 0.75))
@@ -156,6 +165,13 @@ def _close(names: Sequence[str], table: Array, posterior: Posterior) -> dict[tup
         pair = min((names[one], names[two]), (names[two], names[one]))
         found[pair] = found.get(pair, 0.0) + float(weight)
     return found
+
+
+def _most(name: str, most: float, r: Rows) -> float:
+    """Highest probability of a kind. most: of any kind but what no model explains."""
+    if name in ("unknown", "client_cache"):
+        return 1.0
+    return min(most, 1 - NEAR_SHARE) if r.rationed and name in IN_TURNS else most
 
 
 def _hidden(
