@@ -36,8 +36,8 @@ EVIDENCE_ERROR = 3.0
 """Two runs on the same data differ in their log evidence by several: differences count by so much less."""
 OCCAM: Mapping[str, float] = {"bucket_on": 8.0, "lock_on": 3.0}
 """Nats that an optional station has to gain in likelihood before it is held to be there: two for each number of it,
-about what numbers that come out within a tenth cost. The sampler's evidence misses much of what hard data gain: the larger of
-both counts."""
+about what numbers that come out within a tenth cost. The sampler's evidence misses much of what hard data gain: the
+larger of both counts."""
 GAIN_ERROR = 1.5
 REHEATED = 0.2
 """What the runs found is led on from this power of the likelihood: low enough for their parts to be exchanged."""

@@ -133,7 +133,8 @@ def rows_of(evidence: Evidence) -> Rows | None:
         max_set_bytes=float(max(p.set_bytes for p in points)), wire_fraction=float(wire[0]) if wire else 1.0,
         stall=_stall(points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
         same_machine=evidence.same_machine,
-        rationed=_is_rationed(evidence.round_trip), local_disk=evidence.local_disk, protocol=evidence.protocol, burst=hint,
+        rationed=_is_rationed(evidence.round_trip), local_disk=evidence.local_disk, protocol=evidence.protocol,
+        burst=hint,
     )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ ENVIRONMENT_OF_CLIENT = (
 VERIFIED = (
     _f("blocks", "integer", "blocks checked"),
     _f("bad", "integer", "those that held something else"),
-    _f("first_bad", "object?", "the first of them", required=False),
+    _f("first_bad", "string?", "the first of them", required=False),
 )
 
 DIRECT_PROOF = (
