@@ -176,32 +176,6 @@ def test_hits_among_misses_do_not_count_for_the_disk() -> None:
     assert "150 operations/s by the disks at queue depth 32, working set 1 GiB" in reasons.reason(facts)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "ends"), [((256, 512), (2_000, 10_000)), ((240, 256), (10_000, 10_625))]
-)  # fmt: skip
-def test_disks_seen_in_one_operation_are_as_sure_as_the_memory_s_size(
-    sizes: tuple[int, int], ends: tuple[float, float]
-) -> None:
-    """A read over 512 MiB takes 50 us longer: half of them 100 us, or a twentieth 500 us, if memory holds most."""
-    passes = [point(rate=118 * MB, set_bytes=sizes[0] * MIB), point(rate=90 * MB, set_bytes=sizes[1] * MIB)]
-    one = point(record=4 * KIB, rate=4 * KIB / 550e-6, set_bytes=512 * MIB)
-    many = point(record=4 * KIB, rate=19_800 * 4 * KIB, depth=32, set_bytes=512 * MIB)
-    found = evidence(set=[*passes, point(rate=88 * MB, set_bytes=512 * MIB)], beyond=[one, many])
-    disks = found.hidden("read", 4 * KIB)
-    assert disks is not None and (disks.low, disks.high) == pytest.approx(ends, rel=0.01)
-
-
-def test_a_large_read_s_time_shows_disks_behind_a_link() -> None:
-    """One read is 220 us on its way, 350 on the link, 80 in memory or 325 on disks."""
-    top = MIB / 350e-6
-    alone = [point(rate=MIB / 650e-6), *(point(rate=top, depth=depth) for depth in (2, 4, 8))]
-    trip = [point(record=4 * KIB, rate=4 * KIB / 220e-6)]
-    found = evidence(top, depth=alone, beyond=[point(rate=MIB / 895e-6, set_bytes=GIB)], round_trip=trip)
-    disks = found.hidden("read", MIB)
-    assert disks is not None and disks.value == pytest.approx(1 / 325e-6)
-    assert (disks.low, disks.high) == (pytest.approx(1 / 325e-6), pytest.approx(1 / 245e-6))
-
-
 def test_the_largest_set_in_memory_and_the_smallest_beyond() -> None:
     rates = ((64, 118 * MB), (128, 118 * MB), (256, 40 * MB))
     assert memory_gap(evidence(set=[point(rate=r, set_bytes=s * MIB) for s, r in rates])) == (128 * MIB, 256 * MIB)

@@ -145,22 +145,6 @@ class Evidence:
         """Whether each further client brings its share: what limits is each one's own."""
         return self.clients_rise() >= RISING
 
-    def stages(self) -> float | None:
-        """How much longer one large read from memory takes than its slowest stage alone, in times of that stage.
-
-        Near 0 one stage is the slow one; near 1 another takes as long, and both would have to become faster. The time
-        of an operation alone is the sum over all stages, the time per operation under load that of the slowest
-        (operational analysis, Denning & Buzen 1978). Stages that overlap hide: this finds some, and never too many.
-        """
-        curve, trip, large = self.curve("depth", LARGE_RECORD), self.round_trip, self.large
-        if not curve or curve[0].depth != 1 or trip is None or large is None:
-            return None
-        return (curve[0].mean_ns - trip.mean_ns) * large.iops.value / 1e9 - 1
-
-    def _other_stages_ns(self) -> float:
-        """What one large read from memory spends beside its slowest stage; 0 where that is not known."""
-        return max(self.stages() or 0.0, 0.0) * 1e9 / self.large.iops.value if self.large else 0.0
-
     def durable_writes(self, record: int) -> list[Point]:
         """Writes of a size, each durable before it was promised, in the order measured."""
         return [p for p in self.step("writes") if p.durability == "each" and p.record_bytes == record]
@@ -170,37 +154,6 @@ class Evidence:
         """What the server's memory may hold of a set at most; 0 where no end of it was found."""
         gap = memory_gap(self)
         return (gap[1] or 0) if gap else 0
-
-    def hidden(self, op: str, record: int) -> Figure | None:
-        """Operations per second of the disks, from what one operation takes longer when they serve it.
-
-        Shows disks behind a slower link. None where one operation takes no longer there. The interval is that of the
-        memory's size, which says how many of the operations the disks did serve. A large read from memory may spend
-        time there that one from the disks does not: value is what they carry at least, if it is all of its time.
-        """
-        if op == "read":
-            slow = [p for p in self.step("beyond") if p.op == op and p.record_bytes == record and p.depth == 1]
-            quick = self.curve("depth", record) if record == LARGE_RECORD else self.step("round_trip")
-        else:
-            every = [p for p in self.step("writes") if p.record_bytes == record and p.depth == 1]
-            slow = [p for p in every if p.durability == "each"]
-            quick = [p for p in every if p.durability == "none"]
-        if not slow or not quick or quick[0].depth != 1:
-            return None
-        if op == "write" and record == LARGE_RECORD:
-            return self._hidden_by_size(slow[0], quick[0])
-        seen, alone = slow[0].mean_ns, quick[0].mean_ns
-        least = 0.05 * alone
-
-        def longer(held: float) -> float:
-            return max((seen - held * alone) / max(1 - held, 0.05) - alone, least)
-
-        more = longer(slow[0].quick or self.held_share(slow[0]))
-        if more <= least:
-            return None
-        ends = [more] if slow[0].quick else [longer(end) for end in self._held_ends(slow[0])]
-        other = self._other_stages_ns() if op == "read" and record == LARGE_RECORD else 0.0
-        return Figure(1e9 / (more + other), 1e9 / (max(ends) + other), 1e9 / min(ends), "iops")
 
     def held_share(self, point: Point) -> float:
         """Share of a random load's operations that the server's memory answers, where its size was found."""
@@ -213,31 +166,6 @@ class Evidence:
         if not point.random or gap is None or gap[1] is None:
             return 0.0, 0.0
         return min(gap[0] / point.set_bytes, 1.0), min(gap[1] / point.set_bytes, 1.0)
-
-    def _hidden_by_size(self, large: Point, promised: Point) -> Figure | None:
-        """The same from writes of two sizes: what each byte takes longer when it has to be durable.
-
-        What a durable write takes whatever its size (a commit, a seek) is in both, and falls out. Its bytes' way is
-        that of promised ones, or its slowest part alone: a promised write is copied into a memory, which a durable one
-        may pass by. Runs that had no middle size have a small one, which seeks.
-        """
-        middle = {p.durability: p for p in self.step("writes") if p.record_bytes == MIDDLE_RECORD and p.depth == 1}
-        small = self.durable_writes(SMALL_RECORD)
-        if {"none", "each"} <= middle.keys():
-            whole = LARGE_RECORD / (LARGE_RECORD - MIDDLE_RECORD)
-            way = min((promised.mean_ns - middle["none"].mean_ns) * whole, self._slowest_part_ns() or float("inf"))
-            more = (large.mean_ns - middle["each"].mean_ns) * whole - way
-        elif small and small[0].depth == 1 and self.large and self.large.iops.value > 0:
-            more = large.mean_ns - small[0].mean_ns - 1e9 / self.large.iops.value
-        else:
-            return None
-        return Figure.exactly(1e9 / more, "iops") if more > 0.05 * large.mean_ns else None
-
-    def _slowest_part_ns(self) -> float | None:
-        """What the slowest part of the way of promised large writes takes for one: the time between two in flight."""
-        promised = [p for p in self.step("writes", "duplex") if p.op == "write" and p.durability != "each"]
-        best = self.best(p for p in promised if p.record_bytes == LARGE_RECORD)
-        return 1e9 / best.iops.value if best and best.iops.value > 0 else None
 
     @property
     def positional(self) -> bool:
