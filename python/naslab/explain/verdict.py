@@ -146,7 +146,7 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
     made = tuple(
         Ceiling(
             name,
-            min(shares[name], _cap(name, close), _most(name, most, r)),
+            min(shares[name], _cap(name, close), _most(name, most, r, size)),
             _value(table, names, lowest, posterior, name),
         )
         for name in ranked
@@ -167,10 +167,12 @@ def _close(names: Sequence[str], table: Array, posterior: Posterior) -> dict[tup
     return found
 
 
-def _most(name: str, most: float, r: Rows) -> float:
-    """Highest probability of a kind. most: of any kind but what no model explains."""
-    if name in ("unknown", "client_cache"):
+def _most(name: str, most: float, r: Rows, size: str) -> float:
+    """Highest probability of a kind. most: of kinds that the model has. What it does not explain is sure of stops only."""
+    if name == "client_cache":
         return 1.0
+    if name == "unknown":
+        return 1.0 if r.stall.get(size, 0.0) > STRANGE_STALL else 1 - NEAR_SHARE
     return min(most, 1 - NEAR_SHARE) if r.rationed and name in IN_TURNS else most
 
 
