@@ -168,7 +168,7 @@ def _close(names: Sequence[str], table: Array, posterior: Posterior) -> dict[tup
 
 
 def _most(name: str, most: float, r: Rows, size: str) -> float:
-    """Highest probability of a kind. most: of kinds that the model has. What it does not explain is sure of stops only."""
+    """Highest probability of a kind. most: of kinds of the model. What it does not explain is sure of stops only."""
     if name == "client_cache":
         return 1.0
     if name == "unknown":
