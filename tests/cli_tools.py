@@ -149,15 +149,18 @@ def snapshot(folder: Path) -> dict[str, Any]:
     """All that lies below a folder: kind, mode, contents or link, and time of change of files."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
-        status = path.lstat()
-        name = str(path.relative_to(folder))
-        if path.is_symlink():
-            found[name] = ("link", os.readlink(path))
-        elif path.is_dir():
-            found[name] = ("folder", status.st_mode)
-        else:
-            found[name] = ("file", status.st_mode, status.st_mtime_ns, path.read_bytes())
+        found[str(path.relative_to(folder))] = entry(path)
     return found
+
+
+def entry(path: Path) -> tuple[Any, ...]:
+    """What lies at a path: kind, mode, contents or link, and time of change of a file."""
+    status = path.lstat()
+    if path.is_symlink():
+        return "link", os.readlink(path)
+    if path.is_dir():
+        return "folder", status.st_mode
+    return "file", status.st_mode, status.st_mtime_ns, path.read_bytes()
 
 
 def populate(folder: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from cli_tools import Done, need, populate
+from cli_tools import Done, entry, need, populate
 from naslab.store import Store
 from warm import TOLD, Command, Warm
 
@@ -185,13 +185,7 @@ class World:
             name = str(path.relative_to(self.target))
             if RUN_FOLDER.fullmatch(name.partition("/")[0]) and name not in self.foreign:
                 continue
-            status = path.lstat()
-            if path.is_symlink():
-                found[name] = ("link", os.readlink(path))
-            elif path.is_dir():
-                found[name] = ("folder", status.st_mode)
-            else:
-                found[name] = ("file", status.st_mode, status.st_mtime_ns, path.read_bytes())
+            found[name] = entry(path)
         return found
 
     def _check_store(self) -> None:

@@ -7,7 +7,7 @@ of how far the share of true ones in a bin lies from the mean probability that w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 CERTAIN = 0.9
@@ -61,6 +61,15 @@ def certain(claims: Sequence[Claim]) -> tuple[int, int]:
     """(wrong, all) of the statements made with certainty."""
     sure = [c for c in claims if c.probability >= CERTAIN]
     return sum(not c.right for c in sure), len(sure)
+
+
+def matrix(said: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:
+    """The confusion matrix of (planted, named first): by planted kind how often each was named."""
+    table: dict[str, dict[str, int]] = {}
+    for planted, named in said:
+        row = table.setdefault(planted, {})
+        row[named] = row.get(named, 0) + 1
+    return table
 
 
 def text(claims: Sequence[Claim]) -> list[str]:

@@ -23,7 +23,7 @@ from typing import Any
 
 from truth import real_parts, sim_kept
 from truth.asking import TIMEOUT_S
-from truth.calibration import Claim, brier, calibration_error, certain, reliability, text
+from truth.calibration import Claim, brier, calibration_error, certain, matrix, reliability, text
 from truth.real_systems import KINDS, System, draw
 from truth.real_truths import Class, Machine, RealTruth, truths
 
@@ -217,13 +217,5 @@ def summed(seed: int, done: Sequence[Kept]) -> dict[str, Any]:
     ]
     enough = bool(claims) and right >= RIGHT * len(claims)
     return {"ok": enough and not failed and wrong <= WRONG and error <= ERROR, "summary": summary,
-            "matrix": _matrix(said), "rows": [asdict(s) for s in said],
+            "matrix": matrix((s.planted, s.named) for s in said), "rows": [asdict(s) for s in said],
             "reliability": [asdict(each) for each in reliability(claims)]}  # fmt: skip
-
-
-def _matrix(said: Sequence[Statement]) -> dict[str, dict[str, int]]:
-    table: dict[str, dict[str, int]] = {}
-    for each in said:
-        row = table.setdefault(each.planted, {})
-        row[each.named] = row.get(each.named, 0) + 1
-    return table

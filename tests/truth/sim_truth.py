@@ -17,7 +17,7 @@ from typing import Any
 
 from truth import sim_kept
 from truth.asking import BUDGET, TOGETHER, Answer
-from truth.calibration import Claim, brier, calibration_error, certain, reliability, text
+from truth.calibration import Claim, brier, calibration_error, certain, matrix, reliability, text
 from truth.sim_ceilings import Class
 from truth.sim_systems import System, draw
 from truth.sim_truths import Truth
@@ -112,13 +112,6 @@ def summed(seed: int, answers: Sequence[tuple[System, Answer]]) -> dict[str, Any
         f"time to verdict: median {median(spent) if spent else 0:.0f} s of the server's own time",
     ]
     ok = not failed and wrong <= WRONG * sure and error <= ERROR and undecided <= UNDECIDED
-    return {"ok": ok, "summary": summary, "matrix": _matrix(clear), "rows": [asdict(s) for s in said],
+    return {"ok": ok, "summary": summary, "matrix": matrix((s.planted, s.named) for s in clear),
+            "rows": [asdict(s) for s in said],
             "reliability": [asdict(each) for each in reliability(claims)]}  # fmt: skip
-
-
-def _matrix(said: Sequence[Statement]) -> dict[str, dict[str, int]]:
-    table: dict[str, dict[str, int]] = {}
-    for each in said:
-        row = table.setdefault(each.planted, {})
-        row[each.named] = row.get(each.named, 0) + 1
-    return table

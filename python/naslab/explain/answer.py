@@ -40,7 +40,7 @@ class Answer:
 
 
 def answer(document: Document) -> Answer:
-    """Explains a run: the stored verdict; that of today's rules where a ladder has none; else what its cells say."""
+    """Explains a run: the stored verdict; that of today's model where a ladder has none; else what its cells say."""
     ladder = document.get("ladder")
     stored = list((document.get("verdict") or {}).get("limits") or [])
     if ladder is None and not stored:

@@ -21,7 +21,16 @@ from naslab.explain.limits import CLASSES, Limit, Question, Verdict
 from naslab.explain.measured import fitted, measured, published
 from naslab.explain.rows import Rows, rows_of
 from naslab.explain.steps import LARGE_RECORD
-from naslab.explain.verdict import CLOSE_SHARE, MISSPECIFIED, STRANGE_STALL, Ceiling, ClassVerdict, ceilings, judge
+from naslab.explain.verdict import (
+    CLOSE_SHARE,
+    MISSPECIFIED,
+    STRANGE_STALL,
+    Ceiling,
+    ClassVerdict,
+    ceilings,
+    judge,
+    quantile,
+)
 
 DECIDED = 0.7
 """Below this probability of the first limit its class is open."""
@@ -140,19 +149,13 @@ def _nearest(table: Mapping[str, Array], weight: Array, naming: Naming) -> dict[
         if not weight[mine].sum() > 0 or len(names) < 2:
             continue
         over = [
-            (_median(values[other, mine] / values[at, mine], weight[mine]), other)
+            (quantile(values[other, mine] / values[at, mine], weight[mine], 0.5), other)
             for other in range(len(names)) if other != at and names[other] != "unknown"
         ]  # fmt: skip
         factor, other = min(over)
         if factor <= MAX_HEADROOM:
             found[name] = (names[other], factor)
     return found
-
-
-def _median(values: Array, weight: Array) -> float:
-    order = np.argsort(values)
-    sums = np.cumsum(weight[order])
-    return float(values[order[min(int(np.searchsorted(sums, sums[-1] / 2)), len(order) - 1)]])
 
 
 def _limits(evidence: Evidence, of: _Class) -> list[Limit]:

@@ -151,7 +151,7 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
         )
         for name in ranked
     )
-    quartiles = tuple(_quantile(near, posterior.weight, q) for q in (0.5, 0.25, 0.75))
+    quartiles = tuple(quantile(near, posterior.weight, q) for q in (0.5, 0.25, 0.75))
     return ClassVerdict(op, size, made, quartiles, close, misfit)  # type: ignore[arg-type]
 
 
@@ -229,14 +229,15 @@ def _value(
     mine = lowest == names.index(name) if name in names else np.zeros(len(lowest), bool)
     values = table[names.index(name)] if mine.any() else table.min(0)
     weight = posterior.weight * mine if mine.any() else posterior.weight
-    return _quantile(values, weight, 0.5), _quantile(values, weight, 0.025), _quantile(values, weight, 0.975)
+    return quantile(values, weight, 0.5), quantile(values, weight, 0.025), quantile(values, weight, 0.975)
 
 
 def _edge(value: float, at: float, width: float) -> float:
     return float(1 / (1 + np.exp(-(value - at) / width))) if value else 0.0
 
 
-def _quantile(values: Array, weight: Array, q: float) -> float:
+def quantile(values: Array, weight: Array, q: float) -> float:
+    """Quantile of weighted values."""
     order = np.argsort(values)
     sums = np.cumsum(weight[order])
     return float(values[order[min(int(np.searchsorted(sums, q * sums[-1])), len(order) - 1)]])
@@ -244,4 +245,4 @@ def _quantile(values: Array, weight: Array, q: float) -> float:
 
 def _weighted_median(table: Array, weight: Array) -> Array:
     """Of each column."""
-    return np.array([_quantile(table[:, at], weight, 0.5) for at in range(table.shape[1])])
+    return np.array([quantile(table[:, at], weight, 0.5) for at in range(table.shape[1])])
