@@ -1,6 +1,7 @@
-"""Climbs the ladder: one step after another, each planned from what the ones before have shown.
+"""Climbs the ladder: a short fixed opening, then the experiment that tells most by second, until none tells more.
 
-What the server is too slow for is left out, and the climb ends where nothing is open any more.
+What the server is too slow for is left out. Which experiments there are is in `menu.py`, what each is expected to tell
+in `plan.py`.
 """
 
 from __future__ import annotations
@@ -9,27 +10,30 @@ import dataclasses
 import math
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.series import NS_PER_S, RateSeries
 from naslab.analysis.sustained import series_of_cell
-from naslab.explain import history, security, steps
+from naslab.explain import security, steps
 from naslab.explain.conclusion import conclude, is_stopped
-from naslab.explain.evidence import GROWS, LEVEL, Evidence, beyond_rate, memory_gap, memory_rate
+from naslab.explain.evidence import GROWS, LEVEL, Evidence, memory_rate
+from naslab.explain.fitted import posterior_of
+from naslab.explain.inference import RUNS, Posterior, infer, updated
+from naslab.explain.menu import Experiment, confirmations, menu
+from naslab.explain.plan import best_of, likeliest
 from naslab.explain.points import Figure, Point, point_of, ratio
+from naslab.explain.rows import Rows, rows_of
 from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_RECORD, Bounds, Load, load_cell
 from naslab.explain.verdict import WIRE_FRACTION
-from naslab.spec import CellSpec
+from naslab.spec import CellSpec, WalkSpec
 
 if TYPE_CHECKING:
     from naslab.cli.common import Budget
     from naslab.cli.progress import Progress
     from naslab.execute import Execution
 
-SET_SHARE = 0.6
-"""Of the ladder's budget: no larger set is begun after this."""
 LEAST_OPS = 60
 """Operations that a timed cell should see, where its share of the budget allows."""
 MIXED_OPS = 600
@@ -37,21 +41,21 @@ FILE_SHARE, DEBT_SHARE = 0.1, 0.03
 """Of the budget: for writing small files, and for what unstable writes leave to be written."""
 CELL_SHARE = 0.02
 """Longest a timed cell may take, as a share of the budget."""
-UNCACHED = 0.8
-"""A pass below this share of the fastest one is one that memory did not serve."""
-NEVER_CACHED, LEAST_SLOW = 0.5, 4
-"""So many passes below this share of the reads from memory show that memory holds none of these sets."""
-APART = 0.85
-"""Sets read at more than this share of the rate from memory: where they begin to be slower is not looked for."""
-SETTLED = 0.1
-"""Two passes over growing sets within this share of each other: the rate beyond memory is known."""
-PASS_NS, PASS_SHARE = 6 * NS_PER_S, 0.05
-"""The last pass takes this long, or this share of the budget, where there is room."""
-MOST_SET_BYTES = 64 << 30
-LEAST_GROWTH = 1.25
-"""A set that is not at least so many times the one before is not worth its time, unless there is room for no more."""
+MOST_SET_BYTES, MOST_SET_DEPTH = 64 << 30, 64
 NOISY, LONGER, MOST_LONGER = 0.3, 3, 4
 """A rate known to no better than this share is measured again, so many times as long; so often in all."""
+DOUBTFUL = 1.6
+"""A deeper queue whose rate may be so many times as high is not known to bring no more."""
+QUICK_RUNS, QUICK_PARTICLES = 1, 220
+"""Of the sampler, between two experiments; before the last word it runs as often as for a verdict."""
+MARGIN = 0.9
+"""Share of the time left that an experiment may be expected to take."""
+
+
+def _is_level(rate: Figure, best: Figure) -> bool:
+    """Whether a deeper queue brought no more, and the two are known well enough to say so."""
+    found = ratio(rate, best)
+    return found.value < LEVEL and found.high < DOUBTFUL
 
 
 @dataclass
@@ -67,6 +71,11 @@ class Climb:
     stopped: str = "certain"
     _files: int = 1
     _longer: int = 0
+    read_bytes: int = 0
+    """Bytes at the head of the set's file that were read; what follows was written once and never read."""
+    done: set[str] = field(default_factory=set)
+    """Experiments that were made."""
+    _belief: tuple[Rows, Posterior] | None = None
     _durable: float = 1.0
     """Bytes a second at which small files became durable: what unstable writes leave behind takes that long."""
 
@@ -105,12 +114,16 @@ class Climb:
         self.evidence.points.setdefault(step, []).extend(found)
         return found
 
-    def load(
-        self, step: str, record: int = LARGE_RECORD, depth: int = 1, longer: int = 1, **more: Any
-    ) -> Point | None:  # fmt: skip
+    def load(self, step: str, wanted: Load, longer: int = 1) -> Point | None:
         """One timed load, long enough for its operations; longer: so many times that."""
-        wanted = Load(record, depth, bypass=self.bypass, **more)
+        found = self.stage(step, [self.cell_of(wanted, longer)])
+        return found[0] if found else None
+
+    def cell_of(self, wanted: Load, longer: int = 1) -> CellSpec:
+        """The cell of a load, long enough for its operations."""
+        wanted = dataclasses.replace(wanted, bypass=self.bypass)
         duration_ns = longer * self.length_ns(wanted)
+        record = wanted.record_bytes
         promised = self._most_promised(record) if wanted.write_share and wanted.durability != "each" else None
         if promised and wanted.beside:
             # Bytes would be shared out among reader and writer, and who is through first leaves the other alone.
@@ -118,8 +131,11 @@ class Climb:
         cell = load_cell(dataclasses.replace(wanted, duration_ns=duration_ns), self.bounds)
         if promised and not wanted.beside:
             cell.stop_bytes = min(promised, cell.stop_bytes or promised)
-        found = self.stage(step, [cell])
-        return found[0] if found else None
+        if wanted.set_bytes and not wanted.random and not wanted.write_share and cell.workers == 1:
+            # What was read before may lie in memory, whatever the size of the set.
+            base = self.read_bytes % wanted.set_bytes
+            cell.walk = WalkSpec("sequential", record, base_bytes=base, len_bytes=wanted.set_bytes - base)
+        return cell
 
     def _most_promised(self, record: int) -> int:
         """Bytes to write at most that are only promised: what the server then has to write takes as long as now."""
@@ -131,15 +147,15 @@ class Climb:
         alone = [p for p in self.evidence.step("duplex") if p.op == "write"]
         return max(alone[-1].rate.value if alone else 0.0, self._durable)
 
-    def _known(self, step: str, record: int, depth: int, **more: Any) -> Point | None:
+    def _known(self, step: str, load: Load) -> Point | None:
         """A timed load; once more and longer where the first try's interval is too wide to compare with anything."""
-        found = self.load(step, record, depth, **more)
+        found = self.load(step, load)
         if found is None or found.rate.high - found.rate.value <= NOISY * found.rate.value:
             return found
         if self._longer >= MOST_LONGER or not self.going():
             return found
         self._longer += 1
-        again = self.load(step, record, depth, longer=LONGER, **more)
+        again = self.load(step, load, LONGER)
         if again is not None:
             self.evidence.points[step].remove(found)
         return again or found
@@ -158,6 +174,8 @@ class Climb:
             return self.bounds.cell_ns
         near = min(like, key=lambda p: abs(math.log(p.record_bytes / load.record_bytes)) + 0.1 * (p.op == "write"))
         each = near.mean_ns / max(near.depth, 1) * max(load.record_bytes / near.record_bytes, 1)
+        if not load.write_share and not beyond:
+            each = min(each, load.record_bytes / self._durable * NS_PER_S)  # reads are no slower than durable writes
         # Random loads beyond memory mix hits and misses: their rate takes more operations to know.
         ops = MIXED_OPS if beyond and load.random else 3 * LEAST_OPS if load.durability == "each" else LEAST_OPS
         wanted = int(ops * each)
@@ -166,19 +184,64 @@ class Climb:
     # The ladder.
 
     def climb(self) -> None:
-        """All steps, as far as they are needed and the budget goes."""
+        """The opening, then experiments as long as they tell something and the budget goes."""
         if not self._prepare():
             return
         for step in (
-            self.null_call, self.round_trip, self.client_cache, self.depth, self.small_depth, self.connections,
-            self.more_clients, self.record, self.duplex, self.writes, self.working_set, self.beyond, self.again,
-            self.long, self.rest,
+            self.null_call, self.round_trip, self.client_cache, self.depth, self.small_depth, self.more_clients,
+            self.first_writes,
         ):  # fmt: skip
             if not self.going():
                 return
             step()
-        self.settle()
+        self.explore()
         security.compare_ways(self)
+
+    def explore(self) -> None:
+        """The experiment that tells most by second, again and again; where none does, what confirms; then once more.
+
+        The last look is by as many runs of the sampler as a verdict: one alone may have missed an explanation.
+        """
+        confirmed = False
+        while self.going():
+            chosen = self._next(whole=False)
+            if chosen is None and not confirmed:
+                confirmed = True
+                for each in confirmations(self, self._believed_kinds()):
+                    if self.going():
+                        self._make(each)
+                continue
+            chosen = chosen or self._next(whole=True)
+            if chosen is None:
+                self.stopped = "open" if conclude(self.evidence).open else "certain"
+                return
+            self._make(chosen)
+
+    def _make(self, experiment: Experiment) -> None:
+        self.done.add(experiment.key)
+        experiment.run()
+
+    def _next(self, whole: bool) -> Experiment | None:
+        """The most telling experiment; None where none is worth its time. whole: by a posterior as for a verdict."""
+        rows = rows_of(self.evidence)
+        if rows is None or self.evidence.protocol == "null":
+            return None
+        left_s = MARGIN * (self.budget.limit_ns - self.spent_ns()) / NS_PER_S
+        return best_of(menu(self), posterior_of(rows, RUNS) if whole else self._believed(rows), rows, left_s)
+
+    def _believed(self, rows: Rows) -> Posterior:
+        """A posterior that is good enough to choose the next experiment by."""
+        found = updated(self._belief[1], self._belief[0], rows) if self._belief else None
+        self._belief = (rows, found or infer(rows, QUICK_RUNS, QUICK_PARTICLES))
+        return self._belief[1]
+
+    def _believed_kinds(self) -> set[str]:
+        """The likeliest limit of each kind of I/O."""
+        return set(likeliest(self._belief[1], self._belief[0])) if self._belief else set()
+
+    def is_strange(self) -> bool:
+        """Stops make every later comparison one of chance."""
+        return is_stopped(self.evidence)
 
     def _prepare(self) -> bool:
         """The first small file; False where it would take too much of the budget."""
@@ -192,7 +255,7 @@ class Climb:
             self._write("first", cell)
         return self.going()
 
-    def _has_files(self, count: int) -> bool:
+    def has_files(self, count: int) -> bool:
         """Writes small files until there are so many; False where that takes too long."""
         missing = steps.small_files()[self._files : count]
         if missing and not self.affords(len(missing) * steps.SMALL_BYTES, FILE_SHARE):
@@ -212,6 +275,14 @@ class Climb:
         """Whether writing so much, until it is durable, takes at most this share of the budget."""
         return moved_bytes / max(self._durable, 1.0) * NS_PER_S <= share * self.budget.limit_ns
 
+    def affords_set(self, to_bytes: int) -> bool:
+        """Whether the set may grow to so many bytes in the time that is left."""
+        return self.affords(to_bytes - self.set_bytes, 1.0 - self.spent_ns() / self.budget.limit_ns)
+
+    def write_s(self, moved_bytes: int) -> float:
+        """Seconds to write so much, until it is durable."""
+        return moved_bytes / max(self._durable, 1.0)
+
     def null_call(self) -> None:
         """Calls that move no data."""
         with tempfile.TemporaryDirectory(prefix="naslab-") as folder:
@@ -223,11 +294,11 @@ class Climb:
 
     def round_trip(self) -> None:
         """One small read at a time."""
-        self.load("round_trip", SMALL_RECORD, random=True)
+        self.load("round_trip", Load(SMALL_RECORD, random=True))
 
     def client_cache(self) -> None:
         """Do bytes cross the wire? If not, later steps go past the client's cache, where the target can."""
-        found = self.load("client_cache")
+        found = self.load("client_cache", Load())
         if found and found.crossed is not None and found.crossed < WIRE_FRACTION and self.bounds.can_bypass:
             self.bypass = True
             self.evidence.points["buffered_round_trip"] = self.evidence.points["round_trip"]
@@ -247,10 +318,10 @@ class Climb:
         depth, level = min(first, self.bounds.most_depth), 0
         best: Figure | None = None
         while self.going() and level < 2:
-            found = self._known(step, record, depth, **more)
+            found = self._known(step, Load(record, depth, **more))
             if found is None:
                 return
-            level = level + 1 if best and ratio(found.rate, best).value < LEVEL else 0
+            level = level + 1 if best and _is_level(found.rate, best) else 0
             best = found.rate if best is None or found.rate.value > best.value else best
             if depth >= self.bounds.most_depth:
                 return
@@ -266,100 +337,93 @@ class Climb:
         enough = next(p for p in curve if p.rate.value >= top / LEVEL)
         return min(2 * enough.depth * (enough.workers if self.bounds.lanes else 1), self.bounds.most_depth)
 
-    def connections(self) -> None:
+    def connections(self, record: int) -> None:
         """More connections, each with a file of its own; on one file too where that made a difference."""
-        if self.bounds.lanes or not self._has_files(steps.MOST_WORKERS):
+        if not self.has_files(steps.MOST_WORKERS):
             return
-        for record in (LARGE_RECORD, SMALL_RECORD):
-            one = self.evidence.large if record == LARGE_RECORD else self.evidence.small
-            best, workers, depth, random = one, 2, self.busy_depth(record), record == SMALL_RECORD
-            while one and workers <= steps.MOST_WORKERS and self.going():
-                found = self.load("connections", record, depth, workers=workers, random=random)
-                if found is None or (best and ratio(found.rate, best.rate).value < LEVEL):
-                    break
-                best, workers = found, workers * 2
-            if best and one and ratio(best.rate, one.rate).value >= GROWS and self.going():
-                self.load("same_file", record, depth, workers=best.workers, same_file=True, random=random)
+        one = self.evidence.large if record == LARGE_RECORD else self.evidence.small
+        best, workers, depth, random = one, 2, self.busy_depth(record), record == SMALL_RECORD
+        while one and workers <= steps.MOST_WORKERS and self.going():
+            found = self.load("connections", Load(record, depth, workers, random=random))
+            if found is None or (best and ratio(found.rate, best.rate).value < LEVEL):
+                break
+            best, workers = found, workers * 2
+        if best and one and ratio(best.rate, one.rate).value >= GROWS and self.going():
+            self.load("same_file", Load(record, depth, best.workers, same_file=True, random=random))
 
     def more_clients(self) -> None:
         """Large reads by one client, by two, four and so on, where there are several: is it theirs, what limits?"""
         clients = self.execution.target.clients
         most, at = clients.count if clients is not None else 1, 1
         while most > 1 and at < 2 * most and self.going():
-            self.load("clients", LARGE_RECORD, self.busy_depth(LARGE_RECORD), clients=min(at, most))
+            self.load("clients", Load(LARGE_RECORD, self.busy_depth(LARGE_RECORD), clients=min(at, most)))
             at *= 2
 
-    def record(self) -> None:
-        """64 KiB reads, deep enough for the round trip."""
-        depth = min(max(4 * self.busy_depth(MIDDLE_RECORD), self.busy_depth(SMALL_RECORD)), self.bounds.most_depth)
-        self.load("record", MIDDLE_RECORD, depth, random=True)
-        if self.going():
-            self.load("order", SMALL_RECORD, self.busy_depth(SMALL_RECORD))
+    def first_writes(self) -> None:
+        """Large writes until they are durable, and small ones each by itself: what the write classes are judged by."""
+        for load in (
+            Load(LARGE_RECORD, self.busy_depth(LARGE_RECORD), write_share=1.0, durability="end", flush=True),
+            Load(SMALL_RECORD, self.busy_depth(SMALL_RECORD), write_share=1.0, random=True, durability="each"),
+        ):
+            if self.going():
+                self.load("writes", load)
 
-    def duplex(self) -> None:
-        """A reader beside a writer: does what one moves take from the other?"""
-        depth = self.busy_depth(LARGE_RECORD)
-        self.load("duplex", LARGE_RECORD, depth, write_share=1.0)
-        if self.going() and self._has_files(2):
-            self.load("duplex", LARGE_RECORD, depth, write_share=0.5, beside=True)
+    # The working set.
 
-    def writes(self) -> None:
-        """Promised and durable writes, large and small, one at a time and many."""
-        deep, small = self.busy_depth(LARGE_RECORD), self.busy_depth(SMALL_RECORD)
-        for record, depth, durability in (
-            (LARGE_RECORD, 1, "none"), (LARGE_RECORD, 1, "each"), (MIDDLE_RECORD, 1, "none"),
-            (MIDDLE_RECORD, 1, "each"), (LARGE_RECORD, deep, "end"),
-            (LARGE_RECORD, deep, "each"), (SMALL_RECORD, 1, "each"), (SMALL_RECORD, small, "each"),
-            (SMALL_RECORD, small, "end"),
-        ):  # fmt: skip
-            if not self.going():
-                return
-            # Of the middle size only the time of one is wanted: credit is not spent on it.
-            most = 4 * steps.SMALL_BYTES if record == MIDDLE_RECORD else None
-            self.load(
-                "writes", record, depth, write_share=1.0, random=record == SMALL_RECORD, durability=durability,
-                flush=durability == "end", most_bytes=most,
-            )  # fmt: skip
+    @property
+    def set_bytes(self) -> int:
+        """Size of the set's file; 0 before it is there."""
+        return max((p.set_bytes for p in self.evidence.step("set")), default=0)
 
-    def working_set(self) -> None:
-        """Sets that double, until one is not served from memory and the rate beyond is known."""
-        size, last = 0, steps.FIRST_SET_BYTES
-        depth = min(max(self.busy_depth(LARGE_RECORD), 4), 32, self.bounds.most_depth)
-        if not self.affords(last, SET_SHARE / 2):
-            return
-        while self.going(SET_SHARE) and last <= self._most_set():
-            rate = memory_rate(self.evidence) or 1e7
-            written = [p.rate.value for p in self.evidence.appends] or [rate]
-            self.stage("set", [
-                steps.append_cell(size, last, depth, self.bounds, written[-1]),
-                steps.pass_cell(last, depth, self.bypass, self.bounds, rate),
-            ])  # fmt: skip
-            following = self._next_set(last)
-            if self._beyond_is_known() or following is None:
-                break
-            size, last = last, following
-        self._find_knee(depth)
+    def set_depth(self) -> int:
+        """Requests outstanding in passes over the set."""
+        return min(max(self.busy_depth(LARGE_RECORD), 4), MOST_SET_DEPTH, self.bounds.most_depth)
 
-    def _most_set(self) -> int:
+    def next_set_bytes(self) -> int | None:
+        """Twice as large, or as large as there is room for; None where it is as large as it may be."""
+        wanted = min(2 * self.set_bytes, self.most_set_bytes()) or steps.FIRST_SET_BYTES
+        return wanted if wanted > self.set_bytes else None
+
+    def most_set_bytes(self) -> int:
+        """As large as the set may become."""
         room = self.bounds.room_bytes - steps.MOST_WORKERS * steps.SMALL_BYTES
         return min(room, MOST_SET_BYTES, *([8 * self.bounds.most_bytes] if self.bounds.most_bytes else []))
 
-    def _next_set(self, size: int) -> int | None:
-        """Twice as large, or as large as there is room for; None where that takes too long to write and to read.
+    def growth_cells(self, to_bytes: int) -> list[CellSpec]:
+        """Writes the set's file on to a size, and reads a part of its head that was never read before.
 
-        Where memory holds all so far, the largest that the time left is enough for: any further set may outgrow it.
+        What was written longest ago leaves a memory first, so a short look tells whether it holds the whole set.
         """
-        passes, appends = self.evidence.passes, self.evidence.appends
-        if not passes or not appends:
-            return None
-        written = min(p.durable or p.rate.value for p in appends[-2:])
-        left_s = (self.budget.limit_ns * SET_SHARE - self.spent_ns()) / NS_PER_S
-        fits = (left_s + size / written) / (1 / written + 1 / passes[-1].rate.value)
-        wanted = min(2 * size, self._most_set())
-        if fits < wanted and beyond_rate(self.evidence):
-            return None
-        following = int(min(wanted, fits)) // LARGE_RECORD * LARGE_RECORD
-        return following if following >= min(LEAST_GROWTH * size, wanted) and following > size else None
+        return [self._append_cell(to_bytes), self.look_cell(to_bytes)]
+
+    def _append_cell(self, to_bytes: int) -> CellSpec:
+        written = [p.rate.value for p in self.evidence.appends] or [memory_rate(self.evidence) or 1e7]
+        return steps.append_cell(self.set_bytes, to_bytes, self.set_depth(), self.bounds, written[-1])
+
+    def look_cell(self, set_bytes: int, seconds: float | None = None) -> CellSpec:
+        """Reads what follows the part of the set's head that was read; for so long at most."""
+        passes = self.evidence.passes
+        rate = passes[-1].rate.value if passes else memory_rate(self.evidence) or 1e7
+        length_ns = 2 * self.bounds.cell_ns if seconds is None else int(seconds * NS_PER_S)
+        room = set_bytes // 2 - self.read_bytes if seconds is None else set_bytes - self.read_bytes
+        wanted = int(max(memory_rate(self.evidence) or 0.0, rate) * length_ns / NS_PER_S)
+        length = max(min(wanted, room) // LARGE_RECORD, 1) * LARGE_RECORD
+        cell = steps.pass_cell(
+            set_bytes, self.set_depth(), self.bypass, self.bounds, rate, (self.read_bytes, length)
+        )  # fmt: skip
+        cell.duration_ns = 2 * length_ns
+        return cell
+
+    def grow(self, to_bytes: int) -> None:
+        """A larger working set."""
+        self.stage("set", self.growth_cells(to_bytes)[:1])
+        self.look(to_bytes)
+
+    def look(self, set_bytes: int, seconds: float | None = None) -> None:
+        """Reads a part of the set that was never read."""
+        cell = self.look_cell(set_bytes, seconds)
+        for point in self.stage("set", [cell]):
+            self.read_bytes += self.moved_bytes(point.cell)
 
     def spent_ns(self) -> int:
         """Time of the cells so far, on the target's clock."""
@@ -373,93 +437,3 @@ class Climb:
     def moved_bytes(self, cell_id: int) -> int:
         """Bytes that a cell moved."""
         return next(int(cell["bytes"]) for cell in self.execution.cells if cell["id"] == cell_id)
-
-    def _beyond_is_known(self) -> bool:
-        """Whether the last two sets were beyond memory, as fast as each other, and the last took long enough.
-
-        A disk whose rate is held gives its bytes in slices of a tenth of a second; a short pass counts few of them.
-        """
-        memory, passes = memory_rate(self.evidence) or 0.0, self.evidence.passes
-        top = max((p.rate.value for p in passes), default=0.0)
-        fallen = sum(p.rate.value < UNCACHED * top for p in passes)
-        slow = sum(p.rate.value < NEVER_CACHED * memory for p in passes)
-        if fallen < 2 and slow < LEAST_SLOW:
-            return False
-        if passes[-1].end_ns - passes[-1].start_ns < min(PASS_NS, PASS_SHARE * self.budget.limit_ns):
-            return False
-        return abs(passes[-1].rate.value / passes[-2].rate.value - 1) < SETTLED
-
-    def _find_knee(self, depth: int) -> None:
-        """Halves the gap between the largest set in memory and the smallest beyond, while time is left."""
-        while (gap := memory_gap(self.evidence)) is not None and gap[1] is not None and self.going(SET_SHARE):
-            low, high = gap[0], gap[1]
-            beyond, memory = beyond_rate(self.evidence), memory_rate(self.evidence)
-            if high <= 1.1 * low or not beyond or not memory or beyond.rate.value > APART * memory:
-                return
-            middle = int(math.sqrt(low * high)) // LARGE_RECORD * LARGE_RECORD
-            rate = memory_rate(self.evidence) or 1e7
-            slow = min(p.rate.value for p in self.evidence.passes)
-            left_ns = self.budget.limit_ns * SET_SHARE - self.spent_ns()
-            if not low < middle < high or 2 * middle / slow * NS_PER_S > left_ns:
-                return
-            cells = [steps.pass_cell(middle, depth, self.bypass, self.bounds, rate)] * 2
-            before = len(self.evidence.points["set"])
-            self.stage("set", cells)
-            found = self.evidence.points["set"]
-            # The first pass brings the set in; it says nothing of whether the set fits.
-            self.evidence.points.setdefault("set_taken_in", []).extend(found[before : len(found) - 1])
-            del found[before : len(found) - 1]
-
-    def beyond(self) -> None:
-        """Small and random reads, and durable small writes, over the largest set."""
-        passes = self.evidence.passes
-        if not passes:
-            return
-        size, deep = passes[-1].set_bytes, self.busy_depth(SMALL_RECORD)
-        loads: tuple[tuple[int, int, float, bool], ...] = (
-            (LARGE_RECORD, 1, 0.0, False), (SMALL_RECORD, 1, 0.0, True), (SMALL_RECORD, min(deep, 32), 0.0, True),
-            (MIDDLE_RECORD, min(deep, 32), 0.0, True), (LARGE_RECORD, self.busy_depth(LARGE_RECORD), 0.0, True),
-            (SMALL_RECORD, min(deep, 32), 1.0, True),
-        )  # fmt: skip
-        for record, depth, share, random in loads:
-            if not self.going():
-                return
-            self.load(
-                "beyond", record, depth, set_bytes=size, random=random, write_share=share,
-                durability="each" if share else "none",
-            )  # fmt: skip
-
-    def again(self) -> None:
-        """The first reads and writes once more: a rate that fell with the bytes moved was credit."""
-        depth = self.busy_depth(LARGE_RECORD)
-        self.load("again", LARGE_RECORD, depth)
-        if self.going():
-            self.load("again", LARGE_RECORD, depth, write_share=1.0)
-
-    def long(self) -> None:
-        """A run long enough to leave a burst, where nothing has shown one and time is left."""
-        if not self._is_strange():
-            history.long_run(self)
-
-    def rest(self) -> None:
-        """Reads after a rest: credit comes back, a disk does not become faster."""
-        if not self._is_strange():
-            history.after_a_rest(self)
-
-    def _is_strange(self) -> bool:
-        """Stops make every later comparison one of chance."""
-        return is_stopped(self.evidence)
-
-    def settle(self) -> None:
-        """Experiments for what is still open, each once, three times as long as usual."""
-        further = {"duplex": self.duplex}
-        while self.going():
-            questions = conclude(self.evidence, runs=1).open
-            name = next((question.step for question in questions if question.step in further), None)
-            if name is None:
-                self.stopped = "open" if questions else "certain"
-                return
-            usual = self.bounds
-            self.bounds = dataclasses.replace(usual, cell_ns=3 * usual.cell_ns)
-            further.pop(name)()
-            self.bounds = usual

@@ -40,7 +40,11 @@ LEAST_BINS = 30
 LEAST_OFF = 0.1
 """A smaller share of reads off the disk is the noise of the memory's rate."""
 LONG_SHARE = 0.2
-LONGEST_NS = 60 * NS_PER_S
+LEAST_LONG_NS = 5 * NS_PER_S
+CREDIT_NS = 25 * NS_PER_S
+"""Load that is to have spent any credit, a long run included."""
+LOADED = 0.5
+"""A load at this share of the fastest spends credit."""
 
 
 def fell(climb: Climb) -> list[str]:
@@ -163,8 +167,12 @@ def _not_held(climb: Climb, set_bytes: int) -> tuple[int, int]:
     last = max(points, key=lambda p: p.cell)
     at = climb.moved_bytes(last.cell) % last.set_bytes or last.set_bytes
     held = climb.evidence.memory_most_bytes
-    head, tail = max(at - held, 0), set_bytes - at
-    start, length = (0, head) if head > tail else (at, tail)
+    if last.cell in {p.cell for p in climb.evidence.step("set")}:
+        # A short look at the head: what follows it was written, and not read, before the newest bytes.
+        start, length = climb.read_bytes, max(set_bytes - held - climb.read_bytes, 0)
+    else:
+        head, tail = max(at - held, 0), set_bytes - at
+        start, length = (0, head) if head > tail else (at, tail)
     return start // LARGE_RECORD * LARGE_RECORD, length // LARGE_RECORD * LARGE_RECORD
 
 
@@ -266,9 +274,10 @@ def _long(climb: Climb, op: str) -> Point | None:
     evidence = climb.evidence
     beyond, memory, last = beyond_rate(evidence), evidence.large, _last(evidence.passes)
     small_fell = "read" in fell(climb) and not _came_back(climb)
-    point = last if op == "write" else memory if small_fell else beyond or memory
-    length = int(min(climb.budget.limit_ns * LONG_SHARE, LONGEST_NS, 0.6 * (climb.budget.limit_ns - climb.spent_ns())))
-    if point is None or length < 20 * climb.bounds.cell_ns:
+    point = last if op == "write" else memory if small_fell else beyond or last or memory
+    wanted = max(CREDIT_NS - _loaded_ns(evidence, op, point), LEAST_LONG_NS)
+    length = int(min(climb.budget.limit_ns * LONG_SHARE, wanted, 0.6 * (climb.budget.limit_ns - climb.spent_ns())))
+    if point is None or length < min(LEAST_LONG_NS, 20 * climb.bounds.cell_ns):
         return None
     size = point.set_bytes if point.set_bytes > steps.SMALL_BYTES else None
     load = Load(
@@ -290,6 +299,17 @@ def _long(climb: Climb, op: str) -> Point | None:
     if not _look_for_drop(climb, found[0], scope) and ratio(found[0].rate, earlier).high < FALLEN:
         _found(climb, scope, earlier, found[0].rate, "a long run went slower than the same before", [op])
     return found[0]
+
+
+def _loaded_ns(evidence: Evidence, op: str, like: Point | None) -> int:
+    """Time of large loads of an operation that were about as fast as the one that is to be made for long."""
+    large = [p for p in evidence.step(*evidence.points) if p.op == op and p.record_bytes == LARGE_RECORD]
+    if like is None:
+        return 0
+    cached = like.set_bytes <= steps.SMALL_BYTES
+    mine = [p for p in large if op == "write" or (p.set_bytes <= steps.SMALL_BYTES) == cached]
+    top = max((p.rate.value for p in mine), default=0.0)
+    return sum(p.end_ns - p.start_ns for p in mine if p.rate.value >= LOADED * top)
 
 
 def _try_other(climb: Climb, spent: str) -> None:

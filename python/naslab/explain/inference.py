@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr
 
+from naslab.explain.coherent import coherent
 from naslab.explain.forward import predict, values_of
 from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, SWITCHES, Array, Values, log_prior
 from naslab.explain.rows import Rows
@@ -44,6 +45,8 @@ REHEATED = 0.2
 MIXING_MOVES = 16
 DRAWN = 6
 """So many times as many particles are drawn from the guess."""
+COHERENT = 0.5
+"""Share of the first particles that are whole explanations."""
 KEPT = 0.6
 """Share of the particles that each step of the tempering leaves effective."""
 MAX_STEPS, MOVES, LAST_MOVES = 120, 8, 30
@@ -55,6 +58,8 @@ MISFIT = 4.0
 """A row so many standard deviations off is not explained."""
 HISTORY_MISFITS = 0.06
 """Share of such rows from which on rates may depend on what was moved before."""
+SURPRISED, UPDATE_MOVES = 0.2, 8
+"""Share of the particles that have to stay effective as rows are added; moves of each then."""
 STRUCTURES = ("lock_on", "bucket_on")
 """Optional stations that are structures of their own; the other switches are a particle's."""
 OFF, ON = np.log(1e-3) + 0.05, -0.05
@@ -98,6 +103,7 @@ class Guess:
     """Where parameters may lie by what was measured: the prior, and bumps at measured rates and times."""
 
     def __init__(self, r: Rows, bucket: bool = False) -> None:
+        self.rows = r
         rates, times = r.seen + np.log(r.record), -r.seen
         sizes = np.log(np.unique(r.size[r.size > SMALL_BYTES])) - 0.2
         near = {
@@ -137,6 +143,13 @@ class Guess:
             use = (rng.random(count) > BROAD) & (near > LOW[at]) & (near < HIGH[at])
             theta[use, at] = near[use]
         return np.asarray(theta)
+
+    def start(self, count: int, rng: Draw) -> Array:
+        """Particles to begin with: of the guess, and whole explanations."""
+        theta = self.draw(count, rng)
+        whole = int(COHERENT * count)
+        theta[:whole] = coherent(theta[:whole], self.rows, rng)
+        return theta
 
     def log_density(self, theta: Array) -> Array:
         """Log density of each parameter against its log-uniform prior's, (particles, dims)."""
@@ -314,7 +327,7 @@ def sample(
     """(particles of the posterior, log evidence) of a server with the optional stations `on` and no other."""
     guess = Guess(r, "bucket_on" in on)
     held = _held(on)
-    theta = guess.draw(DRAWN * count, rng)
+    theta = guess.start(DRAWN * count, rng)
     for at, value in held.items():
         theta[:, at] = value
     cloud = _Cloud(theta, likelihood(theta, r), guess.log_density(theta).sum(1))
@@ -455,6 +468,23 @@ def infer(r: Rows, runs: int = RUNS, count: int = PARTICLES) -> Posterior:
         by_evidence = (made[-1][1] - plain[1]) / EVIDENCE_ERROR
         odds.append(_log_odds(names) + max(by_evidence, gained / GAIN_ERROR))
     return _pooled(made, odds)
+
+
+def updated(before: Posterior, old: Rows, new: Rows) -> Posterior | None:
+    """The posterior after further rows, from the one before; None where they surprise it: it has to be sought anew."""
+    gain = log_likelihood(before.theta, new) - log_likelihood(before.theta, old)
+    weight = before.weight * np.exp(gain - gain.max())
+    weight = weight / weight.sum()
+    count, rng = len(weight), np.random.default_rng(seed_of(new))
+    if 1 / (weight**2).sum() < SURPRISED * count:
+        return None
+    places = (rng.random() + np.arange(count)) / count
+    theta = before.theta[np.minimum(np.searchsorted(np.cumsum(weight), places), count - 1)]
+    walk = _Walk(new, Guess(new, True), {}, rng, log_likelihood)
+    cloud = _Cloud(theta, log_likelihood(theta, new), walk.guess.log_density(theta).sum(1))
+    for move in range(UPDATE_MOVES):
+        _move(cloud, move, 1.0, walk)
+    return Posterior(cloud.theta, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence)
 
 
 def _log_odds(names: Sequence[str]) -> float:

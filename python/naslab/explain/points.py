@@ -22,9 +22,6 @@ from naslab.explain.steps import SMALL_BYTES
 from naslab.results.run import Run
 
 LEAST_BATCHES = 10
-LEAST_LATE_BATCHES = 5
-HELD = 1.03
-"""A pass whose former half was so many times as fast as the latter had hits in memory there."""
 LEAST_COMPLETIONS = 10
 """Operations that a batch holds at least, where the cell has enough: fewer count the clock, not the server."""
 QUICK = (0.1, 0.15, 0.2, 0.25, 0.33)
@@ -36,8 +33,8 @@ HIT = 1.5
 """A batch so many times the usual one had hits among its operations."""
 EDGE = 0.1
 """Share of a series at its head that is left out: the pipe fills there."""
-STANDING = 0.25
-"""A bin below this share of the usual one is one in which the server stood still."""
+STANDING, NOTHING = 0.25, 0.02
+"""Bins below the former share of the usual one belong to a stop, where at least one of them is below the latter."""
 LEAST_STALL_NS = 120_000_000
 """Shorter stops are those of a scheduler or a shaper (a processor share is handed out every 100 ms)."""
 
@@ -177,7 +174,7 @@ def point_of(run: Run, cell: Mapping[str, Any], spec: Any) -> Point:
     quick = _quick(run, cell, float(cell["latency_ns"]["mean"] or 0))
     rate = rate_of(series, cell)
     if (quick or spec.file_bytes > SMALL_BYTES) and spec.pattern != "random" and not spec.writes():
-        rate = (late_rate(series) if _is_pass(spec) else None) or usual_rate(series) or rate
+        rate = usual_rate(series) or rate
     kinds = cell["kinds"]
     seconds = max(cell["duration_ns"], 1) / NS_PER_S
     moved = {kind: (kinds.get(kind) or {}).get("bytes", 0) / seconds for kind in ("read", "write")}
@@ -233,27 +230,7 @@ def _batches(series: RateSeries) -> RateSeries:
     return series.merged(max(1, int(np.ceil(LEAST_COMPLETIONS / max(float(series.ops.mean()), 1e-9)))))
 
 
-def _is_pass(spec: Any) -> bool:
-    """Whether a cell goes through a file once, from its start to its end."""
-    return bool(spec.workers == 1 and spec.walk is None and spec.stop_bytes == spec.file_bytes)
-
-
-def late_rate(series: RateSeries) -> Figure | None:
-    """The usual rate of a pass's latter half, where the former was faster; None where it was not.
-
-    A set is gone through after its latter half was written. Sets before it, which are its start, were read, so a memory
-    keeps some of them; what was written once and is read once, no memory that is smaller than half the set gives.
-    """
-    half = int(np.searchsorted(series.cumulative_bytes, series.total_bytes / 2)) + 1
-    if not 0 < half < len(series):
-        return None
-    early, late = series.part(0, half), series.part(half, len(series))
-    if early.mean_bytes_per_s() < HELD * late.mean_bytes_per_s():
-        return None
-    return usual_rate(late, LEAST_LATE_BATCHES)
-
-
-def usual_rate(series: RateSeries, least_batches: int = LEAST_BATCHES) -> Figure | None:
+def usual_rate(series: RateSeries) -> Figure | None:
     """The rate without the batches that hits made fast: they take next to no time, so most batches are of misses.
 
     None where the series has too few operations. Value: the slope of the bytes over time by least squares. What hands
@@ -262,9 +239,9 @@ def usual_rate(series: RateSeries, least_batches: int = LEAST_BATCHES) -> Figure
     batches that are left (Student's t).
     """
     bins = _batches(series)
-    if len(bins) < least_batches:
+    if len(bins) < LEAST_BATCHES:
         return None
-    if bins.bin_ns < (wide := min(SLICES_NS, series.duration_ns // least_batches)):
+    if bins.bin_ns < (wide := min(SLICES_NS, series.duration_ns // LEAST_BATCHES)):
         bins = series.merged(int(wide // series.bin_ns))
     rates = bins.rates_bytes_per_s
     missed = rates <= HIT * np.median(rates)
@@ -304,7 +281,9 @@ def stalls_of(series: RateSeries) -> Stalls | None:
     if usual <= 0 or float(np.median(series.ops[rates >= usual / 2])) < 3:
         return None
     lengths, starts = _runs(rates < STANDING * usual)
-    stopped = lengths * series.bin_ns >= LEAST_STALL_NS
+    parts = (rates[at : at + length] for at, length in zip(starts, lengths, strict=True))
+    still = np.array([part.min() < NOTHING * usual for part in parts], bool)
+    stopped = (lengths * series.bin_ns >= LEAST_STALL_NS) & still
     lengths, starts = lengths[stopped], starts[stopped]
     if not len(lengths):
         return Stalls(0.0, 0, 0, 0)

@@ -192,18 +192,18 @@ def append_cell(from_bytes: int, to_bytes: int, depth: int, bounds: Bounds, rate
     )  # fmt: skip
 
 
-def pass_cell(set_bytes: int, depth: int, bypass: bool, bounds: Bounds, rate: float, random: bool = False) -> CellSpec:
-    """One pass over the first bytes of the set's file; with `random`, each record once in random order."""
+def pass_cell(
+    set_bytes: int, depth: int, bypass: bool, bounds: Bounds, rate: float, part: tuple[int, int] | None = None
+) -> CellSpec:
+    """Reads the set's file once, or a part of it (first byte, length). rate: expected, in bytes per second."""
+    base, length = part or (0, set_bytes)
     workers, per = (depth, 1) if bounds.lanes else (1, depth)
-    more: dict[str, Any] = {}
-    if workers > 1:
-        share = set_bytes // workers // LARGE_RECORD * LARGE_RECORD
-        more["walk"] = WalkSpec("sequential", LARGE_RECORD, separation_bytes=max(share, LARGE_RECORD))
+    share = max(length // workers // LARGE_RECORD * LARGE_RECORD, LARGE_RECORD) if workers > 1 else 0
     return CellSpec(
-        op="random_read" if random else "read", file_bytes=set_bytes, record_bytes=LARGE_RECORD, files=[SET_FILE],
-        workers=workers, queue_depth=per, pattern="permutation" if random else "sequential", stop_bytes=set_bytes,
-        direct=bypass, cold=bounds.can_evict and not bypass, flush="none", workload=WORKLOAD, seed=bounds.seed,
-        interval_ns=_bin_ns(set_bytes, rate), **more,
+        op="read", file_bytes=set_bytes, record_bytes=LARGE_RECORD, files=[SET_FILE], workers=workers, queue_depth=per,
+        stop_bytes=length, direct=bypass, cold=bounds.can_evict and not bypass, flush="none", workload=WORKLOAD,
+        walk=WalkSpec("sequential", LARGE_RECORD, base_bytes=base, len_bytes=length, separation_bytes=share),
+        seed=bounds.seed, interval_ns=_bin_ns(length, rate),
     )  # fmt: skip
 
 
