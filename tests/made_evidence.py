@@ -7,7 +7,10 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from naslab.explain.evidence import Evidence
+from naslab.explain.hypotheses import PARAMETERS, Array
 from naslab.explain.points import Figure, Point, Stalls
 
 KIB, MIB, MB, GIB = 1 << 10, 1 << 20, 1_000_000, 1 << 30
@@ -57,6 +60,24 @@ def evidence(top: float = 118 * MB, share: float = 1.0, **steps: list[Point]) ->
         **steps,
     }  # fmt: skip
     return Evidence(found)
+
+
+# One server as the model has it.
+
+SERVER = {
+    "client_s": 2e-6, "client_byte_s": 1e-12, "delay_s": 2e-4, "slots": 2000.0, "window": 1e12, "link": 118e6,
+    "uplink_ratio": 1.0, "queue": 1e-2, "header": 150.0, "server_s": 1e-5, "server_lanes": 1.0,
+    "memory": 6e9, "cache": 200e6,
+    "disk_read": 60e6, "disk_write": 50e6, "request_s": 1e-6, "seek_s": 5e-3, "commit_s": 1e-6, "write_back": 6e4,
+    "overlap": 3e-3, "sharpness": 30.0, "slow_s": 1e-3, "lock_s": 1e-4, "base": 1e8, "burst": 2.0, "lasts_s": 10.0,
+    "scope": 0.5, "slow_on": 1.1e-3, "lock_on": 1.1e-3, "bucket_on": 1.1e-3,
+    "joins_on": 1.1e-3,
+}  # fmt: skip
+
+
+def theta_of(count: int = 1, **other: float) -> Array:
+    """Particles of one server, all alike."""
+    return np.log(np.array([[{**SERVER, **other}[p.name] for p in PARAMETERS]] * count))
 
 
 # A whole ladder over one server, by the bounds of a closed queueing network (Lazowska et al. 1984, chapter 5).

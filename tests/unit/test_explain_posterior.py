@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from made_evidence import GIB, KIB, MB, MIB, SECOND, evidence, level, point
+from made_evidence import GIB, KIB, MB, MIB, SECOND, SERVER, evidence, level, point, theta_of
 from naslab.explain import verdict
 from naslab.explain.forward import predict, values_of
-from naslab.explain.hypotheses import AT, HIGH, LOW, PARAMETERS, Array, link_rate, log_prior, switched_on
+from naslab.explain.hypotheses import AT, HIGH, LOW, Array, link_rate, log_prior, switched_on
 from naslab.explain.inference import (
     OFF,
     Guess,
@@ -25,21 +25,6 @@ from naslab.explain.inference import (
 )
 from naslab.explain.points import Stalls
 from naslab.explain.rows import Rows, rows_of
-
-SERVER = {
-    "client_s": 2e-6, "client_byte_s": 1e-12, "delay_s": 2e-4, "slots": 2000.0, "window": 1e12, "link": 118e6,
-    "uplink_ratio": 1.0, "queue": 1e-2, "header": 150.0, "server_s": 1e-5, "server_lanes": 1.0,
-    "memory": 6e9, "cache": 200e6,
-    "disk_read": 60e6, "disk_write": 50e6, "request_s": 1e-6, "seek_s": 5e-3, "commit_s": 1e-6, "write_back": 6e4,
-    "overlap": 3e-3, "sharpness": 30.0, "slow_s": 1e-3, "lock_s": 1e-4, "base": 1e8, "burst": 2.0, "lasts_s": 10.0,
-    "scope": 0.5, "slow_on": 1.1e-3, "lock_on": 1.1e-3, "bucket_on": 1.1e-3,
-    "joins_on": 1.1e-3,
-}  # fmt: skip
-
-
-def theta_of(count: int = 1, **other: float) -> Array:
-    """Particles of one server, all alike."""
-    return np.log(np.array([[{**SERVER, **other}[p.name] for p in PARAMETERS]] * count))
 
 
 def at(second: int, lasts: int = 4) -> dict[str, int]:
@@ -284,3 +269,25 @@ def test_a_part_that_a_smaller_set_left_in_memory_says_nothing_of_disks() -> Non
     kept = rows_of(evidence(set=sets[:1], beyond=[again]))
     assert kept is not None
     assert all(w > 0 for w, step in zip(kept.weight, kept.step, strict=True) if step == "beyond")
+
+
+def test_no_limit_is_certain_where_a_server_with_another_one_explains_the_rows_as_well() -> None:
+    """Reads level at 118 MB/s: a link, a window or a memory; particles that know of the link alone are no proof."""
+    alone = rows_of(evidence(depth=level(118 * MB), set=[], duplex=[], writes=[]))
+    assert alone is not None
+    linked = theta_of(200, link=118e6, cache=1e12, server_s=4e-5)
+    linked += 0.002 * np.random.default_rng(5).standard_normal(linked.shape)
+    linked = np.clip(linked, LOW + 1e-9, HIGH - 1e-9)
+    knows = Posterior(linked, np.full(200, 1 / 200), np.zeros(200, np.int64), np.zeros(1))
+    assert verdict._rivalled(alone, knows, "link", ("read", "large")) < 0.9
+
+
+def test_a_limit_stays_certain_where_no_other_server_explains_the_rows() -> None:
+    """Four connections reach no more than one, a writer's bytes come on top, 8 GiB are as fast as 4 MiB: a link."""
+    more = [point(depth=8, workers=4, rate=118 * MB), point(depth=8, workers=8, rate=118 * MB)]
+    held = [point("write", rate=118 * MB, set_bytes=8 * GIB, durable=118 * MB), point(rate=118 * MB, set_bytes=8 * GIB)]
+    found = rows_of(evidence(depth=level(118 * MB), connections=more, set=held))
+    assert found is not None
+    server = theta_of(cache=1e12, disk_write=2e9, write_back=1e9, seek_s=1e-5)
+    shown = shown_by(server, found, np.random.default_rng(4))
+    assert verdict._rivalled(shown, infer(shown, runs=1), "link", ("read", "large")) == 1.0

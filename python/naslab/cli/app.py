@@ -114,6 +114,9 @@ def run(
     verify: o.VerifyOpt = False,
     seed: o.SeedOpt = 0,
     budget: o.BudgetOpt = "5m",
+    sweep: Annotated[
+        bool, typer.Option("--sweep/--no-sweep", help="After the verdict, a sweep in what is left of the budget.")
+    ] = True,
     max_bytes: o.MaxBytesOpt = "",
     timeout: o.TimeoutOpt = "30s",
     credentials: o.CredentialsOpt = None,
@@ -139,8 +142,8 @@ def run(
     )  # fmt: skip
     load = Load(repeat, depth, workers, durability, direct, compress, dedupe, verify)
     if direct and (found := mount_behind(target)):
-        return run_both_ways(target, found, load, common)
-    return run_survey(target, load, common)
+        return run_both_ways(target, found, load, common, sweep)
+    return run_survey(target, load, common, sweep)
 
 
 _WITH_RESUME = {

@@ -55,8 +55,11 @@ def _read(path: str) -> str:
         return ""
 
 
-def run_both_ways(target_text: str, found: Behind, load: Load, common: Common) -> int:
-    """`naslab run MOUNT --direct`. Raises UsageError, SpaceError, TargetError before anything is measured."""
+def run_both_ways(target_text: str, found: Behind, load: Load, common: Common, sweep: bool = True) -> int:
+    """`naslab run MOUNT --direct`. sweep: whether one follows where the mount alone is measured.
+
+    Raises UsageError, SpaceError, TargetError before anything is measured.
+    """
     common.check()
     mount = _mount(target_text, found, load, common)
     try:
@@ -64,7 +67,7 @@ def run_both_ways(target_text: str, found: Behind, load: Load, common: Common) -
     except (TargetError, UsageError) as error:
         if common.credentials is not None and isinstance(error, UsageError):
             raise
-        return _mount_only(target_text, load, common, str(error))
+        return _mount_only(target_text, load, common, str(error), sweep)
     return _Both(mount, own, found, load, common).run()
 
 
@@ -93,14 +96,14 @@ def _own_client(found: Behind, common: Common) -> Target:
     return target
 
 
-def _mount_only(target_text: str, load: Load, common: Common, why: str) -> int:
+def _mount_only(target_text: str, load: Load, common: Common, why: str, sweep: bool) -> int:
     from naslab.cli.survey import run_survey
 
     message = f"naslab's own client did not get in, so the mount alone is measured: {why}"
     if not common.quiet:
         print(f"naslab: {message}", file=sys.stderr)
     values = {each.name: getattr(common, each.name) for each in dataclasses.fields(common)}
-    return run_survey(target_text, load, _Warned(**{**values, "credentials": None}, message=message))
+    return run_survey(target_text, load, _Warned(**{**values, "credentials": None}, message=message), sweep)
 
 
 @dataclass

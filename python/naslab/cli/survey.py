@@ -28,7 +28,7 @@ ENOUGH = 0.6
 
 @dataclass
 class Survey:
-    """One `naslab run` under way. budget: of all of it."""
+    """One `naslab run` under way. budget: of all of it. sweep: whether one follows the verdict."""
 
     execution: Execution
     progress: Progress
@@ -36,6 +36,7 @@ class Survey:
     limits: survey.Limits
     budget: Budget
     quiet: bool = False
+    sweep: bool = True
 
     def carry_out(self) -> None:
         """Ladder, sweep, sustained cells."""
@@ -44,14 +45,15 @@ class Survey:
         if limits.room_bytes < steps.LEAST_ROOM_BYTES or (most is not None and most < steps.LEAST_MOVED_BYTES):
             execution.warn("ladder", self._left_out())
         else:
-            budget_ns = int(limits.budget_ns * LADDER_SHARE)
+            budget_ns = int(limits.budget_ns * (LADDER_SHARE if self.sweep else 1.0))
             climb_ladder(execution, self.progress, self.options, budget_ns, limits.room_bytes, most)
         if execution.status != "complete":
             return
         execution.close()  # its files go: each part is planned for the whole room
         execution.spec.cells = []
         keep_client(execution, self.limits.budget_ns, self.quiet)  # the target has taken what was asked of it
-        self._survey()
+        if self.sweep:
+            self._survey()
 
     def _left_out(self) -> str:
         room, moved = amount_text(steps.LEAST_ROOM_BYTES), amount_text(2 * steps.LEAST_MOVED_BYTES)
@@ -107,8 +109,8 @@ def keep_client(execution: Execution, budget_ns: int, quiet: bool) -> None:
     execution.store.update_run(execution.run_id, client_ceiling=found)
 
 
-def run_survey(target_text: str, load: Load, common: Common) -> int:
-    """`naslab run TARGET`."""
+def run_survey(target_text: str, load: Load, common: Common, sweep: bool = True) -> int:
+    """`naslab run TARGET`. sweep: whether one follows the verdict."""
     spec = common.run_spec()
     target = common.target(target_text)
     options = load.options(common.seed, target.direct)
@@ -124,7 +126,9 @@ def run_survey(target_text: str, load: Load, common: Common) -> int:
     execution = start(spec, target, store, document_extra=common.document_extra())
 
     def work(progress: Progress) -> None:
-        Survey(execution, progress, options, limits, Budget(limits.budget_ns, execution), common.quiet).carry_out()
+        Survey(
+            execution, progress, options, limits, Budget(limits.budget_ns, execution), common.quiet, sweep
+        ).carry_out()
 
     return measure(execution, common, [], work)
 

@@ -120,7 +120,7 @@ def _named(evidence: Evidence, rows: Rows, posterior: Posterior, of: ClassVerdic
         if pair[0] != pair[1]:
             close[pair] = close.get(pair, 0.0) + share
     nearest = _nearest(ceilings(posterior.theta, rows, of.op, of.size), posterior.weight, naming)
-    return _Class(of.op, of.size, ranked, close, nearest, of.misfit, rows.stall.get(of.size, 0.0))
+    return _Class(of.op, of.size, ranked, close, nearest, of.misfit, rows.stopped(of.op, of.size))
 
 
 def naming_of(evidence: Evidence, op: str, size: str) -> Naming:

@@ -45,8 +45,6 @@ REHEATED = 0.2
 MIXING_MOVES = 16
 DRAWN = 6
 """So many times as many particles are drawn from the guess."""
-COHERENT = 0.5
-"""Share of the first particles that are whole explanations."""
 KEPT = 0.6
 """Share of the particles that each step of the tempering leaves effective."""
 MAX_STEPS, MOVES, LAST_MOVES = 120, 8, 30
@@ -58,6 +56,8 @@ MISFIT = 4.0
 """A row so many standard deviations off is not explained."""
 HISTORY_MISFITS = 0.06
 """Share of such rows from which on rates may depend on what was moved before."""
+LEARNED = 1.0
+"""Nats by which an explanation has to be better to be taken over from another structure."""
 SURPRISED, UPDATE_MOVES = 0.2, 8
 """Share of the particles that have to stay effective as rows are added; moves of each then."""
 STRUCTURES = ("lock_on", "bucket_on")
@@ -144,11 +144,11 @@ class Guess:
             theta[use, at] = near[use]
         return np.asarray(theta)
 
-    def start(self, count: int, rng: Draw) -> Array:
-        """Particles to begin with: of the guess, and whole explanations."""
+    def start(self, count: int, rng: Draw, scout: bool) -> Array:
+        """Particles to begin with: of the guess; half of a scout's are whole explanations."""
         theta = self.draw(count, rng)
-        whole = int(COHERENT * count)
-        theta[:whole] = coherent(theta[:whole], self.rows, rng)
+        if scout:
+            theta[: count // 2] = coherent(theta[: count // 2], self.rows, rng)
         return theta
 
     def log_density(self, theta: Array) -> Array:
@@ -322,12 +322,16 @@ class _Cloud:
 
 def sample(
     r: Rows, rng: Draw, on: tuple[str, ...] = (), count: int = PARTICLES,
-    likelihood: Callable[[Array, Rows], Array] = log_likelihood,
+    likelihood: Callable[[Array, Rows], Array] = log_likelihood, scout: bool = False,
 ) -> tuple[Array, float]:  # fmt: skip
-    """(particles of the posterior, log evidence) of a server with the optional stations `on` and no other."""
+    """(particles of the posterior, log evidence) of a server with the optional stations `on` and no other.
+
+    scout: it begins with whole explanations. What it finds counts by its likelihood alone, not by how much of it there
+    is: how often each was begun with is no probability.
+    """
     guess = Guess(r, "bucket_on" in on)
     held = _held(on)
-    theta = guess.start(DRAWN * count, rng)
+    theta = guess.start(DRAWN * count, rng, scout)
     for at, value in held.items():
         theta[:, at] = value
     cloud = _Cloud(theta, likelihood(theta, r), guess.log_density(theta).sum(1))
@@ -460,10 +464,13 @@ def infer(r: Rows, runs: int = RUNS, count: int = PARTICLES) -> Posterior:
     """The pooled posterior of what a ladder measured. runs: of each structure; optional ones take half as many."""
     rng = np.random.default_rng(seed_of(r))
     plain = mixed(r, [sample(r, rng, count=count) for _ in range(runs)], rng)
+    plain = _learned(r, plain, sample(r, rng, count=count, scout=True)[0], rng)
     made, odds, best = [plain], [0.0], float(log_likelihood(plain[0], r).max())
     for names, often in _optional(r, plain[0]):
         found = [sample(r, rng, names, count) for _ in range(max(int(runs * often), 1))]
         made.append(mixed(r, found, rng, names))
+        made[0] = plain = _learned(r, plain, made[-1][0], rng)
+        best = float(log_likelihood(plain[0], r).max())
         gained = float(log_likelihood(made[-1][0], r).max()) - best - sum(OCCAM[name] for name in names)
         by_evidence = (made[-1][1] - plain[1]) / EVIDENCE_ERROR
         odds.append(_log_odds(names) + max(by_evidence, gained / GAIN_ERROR))
@@ -485,6 +492,16 @@ def updated(before: Posterior, old: Rows, new: Rows) -> Posterior | None:
     for move in range(UPDATE_MOVES):
         _move(cloud, move, 1.0, walk)
     return Posterior(cloud.theta, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence)
+
+
+def _learned(r: Rows, plain: tuple[Array, float], theta: Array, rng: Draw) -> tuple[Array, float]:
+    """The plain structure, once more where other particles explain more without any optional station."""
+    without = theta.copy()
+    for at, value in _held(()).items():
+        without[:, at] = value
+    if log_likelihood(without, r).max() < log_likelihood(plain[0], r).max() + LEARNED:
+        return plain
+    return mixed(r, [plain, (without, plain[1])], rng)
 
 
 def _log_odds(names: Sequence[str]) -> float:

@@ -111,7 +111,7 @@ def _growth(climb: Climb) -> Iterator[Experiment]:
     following = climb.next_set_bytes()
     if following is None or not climb.affords_set(following):
         return
-    sizes = [following << at for at in range(DOUBLINGS) if following << at <= max(REACH_BYTES, following)]
+    sizes = [following << at for at in range(DOUBLINGS) if following << at <= REACH_BYTES]
     ways = []
     for size in (size for size in sizes if size <= climb.most_set_bytes()):
         rows = tuple(row for cell in climb.growth_cells(size) for row in planned_of(cell))

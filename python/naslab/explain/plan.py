@@ -32,7 +32,7 @@ PARTICLES = 160
 """Particles that predict."""
 MEASURED = 0.03
 """Half of the interval that a cell's rate usually has."""
-MIN_NATS, MIN_WORTH = 0.04, 0.004
+MIN_NATS, MIN_WORTH = 0.04, 0.0025
 """An experiment that tells less, in all or by second, is not made."""
 DRIFT = 0.02
 """Gain that the estimate shows of its own accord."""

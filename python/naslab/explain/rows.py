@@ -39,6 +39,8 @@ RATION_NS = 250_000_000
 CREDIT_BYTES = 65536
 TURNS, RATIONED = 50, 3.0
 """The slowest percent, and the mean, of small reads over the usual one, where a processor's time is rationed."""
+OWN_NS = 3 * NS_PER_S
+"""Loads of one kind that are watched for so long show its own stops, in all."""
 DEEP = 4
 """Stops are looked for where at least a so-many-th of the most requests were outstanding."""
 
@@ -100,6 +102,10 @@ class Rows:
     def charge(self) -> Array:
         """Slots of a connection that one operation takes: SMB counts credits of 64 KiB (MS-SMB2 3.1.5.2)."""
         return np.maximum(np.ceil(self.record / CREDIT_BYTES), 1.0) if self.protocol == "smb" else np.ones(len(self))
+
+    def stopped(self, op: str, size: str) -> float:
+        """Share of the time in which nothing moved, of one kind of I/O where that was watched for long enough."""
+        return self.stall.get(f"{op} {size}", self.stall.get(size, 0.0))
 
     def label(self, at: int) -> str:
         """A row in words, for tables of residuals."""
@@ -225,7 +231,12 @@ def _stall(points: Iterable[Point]) -> dict[str, float]:
         return {}
     large, small = (_lost([p for p in timed if (p.record_bytes > SMALL_RECORD) == wanted]) for wanted in (True, False))
     # Small operations are measured for a second or less, which may lie between two stops.
-    return {"large": large, "small": max(large, small)}
+    found = {"large": large, "small": max(large, small)}
+    for op, size in (("read", "large"), ("write", "large")):
+        mine = [p for p in timed if p.op == op and p.record_bytes > SMALL_RECORD]
+        if sum(p.end_ns - p.start_ns for p in mine) >= OWN_NS:
+            found[f"{op} {size}"] = _lost(mine)
+    return found
 
 
 def _lost(points: Sequence[Point]) -> float:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.explain.forward import NEVER, PAGE_SLACK, values_of
-from naslab.explain.hypotheses import AT, HIGH, HIT_EDGE_BYTES, LOW, Array
-from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, residuals
+from naslab.explain.hypotheses import AT, HIGH, HIT_EDGE_BYTES, LOW, Array, switched_on
+from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, residuals, sample, seed_of
 from naslab.explain.rows import CREDIT_BYTES, Rows
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 
@@ -31,6 +31,9 @@ BESIDE, EXCLUDED, NEAR_SHARE = 1.05, 4.0, 0.12
 be there: parts of a server are chosen for each other, and in about an eighth of servers two are equally fast."""
 TRIED = 80
 """Particles in which that is tried."""
+CERTAIN = 0.9
+RIVALS, FORBIDDEN = 160, 60.0
+"""Particles of a search for other explanations; nats that the one which is doubted costs in it."""
 FITS = 0.05
 """Share of rows that may be unexplained by chance; where it is more, as much certainty is missing."""
 IN_TURNS = frozenset(("disk", "disk_iops", "server_cache", "link"))
@@ -131,7 +134,7 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
     order = np.sort(table, axis=0)
     rows = (r.read == (op == "read")) & ~r.null
     misfit = float(np.mean(off[rows] > MISFIT))
-    stopped = _edge(r.stall.get(size, 0.0), STRANGE_STALL, STALL_WIDTH)
+    stopped = _edge(r.stopped(op, size), STRANGE_STALL, STALL_WIDTH)
     strange = max(stopped, _edge(misfit, STRANGE_MISFIT, MISFIT_WIDTH))
     strange = 1 - (1 - strange) * (1 - MISSPECIFIED)
     shares = {name: posterior.share(lowest == at) * (1 - strange) for at, name in enumerate(names)}
@@ -140,13 +143,16 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
         shares = {"client_cache": 0.97, **{name: 0.03 * each for name, each in shares.items()}}
     near = order[1] / order[0]
     close = _close(names, table, posterior)
-    hidden = _hidden(r, posterior, names[int(np.argmax([shares[name] for name in names]))], table, names, op, size)
+    first = names[int(np.argmax([shares[name] for name in names]))]
+    hidden = _hidden(r, posterior, first, table, names, op, size)
+    if min(hidden, shares[first]) >= CERTAIN and first != "unknown":
+        hidden = min(hidden, _rivalled(r, posterior, first, (op, size)))
     ranked = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
     most = min(hidden, 1.0 if misfit <= FITS else 1 - misfit)
     made = tuple(
         Ceiling(
             name,
-            min(shares[name], _cap(name, close), _most(name, most, r, size)),
+            min(shares[name], _cap(name, close), _most(name, most, r, op, size)),
             _value(table, names, lowest, posterior, name),
         )
         for name in ranked
@@ -167,12 +173,12 @@ def _close(names: Sequence[str], table: Array, posterior: Posterior) -> dict[tup
     return found
 
 
-def _most(name: str, most: float, r: Rows, size: str) -> float:
+def _most(name: str, most: float, r: Rows, op: str, size: str) -> float:
     """Highest probability of a kind. most: of kinds of the model. What it does not explain is sure of stops only."""
     if name == "client_cache":
         return 1.0
     if name == "unknown":
-        return 1.0 if r.stall.get(size, 0.0) > STRANGE_STALL else 1 - NEAR_SHARE
+        return 1.0 if r.stopped(op, size) > STRANGE_STALL else 1 - NEAR_SHARE
     return min(most, 1 - NEAR_SHARE) if r.rationed and name in IN_TURNS else most
 
 
@@ -199,6 +205,27 @@ def _hidden(
         if likes.max() - log_likelihood(changed, r).max() < EXCLUDED:
             return 1 - NEAR_SHARE
     return 1.0
+
+
+def _rivalled(r: Rows, posterior: Posterior, first: str, where: tuple[str, str]) -> float:
+    """Highest probability of a limit: less than one where a server with another limit explains the rows as well.
+
+    How much of the sampler's particles lie in each of several explanations is left to chance; how well the best of each
+    explains the rows is not. So servers are sought in which this limit is well above the lowest, and the likelihoods of
+    the best are compared. Credit that was not spent explains everything, and is left to its prior.
+    """
+
+    def masked(theta: Array, rows: Rows) -> Array:
+        found = ceilings(theta, rows, *where)
+        near = found[first] < CLOSE * np.min(list(found.values()), axis=0)
+        return np.asarray(log_likelihood(theta, rows) - FORBIDDEN * (near | switched_on(theta, "bucket_on")))
+
+    likes, rivals = log_likelihood(posterior.theta, r), masked(posterior.theta, r)
+    best = float(rivals.max())
+    if likes.max() - best >= EXCLUDED:
+        rng = np.random.default_rng(seed_of(r) + CLASSES.index(where))
+        best = max(best, float(masked(sample(r, rng, count=RIVALS, likelihood=masked, scout=True)[0], r).max()))
+    return 1.0 if likes.max() - best >= EXCLUDED else 1 - NEAR_SHARE
 
 
 def _beside(theta: Array, rate: Array, record: float, op: str, size: str) -> Iterator[tuple[str, Array]]:

@@ -1,0 +1,116 @@
+"""The next experiment: what it is expected to tell, what it takes, and when none is worth its time."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from made_evidence import GIB, KIB, MB, MIB, evidence, level, theta_of
+from naslab.explain.hypotheses import AT, Array
+from naslab.explain.inference import Posterior
+from naslab.explain.menu import Experiment
+from naslab.explain.plan import Outlook, Planned, best_of, extended, outlook, planned_of
+from naslab.explain.rows import Rows, rows_of
+from naslab.explain.steps import Bounds, Load, load_cell
+from naslab.spec import DataSpec
+
+READ_LARGE, READ_SMALL = ("read", "large"), ("read", "small")
+MORE = (Planned("read", MIB, 8, workers=4, files=4, seconds=0.5),)
+SAME = (Planned("read", MIB, 8, seconds=0.5),)
+BOUNDS = Bounds(10**9, 1 << 40, None, 256, False, False, False, False, DataSpec())
+
+
+def loads() -> Rows:
+    """One connection reads 118 MB/s from the server cache; more of them were never tried."""
+    found = rows_of(evidence(depth=level(118 * MB), set=[], duplex=[]))
+    assert found is not None
+    return found
+
+
+def link_or_window(count: int = 80) -> Array:
+    """Servers whose cached reads a link limits, and as many of which one connection's window does."""
+    rng = np.random.default_rng(1)
+    theta = np.concatenate([
+        theta_of(count, link=118e6, window=3e12, cache=1e12),
+        theta_of(count, link=1.5e9, window=118e6, cache=1e12),
+    ])  # fmt: skip
+    theta[:, AT["header"]] += 0.1 * rng.standard_normal(2 * count)
+    return theta
+
+
+def seen(planned: tuple[Planned, ...], theta: Array | None = None) -> Outlook:
+    """What an experiment is expected to tell of these servers."""
+    return outlook(link_or_window() if theta is None else theta, loads(), planned, np.random.default_rng(2))
+
+
+def test_what_tells_two_limits_apart_is_worth_its_entropy_and_a_repetition_nothing() -> None:
+    assert seen(MORE).nats[READ_LARGE] == pytest.approx(np.log(2), abs=0.08)
+    assert abs(seen(SAME).nats[READ_LARGE]) < 0.08
+
+
+def test_outcomes_that_differ_without_another_limit_are_no_news() -> None:
+    """Servers of one limit whose link is known to a third: the rate will tell the link, and no limit."""
+    theta = theta_of(160, cache=1e12)
+    theta[:, AT["link"]] += 0.3 * np.random.default_rng(3).standard_normal(160)
+    assert abs(seen(SAME, theta).nats[READ_LARGE]) < 0.01
+
+
+def test_a_set_that_outgrows_a_cache_tells_whether_there_is_one_and_takes_its_time() -> None:
+    """Half of these servers have a cache of 1 GiB before a disk of 20 MB/s, the others one that holds everything."""
+    theta = np.concatenate([theta_of(80, cache=GIB, disk_read=20e6), theta_of(80, cache=1e12, disk_read=20e6)])
+    within, beyond = (
+        (Planned("write", MIB, 8, size=size, durability="end", moved=float(size)),
+         Planned("read", MIB, 8, size=size, seconds=1.0))
+        for size in (GIB // 2, 2 * GIB)
+    )  # fmt: skip
+    assert abs(seen(within, theta).nats[READ_LARGE]) < 0.05
+    found = seen(beyond, theta)
+    assert found.nats[READ_LARGE] > 0.5
+    assert found.seconds == pytest.approx(2 * GIB / 50e6 + 1, rel=0.1)  # disks that write 50 MB/s
+
+
+def test_a_reader_beside_a_writer_is_two_rows_of_one_time() -> None:
+    cell = load_cell(Load(MIB, 4, write_share=0.5, beside=True), BOUNDS)
+    read, write = planned_of(cell)
+    assert (read.op, write.op, read.beside, write.beside, read.workers) == ("read", "write", False, True, 1)
+    rows, fresh = extended(loads(), (read, write))
+    assert list(rows.pair[fresh]) == [fresh[1], fresh[0]]
+    assert seen((read, write)).seconds == pytest.approx(1.0)
+
+
+def experiment(key: str, *planned: tuple[Planned, ...], setup_s: float = 0.0) -> Experiment:
+    """One that is never made."""
+    return Experiment(key, planned, lambda: None, setup_s)
+
+
+def posterior(theta: Array) -> Posterior:
+    """Particles of equal weight."""
+    return Posterior(theta, np.full(len(theta), 1 / len(theta)), np.zeros(len(theta), np.int64), np.zeros(1))
+
+
+def test_the_most_telling_by_second_is_chosen_and_none_that_does_not_fit() -> None:
+    slow = tuple(dataclasses.replace(row, seconds=60.0) for row in MORE)
+    menu = [experiment("slow", slow), experiment("same", SAME), experiment("more", MORE)]
+    held, rows = posterior(link_or_window()), loads()
+    chosen = best_of(menu, held, rows, left_s=100.0)
+    assert chosen is not None and chosen.key == "more"
+    alone = best_of(menu[:2], held, rows, left_s=100.0)
+    assert alone is not None and alone.key == "slow"
+    assert best_of(menu[:2], held, rows, left_s=30.0) is None  # what tells takes too long, the other tells nothing
+    prepared = [experiment("more", MORE, setup_s=90.0)]
+    assert best_of(prepared, held, rows, left_s=60.0) is None
+
+
+def test_small_reads_count_as_well_as_large_ones() -> None:
+    """Disks of few operations behind caches of 1 GiB and of everything: large reads are the link's either way."""
+    theta = np.concatenate([
+        theta_of(80, cache=size, disk_read=1e9, seek_s=5e-3, memory=6e9) for size in (float(GIB), 1e12)
+    ])  # fmt: skip
+    look = (
+        Planned("write", MIB, 8, size=8 * GIB, durability="end", moved=8.0 * GIB),
+        Planned("read", 4 * KIB, 32, size=8 * GIB, random=True, seconds=1.0),
+    )
+    found = seen(look, theta)
+    assert found.nats[READ_SMALL] > 0.5 > found.nats[READ_LARGE]
