@@ -183,7 +183,7 @@ class World:
             for folder in self.client.values():  # this thread alone; what it begins stays there
                 (folder / "tasks").write_text("0")
             where = parts.url(self.spec, self.host)
-            found.append(run_command(where, f"{self.system.budget_s}s", self.folder / "store.sqlite"))
+            found.append(run_command(where, f"{self.system.budget_s}s", self.folder / "store.sqlite", ["--no-sweep"]))
 
         thread = threading.Thread(target=one)
         thread.start()

@@ -26,7 +26,7 @@ def ask(system: System, budget: str, folder: Path, package: Path | None = None) 
     stem = system.name.partition("-")[0]
     path = folder / f"server-{stem}.toml"
     path.write_text(toml_of(system.options))
-    return run_command(f"sim:{path}", budget, folder / f"server-{stem}.sqlite", package=package)
+    return run_command(f"sim:{path}", budget, folder / f"server-{stem}.sqlite", ["--no-sweep"], package)
 
 
 def kept(system: System, seed: int, answer: Answer) -> Kept:

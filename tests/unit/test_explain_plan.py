@@ -114,3 +114,9 @@ def test_small_reads_count_as_well_as_large_ones() -> None:
     )
     found = seen(look, theta)
     assert found.nats[READ_SMALL] > 0.5 > found.nats[READ_LARGE]
+
+
+def test_what_a_client_cache_answers_or_what_stops_is_asked_no_further() -> None:
+    menu, held, rows = [experiment("more", MORE)], posterior(link_or_window()), loads()
+    assert best_of(menu, held, dataclasses.replace(rows, wire_fraction=0.0), left_s=100.0) is None
+    assert best_of(menu, held, dataclasses.replace(rows, stall={"large": 0.3, "small": 0.3}), left_s=100.0) is None

@@ -517,8 +517,8 @@ def _optional(r: Rows, theta: Array) -> list[tuple[tuple[str, ...], float]]:
     z = np.abs(np.median(residuals(theta, r), axis=0))
     hinted = r.burst or np.average(z > MISFIT, weights=r.weight) > HISTORY_MISFITS
     found: list[tuple[tuple[str, ...], float]] = [(("bucket_on",), 1.0 if hinted else 0.25)]
-    if "same_file" in r.step:
-        found.append((("lock_on",), 0.5))
+    # Before connections share a file, a lock is a guess that says what to measure next.
+    found.append((("lock_on",), 0.5 if "same_file" in r.step else 0.25))
     return found
 
 

@@ -22,7 +22,7 @@ from naslab.explain.hypotheses import Array
 from naslab.explain.inference import MODEL_ERROR, Posterior, seed_of
 from naslab.explain.rows import Rows
 from naslab.explain.steps import SMALL_BYTES
-from naslab.explain.verdict import CLASSES, ceilings
+from naslab.explain.verdict import CLASSES, STRANGE_STALL, WIRE_FRACTION, ceilings
 from naslab.spec import CellSpec
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ PARTICLES = 160
 """Particles that predict."""
 MEASURED = 0.03
 """Half of the interval that a cell's rate usually has."""
-MIN_NATS, MIN_WORTH = 0.04, 0.0025
+MIN_NATS, MIN_WORTH = 0.04, 0.004
 """An experiment that tells less, in all or by second, is not made."""
 DRIFT = 0.02
 """Gain that the estimate shows of its own accord."""
@@ -94,11 +94,18 @@ def best_of(menu: Sequence[Experiment], posterior: Posterior, r: Rows, left_s: f
     for each in menu:
         for planned in each.planned:
             seen = outlook(theta, r, planned, rng)
-            seconds, nats = seen.seconds + each.setup_s, sum(max(gain - DRIFT, 0.0) for gain in seen.nats.values())
+            seconds = seen.seconds + each.setup_s
+            nats = sum(max(gain - DRIFT, 0.0) for where, gain in seen.nats.items() if is_open(r, *where))
             worth = nats / (seconds + OVERHEAD_S)
             if seconds <= left_s and nats >= MIN_NATS and worth >= MIN_WORTH and worth > most:
                 best, most = each, worth
     return best
+
+
+def is_open(r: Rows, op: str, size: str) -> bool:
+    """Whether anything may be learnt of a kind of I/O: what a client's cache answers, and what stops, is known."""
+    behind_cache = op == "read" and r.wire_fraction < WIRE_FRACTION
+    return not behind_cache and r.stopped(op, size) < STRANGE_STALL
 
 
 def outlook(theta: Array, r: Rows, planned: Sequence[Planned], rng: np.random.Generator) -> Outlook:

@@ -25,6 +25,8 @@ LEAST_ROOM_BYTES, LEAST_MOVED_BYTES = 64 << 20, 2 << 30
 MOVED_PARTS = 128
 """Of the bytes that may be moved, a timed cell moves one part at most, and sets hold a few of them."""
 NULL_CALLS = 100
+SHORTEST_CELL_NS, USUAL_CELL_NS = NS_PER_S // 10, 6 * NS_PER_S // 10
+"""A timed cell by its share of the budget, and where there is time."""
 BINS = 40
 """Bins of a cell's series."""
 SHORTEST_BIN_NS = 1_000_000
@@ -227,7 +229,7 @@ def bounds_of(
     """What a ladder may use of a target. most_bytes: what it may move in all; None for no limit."""
     depth = int(caps["max_depth"])
     lanes = depth == 1 and protocol == "local"
-    cell_ns = min(max(budget_ns // 300, NS_PER_S // 10), NS_PER_S)
+    cell_ns = min(max(budget_ns // 300, SHORTEST_CELL_NS), USUAL_CELL_NS)
     most = None if most_bytes is None else max(most_bytes // MOVED_PARTS, 1 << 20)
     return Bounds(
         cell_ns=cell_ns, room_bytes=room_bytes, most_bytes=most,
