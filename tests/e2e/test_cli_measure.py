@@ -55,6 +55,22 @@ def test_run_fits_a_slow_server(cli: Cli) -> None:
     )
 
 
+def test_without_a_sweep_the_run_ends_with_the_verdict(cli: Cli) -> None:
+    """A disk of 60 MB/s behind 256 MiB: the set grows until it shows, and no byte of it is read twice for that."""
+    server = "link_bytes_per_s=125MB&server_cache_bytes=256m&disk_read_bytes_per_s=60MB&disk_write_bytes_per_s=90MB"
+    document = valid(cli("run", f"sim:?latency_ns=200us&{server}", "--no-sweep", "--json").ok().json())
+    assert {c["workload"] for c in document["cells"]} == {"ladder"} and document["ladder"]["stopped"] != "budget"
+    first = next(x for x in document["verdict"]["limits"] if x["applies_to"] == {"op": "read", "size": "large"})
+    assert first["kind"] == "disk" and first["value"] == pytest.approx(60e6, rel=0.05)
+    steps = {step["name"]: step["points"] for step in document["ladder"]["steps"]}
+    moved = {cell["id"]: cell["bytes"] for cell in document["cells"]}
+    looks = [p for p in steps["set"] if p["op"] == "read"]
+    largest = max(p["set_bytes"] for p in looks)
+    assert 256 << 20 < largest <= 1 << 30 and sum(moved[p["cell"]] for p in looks) <= largest
+    written = sum(moved[p["cell"]] for p in steps["set"] if p["op"] == "write")
+    assert written == largest
+
+
 def test_a_reader_and_a_writer_go_on_as_long_as_each_other(cli: Cli) -> None:
     """Writes that are only promised are few on slow disks: the reader beside them must not be cut to as many."""
     server = "link_bytes_per_s=125MB&server_cache_bytes=1g&disk_read_bytes_per_s=60MB&disk_write_bytes_per_s=40MB"

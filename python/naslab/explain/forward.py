@@ -8,7 +8,8 @@ a write-back still full of the cell before, what is left in the cache, credit th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,7 +80,8 @@ def storage(v: Values, r: Rows) -> Storage:
     size = np.where(r.null, 0.0, r.record)
     exists = v["cache"] > HIT_EDGE_BYTES
     within = r.size * r.files
-    fits = 1 / (1 + np.minimum(within / (PAGE_SLACK * v["cache"]), 9.0) ** CACHE_EDGE)
+    over = np.log(within) - np.log(PAGE_SLACK * v["cache"])
+    fits = 1 / (1 + np.exp(CACHE_EDGE * np.minimum(over, 2.0)))
     hit = np.where(exists, np.where(r.random, np.clip(v["cache"] / within, 0, 1), fits), 0.0)
     first = np.where(r.random | (r.files > 1), 1.0, np.minimum(size / r.size, 1.0))
     # A stream beside another one off the disk makes both seek.
@@ -113,12 +115,17 @@ def demands(v: Values, r: Rows, s: Storage) -> tuple[list[Array], Array]:
     busy += [s.memory, s.disk]
     if r.same_machine:
         busy += [station.seconds(v, r) / station.lanes(v, r) for station in STATIONS if station.kind == "machine"]
-    return seconds, np.maximum.reduce(np.broadcast_arrays(*busy))
+    return seconds, _longest(busy)
+
+
+def _longest(times: Iterable[Array | float]) -> Array:
+    """The largest of each particle and row."""
+    return np.asarray(functools.reduce(np.maximum, times))
 
 
 def rates(v: Values, r: Rows, seconds: list[Array], slowest: Array) -> Array:
     """Operations per second where nothing but the stations counts."""
-    longest = np.maximum.reduce(np.broadcast_arrays(*seconds))
+    longest = _longest(seconds)
     delay = v["delay_s"] + v["slow_s"] + v["header"] / link_rate(v, r)
     whole = longest + (1 - v["overlap"]) * (sum(seconds) - longest) + delay
     whole = np.maximum(whole, slowest * np.minimum(1.0, r.workers))
@@ -178,10 +185,12 @@ def _beside(v: Values, r: Rows, s: Storage, x: Array) -> Array:
 def _queue(v: Values, r: Rows, x: Array, readers: Places, writers: Places) -> None:
     """Requests and answers of one direction wait in the link's queue behind data of the other, where those fill it."""
     link = np.broadcast_to(link_rate(v, r), x.shape)
-    busy = np.minimum(x * (r.record + v["header"]) / link, 1.0) ** FULL
-    wait = v["queue"] * busy * r.depth * r.workers * r.record / link
-    for mine, full in ((readers, writers), (writers, readers)):
-        x[:, mine] = np.minimum(x[:, mine], r.depth[mine] * r.workers[mine] / np.maximum(wait[:, full], 1e-12))
+    waits = {}
+    for name, full in (("read", readers), ("write", writers)):
+        busy = np.minimum(x[:, full] * (r.record[full] + v["header"]) / link[:, full], 1.0) ** FULL
+        waits[name] = v["queue"] * busy * r.depth[full] * r.workers[full] * r.record[full] / link[:, full]
+    for name, mine in (("write", readers), ("read", writers)):
+        x[:, mine] = np.minimum(x[:, mine], r.depth[mine] * r.workers[mine] / np.maximum(waits[name], 1e-12))
 
 
 def _share(
