@@ -477,21 +477,39 @@ def infer(r: Rows, runs: int = RUNS, count: int = PARTICLES) -> Posterior:
     return _pooled(made, odds)
 
 
-def updated(before: Posterior, old: Rows, new: Rows) -> Posterior | None:
-    """The posterior after further rows, from the one before; None where they surprise it: it has to be sought anew."""
+def updated(before: Posterior, old: Rows, new: Rows) -> Posterior:
+    """The posterior after further rows, from the one before.
+
+    Where these surprise it, its particles and whole explanations of all rows are heated up and led on together.
+    """
     gain = log_likelihood(before.theta, new) - log_likelihood(before.theta, old)
     weight = before.weight * np.exp(gain - gain.max())
     weight = weight / weight.sum()
     count, rng = len(weight), np.random.default_rng(seed_of(new))
-    if 1 / (weight**2).sum() < SURPRISED * count:
-        return None
-    places = (rng.random() + np.arange(count)) / count
-    theta = before.theta[np.minimum(np.searchsorted(np.cumsum(weight), places), count - 1)]
     walk = _Walk(new, Guess(new, True), {}, rng, log_likelihood)
-    cloud = _Cloud(theta, log_likelihood(theta, new), walk.guess.log_density(theta).sum(1))
-    for move in range(UPDATE_MOVES):
-        _move(cloud, move, 1.0, walk)
-    return Posterior(cloud.theta, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence)
+    if 1 / (weight**2).sum() >= SURPRISED * count:
+        cloud = _at(_resampled(before.theta, weight, rng), walk)
+        for move in range(UPDATE_MOVES):
+            _move(cloud, move, 1.0, walk)
+        theta = cloud.theta
+    else:
+        fresh = walk.guess.start(count, rng, scout=True)
+        cloud = _at(np.concatenate((_resampled(before.theta, before.weight, rng), fresh)), walk)
+        for move in range(UPDATE_MOVES):
+            _move(cloud, move, REHEATED, walk)
+        theta = _led(cloud, REHEATED, count, walk)[0]
+    return Posterior(theta, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence)
+
+
+def _resampled(theta: Array, weight: Array, rng: Draw) -> Array:
+    """As many particles of equal weight."""
+    count = len(weight)
+    places = (rng.random() + np.arange(count)) / count
+    return theta[np.minimum(np.searchsorted(np.cumsum(weight / weight.sum()), places), count - 1)]
+
+
+def _at(theta: Array, walk: _Walk) -> _Cloud:
+    return _Cloud(theta, walk.likelihood(theta, walk.r), walk.guess.log_density(theta).sum(1))
 
 
 def _learned(r: Rows, plain: tuple[Array, float], theta: Array, rng: Draw) -> tuple[Array, float]:

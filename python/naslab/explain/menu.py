@@ -109,7 +109,7 @@ def _timed(climb: Climb) -> Iterator[Experiment]:
 def _growth(climb: Climb) -> Iterator[Experiment]:
     """A larger working set: one step, worth what it or a later one would tell."""
     following = climb.next_set_bytes()
-    if following is None or not climb.affords_set(following):
+    if following is None:
         return
     sizes = [following << at for at in range(DOUBLINGS) if following << at <= REACH_BYTES]
     ways = []
