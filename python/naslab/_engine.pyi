@@ -1,6 +1,6 @@
 """The engine, compiled from crates/py."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 __version__: str
 
@@ -162,3 +162,27 @@ def serve_demo(folder: str, port: int, on_ready: Callable[[int], None]) -> None:
 
     Calls `on_ready` with the port first. Raises UsageError when the folder or the port cannot be had.
     """
+
+class InferModel:
+    """Rows of a ladder with the table of the model's parameters; arrays go in and come out as bytes of float64."""
+
+    def __new__(
+        cls,
+        names: Sequence[str],
+        low: list[float],
+        high: list[float],
+        switches: list[tuple[str, float]],
+        columns: dict[str, bytes],
+        conditions: tuple[float, float, float, bool],
+        client: list[tuple[float, float]],
+    ) -> InferModel:
+        """columns: those of `Rows`, flags as 0 and 1, with `order`, `charge`, `scale` (sigma with the model's error).
+
+        conditions: the interface's bytes a second (0: unknown), processors, the quota (0: none), whether client and
+        server are one machine. client: counted seconds of an operation of so many bytes: (bytes, seconds).
+        Raises ValueError where names differ from the engine's, or a column is missing.
+        """  # fmt: skip
+    def predict(self, theta: bytes) -> bytearray:
+        """Log operations per second by particle and row."""
+    def log_likelihood(self, theta: bytes) -> bytearray:
+        """By particle."""

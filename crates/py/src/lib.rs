@@ -4,6 +4,7 @@
 mod demo;
 mod errors;
 mod events;
+mod infer;
 mod machine;
 mod net;
 mod run;
@@ -101,6 +102,7 @@ fn with_session<T>(
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<session::PySession>()?;
+    module.add_class::<infer::PyModel>()?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::open_run, module)?)?;
     module.add_class::<run::PyRun>()?;

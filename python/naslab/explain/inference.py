@@ -18,19 +18,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr
+from scipy.special import ndtr
 
 from naslab.explain.coherent import coherent
-from naslab.explain.forward import predict, values_of
-from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, SWITCHES, Array, Values, log_prior
+from naslab.explain.compiled import model_of, packed, predicted, unpacked
+from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, SWITCHES, Array
 from naslab.explain.rows import Rows
 from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
 
 MODEL_ERROR = 0.04
 """Standard deviation of the model's own error, of a log rate."""
-FREEDOM = 4.0
-"""Degrees of freedom of Student's t: a row that nothing explains costs little."""
-CLIENT_ERROR = 0.05
 RUNS = 4
 PARTICLES = 350
 EVIDENCE_ERROR = 3.0
@@ -68,32 +65,12 @@ Draw = np.random.Generator
 
 def log_likelihood(theta: Array, r: Rows) -> Array:
     """By particle: Student's t on log rates, the client's own time per operation, and the priors' shape."""
-    v = values_of(theta)
-    z = (predict(v, r) - r.seen) / np.hypot(r.sigma, MODEL_ERROR)
-    found = np.log1p(z * z / FREEDOM) @ (-(FREEDOM + 1) / 2 * r.weight) + _T * r.weight.sum()
-    return np.asarray(found + _client(v, r) + log_prior(theta))
-
-
-_T = float(gammaln((FREEDOM + 1) / 2) - gammaln(FREEDOM / 2) - 0.5 * np.log(FREEDOM * np.pi))
+    return unpacked(model_of(r, MODEL_ERROR).log_likelihood(packed(theta)))
 
 
 def residuals(theta: Array, r: Rows) -> Array:
     """How far each row is from what the particles predict, in standard deviations; (particles, rows)."""
-    return np.asarray((predict(values_of(theta), r) - r.seen) / np.hypot(r.sigma, MODEL_ERROR))
-
-
-def _client(v: Values, r: Rows) -> Array:
-    """The client's processor time is counted directly: thin tails."""
-    told = np.isfinite(r.client_s) & (r.client_s > 0)
-    found = np.zeros(len(v["client_s"]))
-    for small in (True, False):
-        mine = told & ((r.record <= SMALL_RECORD) == small)
-        if not mine.any():
-            continue
-        seconds = v["client_s"] + v["client_byte_s"] * np.median(r.record[mine])
-        z = (np.log(seconds[:, 0]) - np.log(np.median(r.client_s[mine]))) / CLIENT_ERROR
-        found = found - np.minimum(z * z / 2, 60.0)
-    return found
+    return np.asarray((predicted(theta, r) - r.seen) / np.hypot(r.sigma, MODEL_ERROR))
 
 
 # The guess.
@@ -551,8 +528,8 @@ def _pooled(made: Sequence[tuple[Array, float]], odds: Sequence[float]) -> Poste
 
 def explained(theta: Array, r: Rows, weight: Array) -> dict[str, Array]:
     """For tables: predicted and measured log rates of each row, at the posterior's median."""
-    predicted = predict(values_of(theta), r)
-    order = np.argsort(predicted, axis=0)
+    rates = predicted(theta, r)
+    order = np.argsort(rates, axis=0)
     at = np.array([np.searchsorted(np.cumsum(weight[order[:, j]]), 0.5) for j in range(len(r))])
-    middle = predicted[order[np.minimum(at, len(order) - 1), np.arange(len(r))], np.arange(len(r))]
+    middle = rates[order[np.minimum(at, len(order) - 1), np.arange(len(r))], np.arange(len(r))]
     return {"predicted": middle, "seen": r.seen}

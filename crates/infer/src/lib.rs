@@ -1,0 +1,17 @@
+//! The model behind a verdict: what a server with given parameters would have shown in each row of a ladder, how likely
+//! that makes what was seen, and the sampler of the posterior. Pure and seeded: one document gives one answer.
+//!
+//! Stations, parameters and their priors are declared in `python/naslab/explain/hypotheses.py`, the model is written
+//! down in `docs/concepts/model.md`.
+
+mod forward;
+mod likelihood;
+mod math;
+mod params;
+mod rows;
+mod shared;
+
+pub use likelihood::{Model, Scratch};
+pub use math::{exp, ln};
+pub use params::{Mismatch, Param, Table, Theta, DIMS, NAMES};
+pub use rows::{Columns, Conditions};
