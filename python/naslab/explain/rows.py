@@ -6,6 +6,8 @@ the likelihood (weight 0): what they moved fills caches and spends credit.
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -26,6 +28,8 @@ Flags = NDArray[np.bool_]
 
 ALIKE_POWER = 0.7
 """n rows of the same kind weigh n^-0.7 each: they share one error of the model."""
+LEVEL = 0.1
+"""Log rates of one kind that are further apart than this, with none between, are levels of their own."""
 COUNTING = 0.3
 """Standard deviation of counting whole operations, in operations."""
 MAX_SIGMA = 0.5
@@ -136,6 +140,7 @@ def rows_of(evidence: Evidence) -> Rows | None:
         made.append(_null(made[0], evidence.null_ns, _is_rationed(evidence.round_trip)))
     largest = max((m["size"] for m in made if m["step"] == "set"), default=0.0)
     weights = _weights(made, largest)
+    _count_pauses(made, evidence)
     columns = {name: np.array([m[name] for m in made]) for name in made[0] if name not in ("step", "group")}
     points = [p for found in evidence.points.values() for p in found]
     wire = [p.crossed for p in evidence.step("client_cache") if p.crossed is not None]
@@ -208,9 +213,9 @@ def _null(like: dict[str, Any], latency_ns: Mapping[str, float], rationed: bool)
 
 
 def _weights(made: list[dict[str, Any]], largest: float) -> Array:
-    """Of each row in the likelihood: rows of one kind share an error; some only change state."""
-    groups = [m["group"] for m in made]
-    count = {group: groups.count(group) for group in groups}
+    """Of each row in the likelihood: rows of one kind with like rates share an error; some only change state."""
+    groups = _levels(made)
+    count = Counter(groups)
 
     def aside(m: dict[str, Any]) -> bool:
         # What the passes before left in memory is read again: the set is not the largest, or a smaller one was last.
@@ -218,7 +223,20 @@ def _weights(made: list[dict[str, Any]], largest: float) -> Array:
         again = m["step"] == "beyond" and sequential and (largest < m["size"] or _after_a_smaller_set(m, made))
         return m["step"] in ("set_taken_in", "client_cache") or again
 
-    return np.array([0.0 if aside(m) else count[m["group"]] ** -ALIKE_POWER for m in made])
+    return np.array([0.0 if aside(m) else count[group] ** -ALIKE_POWER for m, group in zip(made, groups, strict=True)])
+
+
+def _levels(made: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """The kind of each row and the level of its rate, which rates far from each other do not share.
+
+    A set that no longer fits into a cache is news, and no repetition of those that did.
+    """
+    level = [0] * len(made)
+    order = sorted(range(len(made)), key=lambda at: (repr(made[at]["group"]), made[at]["seen"]))
+    for before, at in itertools.pairwise(order):
+        same = made[at]["group"] == made[before]["group"]
+        level[at] = level[before] + (made[at]["seen"] - made[before]["seen"] > LEVEL) if same else 0
+    return [(m["group"], where) for m, where in zip(made, level, strict=True)]
 
 
 def _after_a_smaller_set(m: dict[str, Any], made: list[dict[str, Any]]) -> bool:
@@ -237,6 +255,16 @@ def _comes_in_turns(usual_ns: float, mean_ns: float, p99_ns: float) -> bool:
     return p99_ns > TURNS * usual_ns > 0 and mean_ns > RATIONED * usual_ns
 
 
+def _count_pauses(made: list[dict[str, Any]], evidence: Evidence) -> None:
+    """Where calls come in turns of work and pauses a rate depends on how many pauses fall into its time."""
+    null, trip = evidence.null_ns, evidence.round_trip
+    pauses = [float(null["p99"])] if null and _comes_in_turns(null["p50"], null["mean"], null["p99"]) else []
+    pauses += [trip.p99_ns] if trip is not None and _is_rationed(trip) else []
+    if pauses:
+        for m in made:
+            m["sigma"] = float(np.hypot(m["sigma"], min(max(pauses) / NS_PER_S / m["seconds"], MAX_SIGMA)))
+
+
 def _turns(evidence: Evidence, points: Sequence[Point]) -> frozenset[tuple[str, str]]:
     """Kinds of I/O whose single requests come in turns of work and long pauses, where calls without data do, too.
 
@@ -248,8 +276,9 @@ def _turns(evidence: Evidence, points: Sequence[Point]) -> frozenset[tuple[str, 
         return frozenset()
     single = [p for p in points if p.depth * p.workers == 1 and p.p50_ns > 0 and not _is_throttled(p)]
     return frozenset(
-        where for where, mine in _by_kind(single).items() if median(p.mean_ns / p.p50_ns for p in mine) > RATIONED
-    )
+        where for where, mine in _by_kind(single).items()
+        if median(p.mean_ns / p.p50_ns for p in mine if p.set_bytes == max(q.set_bytes for q in mine)) > RATIONED
+    )  # fmt: skip
 
 
 def _own_limit(points: Sequence[Point]) -> frozenset[tuple[str, str]]:

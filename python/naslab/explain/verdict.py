@@ -42,8 +42,9 @@ FITS = 0.05
 """Share of rows that may be unexplained by chance; where it is more, as much certainty is missing."""
 IN_TURNS = frozenset(("disk", "disk_iops", "server_cache", "link"))
 """What a processor whose time is rationed looks like."""
-TURNS_SHOWN = {**dict.fromkeys(("link", "client_nic", "protocol", "burst_credit", "latency"), 0.05), "disk": 0.3,
-               "disk_iops": 0.3}  # fmt: skip
+TURNS_SHOWN = dict.fromkeys(
+    ("link", "client_nic", "protocol", "burst_credit", "latency", "disk", "disk_iops"), 0.05
+)  # fmt: skip
 """How often single requests come in turns, as calls without data do, where something else than the server's processor
 limits. A processor whose time is rationed does all of it, copying included."""
 LIMIT_SHOWN = 0.05
