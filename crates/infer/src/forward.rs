@@ -3,7 +3,7 @@
 //! `python/naslab/explain/forward.py` tells of the model and its sources; this is the same arithmetic for one particle
 //! at a time, without what it does not need. A test holds the two against each other.
 
-use crate::math::{exp, ln};
+use crate::math::{exp, larger, ln, smaller};
 use crate::params::{Param, Table, Theta};
 use crate::rows::{Row, Rows};
 
@@ -11,14 +11,15 @@ use crate::rows::{Row, Rows};
 pub(crate) const HIT_EDGE_BYTES: f64 = 262_144.0;
 const CACHE_EDGE: f64 = 60.0;
 const PAGE_SLACK: f64 = 1.02;
-const MIN_RATE: f64 = 1e-9;
+/// No rate is told of that is lower than this, 1e-9.
+pub(crate) const LEAST: f64 = -20.723_265_836_946_41;
 const BUCKET_SCOPES: f64 = 7.0;
 const DRAIN_BYTES: f64 = 1_048_576.0;
 /// From this exponent on `1 / (1 + e^x)` is nothing; below the other it is 1.
 const NOTHING_FITS: f64 = 45.0;
 const ALL_FITS: f64 = -36.736_800_569_677_1;
 /// Of a soft edge, what adds less than so many e-folds is left out.
-const BLUNT_FOLDS: f64 = 26.0;
+const BLUNT_FOLDS: f64 = 23.0;
 
 /// A token bucket. `kind`: what it counts; `size`: bytes of credit.
 #[derive(Clone, Copy, Debug)]
@@ -36,14 +37,14 @@ pub(crate) struct Server {
     pub(crate) client_byte_s: f64,
     /// The delay of every operation, and what slow ones add.
     wait_s: f64,
-    slots: f64,
+    per_slots: f64,
     per_window: f64,
     /// Inverse rates of the link, reads and writes.
     per_link: [f64; 2],
     pub(crate) queue: f64,
     pub(crate) header: f64,
     pub(crate) server_s: f64,
-    server_lanes: f64,
+    per_lane: f64,
     per_memory: f64,
     cache: f64,
     ln_cache: f64,
@@ -77,13 +78,13 @@ impl Server {
             client_s: value(Param::ClientS),
             client_byte_s: value(Param::ClientByteS),
             wait_s: value(Param::DelayS) + existing(Param::SlowOn, Param::SlowS),
-            slots: value(Param::Slots),
+            per_slots: inverse(Param::Slots),
             per_window: inverse(Param::Window),
             per_link: [down.max(nic), (down * inverse(Param::UplinkRatio)).max(nic)],
             queue: value(Param::Queue),
             header: value(Param::Header),
             server_s: value(Param::ServerS),
-            server_lanes: value(Param::ServerLanes),
+            per_lane: inverse(Param::ServerLanes),
             per_memory: inverse(Param::Memory),
             cache,
             ln_cache: theta[Param::Cache as usize] + ln(PAGE_SLACK),
@@ -135,11 +136,12 @@ pub(crate) struct Storage {
 }
 
 /// Where a row's data came from, and what that took.
+#[inline]
 pub(crate) fn storage(s: &Server, row: &Row) -> Storage {
     let fits = if s.has_cache && (row.pair.is_some() || (row.read && !row.random)) { fits(s, row) } else { 0.0 };
     let apart = if row.pair.is_some() { row.apart + (1.0 - row.apart) * (1.0 - fits) } else { row.apart };
     let seeks = s.seek_s * apart;
-    let mut disk = (row.data * s.per_disk[usize::from(!row.read)]).max(s.request_s) + seeks;
+    let mut disk = larger(row.data * s.per_disk[usize::from(!row.read)], s.request_s) + seeks;
     if row.durable {
         disk += s.commit_s;
     }
@@ -147,7 +149,7 @@ pub(crate) fn storage(s: &Server, row: &Row) -> Storage {
     if row.read {
         let hit = match (s.has_cache, row.random) {
             (false, _) => 0.0,
-            (true, true) => (s.cache / row.within).min(1.0),
+            (true, true) => smaller(s.cache / row.within, 1.0),
             (true, false) => fits,
         };
         let at_disk = if row.null { 0.0 } else { (1.0 - hit) * disk };
@@ -174,37 +176,40 @@ fn fits(s: &Server, row: &Row) -> f64 {
     if over <= ALL_FITS {
         1.0
     } else {
-        1.0 / (1.0 + exp(over.min(NOTHING_FITS)))
+        1.0 / (1.0 + exp(smaller(over, NOTHING_FITS)))
     }
 }
 
 /// Log of the operations per second where nothing but the stations counts.
+#[inline]
 pub(crate) fn free_rate(rows: &Rows, s: &Server, row: &Row, stored: &Storage) -> f64 {
     let per_link = s.per_link(row);
     let client = s.client_s + s.client_byte_s * row.data;
     let wire = row.data + s.header;
     let (window, link) = (wire * s.per_window, wire * per_link);
     let lock = if row.null { 0.0 } else { s.lock_s };
-    let lanes = s.server_lanes.min(row.workers);
-    let mut slowest = (client * row.client_lanes).max(window * row.per_worker).max(link).max(s.server_s / lanes);
-    slowest = slowest.max(lock * row.per_file).max(stored.memory).max(stored.disk);
+    let storage = larger(stored.memory, stored.disk);
+    let server = s.server_s * larger(s.per_lane, row.per_worker);
+    let mut slowest = larger(larger(client * row.client_lanes, window * row.per_worker), larger(link, server));
+    slowest = larger(slowest, larger(lock * row.per_file, storage));
     if rows.conditions.same_machine {
-        slowest = slowest.max((client + s.server_s + row.data * s.per_memory) / rows.conditions.cpus.max(1.0));
+        let machine = (client + s.server_s + row.data * s.per_memory) / larger(rows.conditions.cpus, 1.0);
+        slowest = larger(slowest, machine);
     }
-    let longest = client.max(window).max(link).max(s.server_s).max(lock).max(stored.memory).max(stored.disk);
-    let sum = client + window + link + s.server_s + lock + stored.memory + stored.disk;
+    let longest = larger(larger(larger(client, window), larger(link, s.server_s)), larger(lock, storage));
+    let sum = ((client + window) + (link + s.server_s)) + (lock + (stored.memory + stored.disk));
     let delay = s.wait_s + s.header * per_link;
-    let whole = (longest + s.apart * (sum - longest) + delay).max(slowest * row.workers.min(1.0));
-    let slots = (s.slots * row.per_charge).max(1.0);
-    let flying = (row.depth.min(slots) * row.workers).min(row.count);
+    let whole = longest + s.apart * (sum - longest) + delay;
+    let whole = larger(whole, slowest * smaller(row.workers, 1.0));
+    let per_slot = smaller(s.per_slots * row.charge, 1.0);
     let pace = (row.count - 1.0) * slowest + whole + if row.whole { delay } else { 0.0 };
-    let rounds = row.count / flying * whole;
-    let (low, high) = if pace < rounds { (pace, rounds) } else { (rounds, pace) };
-    let sharp = ln(row.count / high);
+    let rounds = whole * larger(larger(row.per_depth, per_slot) * row.count_per_worker, 1.0);
+    let (low, high) = (smaller(pace, rounds), larger(pace, rounds));
+    let ln_high = ln(high);
     if row.out <= 1.0 || low <= high * s.sharp_below {
-        return sharp;
+        return row.ln_count - ln_high;
     }
-    sharp - s.blunt * ln(1.0 + exp(s.sharpness * ln(low / high)))
+    row.ln_count - ln_high - s.blunt * ln(1.0 + exp(s.sharpness * (ln(low) - ln_high)))
 }
 
 /// Bytes that the write-back still takes when each write begins; other rows are left as they are.
@@ -226,14 +231,9 @@ pub(crate) fn rooms(rows: &Rows, s: &Server, room: &mut [f64]) {
 
 /// Log of the rate at which acknowledged writes go on once the write-back is full. `room`: bytes left in it.
 pub(crate) fn drained(row: &Row, stored: &Storage, room: impl FnOnce() -> f64) -> f64 {
-    let rate = 1.0 / stored.drain.max(1e-12);
+    let rate = 1.0 / larger(stored.drain, 1e-12);
     if row.whole {
         return ln(rate);
     }
-    ln((rate + room() / stored.once / row.record / row.seconds.max(1e-3)).max(MIN_RATE))
-}
-
-/// The least log rate that is told of.
-pub(crate) fn least() -> f64 {
-    ln(MIN_RATE)
+    ln(rate + room() / (stored.once * row.record * larger(row.seconds, 1e-3)))
 }

@@ -1,13 +1,11 @@
 //! Rows, the likelihood of a particle, and what it predicts.
 
-use crate::forward::{drained, free_rate, least, rooms, storage, Server, Storage, HIT_EDGE_BYTES};
-use crate::math::{exp, ln};
+use crate::forward::{drained, free_rate, rooms, storage, Server, Storage, HIT_EDGE_BYTES, LEAST};
+use crate::math::{exp, larger, ln, smaller};
 use crate::params::{Mismatch, Param, Table, Theta};
-use crate::rows::{Columns, Conditions, Rows};
-use crate::shared::{beside, spend};
+use crate::rows::{Columns, Conditions, Rows, FREEDOM};
+use crate::shared::{beside, Credit};
 
-/// Degrees of freedom of Student's t: a row that nothing explains costs little.
-const FREEDOM: f64 = 4.0;
 /// Density of Student's t with four degrees of freedom at 0.
 const PEAK: f64 = 0.375;
 const CLIENT_ERROR: f64 = 0.05;
@@ -34,6 +32,13 @@ pub struct Scratch {
     stored: Vec<Storage>,
     log_rates: Vec<f64>,
     room: Vec<f64>,
+    has_rooms: bool,
+    /// Rows whose rate is known, before credit.
+    known: Vec<bool>,
+    /// What rows that are too slow take.
+    slow: Vec<f64>,
+    /// Rows of weight in the order in which they tell most.
+    order: Vec<usize>,
 }
 
 impl Model {
@@ -56,6 +61,11 @@ impl Model {
         Ok(Model { table, rows, client, most, write_back_edge, slots_edge, lanes_edge })
     }
 
+    /// Bounds of the parameters.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows.each.len()
@@ -69,38 +79,67 @@ impl Model {
     /// Log operations per second of each row.
     pub fn predict(&self, theta: &Theta, scratch: &mut Scratch, out: &mut [f64]) {
         let server = self.server(theta);
-        self.all(&server, scratch);
-        for (to, from) in out.iter_mut().zip(&scratch.log_rates) {
-            *to = from.max(least());
+        scratch.begin(self.rows());
+        let mut credit = server.bucket.as_ref().map(Credit::new);
+        for at in self.rows.order.iter().copied() {
+            out[at] = larger(self.rate(&server, at, &mut credit, scratch), LEAST);
         }
     }
 
     /// Student's t on log rates, the client's own time, and the priors' shape; minus infinity where that is below
     /// `cutoff`, which ends the sum early.
     pub fn log_likelihood(&self, theta: &Theta, cutoff: f64, scratch: &mut Scratch) -> f64 {
-        let mut sum = self.most + self.log_prior(theta) + self.log_client(theta);
+        let sum = self.most + self.log_prior(theta) + self.log_client(theta);
         if sum < cutoff {
             return f64::NEG_INFINITY;
         }
         let server = self.server(theta);
-        if server.bucket.is_some() {
-            self.all(&server, scratch);
-            let all: f64 = (0..self.rows()).map(|at| self.misfit(at, scratch.log_rates[at])).sum();
-            return sum - all;
+        scratch.begin(self.rows());
+        if scratch.order.len() != self.rows.telling.len() {
+            scratch.order.clone_from(&self.rows.telling);
         }
-        scratch.fit(self.rows());
-        let mut has_rooms = false;
-        for at in self.rows.alone.iter().copied() {
-            let stored = storage(&server, &self.rows.each[at]);
-            let rate = self.alone(&server, at, &stored, &mut has_rooms, &mut scratch.room);
-            sum -= self.misfit(at, rate);
+        match &server.bucket {
+            None => self.without_credit(&server, sum, cutoff, scratch),
+            Some(bucket) => self.with_credit(&server, Credit::new(bucket), sum, cutoff, scratch),
+        }
+    }
+
+    /// What is left of a sum after all rows.
+    fn without_credit(&self, server: &Server, mut sum: f64, cutoff: f64, scratch: &mut Scratch) -> f64 {
+        let mut worst = (0.0, 0);
+        for place in 0..scratch.order.len() {
+            let at = scratch.order[place];
+            let rate = self.rate(server, at, &mut None, scratch);
+            let misfit = self.misfit(at, rate);
+            sum -= misfit;
+            if misfit > worst.0 {
+                worst = (misfit, place);
+            }
             if sum < cutoff {
+                // What told most is asked sooner the next time.
+                scratch.order.swap(worst.1, worst.1 / 2);
                 return f64::NEG_INFINITY;
             }
         }
-        for (reader, writer) in self.rows.pairs.iter().copied() {
-            let rates = self.pair(&server, [reader, writer], &mut has_rooms, scratch);
-            sum -= self.misfit(reader, rates[0]) + self.misfit(writer, rates[1]);
+        sum
+    }
+
+    /// The same where credit may lower what the stations allow: rows that are too slow already stay so.
+    fn with_credit(&self, server: &Server, credit: Credit, mut sum: f64, cutoff: f64, scratch: &mut Scratch) -> f64 {
+        for place in 0..scratch.order.len() {
+            let at = scratch.order[place];
+            let rate = self.rate(server, at, &mut None, scratch);
+            scratch.slow[at] = if rate < self.rows.each[at].seen { self.misfit(at, rate) } else { 0.0 };
+            sum -= scratch.slow[at];
+            if sum < cutoff {
+                scratch.order.swap(place, place / 2);
+                return f64::NEG_INFINITY;
+            }
+        }
+        let mut credit = Some(credit);
+        for at in self.rows.order.iter().copied() {
+            let rate = self.rate(server, at, &mut credit, scratch);
+            sum += scratch.slow[at] - self.misfit(at, rate);
             if sum < cutoff {
                 return f64::NEG_INFINITY;
             }
@@ -112,58 +151,64 @@ impl Model {
         Server::new(theta, &self.table, self.rows.conditions.nic_bytes_per_s)
     }
 
-    /// Log rates of all rows.
-    fn all(&self, server: &Server, scratch: &mut Scratch) {
-        scratch.fit(self.rows());
-        let mut has_rooms = false;
-        for at in 0..self.rows() {
-            let stored = storage(server, &self.rows.each[at]);
-            scratch.stored[at] = stored;
-            scratch.log_rates[at] = self.alone(server, at, &stored, &mut has_rooms, &mut scratch.room);
+    /// Log rate of a row. Where there is credit, rows have to be asked for in the order of their start.
+    #[inline]
+    fn rate(&self, server: &Server, at: usize, credit: &mut Option<Credit>, scratch: &mut Scratch) -> f64 {
+        let row = &self.rows.each[at];
+        if !scratch.known[at] {
+            match row.pair {
+                None => {
+                    let stored = storage(server, row);
+                    let rate = self.alone(server, at, &stored, scratch);
+                    (scratch.log_rates[at], scratch.stored[at], scratch.known[at]) = (rate, stored, true);
+                }
+                Some(other) => self.pair(server, if row.read { [at, other] } else { [other, at] }, scratch),
+            }
         }
-        for (reader, writer) in self.rows.pairs.iter().copied() {
-            let rates = self.pair(server, [reader, writer], &mut has_rooms, scratch);
-            (scratch.log_rates[reader], scratch.log_rates[writer]) = (rates[0], rates[1]);
-        }
-        if let Some(bucket) = &server.bucket {
-            spend(&self.rows, bucket, &scratch.stored, &mut scratch.log_rates);
-        }
+        let rate = scratch.log_rates[at];
+        credit.as_mut().map_or(rate, |credit| credit.spend(row, &scratch.stored[at], rate))
     }
 
     /// Log rate of a row by itself.
-    fn alone(&self, server: &Server, at: usize, stored: &Storage, has_rooms: &mut bool, room: &mut [f64]) -> f64 {
+    #[inline]
+    fn alone(&self, server: &Server, at: usize, stored: &Storage, scratch: &mut Scratch) -> f64 {
         let row = &self.rows.each[at];
         let rate = free_rate(&self.rows, server, row, stored);
         if !stored.queued {
             return rate;
         }
-        rate.min(drained(row, stored, || {
-            if !std::mem::replace(has_rooms, true) {
-                rooms(&self.rows, server, room);
-            }
-            room[at]
-        }))
+        smaller(
+            rate,
+            drained(row, stored, || {
+                if !std::mem::replace(&mut scratch.has_rooms, true) {
+                    rooms(&self.rows, server, &mut scratch.room);
+                }
+                scratch.room[at]
+            }),
+        )
     }
 
-    /// Log rates of a reader and the writer beside it.
-    fn pair(&self, server: &Server, at: [usize; 2], has_rooms: &mut bool, scratch: &mut Scratch) -> [f64; 2] {
+    /// Finds the log rates of a reader and the writer beside it.
+    fn pair(&self, server: &Server, at: [usize; 2], scratch: &mut Scratch) {
         let rows = at.map(|at| &self.rows.each[at]);
         let stored = rows.map(|row| storage(server, row));
-        let rate = |k: usize, has_rooms: &mut bool, room: &mut [f64]| {
-            exp(self.alone(server, at[k], &stored[k], has_rooms, room))
-        };
-        let rates = [rate(0, has_rooms, &mut scratch.room), rate(1, has_rooms, &mut scratch.room)];
-        beside(server, rows, [&stored[0], &stored[1]], rates).map(|rate| ln(rate.max(exp(least()))))
+        let mut rates = [0.0; 2];
+        for k in 0..2 {
+            rates[k] = exp(self.alone(server, at[k], &stored[k], scratch));
+        }
+        rates = beside(server, rows, [&stored[0], &stored[1]], rates);
+        for k in 0..2 {
+            scratch.log_rates[at[k]] = ln(larger(rates[k], 1e-300));
+            (scratch.stored[at[k]], scratch.known[at[k]]) = (stored[k], true);
+        }
     }
 
     /// What a row takes from the log likelihood.
+    #[inline]
     fn misfit(&self, at: usize, rate: f64) -> f64 {
         let row = &self.rows.each[at];
-        if row.weight <= 0.0 {
-            return 0.0;
-        }
-        let z = (rate.max(least()) - row.seen) * row.per_scale;
-        (FREEDOM + 1.0) / 2.0 * row.weight * ln(1.0 + z * z / FREEDOM)
+        let z = (larger(rate, LEAST) - row.seen) * row.per_scale;
+        row.share * ln(1.0 + z * z / FREEDOM)
     }
 
     /// The client's processor time is counted directly: thin tails.
@@ -196,9 +241,16 @@ impl Model {
 }
 
 impl Scratch {
-    fn fit(&mut self, rows: usize) {
-        self.stored.resize(rows, Storage::default());
-        self.log_rates.resize(rows, 0.0);
-        self.room.resize(rows, 0.0);
+    /// Forgets the particle before.
+    fn begin(&mut self, rows: usize) {
+        if self.known.len() != rows {
+            self.stored.resize(rows, Storage::default());
+            self.log_rates.resize(rows, 0.0);
+            self.room.resize(rows, 0.0);
+            self.slow.resize(rows, 0.0);
+        }
+        self.known.clear();
+        self.known.resize(rows, false);
+        self.has_rooms = false;
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::forward::{Bucket, Server, Storage};
 use crate::math::{exp, ln};
-use crate::rows::{Row, Rows};
+use crate::rows::Row;
 
 const NEVER: f64 = 1e15;
 /// The scope of a bucket that counts each way of the link by itself.
@@ -47,36 +47,44 @@ fn share(rates: [f64; 2], a: f64, b: f64, turns: f64, room: f64) -> [f64; 2] {
     [one.min(reads), two.min(writes)]
 }
 
-/// Lowers log rates to what a bucket allows each row, by what was moved before.
-pub(crate) fn spend(rows: &Rows, bucket: &Bucket, stored: &[Storage], log_rates: &mut [f64]) {
-    let (base, size) = (bucket.base, bucket.size);
-    let (mut one, mut two, mut last) = (size, size, 0.0);
-    for at in rows.order.iter().copied() {
-        let row = &rows.each[at];
+/// What is left of a bucket's credit as the rows go by, in the order of their start.
+pub(crate) struct Credit<'a> {
+    bucket: &'a Bucket,
+    one: f64,
+    two: f64,
+    last: f64,
+}
+
+impl<'a> Credit<'a> {
+    pub(crate) fn new(bucket: &'a Bucket) -> Credit<'a> {
+        Credit { bucket, one: bucket.size, two: bucket.size, last: 0.0 }
+    }
+
+    /// The log rate that is left to a row, and its credit is spent. free: what all else would allow.
+    pub(crate) fn spend(&mut self, row: &Row, stored: &Storage, free: f64) -> f64 {
         if row.null {
-            continue;
+            return free;
         }
-        let counts = if !is_counted(bucket.kind, row.read) {
-            0.0
-        } else if bucket.kind < LINKS {
-            stored[at].missed
-        } else {
-            1.0
+        let (base, size, kind) = (self.bucket.base, self.bucket.size, self.bucket.kind);
+        let counts = match (is_counted(kind, row.read), kind < LINKS) {
+            (false, _) => 0.0,
+            (true, true) => stored.missed,
+            (true, false) => 1.0,
         };
-        let rested = base * (row.start - last).max(0.0);
-        (one, two) = ((one + rested).min(size), (two + rested).min(size));
-        let other = bucket.kind == EACH_WAY && !row.read;
-        let mut level = if other { two } else { one };
-        let cap = allowed(bucket, row, &stored[at], level);
+        let rested = base * (row.start - self.last).max(0.0);
+        let (one, two) = ((self.one + rested).min(size), (self.two + rested).min(size));
+        let other = kind == EACH_WAY && !row.read;
+        let (level, idle) = if other { (two, one) } else { (one, two) };
+        let cap = allowed(self.bucket, row, stored, level);
         // A pair earns once.
         let earned = if row.pair.is_none() || row.read { base * row.seconds } else { 0.0 };
-        let spent = if counts > 0.0 { counts * (exp(log_rates[at]) * row.record).min(cap) * row.seconds } else { 0.0 };
-        level = (level + earned - spent).clamp(0.0, size);
+        let spent = if counts > 0.0 { counts * (exp(free) * row.record).min(cap) * row.seconds } else { 0.0 };
+        let level = (level + earned - spent).clamp(0.0, size);
         // The other direction has its own credit, and earns meanwhile.
-        let idle = (if other { one } else { two } + earned).min(size);
-        (one, two) = if other { (idle, level) } else { (level, idle) };
-        last = row.start + row.seconds;
-        log_rates[at] = log_rates[at].min(ln(if counts > 0.5 { cap } else { NEVER } / row.record));
+        let idle = (idle + earned).min(size);
+        (self.one, self.two) = if other { (idle, level) } else { (level, idle) };
+        self.last = row.start + row.seconds;
+        free.min(ln(if counts > 0.5 { cap } else { NEVER } / row.record))
     }
 }
 
