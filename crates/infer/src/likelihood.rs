@@ -1,7 +1,8 @@
 //! Rows, the likelihood of a particle, and what it predicts.
 
-use crate::forward::{drained, free_rate, rooms, storage, Server, Storage, HIT_EDGE_BYTES, LEAST};
-use crate::math::{exp, larger, ln, smaller};
+use crate::forward::{free_rate, lanes, rooms, storage, written_back, Lanes, Servers, Storage};
+use crate::forward::{HIT_EDGE_BYTES, LEAST, WIDTH};
+use crate::math::{exp, larger, ln};
 use crate::params::{Mismatch, Param, Table, Theta};
 use crate::rows::{Columns, Conditions, Rows, FREEDOM};
 use crate::shared::{beside, Credit};
@@ -26,20 +27,21 @@ pub struct Model {
     lanes_edge: f64,
 }
 
-/// Room for one particle's rows.
+/// Room for the rows of a few particles.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     stored: Vec<Storage>,
-    log_rates: Vec<f64>,
-    room: Vec<f64>,
+    /// Log rates before credit.
+    rates: Vec<Lanes>,
+    room: Vec<Lanes>,
     has_rooms: bool,
-    /// Rows whose rate is known, before credit.
+    /// Rows whose rate is known.
     known: Vec<bool>,
     /// What rows that are too slow take.
-    slow: Vec<f64>,
-    /// Rows of weight in the order in which they tell most.
-    order: Vec<usize>,
+    slow: Vec<Lanes>,
 }
+
+type Credits = [Option<Credit>; WIDTH];
 
 impl Model {
     /// `client`: bytes of an operation and the seconds of the client's processor that were counted for it.
@@ -76,139 +78,153 @@ impl Model {
         self.most
     }
 
-    /// Log operations per second of each row.
-    pub fn predict(&self, theta: &Theta, scratch: &mut Scratch, out: &mut [f64]) {
-        let server = self.server(theta);
-        scratch.begin(self.rows());
-        let mut credit = server.bucket.as_ref().map(Credit::new);
-        for at in self.rows.order.iter().copied() {
-            out[at] = larger(self.rate(&server, at, &mut credit, scratch), LEAST);
-        }
-    }
-
-    /// Student's t on log rates, the client's own time, and the priors' shape; minus infinity where that is below
-    /// `cutoff`, which ends the sum early.
-    pub fn log_likelihood(&self, theta: &Theta, cutoff: f64, scratch: &mut Scratch) -> f64 {
-        let sum = self.most + self.log_prior(theta) + self.log_client(theta);
-        if sum < cutoff {
-            return f64::NEG_INFINITY;
-        }
-        let server = self.server(theta);
-        scratch.begin(self.rows());
-        if scratch.order.len() != self.rows.telling.len() {
-            scratch.order.clone_from(&self.rows.telling);
-        }
-        match &server.bucket {
-            None => self.without_credit(&server, sum, cutoff, scratch),
-            Some(bucket) => self.with_credit(&server, Credit::new(bucket), sum, cutoff, scratch),
-        }
-    }
-
-    /// What is left of a sum after all rows.
-    fn without_credit(&self, server: &Server, mut sum: f64, cutoff: f64, scratch: &mut Scratch) -> f64 {
-        let mut worst = (0.0, 0);
-        for place in 0..scratch.order.len() {
-            let at = scratch.order[place];
-            let rate = self.rate(server, at, &mut None, scratch);
-            let misfit = self.misfit(at, rate);
-            sum -= misfit;
-            if misfit > worst.0 {
-                worst = (misfit, place);
+    /// Log operations per second of each row, (particles, rows).
+    pub fn predict(&self, theta: &[Theta]) -> Vec<f64> {
+        let (rows, mut scratch) = (self.rows(), Scratch::default());
+        let mut out = vec![0.0; theta.len() * rows];
+        for (group, out) in theta.chunks(WIDTH).zip(out.chunks_mut((WIDTH * rows).max(1))) {
+            let servers = self.servers(group);
+            let mut credits = credits(&servers);
+            scratch.begin(rows);
+            for at in self.rows.order.iter().copied() {
+                self.know(&servers, at, &mut scratch);
+                let rates = self.spent(at, &mut credits, &scratch);
+                for (to, rate) in out.chunks_exact_mut(rows).zip(rates) {
+                    to[at] = larger(rate, LEAST);
+                }
             }
-            if sum < cutoff {
-                // What told most is asked sooner the next time.
-                scratch.order.swap(worst.1, worst.1 / 2);
-                return f64::NEG_INFINITY;
+        }
+        out
+    }
+
+    /// Student's t on log rates, the client's own time, and the priors' shape; minus infinity where that is below a
+    /// particle's cutoff, which may end its sum early.
+    pub fn log_likelihood(&self, theta: &[Theta], cutoff: &[f64], out: &mut [f64], scratch: &mut Scratch) {
+        for ((group, cutoff), out) in theta.chunks(WIDTH).zip(cutoff.chunks(WIDTH)).zip(out.chunks_mut(WIDTH)) {
+            let cutoff = lanes(|i| cutoff.get(i).copied().unwrap_or(f64::INFINITY));
+            let like = self.of_group(group, &cutoff, scratch);
+            for (to, (like, cutoff)) in out.iter_mut().zip(like.iter().zip(cutoff)) {
+                *to = if *like < cutoff { f64::NEG_INFINITY } else { *like };
+            }
+        }
+    }
+
+    /// Sums that are right where they reach the cutoff.
+    fn of_group(&self, theta: &[Theta], cutoff: &Lanes, scratch: &mut Scratch) -> Lanes {
+        let first = |each: &Theta| self.most + self.log_prior(each) + self.log_client(each);
+        let mut sum = lanes(|i| theta.get(i).map_or(f64::NEG_INFINITY, first));
+        if is_lost(&sum, cutoff) {
+            return sum;
+        }
+        let servers = self.servers(theta);
+        scratch.begin(self.rows());
+        for at in self.rows.telling.iter().copied() {
+            self.know(&servers, at, scratch);
+            let (row, rates, has_credit) = (&self.rows.each[at], &scratch.rates[at], &servers.has_bucket);
+            // Credit only lowers a rate: what is too slow without it stays so.
+            let slow = self.misfit(at, rates);
+            let slow = lanes(|i| if has_credit[i] > 0.5 && rates[i] > row.seen { 0.0 } else { slow[i] });
+            scratch.slow[at] = slow;
+            sum = lanes(|i| sum[i] - slow[i]);
+            if is_lost(&sum, cutoff) {
+                return sum;
+            }
+        }
+        if servers.buckets.iter().all(Option::is_none) {
+            return sum;
+        }
+        self.with_credit(&servers, sum, cutoff, scratch)
+    }
+
+    /// The sums with what credit takes away.
+    fn with_credit(&self, servers: &Servers, mut sum: Lanes, cutoff: &Lanes, scratch: &mut Scratch) -> Lanes {
+        let mut credits = credits(servers);
+        for at in self.rows.order.iter().copied() {
+            self.know(servers, at, scratch);
+            let rates = self.spent(at, &mut credits, scratch);
+            let (misfit, slow) = (self.misfit(at, &rates), &scratch.slow[at]);
+            let weighs = self.rows.each[at].weight > 0.0;
+            sum = lanes(|i| if weighs && credits[i].is_some() { sum[i] + slow[i] - misfit[i] } else { sum[i] });
+            if is_lost(&sum, cutoff) {
+                break;
             }
         }
         sum
     }
 
-    /// The same where credit may lower what the stations allow: rows that are too slow already stay so.
-    fn with_credit(&self, server: &Server, credit: Credit, mut sum: f64, cutoff: f64, scratch: &mut Scratch) -> f64 {
-        for place in 0..scratch.order.len() {
-            let at = scratch.order[place];
-            let rate = self.rate(server, at, &mut None, scratch);
-            scratch.slow[at] = if rate < self.rows.each[at].seen { self.misfit(at, rate) } else { 0.0 };
-            sum -= scratch.slow[at];
-            if sum < cutoff {
-                scratch.order.swap(place, place / 2);
-                return f64::NEG_INFINITY;
-            }
-        }
-        let mut credit = Some(credit);
-        for at in self.rows.order.iter().copied() {
-            let rate = self.rate(server, at, &mut credit, scratch);
-            sum += scratch.slow[at] - self.misfit(at, rate);
-            if sum < cutoff {
-                return f64::NEG_INFINITY;
-            }
-        }
-        sum
+    /// A group that is not full is filled with its first.
+    fn servers(&self, theta: &[Theta]) -> Servers {
+        let group: [Theta; WIDTH] = std::array::from_fn(|i| *theta.get(i).unwrap_or(&theta[0]));
+        Servers::new(&group, &self.table, self.rows.conditions.nic_bytes_per_s)
     }
 
-    fn server(&self, theta: &Theta) -> Server {
-        Server::new(theta, &self.table, self.rows.conditions.nic_bytes_per_s)
-    }
-
-    /// Log rate of a row. Where there is credit, rows have to be asked for in the order of their start.
+    /// Finds the log rates of a row before credit, with the row beside it.
     #[inline]
-    fn rate(&self, server: &Server, at: usize, credit: &mut Option<Credit>, scratch: &mut Scratch) -> f64 {
-        let row = &self.rows.each[at];
-        if !scratch.known[at] {
-            match row.pair {
-                None => {
-                    let stored = storage(server, row);
-                    let rate = self.alone(server, at, &stored, scratch);
-                    (scratch.log_rates[at], scratch.stored[at], scratch.known[at]) = (rate, stored, true);
-                }
-                Some(other) => self.pair(server, if row.read { [at, other] } else { [other, at] }, scratch),
-            }
+    fn know(&self, servers: &Servers, at: usize, scratch: &mut Scratch) {
+        if std::mem::replace(&mut scratch.known[at], true) {
+            return;
         }
-        let rate = scratch.log_rates[at];
-        credit.as_mut().map_or(rate, |credit| credit.spend(row, &scratch.stored[at], rate))
+        let row = &self.rows.each[at];
+        if let Some(other) = row.pair {
+            scratch.known[other] = true;
+            return self.pair(servers, if row.read { [at, other] } else { [other, at] }, scratch);
+        }
+        scratch.stored[at] = storage(servers, row);
+        scratch.rates[at] = self.alone(servers, at, scratch);
     }
 
-    /// Log rate of a row by itself.
+    /// Log rates of a row by itself, whose storage is known.
     #[inline]
-    fn alone(&self, server: &Server, at: usize, stored: &Storage, scratch: &mut Scratch) -> f64 {
-        let row = &self.rows.each[at];
-        let rate = free_rate(&self.rows, server, row, stored);
-        if !stored.queued {
-            return rate;
+    fn alone(&self, servers: &Servers, at: usize, scratch: &mut Scratch) -> Lanes {
+        let (row, stored) = (&self.rows.each[at], &scratch.stored[at]);
+        let rates = free_rate(&self.rows, servers, row, stored);
+        if row.read || row.durable {
+            return rates;
         }
-        smaller(
-            rate,
-            drained(row, stored, || {
-                if !std::mem::replace(&mut scratch.has_rooms, true) {
-                    rooms(&self.rows, server, &mut scratch.room);
-                }
-                scratch.room[at]
-            }),
-        )
+        if !std::mem::replace(&mut scratch.has_rooms, true) {
+            rooms(&self.rows, servers, &mut scratch.room);
+        }
+        written_back(row, stored, &scratch.room[at], &rates)
     }
 
     /// Finds the log rates of a reader and the writer beside it.
-    fn pair(&self, server: &Server, at: [usize; 2], scratch: &mut Scratch) {
+    fn pair(&self, servers: &Servers, at: [usize; 2], scratch: &mut Scratch) {
         let rows = at.map(|at| &self.rows.each[at]);
-        let stored = rows.map(|row| storage(server, row));
-        let mut rates = [0.0; 2];
+        let mut rates = [Lanes::default(); 2];
         for k in 0..2 {
-            rates[k] = exp(self.alone(server, at[k], &stored[k], scratch));
+            scratch.stored[at[k]] = storage(servers, rows[k]);
+            let alone = self.alone(servers, at[k], scratch);
+            rates[k] = lanes(|i| exp(alone[i]));
         }
-        rates = beside(server, rows, [&stored[0], &stored[1]], rates);
+        beside(servers, rows, &at.map(|at| scratch.stored[at]), &mut rates);
         for k in 0..2 {
-            scratch.log_rates[at[k]] = ln(larger(rates[k], 1e-300));
-            (scratch.stored[at[k]], scratch.known[at[k]]) = (stored[k], true);
+            scratch.rates[at[k]] = lanes(|i| ln(larger(rates[k][i], 1e-300)));
         }
+    }
+
+    /// Log rates of a row after credit; rows have to be asked for in the order of their start.
+    fn spent(&self, at: usize, credits: &mut Credits, scratch: &Scratch) -> Lanes {
+        let (row, rates, stored) = (&self.rows.each[at], &scratch.rates[at], &scratch.stored[at]);
+        if row.null || credits.iter().all(Option::is_none) {
+            return *rates;
+        }
+        let free = lanes(|i| exp(rates[i]) * row.record);
+        let left = lanes(|i| match &mut credits[i] {
+            Some(credit) => credit.spend(row, stored.missed[i], stored.seeks[i], free[i]),
+            None => free[i],
+        });
+        let lowered = lanes(|i| ln(larger(left[i] / row.record, 1e-300)));
+        lanes(|i| if left[i] < free[i] { lowered[i] } else { rates[i] })
     }
 
     /// What a row takes from the log likelihood.
     #[inline]
-    fn misfit(&self, at: usize, rate: f64) -> f64 {
+    fn misfit(&self, at: usize, rates: &Lanes) -> Lanes {
         let row = &self.rows.each[at];
-        let z = (larger(rate, LEAST) - row.seen) * row.per_scale;
-        row.share * ln(1.0 + z * z / FREEDOM)
+        lanes(|i| {
+            let z = (larger(rates[i], LEAST) - row.seen) * row.per_scale;
+            row.share * ln(1.0 + z * z / FREEDOM)
+        })
     }
 
     /// The client's processor time is counted directly: thin tails.
@@ -241,16 +257,26 @@ impl Model {
 }
 
 impl Scratch {
-    /// Forgets the particle before.
+    /// Forgets the particles before.
     fn begin(&mut self, rows: usize) {
         if self.known.len() != rows {
             self.stored.resize(rows, Storage::default());
-            self.log_rates.resize(rows, 0.0);
-            self.room.resize(rows, 0.0);
-            self.slow.resize(rows, 0.0);
+            self.rates.resize(rows, Lanes::default());
+            self.room.resize(rows, Lanes::default());
+            self.slow.resize(rows, Lanes::default());
         }
         self.known.clear();
         self.known.resize(rows, false);
         self.has_rooms = false;
     }
+}
+
+fn credits(servers: &Servers) -> Credits {
+    servers.buckets.map(|bucket| bucket.map(Credit::new))
+}
+
+/// Whether no particle reaches its cutoff any more.
+#[inline]
+fn is_lost(sum: &Lanes, cutoff: &Lanes) -> bool {
+    sum.iter().zip(cutoff).all(|(sum, cutoff)| sum < cutoff)
 }

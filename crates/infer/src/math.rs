@@ -7,12 +7,16 @@ const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// Added and taken away again, it leaves the nearest whole number, and the number itself in the lowest bits.
 const TO_WHOLE: f64 = 6_755_399_441_055_744.0;
 const MANTISSA: u64 = (1 << 52) - 1;
+const ONE_BITS: u64 = 1.0_f64.to_bits();
+const HALF_ROOT_BITS: u64 = std::f64::consts::FRAC_1_SQRT_2.to_bits();
+/// Bits of 2^52: a whole number below it, put into its lowest bits, is added.
+const WHOLE_BITS: u64 = 4_503_599_627_370_496.0_f64.to_bits();
 /// Beyond these the result is held.
 const SMALLEST: f64 = -700.0;
 const LARGEST: f64 = 700.0;
 
 /// `e^x`, relative error below 1e-12; of numbers beyond ±700 that of the end.
-#[inline]
+#[inline(always)]
 pub fn exp(x: f64) -> f64 {
     let x = larger(smaller(x, LARGEST), SMALLEST);
     let shifted = x * LOG2_E + TO_WHOLE;
@@ -27,18 +31,18 @@ pub fn exp(x: f64) -> f64 {
 }
 
 /// Natural logarithm of a positive, normal number; error below 1e-11 of it.
-#[inline]
+#[inline(always)]
 pub fn ln(x: f64) -> f64 {
-    let bits = x.to_bits();
-    // The part lies between the square roots of a half and of two.
-    let above = bits.wrapping_sub(std::f64::consts::FRAC_1_SQRT_2.to_bits());
-    let power = (above as i64) >> 52;
-    let part = f64::from_bits(bits.wrapping_sub(above & !MANTISSA));
+    // The part lies between the square roots of a half and of two. Of the power all but its bits is done in floats: a
+    // processor's vectors have no such conversion.
+    let above = x.to_bits().wrapping_add(ONE_BITS.wrapping_sub(HALF_ROOT_BITS));
+    let power = f64::from_bits((above >> 52) | WHOLE_BITS) - (f64::from_bits(WHOLE_BITS) + 1023.0);
+    let part = f64::from_bits((above & MANTISSA).wrapping_add(HALF_ROOT_BITS));
     let s = (part - 1.0) / (part + 1.0);
     let (z, z2) = (s * s, (s * s) * (s * s));
     let odd =
         (1.0 / 3.0 + z * (1.0 / 5.0)) + z2 * ((1.0 / 7.0 + z * (1.0 / 9.0)) + z2 * (1.0 / 11.0 + z * (1.0 / 13.0)));
-    (2.0 * s + 2.0 * s * z * odd) + power as f64 * LN_2
+    (2.0 * s + 2.0 * s * z * odd) + power * LN_2
 }
 
 /// The larger of two numbers; `f64::max` asks after what is no number, too.

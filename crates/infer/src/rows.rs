@@ -23,7 +23,8 @@ pub struct Conditions {
     pub same_machine: bool,
 }
 
-/// One row. `data`: bytes that one operation moves; `out`: requests under way; `within`: bytes that the load walks over.
+/// One row. `data`: bytes that one operation moves; `out`: requests under way; `within`: bytes that the load
+/// walks over.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) read: bool,
@@ -41,7 +42,7 @@ pub(crate) struct Row {
     pub(crate) per_file: f64,
     pub(crate) per_worker: f64,
     pub(crate) client_lanes: f64,
-    pub(crate) within: f64,
+    pub(crate) per_within: f64,
     pub(crate) ln_within: f64,
     /// Share of the requests that do not follow the one before.
     pub(crate) apart: f64,
@@ -129,7 +130,7 @@ fn row(columns: &Columns, conditions: Conditions, at: usize, count: usize) -> Re
         per_file: 1.0 / files,
         per_worker: 1.0 / workers,
         client_lanes: 1.0 / if limit > 0.0 { workers.min(limit) } else { workers },
-        within: size * files,
+        per_within: 1.0 / (size * files),
         ln_within: ln(size * files),
         apart: if random || files > 1.0 { 1.0 } else { (data / size).min(1.0) },
         once: (size * files / moved.max(1.0)).min(1.0),

@@ -37,23 +37,16 @@ impl PyModel {
     /// Log rates, (particles, rows).
     fn predict<'py>(&self, py: Python<'py>, theta: &[u8]) -> PyResult<Bound<'py, PyByteArray>> {
         let theta = particles(theta)?;
-        let found = py.detach(|| {
-            let (rows, mut scratch) = (self.0.rows(), Scratch::default());
-            let mut out = vec![0.0; theta.len() * rows];
-            for (each, to) in theta.iter().zip(out.chunks_exact_mut(rows.max(1))) {
-                self.0.predict(each, &mut scratch, to);
-            }
-            out
-        });
-        Ok(bytes(py, &found))
+        Ok(bytes(py, &py.detach(|| self.0.predict(&theta))))
     }
 
     /// Log likelihood by particle.
     fn log_likelihood<'py>(&self, py: Python<'py>, theta: &[u8]) -> PyResult<Bound<'py, PyByteArray>> {
         let theta = particles(theta)?;
-        let found: Vec<f64> = py.detach(|| {
-            let mut scratch = Scratch::default();
-            theta.iter().map(|each| self.0.log_likelihood(each, f64::NEG_INFINITY, &mut scratch)).collect()
+        let mut found = vec![0.0; theta.len()];
+        py.detach(|| {
+            let all = vec![f64::NEG_INFINITY; theta.len()];
+            self.0.log_likelihood(&theta, &all, &mut found, &mut Scratch::default());
         });
         Ok(bytes(py, &found))
     }
