@@ -1,6 +1,7 @@
 """The engine, compiled from crates/py."""
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 __version__: str
 
@@ -186,3 +187,26 @@ class InferModel:
         """Log operations per second by particle and row."""
     def log_likelihood(self, theta: bytes) -> bytearray:
         """By particle."""
+    def sample(self, runs: Sequence[_Run]) -> list[tuple[bytearray, float]]:
+        """(particles, log evidence) of each run of the sampler; they are made side by side, the GIL released.
+
+        Raises ValueError for a run without particles.
+        """
+    def sample_by(self, run: _Run, likelihood: Callable[[bytes], bytes]) -> tuple[bytearray, float]:
+        """One run by another likelihood: particles in, a number of each out. Raises what that raises."""
+
+class InferGuess:
+    """Where parameters may lie by what was measured: the prior, and bumps."""
+
+    def __new__(cls, model: InferModel, bumps: list[tuple[int, list[float]]], broad: float, near: float) -> InferGuess:
+        """bumps: places by parameter. broad: the prior's share. near: width of a bump.
+
+        Raises ValueError where a bump is beyond the ends of its parameter.
+        """
+    def draw(self, count: int, seed: int) -> bytearray:
+        """So many particles."""
+    def log_density(self, theta: bytes) -> bytearray:
+        """Log density against the log-uniform prior's, by particle and parameter."""
+
+_Run = tuple[InferGuess, list[tuple[int, float]], bytes, int, int, Literal["sample", "lead_on", "follow"]]
+"""(guess, places of parameters that keep a value, particles to begin with, how many are wanted, seed, way)."""

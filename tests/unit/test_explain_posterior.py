@@ -15,7 +15,6 @@ from naslab.explain.inference import (
     OFF,
     Guess,
     Posterior,
-    _exchanged,
     infer,
     log_likelihood,
     mixed,
@@ -242,15 +241,6 @@ def test_two_runs_that_are_each_right_in_part_are_mixed_into_the_whole() -> None
     # Nothing tells a link from a window or a memory of the same rate here.
     path = np.min([theta[:, AT[name]] for name in ("link", "window", "memory")], axis=0)
     assert np.exp(np.median(path)) == pytest.approx(118e6, rel=0.1)
-
-
-def test_explanations_of_two_rates_change_places() -> None:
-    """A link and a window of two rates are as likely as a memory and a link: no run keeps to where it began."""
-    guess, rng = Guess(rows()), np.random.default_rng(11)
-    theta = theta_of(2, link=4e8, window=1.2e9, memory=2e11)
-    moved = np.concatenate([_exchanged(theta, guess, rng)[0] for _ in range(3000)])
-    turned = np.isclose(moved[:, AT["memory"]], np.log(4e8)) & np.isclose(moved[:, AT["link"]], np.log(1.2e9))
-    assert turned.any()
 
 
 def test_one_run_is_left_as_it_is() -> None:

@@ -1,24 +1,28 @@
-//! What a server with given parameters would have shown in each row of a ladder.
+//! What servers with given parameters would have shown in each row of a ladder.
 //!
-//! `python/naslab/explain/forward.py` tells of the model and its sources; this is the same arithmetic for one particle
-//! at a time, without what it does not need. A test holds the two against each other.
+//! `python/naslab/explain/forward.py` tells of the model and its sources; this is the same arithmetic for a few particles
+//! side by side, without what a row does not need: what differs by particle is chosen without a branch, so that their
+//! long chains of operations overlap. A test holds the two against each other.
 
-use crate::math::{exp, ln};
+use crate::math::{exp, larger, ln, smaller};
 use crate::params::{Param, Table, Theta};
 use crate::rows::{Row, Rows};
 
+/// Particles side by side.
+pub(crate) const WIDTH: usize = 8;
+/// One number of each.
+pub(crate) type Lanes = [f64; WIDTH];
+
 /// A cache or a write-back below this does not exist.
 pub(crate) const HIT_EDGE_BYTES: f64 = 262_144.0;
+/// No rate is told of that is lower than this, 1e-9.
+pub(crate) const LEAST: f64 = -20.723_265_836_946_41;
 const CACHE_EDGE: f64 = 60.0;
 const PAGE_SLACK: f64 = 1.02;
-const MIN_RATE: f64 = 1e-9;
 const BUCKET_SCOPES: f64 = 7.0;
 const DRAIN_BYTES: f64 = 1_048_576.0;
-/// From this exponent on `1 / (1 + e^x)` is nothing; below the other it is 1.
+/// From this exponent on `1 / (1 + e^x)` is nothing.
 const NOTHING_FITS: f64 = 45.0;
-const ALL_FITS: f64 = -36.736_800_569_677_1;
-/// Of a soft edge, what adds less than so many e-folds is left out.
-const BLUNT_FOLDS: f64 = 26.0;
 
 /// A token bucket. `kind`: what it counts; `size`: bytes of credit.
 #[derive(Clone, Copy, Debug)]
@@ -29,85 +33,95 @@ pub(crate) struct Bucket {
     pub(crate) kind: u8,
 }
 
-/// One particle's numbers; `per_`: inverse.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Server {
-    pub(crate) client_s: f64,
-    pub(crate) client_byte_s: f64,
+/// The numbers of a few particles; `per_`: inverse; `has_`, `joins`: 1 or 0.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers {
+    client_s: Lanes,
+    client_byte_s: Lanes,
     /// The delay of every operation, and what slow ones add.
-    wait_s: f64,
-    slots: f64,
-    per_window: f64,
+    wait_s: Lanes,
+    per_slots: Lanes,
+    per_window: Lanes,
     /// Inverse rates of the link, reads and writes.
-    per_link: [f64; 2],
-    pub(crate) queue: f64,
-    pub(crate) header: f64,
-    pub(crate) server_s: f64,
-    server_lanes: f64,
-    per_memory: f64,
-    cache: f64,
-    ln_cache: f64,
-    has_cache: bool,
-    per_disk: [f64; 2],
-    request_s: f64,
-    seek_s: f64,
-    commit_s: f64,
-    pub(crate) write_back: f64,
-    has_write_back: bool,
-    joins: bool,
-    apart: f64,
-    sharpness: f64,
-    blunt: f64,
-    /// Ratio below which the edge is sharp.
-    sharp_below: f64,
-    lock_s: f64,
-    pub(crate) bucket: Option<Bucket>,
+    per_link: [Lanes; 2],
+    pub(crate) queue: Lanes,
+    pub(crate) header: Lanes,
+    pub(crate) server_s: Lanes,
+    per_lane: Lanes,
+    per_memory: Lanes,
+    cache: Lanes,
+    ln_cache: Lanes,
+    has_cache: Lanes,
+    per_disk: [Lanes; 2],
+    request_s: Lanes,
+    seek_s: Lanes,
+    commit_s: Lanes,
+    pub(crate) write_back: Lanes,
+    has_write_back: Lanes,
+    joins: Lanes,
+    apart: Lanes,
+    sharpness: Lanes,
+    blunt: Lanes,
+    lock_s: Lanes,
+    pub(crate) has_bucket: Lanes,
+    pub(crate) buckets: [Option<Bucket>; WIDTH],
 }
 
-impl Server {
-    pub(crate) fn new(theta: &Theta, table: &Table, nic_bytes_per_s: f64) -> Server {
-        let value = |at: Param| exp(theta[at as usize]);
-        let inverse = |at: Param| exp(-theta[at as usize]);
-        let existing = |switch: Param, at: Param| if table.is_on(theta, switch) { value(at) } else { 0.0 };
+/// A number of each particle.
+#[inline(always)]
+pub(crate) fn lanes(of: impl FnMut(usize) -> f64) -> Lanes {
+    std::array::from_fn(of)
+}
+
+impl Servers {
+    pub(crate) fn new(theta: &[Theta; WIDTH], table: &Table, nic_bytes_per_s: f64) -> Servers {
+        let value = |at: Param| lanes(|i| exp(theta[i][at as usize]));
+        let inverse = |at: Param| lanes(|i| exp(-theta[i][at as usize]));
+        let exists = |switch: Param| lanes(|i| flag(table.is_on(&theta[i], switch)));
         let nic = if nic_bytes_per_s > 0.0 { 1.0 / nic_bytes_per_s } else { 0.0 };
-        let down = inverse(Param::Link);
-        let sharpness = value(Param::Sharpness);
-        let (cache, write_back) = (value(Param::Cache), value(Param::WriteBack));
-        Server {
+        let (down, ratio) = (inverse(Param::Link), inverse(Param::UplinkRatio));
+        let (delay_s, slow_s, slow) = (value(Param::DelayS), value(Param::SlowS), exists(Param::SlowOn));
+        let (lock_s, lock) = (value(Param::LockS), exists(Param::LockOn));
+        let (cache, write_back, overlap) = (value(Param::Cache), value(Param::WriteBack), value(Param::Overlap));
+        Servers {
             client_s: value(Param::ClientS),
             client_byte_s: value(Param::ClientByteS),
-            wait_s: value(Param::DelayS) + existing(Param::SlowOn, Param::SlowS),
-            slots: value(Param::Slots),
+            wait_s: lanes(|i| delay_s[i] + slow[i] * slow_s[i]),
+            per_slots: inverse(Param::Slots),
             per_window: inverse(Param::Window),
-            per_link: [down.max(nic), (down * inverse(Param::UplinkRatio)).max(nic)],
+            per_link: [lanes(|i| larger(down[i], nic)), lanes(|i| larger(down[i] * ratio[i], nic))],
             queue: value(Param::Queue),
             header: value(Param::Header),
             server_s: value(Param::ServerS),
-            server_lanes: value(Param::ServerLanes),
+            per_lane: inverse(Param::ServerLanes),
             per_memory: inverse(Param::Memory),
+            ln_cache: lanes(|i| theta[i][Param::Cache as usize] + ln(PAGE_SLACK)),
+            has_cache: lanes(|i| flag(cache[i] > HIT_EDGE_BYTES)),
             cache,
-            ln_cache: theta[Param::Cache as usize] + ln(PAGE_SLACK),
-            has_cache: cache > HIT_EDGE_BYTES,
             per_disk: [inverse(Param::DiskRead), inverse(Param::DiskWrite)],
             request_s: value(Param::RequestS),
             seek_s: value(Param::SeekS),
             commit_s: value(Param::CommitS),
+            has_write_back: lanes(|i| flag(write_back[i] > HIT_EDGE_BYTES)),
             write_back,
-            has_write_back: write_back > HIT_EDGE_BYTES,
-            joins: table.is_on(theta, Param::JoinsOn),
-            apart: 1.0 - value(Param::Overlap),
-            sharpness,
-            blunt: 1.0 / sharpness,
-            sharp_below: exp(-BLUNT_FOLDS / sharpness),
-            lock_s: existing(Param::LockOn, Param::LockS),
-            bucket: table.is_on(theta, Param::BucketOn).then(|| bucket(theta, table)),
+            joins: exists(Param::JoinsOn),
+            apart: lanes(|i| 1.0 - overlap[i]),
+            sharpness: value(Param::Sharpness),
+            blunt: inverse(Param::Sharpness),
+            lock_s: lanes(|i| lock[i] * lock_s[i]),
+            has_bucket: exists(Param::BucketOn),
+            buckets: std::array::from_fn(|i| table.is_on(&theta[i], Param::BucketOn).then(|| bucket(&theta[i], table))),
         }
     }
 
     /// Seconds that the link takes for one byte of a row's direction.
-    pub(crate) fn per_link(&self, row: &Row) -> f64 {
-        self.per_link[usize::from(!row.read)]
+    pub(crate) fn per_link(&self, row: &Row) -> &Lanes {
+        &self.per_link[usize::from(!row.read)]
     }
+}
+
+fn flag(is: bool) -> f64 {
+    f64::from(u8::from(is))
 }
 
 fn bucket(theta: &Theta, table: &Table) -> Bucket {
@@ -122,118 +136,141 @@ fn bucket(theta: &Theta, table: &Table) -> Bucket {
     }
 }
 
-/// Seconds at memory and disks, as `forward.Storage`.
+/// Seconds at memory and disks, as `forward.Storage`; `queued`: 1 or 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Storage {
-    pub(crate) memory: f64,
-    pub(crate) disk: f64,
-    pub(crate) drain: f64,
-    pub(crate) seeks: f64,
-    pub(crate) queued: bool,
-    pub(crate) missed: f64,
-    pub(crate) once: f64,
+    pub(crate) memory: Lanes,
+    pub(crate) disk: Lanes,
+    pub(crate) drain: Lanes,
+    pub(crate) seeks: Lanes,
+    pub(crate) queued: Lanes,
+    pub(crate) missed: Lanes,
+    pub(crate) once: Lanes,
 }
 
 /// Where a row's data came from, and what that took.
-pub(crate) fn storage(s: &Server, row: &Row) -> Storage {
-    let fits = if s.has_cache && (row.pair.is_some() || (row.read && !row.random)) { fits(s, row) } else { 0.0 };
-    let apart = if row.pair.is_some() { row.apart + (1.0 - row.apart) * (1.0 - fits) } else { row.apart };
-    let seeks = s.seek_s * apart;
-    let mut disk = (row.data * s.per_disk[usize::from(!row.read)]).max(s.request_s) + seeks;
-    if row.durable {
-        disk += s.commit_s;
-    }
-    let memory = row.data * s.per_memory;
+#[inline]
+pub(crate) fn storage(s: &Servers, row: &Row) -> Storage {
+    let is_pair = row.pair.is_some();
+    let fits = if is_pair || (row.read && !row.random) { fits(s, row) } else { Lanes::default() };
+    let seeks = match is_pair {
+        true => lanes(|i| s.seek_s[i] * (row.apart + (1.0 - row.apart) * (1.0 - fits[i]))),
+        false => lanes(|i| s.seek_s[i] * row.apart),
+    };
+    let (per_disk, durable) = (&s.per_disk[usize::from(!row.read)], flag(row.durable));
+    let disk = lanes(|i| larger(row.data * per_disk[i], s.request_s[i]) + seeks[i] + durable * s.commit_s[i]);
+    let moves = flag(!row.null);
     if row.read {
-        let hit = match (s.has_cache, row.random) {
-            (false, _) => 0.0,
-            (true, true) => (s.cache / row.within).min(1.0),
-            (true, false) => fits,
+        let hit = match row.random {
+            true => lanes(|i| s.has_cache[i] * smaller(s.cache[i] * row.per_within, 1.0)),
+            false => fits,
         };
-        let at_disk = if row.null { 0.0 } else { (1.0 - hit) * disk };
         return Storage {
-            memory: hit * memory,
-            disk: at_disk,
+            memory: lanes(|i| hit[i] * row.data * s.per_memory[i]),
+            disk: lanes(|i| moves * (1.0 - hit[i]) * disk[i]),
             drain: disk,
             seeks,
-            queued: false,
-            missed: 1.0 - hit,
-            once: 1.0,
+            queued: Lanes::default(),
+            missed: lanes(|i| 1.0 - hit[i]),
+            once: [1.0; WIDTH],
         };
     }
-    let queued = !row.durable && s.has_write_back;
-    let once = if queued && s.joins { row.once } else { 1.0 };
-    let (memory, at_disk) = if queued { (memory, 0.0) } else { (0.0, disk) };
-    let at_disk = if row.null { 0.0 } else { at_disk };
-    Storage { memory, disk: at_disk, drain: disk * once, seeks, queued, missed: once, once }
+    let queued = if row.durable { Lanes::default() } else { s.has_write_back };
+    let once = lanes(|i| if queued[i] * s.joins[i] > 0.5 { row.once } else { 1.0 });
+    Storage {
+        memory: lanes(|i| queued[i] * row.data * s.per_memory[i]),
+        disk: lanes(|i| moves * (1.0 - queued[i]) * disk[i]),
+        drain: lanes(|i| disk[i] * once[i]),
+        seeks,
+        queued,
+        missed: once,
+        once,
+    }
 }
 
 /// How much of a sequential set fits into the cache: an edge that is nearly sharp.
-fn fits(s: &Server, row: &Row) -> f64 {
-    let over = CACHE_EDGE * (row.ln_within - s.ln_cache);
-    if over <= ALL_FITS {
-        1.0
-    } else {
-        1.0 / (1.0 + exp(over.min(NOTHING_FITS)))
-    }
+#[inline(always)]
+fn fits(s: &Servers, row: &Row) -> Lanes {
+    lanes(|i| {
+        let over = CACHE_EDGE * (row.ln_within - s.ln_cache[i]);
+        s.has_cache[i] / (1.0 + exp(smaller(over, NOTHING_FITS)))
+    })
 }
 
-/// Log of the operations per second where nothing but the stations counts.
-pub(crate) fn free_rate(rows: &Rows, s: &Server, row: &Row, stored: &Storage) -> f64 {
+/// Logs of the operations per second where nothing but the stations counts.
+#[inline]
+pub(crate) fn free_rate(rows: &Rows, s: &Servers, row: &Row, stored: &Storage) -> Lanes {
+    let (pace, rounds) = times(rows, s, row, stored);
+    let high = lanes(|i| ln(larger(pace[i], rounds[i])));
+    if row.out <= 1.0 {
+        return lanes(|i| row.ln_count - high[i]);
+    }
+    let low = lanes(|i| ln(smaller(pace[i], rounds[i])));
+    lanes(|i| row.ln_count - high[i] - s.blunt[i] * ln(1.0 + exp(s.sharpness[i] * (low[i] - high[i]))))
+}
+
+/// Seconds of a row at the pace of its slowest station, and in rounds of what is under way.
+#[inline(always)]
+fn times(rows: &Rows, s: &Servers, row: &Row, stored: &Storage) -> (Lanes, Lanes) {
     let per_link = s.per_link(row);
-    let client = s.client_s + s.client_byte_s * row.data;
-    let wire = row.data + s.header;
-    let (window, link) = (wire * s.per_window, wire * per_link);
-    let lock = if row.null { 0.0 } else { s.lock_s };
-    let lanes = s.server_lanes.min(row.workers);
-    let mut slowest = (client * row.client_lanes).max(window * row.per_worker).max(link).max(s.server_s / lanes);
-    slowest = slowest.max(lock * row.per_file).max(stored.memory).max(stored.disk);
-    if rows.conditions.same_machine {
-        slowest = slowest.max((client + s.server_s + row.data * s.per_memory) / rows.conditions.cpus.max(1.0));
+    let (locks, ends, few) = (flag(!row.null), flag(row.whole), smaller(row.workers, 1.0));
+    let shared = flag(rows.conditions.same_machine) / larger(rows.conditions.cpus, 1.0);
+    let (mut pace, mut rounds) = (Lanes::default(), Lanes::default());
+    for i in 0..WIDTH {
+        let client = s.client_s[i] + s.client_byte_s[i] * row.data;
+        let wire = row.data + s.header[i];
+        let (window, link) = (wire * s.per_window[i], wire * per_link[i]);
+        let (lock, server_s) = (locks * s.lock_s[i], s.server_s[i]);
+        let stores = larger(stored.memory[i], stored.disk[i]);
+        let server = server_s * larger(s.per_lane[i], row.per_worker);
+        let machine = (client + server_s + row.data * s.per_memory[i]) * shared;
+        let slowest = larger(
+            larger(larger(client * row.client_lanes, window * row.per_worker), larger(link, server)),
+            larger(larger(lock * row.per_file, stores), machine),
+        );
+        let longest = larger(larger(larger(client, window), larger(link, server_s)), larger(lock, stores));
+        let sum = ((client + window) + (link + server_s)) + (lock + (stored.memory[i] + stored.disk[i]));
+        let delay = s.wait_s[i] + s.header[i] * per_link[i];
+        let whole = larger(longest + s.apart[i] * (sum - longest) + delay, slowest * few);
+        let per_slot = smaller(s.per_slots[i] * row.charge, 1.0);
+        pace[i] = (row.count - 1.0) * slowest + whole + ends * delay;
+        rounds[i] = whole * larger(larger(row.per_depth, per_slot) * row.count_per_worker, 1.0);
     }
-    let longest = client.max(window).max(link).max(s.server_s).max(lock).max(stored.memory).max(stored.disk);
-    let sum = client + window + link + s.server_s + lock + stored.memory + stored.disk;
-    let delay = s.wait_s + s.header * per_link;
-    let whole = (longest + s.apart * (sum - longest) + delay).max(slowest * row.workers.min(1.0));
-    let slots = (s.slots * row.per_charge).max(1.0);
-    let flying = (row.depth.min(slots) * row.workers).min(row.count);
-    let pace = (row.count - 1.0) * slowest + whole + if row.whole { delay } else { 0.0 };
-    let rounds = row.count / flying * whole;
-    let (low, high) = if pace < rounds { (pace, rounds) } else { (rounds, pace) };
-    let sharp = ln(row.count / high);
-    if row.out <= 1.0 || low <= high * s.sharp_below {
-        return sharp;
-    }
-    sharp - s.blunt * ln(1.0 + exp(s.sharpness * ln(low / high)))
+    (pace, rounds)
 }
 
 /// Bytes that the write-back still takes when each write begins; other rows are left as they are.
-pub(crate) fn rooms(rows: &Rows, s: &Server, room: &mut [f64]) {
-    let held = s.write_back;
-    let idle = (1.0 / s.per_disk[1]).min(DRAIN_BYTES / s.request_s);
-    let (mut fill, mut last) = (0.0_f64, 0.0);
+pub(crate) fn rooms(rows: &Rows, s: &Servers, room: &mut [Lanes]) {
+    let held = &s.write_back;
+    let idle = lanes(|i| smaller(1.0 / s.per_disk[1][i], DRAIN_BYTES / s.request_s[i]));
+    let (mut fill, mut last) = (Lanes::default(), 0.0);
     for at in rows.writes.iter().copied() {
         let row = &rows.each[at];
         let stored = storage(s, row);
-        fill = (fill - idle * (row.start - last).max(0.0)).max(0.0);
-        room[at] = held - fill;
-        let taken = if row.durable { 0.0 } else { row.moved * stored.once };
-        let drained = stored.once * row.record / stored.drain * row.seconds;
-        fill = if row.whole { 0.0 } else { (fill + taken - drained).clamp(0.0, held) };
+        let (rested, taken) = (larger(row.start - last, 0.0), if row.durable { 0.0 } else { row.moved });
+        let kept = flag(!row.whole);
+        for i in 0..WIDTH {
+            fill[i] = larger(fill[i] - idle[i] * rested, 0.0);
+            room[at][i] = held[i] - fill[i];
+            let drained = stored.once[i] * row.record / stored.drain[i] * row.seconds;
+            fill[i] = kept * larger(smaller(fill[i] + taken * stored.once[i] - drained, held[i]), 0.0);
+        }
         last = row.start + row.seconds;
     }
 }
 
-/// Log of the rate at which acknowledged writes go on once the write-back is full. `room`: bytes left in it.
-pub(crate) fn drained(row: &Row, stored: &Storage, room: impl FnOnce() -> f64) -> f64 {
-    let rate = 1.0 / stored.drain.max(1e-12);
-    if row.whole {
-        return ln(rate);
-    }
-    ln((rate + room() / stored.once / row.record / row.seconds.max(1e-3)).max(MIN_RATE))
-}
-
-/// The least log rate that is told of.
-pub(crate) fn least() -> f64 {
-    ln(MIN_RATE)
+/// Log rates of acknowledged writes: they fill the write-back first, and then go at the disks' pace.
+#[inline]
+pub(crate) fn written_back(row: &Row, stored: &Storage, room: &Lanes, rates: &Lanes) -> Lanes {
+    let more = 1.0 / (row.record * larger(row.seconds, 1e-3));
+    let some = flag(!row.whole);
+    lanes(|i| {
+        let drained = 1.0 / larger(stored.drain[i], 1e-12) + some * room[i] / stored.once[i] * more;
+        let most = ln(drained);
+        if stored.queued[i] > 0.5 {
+            smaller(rates[i], most)
+        } else {
+            rates[i]
+        }
+    })
 }

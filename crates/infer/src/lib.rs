@@ -5,13 +5,20 @@
 //! down in `docs/concepts/model.md`.
 
 mod forward;
+mod guess;
 mod likelihood;
 mod math;
+mod moves;
 mod params;
 mod rows;
+mod sampler;
 mod shared;
+#[cfg(test)]
+mod testing;
 
+pub use guess::Guess;
 pub use likelihood::{Model, Scratch};
 pub use math::{exp, ln};
 pub use params::{Mismatch, Param, Table, Theta, DIMS, NAMES};
 pub use rows::{Columns, Conditions};
+pub use sampler::{side_by_side, Found, Likelihood, Run, Seen, Way, FOLLOW_MOVES};

@@ -1,13 +1,12 @@
 //! Rows, the likelihood of a particle, and what it predicts.
 
-use crate::forward::{drained, free_rate, least, rooms, storage, Server, Storage, HIT_EDGE_BYTES};
-use crate::math::{exp, ln};
+use crate::forward::{free_rate, lanes, rooms, storage, written_back, Lanes, Servers, Storage};
+use crate::forward::{HIT_EDGE_BYTES, LEAST, WIDTH};
+use crate::math::{exp, larger, ln};
 use crate::params::{Mismatch, Param, Table, Theta};
-use crate::rows::{Columns, Conditions, Rows};
-use crate::shared::{beside, spend};
+use crate::rows::{Columns, Conditions, Rows, FREEDOM};
+use crate::shared::{beside, Credit};
 
-/// Degrees of freedom of Student's t: a row that nothing explains costs little.
-const FREEDOM: f64 = 4.0;
 /// Density of Student's t with four degrees of freedom at 0.
 const PEAK: f64 = 0.375;
 const CLIENT_ERROR: f64 = 0.05;
@@ -28,13 +27,21 @@ pub struct Model {
     lanes_edge: f64,
 }
 
-/// Room for one particle's rows.
+/// Room for the rows of a few particles.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     stored: Vec<Storage>,
-    log_rates: Vec<f64>,
-    room: Vec<f64>,
+    /// Log rates before credit.
+    rates: Vec<Lanes>,
+    room: Vec<Lanes>,
+    has_rooms: bool,
+    /// Rows whose rate is known.
+    known: Vec<bool>,
+    /// What rows that are too slow take.
+    slow: Vec<Lanes>,
 }
+
+type Credits = [Option<Credit>; WIDTH];
 
 impl Model {
     /// `client`: bytes of an operation and the seconds of the client's processor that were counted for it.
@@ -56,6 +63,11 @@ impl Model {
         Ok(Model { table, rows, client, most, write_back_edge, slots_edge, lanes_edge })
     }
 
+    /// Bounds of the parameters.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows.each.len()
@@ -66,104 +78,153 @@ impl Model {
         self.most
     }
 
-    /// Log operations per second of each row.
-    pub fn predict(&self, theta: &Theta, scratch: &mut Scratch, out: &mut [f64]) {
-        let server = self.server(theta);
-        self.all(&server, scratch);
-        for (to, from) in out.iter_mut().zip(&scratch.log_rates) {
-            *to = from.max(least());
+    /// Log operations per second of each row, (particles, rows).
+    pub fn predict(&self, theta: &[Theta]) -> Vec<f64> {
+        let (rows, mut scratch) = (self.rows(), Scratch::default());
+        let mut out = vec![0.0; theta.len() * rows];
+        for (group, out) in theta.chunks(WIDTH).zip(out.chunks_mut((WIDTH * rows).max(1))) {
+            let servers = self.servers(group);
+            let mut credits = credits(&servers);
+            scratch.begin(rows);
+            for at in self.rows.order.iter().copied() {
+                self.know(&servers, at, &mut scratch);
+                let rates = self.spent(at, &mut credits, &scratch);
+                for (to, rate) in out.chunks_exact_mut(rows).zip(rates) {
+                    to[at] = larger(rate, LEAST);
+                }
+            }
+        }
+        out
+    }
+
+    /// Student's t on log rates, the client's own time, and the priors' shape; minus infinity where that is below a
+    /// particle's cutoff, which may end its sum early.
+    pub fn log_likelihood(&self, theta: &[Theta], cutoff: &[f64], out: &mut [f64], scratch: &mut Scratch) {
+        for ((group, cutoff), out) in theta.chunks(WIDTH).zip(cutoff.chunks(WIDTH)).zip(out.chunks_mut(WIDTH)) {
+            let cutoff = lanes(|i| cutoff.get(i).copied().unwrap_or(f64::INFINITY));
+            let like = self.of_group(group, &cutoff, scratch);
+            for (to, (like, cutoff)) in out.iter_mut().zip(like.iter().zip(cutoff)) {
+                *to = if *like < cutoff { f64::NEG_INFINITY } else { *like };
+            }
         }
     }
 
-    /// Student's t on log rates, the client's own time, and the priors' shape; minus infinity where that is below
-    /// `cutoff`, which ends the sum early.
-    pub fn log_likelihood(&self, theta: &Theta, cutoff: f64, scratch: &mut Scratch) -> f64 {
-        let mut sum = self.most + self.log_prior(theta) + self.log_client(theta);
-        if sum < cutoff {
-            return f64::NEG_INFINITY;
+    /// Sums that are right where they reach the cutoff.
+    fn of_group(&self, theta: &[Theta], cutoff: &Lanes, scratch: &mut Scratch) -> Lanes {
+        let first = |each: &Theta| self.most + self.log_prior(each) + self.log_client(each);
+        let mut sum = lanes(|i| theta.get(i).map_or(f64::NEG_INFINITY, first));
+        if is_lost(&sum, cutoff) {
+            return sum;
         }
-        let server = self.server(theta);
-        if server.bucket.is_some() {
-            self.all(&server, scratch);
-            let all: f64 = (0..self.rows()).map(|at| self.misfit(at, scratch.log_rates[at])).sum();
-            return sum - all;
-        }
-        scratch.fit(self.rows());
-        let mut has_rooms = false;
-        for at in self.rows.alone.iter().copied() {
-            let stored = storage(&server, &self.rows.each[at]);
-            let rate = self.alone(&server, at, &stored, &mut has_rooms, &mut scratch.room);
-            sum -= self.misfit(at, rate);
-            if sum < cutoff {
-                return f64::NEG_INFINITY;
+        let servers = self.servers(theta);
+        scratch.begin(self.rows());
+        for at in self.rows.telling.iter().copied() {
+            self.know(&servers, at, scratch);
+            let (row, rates, has_credit) = (&self.rows.each[at], &scratch.rates[at], &servers.has_bucket);
+            // Credit only lowers a rate: what is too slow without it stays so.
+            let slow = self.misfit(at, rates);
+            let slow = lanes(|i| if has_credit[i] > 0.5 && rates[i] > row.seen { 0.0 } else { slow[i] });
+            scratch.slow[at] = slow;
+            sum = lanes(|i| sum[i] - slow[i]);
+            if is_lost(&sum, cutoff) {
+                return sum;
             }
         }
-        for (reader, writer) in self.rows.pairs.iter().copied() {
-            let rates = self.pair(&server, [reader, writer], &mut has_rooms, scratch);
-            sum -= self.misfit(reader, rates[0]) + self.misfit(writer, rates[1]);
-            if sum < cutoff {
-                return f64::NEG_INFINITY;
+        if servers.buckets.iter().all(Option::is_none) {
+            return sum;
+        }
+        self.with_credit(&servers, sum, cutoff, scratch)
+    }
+
+    /// The sums with what credit takes away.
+    fn with_credit(&self, servers: &Servers, mut sum: Lanes, cutoff: &Lanes, scratch: &mut Scratch) -> Lanes {
+        let mut credits = credits(servers);
+        for at in self.rows.order.iter().copied() {
+            self.know(servers, at, scratch);
+            let rates = self.spent(at, &mut credits, scratch);
+            let (misfit, slow) = (self.misfit(at, &rates), &scratch.slow[at]);
+            let weighs = self.rows.each[at].weight > 0.0;
+            sum = lanes(|i| if weighs && credits[i].is_some() { sum[i] + slow[i] - misfit[i] } else { sum[i] });
+            if is_lost(&sum, cutoff) {
+                break;
             }
         }
         sum
     }
 
-    fn server(&self, theta: &Theta) -> Server {
-        Server::new(theta, &self.table, self.rows.conditions.nic_bytes_per_s)
+    /// A group that is not full is filled with its first.
+    fn servers(&self, theta: &[Theta]) -> Servers {
+        let group: [Theta; WIDTH] = std::array::from_fn(|i| *theta.get(i).unwrap_or(&theta[0]));
+        Servers::new(&group, &self.table, self.rows.conditions.nic_bytes_per_s)
     }
 
-    /// Log rates of all rows.
-    fn all(&self, server: &Server, scratch: &mut Scratch) {
-        scratch.fit(self.rows());
-        let mut has_rooms = false;
-        for at in 0..self.rows() {
-            let stored = storage(server, &self.rows.each[at]);
-            scratch.stored[at] = stored;
-            scratch.log_rates[at] = self.alone(server, at, &stored, &mut has_rooms, &mut scratch.room);
+    /// Finds the log rates of a row before credit, with the row beside it.
+    #[inline]
+    fn know(&self, servers: &Servers, at: usize, scratch: &mut Scratch) {
+        if std::mem::replace(&mut scratch.known[at], true) {
+            return;
         }
-        for (reader, writer) in self.rows.pairs.iter().copied() {
-            let rates = self.pair(server, [reader, writer], &mut has_rooms, scratch);
-            (scratch.log_rates[reader], scratch.log_rates[writer]) = (rates[0], rates[1]);
-        }
-        if let Some(bucket) = &server.bucket {
-            spend(&self.rows, bucket, &scratch.stored, &mut scratch.log_rates);
-        }
-    }
-
-    /// Log rate of a row by itself.
-    fn alone(&self, server: &Server, at: usize, stored: &Storage, has_rooms: &mut bool, room: &mut [f64]) -> f64 {
         let row = &self.rows.each[at];
-        let rate = free_rate(&self.rows, server, row, stored);
-        if !stored.queued {
-            return rate;
+        if let Some(other) = row.pair {
+            scratch.known[other] = true;
+            return self.pair(servers, if row.read { [at, other] } else { [other, at] }, scratch);
         }
-        rate.min(drained(row, stored, || {
-            if !std::mem::replace(has_rooms, true) {
-                rooms(&self.rows, server, room);
-            }
-            room[at]
-        }))
+        scratch.stored[at] = storage(servers, row);
+        scratch.rates[at] = self.alone(servers, at, scratch);
     }
 
-    /// Log rates of a reader and the writer beside it.
-    fn pair(&self, server: &Server, at: [usize; 2], has_rooms: &mut bool, scratch: &mut Scratch) -> [f64; 2] {
+    /// Log rates of a row by itself, whose storage is known.
+    #[inline]
+    fn alone(&self, servers: &Servers, at: usize, scratch: &mut Scratch) -> Lanes {
+        let (row, stored) = (&self.rows.each[at], &scratch.stored[at]);
+        let rates = free_rate(&self.rows, servers, row, stored);
+        if row.read || row.durable {
+            return rates;
+        }
+        if !std::mem::replace(&mut scratch.has_rooms, true) {
+            rooms(&self.rows, servers, &mut scratch.room);
+        }
+        written_back(row, stored, &scratch.room[at], &rates)
+    }
+
+    /// Finds the log rates of a reader and the writer beside it.
+    fn pair(&self, servers: &Servers, at: [usize; 2], scratch: &mut Scratch) {
         let rows = at.map(|at| &self.rows.each[at]);
-        let stored = rows.map(|row| storage(server, row));
-        let rate = |k: usize, has_rooms: &mut bool, room: &mut [f64]| {
-            exp(self.alone(server, at[k], &stored[k], has_rooms, room))
-        };
-        let rates = [rate(0, has_rooms, &mut scratch.room), rate(1, has_rooms, &mut scratch.room)];
-        beside(server, rows, [&stored[0], &stored[1]], rates).map(|rate| ln(rate.max(exp(least()))))
+        let mut rates = [Lanes::default(); 2];
+        for k in 0..2 {
+            scratch.stored[at[k]] = storage(servers, rows[k]);
+            let alone = self.alone(servers, at[k], scratch);
+            rates[k] = lanes(|i| exp(alone[i]));
+        }
+        beside(servers, rows, &at.map(|at| scratch.stored[at]), &mut rates);
+        for k in 0..2 {
+            scratch.rates[at[k]] = lanes(|i| ln(larger(rates[k][i], 1e-300)));
+        }
+    }
+
+    /// Log rates of a row after credit; rows have to be asked for in the order of their start.
+    fn spent(&self, at: usize, credits: &mut Credits, scratch: &Scratch) -> Lanes {
+        let (row, rates, stored) = (&self.rows.each[at], &scratch.rates[at], &scratch.stored[at]);
+        if row.null || credits.iter().all(Option::is_none) {
+            return *rates;
+        }
+        let free = lanes(|i| exp(rates[i]) * row.record);
+        let left = lanes(|i| match &mut credits[i] {
+            Some(credit) => credit.spend(row, stored.missed[i], stored.seeks[i], free[i]),
+            None => free[i],
+        });
+        let lowered = lanes(|i| ln(larger(left[i] / row.record, 1e-300)));
+        lanes(|i| if left[i] < free[i] { lowered[i] } else { rates[i] })
     }
 
     /// What a row takes from the log likelihood.
-    fn misfit(&self, at: usize, rate: f64) -> f64 {
+    #[inline]
+    fn misfit(&self, at: usize, rates: &Lanes) -> Lanes {
         let row = &self.rows.each[at];
-        if row.weight <= 0.0 {
-            return 0.0;
-        }
-        let z = (rate.max(least()) - row.seen) * row.per_scale;
-        (FREEDOM + 1.0) / 2.0 * row.weight * ln(1.0 + z * z / FREEDOM)
+        lanes(|i| {
+            let z = (larger(rates[i], LEAST) - row.seen) * row.per_scale;
+            row.share * ln(1.0 + z * z / FREEDOM)
+        })
     }
 
     /// The client's processor time is counted directly: thin tails.
@@ -196,9 +257,26 @@ impl Model {
 }
 
 impl Scratch {
-    fn fit(&mut self, rows: usize) {
-        self.stored.resize(rows, Storage::default());
-        self.log_rates.resize(rows, 0.0);
-        self.room.resize(rows, 0.0);
+    /// Forgets the particles before.
+    fn begin(&mut self, rows: usize) {
+        if self.known.len() != rows {
+            self.stored.resize(rows, Storage::default());
+            self.rates.resize(rows, Lanes::default());
+            self.room.resize(rows, Lanes::default());
+            self.slow.resize(rows, Lanes::default());
+        }
+        self.known.clear();
+        self.known.resize(rows, false);
+        self.has_rooms = false;
     }
+}
+
+fn credits(servers: &Servers) -> Credits {
+    servers.buckets.map(|bucket| bucket.map(Credit::new))
+}
+
+/// Whether no particle reaches its cutoff any more.
+#[inline]
+fn is_lost(sum: &Lanes, cutoff: &Lanes) -> bool {
+    sum.iter().zip(cutoff).all(|(sum, cutoff)| sum < cutoff)
 }

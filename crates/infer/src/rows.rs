@@ -4,6 +4,9 @@ use crate::math::ln;
 use crate::params::Mismatch;
 use std::collections::HashMap;
 
+/// Degrees of freedom of Student's t: a row that nothing explains costs little.
+pub(crate) const FREEDOM: f64 = 4.0;
+
 /// Columns of numbers by name; flags are 0 or 1. Names and units are those of `Rows`.
 pub type Columns = HashMap<String, Vec<f64>>;
 
@@ -20,7 +23,8 @@ pub struct Conditions {
     pub same_machine: bool,
 }
 
-/// One row. `data`: bytes that one operation moves; `out`: requests under way; `within`: bytes that the load walks over.
+/// One row. `data`: bytes that one operation moves; `out`: requests under way; `within`: bytes that the load
+/// walks over.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) read: bool,
@@ -38,7 +42,7 @@ pub(crate) struct Row {
     pub(crate) per_file: f64,
     pub(crate) per_worker: f64,
     pub(crate) client_lanes: f64,
-    pub(crate) within: f64,
+    pub(crate) per_within: f64,
     pub(crate) ln_within: f64,
     /// Share of the requests that do not follow the one before.
     pub(crate) apart: f64,
@@ -48,7 +52,12 @@ pub(crate) struct Row {
     pub(crate) seconds: f64,
     pub(crate) moved: f64,
     pub(crate) count: f64,
-    pub(crate) per_charge: f64,
+    pub(crate) charge: f64,
+    pub(crate) per_depth: f64,
+    pub(crate) ln_count: f64,
+    pub(crate) count_per_worker: f64,
+    /// What one nat of Student's t takes from the likelihood.
+    pub(crate) share: f64,
     pub(crate) weight: f64,
     pub(crate) seen: f64,
     pub(crate) per_scale: f64,
@@ -63,10 +72,8 @@ pub(crate) struct Rows {
     pub(crate) order: Vec<usize>,
     /// Writes by their start.
     pub(crate) writes: Vec<usize>,
-    /// Readers beside writers: (reader, writer).
-    pub(crate) pairs: Vec<(usize, usize)>,
-    /// Rows of weight that ran alone, what tells most first.
-    pub(crate) alone: Vec<usize>,
+    /// Rows of weight, what tells most first.
+    pub(crate) telling: Vec<usize>,
     pub(crate) weight: f64,
 }
 
@@ -75,14 +82,11 @@ impl Rows {
         let count = column(columns, "record")?.len();
         let order = places(column(columns, "order")?, count)?;
         let each = (0..count).map(|at| row(columns, conditions, at, count)).collect::<Result<Vec<Row>, Mismatch>>()?;
-        let pairs: Vec<(usize, usize)> =
-            each.iter().enumerate().filter(|(_, row)| row.read).filter_map(|(at, row)| Some((at, row.pair?))).collect();
-        let mut alone: Vec<usize> =
-            (0..count).filter(|at| each[*at].pair.is_none() && each[*at].weight > 0.0).collect();
-        alone.sort_by(|one, two| each[*two].weight.total_cmp(&each[*one].weight));
+        let mut telling: Vec<usize> = (0..count).filter(|at| each[*at].weight > 0.0).collect();
+        telling.sort_by(|one, two| each[*two].weight.total_cmp(&each[*one].weight));
         let writes = order.iter().copied().filter(|at| !each[*at].read).collect();
         let weight = each.iter().map(|row| row.weight).sum();
-        Ok(Rows { each, conditions, order, writes, pairs, alone, weight })
+        Ok(Rows { each, conditions, order, writes, telling, weight })
     }
 }
 
@@ -112,6 +116,7 @@ fn row(columns: &Columns, conditions: Conditions, at: usize, count: usize) -> Re
     }
     let (record, depth, workers, files) = (number("record")?, number("depth")?, number("workers")?, number("files")?);
     let (size, moved) = (number("size")?, number("moved")?);
+    let (operations, weight) = (number("count")?, number("weight")?);
     let (null, random) = (flag("null")?, flag("random")?);
     let data = if null { 0.0 } else { record };
     let limit = conditions.cpu_limit;
@@ -125,15 +130,19 @@ fn row(columns: &Columns, conditions: Conditions, at: usize, count: usize) -> Re
         per_file: 1.0 / files,
         per_worker: 1.0 / workers,
         client_lanes: 1.0 / if limit > 0.0 { workers.min(limit) } else { workers },
-        within: size * files,
+        per_within: 1.0 / (size * files),
         ln_within: ln(size * files),
         apart: if random || files > 1.0 { 1.0 } else { (data / size).min(1.0) },
         once: (size * files / moved.max(1.0)).min(1.0),
         start: number("start")?,
         seconds: number("seconds")?,
-        count: number("count")?,
-        per_charge: 1.0 / number("charge")?,
-        weight: number("weight")?,
+        per_depth: 1.0 / depth,
+        ln_count: ln(operations),
+        count_per_worker: operations / workers,
+        count: operations,
+        charge: number("charge")?,
+        share: (FREEDOM + 1.0) / 2.0 * weight,
+        weight,
         seen: number("seen")?,
         per_scale: 1.0 / number("scale")?,
         null,

@@ -1,9 +1,13 @@
 //! The inference for Python: numbers in and out as bytes of float64, the GIL released.
 
-use naslab_infer::{Columns, Conditions, Mismatch, Model, Scratch, Table, Theta, DIMS};
+use naslab_infer::{
+    side_by_side, Columns, Conditions, Found, Guess, Likelihood, Mismatch, Model, Run, Scratch, Table, Theta, Way,
+    DIMS, FOLLOW_MOVES,
+};
+use naslab_workload::Rng;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyByteArray;
+use pyo3::types::{PyByteArray, PyBytes};
 use std::collections::HashMap;
 
 /// Rows of a ladder with the table of the model's parameters.
@@ -33,26 +37,115 @@ impl PyModel {
     /// Log rates, (particles, rows).
     fn predict<'py>(&self, py: Python<'py>, theta: &[u8]) -> PyResult<Bound<'py, PyByteArray>> {
         let theta = particles(theta)?;
-        let found = py.detach(|| {
-            let (rows, mut scratch) = (self.0.rows(), Scratch::default());
-            let mut out = vec![0.0; theta.len() * rows];
-            for (each, to) in theta.iter().zip(out.chunks_exact_mut(rows.max(1))) {
-                self.0.predict(each, &mut scratch, to);
-            }
-            out
-        });
-        Ok(bytes(py, &found))
+        Ok(bytes(py, &py.detach(|| self.0.predict(&theta))))
     }
 
     /// Log likelihood by particle.
     fn log_likelihood<'py>(&self, py: Python<'py>, theta: &[u8]) -> PyResult<Bound<'py, PyByteArray>> {
         let theta = particles(theta)?;
-        let found: Vec<f64> = py.detach(|| {
-            let mut scratch = Scratch::default();
-            theta.iter().map(|each| self.0.log_likelihood(each, f64::NEG_INFINITY, &mut scratch)).collect()
+        let mut found = vec![0.0; theta.len()];
+        py.detach(|| {
+            let all = vec![f64::NEG_INFINITY; theta.len()];
+            self.0.log_likelihood(&theta, &all, &mut found, &mut Scratch::default());
         });
         Ok(bytes(py, &found))
     }
+
+    /// Several runs, side by side.
+    fn sample<'py>(&self, py: Python<'py>, runs: Vec<RunOf<'py>>) -> PyResult<Vec<FoundOf<'py>>> {
+        let runs: Vec<Run> = runs.iter().map(|run| self.run(run)).collect::<PyResult<_>>()?;
+        let found = py.detach(|| side_by_side(&self.0, &runs));
+        Ok(found.into_iter().map(|found| given(py, found)).collect())
+    }
+
+    /// One run by a likelihood of the caller's.
+    fn sample_by<'py>(
+        &self,
+        py: Python<'py>,
+        run: RunOf<'py>,
+        likelihood: Bound<'py, PyAny>,
+    ) -> PyResult<FoundOf<'py>> {
+        Ok(given(py, self.run(&run)?.go(&mut Called(likelihood))?))
+    }
+}
+
+/// (guess, places that are held with their values, particles to begin with, how many are wanted, seed, way).
+type RunOf<'py> = (Bound<'py, PyGuess>, Vec<(usize, f64)>, Vec<u8>, usize, u64, String);
+/// (particles, log evidence).
+type FoundOf<'py> = (Bound<'py, PyByteArray>, f64);
+
+impl PyModel {
+    fn run<'a>(&'a self, (guess, held, start, count, seed, way): &'a RunOf<'_>) -> PyResult<Run<'a>> {
+        let (start, count, seed) = (particles(start)?, *count, *seed);
+        if start.is_empty() || count == 0 || held.iter().any(|(at, _)| *at >= DIMS) {
+            return Err(PyValueError::new_err("a run without particles, or one that holds no parameter"));
+        }
+        let way = match way.as_str() {
+            "sample" => Way::Sample,
+            "lead_on" => Way::LeadOn,
+            "follow" => Way::Follow(FOLLOW_MOVES),
+            other => return Err(PyValueError::new_err(format!("no way of the sampler: {other}"))),
+        };
+        Ok(Run { table: self.0.table(), guess: &guess.get().0, held: held.clone(), start, count, seed, way })
+    }
+}
+
+/// Where parameters may lie by what was measured.
+#[pyclass(name = "InferGuess", frozen)]
+pub(crate) struct PyGuess(Guess);
+
+#[pymethods]
+impl PyGuess {
+    #[new]
+    fn new(model: &PyModel, bumps: Vec<(usize, Vec<f64>)>, broad: f64, near: f64) -> PyResult<PyGuess> {
+        Ok(PyGuess(Guess::new(model.0.table(), &bumps, broad, near).map_err(mismatch)?))
+    }
+
+    /// So many particles.
+    fn draw<'py>(&self, py: Python<'py>, count: u64, seed: u64) -> Bound<'py, PyByteArray> {
+        let found: Vec<Theta> = (0..count).map(|at| self.0.draw(&mut Rng::new(seed, at))).collect();
+        bytes(py, found.as_flattened())
+    }
+
+    /// Log density by particle and parameter.
+    fn log_density<'py>(&self, py: Python<'py>, theta: &[u8]) -> PyResult<Bound<'py, PyByteArray>> {
+        let of = |each: &Theta| std::array::from_fn(|at| self.0.log_density(at, each[at]));
+        let found: Vec<Theta> = particles(theta)?.iter().map(of).collect();
+        Ok(bytes(py, found.as_flattened()))
+    }
+}
+
+/// A likelihood in Python: particles in, numbers out.
+struct Called<'py>(Bound<'py, PyAny>);
+
+impl Likelihood for Called<'_> {
+    type Error = PyErr;
+
+    fn of(&mut self, theta: &[Theta], cutoff: &[f64], out: &mut [f64]) -> PyResult<()> {
+        let asked: Vec<usize> = (0..theta.len()).filter(|at| cutoff[*at] < f64::INFINITY).collect();
+        out.fill(f64::NEG_INFINITY);
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<Theta> = asked.iter().map(|at| theta[*at]).collect();
+        let found = self.0.call1((PyBytes::new(self.0.py(), &raw(wanted.as_flattened())),))?;
+        let found = numbers(&found.extract::<Vec<u8>>()?)?;
+        if found.len() != asked.len() {
+            return Err(PyValueError::new_err(format!("{} likelihoods of {} particles", found.len(), asked.len())));
+        }
+        for (at, like) in asked.into_iter().zip(found) {
+            out[at] = like;
+        }
+        Ok(())
+    }
+
+    fn most(&self) -> f64 {
+        f64::INFINITY
+    }
+}
+
+fn given(py: Python<'_>, (theta, evidence): Found) -> FoundOf<'_> {
+    (bytes(py, theta.as_flattened()), evidence)
 }
 
 fn mismatch(error: Mismatch) -> PyErr {
@@ -77,6 +170,9 @@ fn particles(bytes: &[u8]) -> PyResult<Vec<Theta>> {
 }
 
 fn bytes<'py>(py: Python<'py>, numbers: &[f64]) -> Bound<'py, PyByteArray> {
-    let found: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
-    PyByteArray::new(py, &found)
+    PyByteArray::new(py, &raw(numbers))
+}
+
+fn raw(numbers: &[f64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }

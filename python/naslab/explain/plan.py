@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naslab.explain.forward import predict, values_of
+from naslab.explain.compiled import predicted
 from naslab.explain.hypotheses import Array
 from naslab.explain.inference import MODEL_ERROR, Posterior, seed_of
 from naslab.explain.rows import Rows
@@ -119,9 +119,8 @@ def outlook(
 ) -> Outlook:
     """Of one experiment, by particles of equal weight (at most some hundred). names: the limit that each names."""
     rows, fresh = extended(r, planned)
-    v = values_of(theta)
     for _ in range(2):
-        rates = predict(v, rows)[:, fresh]
+        rates = predicted(theta, rows)[:, fresh]
         rows = _timed(rows, fresh, planned, np.exp(np.median(rates, axis=0)))
     odds = _odds(rates, rng)
     nats = {where: _gain(odds, label) for where, label in names.items()}
