@@ -14,8 +14,9 @@ Conventions, in which several names are right (`ALSO`):
 - A client's interface that is a veth says no speed, so nothing tells it from the link: `link` is right, too.
 - Disks are disks, whether bytes or operations count.
 - A server or network that stops is `unknown` in every class, whatever limits it while it moves.
-- Large reads of a disk with limited operations have a ceiling that depends on how the kernel merges them: its upper end
-  is taken. So has a random read half of whose set is in memory.
+- Large I/O of a disk with limited operations has a ceiling that depends on how the kernel merges them: its upper end
+  is taken. So has a random read half of whose set is in memory. Where another part is the lowest, but is not with the
+  disk's lower end (requests of 128 KiB, nothing in memory), the class is not judged.
 - Credit, slots of bytes and round trips are judged where their arithmetic is: credit for large I/O.
 """
 
@@ -36,6 +37,8 @@ HEADER, REPLY = 130, 200
 """Bytes beside the data of an operation, and of one that moves none in that direction, with its share of frames."""
 ALONE_S = 0.0008
 """Of a round trip, what is not planted, at most."""
+MERGED = 128 << 10
+"""Bytes that a disk's request has at least where neighbours are merged."""
 REACH_SHARE = 0.4
 """Of the budget, what may go into writing and reading twice the server's memory once."""
 CREDIT_SHARE = 0.25
@@ -138,13 +141,31 @@ def _why(system: System, where: Class, first: str, table: Table) -> str:
         base, peak, size = _credit(spec) or (0.0, 0.0, 0.0)
         if size / max(min(others, peak) - base, 1.0) > CREDIT_SHARE * system.budget_s:
             return "credit that lasts"
+    return _why_not_disk(system, where, first, table) if spec.get("disk") else ""
+
+
+def _why_not_disk(system: System, where: Class, first: str, table: Table) -> str:
+    """The same of a system with a slow disk."""
+    spec, disk = system.spec, first.startswith("disk")
     if where[0] == "read" and spec.get("memory_bytes") and not _outgrown(system, table):
         return "a cache that no set outgrows"
-    if where == ("write", "small") and spec.get("disk") and not first.startswith("disk"):
+    if where == ("write", "small") and not disk:
         return "how many requests a durable write takes is not known"
+    if not disk and first != "burst_credit" and _slowest_disk(spec, where) < APART * table[first]:
+        return "how many bytes a disk's request takes, and what memory answers, is not known"
     if where[0] == "write" and system.kind == "disk_within":
         return "the disk behind the memory is not held against writes"
     return ""
+
+
+def _slowest_disk(spec: Mapping[str, Any], where: Class) -> float:
+    """The lower end of a disk's ceiling, operations per second."""
+    op, size = where[0], LARGE if where[1] == "large" else SMALL
+    part = spec.get("disk") or {}
+    if not part or (op == "read" and not spec.get("memory_bytes")):
+        return float("inf")
+    iops, rate = part.get(f"{op[0]}iops"), part.get(op)
+    return min(iops * min(MERGED / size, 1.0) if iops else float("inf"), rate / size if rate else float("inf"))
 
 
 def _outgrown(system: System, table: Table) -> bool:

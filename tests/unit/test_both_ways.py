@@ -126,7 +126,7 @@ def test_a_server_that_does_not_let_in_leaves_the_mount(tmp_path: Path, monkeypa
     surveyed: list[tuple[str, ...]] = []
     monkeypatch.setattr(
         "naslab.cli.survey.run_survey",
-        lambda text, _load, common: surveyed.extend(common.target(text).warnings) or 0,
+        lambda text, _load, common, _sweep: surveyed.extend(common.target(text).warnings) or 0,
     )
     found = behind(LINE, "/mnt/nas")
     assert found is not None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from made_evidence import GIB, KIB, MB, MIB, evidence, level, theta_of
+from naslab.explain.climb import Climb
 from naslab.explain.hypotheses import AT, Array
 from naslab.explain.inference import Posterior
 from naslab.explain.menu import Experiment
-from naslab.explain.plan import Outlook, Planned, best_of, extended, outlook, planned_of
+from naslab.explain.plan import Outlook, Planned, best_of, extended, limits_of, outlook, planned_of
 from naslab.explain.rows import Rows, rows_of
 from naslab.explain.steps import Bounds, Load, load_cell
+from naslab.explain.verdict import CLASSES
 from naslab.spec import DataSpec
 
 READ_LARGE, READ_SMALL = ("read", "large"), ("read", "small")
@@ -42,7 +45,9 @@ def link_or_window(count: int = 80) -> Array:
 
 def seen(planned: tuple[Planned, ...], theta: Array | None = None) -> Outlook:
     """What an experiment is expected to tell of these servers."""
-    return outlook(link_or_window() if theta is None else theta, loads(), planned, np.random.default_rng(2))
+    found = link_or_window() if theta is None else theta
+    names = {where: limits_of(found, loads(), *where) for where in CLASSES}
+    return outlook(found, loads(), planned, np.random.default_rng(2), names)
 
 
 def test_what_tells_two_limits_apart_is_worth_its_entropy_and_a_repetition_nothing() -> None:
@@ -120,3 +125,18 @@ def test_what_a_client_cache_answers_or_what_stops_is_asked_no_further() -> None
     menu, held, rows = [experiment("more", MORE)], posterior(link_or_window()), loads()
     assert best_of(menu, held, dataclasses.replace(rows, wire_fraction=0.0), left_s=100.0) is None
     assert best_of(menu, held, dataclasses.replace(rows, stall={"large": 0.3, "small": 0.3}), left_s=100.0) is None
+
+
+@pytest.mark.parametrize(
+    ("durable", "left_s", "wanted"),
+    [(100 * MB, 100, 512), (1 * MB, 200, 256 + 152), (1 * MB, 60, None), (1e-9, 100, None)],
+)
+def test_a_set_doubles_or_grows_as_far_as_there_is_time(durable: float, left_s: int, wanted: int | None) -> None:
+    """MiB. Hardly larger is not worth its time."""
+    climb = SimpleNamespace(
+        set_bytes=256 << 20, most_set_bytes=lambda: 64 << 30, spent_ns=lambda: 0, _durable=durable,
+        budget=SimpleNamespace(limit_ns=left_s * 10**9),
+    )  # fmt: skip
+    climb.affordable_bytes = lambda: Climb.affordable_bytes(climb)  # type: ignore[arg-type]
+    found = Climb.next_set_bytes(climb)  # type: ignore[arg-type]
+    assert (found and found >> 20) == wanted

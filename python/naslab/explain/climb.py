@@ -42,6 +42,8 @@ FILE_SHARE, DEBT_SHARE = 0.1, 0.03
 CELL_SHARE = 0.02
 """Longest a timed cell may take, as a share of the budget."""
 MOST_SET_BYTES, MOST_SET_DEPTH = 64 << 30, 64
+LARGER, SET_SHARE = 1.25, 0.8
+"""A set that grows by less tells nothing new; share of the time left that its writing may take."""
 NOISY, LONGER, MOST_LONGER = 0.3, 3, 4
 """A rate known to no better than this share is measured again, so many times as long; so often in all."""
 DOUBTFUL = 1.6
@@ -275,10 +277,6 @@ class Climb:
         """Whether writing so much, until it is durable, takes at most this share of the budget."""
         return moved_bytes / max(self._durable, 1.0) * NS_PER_S <= share * self.budget.limit_ns
 
-    def affords_set(self, to_bytes: int) -> bool:
-        """Whether the set may grow to so many bytes in the time that is left."""
-        return self.affords(to_bytes - self.set_bytes, 1.0 - self.spent_ns() / self.budget.limit_ns)
-
     def write_s(self, moved_bytes: int) -> float:
         """Seconds to write so much, until it is durable."""
         return moved_bytes / max(self._durable, 1.0)
@@ -380,9 +378,15 @@ class Climb:
         return min(max(self.busy_depth(LARGE_RECORD), 4), MOST_SET_DEPTH, self.bounds.most_depth)
 
     def next_set_bytes(self) -> int | None:
-        """Twice as large, or as large as there is room for; None where it is as large as it may be."""
-        wanted = min(2 * self.set_bytes, self.most_set_bytes()) or steps.FIRST_SET_BYTES
-        return wanted if wanted > self.set_bytes else None
+        """Twice as large, or as large as there is room and time for; None where that is hardly larger than it is."""
+        limits = (self.most_set_bytes(), self.set_bytes + self.affordable_bytes())
+        wanted = min(2 * self.set_bytes or steps.FIRST_SET_BYTES, *limits) // LARGE_RECORD * LARGE_RECORD
+        return wanted if wanted >= max(LARGER * self.set_bytes, LARGE_RECORD) else None
+
+    def affordable_bytes(self) -> int:
+        """How much more may be written in the time that is left, with some for reading it."""
+        left_s = max(self.budget.limit_ns - self.spent_ns(), 0) / NS_PER_S
+        return int(SET_SHARE * left_s * self._durable)
 
     def most_set_bytes(self) -> int:
         """As large as the set may become."""

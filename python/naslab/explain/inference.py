@@ -12,7 +12,7 @@ The seed is that of the data, so one document always gives one answer.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -157,21 +157,15 @@ Run = tuple[_engine.InferGuess, list[tuple[int, float]], bytes, int, int, Way]
 
 
 def sample(
-    r: Rows, rng: Draw, on: tuple[str, ...] = (), count: int = PARTICLES,
-    likelihood: Callable[[Array, Rows], Array] = log_likelihood, scout: bool = False,
+    r: Rows, rng: Draw, on: tuple[str, ...] = (), count: int = PARTICLES, scout: bool = False,
+    forbidden: _engine.Forbidden | None = None,
 ) -> tuple[Array, float]:  # fmt: skip
     """(particles of the posterior, log evidence) of a server with the optional stations `on` and no other.
 
     scout: it begins with whole explanations. What it finds counts by its likelihood alone, not by how much of it there
-    is: how often each was begun with is no probability.
+    is: how often each was begun with is no probability. forbidden: what limits a kind of I/O may not be this.
     """
-    run = _run(r, rng, on, count, scout)
-    if likelihood is log_likelihood:
-        return _made(r, [run])[0]
-    theta, evidence = model_of(r, MODEL_ERROR).sample_by(
-        run, lambda theta: packed(likelihood(np.frombuffer(theta).reshape(-1, len(LOW)), r))
-    )
-    return _particles(theta), evidence
+    return _made(r, [_run(r, rng, on, count, scout)], forbidden)[0]
 
 
 def _run(r: Rows, rng: Draw, on: tuple[str, ...], count: int, scout: bool = False) -> Run:
@@ -180,9 +174,9 @@ def _run(r: Rows, rng: Draw, on: tuple[str, ...], count: int, scout: bool = Fals
     return guess.engine, _held(on), packed(guess.start(DRAWN * count, rng, scout)), count, _seed(rng), "sample"
 
 
-def _made(r: Rows, runs: list[Run]) -> list[tuple[Array, float]]:
+def _made(r: Rows, runs: list[Run], forbidden: _engine.Forbidden | None = None) -> list[tuple[Array, float]]:
     """(particles, log evidence) of several runs, made side by side."""
-    return [(_particles(theta), evidence) for theta, evidence in model_of(r, MODEL_ERROR).sample(runs)]
+    return [(_particles(theta), evidence) for theta, evidence in model_of(r, MODEL_ERROR).sample(runs, forbidden)]
 
 
 def mixed(r: Rows, made: list[tuple[Array, float]], rng: Draw, on: tuple[str, ...] = ()) -> tuple[Array, float]:
@@ -262,19 +256,31 @@ def _structures(
     ]
 
 
-def updated(before: Posterior, old: Rows, new: Rows) -> Posterior | None:
-    """The posterior after further rows, from the one before; None where they surprise it: it has to be sought anew."""
+def updated(before: Posterior, old: Rows, new: Rows) -> Posterior:
+    """The posterior after further rows, from the one before.
+
+    Where these surprise it, its particles and whole explanations of all rows are heated up and led on together.
+    """
     gain = log_likelihood(before.theta, new) - log_likelihood(before.theta, old)
     weight = before.weight * np.exp(gain - gain.max())
     weight = weight / weight.sum()
     count, rng = len(weight), np.random.default_rng(seed_of(new))
-    if 1 / (weight**2).sum() < SURPRISED * count:
-        return None
+    guess = Guess(new, True)
+    way: Way
+    if 1 / (weight**2).sum() >= SURPRISED * count:
+        begun, way = _resampled(before.theta, weight, rng), "follow"
+    else:
+        fresh = guess.start(count, rng, scout=True)
+        begun, way = np.concatenate((_resampled(before.theta, before.weight, rng), fresh)), "lead_on"
+    theta = _made(new, [(guess.engine, [], packed(begun), count, _seed(rng), way)])[0][0]
+    return Posterior(theta, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence)
+
+
+def _resampled(theta: Array, weight: Array, rng: Draw) -> Array:
+    """As many particles of equal weight."""
+    count = len(weight)
     places = (rng.random() + np.arange(count)) / count
-    theta = before.theta[np.minimum(np.searchsorted(np.cumsum(weight), places), count - 1)]
-    run: Run = (Guess(new, True).engine, [], packed(theta), count, _seed(rng), "follow")
-    moved = _made(new, [run])[0][0]
-    return Posterior(moved, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence)
+    return theta[np.minimum(np.searchsorted(np.cumsum(weight / weight.sum()), places), count - 1)]
 
 
 def _learned(r: Rows, plain: tuple[Array, float], theta: Array, rng: Draw) -> tuple[Array, float]:

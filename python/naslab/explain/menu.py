@@ -25,6 +25,8 @@ DOUBLINGS = 9
 LOOK_S, LOOK_SHARE = 6.0, 0.05
 """A rate beyond memory is read for so long, or this share of the budget: a disk whose rate is held gives its bytes in
 slices of a tenth of a second."""
+GROWTH_SHARE = 0.05
+"""Of the budget, what a doubling of the set may take that nothing but caution asks for."""
 SETTLED = 0.03
 """Half of the interval of a rate beyond memory that is known well enough, as a share of it."""
 
@@ -109,7 +111,7 @@ def _timed(climb: Climb) -> Iterator[Experiment]:
 def _growth(climb: Climb) -> Iterator[Experiment]:
     """A larger working set: one step, worth what it or a later one would tell."""
     following = climb.next_set_bytes()
-    if following is None or not climb.affords_set(following):
+    if following is None:
         return
     sizes = [following << at for at in range(DOUBLINGS) if following << at <= REACH_BYTES]
     ways = []
@@ -125,7 +127,7 @@ def _growth(climb: Climb) -> Iterator[Experiment]:
 
 def confirmations(climb: Climb, kinds: Collection[str]) -> list[Experiment]:
     """What is measured before the last word, in this order, where it was not yet. kinds: what is about to be said."""
-    found = [*_separating(climb, kinds), *_known_beyond(climb), *_credit(climb)]
+    found = [*_separating(climb, kinds), *_outgrowing(climb, kinds), *_known_beyond(climb), *_credit(climb)]
     return [each for each in found if each.key not in climb.done]
 
 
@@ -137,6 +139,22 @@ def _separating(climb: Climb, kinds: Collection[str]) -> Iterator[Experiment]:
     for step in {SEPARATED_BY[kind] for kind in kinds if kind in SEPARATED_BY}:
         if not climb.evidence.step(step):
             yield from (each for each in menu(climb) if each.key.split()[0] == step)
+
+
+def _outgrowing(climb: Climb, kinds: Collection[str]) -> Iterator[Experiment]:
+    """Reads are judged for working sets that no small file stands for: the set grows as long as that is cheap."""
+
+    def run() -> None:
+        while climb.going() and beyond_rate(climb.evidence) is None:
+            following = climb.next_set_bytes()
+            if following is None or following > REACH_BYTES:
+                return
+            if climb.write_s(following - climb.set_bytes) > GROWTH_SHARE * climb.budget.limit_ns / 1e9:
+                return
+            climb.grow(following)
+
+    if not {"disk", "client_cache"} & set(kinds):
+        yield Experiment("outgrow", (), run)
 
 
 def _known_beyond(climb: Climb) -> Iterator[Experiment]:

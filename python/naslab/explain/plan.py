@@ -28,6 +28,7 @@ from naslab.spec import CellSpec
 if TYPE_CHECKING:
     from naslab.explain.menu import Experiment
 
+Where = tuple[str, str]
 PARTICLES = 160
 """Particles that predict."""
 MEASURED = 0.03
@@ -83,7 +84,7 @@ class Outlook:
     """What an experiment is expected to tell. nats: by kind of I/O."""
 
     seconds: float
-    nats: Mapping[tuple[str, str], float]
+    nats: Mapping[Where, float]
 
 
 def best_of(menu: Sequence[Experiment], posterior: Posterior, r: Rows, left_s: float) -> Experiment | None:
@@ -91,11 +92,12 @@ def best_of(menu: Sequence[Experiment], posterior: Posterior, r: Rows, left_s: f
     rng = np.random.default_rng(seed_of(r))
     theta = posterior.theta[rng.choice(len(posterior.theta), PARTICLES, p=posterior.weight / posterior.weight.sum())]
     best, most = None, 0.0
+    names = {where: limits_of(theta, r, *where) for where in CLASSES if is_open(r, *where)}
     for each in menu:
         for planned in each.planned:
-            seen = outlook(theta, r, planned, rng)
+            seen = outlook(theta, r, planned, rng, names)
             seconds = seen.seconds + each.setup_s
-            nats = sum(max(gain - DRIFT, 0.0) for where, gain in seen.nats.items() if is_open(r, *where))
+            nats = sum(max(gain - DRIFT, 0.0) for gain in seen.nats.values())
             worth = nats / (seconds + OVERHEAD_S)
             if seconds <= left_s and nats >= MIN_NATS and worth >= MIN_WORTH and worth > most:
                 best, most = each, worth
@@ -108,13 +110,18 @@ def is_open(r: Rows, op: str, size: str) -> bool:
     return not behind_cache and r.stopped(op, size) < STRANGE_STALL
 
 
-def outlook(theta: Array, r: Rows, planned: Sequence[Planned], rng: np.random.Generator) -> Outlook:
-    """Of one experiment, by particles of equal weight (at most some hundred)."""
+def outlook(
+    theta: Array,
+    r: Rows,
+    planned: Sequence[Planned],
+    rng: np.random.Generator,
+    names: Mapping[Where, NDArray[np.int64]],
+) -> Outlook:
+    """Of one experiment, by particles of equal weight (at most some hundred). names: the limit that each names."""
     rows, fresh = extended(r, planned)
     for _ in range(2):
         rates = predicted(theta, rows)[:, fresh]
         rows = _timed(rows, fresh, planned, np.exp(np.median(rates, axis=0)))
-    names = {where: _names(theta, r, *where) for where in CLASSES}
     odds = _odds(rates, rng)
     nats = {where: _gain(odds, label) for where, label in names.items()}
     return Outlook(_seconds(rows, fresh, planned), nats)
@@ -177,12 +184,12 @@ def likeliest(posterior: Posterior, r: Rows) -> list[str]:
     found = []
     for where in CLASSES:
         kinds = list(ceilings(posterior.theta, r, *where))
-        share = np.bincount(_names(posterior.theta, r, *where), posterior.weight, len(kinds))
+        share = np.bincount(limits_of(posterior.theta, r, *where), posterior.weight, len(kinds))
         found.append(kinds[int(share.argmax())])
     return found
 
 
-def _names(theta: Array, r: Rows, op: str, size: str) -> NDArray[np.int64]:
+def limits_of(theta: Array, r: Rows, op: str, size: str) -> NDArray[np.int64]:
     """The limit that each particle names."""
     return np.asarray(np.array(list(ceilings(theta, r, op, size).values())).argmin(0))
 

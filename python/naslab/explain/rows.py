@@ -6,8 +6,11 @@ the likelihood (weight 0): what they moved fills caches and spends credit.
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,18 +28,24 @@ Flags = NDArray[np.bool_]
 
 ALIKE_POWER = 0.7
 """n rows of the same kind weigh n^-0.7 each: they share one error of the model."""
+LEVEL = 0.1
+"""Log rates of one kind that are further apart than this, with none between, are levels of their own."""
 COUNTING = 0.3
 """Standard deviation of counting whole operations, in operations."""
 MAX_SIGMA = 0.5
 EARLY = 1.03
 """A pass that was so much faster at its start had parts of its set in the server's cache."""
-NULL_SIGMA = 0.05
+NULL_SIGMA, HELD_UP = 0.05, 0.25
+"""Of the time of a call that moves nothing; more where the mean is above the median, by a share of the log ratio."""
 LEFT_OUT = frozenset(("security", "clients", "buffered_round_trip"))
 """Steps whose cells vary something that the model does not hold."""
 MIN_STALLS = 3
 RATION_NS = 250_000_000
 """Pauses shorter than this are those of a processor whose time is rationed, which does less work, or of a busy host."""
 CREDIT_BYTES = 65536
+OWN_LIMIT, THROTTLED = 0.75, 0.3
+"""Share of the processor time that it may use, and of the time that it was stopped for it, from which on a client is
+held up by its own limit."""
 TURNS, RATIONED = 50, 3.0
 """The slowest percent, and the mean, of small reads over the usual one, where a processor's time is rationed."""
 OWN_NS = 3 * NS_PER_S
@@ -89,6 +98,10 @@ class Rows:
     rationed: bool = False
     """Whether small reads of cached data, one at a time, come in turns of work and long pauses: a processor's time is
     rationed, and everything that it does looks slow."""
+    turns: frozenset[tuple[str, str]] = frozenset()
+    """Kinds of I/O, as ("read", "large"), whose single requests come in such turns, as calls without data do."""
+    own_limit: frozenset[tuple[str, str]] = frozenset()
+    """Kinds of I/O whose busiest loads used all the processor time that the client may use, and were throttled."""
     local_disk: bool = False
     protocol: str = ""
     burst: tuple[float, float, float] | None = None
@@ -124,9 +137,10 @@ def rows_of(evidence: Evidence) -> Rows | None:
     if not made:
         return None
     if evidence.null_ns:
-        made.append(_null(made[0], evidence.null_ns["mean"]))
+        made.append(_null(made[0], evidence.null_ns, _is_rationed(evidence.round_trip)))
     largest = max((m["size"] for m in made if m["step"] == "set"), default=0.0)
     weights = _weights(made, largest)
+    _count_pauses(made, evidence)
     columns = {name: np.array([m[name] for m in made]) for name in made[0] if name not in ("step", "group")}
     points = [p for found in evidence.points.values() for p in found]
     wire = [p.crossed for p in evidence.step("client_cache") if p.crossed is not None]
@@ -139,7 +153,8 @@ def rows_of(evidence: Evidence) -> Rows | None:
         max_set_bytes=float(max(p.set_bytes for p in points)), wire_fraction=float(wire[0]) if wire else 1.0,
         stall=_stall(points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
         same_machine=evidence.same_machine,
-        rationed=_is_rationed(evidence.round_trip), local_disk=evidence.local_disk, protocol=evidence.protocol,
+        rationed=_is_rationed(evidence.round_trip), turns=_turns(evidence, points), own_limit=_own_limit(points),
+        local_disk=evidence.local_disk, protocol=evidence.protocol,
         burst=hint,
     )  # fmt: skip
 
@@ -182,20 +197,25 @@ def _row(p: Point, step: str, op: str, rate: float, whole: bool = False, late: b
     }  # fmt: skip
 
 
-def _null(like: dict[str, Any], mean_ns: float) -> dict[str, Any]:
-    """The row of calls that move nothing."""
+def _null(like: dict[str, Any], latency_ns: Mapping[str, float], rationed: bool) -> dict[str, Any]:
+    """The row of calls that move nothing: their median, for a busy machine holds up a few; where a processor's time is
+    rationed their mean, for then the long ones are the server's."""
+    usual, mean = max(latency_ns["p50"], 1), max(latency_ns["mean"], 1)
+    rationed = rationed or _comes_in_turns(usual, mean, latency_ns["p99"])
+    seen_ns = mean if rationed else usual
+    sigma = max(NULL_SIGMA, 0.0 if rationed else HELD_UP * float(np.log(max(mean / usual, 1.0))))
     return {
         **like, "read": True, "durable": False, "random": False, "null": True, "whole": False, "late": False,
         "record": 1.0, "depth": 1.0, "workers": 1.0, "files": 1.0, "pair": -1, "moved": 0.0, "count": 1.0,
-        "seconds": 0.1, "sigma": NULL_SIGMA, "client_s": np.nan, "seen": float(np.log(NS_PER_S / mean_ns)),
+        "seconds": 0.1, "sigma": sigma, "client_s": np.nan, "seen": float(np.log(NS_PER_S / seen_ns)),
         "step": "null", "group": ("null",),
     }  # fmt: skip
 
 
 def _weights(made: list[dict[str, Any]], largest: float) -> Array:
-    """Of each row in the likelihood: rows of one kind share an error; some only change state."""
-    groups = [m["group"] for m in made]
-    count = {group: groups.count(group) for group in groups}
+    """Of each row in the likelihood: rows of one kind with like rates share an error; some only change state."""
+    groups = _levels(made)
+    count = Counter(groups)
 
     def aside(m: dict[str, Any]) -> bool:
         # What the passes before left in memory is read again: the set is not the largest, or a smaller one was last.
@@ -203,7 +223,20 @@ def _weights(made: list[dict[str, Any]], largest: float) -> Array:
         again = m["step"] == "beyond" and sequential and (largest < m["size"] or _after_a_smaller_set(m, made))
         return m["step"] in ("set_taken_in", "client_cache") or again
 
-    return np.array([0.0 if aside(m) else count[m["group"]] ** -ALIKE_POWER for m in made])
+    return np.array([0.0 if aside(m) else count[group] ** -ALIKE_POWER for m, group in zip(made, groups, strict=True)])
+
+
+def _levels(made: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """The kind of each row and the level of its rate, which rates far from each other do not share.
+
+    A set that no longer fits into a cache is news, and no repetition of those that did.
+    """
+    level = [0] * len(made)
+    order = sorted(range(len(made)), key=lambda at: (repr(made[at]["group"]), made[at]["seen"]))
+    for before, at in itertools.pairwise(order):
+        same = made[at]["group"] == made[before]["group"]
+        level[at] = level[before] + (made[at]["seen"] - made[before]["seen"] > LEVEL) if same else 0
+    return [(m["group"], where) for m, where in zip(made, level, strict=True)]
 
 
 def _after_a_smaller_set(m: dict[str, Any], made: list[dict[str, Any]]) -> bool:
@@ -214,7 +247,64 @@ def _after_a_smaller_set(m: dict[str, Any], made: list[dict[str, Any]]) -> bool:
 
 
 def _is_rationed(trip: Point | None) -> bool:
-    return trip is not None and trip.p99_ns > TURNS * trip.p50_ns > 0 and trip.mean_ns > RATIONED * trip.p50_ns
+    return trip is not None and _comes_in_turns(trip.p50_ns, trip.mean_ns, trip.p99_ns)
+
+
+def _comes_in_turns(usual_ns: float, mean_ns: float, p99_ns: float) -> bool:
+    """Whether most calls are quick and a few take nearly all of the time."""
+    return p99_ns > TURNS * usual_ns > 0 and mean_ns > RATIONED * usual_ns
+
+
+def _count_pauses(made: list[dict[str, Any]], evidence: Evidence) -> None:
+    """Where calls come in turns of work and pauses a rate depends on how many pauses fall into its time."""
+    null, trip = evidence.null_ns, evidence.round_trip
+    pauses = [float(null["p99"])] if null and _comes_in_turns(null["p50"], null["mean"], null["p99"]) else []
+    pauses += [trip.p99_ns] if trip is not None and _is_rationed(trip) else []
+    if pauses:
+        for m in made:
+            m["sigma"] = float(np.hypot(m["sigma"], min(max(pauses) / NS_PER_S / m["seconds"], MAX_SIGMA)))
+
+
+def _turns(evidence: Evidence, points: Sequence[Point]) -> frozenset[tuple[str, str]]:
+    """Kinds of I/O whose single requests come in turns of work and long pauses, where calls without data do, too.
+
+    Disks and links that hand out bytes in slices make requests for data wait, but not those calls. A client whose own
+    time is rationed is busy meanwhile.
+    """
+    null = evidence.null_ns
+    if null is None or not _comes_in_turns(null["p50"], null["mean"], null["p99"]):
+        return frozenset()
+    single = [p for p in points if p.depth * p.workers == 1 and p.p50_ns > 0 and not _is_throttled(p)]
+    return frozenset(
+        where for where, mine in _by_kind(single).items()
+        if median(p.mean_ns / p.p50_ns for p in mine if p.set_bytes == max(q.set_bytes for q in mine)) > RATIONED
+    )  # fmt: skip
+
+
+def _own_limit(points: Sequence[Point]) -> frozenset[tuple[str, str]]:
+    """Kinds of I/O in whose busiest loads the client used up the processor time that it may use."""
+    return frozenset(where for where, mine in _by_kind(_deep(points)).items() if median(map(_is_throttled, mine)) > 0.5)
+
+
+def _is_throttled(p: Point) -> bool:
+    """Whether a client's own limit held it up."""
+    return p.throttled >= THROTTLED and p.cpu >= OWN_LIMIT * p.cpu_limit > 0
+
+
+def _by_kind(points: Iterable[Point]) -> dict[tuple[str, str], list[Point]]:
+    found: dict[tuple[str, str], list[Point]] = {}
+    for p in points:
+        if p.op != "mixed":
+            found.setdefault((p.op, "small" if p.record_bytes <= SMALL_RECORD else "large"), []).append(p)
+    return found
+
+
+def _deep(points: Sequence[Point]) -> list[Point]:
+    """Those in which most requests of their size were outstanding."""
+    most: dict[int, int] = {}
+    for p in points:
+        most[p.record_bytes] = max(most.get(p.record_bytes, 0), p.depth * p.workers)
+    return [p for p in points if p.depth * p.workers * DEEP >= most[p.record_bytes]]
 
 
 def _stall(points: Iterable[Point]) -> dict[str, float]:
@@ -241,10 +331,7 @@ def _stall(points: Iterable[Point]) -> dict[str, float]:
 
 def _lost(points: Sequence[Point]) -> float:
     """Share of the time that stops took where most requests of each size were outstanding."""
-    most: dict[int, int] = {}
-    for p in points:
-        most[p.record_bytes] = max(most.get(p.record_bytes, 0), p.depth * p.workers)
-    deep = [p for p in points if p.depth * p.workers * DEEP >= most[p.record_bytes]]
+    deep = _deep(points)
     lost = sum(p.stalls.lost * (p.end_ns - p.start_ns) for p in deep if p.stalls)
     return float(lost / max(sum(p.end_ns - p.start_ns for p in deep), 1))
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from naslab.explain.forward import NEVER, PAGE_SLACK, values_of
+from naslab import _engine
+from naslab.explain.compiled import limited_by, predicted
+from naslab.explain.forward import NEVER, PAGE_SLACK, storage, values_of
 from naslab.explain.hypotheses import AT, HIGH, HIT_EDGE_BYTES, LOW, Array, switched_on
 from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, residuals, sample, seed_of
 from naslab.explain.rows import CREDIT_BYTES, Rows
@@ -32,6 +34,8 @@ be there: parts of a server are chosen for each other, and in about an eighth of
 CERTAIN, DOUBTED = 0.9, 0.89
 """What is called certain, and the most that is said where the data do not exclude another limit. Of statements so
 bounded 95 in 100 were right on the development seeds 1001 and 2002; that is not enough to be called certain."""
+DRAWN_FROM = 1.15
+"""A rate so many times that without credit was made by credit."""
 TRIED = 80
 """Particles in which that is tried."""
 RIVALS, FORBIDDEN = 160, 60.0
@@ -40,6 +44,13 @@ FITS = 0.05
 """Share of rows that may be unexplained by chance; where it is more, as much certainty is missing."""
 IN_TURNS = frozenset(("disk", "disk_iops", "server_cache", "link"))
 """What a processor whose time is rationed looks like."""
+TURNS_SHOWN = dict.fromkeys(
+    ("link", "client_nic", "protocol", "burst_credit", "latency", "disk", "disk_iops"), 0.05
+)  # fmt: skip
+"""How often single requests come in turns, as calls without data do, where something else than the server's processor
+limits. A processor whose time is rationed does all of it, copying included."""
+LIMIT_SHOWN = 0.05
+"""How often a client is stopped for all the processor time that it may use where something else limits."""
 BUSY_DEPTH = 256
 REACH_BYTES = 4.0 * (1 << 30)
 """Reads are judged for working sets of at least this size, measured or not: smaller ones are no file server's job."""
@@ -96,25 +107,54 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     client = v["client_s"] + v["client_byte_s"] * record
     lanes = min(1.0, r.cpu_limit or 1.0)
     stations = client + v["server_s"] + v["lock_s"] + disk + memory + wire / link
-    charge = max(np.ceil(record / CREDIT_BYTES), 1.0) if r.protocol == "smb" else 1.0
+    charge = charge_of(r, record)
     slots = np.minimum(np.maximum(v["slots"] / charge, 1.0), float(r.granted_depth or BUSY_DEPTH))
     waits = slots / (v["delay_s"] + v["slow_s"] + (1 - v["overlap"]) * (stations - disk) + disk * 0)
     few = (v["slots"] / charge < BUSY_DEPTH) | bool(r.granted_depth)
     mine = np.isin(v["kind"] % 3, (0, 1 if read else 2)) & (v["bucket"] > 0) & ((v["kind"] > 2) | ~cached)
+    base = np.where(mine, v["base"] / record, np.inf)
+    spent = _spends_credit(theta, r)
+    disks = np.where(disk > 0, 1 / np.maximum(disk, 1e-15), np.inf)
+    disks = np.where(spent | (v["kind"] > 2), disks, np.minimum(disks, base))
+    network = np.where(spent | (v["kind"] < 3), link / wire, np.minimum(link / wire, base))
     machine = (client + v["server_s"] + memory) / max(r.cpus, 1.0) if r.same_machine else np.zeros(len(theta))
     slow = v["slow_s"] > v["delay_s"]
     with np.errstate(divide="ignore"):
         found = {
             "client_cpu": lanes / client, "server_cpu": 1 / v["server_s"], "server_cache": 1 / memory,
-            "link": link / wire, "client_nic": np.full(len(theta), r.nic_bytes_per_s or np.inf) / wire,
+            "link": network, "client_nic": np.full(len(theta), r.nic_bytes_per_s or np.inf) / wire,
             "protocol": np.minimum(v["window"] / wire, np.where(few & ~slow, waits, np.inf)),
-            "disk" if size == "large" else "disk_iops": 1 / disk,
+            "disk" if size == "large" else "disk_iops": disks,
             "latency": np.where(few | slow, np.inf, waits),
             "unknown": np.minimum(1 / v["lock_s"], np.where(slow, waits, np.inf)),
-            "burst_credit": np.where(mine, v["base"] / record, np.inf),
+            "burst_credit": np.where(spent, base, np.inf),
             "shared_machine": 1 / machine,
         }  # fmt: skip
     return {kind: np.minimum(each, NEVER) for kind, each in found.items()}
+
+
+def charge_of(r: Rows, record: float) -> float:
+    """Slots of a connection that one operation takes."""
+    return max(float(np.ceil(record / CREDIT_BYTES)), 1.0) if r.protocol == "smb" else 1.0
+
+
+def _spends_credit(theta: Array, r: Rows) -> NDArray[np.bool_]:
+    """Particles whose credit shows in a row: its rate is above the one without credit.
+
+    A bucket that nothing ever drew from is the disk, or the link, at its base rate by another name.
+    """
+    found = np.zeros(len(theta), bool)
+    at = np.flatnonzero(switched_on(theta, "bucket_on"))
+    if not len(at):
+        return found
+    v = values_of(theta[at])
+    moved = np.exp(predicted(theta[at], r)) * r.record
+    scope = v["kind"] % 3
+    inside = ~r.null & ((scope == 0) | ((scope == 1) == r.read))
+    disks = np.where(storage(v, r).missed > 0.5, moved, 0.0)
+    drawn = np.where(v["kind"] < 3, disks, moved) > DRAWN_FROM * v["base"]
+    found[at] = (drawn & inside).any(1)
+    return found
 
 
 def judge(r: Rows, posterior: Posterior | None = None) -> list[ClassVerdict]:
@@ -143,6 +183,11 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
     shares["unknown"] = shares.get("unknown", 0.0) + max(strange - MISSPECIFIED, 0.0)
     if r.wire_fraction < WIRE_FRACTION and op == "read":
         shares = {"client_cache": 0.97, **{name: 0.03 * each for name, each in shares.items()}}
+    if (op, size) in r.turns:
+        shares = {**shares, "server_cpu": shares["server_cpu"] + shares["server_cache"], "server_cache": 0.0}
+        shares = _weighed(shares, TURNS_SHOWN)
+    if (op, size) in r.own_limit:
+        shares = _weighed(shares, {kind: LIMIT_SHOWN for kind in shares if kind != "client_cpu"})
     near = order[1] / order[0]
     close = _close(names, table, posterior)
     first = names[int(np.argmax([shares[name] for name in names]))]
@@ -161,6 +206,12 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
     )
     quartiles = tuple(quantile(near, posterior.weight, q) for q in (0.5, 0.25, 0.75))
     return ClassVerdict(op, size, made, quartiles, close, misfit)  # type: ignore[arg-type]
+
+
+def _weighed(shares: Mapping[str, float], shown: Mapping[str, float]) -> dict[str, float]:
+    """The shares after something was seen that shows so often where each kind limits; of others always."""
+    seen = {kind: share * shown.get(kind, 1.0) for kind, share in shares.items()}
+    return {kind: share / sum(seen.values()) for kind, share in seen.items()}
 
 
 def _close(names: Sequence[str], table: Array, posterior: Posterior) -> dict[tuple[str, str], float]:
@@ -217,17 +268,27 @@ def _rivalled(r: Rows, posterior: Posterior, first: str, where: tuple[str, str])
     the best are compared. Credit that was not spent explains everything, and is left to its prior.
     """
 
-    def masked(theta: Array, rows: Rows) -> Array:
-        found = ceilings(theta, rows, *where)
-        near = found[first] < CLOSE * np.min(list(found.values()), axis=0)
-        return np.asarray(log_likelihood(theta, rows) - FORBIDDEN * (near | switched_on(theta, "bucket_on")))
+    forbidden = forbidden_of(r, first, *where)
 
-    likes, rivals = log_likelihood(posterior.theta, r), masked(posterior.theta, r)
-    best = float(rivals.max())
+    def masked(theta: Array) -> Array:
+        near = limited_by(theta, r, forbidden)
+        return np.asarray(log_likelihood(theta, r) - FORBIDDEN * (near | switched_on(theta, "bucket_on")))
+
+    likes, best = log_likelihood(posterior.theta, r), float(masked(posterior.theta).max())
     if likes.max() - best >= EXCLUDED:
         rng = np.random.default_rng(seed_of(r) + CLASSES.index(where))
-        best = max(best, float(masked(sample(r, rng, count=RIVALS, likelihood=masked, scout=True)[0], r).max()))
+        sought, _ = sample(r, rng, count=RIVALS, scout=True, forbidden=forbidden)
+        best = max(best, float(masked(sought).max()))
     return 1.0 if likes.max() - best >= EXCLUDED else DOUBTED
+
+
+def forbidden_of(r: Rows, kind: str, op: str, size: str) -> _engine.Forbidden:
+    """That a kind of limit is at most `CLOSE` above the lowest ceiling of servers without a bucket; see `ceilings`."""
+    record = float(LARGE_RECORD if size == "large" else SMALL_RECORD)
+    return _engine.Forbidden(
+        kind, CLOSE, FORBIDDEN, op == "read", size == "large", record, charge_of(r, record),
+        max(r.max_set_bytes, REACH_BYTES), float(r.granted_depth), float(BUSY_DEPTH),
+    )  # fmt: skip
 
 
 def _beside(theta: Array, rate: Array, record: float, op: str, size: str) -> Iterator[tuple[str, Array]]:
