@@ -187,13 +187,36 @@ class InferModel:
         """Log operations per second by particle and row."""
     def log_likelihood(self, theta: bytes) -> bytearray:
         """By particle."""
-    def sample(self, runs: Sequence[_Run]) -> list[tuple[bytearray, float]]:
+    def limited_by(self, theta: bytes, forbidden: Forbidden) -> bytearray:
+        """By particle: 1 where what is forbidden is what limits, or nearly so; 0 elsewhere."""
+    def sample(self, runs: Sequence[_Run], forbidden: Forbidden | None = None) -> list[tuple[bytearray, float]]:
         """(particles, log evidence) of each run of the sampler; they are made side by side, the GIL released.
 
         Raises ValueError for a run without particles.
         """
-    def sample_by(self, run: _Run, likelihood: Callable[[bytes], bytes]) -> tuple[bytearray, float]:
-        """One run by another likelihood: particles in, a number of each out. Raises what that raises."""
+
+class Forbidden:
+    """That a kind of I/O of one busy connection is limited by one part of a server without a token bucket."""
+
+    def __new__(
+        cls,
+        kind: str,
+        close: float,
+        nats: float,
+        read: bool,
+        large: bool,
+        record: float,
+        charge: float,
+        reach: float,
+        granted: float,
+        busy: float,
+    ) -> Forbidden:
+        """kind: as in `verdict.ceilings`. close: so many times the lowest ceiling counts as it. nats: what that costs.
+
+        record: bytes. charge: slots that one operation takes. reach: size of the set that is read. granted: slots that
+        the server granted, 0 where it said nothing. busy: depth of a busy connection.
+        Raises ValueError for another kind.
+        """  # fmt: skip
 
 class InferGuess:
     """Where parameters may lie by what was measured: the prior, and bumps."""

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from naslab import _engine
-from naslab.explain import compiled
-from naslab.explain.compiled import client_times, predicted
+from naslab.explain import compiled, verdict
+from naslab.explain.compiled import client_times, limited_by, predicted
 from naslab.explain.forward import predict, values_of
 from naslab.explain.hypotheses import AT, HIGH, LOW, NAMES, Array, log_prior
-from naslab.explain.inference import MODEL_ERROR, log_likelihood
+from naslab.explain.inference import MODEL_ERROR, log_likelihood, sample
 from naslab.explain.rows import Rows
 
 CLIENT_ERROR, FREEDOM = 0.05, 4.0
@@ -105,3 +105,28 @@ def test_a_table_that_differs_is_refused() -> None:
         _engine.InferModel(NAMES[::-1], *made)
     with pytest.raises(ValueError, match="without scale"):
         _engine.InferModel(NAMES, *made)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_forbidden_is_what_limits(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, theta = drawn_rows(rng), drawn_particles(rng, 300)
+    rows = dataclasses.replace(rows, max_set_bytes=float(2.0 ** rng.integers(28, 36)), granted_depth=16 * (seed % 2))
+    theta[:, AT["bucket_on"]] = LOW[AT["bucket_on"]]
+    for where in verdict.CLASSES:
+        found = verdict.ceilings(theta, rows, *where)
+        lowest = np.min(list(found.values()), axis=0)
+        for kind, ceiling in found.items():
+            if kind != "burst_credit":
+                near = limited_by(theta, rows, verdict.forbidden_of(rows, kind, *where))
+                assert (near == (ceiling < verdict.CLOSE * lowest)).all(), (kind, where)
+
+
+def test_a_forbidden_limit_is_none_of_what_is_found() -> None:
+    rng = np.random.default_rng(2)
+    rows = drawn_rows(rng)
+    forbidden = verdict.forbidden_of(rows, "disk", "read", "large")
+    theta, _ = sample(rows, rng, count=60, forbidden=forbidden)
+    assert limited_by(theta, rows, forbidden).mean() < 0.1
+    with pytest.raises(ValueError, match="no limit to forbid"):
+        verdict.forbidden_of(rows, "disk_iops", "read", "large")

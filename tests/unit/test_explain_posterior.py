@@ -113,7 +113,7 @@ def test_injected_parameters_are_as_likely_as_the_best_particle() -> None:
     rng = np.random.default_rng(5)
     truth = theta_of()
     seen = shown_by(truth, rows(), rng)
-    theta, _ = sample(seen, rng, count=150)
+    theta, _ = mixed(seen, [sample(seen, rng, count=150) for _ in range(3)], rng)
     best = float(log_likelihood(theta, seen).max())
     # Switches and what nothing tells of are the prior's: the truth has them where the sampler puts them.
     held = truth.copy()

@@ -4,6 +4,7 @@
 //! Stations, parameters and their priors are declared in `python/naslab/explain/hypotheses.py`, the model is written
 //! down in `docs/concepts/model.md`.
 
+mod ceilings;
 mod forward;
 mod guess;
 mod likelihood;
@@ -16,6 +17,7 @@ mod shared;
 #[cfg(test)]
 mod testing;
 
+pub use ceilings::{BusyLoad, Forbidden};
 pub use guess::Guess;
 pub use likelihood::{Model, Scratch};
 pub use math::{exp, ln};

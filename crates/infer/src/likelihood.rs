@@ -1,5 +1,6 @@
 //! Rows, the likelihood of a particle, and what it predicts.
 
+use crate::ceilings::Forbidden;
 use crate::forward::{free_rate, lanes, rooms, storage, written_back, Lanes, Servers, Storage};
 use crate::forward::{HIT_EDGE_BYTES, LEAST, WIDTH};
 use crate::math::{exp, larger, ln};
@@ -76,6 +77,16 @@ impl Model {
     /// No likelihood is above this.
     pub(crate) fn most(&self) -> f64 {
         self.most
+    }
+
+    /// Whether what is forbidden is what limits a server.
+    pub fn is_limited_by(&self, theta: &Theta, forbidden: &Forbidden) -> bool {
+        forbidden.is_limit(theta, &self.table, &self.rows.conditions)
+    }
+
+    /// What a forbidden limit costs a server.
+    pub(crate) fn cost(&self, theta: &Theta, forbidden: &Forbidden) -> f64 {
+        forbidden.cost(theta, &self.table, &self.rows.conditions)
     }
 
     /// Log operations per second of each row, (particles, rows).

@@ -1,13 +1,13 @@
 //! The inference for Python: numbers in and out as bytes of float64, the GIL released.
 
 use naslab_infer::{
-    side_by_side, Columns, Conditions, Found, Guess, Likelihood, Mismatch, Model, Run, Scratch, Table, Theta, Way,
-    DIMS, FOLLOW_MOVES,
+    side_by_side, BusyLoad, Columns, Conditions, Forbidden, Found, Guess, Mismatch, Model, Run, Scratch, Table, Theta,
+    Way, DIMS, FOLLOW_MOVES,
 };
 use naslab_workload::Rng;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes};
+use pyo3::types::PyByteArray;
 use std::collections::HashMap;
 
 /// Rows of a ladder with the table of the model's parameters.
@@ -51,21 +51,56 @@ impl PyModel {
         Ok(bytes(py, &found))
     }
 
-    /// Several runs, side by side.
-    fn sample<'py>(&self, py: Python<'py>, runs: Vec<RunOf<'py>>) -> PyResult<Vec<FoundOf<'py>>> {
-        let runs: Vec<Run> = runs.iter().map(|run| self.run(run)).collect::<PyResult<_>>()?;
-        let found = py.detach(|| side_by_side(&self.0, &runs));
-        Ok(found.into_iter().map(|found| given(py, found)).collect())
-    }
-
-    /// One run by a likelihood of the caller's.
-    fn sample_by<'py>(
+    /// Whether what is forbidden is what limits, by particle.
+    fn limited_by<'py>(
         &self,
         py: Python<'py>,
-        run: RunOf<'py>,
-        likelihood: Bound<'py, PyAny>,
-    ) -> PyResult<FoundOf<'py>> {
-        Ok(given(py, self.run(&run)?.go(&mut Called(likelihood))?))
+        theta: &[u8],
+        forbidden: &PyForbidden,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        let theta = particles(theta)?;
+        let found: Vec<f64> =
+            theta.iter().map(|each| f64::from(u8::from(self.0.is_limited_by(each, &forbidden.0)))).collect();
+        Ok(bytes(py, &found))
+    }
+
+    /// Several runs, side by side.
+    #[pyo3(signature = (runs, forbidden = None))]
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        runs: Vec<RunOf<'py>>,
+        forbidden: Option<Bound<'py, PyForbidden>>,
+    ) -> PyResult<Vec<FoundOf<'py>>> {
+        let runs: Vec<Run> = runs.iter().map(|run| self.run(run)).collect::<PyResult<_>>()?;
+        let forbidden = forbidden.as_ref().map(|forbidden| forbidden.get().0.clone());
+        let found = py.detach(|| side_by_side(&self.0, forbidden.as_ref(), &runs));
+        Ok(found.into_iter().map(|found| given(py, found)).collect())
+    }
+}
+
+/// A limit that is not to be.
+#[pyclass(name = "Forbidden", frozen)]
+pub(crate) struct PyForbidden(Forbidden);
+
+#[pymethods]
+impl PyForbidden {
+    #[new]
+    #[allow(clippy::too_many_arguments)] // one name each in Python
+    fn new(
+        kind: &str,
+        close: f64,
+        nats: f64,
+        read: bool,
+        large: bool,
+        record: f64,
+        charge: f64,
+        reach: f64,
+        granted: f64,
+        busy: f64,
+    ) -> PyResult<PyForbidden> {
+        let load = BusyLoad { read, large, record, charge, reach, granted, busy };
+        Ok(PyForbidden(Forbidden::new(kind, close, nats, load).map_err(mismatch)?))
     }
 }
 
@@ -115,35 +150,6 @@ impl PyGuess {
     }
 }
 
-/// A likelihood in Python: particles in, numbers out.
-struct Called<'py>(Bound<'py, PyAny>);
-
-impl Likelihood for Called<'_> {
-    type Error = PyErr;
-
-    fn of(&mut self, theta: &[Theta], cutoff: &[f64], out: &mut [f64]) -> PyResult<()> {
-        let asked: Vec<usize> = (0..theta.len()).filter(|at| cutoff[*at] < f64::INFINITY).collect();
-        out.fill(f64::NEG_INFINITY);
-        if asked.is_empty() {
-            return Ok(());
-        }
-        let wanted: Vec<Theta> = asked.iter().map(|at| theta[*at]).collect();
-        let found = self.0.call1((PyBytes::new(self.0.py(), &raw(wanted.as_flattened())),))?;
-        let found = numbers(&found.extract::<Vec<u8>>()?)?;
-        if found.len() != asked.len() {
-            return Err(PyValueError::new_err(format!("{} likelihoods of {} particles", found.len(), asked.len())));
-        }
-        for (at, like) in asked.into_iter().zip(found) {
-            out[at] = like;
-        }
-        Ok(())
-    }
-
-    fn most(&self) -> f64 {
-        f64::INFINITY
-    }
-}
-
 fn given(py: Python<'_>, (theta, evidence): Found) -> FoundOf<'_> {
     (bytes(py, theta.as_flattened()), evidence)
 }
@@ -170,9 +176,6 @@ fn particles(bytes: &[u8]) -> PyResult<Vec<Theta>> {
 }
 
 fn bytes<'py>(py: Python<'py>, numbers: &[f64]) -> Bound<'py, PyByteArray> {
-    PyByteArray::new(py, &raw(numbers))
-}
-
-fn raw(numbers: &[f64]) -> Vec<u8> {
-    numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+    let found: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+    PyByteArray::new(py, &found)
 }

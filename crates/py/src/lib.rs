@@ -104,6 +104,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::PySession>()?;
     module.add_class::<infer::PyModel>()?;
     module.add_class::<infer::PyGuess>()?;
+    module.add_class::<infer::PyForbidden>()?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::open_run, module)?)?;
     module.add_class::<run::PyRun>()?;

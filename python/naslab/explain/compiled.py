@@ -38,6 +38,11 @@ def predicted(theta: Array, r: Rows) -> Array:
     return unpacked(model_of(r).predict(packed(theta))).reshape(len(theta), len(r))
 
 
+def limited_by(theta: Array, r: Rows, forbidden: _engine.Forbidden) -> Flags:
+    """Particles that are limited by what is forbidden, or nearly so."""
+    return unpacked(model_of(r).limited_by(packed(theta), forbidden)) > 0
+
+
 def packed(numbers: object) -> bytes:
     """Numbers as the engine takes them."""
     return np.asarray(numbers, dtype=np.float64).tobytes()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -162,21 +162,15 @@ Run = tuple[_engine.InferGuess, list[tuple[int, float]], bytes, int, int, Way]
 
 
 def sample(
-    r: Rows, rng: Draw, on: tuple[str, ...] = (), count: int = PARTICLES,
-    likelihood: Callable[[Array, Rows], Array] = log_likelihood, scout: bool = False,
+    r: Rows, rng: Draw, on: tuple[str, ...] = (), count: int = PARTICLES, scout: bool = False,
+    forbidden: _engine.Forbidden | None = None,
 ) -> tuple[Array, float]:  # fmt: skip
     """(particles of the posterior, log evidence) of a server with the optional stations `on` and no other.
 
     scout: it begins with whole explanations. What it finds counts by its likelihood alone, not by how much of it there
-    is: how often each was begun with is no probability.
+    is: how often each was begun with is no probability. forbidden: what limits a kind of I/O may not be this.
     """
-    run = _run(r, rng, on, count, scout)
-    if likelihood is log_likelihood:
-        return _made(r, [run])[0]
-    theta, evidence = model_of(r, MODEL_ERROR).sample_by(
-        run, lambda theta: packed(likelihood(np.frombuffer(theta).reshape(-1, len(LOW)), r))
-    )
-    return _particles(theta), evidence
+    return _made(r, [_run(r, rng, on, count, scout)], forbidden)[0]
 
 
 def _run(r: Rows, rng: Draw, on: tuple[str, ...], count: int, scout: bool = False) -> Run:
@@ -185,9 +179,9 @@ def _run(r: Rows, rng: Draw, on: tuple[str, ...], count: int, scout: bool = Fals
     return guess.engine, _held(on), packed(guess.start(DRAWN * count, rng, scout)), count, _seed(rng), "sample"
 
 
-def _made(r: Rows, runs: list[Run]) -> list[tuple[Array, float]]:
+def _made(r: Rows, runs: list[Run], forbidden: _engine.Forbidden | None = None) -> list[tuple[Array, float]]:
     """(particles, log evidence) of several runs, made side by side."""
-    return [(_particles(theta), evidence) for theta, evidence in model_of(r, MODEL_ERROR).sample(runs)]
+    return [(_particles(theta), evidence) for theta, evidence in model_of(r, MODEL_ERROR).sample(runs, forbidden)]
 
 
 def mixed(r: Rows, made: list[tuple[Array, float]], rng: Draw, on: tuple[str, ...] = ()) -> tuple[Array, float]:
@@ -314,13 +308,14 @@ def updated(before: Posterior, old: Rows, new: Rows) -> Posterior:
     weight = before.weight * np.exp(gain - gain.max())
     weight = weight / weight.sum()
     count, rng, guess = len(weight), np.random.default_rng(seed_of(new)), Guess(new, True)
-    surprised = 1 / (weight**2).sum() < SURPRISED * count
-    theta, way = _resampled(before.theta, before.weight if surprised else weight, rng), "follow"
-    if surprised:
-        theta, way = np.concatenate((theta, guess.start(count, rng, scout=True))), "lead_on"
-    run: Run = (guess.engine, [], packed(theta), count, _seed(rng), way)  # type: ignore[assignment]
-    moved = _made(new, [run])[0][0]
-    return Posterior(moved, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence, before.noise)
+    way: Way
+    if 1 / (weight**2).sum() >= SURPRISED * count:
+        begun, way = _resampled(before.theta, weight, rng), "follow"
+    else:
+        fresh = guess.start(count, rng, scout=True)
+        begun, way = np.concatenate((_resampled(before.theta, before.weight, rng), fresh)), "lead_on"
+    theta = _made(new, [(guess.engine, [], packed(begun), count, _seed(rng), way)])[0][0]
+    return Posterior(theta, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence, before.noise)
 
 
 def _resampled(theta: Array, weight: Array, rng: Draw) -> Array:

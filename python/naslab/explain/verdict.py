@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from naslab.explain.forward import NEVER, PAGE_SLACK, predict, storage, values_of
+from naslab import _engine
+from naslab.explain.compiled import limited_by, predicted
+from naslab.explain.forward import NEVER, PAGE_SLACK, storage, values_of
 from naslab.explain.hypotheses import AT, HIGH, HIT_EDGE_BYTES, LOW, Array, switched_on
 from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, noisier, residuals, sample, seed_of
 from naslab.explain.rows import CREDIT_BYTES, Rows
@@ -105,7 +107,7 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     client = v["client_s"] + v["client_byte_s"] * record
     lanes = min(1.0, r.cpu_limit or 1.0)
     stations = client + v["server_s"] + v["lock_s"] + disk + memory + wire / link
-    charge = max(np.ceil(record / CREDIT_BYTES), 1.0) if r.protocol == "smb" else 1.0
+    charge = charge_of(r, record)
     slots = np.minimum(np.maximum(v["slots"] / charge, 1.0), float(r.granted_depth or BUSY_DEPTH))
     waits = slots / (v["delay_s"] + v["slow_s"] + (1 - v["overlap"]) * (stations - disk) + disk * 0)
     few = (v["slots"] / charge < BUSY_DEPTH) | bool(r.granted_depth)
@@ -131,6 +133,11 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     return {kind: np.minimum(each, NEVER) for kind, each in found.items()}
 
 
+def charge_of(r: Rows, record: float) -> float:
+    """Slots of a connection that one operation takes."""
+    return max(float(np.ceil(record / CREDIT_BYTES)), 1.0) if r.protocol == "smb" else 1.0
+
+
 def _spends_credit(theta: Array, r: Rows) -> NDArray[np.bool_]:
     """Particles whose credit shows in a row: its rate is above the one without credit.
 
@@ -141,7 +148,7 @@ def _spends_credit(theta: Array, r: Rows) -> NDArray[np.bool_]:
     if not len(at):
         return found
     v = values_of(theta[at])
-    moved = np.exp(predict(v, r)) * r.record
+    moved = np.exp(predicted(theta[at], r)) * r.record
     scope = v["kind"] % 3
     inside = ~r.null & ((scope == 0) | ((scope == 1) == r.read))
     disks = np.where(storage(v, r).missed > 0.5, moved, 0.0)
@@ -262,17 +269,27 @@ def _rivalled(r: Rows, posterior: Posterior, first: str, where: tuple[str, str])
     the best are compared. Credit that was not spent explains everything, and is left to its prior.
     """
 
-    def masked(theta: Array, rows: Rows) -> Array:
-        found = ceilings(theta, rows, *where)
-        near = found[first] < CLOSE * np.min(list(found.values()), axis=0)
-        return np.asarray(log_likelihood(theta, rows) - FORBIDDEN * (near | switched_on(theta, "bucket_on")))
+    forbidden = forbidden_of(r, first, *where)
 
-    likes, rivals = log_likelihood(posterior.theta, r), masked(posterior.theta, r)
-    best = float(rivals.max())
+    def masked(theta: Array) -> Array:
+        near = limited_by(theta, r, forbidden)
+        return np.asarray(log_likelihood(theta, r) - FORBIDDEN * (near | switched_on(theta, "bucket_on")))
+
+    likes, best = log_likelihood(posterior.theta, r), float(masked(posterior.theta).max())
     if likes.max() - best >= EXCLUDED:
         rng = np.random.default_rng(seed_of(r) + CLASSES.index(where))
-        best = max(best, float(masked(sample(r, rng, count=RIVALS, likelihood=masked, scout=True)[0], r).max()))
+        sought, _ = sample(r, rng, count=RIVALS, scout=True, forbidden=forbidden)
+        best = max(best, float(masked(sought).max()))
     return 1.0 if likes.max() - best >= EXCLUDED else DOUBTED
+
+
+def forbidden_of(r: Rows, kind: str, op: str, size: str) -> _engine.Forbidden:
+    """That a kind of limit is at most `CLOSE` above the lowest ceiling of servers without a bucket; see `ceilings`."""
+    record = float(LARGE_RECORD if size == "large" else SMALL_RECORD)
+    return _engine.Forbidden(
+        kind, CLOSE, FORBIDDEN, op == "read", size == "large", record, charge_of(r, record),
+        max(r.max_set_bytes, REACH_BYTES), float(r.granted_depth), float(BUSY_DEPTH),
+    )  # fmt: skip
 
 
 def _beside(theta: Array, rate: Array, record: float, op: str, size: str) -> Iterator[tuple[str, Array]]:
