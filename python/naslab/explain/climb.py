@@ -113,7 +113,8 @@ class Climb:
             for spec in planned
             if spec.id in by_id and by_id[spec.id]["status"] != "failed" and by_id[spec.id]["bytes"]
         ]
-        self.evidence.points.setdefault(step, []).extend(found)
+        pauses = {spec.id for spec in planned if spec.burst_gap_ns}  # they have no rate
+        self.evidence.points.setdefault(step, []).extend(p for p in found if p.cell not in pauses)
         return found
 
     def load(self, step: str, wanted: Load, longer: int = 1) -> Point | None:

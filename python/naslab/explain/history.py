@@ -208,7 +208,6 @@ def _comes_with_rests(climb: Climb, again: CellSpec, fast: _Fast, pause_ns: int)
     found = climb.stage("rest", cells)
     if len(found) < len(cells):
         return False
-    climb.evidence.points["rest"].remove(found[1])  # a pause has no rate
     without, rested = climb.series(found[0]), climb.series(found[-1])
     tail = without.part(2 * len(without) // 3, len(without)).mean_bytes_per_s()
     return max(tail / fast.bytes_per_s, tail / rested.mean_bytes_per_s()) < FALLEN

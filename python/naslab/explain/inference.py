@@ -11,6 +11,7 @@ The seed is that of the data, so one document always gives one answer.
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,10 @@ from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
 
 MODEL_ERROR = 0.04
 """Standard deviation of the model's own error, of a log rate."""
+FREEDOM = 4.0
+"""Degrees of freedom of Student's t, as in the engine."""
+NOISES, NOISE_GAIN = (0.05, 0.1, 0.2, 0.3), 3.0
+"""Noise of log rates that is tried, and nats by which it has to make the rows likelier."""
 RUNS = 4
 PARTICLES = 350
 EVIDENCE_ERROR = 3.0
@@ -207,12 +212,16 @@ def _shares(evidence: Sequence[float]) -> Array:
 
 @dataclass(frozen=True)
 class Posterior:
-    """Particles of all structures, with the weight of each; weights sum to 1. run: which structure each is of."""
+    """Particles of all structures, with the weight of each; weights sum to 1. run: which structure each is of.
+
+    noise: standard deviation of the log rates beside what was measured and the model's error, see `noisier`.
+    """
 
     theta: Array
     weight: Array
     run: NDArray[np.int64]
     evidence: Array
+    noise: float = 0.0
 
     def share(self, mask: NDArray[Any]) -> float:
         """Probability of what is true of these particles."""
@@ -225,7 +234,40 @@ def seed_of(r: Rows) -> int:
 
 
 def infer(r: Rows, runs: int = RUNS, count: int = PARTICLES) -> Posterior:
-    """The pooled posterior of what a ladder measured. runs: of each structure; optional ones take half as many."""
+    """The pooled posterior of what a ladder measured. runs: of each structure; optional ones take half as many.
+
+    A machine with other work shows other rates each time, by more than one cell's interval tells. Where no server
+    explains the rows, and more noise would make them likelier, the posterior is sought anew with that noise.
+    """
+    found = _inferred(r, runs, count)
+    noise = noise_of(found, r)
+    if not noise:
+        return found
+    return dataclasses.replace(_inferred(noisier(r, noise), runs, count), noise=noise)
+
+
+def noisier(r: Rows, noise: float) -> Rows:
+    """The rows with so much more standard deviation of their log rates."""
+    return dataclasses.replace(r, sigma=np.hypot(r.sigma, noise)) if noise else r
+
+
+def noise_of(posterior: Posterior, r: Rows) -> float:
+    """The noise that makes the rows likeliest in the best of these particles; 0 where none gains enough."""
+    best = posterior.theta[[int(np.argmax(log_likelihood(posterior.theta, r)))]]
+    off = (predicted(best, r) - r.seen)[0]
+
+    def like(noise: float) -> float:
+        scale = np.hypot(np.hypot(r.sigma, noise), MODEL_ERROR)
+        z = off / scale
+        return float(r.weight @ (-(FREEDOM + 1) / 2 * np.log1p(z * z / FREEDOM) - np.log(scale)))
+
+    likes = {noise: like(noise) for noise in NOISES}
+    noise = max(likes, key=lambda each: likes[each])
+    return noise if likes[noise] > like(0.0) + NOISE_GAIN else 0.0
+
+
+def _inferred(r: Rows, runs: int, count: int) -> Posterior:
+    """The same with the rows' own noise."""
     rng = np.random.default_rng(seed_of(r))
     plain_runs = [_run(r, rng, (), count, scout=at == runs) for at in range(runs + 1)]
     *found, scout = _made(r, plain_runs)
@@ -261,19 +303,18 @@ def updated(before: Posterior, old: Rows, new: Rows) -> Posterior:
 
     Where these surprise it, its particles and whole explanations of all rows are heated up and led on together.
     """
+    old, new = noisier(old, before.noise), noisier(new, before.noise)
     gain = log_likelihood(before.theta, new) - log_likelihood(before.theta, old)
     weight = before.weight * np.exp(gain - gain.max())
     weight = weight / weight.sum()
-    count, rng = len(weight), np.random.default_rng(seed_of(new))
-    guess = Guess(new, True)
-    way: Way
-    if 1 / (weight**2).sum() >= SURPRISED * count:
-        begun, way = _resampled(before.theta, weight, rng), "follow"
-    else:
-        fresh = guess.start(count, rng, scout=True)
-        begun, way = np.concatenate((_resampled(before.theta, before.weight, rng), fresh)), "lead_on"
-    theta = _made(new, [(guess.engine, [], packed(begun), count, _seed(rng), way)])[0][0]
-    return Posterior(theta, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence)
+    count, rng, guess = len(weight), np.random.default_rng(seed_of(new)), Guess(new, True)
+    surprised = 1 / (weight**2).sum() < SURPRISED * count
+    theta = _resampled(before.theta, before.weight if surprised else weight, rng)
+    if surprised:
+        theta = np.concatenate((theta, guess.start(count, rng, scout=True)))
+    run: Run = (guess.engine, [], packed(theta), count, _seed(rng), "lead_on" if surprised else "follow")
+    moved = _made(new, [run])[0][0]
+    return Posterior(moved, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence, before.noise)
 
 
 def _resampled(theta: Array, weight: Array, rng: Draw) -> Array:

@@ -43,6 +43,8 @@ MIN_STALLS = 3
 RATION_NS = 250_000_000
 """Pauses shorter than this are those of a processor whose time is rationed, which does less work, or of a busy host."""
 CREDIT_BYTES = 65536
+BUSY = 0.9
+"""Share of a machine's processors in use from which on they may be what limits."""
 OWN_LIMIT, THROTTLED = 0.75, 0.3
 """Share of the processor time that it may use, and of the time that it was stopped for it, from which on a client is
 held up by its own limit."""
@@ -141,6 +143,7 @@ def rows_of(evidence: Evidence) -> Rows | None:
     largest = max((m["size"] for m in made if m["step"] == "set"), default=0.0)
     weights = _weights(made, largest)
     _count_pauses(made, evidence)
+    busy = _is_busy(points, evidence.client_cpus)
     columns = {name: np.array([m[name] for m in made]) for name in made[0] if name not in ("step", "group")}
     points = [p for found in evidence.points.values() for p in found]
     wire = [p.crossed for p in evidence.step("client_cache") if p.crossed is not None]
@@ -152,7 +155,7 @@ def rows_of(evidence: Evidence) -> Rows | None:
         nic_bytes_per_s=float(evidence.nic_bytes_per_s or 0), granted_depth=int(evidence.granted_depth or 0),
         max_set_bytes=float(max(p.set_bytes for p in points)), wire_fraction=float(wire[0]) if wire else 1.0,
         stall=_stall(points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
-        same_machine=evidence.same_machine,
+        same_machine=evidence.same_machine or busy,
         rationed=_is_rationed(evidence.round_trip), turns=_turns(evidence, points), own_limit=_own_limit(points),
         local_disk=evidence.local_disk, protocol=evidence.protocol,
         burst=hint,
@@ -263,6 +266,12 @@ def _count_pauses(made: list[dict[str, Any]], evidence: Evidence) -> None:
     if pauses:
         for m in made:
             m["sigma"] = float(np.hypot(m["sigma"], min(max(pauses) / NS_PER_S / m["seconds"], MAX_SIGMA)))
+
+
+def _is_busy(points: Sequence[Point], cpus: int) -> bool:
+    """Whether all of this machine's processors were in use while it measured: the server may be on it, too."""
+    told = [p for p in points if p.others > 0]
+    return bool(told) and median(p.cpu + p.others for p in told) >= BUSY * max(cpus, 1)
 
 
 def _turns(evidence: Evidence, points: Sequence[Point]) -> frozenset[tuple[str, str]]:

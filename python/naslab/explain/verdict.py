@@ -19,7 +19,7 @@ from naslab import _engine
 from naslab.explain.compiled import limited_by, predicted
 from naslab.explain.forward import NEVER, PAGE_SLACK, storage, values_of
 from naslab.explain.hypotheses import AT, HIGH, HIT_EDGE_BYTES, LOW, Array, switched_on
-from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, residuals, sample, seed_of
+from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, noisier, residuals, sample, seed_of
 from naslab.explain.rows import CREDIT_BYTES, Rows
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 
@@ -160,6 +160,7 @@ def _spends_credit(theta: Array, r: Rows) -> NDArray[np.bool_]:
 def judge(r: Rows, posterior: Posterior | None = None) -> list[ClassVerdict]:
     """The verdict on every kind of I/O that the rows tell of."""
     posterior = posterior or infer(r)
+    r = noisier(r, posterior.noise)
     z = np.abs(residuals(posterior.theta, r))
     off = _weighted_median(z, posterior.weight)
     return [_class(r, posterior, off, op, size) for op, size in CLASSES if _is_told(r, op)]
