@@ -117,9 +117,8 @@ def test_what_is_forbidden_is_what_limits(seed: int) -> None:
         found = verdict.ceilings(theta, rows, *where)
         lowest = np.min(list(found.values()), axis=0)
         for kind, ceiling in found.items():
-            if kind != "burst_credit":
-                near = limited_by(theta, rows, verdict.forbidden_of(rows, kind, *where))
-                assert (near == (ceiling < verdict.CLOSE * lowest)).all(), (kind, where)
+            near = limited_by(theta, rows, verdict.forbidden_of(rows, kind, *where))
+            assert (near == (ceiling < verdict.CLOSE * lowest)).all(), (kind, where)
 
 
 def test_a_forbidden_limit_is_none_of_what_is_found() -> None:

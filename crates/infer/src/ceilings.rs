@@ -11,7 +11,7 @@ const PAGE_SLACK: f64 = 1.02;
 /// A ceiling that nothing sets.
 const NEVER: f64 = 1e15;
 /// In the order of their ceilings; small operations call the disks `disk_iops`.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     "client_cpu",
     "server_cpu",
     "server_cache",
@@ -22,6 +22,7 @@ const KINDS: [&str; 10] = [
     "latency",
     "unknown",
     "shared_machine",
+    "burst_credit",
 ];
 
 /// One kind of I/O of one busy connection.
@@ -110,6 +111,7 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
         if few || slowed { NEVER } else { waits },
         per(lock).min(if slowed { waits } else { NEVER }),
         per(machine / conditions.cpus.max(1.0)),
+        NEVER,
     ];
     found.map(|ceiling| ceiling.min(NEVER))
 }

@@ -49,7 +49,7 @@ PARAMETERS = (
     Parameter("slots", 1.0, 4096.0, "requests", "outstanding requests that one connection may have"),
     Parameter("window", 3e6, 3e12, "B/s", "rate of one connection, each direction"),
     Parameter("link", 3e6, 3e10, "B/s", "rate of the link to the client"),
-    Parameter("uplink_ratio", 1 / 40, 40.0, "", "rate of the link from the client over that to it"),
+    Parameter("uplink_ratio", 1 / 500, 500.0, "", "rate of the link from the client over that to it"),
     Parameter("queue", 1e-2, 1.0, "", "share of what is under way that waits in the queue of a full link"),
     Parameter("header", 20.0, 500.0, "B", "bytes of a message beside its data"),
     Parameter("server_s", 1e-7, 0.1, "s", "server processor time per operation"),

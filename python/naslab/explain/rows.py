@@ -97,6 +97,8 @@ class Rows:
     cpus: float = 1.0
     cpu_limit: float = 0.0
     same_machine: bool = False
+    busy: bool = False
+    """Whether all processors of the client's machine were in use, by whomever: the server may be on it, too."""
     rationed: bool = False
     """Whether small reads of cached data, one at a time, come in turns of work and long pauses: a processor's time is
     rationed, and everything that it does looks slow."""
@@ -155,7 +157,7 @@ def rows_of(evidence: Evidence) -> Rows | None:
         nic_bytes_per_s=float(evidence.nic_bytes_per_s or 0), granted_depth=int(evidence.granted_depth or 0),
         max_set_bytes=float(max(p.set_bytes for p in points)), wire_fraction=float(wire[0]) if wire else 1.0,
         stall=_stall(points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
-        same_machine=evidence.same_machine or busy,
+        same_machine=evidence.same_machine or busy, busy=busy,
         rationed=_is_rationed(evidence.round_trip), turns=_turns(evidence, points), own_limit=_own_limit(points),
         local_disk=evidence.local_disk, protocol=evidence.protocol,
         burst=hint,

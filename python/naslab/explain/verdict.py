@@ -196,7 +196,7 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
     if min(hidden, shares[first]) >= CERTAIN and first != "unknown":
         hidden = min(hidden, _rivalled(r, posterior, first, (op, size)))
     ranked = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
-    most = min(hidden, 1.0 if misfit <= FITS else 1 - misfit)
+    most = min(hidden, 1.0 if misfit <= FITS else 1 - misfit, DOUBTED if r.busy else 1.0)
     made = tuple(
         Ceiling(
             name,
