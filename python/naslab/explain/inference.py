@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from naslab import _engine
 from naslab.explain.coherent import coherent
 from naslab.explain.compiled import model_of, packed, predicted, unpacked
-from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, SWITCHES, Array
+from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, SWITCHES, Array, switched_on
 from naslab.explain.rows import Rows
 from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
 
@@ -31,6 +31,7 @@ MODEL_ERROR = 0.04
 """Standard deviation of the model's own error, of a log rate."""
 FREEDOM = 4.0
 """Degrees of freedom of Student's t, as in the engine."""
+BELIEVED = 0.5
 NOISES, NOISE_GAIN = (0.05, 0.1, 0.2, 0.3), 3.0
 """Noise of log rates that is tried, and nats by which it has to make the rows likelier."""
 RUNS = 4
@@ -240,7 +241,8 @@ def infer(r: Rows, runs: int = RUNS, count: int = PARTICLES) -> Posterior:
     explains the rows, and more noise would make them likelier, the posterior is sought anew with that noise.
     """
     found = _inferred(r, runs, count)
-    noise = noise_of(found, r)
+    spent = found.share(switched_on(found.theta, "bucket_on"))
+    noise = noise_of(found, r) if spent < BELIEVED else 0.0  # credit is no noise
     if not noise:
         return found
     return dataclasses.replace(_inferred(noisier(r, noise), runs, count), noise=noise)
