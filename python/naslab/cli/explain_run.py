@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from naslab.explain.answer import Answer
 
-NOT_SURE = "These come from the cells alone, in which nothing was varied to test them: they are guesses."
+NOT_SURE = "These come from a run whose loads were not chosen to tell limits apart: they are guesses."
 
 
 def explain(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from naslab.explain import from_cells, tell
+from naslab.explain import tell
 
 Document = Mapping[str, Any]
 
@@ -44,13 +44,23 @@ def answer(document: Document) -> Answer:
     ladder = document.get("ladder")
     stored = list((document.get("verdict") or {}).get("limits") or [])
     if ladder is None and not stored:
-        found = from_cells.limits(document)
-        return Answer(document, "cells", found, [], from_cells.advice(document), [_ladder_command(document)])
+        return _of_cells(document)
     if ladder is not None and not stored:
         stored = _judged(ladder)
     open_ = list(ladder["open"]) if ladder else []
     advice = list(ladder.get("advice") or []) if ladder else []
     return Answer(document, "ladder", stored, open_, advice, _next(document, open_))
+
+
+def _of_cells(document: Document) -> Answer:
+    """What the cells say: the model has an explanation, and no experiment tested it."""
+    from naslab.explain import any_run, outcome
+
+    found = any_run.verdict(document)
+    url = str(document["target"].get("url") or "TARGET")
+    limits = [limit.document() for limit in found.limits]
+    open_ = [outcome.question(each, url) for each in found.open]
+    return Answer(document, "cells", limits, open_, any_run.advice(document), [_ladder_command(document)])
 
 
 def _judged(ladder: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from scipy.special import gammaln, ndtr
 
 from naslab.explain.coherent import coherent
 from naslab.explain.forward import predict, values_of
-from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, SWITCHES, Array, Values, log_prior
+from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, SWITCHES, Array, Values, log_prior, log_usual
 from naslab.explain.rows import Rows
 from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
 
@@ -71,7 +71,8 @@ def log_likelihood(theta: Array, r: Rows) -> Array:
     v = values_of(theta)
     z = (predict(v, r) - r.seen) / np.hypot(r.sigma, MODEL_ERROR)
     found = np.log1p(z * z / FREEDOM) @ (-(FREEDOM + 1) / 2 * r.weight) + _T * r.weight.sum()
-    return np.asarray(found + _client(v, r) + log_prior(theta))
+    usual = log_usual(theta) if r.usual else 0.0
+    return np.asarray(found + _client(v, r) + log_prior(theta) + usual)
 
 
 _T = float(gammaln((FREEDOM + 1) / 2) - gammaln(FREEDOM / 2) - 0.5 * np.log(FREEDOM * np.pi))
@@ -114,6 +115,8 @@ class Guess:
             "server_lanes": np.full(1, 0.01),
         }  # fmt: skip
         near |= _client_guess(r)
+        if r.usual:
+            near |= {"memory": np.log([1e9, 3e9, 1e10, 3e10]), "window": np.log([1e10, 1e11, 1e12])}
         if bucket:
             near["burst"] = _falls(r)
         if r.burst and bucket:  # what the ladder's own look at fallen rates suggests

@@ -6,6 +6,7 @@ the likelihood (weight 0): what they moved fills caches and spends credit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -92,6 +93,8 @@ class Rows:
     local_disk: bool = False
     protocol: str = ""
     burst: tuple[float, float, float] | None = None
+    usual: bool = False
+    """Whether the rows are cells of any run, which no ladder chose: what was not varied is as it usually is."""
     order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Rows in the order of their start."""
 
@@ -113,8 +116,8 @@ class Rows:
         return f"{self.step[at]} {op} {int(self.record[at]) >> 10}K d{self.depth[at]:.0f} w{self.workers[at]:.0f}"
 
 
-def rows_of(evidence: Evidence) -> Rows | None:
-    """The rows of a ladder; None where it measured nothing."""
+def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
+    """The rows of a ladder; None where it measured nothing. usual: they are cells of any run, which no ladder chose."""
     made: list[dict[str, Any]] = []
     for step, points in evidence.points.items():
         if step in LEFT_OUT:
@@ -140,7 +143,7 @@ def rows_of(evidence: Evidence) -> Rows | None:
         stall=_stall(points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
         same_machine=evidence.same_machine,
         rationed=_is_rationed(evidence.round_trip), local_disk=evidence.local_disk, protocol=evidence.protocol,
-        burst=hint,
+        burst=hint, usual=usual,
     )  # fmt: skip
 
 
@@ -194,8 +197,7 @@ def _null(like: dict[str, Any], mean_ns: float) -> dict[str, Any]:
 
 def _weights(made: list[dict[str, Any]], largest: float) -> Array:
     """Of each row in the likelihood: rows of one kind share an error; some only change state."""
-    groups = [m["group"] for m in made]
-    count = {group: groups.count(group) for group in groups}
+    count = Counter(m["group"] for m in made)
 
     def aside(m: dict[str, Any]) -> bool:
         # What the passes before left in memory is read again: the set is not the largest, or a smaller one was last.
