@@ -237,6 +237,23 @@ def test_a_missing_verdict_is_judged_again(climbed: tuple[Path, dict[str, Any]])
     assert [each["kind"] for each in again.limits] == [each.kind for each in stored]
 
 
+def test_a_run_of_an_earlier_version_is_judged_anew(climbed: tuple[Path, dict[str, Any]]) -> None:
+    document = climbed[1]
+    assert answer(document).said is None  # this very model said it
+    then = {**limit("server_cpu", "read", "large", 0.95), "unit": "bytes_per_s"}
+    ladder = {**document["ladder"], "model": {"version": "0.0.9+old"}, "conditions": {
+        **document["ladder"]["conditions"], "a_field_of_another_version": 1}}  # fmt: skip
+    old = answer({**document, "ladder": ladder, "verdict": {"limits": [then]}})
+    # The same data and the same model: the same answer.
+    assert old.limits == document["verdict"]["limits"] and old.open == document["ladder"]["open"]
+    assert old.said is not None and old.said.by == "0.0.9+old" and old.said.differs(old.limits)
+    assert f"Said by 0.0.9+old on {document['finished_at'][:10]}: Large reads are limited by the server's CPU" in (
+        text_of(old, 200)
+    )
+    same = answer({**document, "ladder": ladder})
+    assert same.said is not None and not same.said.differs(same.limits) and "Said by" not in text_of(same, 200)
+
+
 def test_pictures_keep_the_ladder_apart_from_the_sweep(climbed: tuple[Path, dict[str, Any]]) -> None:
     from naslab.report.model import cases
     from naslab.results import Run

@@ -79,6 +79,9 @@ def _parts(found: Answer) -> Iterator[RenderableType]:
     for sentence in found.sentences():
         yield Text(sentence)
     yield ""
+    if found.said is not None and found.said.differs(found.limits):
+        yield Text(f"Said by {found.said.by} on {found.said.at[:10]}: {' '.join(found.said.sentences())}")
+        yield ""
     if found.basis == "cells" and found.limits:
         yield Text(NOT_SURE)
         yield ""

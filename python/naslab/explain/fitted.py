@@ -35,7 +35,11 @@ STRANGE = 0.4
 BUCKET_SEEN = 0.5
 """Probability of a token bucket from which on predictions reckon with it; unseen, one may always be there."""
 REMEMBERED = 8
-FILES = ("hypotheses", "forward", "rows", "inference", "stations", "loads")
+FILES = (
+    "hypotheses", "forward", "rows", "coherent", "inference", "stations", "loads", "evidence", "verdict", "conclusion",
+    "measured", "reasons",
+)  # fmt: skip
+"""All that a verdict follows from."""
 
 
 @lru_cache(1)
