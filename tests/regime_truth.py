@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from naslab.analysis.regimes import Regime, regimes_of
 from naslab.execute import execute
+from naslab.explain.regimes import Regime, regimes_of
 from naslab.plans import sustained, sweep
 from naslab.results.run import Run
 from naslab.spec import RunSpec

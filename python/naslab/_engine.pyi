@@ -174,7 +174,7 @@ class InferModel:
         high: list[float],
         switches: list[tuple[str, float]],
         columns: dict[str, bytes],
-        conditions: tuple[float, float, float, bool],
+        conditions: tuple[float, float, float, bool, bool],
         client: list[tuple[float, float]],
     ) -> InferModel:
         """columns: those of `Rows`, flags as 0 and 1, with `order`, `charge`, `scale` (sigma with the model's error).

@@ -197,7 +197,7 @@ class Execution:
 
     def explain_cells(self, **updates: Any) -> None:
         """Names the regime of every cell from all that is known by now, `updates` included; saved with its evidence."""
-        from naslab.analysis.regimes import regimes_of
+        from naslab.explain.regimes import regimes_of
         from naslab.results.run import Run
         from naslab.store.store import StoreBlobs
 

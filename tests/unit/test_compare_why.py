@@ -59,6 +59,33 @@ def test_the_first_step_at_which_they_part() -> None:
     assert told[2].startswith("An indication") and "4 runs of each target" in told[2] and len(told) == 3
 
 
+def with_model(found: dict[str, Any], **numbers: dict[str, Any]) -> dict[str, Any]:
+    """The document with numbers of a fitted model."""
+    return {**found, "ladder": {**found["ladder"], "model": {"version": "x", "max_depth": None, **numbers}}}
+
+
+def test_the_part_of_the_server_that_differs_by_the_fitted_models() -> None:
+    bound = {"at_least": 3e9, "unit": "bytes_per_s"}
+    one = with_model(ladder(), link_read_bytes_per_s=figure(118e6, 0.03), disk_read_bytes_per_s=figure(60e6, 0.05),
+                     server_memory_bytes_per_s=bound, server_ops_per_s=figure(9e4, 0.5, "iops"))  # fmt: skip
+    other = with_model(ladder(large=236e6), link_read_bytes_per_s=figure(236e6, 0.03),
+                       disk_read_bytes_per_s=figure(62e6, 0.05), server_memory_bytes_per_s=figure(4e9, 0.1),
+                       server_ops_per_s=figure(18e4, 0.5, "iops"))  # fmt: skip
+    found = why([one], [other], NAMES)
+    assert [part.name for part in found.differing] == ["link_read_bytes_per_s"]
+    low, value, high = found.differing[0].ratio
+    assert (
+        value == pytest.approx(2.0) and low == pytest.approx(2 * 0.97 / 1.03) and high == pytest.approx(2 * 1.03 / 0.97)
+    )
+    told = sentences(found, NAMES)[1]
+    assert told == (
+        "By the fitted models these differ: the network link, reads (118 MB/s and 236 MB/s, 2.00 times, 95 % 1.88 to "
+        "2.12)."
+    )
+    parts = {part["name"]: part["differs"] for part in document(found, NAMES)["parts"]}
+    assert parts == {"link_read_bytes_per_s": True, "server_ops_per_s": False, "disk_read_bytes_per_s": False}
+
+
 def test_what_comes_later_names_later_steps() -> None:
     found = why([ladder()], [ladder(memory=60e6)], NAMES)
     assert found.parting is not None and found.parting.name == "set"

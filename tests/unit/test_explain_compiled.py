@@ -12,7 +12,7 @@ from naslab import _engine
 from naslab.explain import compiled, verdict
 from naslab.explain.compiled import client_times, limited_by, predicted
 from naslab.explain.forward import predict, values_of
-from naslab.explain.hypotheses import AT, HIGH, LOW, NAMES, Array, log_prior
+from naslab.explain.hypotheses import AT, HIGH, LOW, NAMES, Array, log_prior, log_usual
 from naslab.explain.inference import MODEL_ERROR, log_likelihood, sample
 from naslab.explain.rows import Rows
 
@@ -53,7 +53,7 @@ def drawn_rows(rng: np.random.Generator, count: int = 24) -> Rows:
         **found, step=["made"] * count, order=np.argsort(rng.permutation(count)),
         nic_bytes_per_s=float(rng.choice([0.0, 1.25e8])), cpus=float(rng.choice([1.0, 4.0])),
         cpu_limit=float(rng.choice([0.0, 0.3])), same_machine=bool(rng.random() < 0.3),
-        protocol=str(rng.choice(["smb", "nfs"])),
+        protocol=str(rng.choice(["smb", "nfs"])), usual=bool(rng.random() < 0.5),
     )  # fmt: skip
 
 
@@ -71,6 +71,7 @@ def likelihood_by_definition(theta: Array, r: Rows) -> Array:
     z = (predict(v, r) - r.seen) / np.hypot(r.sigma, MODEL_ERROR)
     peak = math.lgamma((FREEDOM + 1) / 2) - math.lgamma(FREEDOM / 2) - 0.5 * math.log(FREEDOM * math.pi)
     found = np.log1p(z * z / FREEDOM) @ (-(FREEDOM + 1) / 2 * r.weight) + peak * r.weight.sum() + log_prior(theta)
+    found = found + (log_usual(theta) if r.usual else 0.0)
     for record, seconds in client_times(r):
         off = (np.log(v["client_s"] + v["client_byte_s"] * record)[:, 0] - np.log(seconds)) / CLIENT_ERROR
         found = found - np.minimum(off**2 / 2, 60.0)

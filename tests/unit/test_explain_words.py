@@ -13,7 +13,7 @@ import pytest
 from fixtures_run import make_run
 from naslab.cli.app import run_app
 from naslab.cli.explain_run import document_of, text_of
-from naslab.explain import experiment, from_cells, ladder_table, outcome, tell
+from naslab.explain import any_run, experiment, ladder_table, outcome, tell
 from naslab.explain.advice import advice
 from naslab.explain.answer import answer
 from naslab.explain.evidence import Evidence
@@ -170,16 +170,27 @@ def test_experiments_are_commands_a_shell_takes() -> None:
 
 
 def test_a_run_without_a_ladder_is_explained_weakly() -> None:
-    made = make_run(ops=("read",), file_sizes=(1 << 20,), record_sizes=(4096, 1 << 20))
-    for cell in made.cells:
-        cell["regime"] = "link" if cell["record_bytes"] > 4096 else "latency"
-    found = answer(made.document)
-    assert [(each["kind"], each["applies_to"]["size"]) for each in found.limits] == [
-        ("link", "large"),
-        ("latency", "small"),
-    ]
-    assert all(each["confidence"] <= from_cells.MOST for each in found.limits)
+    found = answer(make_run().document)
+    first = {(each["applies_to"]["op"], each["applies_to"]["size"]): each["kind"] for each in reversed(found.limits)}
+    # The made server: 1 Gbit/s, 250 us, a disk of 60 MB/s that seeks for 8 ms.
+    assert (first["write", "large"], first["write", "small"]) == ("disk", "disk_iops")
+    assert first["read", "large"] in ("link", "disk")
+    assert all(each["confidence"] <= any_run.UNVARIED for each in found.limits)
     assert "guesses" in text_of(found, 100) and "naslab run smb://" in text_of(found, 100)
+
+
+def test_what_the_client_cached_and_what_a_rest_brought_back_are_told_as_they_were_found() -> None:
+    made = make_run(ops=("read",), file_sizes=(1 << 20,), record_sizes=(1 << 20,)).document
+    for cell in made["cells"]:
+        cell["regime"], cell["wire_bytes"] = "client_cache", 0
+    bucket = {"baseline_bytes_per_s": {"value": 3e7, "ci95": [2e7, 4e7]}, "burst_bytes_per_s": {"value": 2e8}}
+    burst = {"cause": "token_bucket", "op": "write", "bucket": {**bucket, "dropped_ns": 10**9}}
+    found = answer({**made, "sustained": {"burst": burst, "regimes": []}})
+    assert [(each["kind"], each["applies_to"]["op"]) for each in found.limits] == [
+        ("client_cache", "read"), ("burst_credit", "write"),
+    ]  # fmt: skip
+    assert found.limits[1]["value"] == 3e7 and found.limits[1]["ci95"] == [2e7, 4e7]
+    assert len(found.advice) == 2
 
 
 def test_schema_names_every_field_of_a_point_and_its_conditions() -> None:
@@ -224,6 +235,23 @@ def test_a_missing_verdict_is_judged_again(climbed: tuple[Path, dict[str, Any]])
     again = answer({**document, "verdict": {"limits": []}})
     stored = outcome.verdict_of(document["ladder"]).limits
     assert [each["kind"] for each in again.limits] == [each.kind for each in stored]
+
+
+def test_a_run_of_an_earlier_version_is_judged_anew(climbed: tuple[Path, dict[str, Any]]) -> None:
+    document = climbed[1]
+    assert answer(document).said is None  # this very model said it
+    then = {**limit("server_cpu", "read", "large", 0.95), "unit": "bytes_per_s"}
+    ladder = {**document["ladder"], "model": {"version": "0.0.9+old"}, "conditions": {
+        **document["ladder"]["conditions"], "a_field_of_another_version": 1}}  # fmt: skip
+    old = answer({**document, "ladder": ladder, "verdict": {"limits": [then]}})
+    # The same data and the same model: the same answer.
+    assert old.limits == document["verdict"]["limits"] and old.open == document["ladder"]["open"]
+    assert old.said is not None and old.said.by == "0.0.9+old" and old.said.differs(old.limits)
+    assert f"Said by 0.0.9+old on {document['finished_at'][:10]}: Large reads are limited by the server's CPU" in (
+        text_of(old, 200)
+    )
+    same = answer({**document, "ladder": ladder})
+    assert same.said is not None and not same.said.differs(same.limits) and "Said by" not in text_of(same, 200)
 
 
 def test_pictures_keep_the_ladder_apart_from_the_sweep(climbed: tuple[Path, dict[str, Any]]) -> None:

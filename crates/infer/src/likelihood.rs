@@ -44,6 +44,19 @@ pub struct Scratch {
 
 type Credits = [Option<Credit>; WIDTH];
 
+const USUAL_MEMORY: f64 = 500e6;
+const USUAL_WINDOW: f64 = 4e9;
+const USUAL_SERVER_S: f64 = 3e-5;
+const SLOW_SERVER: f64 = 2.0;
+const SLOW_MEMORY: f64 = 4.0;
+const SLOW_WINDOW: f64 = 3.0;
+const ONE_WAY: f64 = 3.0;
+const SKEWED_DISKS: f64 = 4.0;
+const STANDARD: f64 = 2.3;
+const LINKS_BITS_PER_S: [f64; 5] = [1e8, 1e9, 2.5e9, 5e9, 10e9];
+const BELOW: f64 = 0.90 * 0.95;
+const ABOVE: f64 = 1.02 * 0.95;
+
 impl Model {
     /// `client`: bytes of an operation and the seconds of the client's processor that were counted for it.
     ///
@@ -122,7 +135,9 @@ impl Model {
 
     /// Sums that are right where they reach the cutoff.
     fn of_group(&self, theta: &[Theta], cutoff: &Lanes, scratch: &mut Scratch) -> Lanes {
-        let first = |each: &Theta| self.most + self.log_prior(each) + self.log_client(each);
+        let usual = self.rows.conditions.usual;
+        let prior = |each: &Theta| self.log_prior(each) + if usual { log_usual(each) } else { 0.0 };
+        let first = |each: &Theta| self.most + prior(each) + self.log_client(each);
         let mut sum = lanes(|i| theta.get(i).map_or(f64::NEG_INFINITY, first));
         if is_lost(&sum, cutoff) {
             return sum;
@@ -265,6 +280,22 @@ impl Model {
         }
         found
     }
+}
+
+/// What usually holds, as `hypotheses.log_usual`; with `log_prior` never above 0.
+fn log_usual(theta: &Theta) -> f64 {
+    let value = |at: Param| theta[at as usize];
+    let (step, disks) = (ln(4.0), (value(Param::DiskRead) - value(Param::DiskWrite)) / 0.7);
+    let skewed = disks * disks / 2.0;
+    let link = exp(value(Param::Link));
+    let standard = LINKS_BITS_PER_S.iter().map(|bits| link * 8.0 / bits).any(|share| share > BELOW && share < ABOVE);
+    skewed.min(8.0)
+        - skewed.min(SKEWED_DISKS)
+        - SLOW_MEMORY * ((ln(USUAL_MEMORY) - value(Param::Memory)) / step).clamp(0.0, 2.0)
+        - SLOW_WINDOW * ((ln(USUAL_WINDOW) - value(Param::Window)) / step).clamp(0.0, 3.0)
+        - SLOW_SERVER * ((value(Param::ServerS) - ln(USUAL_SERVER_S)) / step).clamp(0.0, 2.0)
+        - ONE_WAY * (value(Param::UplinkRatio).abs() / ln(1.5)).min(1.0)
+        - if standard { 0.0 } else { STANDARD }
 }
 
 impl Scratch {

@@ -21,6 +21,8 @@ pub struct Conditions {
     pub cpu_limit: f64,
     /// Whether client and server share one machine.
     pub same_machine: bool,
+    /// Whether no ladder chose the rows: what was not varied is as it usually is.
+    pub usual: bool,
 }
 
 /// One row. `data`: bytes that one operation moves; `out`: requests under way; `within`: bytes that the load

@@ -23,14 +23,14 @@ impl PyModel {
         high: Vec<f64>,
         switches: Vec<(String, f64)>,
         columns: HashMap<String, Vec<u8>>,
-        conditions: (f64, f64, f64, bool),
+        conditions: (f64, f64, f64, bool, bool),
         client: Vec<(f64, f64)>,
     ) -> PyResult<PyModel> {
         let table = Table::new(&names, &low, &high, &switches).map_err(mismatch)?;
         let columns: Columns =
             columns.into_iter().map(|(name, bytes)| Ok((name, numbers(&bytes)?))).collect::<PyResult<_>>()?;
-        let (nic_bytes_per_s, cpus, cpu_limit, same_machine) = conditions;
-        let conditions = Conditions { nic_bytes_per_s, cpus, cpu_limit, same_machine };
+        let (nic_bytes_per_s, cpus, cpu_limit, same_machine, usual) = conditions;
+        let conditions = Conditions { nic_bytes_per_s, cpus, cpu_limit, same_machine, usual };
         Ok(PyModel(Model::new(table, &columns, conditions, &client).map_err(mismatch)?))
     }
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from naslab.explain.answer import Answer
 
-NOT_SURE = "These come from the cells alone, in which nothing was varied to test them: they are guesses."
+NOT_SURE = "These come from a run whose loads were not chosen to tell limits apart: they are guesses."
 
 
 def explain(
@@ -79,6 +79,9 @@ def _parts(found: Answer) -> Iterator[RenderableType]:
     for sentence in found.sentences():
         yield Text(sentence)
     yield ""
+    if found.said is not None and found.said.differs(found.limits):
+        yield Text(f"Said by {found.said.by} on {found.said.at[:10]}: {' '.join(found.said.sentences())}")
+        yield ""
     if found.basis == "cells" and found.limits:
         yield Text(NOT_SURE)
         yield ""

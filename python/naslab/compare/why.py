@@ -18,8 +18,10 @@ import numpy as np
 
 from naslab.analysis import ratios
 from naslab.analysis.ratios import LATENCY_MARGIN, LEAST_REPEATS, RATE_MARGIN
+from naslab.compare import stations
 from naslab.compare.collect import Document
 from naslab.compare.names import short
+from naslab.compare.stations import Part
 from naslab.errors import UsageError
 from naslab.explain.steps import STEP_NAMES
 from naslab.units import count_text, duration_text, rate_text, size_label
@@ -86,10 +88,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Why:
-    """All steps that both sides have, in the ladder's order. runs: of either side."""
+    """All steps that both sides have, in the ladder's order. runs: of either side. parts: of the fitted models."""
 
     steps: Sequence[Step]
     runs: tuple[int, int]
+    parts: Sequence[Part] = ()
+
+    @property
+    def differing(self) -> list[Part]:
+        """Parts of the server that differ by more than the intervals within runs."""
+        return [part for part in self.parts if part.differs(WITHIN * RATE_MARGIN)]
 
     @property
     def parting(self) -> Step | None:
@@ -111,7 +119,8 @@ def why(one: Sequence[Document], other: Sequence[Document], names: tuple[str, st
         figures = _compare([[run[step] for run in side if step in run] for side in sides])
         if figures:
             steps.append(Step(step, figures))
-    return Why(steps, (len(sides[0]), len(sides[1])))
+    fitted = [[run for run in side if _ladder(run)] for side in (one, other)]
+    return Why(steps, (len(sides[0]), len(sides[1])), stations.compared(fitted[0], fitted[1]))
 
 
 Figures = dict[str, Mapping[str, Any]]
@@ -209,6 +218,8 @@ def sentences(found: Why, names: tuple[str, str]) -> list[str]:
     step = found.parting
     before = found.steps[: found.steps.index(step)] if step else found.steps
     told = [_parting(step, names) if step else "They part at no step of the ladder."]
+    if found.differing:
+        told.append(stations.sentence(found.differing, _amount))
     agreeing = [each for each in before if each.judgement == "agree"]
     if before and len(agreeing) == len(before):
         told.append(f"Every step before agrees: {_list(before)}." if step else f"Every step agrees: {_list(before)}.")
@@ -268,6 +279,7 @@ def document(found: Why, names: tuple[str, str]) -> dict[str, Any]:
             {"name": each.name, "judgement": each.judgement, "figures": [_figure(figure) for figure in each.figures]}
             for each in found.steps
         ],
+        "parts": [stations.document(part, WITHIN * RATE_MARGIN) for part in found.parts],
     }
 
 

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from naslab.explain import from_cells, tell
+from naslab.explain import any_run, tell
+from naslab.explain.advice import advice
+from naslab.explain.conclusion import conclude
+from naslab.explain.evidence import Evidence, memory_gap
+from naslab.explain.fitted import model_version
+from naslab.explain.inference import RUNS
+from naslab.explain.limits import Verdict
+from naslab.explain.outcome import question
 
 Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What an earlier version said when it measured. by: its version. at: the run's end, as the document has it."""
+
+    by: str
+    at: str
+    limits: list[dict[str, Any]]
+
+    def sentences(self) -> list[str]:
+        """The verdict of then, a sentence for each limit."""
+        return tell.sentences({"verdict": {"limits": self.limits}})
+
+    def differs(self, limits: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether another limit is named first of any kind of I/O, or one that was open is decided, or no longer is."""
+        return _first(self.limits) != _first(limits)
 
 
 @dataclass(frozen=True)
 class Answer:
     """basis: a ladder, or what the cells alone say. limits, open, advice: as in the run document.
 
-    next_commands: (command, what it would bring), the cheapest first.
+    next_commands: (command, what it would bring), the cheapest first. said: where today's model judged anew.
     """
 
     document: Document
@@ -25,12 +50,14 @@ class Answer:
     open: list[dict[str, Any]]
     advice: list[str]
     next_commands: list[tuple[str, str]]
+    said: Said | None = None
 
     def part(self) -> dict[str, Any]:
         """For `--json`."""
         return {
             "basis": self.basis, "sentences": self.sentences(), "open": self.open, "advice": self.advice,
             "next": [{"command": command, "brings": brings} for command, brings in self.next_commands],
+            "model": model_version(), "said": dataclasses.asdict(self.said) if self.said else None,
         }  # fmt: skip
 
     def sentences(self) -> list[str]:
@@ -40,23 +67,59 @@ class Answer:
 
 
 def answer(document: Document) -> Answer:
-    """Explains a run: the stored verdict; that of today's model where a ladder has none; else what its cells say."""
+    """Explains a run by today's model: from its ladder, else from its cells.
+
+    The same model gives the same data the same answer, so what is stored is taken where this very version made it.
+    """
     ladder = document.get("ladder")
     stored = list((document.get("verdict") or {}).get("limits") or [])
     if ladder is None and not stored:
-        found = from_cells.limits(document)
-        return Answer(document, "cells", found, [], from_cells.advice(document), [_ladder_command(document)])
-    if ladder is not None and not stored:
-        stored = _judged(ladder)
-    open_ = list(ladder["open"]) if ladder else []
-    advice = list(ladder.get("advice") or []) if ladder else []
-    return Answer(document, "ladder", stored, open_, advice, _next(document, open_))
+        return _of_cells(document)
+    today = None if stored and _is_todays(ladder) else _judged(document, ladder)
+    if today is None or ladder is None:
+        open_, told = (list(ladder["open"]), list(ladder.get("advice") or [])) if ladder else ([], [])
+        return Answer(document, "ladder", stored, open_, told, _next(document, open_))
+    verdict, told = today
+    open_ = [question(each, _url(document)) for each in verdict.open]
+    limits = [limit.document() for limit in verdict.limits]
+    said = Said(_version(document, ladder), str(document.get("finished_at") or ""), stored) if stored else None
+    return Answer(document, "ladder", limits, open_, told, _next(document, open_), said)
 
 
-def _judged(ladder: Mapping[str, Any]) -> list[dict[str, Any]]:
-    from naslab.explain.outcome import verdict_of
+def _is_todays(ladder: Mapping[str, Any] | None) -> bool:
+    return ladder is None or (ladder.get("model") or {}).get("version") == model_version()
 
-    return [limit.document() for limit in verdict_of(ladder).limits]
+
+def _version(document: Document, ladder: Mapping[str, Any]) -> str:
+    """What judged the run when it was measured."""
+    return str((ladder.get("model") or {}).get("version") or document.get("naslab_version") or "an earlier version")
+
+
+def _judged(document: Document, ladder: Mapping[str, Any] | None) -> tuple[Verdict, list[str]] | None:
+    """(verdict, advice) of today's model on what was measured; None where a ladder kept no points."""
+    if ladder is None or not any(step.get("points") for step in ladder["steps"]):
+        return None
+    evidence = Evidence.from_document(ladder)
+    evidence.memory_bytes = memory_gap(evidence)
+    verdict = conclude(evidence, RUNS if document.get("status") == "complete" else 1)
+    return verdict, advice(evidence, verdict)
+
+
+def _first(limits: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[str, bool]]:
+    """Of each kind of I/O the first limit, and whether it is decided."""
+    ranked = tell.by_class(limits)
+    return {
+        where: (str(of[0]["kind"]), float(of[0].get("confidence") or 0.0) >= tell.DECIDED)
+        for where, of in ranked.items()
+    }
+
+
+def _of_cells(document: Document) -> Answer:
+    """What the cells say: the model has an explanation, and no experiment tested it."""
+    found = any_run.verdict(document)
+    limits = [limit.document() for limit in found.limits]
+    open_ = [question(each, _url(document)) for each in found.open]
+    return Answer(document, "cells", limits, open_, any_run.advice(document), [_ladder_command(document)])
 
 
 def _next(document: Document, open_: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -84,4 +147,8 @@ def _ladder_command(document: Document) -> tuple[str, str]:
 
 
 def _target(document: Document) -> str:
-    return shlex.quote(str(document["target"].get("url") or "TARGET"))
+    return shlex.quote(_url(document))
+
+
+def _url(document: Document) -> str:
+    return str(document["target"].get("url") or "TARGET")

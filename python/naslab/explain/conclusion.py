@@ -18,7 +18,8 @@ from naslab.explain.fitted import posterior_of
 from naslab.explain.hypotheses import STATIONS, Array
 from naslab.explain.inference import RUNS, Posterior
 from naslab.explain.limits import CLASSES, Limit, Question, Verdict
-from naslab.explain.measured import fitted, measured, published
+from naslab.explain.measured import fitted as fitted_figure
+from naslab.explain.measured import measured, published
 from naslab.explain.rows import Rows, rows_of
 from naslab.explain.steps import LARGE_RECORD
 from naslab.explain.verdict import (
@@ -69,15 +70,18 @@ class _Class:
     stall: float = 0.0
 
 
-def conclude(evidence: Evidence, runs: int = RUNS) -> Verdict:
-    """The verdict on what there is. runs: of the sampler; one takes a second or less."""
-    rows = rows_of(evidence)
+def conclude(
+    evidence: Evidence, runs: int = RUNS, fitted: tuple[Rows, Posterior] | None = None, most: float = 1.0
+) -> Verdict:  # fmt: skip
+    """The verdict on what there is. runs: of the sampler; one takes a second or less. fitted: rows and their posterior,
+    where there is one. most: highest probability of a limit."""
+    rows = fitted[0] if fitted else rows_of(evidence)
     if rows is None:
         return Verdict()
     if evidence.protocol == "null":
         return _verdict(evidence, _without_a_server(evidence))
-    posterior = posterior_of(rows, runs)
-    most = 1.0 if runs >= RUNS else ONE_RUN
+    posterior = fitted[1] if fitted else posterior_of(rows, runs)
+    most = most if fitted or runs >= RUNS else min(most, ONE_RUN)
     return _verdict(evidence, (_named(evidence, rows, posterior, each, most) for each in judge(rows, posterior)))
 
 
@@ -166,7 +170,7 @@ def _limits(evidence: Evidence, of: _Class) -> list[Limit]:
     ]  # fmt: skip
     found = []
     for each in listed:
-        value = published(evidence, each.kind, (of.op, of.size), fitted(of.size, each.operations))
+        value = published(evidence, each.kind, (of.op, of.size), fitted_figure(of.size, each.operations))
         rival = next((other.kind for other in listed if other is not each and other.kind != "client_cache"), "")
         facts = reasons.Facts(
             each.kind, of.op, of.size, value, rival, of.nearest.get(each.kind), evidence, of.stall, of.misfit

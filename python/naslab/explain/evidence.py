@@ -66,9 +66,10 @@ class Evidence:
 
     @classmethod
     def from_document(cls, ladder: Mapping[str, Any]) -> Evidence:
-        """What a stored `ladder` part holds."""
-        kept = dict(ladder["conditions"])
-        memory = kept.pop("memory_bytes")
+        """What a stored `ladder` part holds. Documents of other versions may have more fields, and fewer."""
+        known = {each.name for each in dataclasses.fields(cls)}
+        kept = {name: value for name, value in ladder["conditions"].items() if name in known}
+        memory = kept.pop("memory_bytes", None)
         points = {s["name"]: [Point.from_document(p) for p in s["points"]] for s in ladder["steps"]}
         return cls(points, memory_bytes=tuple(memory) if memory else None, **kept)
 

@@ -6,7 +6,7 @@ One fit serves the verdict, `naslab whatif` and the regimes of the run's cells: 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -35,7 +35,11 @@ STRANGE = 0.4
 BUCKET_SEEN = 0.5
 """Probability of a token bucket from which on predictions reckon with it; unseen, one may always be there."""
 REMEMBERED = 8
-FILES = ("hypotheses", "forward", "rows", "inference", "stations", "loads")
+FILES = (
+    "hypotheses", "forward", "rows", "coherent", "inference", "stations", "loads", "evidence", "verdict", "conclusion",
+    "measured", "reasons",
+)  # fmt: skip
+"""All that a verdict follows from."""
 
 
 @lru_cache(1)
@@ -48,14 +52,22 @@ def model_version() -> str:
 _MADE: dict[tuple[int, int, int], Posterior] = {}
 
 
-def posterior_of(rows: Rows, runs: int = RUNS, count: int = PARTICLES) -> Posterior:
-    """`infer`, once for the same data within one process."""
+def posterior_of(
+    rows: Rows, runs: int = RUNS, count: int = PARTICLES, make: Callable[[Rows, int, int], Posterior] = infer
+) -> Posterior:  # fmt: skip
+    """`infer`, or another sampler, once for the same data within one process."""
     key = (_fingerprint(rows), runs, count)
     if key not in _MADE:
         while len(_MADE) >= REMEMBERED:
             _MADE.pop(next(iter(_MADE)))
-        _MADE[key] = infer(rows, runs, count)
+        _MADE[key] = make(rows, runs, count)
     return _MADE[key]
+
+
+def remembered(rows: Rows) -> Posterior | None:
+    """The posterior of the same data that was made within this process, however many runs it took; None: none was."""
+    mine = _fingerprint(rows)
+    return next((made for (data, _, _), made in reversed(_MADE.items()) if data == mine), None)
 
 
 def _fingerprint(rows: Rows) -> int:

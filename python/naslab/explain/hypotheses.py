@@ -104,6 +104,40 @@ def log_prior(theta: Array) -> Array:
     return np.asarray(found - 1.0 * (theta[:, AT["server_lanes"]] > math.log(1.15)))
 
 
+USUAL_MEMORY, USUAL_WINDOW = 500e6, 4e9
+"""Bytes a second that servers' memories, and single connections, usually carry at least."""
+USUAL_SERVER_S = 3e-5
+"""Seconds that a server's processor usually takes for an operation at most."""
+SLOW_SERVER, SLOW_MEMORY, SLOW_WINDOW, ONE_WAY, SKEWED_DISKS, STANDARD = 2.0, 4.0, 3.0, 3.0, 4.0, 2.3
+"""Nats: of a processor, a memory and a connection slower than usual, of a link that is shaped one way, of disks that
+read and write at very different rates, of a link at the rate of a standard one."""
+LINKS_BITS_PER_S = (1e8, 1e9, 2.5e9, 5e9, 10e9)
+PAYLOAD = 0.95
+BELOW_NOMINAL, ABOVE_NOMINAL = 0.90, 1.02
+"""A rate counts as that of a standard link between these shares of what it carries."""
+
+
+def log_usual(theta: Array) -> Array:
+    """What usually holds, against `log_prior`: for runs that did not vary what would tell.
+
+    A ladder sees whether memory or link, link or window sets a rate, by readers beside writers and by connections.
+    """
+    found = -SLOW_MEMORY * np.clip((math.log(USUAL_MEMORY) - theta[:, AT["memory"]]) / math.log(4), 0, 2)
+    found = found - SLOW_WINDOW * np.clip((math.log(USUAL_WINDOW) - theta[:, AT["window"]]) / math.log(4), 0, 3)
+    found = found - SLOW_SERVER * np.clip((theta[:, AT["server_s"]] - math.log(USUAL_SERVER_S)) / math.log(4), 0, 2)
+    skewed = ((theta[:, AT["disk_read"]] - theta[:, AT["disk_write"]]) / 0.7) ** 2 / 2
+    found = found + np.minimum(skewed, 8.0) - np.minimum(skewed, SKEWED_DISKS)
+    ratio = theta[:, AT["uplink_ratio"]]
+    found = found - ONE_WAY * np.minimum(np.abs(ratio) / math.log(1.5), 1.0)
+    return np.asarray(found - STANDARD * ~is_standard(np.exp(theta[:, AT["link"]])))
+
+
+def is_standard(link: Array) -> NDArray[np.bool_]:
+    """Whether links, bytes a second, have the rate of a standard one."""
+    share = link[:, None] * 8 / np.array(LINKS_BITS_PER_S)
+    return np.asarray(((share > BELOW_NOMINAL * PAYLOAD) & (share < ABOVE_NOMINAL)).any(axis=1))
+
+
 @dataclass(frozen=True)
 class Station:
     """One place that an operation visits.

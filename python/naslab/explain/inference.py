@@ -89,6 +89,8 @@ class Guess:
             "server_lanes": np.full(1, 0.01),
         }  # fmt: skip
         near |= _client_guess(r)
+        if r.usual:
+            near |= {"memory": np.log([1e9, 3e9, 1e10, 3e10]), "window": np.log([1e10, 1e11, 1e12])}
         if bucket:
             near["burst"] = _falls(r)
         if r.burst and bucket:  # what the ladder's own look at fallen rates suggests

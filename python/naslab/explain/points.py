@@ -158,10 +158,12 @@ class Point:
 
     @classmethod
     def from_document(cls, stored: Mapping[str, Any]) -> Point:
-        """What `document` kept."""
+        """What `document` kept; fields that only another version knows are left out."""
+        known = {each.name for each in dataclasses.fields(cls)}
         figures = {name: _figure(stored[name]) for name in ("rate", "iops")}
         stalls = Stalls(**stored["stalls"]) if stored["stalls"] else None
-        return cls(**{**stored, **figures, "stalls": stalls})
+        kept = {name: value for name, value in stored.items() if name in known}
+        return cls(**{**kept, **figures, "stalls": stalls})
 
 
 def _figure(stored: Mapping[str, Any]) -> Figure:

@@ -109,6 +109,8 @@ class Rows:
     local_disk: bool = False
     protocol: str = ""
     burst: tuple[float, float, float] | None = None
+    usual: bool = False
+    """Whether the rows are cells of any run, which no ladder chose: what was not varied is as it usually is."""
     order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Rows in the order of their start."""
 
@@ -130,8 +132,8 @@ class Rows:
         return f"{self.step[at]} {op} {int(self.record[at]) >> 10}K d{self.depth[at]:.0f} w{self.workers[at]:.0f}"
 
 
-def rows_of(evidence: Evidence) -> Rows | None:
-    """The rows of a ladder; None where it measured nothing."""
+def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
+    """The rows of a ladder; None where it measured nothing. usual: they are cells of any run, which no ladder chose."""
     made: list[dict[str, Any]] = []
     for step, points in evidence.points.items():
         if step in LEFT_OUT:
@@ -160,7 +162,7 @@ def rows_of(evidence: Evidence) -> Rows | None:
         same_machine=evidence.same_machine or busy, busy=busy,
         rationed=_is_rationed(evidence.round_trip), turns=_turns(evidence, points), own_limit=_own_limit(points),
         local_disk=evidence.local_disk, protocol=evidence.protocol,
-        burst=hint,
+        burst=hint, usual=usual,
     )  # fmt: skip
 
 
