@@ -101,7 +101,7 @@ def test_a_row_may_follow_any_other() -> None:
 def test_a_table_that_differs_is_refused() -> None:
     rows = drawn_rows(np.random.default_rng(1))
     columns = {name: np.asarray(getattr(rows, name), float).tobytes() for name in compiled.COLUMNS}
-    made = (list(LOW), list(HIGH), [], columns, (0.0, 1.0, 0.0, False), [])
+    made = (list(LOW), list(HIGH), [], columns, (0.0, 1.0, 0.0, False, False), [])
     with pytest.raises(ValueError, match="parameters differ"):
         _engine.InferModel(NAMES[::-1], *made)
     with pytest.raises(ValueError, match="without scale"):

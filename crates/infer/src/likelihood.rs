@@ -55,7 +55,7 @@ const SKEWED_DISKS: f64 = 4.0;
 const STANDARD: f64 = 2.3;
 const LINKS_BITS_PER_S: [f64; 5] = [1e8, 1e9, 2.5e9, 5e9, 10e9];
 const BELOW: f64 = 0.90 * 0.95;
-const ABOVE: f64 = 1.02 * 0.95;
+const ABOVE: f64 = 1.02;
 
 impl Model {
     /// `client`: bytes of an operation and the seconds of the client's processor that were counted for it.
