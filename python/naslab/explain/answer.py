@@ -18,6 +18,8 @@ from naslab.explain.limits import Verdict
 from naslab.explain.outcome import question
 
 Document = Mapping[str, Any]
+IMPOSSIBLE = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What a model of numbers that nobody can have measured ends in: files of runs can be changed by hand."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +98,16 @@ def _version(document: Document, ladder: Mapping[str, Any]) -> str:
 
 
 def _judged(document: Document, ladder: Mapping[str, Any] | None) -> tuple[Verdict, list[str]] | None:
-    """(verdict, advice) of today's model on what was measured; None where a ladder kept no points."""
+    """(verdict, advice) of today's model on what was measured; None of a ladder without points, or impossible ones."""
     if ladder is None or not any(step.get("points") for step in ladder["steps"]):
         return None
-    evidence = Evidence.from_document(ladder)
-    evidence.memory_bytes = memory_gap(evidence)
-    verdict = conclude(evidence, RUNS if document.get("status") == "complete" else 1)
-    return verdict, advice(evidence, verdict)
+    try:
+        evidence = Evidence.from_document(ladder)
+        evidence.memory_bytes = memory_gap(evidence)
+        verdict = conclude(evidence, RUNS if document.get("status") == "complete" else 1)
+        return verdict, advice(evidence, verdict)
+    except IMPOSSIBLE:
+        return None
 
 
 def _first(limits: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[str, bool]]:
@@ -116,7 +121,10 @@ def _first(limits: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[s
 
 def _of_cells(document: Document) -> Answer:
     """What the cells say: the model has an explanation, and no experiment tested it."""
-    found = any_run.verdict(document)
+    try:
+        found = any_run.verdict(document)
+    except IMPOSSIBLE:
+        found = Verdict()
     limits = [limit.document() for limit in found.limits]
     open_ = [question(each, _url(document)) for each in found.open]
     return Answer(document, "cells", limits, open_, any_run.advice(document), [_ladder_command(document)])

@@ -78,6 +78,8 @@ def is_telling(view: View, document: Document) -> bool:
     cell = view.cell
     if not view.plain or cell.get("workload") in PREPARING or cell["status"] == "failed":
         return False
+    if min(view.record, view.size, view.rate, int(cell["acknowledged_ns"] or 0)) <= 0:
+        return False
     clients = cell.get("clients") or {}
     return clients.get("count", 1) == 1 and cell_regime(cell, document) in (None, "disk")
 
