@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import struct
 import zipfile
 from collections.abc import Iterator
@@ -35,6 +36,8 @@ from naslab.exchange.importers.base import MAX_CELLS, MAX_LINE, MAX_LINES, MAX_N
 from naslab.exchange.importers.build import Asked, _parsed, _run
 from naslab.exchange.importers.recognise import FORMATS, format_of
 from naslab.exchange.json_file import json_text
+from naslab.results.schema import TABLES
+from naslab.results.shape import of_field
 from naslab.show import show_run
 from naslab.store import Store
 
@@ -312,6 +315,17 @@ def test_a_run_with_a_wrong_field_is_shown_or_named(place: tuple[Any, ...], wron
         show_run(store.load("last"), 100, False)
     except NaslabError as error:
         assert "run.json" in str(error)
+
+
+def test_only_ratios_have_intervals_without_an_end() -> None:
+    open_ended = []
+    for table, (_, fields) in TABLES.items():
+        for field in fields:
+            if field.type == "array" and re.search("ci9[05]", field.name):
+                assert of_field(field, [1.0, 2.0], field.name) is None
+                if of_field(field, [1.0, None], field.name) is None:
+                    open_ended.append(table)
+    assert open_ended == ["client_split_cell"]
 
 
 def test_which_field_is_wrong_is_said() -> None:
