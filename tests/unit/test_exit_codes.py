@@ -29,10 +29,11 @@ def ended(status: str, *warned: tuple[str, str], failed_cells: Sequence[int] = (
     [
         (ended("complete"), 0, ""),
         (ended("partial", ("budget", "--budget was spent")), 0, ""),
-        (ended("partial"), 1, "interrupted"),
-        (ended("partial", ("budget", "spent"), ("interrupted", "so it was")), 1, "interrupted"),
+        (ended("partial"), 130, "interrupted"),
+        (ended("partial", ("budget", "spent"), ("interrupted", "so it was")), 130, "interrupted"),
         (ended("partial", ("interrupted", "before"), ("resumed", ""), ("budget", "spent")), 0, ""),
-        (ended("partial", ("budget", "before"), ("resumed", ""), ("interrupted", "so it was")), 1, "interrupted"),
+        (ended("partial", ("budget", "before"), ("resumed", ""), ("interrupted", "so it was")), 130, "interrupted"),
+        (ended("partial", ("budget", "spent"), failed_cells=[0]), 1, "the run failed: write"),
         (ended("complete", failed_cells=[0]), 1, "the run failed: write"),
         (ended("failed", ("error", "the server hung up"), ("error", "lost before")), 1, "failed: the server hung up;"),
         (ended("failed", ("error", "earlier"), ("resumed", ""), ("error", "later")), 1, "failed: later;"),
@@ -69,5 +70,5 @@ def test_an_interruption_that_a_library_swallows_is_heard(
 
     monkeypatch.setattr(cli, "_dispatch", dispatch)
     before, begun = sys.unraisablehook, time.monotonic()
-    assert cli.main(["runs"]) == 1 and sys.unraisablehook is before
+    assert cli.main(["runs"]) == 130 and sys.unraisablehook is before
     assert capfd.readouterr().err == "naslab: interrupted\n" and time.monotonic() - begun < 10

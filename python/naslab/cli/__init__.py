@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from naslab.errors import NaslabError
+from naslab.errors import INTERRUPTED, NaslabError
 from naslab.printable import guarded
 
 _AGAIN_S = 0.01
@@ -52,7 +52,7 @@ def _main(args: list[str]) -> int:
     except NaslabError as error:
         return _fail(f"naslab: {error}", error.exit_code)
     except KeyboardInterrupt:
-        return _fail("naslab: interrupted", 1)
+        return _fail("naslab: interrupted", INTERRUPTED)
     except BrokenPipeError:
         _abandon_stdout()
         return 1
