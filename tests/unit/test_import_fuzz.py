@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fixtures_run import make_run
+from lengths import inputs
 from naslab.errors import ForeignFileError, NaslabError
 from naslab.exchange.export import export
 from naslab.exchange.importers import (
@@ -61,7 +62,7 @@ PARSERS: dict[str, tuple[Any, Path]] = {
     "crystaldiskmark": (crystaldiskmark.parse, SAMPLES / "crystaldiskmark_8.txt"),
 }
 HUGE = (b"9" * 40, b"1e308", b"-1", b"nan", b"0", b"99999999999999999999", b'"', b"", b"\xff", b"1,5")
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=inputs(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def holds(draft: Draft) -> None:
@@ -148,7 +149,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=inputs(100), deadline=None)
 @given(jobs=JSON, shared=JSON)
 def test_json_of_any_shape(jobs: Any, shared: Any) -> None:
     text = json.dumps({"fio version": "fio-3", "jobs": jobs, "global options": shared})
@@ -297,7 +298,7 @@ WHOLE = json_text(make_run(ops=("read", "mixed"), file_sizes=(1 << 20,), record_
 PLACES = list(places({key: value for key, value in json.loads(WHOLE).items() if key != "blobs"}))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=inputs(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from(PLACES), wrong=st.sampled_from(WRONG))
 def test_a_run_with_a_wrong_field_is_shown_or_named(place: tuple[Any, ...], wrong: Any, tmp_path: Path) -> None:
     document = part = json.loads(WHOLE)
