@@ -215,6 +215,7 @@ def _become(request: dict[str, Any]) -> None:
         code = cli.main()
         sys.stdout.flush()
     except KeyboardInterrupt:  # before the first line of naslab's own
+        code = 130
         print("naslab: interrupted", file=sys.stderr)
     except SystemExit as end:
         code = int(end.code or 0)

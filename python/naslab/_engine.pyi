@@ -1,7 +1,9 @@
 """The engine, compiled from crates/py."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
+
+_T = TypeVar("_T")
 
 __version__: str
 
@@ -46,7 +48,8 @@ class Run:
 class Session:
     """One session of a target, for checks and tests. Calls block; errors are TargetError with `kind` and `status`.
 
-    A session that broke is closed: later calls raise TargetError of kind `disconnected`.
+    A session that broke, or whose answer a signal kept from coming, is closed: later calls raise TargetError of kind
+    `disconnected`.
     """
 
     def __new__(cls, target_json: str, depth: int = 1) -> Session:
@@ -105,6 +108,12 @@ class Session:
         """Abilities of the target, as JSON."""
     def end(self) -> None:
         """End the session."""
+
+def watched(ask: Callable[[], object], work: Callable[[], _T]) -> _T:
+    """Call `work`; what `ask` raises ends the waits of its calls on a target, and is raised by them.
+
+    ask: called every few milliseconds while such a call lasts. For threads, which hear no signals.
+    """
 
 def net_measure(options_json: str, on_event: Callable[[str, str], None]) -> str:
     """Raw TCP to `naslab net --listen`: {host, port, connections, duration_ns, timeout_ns} in, the result as JSON.

@@ -10,12 +10,15 @@ NaslabError
 │   └── SpaceError        not enough room for the plan
 ├── StoreError            the store of results cannot be read or written: exit 1
 │   └── BadStoreError     the file named is no store or run of this naslab: exit 2, it was left untouched
-└── InterruptedRunError   Ctrl-C or SIGTERM; what was measured is stored: exit 1
+└── InterruptedRunError   Ctrl-C, SIGTERM or SIGHUP; what was measured is stored: exit 130
 
 Rust raises these classes too (crates/py).
 """
 
 from __future__ import annotations
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells give it. SIGTERM and SIGHUP end a run as Ctrl-C does."""
 
 
 class NaslabError(Exception):
@@ -81,3 +84,5 @@ class BadStoreError(StoreError):
 
 class InterruptedRunError(NaslabError):
     """The run was interrupted; what was measured until then is stored."""
+
+    exit_code = INTERRUPTED

@@ -20,15 +20,15 @@ from naslab import _engine
 from naslab.analysis.validity import cell_regime, run_warnings
 from naslab.doubts import Doubts, found_at_start
 from naslab.environment import describe_client
-from naslab.errors import NaslabError, SpaceError, TargetError, UsageError
+from naslab.errors import SpaceError, TargetError, UsageError
 from naslab.messages import readable
 from naslab.results.document import cell_blobs, cell_document, new_document
 from naslab.spec import CellSpec, RunSpec
 from naslab.store import new_run_id
-from naslab.store.process import owner
 from naslab.store.underway import UnderWay
 from naslab.targets import Target
 from naslab.units import amount_text
+from naslab.workspace import owner_mark, remove
 
 if TYPE_CHECKING:
     from naslab.cluster.run import ClusterRun
@@ -161,11 +161,9 @@ class Execution:
 
     def _note_left_folder(self) -> None:
         """Where the engine's own list of what it left is lost: looks for the folder itself."""
-        with contextlib.suppress(NaslabError):
-            for left in json.loads(_engine.find_folders(self.target.engine_json())):
-                if left["folder"] == self.spec.folder and f'"{self.run_id}"' in left["owner"]:
-                    for path in _engine.clean(self.target.engine_json(), left["folder"]):
-                        self.note_left(path)
+        if self.spec.folder:
+            for path in remove(self.target.engine_json(), self.spec.folder, self.run_id, in_doubt=True):
+                self.note_left(path)
 
     def note_left(self, path: str) -> None:
         """Warns of a file or folder of the run that is still on the target."""
@@ -502,9 +500,3 @@ def termination_as_interrupt() -> Iterator[None]:
     finally:
         for number, handler in previous:
             signal.signal(number, handler)
-
-
-def owner_mark(run_id: str) -> str:
-    """Text of the mark in a run's folder: who made it, and how it goes away."""
-    what = "made by naslab; `naslab clean` removes it when its run is gone"
-    return json.dumps({"naslab_run": run_id, **owner(), "what": what})

@@ -10,10 +10,17 @@ import json
 
 from naslab import _engine
 from naslab.errors import NaslabError
-from naslab.execute import owner_mark
+from naslab.store.process import owner
+from naslab.waits import ask
 
 MARK, FILES = "naslab-owner.json", "naslab.files"
 """Names that crates/engine/src/workspace.rs and script.rs use, too."""
+
+
+def owner_mark(run_id: str) -> str:
+    """Text of the mark in a run's folder: who made it, and how it goes away."""
+    what = "made by naslab; `naslab clean` removes it when its run is gone"
+    return json.dumps({"naslab_run": run_id, **owner(), "what": what})
 
 
 def make(session: _engine.Session, folder: str, run_id: str, *, durable: bool = False) -> None:
@@ -38,3 +45,19 @@ def mark_folder(session: _engine.Session, folder: str, mark: str, *, durable: bo
         with contextlib.suppress(NaslabError):
             session.rmdir(folder)
         raise
+
+
+def remove(target: str, folder: str, run_id: str, *, in_doubt: bool = False) -> list[str]:
+    """Removes a folder, if it has the mark of this run; paths that are left, and why. target: the engine's, as JSON.
+
+    in_doubt: a server that does not answer at once is left as it is.
+    """
+    try:
+        if in_doubt:
+            ask(target, folder)
+        found = {left["folder"]: left["owner"] for left in json.loads(_engine.find_folders(target))}
+        if f'"{run_id}"' not in found.get(folder, ""):
+            return [folder] if folder in found else []
+        return _engine.clean(target, folder)
+    except NaslabError as error:
+        return [f"{folder} ({error})"]

@@ -138,7 +138,7 @@ def test_an_interruption_keeps_what_was_measured(cli: Cli) -> None:
     child.send_signal(signal.SIGINT)
     out, _ = child.communicate(timeout=60)
     document = json.loads(out)
-    assert child.returncode == 1 and document["status"] == "partial" and document["apps"]["results"]
+    assert child.returncode == 130 and document["status"] == "partial" and document["apps"]["results"]
     assert snapshot(cli.target) == before
 
 

@@ -64,7 +64,7 @@ def test_signals_keep_what_was_measured(number: int, cli: Cli) -> None:
     child = begin(cli)
     assert run_folder(cli).name != "naslab-xyz"
     done = end(child, number)
-    assert done.code == 1 and len(done.err.splitlines()) == 1, done
+    assert done.code == 130 and len(done.err.splitlines()) == 1, done
     assert snapshot(cli.target) == before
     run = cli.runs()[0]
     assert run["status"] == "partial" and "interrupted" in {w["kind"] for w in run["warnings"]}
@@ -76,7 +76,7 @@ def test_ctrl_c_before_the_first_cell(cli: Cli) -> None:
     child = cli.start("sweep", cli.target, *LONG)
     wait_until(cli.store.exists, child, "store")
     done = end(child, signal.SIGINT)
-    assert done.code == 1 and list(cli.target.iterdir()) == []
+    assert done.code == 130 and list(cli.target.iterdir()) == []
 
 
 @pytest.mark.parametrize("cells", [0, 1, 7, 20])
@@ -129,7 +129,7 @@ def test_foreign_files_in_the_run_folder_survive(cli: Cli) -> None:
     (folder / "drafts").mkdir()
     (folder / "drafts" / "one").write_text("1")
     done = end(child, signal.SIGINT)
-    assert done.code == 1
+    assert done.code == 130
     assert {p.name for p in folder.iterdir()} == {"naslab-owner.json", "thesis.txt", "drafts"}
     warned = [w for w in cli.runs()[0]["warnings"] if w["kind"] == "left_behind"]
     assert len(warned) == 2 and any("thesis.txt" in w["message"] for w in warned)
@@ -245,7 +245,7 @@ def test_mkfile_interrupted_leaves_nothing(cli: Cli) -> None:
     child = cli.start("mkfile", cli.target / "big", "--size", "20g", "--quiet")
     wait_until((cli.target / "big").exists, child, "file")
     done = end(child, signal.SIGINT)
-    assert done.code == 1 and done.err == "naslab: interrupted\n" and list(cli.target.iterdir()) == []
+    assert done.code == 130 and done.err == "naslab: interrupted\n" and list(cli.target.iterdir()) == []
 
 
 SECRETS = (

@@ -77,7 +77,7 @@ def test_affinity_binds_the_workers(cli: Cli) -> None:
     wait_until(bound, child, "bound threads")
     child.send_signal(signal.SIGINT)
     out, _ = child.communicate(timeout=60)
-    assert child.returncode == 1 and f"advanced affinity round robin (group/core): 0/{chosen}" in out
+    assert child.returncode == 130 and f"advanced affinity round robin (group/core): 0/{chosen}" in out
     refused = cli("diskspd", "-c1M", "-d1", "-a4711", cli.target / "g").sound()
     assert refused.code == 2 and "cpu 4711 not possible" in refused.err and not (cli.target / "g").exists()
 
@@ -218,7 +218,7 @@ def test_interruption_prints_what_was_measured(cli: Cli) -> None:
     wait_until(lambda: child.poll() is None and not _sleep(), child, "some measuring")
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
-    assert child.returncode == 1 and "interrupted" in err and "Traceback" not in err
+    assert child.returncode == 130 and "interrupted" in err and "Traceback" not in err
     assert "Results for timespan 1:" in out and path.exists()
     assert cli.runs()[0]["status"] == "partial"
 
@@ -232,7 +232,7 @@ def test_a_file_that_is_not_whole_is_removed(number: int, cli: Cli) -> None:
     wait_until(lambda: path.exists() and path.stat().st_size > 1 << 20, child, "some of the file")
     child.send_signal(number)
     _, err = child.communicate(timeout=60)
-    assert child.returncode == 1 and "'big' was not written whole and is removed" in err and "Traceback" not in err
+    assert child.returncode == 130 and "'big' was not written whole and is removed" in err and "Traceback" not in err
     assert list(cli.target.iterdir()) == [keep] and keep.read_bytes() == b"mine"
     assert cli.runs()[0]["status"] == "partial"
     # A whole file stays: here with a tail that a cell of its own writes.

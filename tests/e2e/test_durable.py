@@ -158,7 +158,7 @@ def test_interrupted_load_leaves_nothing(cli: Cli, samba: Server) -> None:
     child = begin(cli, samba, cli.folder / "log")
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
-    assert child.returncode == 1 and "interrupted" in err, out + err
+    assert child.returncode == 130 and "interrupted" in err, out + err
     assert not list(samba.data.iterdir())
 
 

@@ -87,7 +87,7 @@ def test_an_interruption_judges_what_there_is_and_cleans_up(cli: Cli, tmp_path: 
     child.send_signal(signal.SIGTERM)
     out, _ = child.communicate(timeout=60)
     found = json.loads(out)
-    assert child.returncode == 1 and found["interrupted"] and len(found["measurements"]) >= 2
+    assert child.returncode == 130 and found["interrupted"] and len(found["measurements"]) >= 2
     assert any("interrupted" in note for note in found["notes"])
     assert list(folder.iterdir()) == []
 

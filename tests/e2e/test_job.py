@@ -176,6 +176,7 @@ def test_a_source_that_changes_under_way_is_told_and_not_blamed_on_the_target(cl
     wait_until(lambda: {"source_changed", "skipped"} <= warned(cli), child, "what was told")
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=60)
+    assert child.returncode == 130
     document = cli("show", "last", "--json").ok().json()
     assert document["status"] == "partial" and document["job"]["changed"] in (1, 2)
     assert document["job"]["skipped"] == {"unreadable files": 1}
@@ -190,7 +191,7 @@ def test_an_interrupted_job_leaves_nothing(number: signal.Signals, cli: Cli) -> 
     wait_until(lambda: any(cli.target.glob("naslab-2*/naslab.files/copy/src/m001/*")), child, "copying")
     child.send_signal(number)
     _, err = child.communicate(timeout=60)
-    assert child.returncode == 1 and "interrupted" in err and "Traceback" not in err, err
+    assert child.returncode == 130 and "interrupted" in err and "Traceback" not in err, err
     assert snapshot(cli.target) == before
     run = cli.runs()[0]
     assert run["status"] == "partial" and run["job"]["steps"][-1]["status"] in ("partial", "complete")

@@ -244,7 +244,7 @@ def test_ctrl_c_keeps_what_was_recorded(cli: Cli, work: Path) -> None:
     )  # fmt: skip
     wait_until(lambda: (work / "seen").exists() and (work / "seen").stat().st_size, child, "first part of the command")
     os.killpg(child.pid, signal.SIGINT)
-    assert "exit code 130" in child.communicate(timeout=30)[1] and child.returncode == 1
+    assert "exit code 130" in child.communicate(timeout=30)[1] and child.returncode == 130
     assert +moved(made)[0] == Counter({"src/d/odd": 12_345})
 
 
@@ -256,7 +256,7 @@ def test_ending_it_early_keeps_what_was_recorded(cli: Cli, work: Path) -> None:
     wait_until(lambda: (work / "seen").exists() and (work / "seen").stat().st_size, child, "first part of the command")
     child.send_signal(signal.SIGTERM)
     assert child.communicate(timeout=30)[1].count("exit code 143") == 2
-    assert child.returncode == 1
+    assert child.returncode == 130
     assert +moved(made)[0] == Counter({"src/d/odd": 12_345})
 
 

@@ -86,7 +86,7 @@ def test_an_interrupted_command_is_ended(cli: Cli) -> None:
     wait_until(pids.exists, child, "the command")
     child.send_signal(signal.SIGINT)
     _, told = child.communicate(timeout=60)
-    assert child.returncode == 1 and "interrupted" in told and list(cli.target.iterdir()) == []
+    assert child.returncode == 130 and "interrupted" in told and list(cli.target.iterdir()) == []
     # They were killed; that they are gone is seen a moment later.
     wait_for(lambda: not any(process.find(int(pid)) for pid in pids.read_text().split()))
     (run,) = cli.runs()

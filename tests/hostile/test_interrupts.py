@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
-from cli_tools import Cli, need, wait_until
+from cli_tools import Cli, wait_until
 from faults import relay
 from naslab import lab
-from naslab.lab import systems
+from spoken import SPOKEN, words_through
 
 HEARD_S = float(os.environ.get("NASLAB_HOSTILE_HEARD_S", "240"))
 """A busy machine takes its time to end a program; a timeout that is waited for takes ten minutes."""
@@ -30,25 +27,14 @@ COMMANDS = {
     "doctor": ("doctor",),
     "clean": ("clean",),
 }
-SPOKEN = {
-    "smb-2.1": ("samba", "dialect=2.1"), "smb-3.1.1": ("samba", "dialect=3.1.1"), "nfs-3": ("demo", "version=3"),
-    "nfs-4.1": ("ganesha", "version=4.1"),
-}  # fmt: skip
-WAITS = pytest.mark.xfail(run=False, reason="a job waits for a silent server as long as --timeout says")
-MATRIX: list[Any] = [
-    pytest.param(command, "nfs-3", at, marks=[WAITS] if (command, at) == ("job", 6_000) else [])
-    for command in COMMANDS for at in (500, 6_000)
-]  # fmt: skip
+JOBS = ("zip,unzip", "checksum", "find", "checkout", "copy-in,copy-out --verify", "copy-in --clients 2")
+COMMANDS |= {
+    f"job {job}": ("job", *job.split(), "--corpus", "sources", "--scale", "0.01", "--in-flight", "1") for job in JOBS
+}
+MATRIX = [(command, "nfs-3", at) for command in COMMANDS for at in (500, 6_000)]
 MATRIX += [("sweep", spoken, at) for spoken in SPOKEN for at in (0, 300, 1_500, 20_000) if spoken != "nfs-3"]
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[dict[str, lab.Server]]:
-    names = sorted({system for system, _ in SPOKEN.values()})
-    missing = {package for name in names for package in systems.missing_packages(systems.system(name))}
-    need(not missing, " ".join(sorted(missing)))
-    with ExitStack() as stack:
-        yield {name: stack.enter_context(lab.running(name)) for name in names}
+MATRIX += [("job", spoken, at) for spoken in SPOKEN for at in (3_000, 15_000, 25_000)]
+MATRIX += [(f"job {job}", "nfs-3", at) for job in JOBS for at in (22_000, 45_000)]
 
 
 @pytest.mark.timeout(500)
@@ -59,17 +45,15 @@ def test_ctrl_c_is_heard(
     server, query = servers[SPOKEN[spoken][0]], SPOKEN[spoken][1]
     with relay(server.port) as way:
         way.break_after(answered_bytes, "freeze")
-        base = server.url.partition("?")[0].replace(f":{server.port}", f":{way.port}", 1)
-        mount = f"&mountport={way.port}" if spoken == "nfs-3" else ""
-        known = ["--credentials", server.credentials] if server.credentials else []
+        target, *known = words_through(server, query, way.port)
         name, *words = COMMANDS[command]
-        child = cli.start(name, f"{base}?{query}{mount}", *words, *known, "--timeout", "600s")
+        child = cli.start(name, target, *words, *known, "--timeout", "600s")
         wait_until(lambda: way.broken, child, "answer that does not come")
         time.sleep(0.3)
         child.send_signal(signal.SIGINT)
         begun = time.monotonic()
         _, err = child.communicate(timeout=300)
         took_s = time.monotonic() - begun
-    assert child.returncode == 1 and "interrupted" in err and "Traceback" not in err, f"{child.returncode}: {err}"
+    assert child.returncode == 130 and "interrupted" in err and "Traceback" not in err, f"{child.returncode}: {err}"
     print(f"{command} over {spoken}: {took_s:.2f} s", flush=True)
     assert took_s < HEARD_S, f"{took_s:.1f} s"

@@ -10,16 +10,16 @@ import os
 import random
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from cli_tools import Cli, Done, need
+from cli_tools import Cli, Done
 from faults import MODES, relay
 from frames import Mutations, frames
 from naslab import lab
-from naslab.lab import systems
+from spoken import words_through
 
 SESSIONS = int(os.environ.get("NASLAB_HOSTILE_SESSIONS", "14"))
 SEED = int(os.environ.get("NASLAB_HOSTILE_SEED", "21"))
@@ -40,14 +40,6 @@ QUERIES = {
 }
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[dict[str, lab.Server]]:
-    missing = {package for name in QUERIES for package in systems.missing_packages(systems.system(name))}
-    need(not missing, " ".join(sorted(missing)))
-    with ExitStack() as stack:
-        yield {name: stack.enter_context(lab.running(name)) for name in QUERIES}
-
-
 @contextmanager
 def broken(server: lab.Server, protocol: str, rng: random.Random) -> Iterator[tuple[Any, str]]:
     """A relay that will break something, and what."""
@@ -64,31 +56,35 @@ def broken(server: lab.Server, protocol: str, rng: random.Random) -> Iterator[tu
 
 @pytest.mark.timeout(600 + 60 * SESSIONS)
 def test_sessions_through_a_relay(servers: dict[str, lab.Server], cli: Cli) -> None:
+    failures: list[str] = []
     for number in range(SESSIONS):
         rng = random.Random(f"{SEED} {number}")
         system = rng.choice(list(QUERIES))
         server, query, (name, *words) = servers[system], rng.choice(QUERIES[system]), COMMANDS[number % len(COMMANDS)]
         with broken(server, "smb" if system == "samba" else "nfs", rng) as (way, how):
-            base = server.url.partition("?")[0].replace(f":{server.port}", f":{way.port}", 1)
-            mount = f"&mountport={way.port}" if system == "demo" else ""
-            known = ["--credentials", server.credentials] if server.credentials else []
+            target, *known = words_through(server, query, way.port)
             loud = [] if name in ("doctor", "clean") else ["--quiet"]
             told = f"session {number}, seed {SEED}: {name} over {system}, {query}, {how}"
             try:
-                done = cli(
-                    name, f"{base}?{query}{mount}", *words, *known, *loud, "--timeout", "1s", timeout=HUNG_S
-                ).sound()
+                done = cli(name, target, *words, *known, *loud, "--timeout", "1s", timeout=HUNG_S)
             except subprocess.TimeoutExpired:
-                pytest.fail(f"{told} goes on for ever")
+                failures.append(f"{told} goes on for ever")
+                continue
         print(f"{told}: exit {done.code}", flush=True)
-        check(done, name, cli, told)
+        if wrong := wrong_with(done, name, cli):
+            failures.append(f"{told}: exit {done.code}: {wrong}\n{done.out}\n{done.err}")
+            print(failures[-1], flush=True)
+    assert not failures, f"{len(failures)} of {SESSIONS}:\n" + "\n".join(failures)
 
 
-def check(done: Done, name: str, cli: Cli, told: str) -> None:
+def wrong_with(done: Done, name: str, cli: Cli) -> str:
     """Single bits of data may change unseen, as on any wire without signatures; all else is a failure that is told."""
-    told = f"{told}: exit {done.code}\n{done.err}"
-    assert done.code in (0, 1, 2), told
-    if done.code == 0 and name not in ("doctor", "clean"):
-        assert cli.runs()[0]["status"] == "complete", told
-    elif done.code and name != "doctor":
-        assert done.err.startswith("naslab: "), told
+    if any(sign in text for sign in ("Traceback", "panicked") for text in (done.out, done.err)):
+        return "a crash"
+    if done.code not in (0, 1, 2):
+        return "no exit code of naslab"
+    if done.code == 0 and name not in ("doctor", "clean") and cli.runs()[0]["status"] != "complete":
+        return "success without a whole run"
+    # `clean` reports on standard output what it could not remove, folder by folder.
+    reported = done.err.startswith("naslab: ") or (name == "clean" and "kept naslab-" in done.out)
+    return "" if done.code == 0 or name == "doctor" or reported else "nothing says why"

@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 import pytest
 
 from cli_tools import Done, entry, need, populate
+from naslab.errors import INTERRUPTED
 from naslab.store import Store
 from warm import TOLD, Command, Warm
 
@@ -118,9 +119,9 @@ class World:
         for text in (done.out, done.err):
             if "Traceback" in text or "panicked" in text:
                 self.fail(f"{process.words}: {text}")
-        if done.code not in (0, 1, 2, -signal.SIGKILL, -signal.SIGTERM):
+        if done.code not in (0, 1, 2, INTERRUPTED, -signal.SIGKILL, -signal.SIGTERM):
             self.fail(f"{process.words}: exit {done.code}: {done.err}")
-        if done.code in (1, 2) and not done.err and process.words[0] not in ("clean", "audit"):
+        if done.code in (1, 2, INTERRUPTED) and not done.err and process.words[0] not in ("clean", "audit"):
             self.fail(f"{process.words}: exit {done.code}, and nobody knows why")
         if done.code == 0 and "--json" in process.words:
             try:
@@ -358,7 +359,7 @@ class Sequence:
         run_id = self.world.run_of(live.process)
         if number == signal.SIGKILL:
             self.killed |= self.world.folders() - self._living()
-        elif done.code not in (0, 1, 2, -signal.SIGTERM) or (live.orphan and done.code == 0):
+        elif done.code not in (0, 1, 2, INTERRUPTED, -signal.SIGTERM) or (live.orphan and done.code == 0):
             self.world.fail(f"exit {done.code} after {number.name}: {done.err}")
         elif run_id and not live.orphan and not self.world.runs[run_id].ended:
             self.world.fail(f"{number.name}, and the run was left as it was: exit {done.code}, {done.err}")

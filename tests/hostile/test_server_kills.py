@@ -12,14 +12,12 @@ import random
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
-from cli_tools import Cli, need
+from cli_tools import Cli
 from naslab import lab
-from naslab.lab import systems
+from spoken import SPOKEN
 
 KILLS = int(os.environ.get("NASLAB_HOSTILE_KILLS", "3"))
 STOPS = int(os.environ.get("NASLAB_HOSTILE_STOPS", "2"))
@@ -32,19 +30,6 @@ COMMANDS = (
     ("sustained", "--size", "16m", "--duration", "20s"),
     ("job", "copy-in,find,copy-out", "--corpus", "sources", "--repeat", "40"),
 )
-SPOKEN = {
-    "smb-2.1": ("samba", "dialect=2.1"), "smb-3.1.1": ("samba", "dialect=3.1.1"), "nfs-3": ("demo", "version=3"),
-    "nfs-4.0": ("ganesha", "version=4.0"), "nfs-4.1": ("ganesha", "version=4.1"),
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[dict[str, lab.Server]]:
-    names = sorted({system for system, _ in SPOKEN.values()})
-    missing = {package for name in names for package in systems.missing_packages(systems.system(name))}
-    need(not missing, " ".join(sorted(missing)))
-    with ExitStack() as stack:
-        yield {name: stack.enter_context(lab.running(name)) for name in names}
 
 
 def words_of(server: lab.Server, query: str, command: tuple[str, ...]) -> list[object]:

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from durable_fakes import FakeServer, FakeSession
-from naslab import _engine, report
+from naslab import _engine, report, workspace
 from naslab.analysis.words import summarise
-from naslab.durable import check, cutters, journal, metadata, place, words
+from naslab.durable import check, cutters, journal, metadata, words
 from naslab.durable.block import NEVER, SECTOR_BYTES, Found, Tagger
 from naslab.durable.check import Writes
 from naslab.durable.cutters import AskCutter, LabCutter
@@ -451,7 +451,7 @@ def test_folders_of_others_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = '[{"folder": "naslab-run", "owner": "{\\"naslab_run\\": \\"other\\"}"}]'
     monkeypatch.setattr(_engine, "find_folders", lambda _: listed)
     monkeypatch.setattr(_engine, "clean", lambda *_: pytest.fail("removed"))
-    assert place.remove(Target("nfs://host/export", "nfs"), "naslab-run", "run") == ["naslab-run"]
+    assert workspace.remove(Target("nfs://host/export", "nfs").engine_json(), "naslab-run", "run") == ["naslab-run"]
 
 
 @pytest.fixture

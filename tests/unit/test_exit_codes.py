@@ -29,10 +29,11 @@ def ended(status: str, *warned: tuple[str, str], failed_cells: Sequence[int] = (
     [
         (ended("complete"), 0, ""),
         (ended("partial", ("budget", "--budget was spent")), 0, ""),
-        (ended("partial"), 1, "interrupted"),
-        (ended("partial", ("budget", "spent"), ("interrupted", "so it was")), 1, "interrupted"),
+        (ended("partial"), 130, "interrupted"),
+        (ended("partial", ("budget", "spent"), ("interrupted", "so it was")), 130, "interrupted"),
         (ended("partial", ("interrupted", "before"), ("resumed", ""), ("budget", "spent")), 0, ""),
-        (ended("partial", ("budget", "before"), ("resumed", ""), ("interrupted", "so it was")), 1, "interrupted"),
+        (ended("partial", ("budget", "before"), ("resumed", ""), ("interrupted", "so it was")), 130, "interrupted"),
+        (ended("partial", ("budget", "spent"), failed_cells=[0]), 1, "the run failed: write"),
         (ended("complete", failed_cells=[0]), 1, "the run failed: write"),
         (ended("failed", ("error", "the server hung up"), ("error", "lost before")), 1, "failed: the server hung up;"),
         (ended("failed", ("error", "earlier"), ("resumed", ""), ("error", "later")), 1, "failed: later;"),
@@ -53,8 +54,9 @@ def test_an_exception_is_the_cause(capsys: pytest.CaptureFixture[str]) -> None:
     assert _exit_code(ended("complete"), failure) == 1
 
 
+@pytest.mark.parametrize("again_s", [0.0, 0.01])
 def test_an_interruption_that_a_library_swallows_is_heard(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    again_s: float, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Python drops what is raised in a callback, with a traceback; while a module is imported that may be a Ctrl-C."""
 
@@ -64,10 +66,11 @@ def test_an_interruption_that_a_library_swallows_is_heard(
 
     def dispatch(_: list[str]) -> int:
         callback()
-        time.sleep(20)
+        time.sleep(100)
         return 0
 
     monkeypatch.setattr(cli, "_dispatch", dispatch)
+    monkeypatch.setattr(cli, "_AGAIN_S", again_s)
     before, begun = sys.unraisablehook, time.monotonic()
-    assert cli.main(["runs"]) == 1 and sys.unraisablehook is before
-    assert capfd.readouterr().err == "naslab: interrupted\n" and time.monotonic() - begun < 10
+    assert cli.main(["runs"]) == 130 and sys.unraisablehook is before
+    assert capfd.readouterr().err == "naslab: interrupted\n" and time.monotonic() - begun < 90

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import struct
 import zipfile
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fixtures_run import make_run
+from lengths import inputs
 from naslab.errors import ForeignFileError, NaslabError
 from naslab.exchange.export import export
 from naslab.exchange.importers import (
@@ -35,6 +37,8 @@ from naslab.exchange.importers.base import MAX_CELLS, MAX_LINE, MAX_LINES, MAX_N
 from naslab.exchange.importers.build import Asked, _parsed, _run
 from naslab.exchange.importers.recognise import FORMATS, format_of
 from naslab.exchange.json_file import json_text
+from naslab.results.schema import TABLES
+from naslab.results.shape import of_field
 from naslab.show import show_run
 from naslab.store import Store
 
@@ -58,7 +62,7 @@ PARSERS: dict[str, tuple[Any, Path]] = {
     "crystaldiskmark": (crystaldiskmark.parse, SAMPLES / "crystaldiskmark_8.txt"),
 }
 HUGE = (b"9" * 40, b"1e308", b"-1", b"nan", b"0", b"99999999999999999999", b'"', b"", b"\xff", b"1,5")
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=inputs(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def holds(draft: Draft) -> None:
@@ -145,7 +149,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=inputs(100), deadline=None)
 @given(jobs=JSON, shared=JSON)
 def test_json_of_any_shape(jobs: Any, shared: Any) -> None:
     text = json.dumps({"fio version": "fio-3", "jobs": jobs, "global options": shared})
@@ -294,7 +298,7 @@ WHOLE = json_text(make_run(ops=("read", "mixed"), file_sizes=(1 << 20,), record_
 PLACES = list(places({key: value for key, value in json.loads(WHOLE).items() if key != "blobs"}))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=inputs(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from(PLACES), wrong=st.sampled_from(WRONG))
 def test_a_run_with_a_wrong_field_is_shown_or_named(place: tuple[Any, ...], wrong: Any, tmp_path: Path) -> None:
     document = part = json.loads(WHOLE)
@@ -312,6 +316,17 @@ def test_a_run_with_a_wrong_field_is_shown_or_named(place: tuple[Any, ...], wron
         show_run(store.load("last"), 100, False)
     except NaslabError as error:
         assert "run.json" in str(error)
+
+
+def test_only_ratios_have_intervals_without_an_end() -> None:
+    open_ended = []
+    for table, (_, fields) in TABLES.items():
+        for field in fields:
+            if field.type == "array" and re.search("ci9[05]", field.name):
+                assert of_field(field, [1.0, 2.0], field.name) is None
+                if of_field(field, [1.0, None], field.name) is None:
+                    open_ended.append(table)
+    assert open_ended == ["client_split_cell"]
 
 
 def test_which_field_is_wrong_is_said() -> None:

@@ -126,17 +126,19 @@ def test_rate_is_truncated_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "word"),
+    ("error", "word", "ended"),
     [
-        (KeyboardInterrupt(), "interrupted"),
-        (InterruptedRunError("x"), "interrupted"),
-        (TargetError("gone"), "failed"),
-        (None, "interrupted"),
+        (KeyboardInterrupt(), "interrupted", 130),
+        (InterruptedRunError("x"), "interrupted", 130),
+        (TargetError("gone"), "failed", 1),
+        (None, "interrupted", 130),
     ],
 )
-def test_what_was_measured_is_reported(error: BaseException | None, word: str, tmp_path: Path, capsys: object) -> None:
+def test_what_was_measured_is_reported(
+    error: BaseException | None, word: str, ended: int, tmp_path: Path, capsys: object
+) -> None:
     code, text = run("-Ra -g 128 -i 0 -b o.xls", stop_after=11, error=error)
-    assert code == 1
+    assert code == ended
     found = parse_output(text)
     assert not found.complete and f"iozone: {word}\n" in text and text.endswith("exiting iozone\n\n")
     assert len(found.rows) == 6 and found.rows[5]["rewrite"] is None

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lengths import inputs
 from naslab.cli import main
 from naslab.errors import NaslabError, TraceError
 from naslab.trace import Anonymiser, Header, Operation, Trace, TraceWriter, files_of
@@ -273,7 +274,7 @@ LOAD_WORDS = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=inputs(200), deadline=None)
 @given(st.lists(st.lists(WORDS, max_size=5), max_size=12), st.sampled_from([2, 3]))
 def test_any_fio_log(tmp_path_factory: pytest.TempPathFactory, lines: list[list[str]], version: int) -> None:
     folder = tmp_path_factory.mktemp("fuzz")
@@ -288,7 +289,7 @@ def test_any_fio_log(tmp_path_factory: pytest.TempPathFactory, lines: list[list[
         list(Trace(folder / "x.trace"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=inputs(200), deadline=None)
 @given(st.lists(st.lists(LOAD_WORDS, min_size=1, max_size=6), max_size=12))
 def test_any_load_file(tmp_path_factory: pytest.TempPathFactory, lines: list[list[str]]) -> None:
     folder = tmp_path_factory.mktemp("fuzz")
@@ -303,7 +304,7 @@ def test_any_load_file(tmp_path_factory: pytest.TempPathFactory, lines: list[lis
         list(Trace(folder / "x.trace"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=inputs(200), deadline=None)
 @given(st.binary(max_size=200), st.sampled_from(["", "strace", "fio", "dbench"]))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes, kind: str) -> None:
     """Refused, or a trace that can be read."""

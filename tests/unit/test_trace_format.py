@@ -11,6 +11,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lengths import inputs
 from naslab.errors import TraceError
 from naslab.trace import Anonymiser, Header, Operation, Trace, TraceWriter, read_trace
 from naslab.trace.format import FLAGS, MAX_HANDLE, RULES, problem
@@ -354,7 +355,7 @@ OPERATIONS = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=inputs(300), deadline=None)
 @given(st.lists(OPERATIONS, max_size=12))
 def test_any_lines_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, lines: list[dict[str, Any]]) -> None:
     """What is read obeys the rules that readers of traces rely on."""
@@ -375,7 +376,7 @@ def test_any_lines_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
         assert str(path) in str(error)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=inputs(300), deadline=None)
 @given(st.binary(max_size=300), st.booleans())
 def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes, header: bool) -> None:
     path = tmp_path_factory.mktemp("fuzz") / "x"

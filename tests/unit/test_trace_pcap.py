@@ -12,6 +12,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lengths import inputs
 from naslab.cli import main
 from naslab.errors import TraceError, UsageError
 from naslab.trace import Anonymiser, Operation, Trace
@@ -690,7 +691,7 @@ def samples() -> list[Segment]:
     return [module.parse_line(Path("x"), line) for line in wire.lines[:12] + other.lines]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=inputs(300), deadline=None)
 @given(data=st.data())
 def test_damage_is_never_a_crash(data: st.DataObject) -> None:
     """Bytes changed, segments cut, dropped and swapped: no exception, and only what the format allows."""
@@ -720,7 +721,7 @@ def test_damage_is_never_a_crash(data: st.DataObject) -> None:
         connection.finish()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=inputs(200), deadline=None)
 @given(body=st.binary(max_size=400), smb=st.booleans())
 def test_any_message_is_never_a_crash(body: bytes, smb: bool) -> None:
     sink = Sink()

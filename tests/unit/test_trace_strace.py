@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lengths import inputs
 from naslab.errors import NaslabError, TraceError
 from naslab.trace import Header, Trace, TraceWriter
 from naslab.trace.convert import convert
@@ -514,7 +515,7 @@ def feed(folder: Path, lines: list[bytes]) -> None:
     list(Trace(made))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=inputs(150), deadline=None)
 @given(st.data())
 def test_any_order_of_calls_makes_a_valid_trace(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     calls = data.draw(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(SAMPLE)), max_size=40))

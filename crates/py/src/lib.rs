@@ -108,6 +108,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::open_run, module)?)?;
     module.add_class::<run::PyRun>()?;
+    module.add_function(wrap_pyfunction!(waiting::watched, module)?)?;
     module.add_function(wrap_pyfunction!(list_exports, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;
     module.add_function(wrap_pyfunction!(net::net_measure, module)?)?;

@@ -102,7 +102,7 @@ pub(crate) struct PySession {
 }
 
 impl PySession {
-    /// Does `work` with the session, without the GIL.
+    /// Does `work` with the session, without the GIL. A session whose answer nobody waited for is of no more use.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -110,8 +110,11 @@ impl PySession {
     ) -> PyResult<T> {
         waiting(py, errors::to_py_raw, || {
             let mut held = self.session.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let session = held.as_mut().ok_or_else(closed)?;
-            work(&mut **session)
+            let done = work(&mut **held.as_mut().ok_or_else(closed)?);
+            if done.as_ref().is_err_and(|error| error.kind == ErrorKind::Interrupted) {
+                *held = None;
+            }
+            done
         })
     }
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import errno
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from naslab.errors import NaslabError
+from naslab.errors import INTERRUPTED, NaslabError
 from naslab.printable import guarded
 
 _AGAIN_S = 0.01
@@ -32,16 +34,26 @@ def _interruptions_kept() -> Iterator[None]:
         if found.exc_type is not KeyboardInterrupt:
             before(found)
             return
-        # A signal to the thread itself: it may wait in the system by then.
-        later = threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
-        later.daemon = True
-        later.start()
+        begun = False
+        while not begun:
+            # On a busy machine the signal comes before this returns, and would be lost here.
+            with contextlib.suppress(KeyboardInterrupt):
+                _thread.start_new_thread(_interrupt_again, ())
+                begun = True
 
     sys.unraisablehook = made_again
     try:
         yield
     finally:
         sys.unraisablehook = before
+
+
+def _interrupt_again() -> None:
+    """A signal to the main thread itself: it may wait in the system by then."""
+    time.sleep(_AGAIN_S)
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+    signal.pthread_kill(main_thread, signal.SIGINT)
 
 
 def _main(args: list[str]) -> int:
@@ -52,7 +64,7 @@ def _main(args: list[str]) -> int:
     except NaslabError as error:
         return _fail(f"naslab: {error}", error.exit_code)
     except KeyboardInterrupt:
-        return _fail("naslab: interrupted", 1)
+        return _fail("naslab: interrupted", INTERRUPTED)
     except BrokenPipeError:
         _abandon_stdout()
         return 1

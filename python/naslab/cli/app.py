@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
+from typer.core import TyperGroup
 
 from naslab import __version__
 from naslab.cli import audit as audit_command
@@ -23,10 +24,19 @@ from naslab.cli import whatif as what_if
 from naslab.cli.clients import with_clients, with_scaled_clients
 from naslab.cli.lab import lab_app
 from naslab.cli.trace import trace_app
-from naslab.errors import UsageError
+from naslab.errors import INTERRUPTED, UsageError
+
+
+class _Root(TyperGroup):
+    """Gives a command's exit code in a tuple: a bare 130 is what Typer makes of a Ctrl-C that it caught itself."""
+
+    def invoke(self, ctx: Any) -> Any:
+        return (super().invoke(ctx),)
+
 
 app = typer.Typer(
     name="naslab",
+    cls=_Root,
     help="Measure any file server, and see what limits it.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -35,20 +45,17 @@ app = typer.Typer(
 )
 
 
-_TYPER_INTERRUPTED = 130
-"""What Typer makes of Ctrl-C."""
-
-
 def run_app(args: list[str]) -> int:
     """Parses and runs one command; its exit code."""
     try:
-        code = app(args=args, prog_name="naslab", standalone_mode=False)
+        ended = app(args=args, prog_name="naslab", standalone_mode=False)
     except Exception as error:
         if not _is_usage_error(error):
             raise
-        code = _say_usage_error(error)
-    if code == _TYPER_INTERRUPTED:
+        return _say_usage_error(error)
+    if ended == INTERRUPTED:
         raise KeyboardInterrupt
+    code = ended[0] if isinstance(ended, tuple) else ended
     return code if isinstance(code, int) else 0
 
 

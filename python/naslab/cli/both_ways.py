@@ -22,7 +22,7 @@ from naslab.analysis.intervals import LEVEL
 from naslab.cli.common import Common, Load
 from naslab.cli.interleave import end_interleaved
 from naslab.compare import split
-from naslab.errors import NaslabError, TargetError, UsageError
+from naslab.errors import INTERRUPTED, NaslabError, TargetError, UsageError
 from naslab.execute import SPACE_FACTOR, Execution, Hooks, probe, start, termination_as_interrupt
 from naslab.plans import both_ways as plans
 from naslab.plans.sweep import SweepOptions
@@ -258,10 +258,10 @@ class _Both:
             print(f"\nStored as run {mount.run_id}, and naslab's own client as {own.run_id}.")
         if ended in ("repeats", "budget"):
             return 0
-        print(
-            f"naslab: {ended if ended != 'interrupted' else 'interrupted; what was measured is stored'}",
-            file=sys.stderr,
-        )
+        if ended == "interrupted":
+            print("naslab: interrupted; what was measured is stored", file=sys.stderr)
+            return INTERRUPTED
+        print(f"naslab: {ended}", file=sys.stderr)
         return 1
 
 

@@ -17,7 +17,7 @@ from naslab.analysis.words import summarise
 from naslab.cli.clients import clients_for, how_many, monitor_of
 from naslab.cli.progress import Progress
 from naslab.credentials import open_target
-from naslab.errors import NaslabError, UsageError
+from naslab.errors import INTERRUPTED, NaslabError, UsageError
 from naslab.execute import Execution, termination_as_interrupt
 from naslab.messages import safe_argv
 from naslab.plans.sweep import SweepOptions, rows_of
@@ -231,18 +231,19 @@ def _has_charts(run: Run) -> bool:
 
 
 def _exit_code(run: Run, failure: NaslabError | None) -> int:
-    """0 for a whole run without a failed cell, and for one that its budget ended; else 1, with the reason on stderr."""
+    """0 for a whole run without a failed cell, and for one that its budget ended; else 130 for one that was interrupted
+    and 1 for others, with the reason on stderr.
+    """
     status, kinds = run.document["status"], {w["kind"] for w in _told_since_resumed(run)}
-    ended_well = status == "complete" or (status == "partial" and "budget" in kinds and "interrupted" not in kinds)
+    spent = status == "partial" and "budget" in kinds and "interrupted" not in kinds
+    ended_well = status == "complete" or spent
     if failure is None and ended_well and all(cell["status"] != "failed" for cell in run.cells):
         return 0
     further = f"; go on with: naslab sweep --resume {run.run_id}" if run.document["command"] == "sweep" else ""
-    if status == "partial":
+    if status == "partial" and not spent:
         print(f"naslab: interrupted; what was measured is stored as run {run.run_id}{further}", file=sys.stderr)
-    else:
-        print(
-            f"naslab: the run failed: {_reason(run, failure)}; it is stored as {run.run_id}{further}", file=sys.stderr
-        )
+        return INTERRUPTED
+    print(f"naslab: the run failed: {_reason(run, failure)}; it is stored as {run.run_id}{further}", file=sys.stderr)
     return 1
 
 

@@ -15,7 +15,7 @@ from naslab.cli.interleave import Plan, run_interleaved
 from naslab.compare import document, words
 from naslab.compare import why as whys
 from naslab.compare.judgement import Comparison, compare
-from naslab.errors import UsageError
+from naslab.errors import INTERRUPTED, UsageError
 from naslab.store import Store
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def compare_measured(request: Request, plan: Plan, common: Common) -> int:
     code = code_of(tell_all([[run] for run in runs], list(plan.targets), request))
     failed = any(run.document["status"] == "failed" for run in runs)
     interrupted = any(found["kind"] == "interrupted" for run in runs for found in run.document["warnings"])
-    return 1 if failed or interrupted else code
+    return INTERRUPTED if interrupted else 1 if failed else code
 
 
 def _check(request: Request) -> None:

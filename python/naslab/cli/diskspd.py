@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from naslab.errors import NaslabError
+from naslab.errors import INTERRUPTED, NaslabError
 
 
 def main(argv: Sequence[str]) -> int:
-    """Carries a DiskSpd command line out (without the program's name); the exit code: 0, 1 or 2."""
+    """Carries a DiskSpd command line out (without the program's name); the exit code: 0, 1, 2 or 130."""
     from naslab.diskspd.args import parse
     from naslab.diskspd.options import help_text
     from naslab.diskspd.run import run, say
@@ -25,4 +25,4 @@ def main(argv: Sequence[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         say("interrupted")
-        return 1
+        return INTERRUPTED

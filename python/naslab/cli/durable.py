@@ -22,6 +22,7 @@ from naslab.execute import Execution, engine_errors, start, termination_as_inter
 from naslab.spec import CellSpec
 from naslab.store import Store
 from naslab.units import parse_duration, parse_size
+from naslab.waits import is_in_doubt
 
 if TYPE_CHECKING:
     from naslab.targets import Target
@@ -260,6 +261,7 @@ def _check(request: DurableRequest, common: Common, path: Path) -> int:
 def _carry_out(proof: Proof, common: Common, execution: Execution, work: Any) -> int:
     """Does the work, cleans up unless a check is owed, ends the run; the exit code."""
     failure: NaslabError | None = None
+    in_doubt = False
     if execution.target.protocol == "local":
         execution.warn("client_cache", _LOCAL)
     with termination_as_interrupt():
@@ -268,16 +270,16 @@ def _carry_out(proof: Proof, common: Common, execution: Execution, work: Any) ->
             with engine_errors(execution.target.url):
                 work()
         except KeyboardInterrupt:
-            execution.status = "partial"
+            execution.status, in_doubt = "partial", True
             execution.warn("interrupted", "the run was interrupted; cuts checked until then are kept")
         except NaslabError as error:
-            failure, execution.status = error, "failed"
+            failure, execution.status, in_doubt = error, "failed", is_in_doubt(error)
         finally:
             proof.journal.close()
         if proof.owes_check:
             _tell_owed(proof, execution)
         else:
-            for left in proof.clean():
+            for left in proof.clean(in_doubt):
                 execution.note_left(left)
         violations = proof.part.get("violations", 0)
         if violations:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from naslab.cli import options as o
-from naslab.errors import UsageError
+from naslab.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
     from naslab.lab.experiment import Experiment
@@ -122,7 +122,9 @@ def _tell(result: dict[str, Any], report: Path | None, as_json: bool, quiet: boo
         print(json.dumps(result, allow_nan=False))
     elif not quiet:
         print("\n".join(_words(result, report)))
-    return 0 if result["measurements"] and not result["interrupted"] else 1
+    if result["interrupted"]:
+        return INTERRUPTED
+    return 0 if result["measurements"] else 1
 
 
 def _stored(run_ids: Sequence[str], store: Path | None) -> dict[str, Run]:

@@ -35,8 +35,9 @@ exactly one JSON document ([fields](run-document.md)).
 | exit code | meaning |
 |---|---|
 | 0 | done; a run that `--budget` ended early too |
-| 1 | it ran, but failed or was interrupted; what was measured is stored |
+| 1 | it ran, but failed; what was measured is stored |
 | 2 | refused: a wrong option, a target that cannot take the plan; nothing was measured or stored |
+| 130 | interrupted by Ctrl-C (a run also by SIGTERM or SIGHUP); what was measured is stored |
 """
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from naslab.cli import options as o
-from naslab.errors import UsageError
+from naslab.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
     from naslab.trace.names import Anonymiser
@@ -66,7 +66,9 @@ def record(
     told = {"trace": str(output), "exit_code": done.exit_code, "operations": done.operations,
             "skipped": done.skipped, "notes": done.notes}  # fmt: skip
     _say(told, as_json, quiet, f"The command ended with exit code {done.exit_code}.")
-    return 1 if done.exit_code else 0
+    if not done.exit_code:
+        return 0
+    return INTERRUPTED if done.interrupted else 1
 
 
 @trace_app.command()

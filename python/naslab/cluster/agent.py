@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from naslab import __version__, _engine
 from naslab.errors import NaslabError, SpaceError, TargetError
+from naslab.waits import ask, until
 from naslab.workspace import MARK, mark_folder
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Agent:
 
     async def probe(self, target: dict[str, Any], depth: int) -> Reply:
         """What the target says to this client."""
-        return await self._guarded(lambda: {"probe": json.loads(_engine.probe(json.dumps(target), depth))})
+        return await self._asked(lambda: {"probe": json.loads(_engine.probe(json.dumps(target), depth))})
 
     async def mark(self, target: dict[str, Any], folder: str, mark: str) -> Reply:
         """Makes a marked folder that the other clients shall see."""
@@ -91,7 +92,7 @@ class Agent:
             session.end()
             return {}
 
-        return await self._guarded(work)
+        return await self._asked(work)
 
     async def sees(self, target: dict[str, Any], folder: str) -> Reply:
         """Whether this client sees it and may make files in it."""
@@ -103,11 +104,17 @@ class Agent:
             _engine.set_len(json.dumps(target), name, 0, True)
             return {"sees": True}
 
-        return await self._guarded(work)
+        return await self._asked(work)
 
-    async def unmark(self, target: dict[str, Any], folder: str) -> Reply:
-        """Removes such a folder."""
-        return await self._guarded(lambda: {"left": _engine.clean(json.dumps(target), folder)})
+    async def unmark(self, target: dict[str, Any], folder: str, in_doubt: bool = False) -> Reply:
+        """Removes such a folder. in_doubt: only on a server that answers at once."""
+
+        def work() -> Reply:
+            if in_doubt:
+                ask(json.dumps(target), folder)
+            return {"left": _engine.clean(json.dumps(target), folder)}
+
+        return await self._asked(work)
 
     async def open(self, spec: dict[str, Any], mark: str, depth: int, job: dict[str, Any] | None = None) -> Reply:
         """Begins a run; touches nothing yet. job: what is done instead of the engine's cells."""
@@ -253,6 +260,12 @@ class Agent:
         for each in waits:
             each.cancel()
         return {} if stage.reached[point].is_set() else {"ended": True, "error": stage.error, "end": stage.end}
+
+    async def _asked(self, work: Callable[[], Reply]) -> Reply:
+        """As `_guarded`, for questions to the target: nobody waits for their answers once this agent ends."""
+        return await self._guarded(
+            lambda: until(self._stopped.is_set, lambda: TargetError("the client ends", "interrupted"), work)
+        )
 
     async def _guarded(self, work: Callable[[], Reply]) -> Reply:
         try:

@@ -9,8 +9,8 @@ from naslab import __version__
 from naslab.cluster.link import Client, of_all
 from naslab.cluster.share import Share
 from naslab.errors import TargetError, UsageError
-from naslab.execute import owner_mark
 from naslab.store import new_run_id
+from naslab.workspace import owner_mark
 
 PROBE_S = 120.0
 _SAME = ("filesystem", "dialect", "signing", "encryption", "server_guid", "share_type")
@@ -53,6 +53,7 @@ async def _one_view(clients: list[Client], target: dict[str, Any]) -> None:
     run_id = new_run_id()
     folder = f"naslab-{run_id}"
     await clients[0].call("mark", PROBE_S, target=target, folder=folder, mark=owner_mark(run_id))
+    in_doubt = True
     try:
         for client, each in zip(
             clients, await of_all(clients, "sees", PROBE_S, target=target, folder=folder), strict=True
@@ -62,8 +63,9 @@ async def _one_view(clients: list[Client], target: dict[str, Any]) -> None:
                     f"{client.name} does not see what {clients[0].name} wrote: it has another target under this name; "
                     "mount the same share on all clients", "invalid", before_run=True,
                 )  # fmt: skip
+        in_doubt = False
     finally:
-        await clients[0].call("unmark", PROBE_S, target=target, folder=folder)
+        await clients[0].call("unmark", PROBE_S, target=target, folder=folder, in_doubt=in_doubt)
 
 
 def _least_space(found: list[dict[str, Any]], clients: int, share: Share) -> dict[str, Any] | None:

@@ -158,8 +158,8 @@ def spec_cluster(distributed: Any, workers: dict[int, Any], host: str, security:
 
 
 def silence() -> None:
-    """Dask's own messages in this process: what goes wrong is told by naslab."""
-    for name in [each for each in logging.root.manager.loggerDict if each.startswith("distributed")]:
+    """Dask's own messages in this process, and those of what it is made of: what goes wrong is told by naslab."""
+    for name in [each for each in logging.root.manager.loggerDict if each.startswith(("distributed", "tornado"))]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 

@@ -20,7 +20,7 @@ from naslab.diskspd.plan import CREATING, Plan, Setting, depth, make_plan, refus
 from naslab.diskspd.processors import Watches
 from naslab.diskspd.profile import Profile, TargetSpec, TimeSpan
 from naslab.diskspd.profile_xml import profile_text
-from naslab.errors import NaslabError, SpaceError, TargetError, UsageError
+from naslab.errors import INTERRUPTED, NaslabError, SpaceError, TargetError, UsageError
 from naslab.messages import without_secrets
 from naslab.spec import CellSpec
 from naslab.units import parse_duration
@@ -213,8 +213,8 @@ class _Session:
             return 0
         if run.document["status"] == "partial":
             say(f"interrupted; what was measured is stored as run {run.run_id}")
-        else:
-            say(f"error: {_reason(run)}; the run is stored as {run.run_id}")
+            return INTERRUPTED
+        say(f"error: {_reason(run)}; the run is stored as {run.run_id}")
         return 1
 
     def _figures(self, run: Run, machine: Machine) -> list[Figures]:

@@ -14,13 +14,12 @@ from naslab.doctor import advice as words
 from naslab.doctor.advice import Advice
 from naslab.doctor.network import Reached, Unreached, ports, reach, resolve
 from naslab.errors import NaslabError, TargetError
-from naslab.execute import owner_mark
 from naslab.messages import readable
 from naslab.store import new_run_id
 from naslab.targets import Target
 from naslab.targets.target import SERVERS
 from naslab.units import duration_text
-from naslab.workspace import MARK
+from naslab.workspace import MARK, owner_mark
 
 PINGS, PING_NS = 1000, 2_000_000_000
 """A null operation is timed so often, or so long."""

@@ -18,6 +18,7 @@ from naslab.durable import metadata
 from naslab.durable.block import Tagger
 from naslab.durable.plan import FILL, FIRST, METADATA, MODES, Plan
 from naslab.errors import NaslabError, TargetError
+from naslab.waits import until
 
 if TYPE_CHECKING:
     from naslab.durable.journal import Journal
@@ -69,7 +70,7 @@ class Load:
             thread.start()
 
     def stop(self) -> None:
-        """Ends it and waits: up to the target's timeout where the server is gone."""
+        """Ends it and waits; what a server owes is not waited for."""
         self._stop.set()
         for thread in self._threads:
             if thread.ident is not None:
@@ -85,7 +86,7 @@ class Load:
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
-            work()
+            until(self._stop.is_set, lambda: TargetError("the load was ended", "interrupted"), work)
         except TargetError as error:
             if error.kind in _FATAL:
                 self.failure = self.failure or error

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naslab import _engine, workspace
-from naslab.errors import NaslabError
 from naslab.workspace import FILES
 
 if TYPE_CHECKING:
@@ -49,14 +47,3 @@ def drop_cached(target: Target, folder: str) -> None:
                 os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
                 os.close(number)
-
-
-def remove(target: Target, folder: str, run_id: str) -> list[str]:
-    """Removes it, but only with the mark of that run; paths that are left, and why."""
-    try:
-        found = {left["folder"]: left["owner"] for left in json.loads(_engine.find_folders(target.engine_json()))}
-        if f'"{run_id}"' not in found.get(folder, ""):
-            return [folder] if folder in found else []
-        return _engine.clean(target.engine_json(), folder)
-    except NaslabError as error:
-        return [f"{folder} ({error})"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from naslab import _engine
+from naslab import _engine, workspace
 from naslab.durable import check, metadata, place, words
 from naslab.durable.journal import CutFacts, Journal, Recorded, read
 from naslab.durable.load import MOST_WRITES_PER_S, Load, end_quietly, fill
@@ -177,6 +177,6 @@ class Proof:
         finally:
             end_quietly(session)
 
-    def clean(self) -> list[str]:
-        """Removes the folder on the target; what is left of it."""
-        return place.remove(self.target, self.plan.folder, self.plan.run_id)
+    def clean(self, in_doubt: bool = False) -> list[str]:
+        """Removes the folder on the target; what is left of it. in_doubt: see `workspace.remove`."""
+        return workspace.remove(self.target.engine_json(), self.plan.folder, self.plan.run_id, in_doubt=in_doubt)

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from naslab import __version__
 from naslab.cli.options import parse_labels
 from naslab.cli.progress import Progress
-from naslab.errors import InterruptedRunError, NaslabError
+from naslab.errors import INTERRUPTED, InterruptedRunError, NaslabError
 from naslab.iozone import oplog, sheet, text, throughput
 from naslab.iozone.args import Args, parse
 from naslab.iozone.cluster import clients_of
@@ -28,7 +28,7 @@ Execute = Callable[..., Any]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Carries out an IOzone command line (without the program's name). Returns the exit code: 0, 1 or 2."""
+    """Carries out an IOzone command line (without the program's name). Returns the exit code: 0, 1, 2 or 130."""
     try:
         args = parse(argv)
         if args.help or args.version:
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         _say("interrupted")
-        return 1
+        return INTERRUPTED
 
 
 def _run(args: Args) -> int:
@@ -164,7 +164,7 @@ class Session:
         whole = failure is None and len(self.results.values) == len(self.plan.cells)
         if self._begun:
             self._end(whole, interrupted)
-        code = 0 if whole else 1
+        code = INTERRUPTED if interrupted else 0 if whole else 1
         if failure is not None:
             _say(f"error: {failure}" if str(failure) else "interrupted")
             code = max(code, getattr(failure, "exit_code", 1))

@@ -26,6 +26,7 @@ from naslab.errors import NaslabError, TargetError
 from naslab.jobs.meter import Meter
 from naslab.jobs.pipeline import Board, StoppedError, Stream
 from naslab.lab.process import die_with_parent
+from naslab.waits import until
 
 Work = Callable[[Stream], None]
 Answer = Callable[[int, Any], list[tuple[int, Any]]]
@@ -33,7 +34,7 @@ Answer = Callable[[int, Any], list[tuple[int, Any]]]
 _LOOK_S = 0.2
 """How often the waiting process looks for progress and for Ctrl-C."""
 _GRACE_S = 5.0
-"""How long streams may take to end when they are told to; then they are killed."""
+"""How long streams may take to end when they are told to; then they are killed. None of them waits for its server."""
 _ASK_S = 0.1
 _KEPT_BYTES = 1 << 30
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -75,12 +76,14 @@ class Ended:
 
 class Streams:
     """So many streams on a target. ended: of the last work, also of one that failed. ready: called when all streams of
-    a piece of work are connected, before they begin."""
+    a piece of work are connected, before they begin. check: called while they are waited for; what it raises ends them.
+    """
 
     def __init__(self, target: Served, count: int, durability: str, in_flight: int = 1) -> None:
         self.target, self.count, self.durability, self.in_flight = target, count, durability, in_flight
         self.ended: list[Ended] = []
         self.ready: Callable[[], None] = lambda: None
+        self.check: Callable[[], None] = lambda: None
 
     def connect(self) -> _engine.Session:
         """A session for what is not metered."""
@@ -183,6 +186,8 @@ class _Crew:
         numbers = {link: number for number, link in self._links.items()}
         for link in wait(list(numbers), _LOOK_S):
             self._hear(numbers[link])  # type: ignore[index]
+        if not self._board.stopped:
+            self._streams.check()
 
     def _hear(self, number: int) -> None:
         try:
@@ -240,7 +245,8 @@ def _be_stream(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         die_with_parent(parent)
         _keep_memory()
-        link.send(("ended", _live(streams, number, link, board, phases)))
+        life = until(lambda: board.stopped, StoppedError, lambda: _live(streams, number, link, board, phases))
+        link.send(("ended", life))
         code = 0
     finally:
         os._exit(code)
@@ -250,7 +256,7 @@ def _live(streams: Streams, number: int, link: Connection, board: Board, phases:
     try:
         session = _engine.Session(streams.target.engine_json(), streams.in_flight)
     except Exception as error:
-        link.send(("failed", error))
+        link.send(("done", None) if isinstance(error, StoppedError) else ("failed", error))
         while link.recv()[0] != "end":
             pass
         return Ended(number, Meter(), [])

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from naslab import _engine, workspace
-from naslab.errors import NaslabError, TargetError
+from naslab.errors import TargetError
+from naslab.waits import is_in_doubt
 from naslab.workspace import FILES
 
 if TYPE_CHECKING:
@@ -24,24 +25,18 @@ _MOST_NAME_BYTES = 255
 def run_folder(execution: Execution) -> Iterator[str]:
     """The path of the run's folder of files, made and marked; removed at the end, however that comes."""
     target, folder = execution.target.engine_json(), str(execution.spec.folder)
-    session = _engine.Session(target, 1)
+    session, in_doubt = _engine.Session(target, 1), False
     try:
         workspace.make(session, folder, execution.run_id)
         execution.begun = True
         yield f"{folder}/{FILES}"
+    except BaseException as error:
+        in_doubt = is_in_doubt(error)
+        raise
     finally:
         session.end()
-        for path in remove_run_folder(target, folder, execution.run_id):
+        for path in workspace.remove(target, folder, execution.run_id, in_doubt=in_doubt):
             execution.note_left(path)
-
-
-def remove_run_folder(target: str, folder: str, run_id: str) -> list[str]:
-    """Removes a folder, if it has the mark of this run; what is left of it, and why. target: the engine's, as JSON."""
-    try:
-        found = {left["folder"]: left["owner"] for left in json.loads(_engine.find_folders(target))}
-        return _engine.clean(target, folder) if f'"{run_id}"' in found.get(folder, "") else []
-    except NaslabError as error:
-        return [f"{folder} ({error})"]
 
 
 RESOLUTIONS_NS = (1, 100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000)

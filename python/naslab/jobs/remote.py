@@ -20,11 +20,12 @@ from naslab.jobs.carry import Plan, archives_in, clear, complete, looker, placed
 from naslab.jobs.corpus import CorpusSource, corpus
 from naslab.jobs.crew import Ended, Streams
 from naslab.jobs.outcome import Before, before, cell_event, step_of
-from naslab.jobs.place import remove_run_folder, time_resolution_ns
+from naslab.jobs.place import time_resolution_ns
 from naslab.jobs.source import Source, open_folder
 from naslab.jobs.work import ARCHIVES, Context
 from naslab.messages import readable
 from naslab.results.document import ENGINE_DEFAULTS
+from naslab.waits import is_in_doubt, until
 from naslab.workspace import FILES
 
 OnEvent = Callable[[str, str, list[bytes]], Any]
@@ -79,22 +80,30 @@ class JobRun:
         self._plan = plan_of(job, int(spec["seed"]))
         paths, self._part = placed(self._plan, self._target.protocol)
         streams = Streams(self._target, self._plan.streams, self._plan.durability, self._plan.in_flight)
+        streams.check = self._check
         self._context = Context(streams, self._plan.source, f"{self._folder}/{FILES}", paths, self._plan.method)
         self._stopped = threading.Event()
+        self._in_doubt = False
 
     def stage(self, cells_json: str, on_event: OnEvent) -> str:
         """Carries the cells' jobs out; how that ended, as JSON."""
         end: dict[str, Any] = {"status": "complete", "error": None, "error_kind": None, "error_status": 0, "facts": {}}
+        try:
+            end |= until(self._stopped.is_set, KeyboardInterrupt, lambda: self._stage(cells_json, on_event))
+        except KeyboardInterrupt:
+            self._in_doubt, end["status"] = True, "interrupted"
+        return json.dumps(end)
+
+    def _stage(self, cells_json: str, on_event: OnEvent) -> dict[str, Any]:
         self._make()
         for cell in json.loads(cells_json):
             try:
                 self._one(cell["id"], on_event)
-            except KeyboardInterrupt:
-                return json.dumps({**end, "status": "interrupted"})
             except TargetError as error:
+                self._in_doubt = is_in_doubt(error)
                 said = {"error": str(error), "error_kind": error.kind, "error_status": error.status}
-                return json.dumps({**end, "status": "failed", **said})
-        return json.dumps(end)
+                return {"status": "failed", **said}
+        return {}
 
     def interrupt(self) -> None:
         """Ends the job under way, from any thread."""
@@ -103,7 +112,9 @@ class JobRun:
     def finish(self) -> list[str]:
         """Removes the folder, if it has this run's mark; what is left of it, and why."""
         run_id = str(json.loads(self._mark)["naslab_run"])
-        return remove_run_folder(self._target.text, self._folder, run_id) if self._made else []
+        if not self._made:
+            return []
+        return workspace.remove(self._target.text, self._folder, run_id, in_doubt=self._in_doubt)
 
     def _make(self) -> None:
         """The folder, and what times are worth in it; once."""
@@ -151,18 +162,16 @@ class JobRun:
         }  # fmt: skip
         on_event("cell", json.dumps({**_NOTHING, **event, "job": about}), blobs)
 
+    def _check(self) -> None:
+        """Raises KeyboardInterrupt once the job shall end."""
+        if self._stopped.is_set():
+            raise KeyboardInterrupt
+
     def _looker(self, number: int, on_event: OnEvent) -> Callable[[], None]:
-        """Progress while the streams are waited for; KeyboardInterrupt once the job shall end."""
+        """Progress while the streams are waited for."""
         unknown = {"ops": 0, "errors": 0, "p99_ns": None}
         streams = self._context.streams
-        told = looker(streams, number, lambda event: on_event("progress", json.dumps({**unknown, **event}), []))
-
-        def look() -> None:
-            if self._stopped.is_set():
-                raise KeyboardInterrupt
-            told()
-
-        return look
+        return looker(streams, number, lambda event: on_event("progress", json.dumps({**unknown, **event}), []))
 
 
 class _Together:

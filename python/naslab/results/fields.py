@@ -14,7 +14,7 @@ class Field:
 
     type: integer, number, string, boolean, object, array, or the name of a table below (`[]` after it for a list of
     it, `{}` for an object of it by name; `?` before either: what is in it may be null). unit: of a number. nullable:
-    may be null. required: always there.
+    may be null. required: always there. open_ends: of an interval, whose ends may be null.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Field:
     nullable: bool = False
     required: bool = True
     enum: tuple[str, ...] | None = None
+    open_ends: bool = False
 
 
 def field(name: str, type_: str, about: str, unit: str | None = None, **more: Any) -> Field:

@@ -19,7 +19,7 @@ CLIENT_SPLIT_CELL = (
     _f("mount", "client_split_side", "through the kernel's mount, unbuffered"),
     _f("own", "client_split_side", "by naslab's own client"),
     _f("ratio", "number", "mount / own client, of the pairs of blocks"),
-    _f("ci95", "array", "its 95 % interval; an end that is null: none"),
+    _f("ci95", "array", "its 95 % interval; an end that is null: none", open_ends=True),
     _f("n", "integer", "pairs"),
     _f("verdict", "string?", "of the mount: better, worse, equivalent, undecided; null: too few pairs"),
     _f("different", "boolean", "the adjusted test says that the clients differ"),

@@ -47,13 +47,13 @@ def of_field(field: Field, value: Any, where: str) -> str | None:
     if field.enum and value not in field.enum:
         return f"{where} is none of {', '.join(field.enum)}"
     if field.type == "array" and _INTERVAL.search(field.name):
-        return _of_interval(value, where)
+        return _of_interval(value, where, field.open_ends)
     return _of_type(field.type, value, where)
 
 
-def _of_interval(value: Any, where: str) -> str | None:
+def _of_interval(value: Any, where: str, open_ends: bool) -> str | None:
     whole = isinstance(value, list) and len(value) == 2
-    numbers = whole and all(end is None or _fits("number", end) for end in value)
+    numbers = whole and all((open_ends and end is None) or _fits("number", end) for end in value)
     return None if numbers else f"{where} is no interval: two numbers, low and high"
 
 

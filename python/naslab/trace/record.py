@@ -34,13 +34,16 @@ _SECRET_NAME = re.compile(r"(?:pass|secret|token|credential|api[-_]?key)", re.IG
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a recording was. exit_code: the command's, as a shell tells it (128 + signal)."""
+    """What a recording was. exit_code: the command's, as a shell tells it (128 + signal). interrupted: by Ctrl-C or
+    SIGTERM to naslab.
+    """
 
     path: Path
     exit_code: int
     operations: int
     skipped: dict[str, int]
     notes: list[str]
+    interrupted: bool = False
 
 
 def record(
@@ -66,7 +69,7 @@ def record(
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="naslab-trace-") as folder:
         text = Path(folder) / "strace.txt"
-        code = _run([*strace, "-o", str(text), "--", *command], stdout)
+        code, interrupted = _run([*strace, "-o", str(text), "--", *command], stdout)
         if not text.exists() or not text.stat().st_size:
             raise NaslabError("strace could not run the command (it says why above); may this user trace processes?")
         # The trace is begun only now: a file of ours that appears under the root would be seen by the command.
@@ -74,7 +77,7 @@ def record(
             convert_strace(text, writer, os.fsencode(real), os.fsencode(here), os.fsencode(_as_named(root)))
             if code:
                 writer.note(f"the command ended with exit code {code}")
-    return Recorded(path, code, writer.operations, dict(writer.skipped), writer.notes)
+    return Recorded(path, code, writer.operations, dict(writer.skipped), writer.notes, interrupted)
 
 
 def _as_named(root: Path) -> Path:
@@ -105,11 +108,15 @@ def _strace() -> list[str]:
     ]  # fmt: skip
 
 
-def _run(command: list[str], stdout: int | None) -> int:
-    """The exit code. Ctrl-C and SIGTERM end the command, not the recording of what it did until then."""
+def _run(command: list[str], stdout: int | None) -> tuple[int, bool]:
+    """The exit code, and whether it was interrupted. Ctrl-C and SIGTERM end the command, not the recording of what it
+    did until then.
+    """
     started: list[subprocess.Popen[bytes]] = []
+    heard: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
+        heard.append(number)
         # strace itself holds signals back until its command has ended.
         for child in started:
             for pid in _descendants(child.pid):
@@ -118,14 +125,14 @@ def _run(command: list[str], stdout: int | None) -> int:
 
     # A terminal sends Ctrl-C to the command by itself; naslab only has to live on.
     before = [(signal.SIGTERM, signal.signal(signal.SIGTERM, pass_on))]
-    before.append((signal.SIGINT, signal.signal(signal.SIGINT, lambda _number, _frame: None)))
+    before.append((signal.SIGINT, signal.signal(signal.SIGINT, lambda number, _frame: heard.append(number))))
     try:
         started.append(subprocess.Popen(command, stdout=stdout))
         code = started[0].wait()
     finally:
         for number, handler in before:
             signal.signal(number, handler)
-    return code if code >= 0 else 128 - code
+    return code if code >= 0 else 128 - code, bool(heard)
 
 
 def _descendants(pid: int) -> list[int]:
