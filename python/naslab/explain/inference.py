@@ -34,7 +34,7 @@ FREEDOM = 4.0
 BELIEVED = 0.5
 NOISES, NOISE_GAIN = (0.05, 0.1, 0.2, 0.3), 3.0
 """Noise of log rates that is tried, and nats by which it has to make the rows likelier."""
-RUNS = 4
+RUNS = 6
 PARTICLES = 350
 EVIDENCE_ERROR = 3.0
 """Two runs on the same data differ in their log evidence by several: differences count by so much less."""
