@@ -13,14 +13,10 @@ from naslab.explain.coherent import coherent
 from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, Array
 from naslab.explain.inference import (
     DRAWN,
-    OFF,
-    STRUCTURES,
     Draw,
     Guess,
     Posterior,
-    _Cloud,
-    _led,
-    _Walk,
+    led,
     log_likelihood,
     seed_of,
 )
@@ -57,15 +53,11 @@ def fit(r: Rows, runs: int = 1, count: int = PARTICLES) -> Posterior:
 
 def _sampled(r: Rows, rng: Draw, count: int) -> Array:
     guess = Guess(r)
-    held = {AT[name]: float(OFF) for name in STRUCTURES}
     theta = guess.draw(DRAWN * count, rng)
     third = len(theta) // 3
     theta[:third] = coherent(theta[:third], r, rng)
     theta[third : 2 * third] = alone(theta[third : 2 * third], r, rng)
-    for at, value in held.items():
-        theta[:, at] = value
-    cloud = _Cloud(theta, log_likelihood(theta, r), guess.log_density(theta).sum(1))
-    theta = _led(cloud, 0.0, count, _Walk(r, guess, held, rng, log_likelihood))[0]
+    theta = led(r, rng, guess, theta, count)
     return _swapped(theta, r, rng)
 
 

@@ -36,8 +36,8 @@ BUCKET_SEEN = 0.5
 """Probability of a token bucket from which on predictions reckon with it; unseen, one may always be there."""
 REMEMBERED = 8
 FILES = (
-    "hypotheses", "forward", "rows", "coherent", "inference", "stations", "loads", "evidence", "verdict", "conclusion",
-    "measured", "reasons",
+    "hypotheses", "forward", "rows", "inference", "stations", "loads", "evidence", "verdict", "conclusion",
+    "measured", "reasons", "compiled", "coherent",
 )  # fmt: skip
 """All that a verdict follows from."""
 

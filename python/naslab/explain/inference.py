@@ -176,6 +176,19 @@ def sample(
     return _made(r, [_run(r, rng, on, count, scout)], forbidden)[0]
 
 
+def led(r: Rows, rng: Draw, guess: Guess, theta: Array, count: int) -> Array:
+    """So many particles of the posterior of a server without optional stations, begun with these."""
+    return _made(r, [(guess.engine, _held(()), packed(_without(theta)), count, _seed(rng), "sample")])[0][0]
+
+
+def _without(theta: Array) -> Array:
+    """The same particles without optional stations."""
+    without = theta.copy()
+    for at, value in _held(()):
+        without[:, at] = value
+    return without
+
+
 def _run(r: Rows, rng: Draw, on: tuple[str, ...], count: int, scout: bool = False) -> Run:
     """One run of a structure, from the guess."""
     guess = Guess(r, "bucket_on" in on)
@@ -331,9 +344,7 @@ def _resampled(theta: Array, weight: Array, rng: Draw) -> Array:
 
 def _learned(r: Rows, plain: tuple[Array, float], theta: Array, rng: Draw) -> tuple[Array, float]:
     """The plain structure, once more where other particles explain more without any optional station."""
-    without = theta.copy()
-    for at, value in _held(()):
-        without[:, at] = value
+    without = _without(theta)
     if log_likelihood(without, r).max() < log_likelihood(plain[0], r).max() + LEARNED:
         return plain
     return mixed(r, [plain, (without, plain[1])], rng)
