@@ -42,6 +42,9 @@ RIVALS, FORBIDDEN = 160, 60.0
 """Particles of a search for other explanations; nats that the one which is doubted costs in it."""
 FITS = 0.05
 """Share of rows that may be unexplained by chance; where it is more, as much certainty is missing."""
+DISKS = ("disk", "disk_iops")
+FAR, DECIDING = 8.0, 3
+"""A row so many standard deviations off is another rate; so many rows show whether rates differ."""
 IN_TURNS = frozenset(("disk", "disk_iops", "server_cache", "link"))
 """What a processor whose time is rationed looks like."""
 TURNS_SHOWN = dict.fromkeys(
@@ -196,17 +199,28 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
     if min(hidden, shares[first]) >= CERTAIN and first != "unknown":
         hidden = min(hidden, _rivalled(r, posterior, first, (op, size)))
     ranked = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
+    apart = _unexplained(r, off, op, size)
     most = min(hidden, 1.0 if misfit <= FITS else 1 - misfit, DOUBTED if r.busy else 1.0)
     made = tuple(
         Ceiling(
             name,
-            min(shares[name], _cap(name, close), _most(name, most, r, op, size)),
+            min(shares[name], _cap(name, close), _most(name, min(most, 1 - apart * (name in DISKS)), r, op, size)),
             _value(table, names, lowest, posterior, name),
         )
         for name in ranked
     )
     quartiles = tuple(quantile(near, posterior.weight, q) for q in (0.5, 0.25, 0.75))
     return ClassVerdict(op, size, made, quartiles, close, misfit)  # type: ignore[arg-type]
+
+
+def _unexplained(r: Rows, off: Array, op: str, size: str) -> float:
+    """Share of the loads that decide a kind of I/O which the model does not explain: reads of the largest set.
+
+    Where a set is read at several rates, one of them was taken for the disks', and perhaps the wrong one.
+    """
+    record = LARGE_RECORD if size == "large" else SMALL_RECORD
+    mine = (r.read == (op == "read")) & ~r.null & (r.record == record) & (r.size >= r.max_set_bytes) & (r.weight > 0)
+    return float(np.mean(off[mine] > FAR)) if op == "read" and mine.sum() >= DECIDING else 0.0
 
 
 def _weighed(shares: Mapping[str, float], shown: Mapping[str, float]) -> dict[str, float]:
