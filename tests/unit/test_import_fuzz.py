@@ -38,7 +38,7 @@ from naslab.exchange.importers.build import Asked, _parsed, _run
 from naslab.exchange.importers.recognise import FORMATS, format_of
 from naslab.exchange.json_file import json_text
 from naslab.results.schema import TABLES
-from naslab.results.shape import of_field
+from naslab.results.shape import leaf_fault, of_field
 from naslab.show import show_run
 from naslab.store import Store
 
@@ -339,3 +339,10 @@ def test_which_field_is_wrong_is_said() -> None:
         assert old in WHOLE
         with pytest.raises(ForeignFileError, match=f"run.json: is no whole run that naslab exported: .*{said}"):
             naslab_json.parse(Input("run.json", WHOLE.replace(old, new, 1).encode()))
+
+
+def test_no_number_is_larger_than_can_be_measured() -> None:
+    """An interval of 1e308 bytes a second made `whatif` square it."""
+    for value in (1e308, -1e308, 2e30, float("nan")):
+        assert leaf_fault({"steps": [{"ci95": [value, 1.0]}]}) == "steps.0.ci95.0 is no number that can be"
+    assert leaf_fault({"steps": [{"ci95": [0.0, 1e18]}]}) is None

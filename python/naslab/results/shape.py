@@ -15,6 +15,8 @@ from naslab.results.fields import Field
 from naslab.results.schema import TABLES
 
 MAX_INTEGER = (1 << 63) - 1
+MAX_NUMBER = 1e30
+"""No number of a run is larger: what is cannot have been measured, and its square has no place in a float."""
 _INTERVAL = re.compile(r"(^|_)ci9[05](_|$)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORDS = {
@@ -100,5 +102,5 @@ def _fits(type_: str, value: Any) -> bool:
             return False
         if isinstance(value, int) or type_ == "integer":
             return abs(value) <= MAX_INTEGER and value == int(value)
-        return math.isfinite(value)
+        return math.isfinite(value) and abs(value) <= MAX_NUMBER
     return isinstance(value, {"string": str, "boolean": bool, "object": Mapping, "array": list}[type_])
