@@ -333,7 +333,8 @@ def test_which_field_is_wrong_is_said() -> None:
     for old, new, said in (
         ('"op": "read"', '"op": 7', r"cells\.0\.op is not a text"),
         ('"cache_state": "warm"', '"cache_state": "odd"', r"cells\.0\.cache_state is none of"),
-        ('"workers": 1', '"workers": 1e308', r"cells\.0\.workers is not an integer"),
+        ('"workers": 1', '"workers": 1e20', r"cells\.0\.workers is not an integer"),
+        ('"workers": 1', '"workers": 1e308', r"cells\.0\.workers is no number that can be"),
         ('"block": 0, ', "", r"cells\.0\.block is missing"),
     ):
         assert old in WHOLE
