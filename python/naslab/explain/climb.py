@@ -234,9 +234,10 @@ class Climb:
 
     def _believed(self, rows: Rows) -> Posterior:
         """A posterior that is good enough to choose the next experiment by."""
-        found = updated(self._belief[1], self._belief[0], rows) if self._belief else None
-        self._belief = (rows, found or infer(rows, QUICK_RUNS, QUICK_PARTICLES))
-        return self._belief[1]
+        before = self._belief
+        found = updated(before[1], before[0], rows) if before else infer(rows, QUICK_RUNS, QUICK_PARTICLES)
+        self._belief = (rows, found)
+        return found
 
     def _believed_kinds(self) -> set[str]:
         """The likeliest limit of each kind of I/O."""

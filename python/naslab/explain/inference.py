@@ -32,6 +32,7 @@ MODEL_ERROR = 0.04
 FREEDOM = 4.0
 """Degrees of freedom of Student's t, as in the engine."""
 BELIEVED = 0.5
+"""Probability of a token bucket from which on rates that differ are its doing."""
 NOISES, NOISE_GAIN = (0.05, 0.1, 0.2, 0.3), 3.0
 """Noise of log rates that is tried, and nats by which it has to make the rows likelier."""
 RUNS = 6

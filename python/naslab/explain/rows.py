@@ -208,7 +208,7 @@ def _null(like: dict[str, Any], latency_ns: Mapping[str, float], rationed: bool)
     """The row of calls that move nothing: their median, for a busy machine holds up a few; where a processor's time is
     rationed their mean, for then the long ones are the server's."""
     usual, mean = max(latency_ns["p50"], 1), max(latency_ns["mean"], 1)
-    rationed = rationed or _comes_in_turns(usual, mean, latency_ns["p99"])
+    rationed = rationed or _null_in_turns(latency_ns)
     seen_ns = mean if rationed else usual
     sigma = max(NULL_SIGMA, 0.0 if rationed else HELD_UP * float(np.log(max(mean / usual, 1.0))))
     return {
@@ -257,6 +257,10 @@ def _is_rationed(trip: Point | None) -> bool:
     return trip is not None and _comes_in_turns(trip.p50_ns, trip.mean_ns, trip.p99_ns)
 
 
+def _null_in_turns(latency_ns: Mapping[str, float]) -> bool:
+    return _comes_in_turns(latency_ns["p50"], latency_ns["mean"], latency_ns["p99"])
+
+
 def _comes_in_turns(usual_ns: float, mean_ns: float, p99_ns: float) -> bool:
     """Whether most calls are quick and a few take nearly all of the time."""
     return p99_ns > TURNS * usual_ns > 0 and mean_ns > RATIONED * usual_ns
@@ -265,7 +269,7 @@ def _comes_in_turns(usual_ns: float, mean_ns: float, p99_ns: float) -> bool:
 def _count_pauses(made: list[dict[str, Any]], evidence: Evidence) -> None:
     """Where calls come in turns of work and pauses a rate depends on how many pauses fall into its time."""
     null, trip = evidence.null_ns, evidence.round_trip
-    pauses = [float(null["p99"])] if null and _comes_in_turns(null["p50"], null["mean"], null["p99"]) else []
+    pauses = [float(null["p99"])] if null and _null_in_turns(null) else []
     pauses += [trip.p99_ns] if trip is not None and _is_rationed(trip) else []
     if pauses:
         for m in made:
@@ -284,8 +288,7 @@ def _turns(evidence: Evidence, points: Sequence[Point]) -> frozenset[tuple[str, 
     Disks and links that hand out bytes in slices make requests for data wait, but not those calls. A client whose own
     time is rationed is busy meanwhile.
     """
-    null = evidence.null_ns
-    if null is None or not _comes_in_turns(null["p50"], null["mean"], null["p99"]):
+    if not evidence.null_ns or not _null_in_turns(evidence.null_ns):
         return frozenset()
     single = [p for p in points if p.depth * p.workers == 1 and p.p50_ns > 0 and not _is_throttled(p)]
     return frozenset(
