@@ -45,6 +45,22 @@ with running(Spec(disks=(Disk(size_bytes=1 << 26),))) as guest:
     time.sleep(100)
 """
 
+JUST_BEGUN = """
+import os, sys, time
+from pathlib import Path
+from naslab.lab.guest.boot import Machine
+from naslab.lab.guest.spec import Spec
+machine = Machine(Spec(ram_bytes=96 << 20), Path(sys.argv[1]))
+for at in range(20):
+    machine.start()
+    time.sleep(at * 0.0003)
+    machine.cut()
+machine.start()
+time.sleep(0.002)
+os.kill(os.getpid(), 9)
+"""
+"""Guests that are killed while their first process is being made; then whoever holds one is."""
+
 
 def need_guests() -> None:
     """Skips, or fails where the lab is required, when this machine starts no guests."""
@@ -190,6 +206,16 @@ def test_kill_9_leaves_nothing(moment: str, tmp_path: Path) -> None:
         assert list(base.glob("naslab-lab-*"))
         guests.client.place.sweep()
     wait_for(lambda: not list(base.glob("naslab-lab-*")))
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_guests_killed_before_they_have_a_process(tmp_path: Path) -> None:
+    """Seen: cut before its namespace had a first process, a guest stayed for good, and who had cut it waited for it."""
+    need_guests()
+    base = tmp_path / "t"
+    done = subprocess.run([sys.executable, "-c", JUST_BEGUN, str(base)], timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    wait_for(lambda: not left_processes(base))
 
 
 @pytest.mark.usefixtures("own_folders")

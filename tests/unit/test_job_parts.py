@@ -361,7 +361,8 @@ def test_the_target_has_its_own_time_when_streams_outnumber_processors(
 ) -> None:
     """The truth is known: each request waits so long, and between two of them 4 ms are computed.
 
-    A wait that ends while its stream stands without a processor anyway is partly counted as that, never the reverse.
+    A wait that ends while its stream stands without a processor anyway is partly counted as that, never the reverse:
+    what streams waited for each other's processor here is some 480 ms of each.
     """
     monkeypatch.setattr(crew, "_engine", SimpleNamespace(Session=SlowSession))
     monkeypatch.setattr(SlowSession, "wait_s", wait_s)
@@ -375,7 +376,7 @@ def test_the_target_has_its_own_time_when_streams_outnumber_processors(
     for ended in streams.carry_out(Phase(each)):
         found, computed = ended.meter.shares_ns(), ended.meter.compute_cpu_ns
         assert computed == pytest.approx(160e6, rel=0.1)
-        assert 40 * wait_s * 1e9 * 0.7 <= found["target"] <= 40 * wait_s * 1e9 * 1.08 + 5e6, ended.meter
+        assert 40 * wait_s * 1e9 * 0.7 <= found["target"] <= 40 * wait_s * 1e9 * 1.08 + 40e6, ended.meter
         assert found["cpu"] >= 150e6 and sum(found.values()) == pytest.approx(ended.meter.busy_ns, rel=0.001)
 
 

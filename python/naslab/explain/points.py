@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from naslab.analysis.changepoints import batch_mean_ci, noise_of
+from naslab.analysis.intervals import t_quantile
 from naslab.analysis.series import NS_PER_S, RateSeries
 from naslab.analysis.sustained import series_of_cell
 from naslab.explain.steps import SMALL_BYTES
@@ -252,7 +252,7 @@ def usual_rate(series: RateSeries) -> Figure | None:
         return None
     each = int(bins.bin_ns // series.bin_ns)
     value = _slope(series.moved_bytes[: len(bins) * each][np.repeat(missed, each)], series.bin_ns)
-    half = float(student.ppf(0.975, len(rates) - 1) * rates.std(ddof=1)) / len(rates) ** 0.5
+    half = t_quantile(0.975, len(rates) - 1) * float(rates.std(ddof=1)) / len(rates) ** 0.5
     return Figure(value, max(value - half, 0.0), value + half)
 
 

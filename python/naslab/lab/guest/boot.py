@@ -33,8 +33,10 @@ PROGRAMS = {"linux.uml": "user-mode-linux", "unshare": "util-linux", "ip": "ipro
 """Programs and the Debian packages that hold them."""
 _MEMORY = "/dev/shm"
 """Where the kernel keeps a guest's memory, in a file without a name."""
-_FIRST = ("/bin/sh", "-c", 'ulimit -c 0; "$@"; exit $?', "guest")
-"""The first process of the namespace, which no signal of its own ends; the kernel ends by one when it panics."""
+_WATCH = "{ read -r _ <&3; while :; do kill -KILL -1; sleep 1; done; } &"
+_FIRST = ("/bin/sh", "-c", f'exec 3<&0 </dev/null; {_WATCH} ulimit -c 0; "$@" 3<&-; exit $?', "guest")
+"""The first process of the namespace, which no signal of its own ends; the kernel ends by one when it panics. Where the
+process that started it was killed before the kernel was told to end both, its end of the pipe tells."""
 
 
 class Machine:
@@ -73,7 +75,7 @@ class Machine:
         with self.console.open("ab") as log:
             self.child = subprocess.Popen(
                 ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *_FIRST, *command],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
+                stdin=subprocess.PIPE, stdout=log, stderr=log, cwd="/", start_new_session=True,
                 pass_fds=[guest_in, guest_out, *(each for each in self._disks if each >= 0)],
                 env={**os.environ, "PATH": search_path(), "HOME": str(self.folder)},
                 preexec_fn=lambda: process.die_with_parent(me),  # noqa: PLW1509 - this process has one thread
@@ -86,16 +88,20 @@ class Machine:
         """Takes the guest's power: it is killed at once. Returns when nothing of it runs."""
         if self.child is None:
             return
-        for each in process.descendants(self.child.pid)[
-            :1
-        ]:  # the first process of its namespace; the kernel ends the rest
-            process.send(each, 9)
+        while self.child.poll() is None:
+            # The first process of its namespace, once it is there; the kernel ends the rest.
+            for each in process.descendants(self.child.pid)[:1]:
+                process.send(each, 9)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.child.wait(0.01)
         self.ended()
 
     def ended(self) -> int:
         """Waits for the end of the kernel's processes; their exit code."""
         assert self.child is not None
         code = self.child.wait()
+        assert self.child.stdin is not None
+        self.child.stdin.close()
         for number in (self.line_in, self.line_out):
             os.close(number)
         self.child, self.line_in, self.line_out = None, -1, -1
