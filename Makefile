@@ -1,5 +1,5 @@
-# naslab: `make demo` builds all and shows the main job; `make test` runs every test.
-# Other targets: build, check, bench, truth, hostile, docs, sanitize, supply, clean.
+# naslab: `make demo` builds all and shows the main job; `make test` runs the tests that any machine can.
+# Other targets: build, test-lab, check, bench, truth, hostile, docs, sanitize, supply, clean.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +13,7 @@ PINNED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --req
 unexport PYTHONDONTWRITEBYTECODE
 unexport NASLAB_STORE
 
-.PHONY: build demo test check bench truth hostile docs sanitize supply clean tools
+.PHONY: build demo test test-lab check bench truth hostile docs sanitize supply clean tools
 .DEFAULT_GOAL := build
 
 tools:
@@ -41,8 +41,12 @@ demo: build
 	@tools/demo
 
 test: $(STAMPS)/dev
-	@tools/system-packages test
 	@tools/run-tests
+
+# What needs root, servers, browsers, the machine to itself or minutes. PART="hostile truth" takes parts: servers too.
+test-lab: $(STAMPS)/dev
+	@tools/system-packages test
+	@tools/run-tests lab $(PART)
 
 check: $(STAMPS)/dev
 	cargo fmt --all --check

@@ -21,6 +21,13 @@ settings.register_profile("naslab", settings.get_profile(settings.get_current_pr
 settings.load_profile("naslab")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Attacks and the truth take minutes or the machine's quiet: they are the lab's, whatever they need."""
+    for item in items:
+        if {"hostile", "truth"} & set(item.path.parts):
+            item.add_marker(pytest.mark.lab)
+
+
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     """The real program with a store and a target folder of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -174,6 +175,23 @@ def test_sweep_removes_what_dead_guardians_left_and_nothing_else(home: Path) -> 
     assert set(place.sweep()) == {made["dead"], made["other boot"]}
     assert not made["dead"].exists() and (elsewhere / place.OWNER).exists()
     assert all((made[name] / "data" / "file").exists() for name in ("alive", "unmarked", "damaged"))
+
+
+def test_a_sweep_that_is_killed_leaves_the_rest_to_the_next(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen: the mark went first, and a folder half removed was nobody's for good."""
+    folder = place.new_folder()
+    (folder / "data" / "deep").mkdir(parents=True)
+    place.mark(folder, dead_process())
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            place.sweep()
+    assert (folder / place.OWNER).exists()
+    assert place.sweep() == [folder] and not folder.exists()
 
 
 def test_records_are_private_and_name_living_servers_only(home: Path) -> None:

@@ -122,11 +122,18 @@ def sweep() -> list[Path]:
 def remove(folder: Path) -> None:
     """Removes a private folder with all that lies in it, and the device that it names.
 
-    A device that is still in use keeps the folder, for the next sweep.
+    A device that is still in use keeps the folder, for the next sweep. Whose it was is forgotten last: what is killed
+    in here leaves the rest to the next sweep.
     """
     if not loops.release_recorded(folder):
         return
     for _ in range(20):
+        with contextlib.suppress(OSError):
+            for each in [each for each in folder.iterdir() if each.name != OWNER]:
+                if each.is_dir() and not each.is_symlink():
+                    shutil.rmtree(each, ignore_errors=True)
+                else:
+                    each.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             return

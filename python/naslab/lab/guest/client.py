@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import signal
 import socket
@@ -217,6 +218,9 @@ def start(spec: Spec, folder: Path | None = None, *, fast: bool = False) -> Gues
     if own:
         place.sweep()
     home = place.new_folder(fast) if folder is None else folder
+    starting = process.find(os.getpid())
+    if own and starting is not None:
+        place.mark(home, starting, name="guest")
     child = subprocess.Popen(
         attendant.words(spec, home, own), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         start_new_session=True,
