@@ -173,6 +173,9 @@ def serve_demo(folder: str, port: int, on_ready: Callable[[int], None]) -> None:
     Calls `on_ready` with the port first. Raises UsageError when the folder or the port cannot be had.
     """
 
+def infer_version() -> int:
+    """Fingerprint of the source of the model's arithmetic and of its sampler."""
+
 class InferModel:
     """Rows of a ladder with the table of the model's parameters; arrays go in and come out as bytes of float64."""
 

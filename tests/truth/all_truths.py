@@ -81,11 +81,11 @@ def _maker(name: str, options: argparse.Namespace) -> Callable[[], Part]:
     if name == "verdict":
         return lambda: verdict_truth.figures(options.seed, options.part, _tell)
     if name == "sim":
-        return lambda: sim_truth.figures(_seed(options.sim_seed), options.part, _tell_line)
+        seed = _seed(options.sim_seed)
+        return lambda: sim_truth.figures(seed, options.part, _tell_line)
     if name == "real":
         module = importlib.import_module("truth.real_truth")
         seed, keep = _seed(options.real_seed), options.keep
-        print(f"  seed {seed}", flush=True)
         return lambda: dict(module.figures(seed, options.part, options.kinds, keep, _tell_line))
     if name == "adaptive_lab":
         return lambda: dict(importlib.import_module("truth.adaptive_truth").lab_figures())
@@ -96,8 +96,10 @@ def _maker(name: str, options: argparse.Namespace) -> Callable[[], Part]:
 
 
 def _seed(given: int | None) -> int:
-    """The one that was given, or a new one."""
-    return random.SystemRandom().randrange(1 << 31) if given is None else given
+    """The one that was given, or a new one; said before anything is drawn."""
+    found = random.SystemRandom().randrange(1 << 31) if given is None else given
+    _tell_line(f"seed {found}")
+    return found
 
 
 def _tell_line(line: str) -> None:

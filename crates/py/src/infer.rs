@@ -10,6 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 use std::collections::HashMap;
 
+/// Fingerprint of the model's arithmetic and of its sampler.
+#[pyfunction]
+pub(crate) fn infer_version() -> u32 {
+    naslab_infer::source_version()
+}
+
 /// Rows of a ladder with the table of the model's parameters.
 #[pyclass(name = "InferModel", frozen)]
 pub(crate) struct PyModel(Model);

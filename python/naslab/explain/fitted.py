@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 import naslab
+from naslab._engine import infer_version
 from naslab.explain.evidence import Evidence
 from naslab.explain.forward import values_of
 from naslab.explain.hypotheses import AT, HIGH, LOW, Array, switched_on
-from naslab.explain.inference import PARTICLES, RUNS, Posterior, infer
+from naslab.explain.inference import BELIEVED, PARTICLES, RUNS, Posterior, infer
 from naslab.explain.loads import Load, rows_of_loads
 from naslab.explain.rows import Rows, rows_of
 from naslab.explain.stations import split
@@ -32,21 +33,19 @@ SLOW_EDGE, FAST_EDGE = 0.1, 0.3
 fast end of its own, and few particles reach the prior's."""
 STRANGE = 0.4
 """Probability of `unknown` from which on nothing is predicted for a class."""
-BUCKET_SEEN = 0.5
-"""Probability of a token bucket from which on predictions reckon with it; unseen, one may always be there."""
 REMEMBERED = 8
 FILES = (
     "hypotheses", "forward", "rows", "inference", "stations", "loads", "evidence", "verdict", "conclusion",
     "measured", "reasons", "compiled", "coherent",
 )  # fmt: skip
-"""All that a verdict follows from."""
+"""All that a verdict follows from, but for the engine's part."""
 
 
 @lru_cache(1)
 def model_version() -> str:
     """Version of naslab, and a fingerprint of the model's own source: what said what a document keeps."""
     source = b"".join((Path(__file__).parent / f"{name}.py").read_bytes() for name in FILES)
-    return f"{naslab.__version__}+{zlib.crc32(source):08x}"
+    return f"{naslab.__version__}+{zlib.crc32(source, infer_version()):08x}"
 
 
 _MADE: dict[tuple[int, int, int], Posterior] = {}
@@ -211,7 +210,7 @@ def fit(evidence: Evidence, runs: int = RUNS) -> Fitted | None:
 def _as_seen(posterior: Posterior) -> Posterior:
     """Without the token buckets that nothing speaks for: a prediction is for a server that goes on as it did."""
     bucket = np.asarray(switched_on(posterior.theta, "bucket_on"))
-    if not bucket.any() or posterior.share(bucket) >= BUCKET_SEEN:
+    if not bucket.any() or posterior.share(bucket) >= BELIEVED:
         return posterior
     weight = posterior.weight[~bucket]
     return Posterior(posterior.theta[~bucket], weight / weight.sum(), posterior.run[~bucket], posterior.evidence)

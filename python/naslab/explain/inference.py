@@ -32,7 +32,8 @@ MODEL_ERROR = 0.04
 FREEDOM = 4.0
 """Degrees of freedom of Student's t, as in the engine."""
 BELIEVED = 0.5
-"""Probability of a token bucket from which on rates that differ are its doing."""
+"""Probability of a token bucket from which on rates that differ are its doing, and predictions reckon with it; unseen,
+one may always be there."""
 NOISES, NOISE_GAIN = (0.05, 0.1, 0.2, 0.3), 3.0
 """Noise of log rates that is tried, and nats by which it has to make the rows likelier."""
 RUNS = 6
