@@ -23,8 +23,14 @@ SIM = "sim:?link_bytes_per_s=125MB&latency_ns=200us"
 LONG_SIM = "sim:?link_bytes_per_s=125MB&latency_ns=200us&store_data=true"
 
 
+under_way: list[pytest.Item] = []
+"""The test that runs, kept by conftest.py."""
+
+
 def need(available: object, what: str) -> None:
-    """Skips with a reason, or fails when the lab is required."""
+    """Skips with a reason, or fails when the lab is required. What needs something of the machine is the lab's."""
+    if under_way and under_way[0].get_closest_marker("lab") is None:
+        pytest.fail(f"{what}: what needs that is marked lab, so that `make test` runs the same tests everywhere")
     if not available:
         (pytest.fail if os.environ.get("NASLAB_LAB_REQUIRED") == "1" else pytest.skip)(f"{what} is needed")
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import cli_tools
 from cli_tools import Cli
 from naslab.results import Run
 from naslab.store import Store
@@ -26,6 +27,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if {"hostile", "truth"} & set(item.path.parts):
             item.add_marker(pytest.mark.lab)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """`cli_tools.need` asks whose the test is."""
+    cli_tools.under_way[:] = [item]
 
 
 @pytest.fixture

@@ -30,7 +30,10 @@ def servers() -> Iterator[Servers]:
     found.close()
 
 
-@pytest.fixture(scope="session", params=SUBJECTS, ids=lambda subject: subject.name)
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(each, id=each.name, marks=pytest.mark.lab if each.is_server else ()) for each in SUBJECTS],
+)
 def subject(request: pytest.FixtureRequest) -> Subject:
     """Each target in each way of speaking to it."""
     return request.param  # type: ignore[no-any-return]

@@ -33,6 +33,11 @@ class Subject:
     share: str = "data"
     depth: int = 32
 
+    @property
+    def is_server(self) -> bool:
+        """Whether a program of the distribution is behind it."""
+        return self.system not in {"", "demo"}
+
 
 def _smb() -> Iterator[Subject]:
     signings = {"2.0.2": ["hmac-sha256"], "2.1": ["hmac-sha256"], "3.0": ["aes-cmac"], "3.0.2": ["aes-cmac"]}
@@ -96,7 +101,8 @@ class Servers:
                 self._running[name] = self._stack.enter_context(lab.running(name))
             except UsageError as error:
                 self._why_not[name] = str(error)
-        need(name in self._running, self._why_not.get(name, name))
+        if name not in self._running:
+            need(False, self._why_not[name])
         return self._running[name]
 
     def folder(self) -> Path:

@@ -119,6 +119,7 @@ def test_changed_bytes_are_noticed(subject: Subject, servers: Servers) -> None:
         session.end()
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("name", ["samba", "ganesha", "demo"])
 @pytest.mark.parametrize("how", ["kill", "freeze"])
 def test_the_server_itself(servers: Servers, name: str, how: str) -> None:

@@ -14,6 +14,7 @@ from naslab import _engine, lab
 from naslab.errors import TargetError
 from naslab.targets import Secret, Target
 
+pytestmark = pytest.mark.lab
 WRITE = json.dumps({"read": True, "write": True, "create": "if_missing"})
 READ = json.dumps({"read": True})
 SMB = ("dialect=2.1", "dialect=3.0", "dialect=3.1.1", "sign=on", "encrypt=required")

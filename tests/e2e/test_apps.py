@@ -51,6 +51,7 @@ def need_server(target: str) -> None:
     need(all(map(shutil.which, programs)) and (not programs or os.geteuid() == 0), f"{programs}, as root")
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("target", DIALECTS)
 def test_all_twelve_three_times(target: str, cli: Cli) -> None:
     """Scale 0.02, three times: a simulated server, a folder, Samba that demands signing, Ganesha with both versions."""
@@ -106,6 +107,7 @@ def test_order_on_a_folder(engine: str, cli: Cli) -> None:
     sound_order(cli, f"{cli.target}{engine}")
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("target", [LINK, "folder", "lab:samba-signed", "lab:ganesha?version=3"])
 def test_older_and_modern_ones(target: str, cli: Cli) -> None:
     need_server(target)
@@ -142,6 +144,7 @@ def test_an_interruption_keeps_what_was_measured(cli: Cli) -> None:
     assert snapshot(cli.target) == before
 
 
+@pytest.mark.lab
 @pytest.mark.usefixtures("own_folders")
 @pytest.mark.parametrize("system", ["samba", "ganesha"])
 def test_order_on_the_wire(system: str, cli: Cli) -> None:
@@ -277,6 +280,7 @@ def test_list(cli: Cli) -> None:
     assert request["is"] == 262144 and request["from"] == "deck"
 
 
+@pytest.mark.lab
 def test_order_on_a_server(cli: Cli) -> None:
     """NFS 3; the packets of SMB and NFS 4.2 are looked at in `test_order_on_the_wire`."""
     need_server("lab:ganesha?version=3")

@@ -42,6 +42,7 @@ def profile(operations: list[Operation]) -> dict[str, Any]:
     return found.document()
 
 
+@pytest.mark.lab
 def test_a_copy_like_a_copy(cli: Cli, trace: Path) -> None:
     """Shares within two points, bytes within 3 %, of what the system was really asked for."""
     own, again = cli.folder / "copy.toml", cli.folder / "again.trace.zst"

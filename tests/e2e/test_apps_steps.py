@@ -172,6 +172,7 @@ def inodes(root: Path) -> dict[Path, int]:
     return {path: inode for path, inode in found.items() if path.suffix == ".doc"}
 
 
+@pytest.mark.lab
 @pytest.mark.usefixtures("own_folders")
 @pytest.mark.parametrize("system", ["samba-signed", "ganesha"])
 def test_on_servers(system: str, cli: Cli) -> None:

@@ -227,6 +227,7 @@ def test_bad_store(kind: str, cli: Cli) -> None:
     assert snapshot(cli.folder) == before
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("command", [("sweep",), ("run",)])
 def test_folder_without_permission(command: tuple[str], cli: Cli, tmp_path: Path) -> None:
     prefix = []

@@ -11,6 +11,8 @@ import pytest
 
 from cli_tools import Cli, need
 
+pytestmark = pytest.mark.lab
+
 QUOTA = 0.15
 
 

@@ -278,6 +278,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.lab
 def test_no_room_for_all_is_told_before(cli: Cli, small: Path) -> None:
     """One client's file would fit."""
     words = ("sweep", str(small), "--file-size", "24m", "--record", "1m", "--tests", "write")
@@ -286,6 +287,7 @@ def test_no_room_for_all_is_told_before(cli: Cli, small: Path) -> None:
     cli(*words).ok()
 
 
+@pytest.mark.lab
 def test_room_that_ends_on_the_way(cli: Cli, small: Path) -> None:
     """Somebody else fills the disk: it is said so, what was measured before is kept, and what was made is removed."""
     words = ["sweep", str(small), "--file-size", "4m", "--record", "64k", "--tests", "write", "--repeat", "300"]

@@ -60,6 +60,7 @@ def remotes() -> list[int]:
     return found
 
 
+@pytest.mark.lab
 def test_hosts_measure_together(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
     run = cli(*over(cli, ssh, "sweep", str(tmp_path), *SMALL), "--json").ok().json()
     assert [cell["clients"]["count"] for cell in run["cells"]] == [2, 2]
@@ -67,6 +68,7 @@ def test_hosts_measure_together(tmp_path: Path, cli: Cli, ssh: tuple[Path, int])
     assert run_folders(tmp_path) == [] and remotes() == []
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize(
     ("python", "words"),
     [("/nowhere/python", "/nowhere/python"), ("sh", "clients could not be started: 127.0.0.1")],
@@ -79,6 +81,7 @@ def test_a_host_without_naslab_says_so(
     assert run_folders(tmp_path) == [] and cli.runs() == []
 
 
+@pytest.mark.lab
 def test_no_load_outlives_the_connection(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
     """The run's own process is killed: its hosts end the load and remove what they made."""
     load = ["sustained", str(tmp_path), "--duration", "60s", "--size", "8m", "--rate", "3MB/s", "--quiet"]
@@ -97,6 +100,7 @@ def test_no_load_outlives_the_connection(tmp_path: Path, cli: Cli, ssh: tuple[Pa
     assert remotes() == [] and run_folders(tmp_path) == []
 
 
+@pytest.mark.lab
 def test_the_cluster_file_of_iozone(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
     """Two clients, which are this machine, two children on each."""
     home, port = ssh

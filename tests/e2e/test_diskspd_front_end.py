@@ -49,6 +49,7 @@ def test_a_file_is_created_read_and_kept(cli: Cli) -> None:
     assert all(int(again.tables[name].total["I/Os"]) > 0 for name in ("Read IO", "Write IO"))
 
 
+@pytest.mark.lab
 def test_every_processor_has_its_row(cli: Cli) -> None:
     """All that the system counts, each filled up to 100 %; one thread that never waits is seen in them."""
     need(Path("/proc/stat").exists(), "/proc/stat")
@@ -64,6 +65,7 @@ def test_every_processor_has_its_row(cli: Cli) -> None:
     assert "naslab: the CPU table has naslab's own use only" in simulated.out
 
 
+@pytest.mark.lab
 def test_affinity_binds_the_workers(cli: Cli) -> None:
     processors = sorted(os.sched_getaffinity(0))
     need(len(processors) > 1, "two processors")

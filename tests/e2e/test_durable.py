@@ -51,6 +51,7 @@ def check_part(part: Any, kind: str) -> None:
 
 
 # The page cache outlives the server program: unstable writes are there again, and told as what they are.
+@pytest.mark.lab
 @pytest.mark.parametrize(("target", "package"), [("lab:samba", "samba"), ("lab:ganesha?version=3", "ganesha")])
 def test_a_killed_server_program(cli: Cli, target: str, package: str) -> None:
     need(not systems.missing_packages(systems.system(package)), package)
@@ -74,6 +75,7 @@ def test_a_killed_server_program(cli: Cli, target: str, package: str) -> None:
     assert not list(cli.folder.glob("*.journal"))
 
 
+@pytest.mark.lab
 def test_commands_cut_and_restore(cli: Cli, samba: Server) -> None:
     """What the commands say is kept nowhere; they stand for a plug that can be switched."""
     off, back = cli.folder / "off", cli.folder / "back"
@@ -120,6 +122,7 @@ def is_loaded(log: Path) -> bool:
     return bool(modes and modes["end"].flushes and all(len(one.batches) > 9 for one in modes.values()))
 
 
+@pytest.mark.lab
 def test_cut_by_hand_without_a_terminal(cli: Cli, samba: Server) -> None:
     """The loss of the server is the cut; nobody says what it was."""
     child = begin(cli, samba, cli.folder / "log")
@@ -135,6 +138,7 @@ def test_cut_by_hand_without_a_terminal(cli: Cli, samba: Server) -> None:
     assert journal.read(cli.folder / "log").cuts[-1].result is not None
 
 
+@pytest.mark.lab
 def test_killed_naslab_is_checked_later(cli: Cli, samba: Server) -> None:
     """kill -9 of naslab in the middle of the cut; the journal and the target are enough."""
     log = cli.folder / "log"
@@ -154,6 +158,7 @@ def test_killed_naslab_is_checked_later(cli: Cli, samba: Server) -> None:
     assert again.code == 2 and "checked already" in again.err
 
 
+@pytest.mark.lab
 def test_interrupted_load_leaves_nothing(cli: Cli, samba: Server) -> None:
     child = begin(cli, samba, cli.folder / "log")
     child.send_signal(signal.SIGINT)
@@ -162,6 +167,7 @@ def test_interrupted_load_leaves_nothing(cli: Cli, samba: Server) -> None:
     assert not list(samba.data.iterdir())
 
 
+@pytest.mark.lab
 def test_a_server_that_does_not_return(cli: Cli, samba: Server) -> None:
     """Folder and journal stay, and the command says how to go on. Harm done to promised records meanwhile is a
     violation: exit code 1.
@@ -199,6 +205,7 @@ def kill_words(server: Server) -> str:
     return " ".join(map(str, server.pids))
 
 
+@pytest.mark.lab
 def test_power_cuts_of_a_guest(cli: Cli) -> None:
     """Truth: a kernel's NFS server whose machine loses its power. Exported `sync` it keeps every promise and loses what
     was never flushed; exported `async` it acknowledges before it is durable, and that is found.
@@ -224,6 +231,7 @@ def test_power_cuts_of_a_guest(cli: Cli) -> None:
         assert row["violations_by_kind"]["lost"] > 0 and row["promised"] > 0
 
 
+@pytest.mark.lab
 def test_a_folder_goes_down_with_this_machine(cli: Cli) -> None:
     """A local path: the journal must lie elsewhere; the check comes in another process."""
     mine = populate(cli.target)

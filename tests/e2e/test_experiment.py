@@ -105,6 +105,7 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_report_in_a_browser(done: tuple[Any, Path], browser: Any, width: int) -> None:
     result, path = done

@@ -71,6 +71,7 @@ def test_the_wiki_line(tmp_path: Path, env: dict[str, str]) -> None:
     assert not (tmp_path / "f").exists(), "the test file is removed"
 
 
+@pytest.mark.lab
 def test_the_rootusers_line_on_a_loop_mount(tmp_path: Path, env: dict[str, str]) -> None:
     """`-Racz -g 2G -i 0 -i 1 -i 2 -U MNT -f MNT/testfile -b out.xls`, scaled down to 128 KiB, remounting by fstab."""
     need(os.geteuid() == 0 and shutil.which("mkfs.ext4") and shutil.which("unshare"), "root, mkfs.ext4 and unshare")
@@ -121,6 +122,7 @@ def test_remount_commands_and_a_busy_mount(tmp_path: Path, env: dict[str, str]) 
     assert run(line, elsewhere, env).returncode == 2, "not a mount point, and no command to unmount it"
 
 
+@pytest.mark.lab
 def test_spreadsheets_open_in_libreoffice(tmp_path: Path, env: dict[str, str]) -> None:
     need(shutil.which("soffice"), "LibreOffice (soffice)")
     names = {"old": "old.xls", "new": "new.xlsx"}

@@ -237,6 +237,7 @@ def test_bad_input(words: tuple[str, ...], says: str, cli: Cli) -> None:
     assert snapshot(cli.target) == before and cli.runs() == [] and not (cli.folder / "out").exists()
 
 
+@pytest.mark.lab
 def test_a_write_that_fails_ends_the_job_and_names_the_file(cli: Cli) -> None:
     """The largest file that the process may write stands for a full disk."""
     need(shutil.which("prlimit"), "prlimit (util-linux)")
@@ -256,6 +257,7 @@ def check_failed(run: Any, kind: str) -> None:
     assert step["cell"] == last["id"] and step["wall_ns"] > 0
 
 
+@pytest.mark.lab
 def test_a_disk_that_is_full_under_way(cli: Cli) -> None:
     """A file system with room for the bytes, but for few files."""
     words = ["mount", "-t", "tmpfs", "-o", "size=64m,nr_inodes=150", "none", cli.target]

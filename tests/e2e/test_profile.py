@@ -117,6 +117,7 @@ def sectors(device: Path) -> tuple[int, int]:
     return int(fields[2]), int(fields[6])
 
 
+@pytest.mark.lab
 def test_a_disk_is_only_read(cli: Cli, disk: tuple[Path, Path]) -> None:
     """All of it, in order, past the cache; not a sector is written, and it stays what it was."""
     device, image = disk
@@ -135,6 +136,7 @@ def test_a_disk_is_only_read(cli: Cli, disk: tuple[Path, Path]) -> None:
     assert f"Rate by position on {device}" in (cli.folder / "r.html").read_text()
 
 
+@pytest.mark.lab
 def test_what_writes_refuses_a_disk(cli: Cli, disk: tuple[Path, Path]) -> None:
     device, _ = disk
     before = contents(device)
@@ -152,6 +154,7 @@ LIMITS = Path("/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device")
 SLOW_BYTES_PER_S = 20_000_000
 
 
+@pytest.mark.lab
 def test_a_slow_half_is_where_it_is(cli: Cli, disk: tuple[Path, Path]) -> None:
     """20 MB/s until half the zones are read, no limit from then on: the head is slow, the tail is not.
 

@@ -121,6 +121,7 @@ def reached(rows: Iterable[tuple[int, Row]], facts: Iterable[FileFacts]) -> Iter
         yield stream, row
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("job", ["tar", "untar", "cp", "git"])
 def test_the_same_operations(job: str, cli: Cli, work: Path) -> None:
     """Kinds, names, offsets, lengths, flags and errors, in the order of each stream."""

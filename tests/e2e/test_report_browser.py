@@ -26,6 +26,8 @@ from naslab import load, report
 from naslab.results import Run
 from naslab.results.run import MemoryBlobs
 
+pytestmark = pytest.mark.lab
+
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SIZES, RECORDS = (1 << 20, 16 << 20, 64 << 20, 1 << 30), (4096, 65536, 1 << 20)

@@ -18,6 +18,8 @@ from cli_tools import PROGRAM, Cli, may_trace, need, wait_until
 from naslab.trace import Trace
 from trace_reenact import reenact, tree
 
+pytestmark = pytest.mark.lab
+
 
 @pytest.fixture
 def work(cli: Cli) -> Path:

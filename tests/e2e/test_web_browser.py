@@ -21,6 +21,8 @@ from naslab.store import Store
 from naslab.store.underway import UnderWay
 from naslab.web.site import Chosen, write_site
 
+pytestmark = pytest.mark.lab
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SIZES, RECORDS = (1 << 20, 16 << 20, 64 << 20), (65536, 1 << 20)
 LIVE = "20261120-200000-live"

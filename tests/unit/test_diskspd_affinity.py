@@ -45,6 +45,7 @@ def test_time_spans_must_agree(tmp_path: Path) -> None:
         of(f"-X{tmp_path}/p.xml", {0, 1})
 
 
+@pytest.mark.lab
 def test_threads_inherit_it() -> None:
     before = usable()
     need(before is not None and len(before) > 1, "sched_setaffinity and two processors")
