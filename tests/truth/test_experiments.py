@@ -1,8 +1,8 @@
 """All five experiments through the real command, in their quick form: every claim ends, what is planted is found.
 
 The claims named here follow from what the lab builds alone: a drive's rate, a link's, a bucket's, more disks. Their
-ratios must lie where the claim says, but for noise; that the verdict is certain of it, three repeats do not promise. The
-others may end in any way. Each report is opened in a headless Chromium.
+ratios must lie where the claim says, but for noise; that the verdict is certain of it, three repeats do not promise.
+The others may end in any way. Each report is opened in a headless Chromium.
 """
 
 from __future__ import annotations
