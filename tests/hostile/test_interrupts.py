@@ -24,6 +24,7 @@ COMMANDS = {
     "run": ("run", "--budget", "20s"),
     "apps": ("apps", "--budget", "20s"),
     "job": ("job", "copy-in,copy-out", "--corpus", "sources", "--scale", "0.01"),
+    "durable": ("durable", "--size", "1m", "--load", "3s", "--cut-command", "true", "--restore-command", "true"),
     "doctor": ("doctor",),
     "clean": ("clean",),
 }
@@ -32,6 +33,7 @@ COMMANDS |= {
     f"job {job}": ("job", *job.split(), "--corpus", "sources", "--scale", "0.01", "--in-flight", "1") for job in JOBS
 }
 MATRIX = [(command, "nfs-3", at) for command in COMMANDS for at in (500, 6_000)]
+MATRIX += [("durable", "nfs-3", at) for at in (45_000, 400_000, 1_500_000)]
 MATRIX += [("sweep", spoken, at) for spoken in SPOKEN for at in (0, 300, 1_500, 20_000) if spoken != "nfs-3"]
 MATRIX += [("job", spoken, at) for spoken in SPOKEN for at in (3_000, 15_000, 25_000)]
 MATRIX += [(f"job {job}", "nfs-3", at) for job in JOBS for at in (22_000, 45_000)]
