@@ -50,6 +50,7 @@ def here(cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     return call
 
 
+@pytest.mark.lab
 def test_nothing_is_found_in_clean_runs_of_every_command(cli: Cli, here: Callable[..., Done]) -> None:
     for name, words in CLEAN.items():
         here(name.split(",")[0], *words, "--quiet").ok()

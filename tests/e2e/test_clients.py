@@ -152,6 +152,7 @@ def only_run(cli: Cli) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize(("number", "words"), [(signal.SIGKILL, "went away"), (signal.SIGSTOP, "did not answer for 1")])
 def test_a_client_that_is_lost(
     tmp_path: Path, cli: Cli, load: subprocess.Popen[str], number: signal.Signals, words: str
@@ -173,6 +174,7 @@ def test_a_client_that_is_lost(
     assert not Path(f"/proc/{victim}").exists() or Path(f"/proc/{victim}/stat").read_text().split()[2] in "ZX"
 
 
+@pytest.mark.lab
 def test_a_client_that_is_late(tmp_path: Path, cli: Cli) -> None:
     """One that stands still again and again begins some cells late: these say so, and name it; no others do."""
     words = ["sweep", str(tmp_path), "--file-size", "256k", "--record", "64k", "--tests", "write,read"]
@@ -229,6 +231,7 @@ def test_no_load_outlives_its_run(tmp_path: Path, cli: Cli, load: subprocess.Pop
     assert run_folders(tmp_path) == [], "clients remove what they made before they go"
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("seed", range(4))
 def test_any_process_killed_at_any_moment(tmp_path: Path, cli: Cli, seed: int) -> None:
     """No load goes on, what was stored can be read, and no folder stays that `clean` does not know."""

@@ -139,6 +139,7 @@ def test_a_run_again_elsewhere(cli: Cli) -> None:
     assert asked(again) == asked(found["runs"][0])
 
 
+@pytest.mark.lab
 def test_cells_planned_on_the_way_are_part_of_the_plan(cli: Cli) -> None:
     survey = cli("run", server(100), "--budget", "20s", "--json", "--quiet").ok().json()
     done = cli("rerun", survey["run_id"], server(100), "--seed", 5, "--json")

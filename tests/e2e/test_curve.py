@@ -34,6 +34,7 @@ def p99_of_queue(load: float, arrivals: int = 400_000) -> float:
     return float(BASE_NS + np.quantile(waits[1000:], 0.99))
 
 
+@pytest.mark.lab
 def test_planted_capacity_and_knee(cli: Cli) -> None:
     """The link's rate within 1 %, and the knee where the queue of that link has it, within 6 %."""
     document = curve_of(cli, SIM, *QUICK, "--arrivals", "poisson", "--step-duration", "5s")
@@ -95,6 +96,7 @@ def test_comparison_words_and_report(cli: Cli) -> None:
 FIFTH_SLOWER = "sim:?link_bytes_per_s=104166667&latency_ns=240us&op_overhead_ns=1200"
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize(("target", "capacity"), [(SIM, "equivalent"), (FIFTH_SLOWER, "worse")])
 def test_an_equal_and_a_slower_server_beside_the_first(target: str, capacity: str, cli: Cli) -> None:
     """The same server with other arrivals, and one that takes a fifth longer for everything."""

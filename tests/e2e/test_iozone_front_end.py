@@ -236,6 +236,7 @@ def begin(line: str, folder: Path) -> tuple[subprocess.Popen[str], Path]:
     return child, folder / "said"
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("line", REAL_LINES)
 def test_text_is_that_of_the_real_iozone(
     line: str, tmp_path: Path, env: dict[str, str], real_ones: dict[str, tuple[subprocess.Popen[str], Path]]

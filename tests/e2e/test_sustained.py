@@ -167,6 +167,7 @@ def test_a_working_set_that_is_not_found(cli: Cli) -> None:
     assert found["interval_bytes"] == [step["bytes"] for step in found["steps"]]
 
 
+@pytest.mark.lab
 def test_more_is_written_until_the_cache_is_full(cli: Cli) -> None:
     """6 GB of memory: 1, 2 and 4 GiB leave the files in it, 8 GiB push them out; what bounds it is named."""
     server = "sim:?server_cache_bytes=6g&disk_read_bytes_per_s=50MB&link_bytes_per_s=120MB&latency_ns=100us"

@@ -20,6 +20,7 @@ def large(document: Any, op: str) -> float:
     return float(found[0]["value"])
 
 
+@pytest.mark.lab
 def test_a_faster_disk(cli: Cli) -> None:
     cli("run", SERVER.format(60, 40), "--budget", "2m", "--quiet").ok()
     told = cli("whatif", "last", "--disk", "2x", "--json").ok().json()

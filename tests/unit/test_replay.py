@@ -409,6 +409,7 @@ def test_preparing_makes_folders_first_and_all_bytes(tmp_path: Path) -> None:
     assert sorted(s.path for stream in found for s in stream if s.kind == "open") == [f"d/e/f{at}" for at in range(6)]
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("streams", [1, 5])
 def test_random_work_is_done_again(streams: int, tmp_path: Path, replay: Callable[..., Run]) -> None:
     """Whatever streams did, with files shared, renamed and removed: no step fails, and all is accounted for."""

@@ -264,6 +264,7 @@ print(json.dumps([*facts, int(peak.split()[1])]))
 """
 
 
+@pytest.mark.lab
 def test_a_million_operations_stream(tmp_path: Path) -> None:
     """Writing, `files_of` and the profile of a million operations on 20,000 files need less than 200 MB."""
     made = tmp_path / "big.trace.zst"
