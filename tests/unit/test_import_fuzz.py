@@ -347,3 +347,23 @@ def test_no_number_is_larger_than_can_be_measured() -> None:
     for value in (1e308, -1e308, 2e30, float("nan")):
         assert leaf_fault({"steps": [{"ci95": [value, 1.0]}]}) == "steps.0.ci95.0 is no number that can be"
     assert leaf_fault({"steps": [{"ci95": [0.0, 1e18]}]}) is None
+
+
+def test_no_measured_number_is_below_zero() -> None:
+    """A p50 of -1 ns ended `report` in a logarithm that is none. What may be negative is a choice of its field."""
+    for old, new, said in (
+        ('"p50": ', '"p50": -', r"cells\.0\.latency_ns\.p50 is below 0"),
+        ('"bytes": ', '"bytes": -', r"cells\.0\.bytes is below 0"),
+        ('"throughput_bytes_per_s": ', '"throughput_bytes_per_s": -', r"cells\.0\.throughput_bytes_per_s is below 0"),
+        ('"file_bytes": 1048576', '"file_bytes": 0', r"cells\.0\.file_bytes is below 1"),
+        ('"workers": 1', '"workers": 0', r"cells\.0\.workers is below 1"),
+    ):
+        assert old in WHOLE
+        with pytest.raises(ForeignFileError, match=said):
+            naslab_json.parse(Input("run.json", WHOLE.replace(old, new, 1).encode()))
+    signed = {field.name for _, fields in TABLES.values() for field in fields if field.least is None}
+    assert signed == {
+        "seed", "status", "clock_step_ns", "wall_clock_step_ns", "clock_rate_off", "late_ns", "earliest_ns", "effect",
+        "drift", "snia_range_share", "snia_excursion_share", "value", "limit", "deviation", "autocorrelation",
+        "other_autocorrelation",
+    }  # fmt: skip

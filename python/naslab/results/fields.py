@@ -7,6 +7,9 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+NUMBERS = ("integer", "number")
+"""Types of numbers."""
+
 
 @dataclass(frozen=True)
 class Field:
@@ -14,7 +17,8 @@ class Field:
 
     type: integer, number, string, boolean, object, array, or the name of a table below (`[]` after it for a list of
     it, `{}` for an object of it by name; `?` before either: what is in it may be null). unit: of a number. nullable:
-    may be null. required: always there. open_ends: of an interval, whose ends may be null.
+    may be null. required: always there. open_ends: of an interval, whose ends may be null. least: the least that a
+    number may be; None: any. What is measured or counted is never below 0; ends of intervals may be.
     """
 
     name: str
@@ -25,6 +29,7 @@ class Field:
     required: bool = True
     enum: tuple[str, ...] | None = None
     open_ends: bool = False
+    least: float | None = 0
 
 
 def field(name: str, type_: str, about: str, unit: str | None = None, **more: Any) -> Field:
@@ -45,7 +50,7 @@ def table_schema(fields: tuple[Field, ...], tables: Container[str], version: int
 
 def _field_schema(each: Field, tables: Container[str], version: int) -> dict[str, Any]:
     about = each.about + (f" ({each.unit})" if each.unit else "")
-    schema = _type_schema(each.type, tables)
+    schema = _type_schema(each.type, tables, each.least)
     if each.enum:
         schema["enum"] = list(each.enum)
     if each.name == "schema":
@@ -55,14 +60,16 @@ def _field_schema(each: Field, tables: Container[str], version: int) -> dict[str
     return {"description": about, **schema}
 
 
-def _type_schema(type_: str, tables: Container[str]) -> dict[str, Any]:
+def _type_schema(type_: str, tables: Container[str], least: float | None) -> dict[str, Any]:
     if type_.endswith("[]"):
-        return {"type": "array", "items": _type_schema(type_[:-2], tables)}
+        return {"type": "array", "items": _type_schema(type_[:-2], tables, least)}
     if type_.endswith("{}"):
-        return {"type": "object", "additionalProperties": _type_schema(type_[:-2], tables)}
+        return {"type": "object", "additionalProperties": _type_schema(type_[:-2], tables, least)}
     if type_.endswith("?"):
-        return {"anyOf": [_type_schema(type_[:-1], tables), {"type": "null"}]}
-    return {"$ref": f"#/$defs/{type_}"} if type_ in tables else {"type": type_}
+        return {"anyOf": [_type_schema(type_[:-1], tables, least), {"type": "null"}]}
+    if type_ in tables:
+        return {"$ref": f"#/$defs/{type_}"}
+    return {"type": type_, "minimum": least} if type_ in NUMBERS and least is not None else {"type": type_}
 
 
 def field_row(each: Field, tables: Mapping[str, tuple[str, Any]]) -> str:

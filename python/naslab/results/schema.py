@@ -56,7 +56,7 @@ RUN = (
     _f("finished_at", "string?", "end, ISO 8601 in UTC, for people"),
     _f("start_wall_ns", "integer", "start on the wall clock", "ns since 1970"),
     _f("end_wall_ns", "integer?", "end on the wall clock", "ns since 1970"),
-    _f("seed", "integer", "seed of offsets, data and order"),
+    _f("seed", "integer", "seed of offsets, data and order", least=None),
     _f("argv", "string[]?", "the command line, without secrets"),
     _f("target", "target", "what was measured; more fields as the protocol has them"),
     _f("environment", "environment", "client and server as found: CPU, RAM, kernel, NIC, MTU, server free space"),
@@ -112,10 +112,10 @@ CELL = may_be_untold((
     _f("id", "integer", "unique in the run"),
     _f("op", "string", f"operation: {', '.join(DATA_OPS)}; metadata: {', '.join(METADATA_OPS)}"),
     _f("workload", "string?", "application workload, when the cell is one"),
-    _f("file_bytes", "integer", "file size", "bytes"),
-    _f("record_bytes", "integer", "record size: bytes per operation", "bytes"),
-    _f("queue_depth", "integer", "operations in flight per worker"),
-    _f("workers", "integer", "threads, each with its own session"),
+    _f("file_bytes", "integer", "file size", "bytes", least=1),
+    _f("record_bytes", "integer", "record size: bytes per operation", "bytes", least=1),
+    _f("queue_depth", "integer", "operations in flight per worker", least=1),
+    _f("workers", "integer", "threads, each with its own session", least=1),
     _f("block", "integer", "which repeat: cells of one block were measured together, blocks in random order"),
     _f("durability", "string", "none; end: one flush at the end; each: every write", enum=("none", "end", "each")),
     _f("cache_state", "string", "of caches before the cell", enum=("warm", "cold", "unknown")),
@@ -215,12 +215,18 @@ CLIENT_STALL = (
     _f("total_ns", "integer", "all such times within the timed window", "ns"),
     _f("count", "integer", "how many there were"),
     _f("asleep_ns", "integer", "the machine was suspended; no part of the durations", "ns"),
-    _f("clock_step_ns", "integer", "largest step of the wall clock; below 0: back; 0: none of 10 ms or more", "ns"),
+    _f(
+        "clock_step_ns",
+        "integer",
+        "largest step of the wall clock; below 0: back; 0: none of 10 ms or more",
+        "ns",
+        least=None,
+    ),
 )
 
 ERROR_COUNT = (
     _f("kind", "string", "class of error"),
-    _f("status", "integer", "raw status: errno, NTSTATUS or nfsstat"),
+    _f("status", "integer", "raw status: errno, NTSTATUS or nfsstat", least=None),
     _f("count", "integer", "operations"),
 )
 
@@ -406,8 +412,8 @@ CURVE_COMPARISON = (
         enum=("batch",),
     ),
     _f("differs", "string[]", "names of settings in which the two differ"),
-    _f("autocorrelation", "number", "lag-1, of p99 from part to part of this curve; intervals are widened for it"),
-    _f("other_autocorrelation", "number", "of the other curve"),
+    _f("autocorrelation", "number", "lag-1, of p99 from part to part of this curve; it widens intervals", least=None),
+    _f("other_autocorrelation", "number", "of the other curve", least=None),
     _f("capacity", "curve_ratio?", "capacities; null: not both were saturated"),
     _f("knee", "curve_ratio?", "knees; null: not both have one"),
     _f("p99", "curve_load_ratio[]", "p99 of the response time at equal loads that both carried; p_value by Holm"),
@@ -532,9 +538,9 @@ SEGMENT = (
 
 CHANGE = (
     _f("at_ns", "integer", "from the start of the series", "ns"),
-    _f("earliest_ns", "integer", "start of its 95 % interval", "ns"),
+    _f("earliest_ns", "integer", "start of its 95 % interval", "ns", least=None),
     _f("latest_ns", "integer", "end of its 95 % interval", "ns"),
-    _f("effect", "number", "rate after / rate before - 1"),
+    _f("effect", "number", "rate after / rate before - 1", least=None),
     _f("effect_ci95", "array", "95 % interval of the effect: low, high"),
 )
 
@@ -546,11 +552,11 @@ STEADY = (
     _f("mean_bytes_per_s", "number", "over it", "bytes/s"),
     _f("warmup_ns", "integer", "cut at its head by MSER-5", "ns"),
     _f("needed_ns", "integer?", "how long it should be to tell; null: long enough", "ns"),
-    _f("drift", "number?", "rise of the best line over it / mean; null: too short for one"),
+    _f("drift", "number?", "rise of the best line over it / mean; null: too short for one", least=None),
     _f("drift_ci90", "array?", "90 % interval of the drift: low, high"),
     _f("snia_steady", "boolean?", "SNIA's rule on five rounds: range at most 20 %, rise at most 10 %"),
-    _f("snia_range_share", "number?", "its range / mean"),
-    _f("snia_excursion_share", "number?", "its rise / mean"),
+    _f("snia_range_share", "number?", "its range / mean", least=None),
+    _f("snia_excursion_share", "number?", "its rise / mean", least=None),
 )
 
 BURST = (
@@ -590,7 +596,7 @@ BUCKET = (
 )
 
 ESTIMATE = (
-    _f("value", "number", "in the unit of the field"),
+    _f("value", "number", "in the unit of the field", least=None),
     _f("ci95", "array", "95 % interval: low, high"),
 )
 

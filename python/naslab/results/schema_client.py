@@ -88,9 +88,9 @@ DOUBT = (
     ),
     _f("message", "string", "the warning's words"),
     _f("cells", "integer[]", "ids of the cells it is about; empty: the run"),
-    _f("value", "number?", "what was found, in `unit`"),
+    _f("value", "number?", "what was found, in `unit`", least=None),
     _f("unit", "string?", "of value and limit: processors, fraction, per_s, bytes_per_s, ns or ratio"),
-    _f("limit", "number?", "from where on it counts"),
+    _f("limit", "number?", "from where on it counts", least=None),
 )
 
 TABLES = {

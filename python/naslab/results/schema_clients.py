@@ -9,7 +9,7 @@ CELL_CLIENTS = (
     _f("begin_ns", "integer", "agreed common start, on the clock of the run's own process", "ns"),
     _f("start_skew_ns", "integer", "from the first client's start to the last one's, clocks corrected", "ns"),
     _f("clock_bound_ns", "integer", "how far off the corrected clocks can be, the worst of all clients", "ns"),
-    _f("late_ns", "integer", "the last client's start after the agreed one; negative: before", "ns"),
+    _f("late_ns", "integer", "the last client's start after the agreed one; negative: before", "ns", least=None),
     _f("common_window_ns", "integer", "from the last start to the first client's last acknowledgement", "ns"),
     _f("common_bytes", "integer", "moved by all clients within the common window", "bytes"),
     _f(

@@ -12,7 +12,7 @@ PLANTED = (
         enum=("bytes_per_s", "bits_per_s", "bytes", "per_s", "ns", "share"),
     ),
     _f("measured", "number?", "by another tool; of several places the one furthest off; null: not measured"),
-    _f("deviation", "number?", "measured / planted - 1"),
+    _f("deviation", "number?", "measured / planted - 1", least=None),
     _f("tool", "string?", "what measured it"),
     _f("verdict", "string", "whether it is as planted, to 5 %", enum=("holds", "misses", "not measured")),
 )  # fmt: skip

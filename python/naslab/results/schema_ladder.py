@@ -20,7 +20,7 @@ LIMIT = (
     _f("kind", "string", "what limits", enum=LIMIT_KINDS),
     _f("applies_to", "io_class", "the class of I/O it holds back"),
     _f("confidence", "number", "probability, 0 to 1; below 0.7 its class is not decided"),
-    _f("value", "number?", "the ceiling it sets, in `unit`", required=False),
+    _f("value", "number?", "the ceiling it sets, in `unit`", required=False, least=None),
     _f("unit", "string?", "bytes_per_s, iops, ns or bytes", required=False),
     _f("ci95", "array?", "95 % interval of the value within this run: low, high; it names a limit, and never a "
        "difference between targets", required=False),
@@ -58,7 +58,7 @@ LADDER_STEP = (
 )
 
 LADDER_FIGURE = (
-    _f("value", "number", "mean of the cell's batches, in `unit`"),
+    _f("value", "number", "mean of the cell's batches, in `unit`", least=None),
     _f("unit", "string", "bytes_per_s, iops, ns, bytes, share or cores"),
     _f("ci95", "array", "95 % interval within the run: low, high"),
 )

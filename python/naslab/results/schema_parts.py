@@ -47,9 +47,9 @@ ENVIRONMENT_DURING = (
     _f("foreign_cpu_fraction_max", "number?", "the most in a second", required=False),
     _f("stolen_cpu_fraction_max", "number?", "the most that a virtual machine's host took", required=False),
     _f("foreign_bytes_per_s_max", "number?", "the most that others sent and received", "bytes/s", required=False),
-    _f("wall_clock_step_ns", "integer?", "steps of the wall clock, added up", "ns", required=False),
+    _f("wall_clock_step_ns", "integer?", "steps of the wall clock, added up", "ns", required=False, least=None),
     _f("asleep_ns", "integer?", "time the machine slept", "ns", required=False),
-    _f("clock_rate_off", "number?", "how far the clocks drift apart", required=False),
+    _f("clock_rate_off", "number?", "how far the clocks drift apart", required=False, least=None),
 )
 
 ENVIRONMENT_ROUTE = (

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from naslab.results.fields import Field
+from naslab.results.fields import NUMBERS, Field
 from naslab.results.schema import TABLES
 
 MAX_INTEGER = (1 << 63) - 1
@@ -50,7 +50,7 @@ def of_field(field: Field, value: Any, where: str) -> str | None:
         return f"{where} is none of {', '.join(field.enum)}"
     if field.type == "array" and _INTERVAL.search(field.name):
         return _of_interval(value, where, field.open_ends)
-    return _of_type(field.type, value, where)
+    return _of_type(field, field.type, value, where)
 
 
 def _of_interval(value: Any, where: str, open_ends: bool) -> str | None:
@@ -82,22 +82,28 @@ def _is_halved(text: str) -> bool:
     return _SURROGATE.search(text) is not None
 
 
-def _of_type(type_: str, value: Any, where: str) -> str | None:
+def _of_type(field: Field, type_: str, value: Any, where: str) -> str | None:
+    """type_: the field's, or that of what is in it."""
     if type_.endswith(("[]", "{}")):
         container: type[Any] = list if type_.endswith("[]") else dict
         if not isinstance(value, container):
             return f"{where} is not {'a list' if container is list else 'an object'}"
         items = enumerate(value) if isinstance(value, list) else value.items()
-        return next((found for key, each in items if (found := _of_type(type_[:-2], each, f"{where}.{key}"))), None)
+        return next(
+            (found for key, each in items if (found := _of_type(field, type_[:-2], each, f"{where}.{key}"))), None
+        )
     if type_.endswith("?"):
-        return None if value is None else _of_type(type_[:-1], value, where)
+        return None if value is None else _of_type(field, type_[:-1], value, where)
     if type_ in TABLES:
         return fault(value, type_, f"{where}.") if isinstance(value, dict) else f"{where} is not an object"
-    return None if _fits(type_, value) else f"{where} is not {_WORDS[type_]}"
+    if not _fits(type_, value):
+        return f"{where} is not {_WORDS[type_]}"
+    below = type_ in NUMBERS and field.least is not None and value < field.least
+    return f"{where} is below {field.least}" if below else None
 
 
 def _fits(type_: str, value: Any) -> bool:
-    if type_ in ("integer", "number"):
+    if type_ in NUMBERS:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
         if isinstance(value, int) or type_ == "integer":
