@@ -152,6 +152,19 @@ class World:
                 run.pid, run.ended = int(pid), word[0] if what == "finish_run" else ""
         self._told = len(whole)
 
+    def ask_store(self, process: Command) -> None:
+        """What a command that was cut short did and could not tell any more."""
+        if not self.store.is_file():
+            return
+        with contextlib.closing(sqlite3.connect(f"file:{self.store}?mode=ro", uri=True)) as db:
+            found = db.execute("SELECT run_id, status, owner FROM runs").fetchall()
+        for run_id, status, owner in found:
+            known = self.runs.get(run_id)
+            # Runs that ended have no owner any more.
+            pid = json.loads(owner)["pid"] if owner else known.pid if known else process.pid
+            if pid == process.pid:
+                self.runs.setdefault(run_id, Known(pid)).ended = "" if status == "running" else status
+
     def run_of(self, process: Command) -> str | None:
         """The id of the run that a command measures."""
         return next((run_id for run_id, run in self.runs.items() if run.pid == process.pid), None)
@@ -356,6 +369,8 @@ class Sequence:
     def _end(self, live: Live, number: signal.Signals) -> None:
         os.kill(live.process.pid, number)
         done = self.world.ended(live.process)
+        if not live.orphan:
+            self.world.ask_store(live.process)
         run_id = self.world.run_of(live.process)
         if number == signal.SIGKILL:
             self.killed |= self.world.folders() - self._living()

@@ -22,7 +22,11 @@ _AGAIN_S = 0.01
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (without the program's name); the exit code of DESIGN.md section 4."""
     with guarded(), _interruptions_kept():
-        return _main(list(sys.argv[1:] if argv is None else argv))
+        code = _main(list(sys.argv[1:] if argv is None else argv))
+        stores = sys.modules.get("naslab.store.store")
+        if code == INTERRUPTED and stores:
+            stores.end_interrupted()
+        return code
 
 
 @contextlib.contextmanager

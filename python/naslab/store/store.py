@@ -30,6 +30,8 @@ Blobs = Mapping[str, bytes]
 Found = TypeVar("Found")
 
 
+_under_way: dict[str, Path] = {}
+"""Runs that this process measures, each with its store."""
 _UNFINISHED = "the process that measured this run ended before the run did; the cells stored until then are here"
 
 
@@ -115,6 +117,7 @@ class Store:
         document: from `new_document`; its cells and warnings are saved too. spec: `RunSpec` or a dict.
         Raises StoreError when the id is taken.
         """
+        _under_way[document["run_id"]] = self.path
         with self._transaction() as db:
             self._insert_run(db, document, spec, {})
         return cast("str", document["run_id"])
@@ -148,8 +151,18 @@ class Store:
         now = time.time_ns()
         ended = {"end_wall_ns": now, "finished_at": iso_utc(now)}
         self._update(run_id, {**ended, **updates, "status": status})
+        _under_way.pop(run_id, None)
         with self._lock, suppress(sqlite3.Error):  # the run is saved; this only moves it out of the log
             self._open(write=True).execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def end_running(self, run_id: str, message: str) -> None:
+        """Makes a run of this process that has no end `partial`, with a warning `interrupted`; nothing of another."""
+        with self._transaction() as db:
+            found = db.execute("SELECT status, owner FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            ours = found is not None and found[0] == "running" and json.loads(found[1] or "{}") == owner()
+        if ours:
+            self.add_warning(run_id, "interrupted", message)
+            self.finish_run(run_id, "partial")
 
     def reopen_run(self, run_id: str) -> None:
         """Makes this process the owner of an ended or abandoned run, which goes on.
@@ -163,6 +176,7 @@ class Store:
             ).fetchone()
             if status_now(status, owned) == "running":
                 raise StoreError(f"run {run_id} is still being measured; wait for it, or stop it first")
+            _under_way[run_id] = self.path
             document = {**json.loads(text), "status": "running", "finished_at": None, "end_wall_ns": None}
             db.execute(
                 "UPDATE runs SET document = ?, status = 'running', owner = ? WHERE run_id = ?",
@@ -504,6 +518,19 @@ def _unpack(raw_bytes: int, data: bytes, what: str) -> bytes:
     if len(raw) != raw_bytes or not unpacker.eof:
         raise StoreError(f"{what}: damaged (its length is not {raw_bytes} bytes)")
     return raw
+
+
+def end_interrupted() -> None:
+    """Ends the runs that this process began and did not end, as an interruption between two steps leaves them.
+
+    Whatever keeps their store from being written does so silently: such a run reads as one that its process left.
+    """
+    for run_id, path in list(_under_way.items()):
+        with suppress(StoreError, OSError, sqlite3.Error):
+            if path.is_file():
+                with Store(path) as store:
+                    store.end_running(run_id, "the run was interrupted; what was measured until then is kept")
+        _under_way.pop(run_id, None)
 
 
 def status_now(status: str, owner_json: str | None) -> str:
