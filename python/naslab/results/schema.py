@@ -362,7 +362,13 @@ STREAMS_TRIED = (
     _f("streams", "integer", "how many at once"),
     _f("held", "boolean", "no request missed its deadline, and the last ended at most 1 % (20 ms) after the film"),
     _f("missed_starts", "integer?", "requests that started later than the buffer allows; null: not measured"),
-    _f("late_ns", "integer?", "end of the last request after the film's; null: not measured", "ns"),
+    _f(
+        "late_ns",
+        "integer?",
+        "end of the last request after the film's; below 0: before; null: not measured",
+        "ns",
+        least=None,
+    ),
     _f("cell", "integer?", "id of the cell; null: not measured"),
 )
 
