@@ -154,10 +154,8 @@ class World:
 
     def ask_store(self, process: Command) -> None:
         """What a command that was cut short did and could not tell any more."""
-        if not self.store.is_file():
-            return
-        with contextlib.closing(sqlite3.connect(f"file:{self.store}?mode=ro", uri=True)) as db:
-            found = db.execute("SELECT run_id, status, owner FROM runs").fetchall()
+        with Store(self.store) as store:
+            found = store.rows("SELECT run_id, status, owner FROM runs")
         for run_id, status, owner in found:
             known = self.runs.get(run_id)
             # Runs that ended have no owner any more.
