@@ -5,25 +5,29 @@ Run as a program it is that process: requests come as lines of JSON, answers go 
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import gc
+import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cli_tools import Done
 
-WARM_UP = (
-    ("sweep", "null:", "--file-size", "64k", "--record", "64k"), ("runs", "--json"), ("show", "last"),
-    ("tree", "null:", "--files", "10", "--depth-of-tree", "1", "--fan-out", "2"), ("explain", "last"),
-    ("audit", "last"),
-    ("export", "last", "-o", "r.csv"), ("clean", "."), ("runs",),
+EXTRA = (
+    "openpyxl", "rich.live", "rich.progress", "rich.table", "ruptures", "scipy.optimize", "scipy.special",
+    "typer._adapters",
 )  # fmt: skip
-"""What makes a process import all that the tests use."""
+"""What commands import at their first use, beside naslab's own modules."""
 TOLD = "NASLAB_TESTS_TOLD"
 """Names the file that gets a line for whatever is in the store: `add_cell RUN CELL`, `create_run RUN`, …"""
 HANG_S = 60.0
@@ -33,10 +37,11 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 class Warm:
     """The process that forks. Used by one thread."""
 
-    def __init__(self, folder: Path) -> None:
-        """folder: for what it writes while it gets ready."""
+    def __init__(self, folder: Path, *, watched: bool = False) -> None:
+        """folder: for what it and its commands write. watched: the store tells, and some disks take nothing."""
+        self._folder = folder
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "import warm; warm.serve()"], cwd=folder, text=True, stdin=subprocess.PIPE,
+            [sys.executable, "-c", f"import warm; warm.serve({watched})"], cwd=folder, text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), "COLUMNS": "100"},
         )  # fmt: skip
         self.mounted = bool(self._answer()["mounted"])
@@ -48,15 +53,15 @@ class Warm:
         return Path(f"/proc/{self._process.pid}/root")
 
     def start(self, folder: Path, environment: dict[str, str], *words: str) -> Command:
-        """Begins a command. environment: changes of it."""
-        asked = {"words": words, "folder": str(folder), "environment": environment}
+        """Begins a command, which has this environment and no other."""
+        asked = {"words": words, "folder": str(folder), "environment": environment, "said": str(self._folder)}
         pid = self._ask(asked)["pid"]
-        return Command(self, pid, folder / f"out-{pid}", folder / f"err-{pid}", words)
+        return Command(self, pid, self._folder / f"out-{pid}", self._folder / f"err-{pid}", words)
 
-    def wait(self, pid: int) -> int | None:
+    def wait(self, pid: int, hang_s: float = HANG_S) -> int | None:
         """The exit code of a command; None, and its end, where it hangs. Negative: the signal it died of."""
         print(json.dumps({"wait": pid}), file=self._process.stdin, flush=True)
-        if not select.select([self._process.stdout], [], [], HANG_S)[0]:
+        if not select.select([self._process.stdout], [], [], hang_s)[0]:
             os.kill(pid, signal.SIGKILL)
             self._answer()
             return None
@@ -86,14 +91,13 @@ class Command:
     words: tuple[str, ...]
     done: Done | None = field(default=None)
 
-    def wait(self) -> Done:
-        """How it ended."""
+    def wait(self, hang_s: float = HANG_S) -> Done:
+        """How it ended. Raises subprocess.TimeoutExpired where it hangs; it is killed then."""
         if self.done is None:
-            code = self.server.wait(self.pid)
-            assert code is not None, f"{self.words} hangs"
-            # One that was killed at once made no files.
-            texts = [path.read_text("utf-8") if path.exists() else "" for path in (self.out, self.err)]
-            self.done = Done(code, *texts)
+            code = self.server.wait(self.pid, hang_s)
+            if code is None:
+                raise subprocess.TimeoutExpired(self.words, hang_s)
+            self.done = Done(code, _taken(self.out), _taken(self.err))
         return self.done
 
     def send(self, number: int) -> Done:
@@ -102,14 +106,23 @@ class Command:
         return self.wait()
 
 
-def serve() -> None:
+def _taken(path: Path) -> str:
+    """What a command said; one that was killed at once made no files."""
+    text = path.read_text("utf-8") if path.exists() else ""
+    path.unlink(missing_ok=True)
+    return text
+
+
+def serve(watched: bool) -> None:
     """Answers requests until there are none."""
     for number in (*ENDING, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     _import_all()
     _cache_parser()
-    _tell_of_the_store()
-    _say(mounted=_mount())
+    if watched:
+        _tell_of_the_store()
+    _say(mounted=watched and _mount())
+    gc.freeze()
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
@@ -128,25 +141,14 @@ def _say(**answer: object) -> None:
 
 
 def _import_all() -> None:
-    """Imports what commands import. They run in a process of their own: none of their threads may be in this one."""
-    from importlib import import_module
+    """Imports what commands import; none of it begins a thread of Python."""
+    import naslab
 
-    if pid := os.fork():
-        os.waitpid(pid, 0)
-    else:
-        os.environ["NASLAB_STORE"] = "warm.sqlite"
-        _redirect(Path("warm-out"), Path("warm-err"))
-        from naslab import cli
-
-        for words in WARM_UP:
-            cli.main(list(words))
-        Path("modules").write_text("\n".join(sys.modules))
-        os._exit(0)
-    for name in Path("modules").read_text().split():
-        try:
-            import_module(name)
-        except ImportError:
-            continue
+    names = [each.name for each in pkgutil.walk_packages(naslab.__path__, "naslab.") if "__main__" not in each.name]
+    for name in (*names, *EXTRA):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    assert threading.active_count() == 1, threading.enumerate()
 
 
 def _cache_parser() -> None:
@@ -206,8 +208,11 @@ def _become(request: dict[str, Any]) -> None:
     code = 1
     try:
         os.chdir(request["folder"])
+        os.environ.clear()
         os.environ.update(request["environment"])
-        _redirect(Path(f"out-{os.getpid()}"), Path(f"err-{os.getpid()}"))
+        said = Path(request["said"])
+        _redirect(said / f"out-{os.getpid()}", said / f"err-{os.getpid()}")
+        sys.stdin = os.fdopen(0)
         sys.argv = ["naslab", *request["words"]]
         from naslab import cli
 
@@ -224,6 +229,10 @@ def _become(request: dict[str, Any]) -> None:
 
         traceback.print_exc()
     finally:
+        atexit._run_exitfuncs()
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(code)
 
 

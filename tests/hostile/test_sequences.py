@@ -105,7 +105,7 @@ class World:
 
     def start(self, line: str) -> Command:
         """Begins a command line."""
-        environment = {"NASLAB_STORE": str(self.store), TOLD: str(self.folder / "told")}
+        environment = {**os.environ, "NASLAB_STORE": str(self.store), TOLD: str(self.folder / "told"), "COLUMNS": "100"}
         return self.warm.start(self.folder, environment, *line.split())
 
     def run(self, line: str) -> Done:
@@ -442,7 +442,7 @@ DISKS: list[Path] = []
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
     folder = tmp_path_factory.mktemp("warm")
-    found = Warm(folder)
+    found = Warm(folder, watched=True)
     DISKS[:] = [folder]
     yield found
     found.close()
