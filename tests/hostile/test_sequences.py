@@ -415,9 +415,14 @@ class Sequence:
         return {run_id for run_id, pid in known.items() if pid in pids}
 
     def all_is_well(self) -> None:
-        for each in self.world.live:
+        for each in list(self.world.live):
             if (done := self._gone(each)) is not None:
-                self.world.fail(f"{each.process.words} ended by itself: exit {done.code}: {done.err}")
+                self.world.live.remove(each)
+                self.world.hear()
+                run_id = self.world.run_of(each.process)
+                # On an idle machine one may be through.
+                if done.code != 0 or run_id is None or self.world.runs[run_id].ended != "complete":
+                    self.world.fail(f"{each.process.words} ended by itself: exit {done.code}: {done.err}")
         self.world.check()
         self.world.check_folders(self.killed | self._living())
 
@@ -429,8 +434,8 @@ class Sequence:
         try:
             while self.world.live:
                 live = self.world.live.pop()
-                os.kill(live.process.pid, signal.SIGKILL)
-                live.process.wait()
+                if live.process.done is None:
+                    live.process.send(signal.SIGKILL)
         finally:
             shutil.rmtree(self.place)
 
