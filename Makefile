@@ -35,12 +35,17 @@ $(STAMPS)/dev: $(STAMPS)/build constraints/dev.txt
 	@$(BIN)/python -m compileall -q $(VENV)/lib >/dev/null || true
 	@touch $@
 
+$(STAMPS)/rust-tests: $(STAMPS)/dev
+	@echo "building the Rust tests (the first time takes a few minutes) ..."
+	@cargo test --workspace --quiet --no-run
+	@touch $@
+
 build: $(STAMPS)/build
 
 demo: build
 	@tools/demo
 
-test: $(STAMPS)/dev
+test: $(STAMPS)/rust-tests
 	@tools/run-tests
 
 # What needs root, servers, browsers, the machine to itself or minutes. PART="hostile truth" takes parts: servers too.

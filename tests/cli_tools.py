@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +93,22 @@ class Done:
         return json.loads(self.out)
 
 
+def called(words: Iterable[str], folder: Path, environment: dict[str, str], timeout_s: float = 60) -> Done:
+    """The program to its end. The lab's tests start it as users do; the others take it from a process that has
+    imported everything, where that can make no difference: starting Python took most of their time.
+    """
+    command = [*PROGRAM, *words]
+    lab = not under_way or under_way[0].get_closest_marker("lab") is not None
+    if not lab and (warm := _warm_for(environment)):
+        ended: Done = warm.start(folder, environment, *command[len(PROGRAM) :]).wait(timeout_s)
+        return ended
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=folder, env=environment,
+        timeout=timeout_s,
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
 class Cli:
     """Calls with a store of its own in `folder`; `target` is an empty folder there to measure."""
 
@@ -104,15 +120,11 @@ class Cli:
         self.env = {**os.environ, "NASLAB_STORE": str(self.store), "COLUMNS": "100"}
 
     def __call__(self, *words: object, **more: Any) -> Done:
-        """The program to its end. Tests that are not the lab's take it from a process that has imported everything,
-        where nothing tells the difference: starting Python took most of their time. The lab's start it as users do.
-        """
-        lab = not under_way or under_way[0].get_closest_marker("lab") is not None
-        if not lab and more.keys() <= {"cwd", "env", "timeout"} and (warm := _warm_for(more.get("env", self.env))):
-            command = warm.start(Path(more.get("cwd", self.folder)), more.get("env", self.env), *map(str, words))
-            return command.wait(more.get("timeout", 60))
         options = {"cwd": self.folder, "env": self.env, "timeout": 60, **more}
-        command = [*options.pop("prefix", []), *PROGRAM, *map(str, words)]
+        command = [*options.pop("prefix", [])]
+        if not command and options.keys() == {"cwd", "env", "timeout"}:
+            return called(map(str, words), options["cwd"], options["env"], options["timeout"])
+        command += [*PROGRAM, *map(str, words)]
         done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, **options)
         return Done(done.returncode, done.stdout, done.stderr)
 

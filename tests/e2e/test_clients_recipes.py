@@ -56,6 +56,7 @@ def judge(cli: Cli, data: Path) -> None:
     assert run_folders(data) == []
 
 
+@pytest.mark.lab
 def test_slurm(tmp_path: Path, cli: Cli, data: Path) -> None:
     """srun begins a worker on each of two nodes, and ends them when it is ended itself."""
     tools = tmp_path / "tools"

@@ -130,6 +130,7 @@ def test_limits_end_a_curve(cli: Cli) -> None:
     assert much["capacity_per_s"] == pytest.approx(LINK_PER_S, rel=0.01) and not much["steps"][0]["saturated"]
 
 
+@pytest.mark.lab
 def test_writes_into_a_folder_leave_nothing(cli: Cli) -> None:
     before = populate(cli.target)
     words = ("--size", "4m", "--block", "64k", "--write", "50", "--max-rate", "60", "--start", "30")

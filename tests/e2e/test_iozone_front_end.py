@@ -9,36 +9,27 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import cli_tools
+from cli_tools import called, need
 from iozone_parser import COLUMNS, parse, parse_throughput, parse_throughput_report
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = [sys.executable, "-c", "import sys; from naslab.iozone.run import main; sys.exit(main(sys.argv[1:]))"]
-
-
-def need(available: object, what: str) -> None:
-    """Skips with a reason, or fails when the lab is required."""
-    if not available:
-        (pytest.fail if os.environ.get("NASLAB_LAB_REQUIRED") == "1" else pytest.skip)(f"{what} is needed")
+PROGRAM = [*cli_tools.PROGRAM, "iozone"]
 
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    found = dict(os.environ, NASLAB_STORE=str(tmp_path / "store.db"))
-    found["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), *filter(None, [found.get("PYTHONPATH")])])
-    return found
+    return dict(os.environ, NASLAB_STORE=str(tmp_path / "store.db"))
 
 
 def run(words: list[str], cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PROGRAM, *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=100, check=False
-    )
+    done = called(["iozone", *words], cwd, env, 100)
+    return subprocess.CompletedProcess(words, done.code, done.out, done.err)
 
 
 def ended_well(done: subprocess.CompletedProcess[str]) -> str:
@@ -112,6 +103,7 @@ def in_namespace(folder: Path, env: dict[str, str], mount: Path, line: str) -> s
     )  # fmt: skip
 
 
+@pytest.mark.lab
 def test_remount_commands_and_a_busy_mount(tmp_path: Path, env: dict[str, str]) -> None:
     line = ["-s", "64", "-i", "0", "-U", str(tmp_path), "-f", str(tmp_path / "t"), "--mount-command", "true"]
     elsewhere = tmp_path.parent

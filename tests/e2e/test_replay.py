@@ -186,6 +186,7 @@ def test_the_page_counts_operations_by_kind(cli: Cli) -> None:
     assert all(row[1] == row[2] and row[3] and row[4] for row in rows)
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize(("many", "operations", "most_bytes"), [(False, 200_000, 100e6), (True, 180_000, 120e6)])
 def test_a_long_trace_in_little_memory(many: bool, operations: int, most_bytes: float, cli: Cli) -> None:
     """All operations are issued, and memory grows with the files by less than 700 bytes each."""

@@ -27,12 +27,14 @@ RIGHT = {
 }  # fmt: skip
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("kind", BUCKETS)
 def test_buckets_are_named(kind: str) -> None:
     words = [decide_cause(carry_out(draw(seed, kind))).word for seed in range(100)]
     assert words.count("token_bucket") >= 95
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("kind", OTHERS)
 def test_others_are_not_called_buckets(kind: str) -> None:
     """The bar is 95 of 100 not called a bucket; most are called what they are, the rest undecided."""

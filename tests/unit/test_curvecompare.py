@@ -47,6 +47,7 @@ def verdicts(found: beside.Comparison) -> list[str | None]:
     return [ratio.verdict for ratio in ratios if ratio is not None]
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize(("spread", "alike"), [(0.03, 0.0), (0.15, 0.0), (0.15, 0.5)])
 def test_equal_servers_are_seldom_called_different(spread: float, alike: float) -> None:
     """At most 5 of 100 comparisons have any false verdict among loads, capacity and knee; here 2 of 40."""

@@ -236,6 +236,7 @@ def test_write_replaces_whole_or_not_at_all(tmp_path: Path) -> None:
         report.render([])
 
 
+@pytest.mark.lab
 def test_bar_ten_thousand_cells_and_a_million_intervals_stay_within_12_mb() -> None:
     document, blobs, _ = make_parts(
         ops=("write", "read"), file_sizes=[1 << n for n in range(20, 30)], record_sizes=[1 << n for n in range(12, 22)]
