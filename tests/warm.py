@@ -217,8 +217,7 @@ def _become(request: dict[str, Any]) -> None:
         from naslab import cli
 
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-        code = cli.main()
-        sys.stdout.flush()
+        cli.entry()
     except KeyboardInterrupt:  # before the first line of naslab's own
         code = 130
         print("naslab: interrupted", file=sys.stderr)

@@ -88,3 +88,19 @@ def test_runs_of_others_and_stores_that_are_gone_are_left_alone(tmp_path: Path) 
     assert not (tmp_path / "gone").exists()
     with Store(tmp_path / "taken") as store:
         assert [tuple(row) for row in store.rows("SELECT status FROM runs")] == [("running",)]
+
+
+def test_an_interruption_inside_the_store_s_own_steps_leaves_it_usable(tmp_path: Path) -> None:
+    """Between the begin of a transaction and its first statement there was nobody to take it back."""
+    document = make_run(status="running", ops=("read",), file_sizes=(1 << 20,)).document
+    with Store(tmp_path / "store") as store:
+        store.create_run(document)
+        with store.write() as db:
+            pass
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("DELETE FROM runs")
+        assert store.load(document["run_id"]).run_id == document["run_id"]
+        db.execute("BEGIN IMMEDIATE")
+        store.add_warning(document["run_id"], "interrupted", "so it was")
+        store.finish_run(document["run_id"], "partial")
+        assert store.load("last").document["status"] == "partial"

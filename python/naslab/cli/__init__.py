@@ -120,7 +120,10 @@ def _dispatch(args: list[str]) -> int:
 def entry() -> None:
     """Console script."""
     _fill_closed_streams()
-    sys.exit(main())
+    code = main()
+    # What is left is Python's own end, which would print a traceback of it.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(code))
+    sys.exit(code)
 
 
 def _fill_closed_streams() -> None:

@@ -246,7 +246,7 @@ class Store:
         """The stored run with this whole id; no file, whatever the id looks like. Raises UnknownRunError."""
         with self._lock:
             db = self._open(write=False)
-            db.execute("BEGIN")  # one moment of the run, while it may still be written
+            _begin(db, "BEGIN")  # one moment of the run, while it may still be written
             try:
                 return Run(self._document(db, run_id), StoreBlobs(self, run_id))
             finally:
@@ -330,8 +330,8 @@ class Store:
                     f"store {self.path} was removed or replaced while it was written to; what it held went with it"
                 )
             try:
-                db.execute("BEGIN IMMEDIATE")
                 try:
+                    _begin(db, "BEGIN IMMEDIATE")
                     yield db
                     db.execute("COMMIT")
                 except BaseException:
@@ -542,6 +542,13 @@ def status_now(status: str, owner_json: str | None) -> str:
     except (ValueError, AttributeError):
         dead = True
     return "partial" if dead else "running"
+
+
+def _begin(db: sqlite3.Connection, statement: str) -> None:
+    """Begins a transaction, where an interruption may have come before an earlier one could be taken back."""
+    if db.in_transaction:
+        db.execute("ROLLBACK")
+    db.execute(statement)
 
 
 def _dump(value: Any) -> str:
