@@ -99,7 +99,7 @@ def test_an_interruption_inside_the_store_s_own_steps_leaves_it_usable(tmp_path:
             pass
         db.execute("BEGIN IMMEDIATE")
         db.execute("DELETE FROM runs")
-        assert store.load(document["run_id"]).run_id == document["run_id"]
+        assert store.load_id(document["run_id"]).run_id == document["run_id"]
         db.execute("BEGIN IMMEDIATE")
         store.add_warning(document["run_id"], "interrupted", "so it was")
         store.finish_run(document["run_id"], "partial")
