@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from naslab.results.columns import CELL_COLUMNS
 from naslab.results.histogram import decode, merge
 from naslab.results.run import MemoryBlobs
 from naslab.spec import CellSpec
+from naslab.store import Store
 
 ROOT = Path(__file__).parent.parent.parent
 SECOND = 10**9
@@ -323,3 +325,13 @@ def test_no_command_holds_all_of_scipys_distributions() -> None:
     folder = str(Path(naslab.__file__).parent.parent)
     ended = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("words", [["runs"], ["--version"], ["export", "last", "-o", "out.csv"], ["clean", "."]])
+def test_short_commands_do_without_numpy(words: list[str], tmp_path: Path) -> None:
+    """It takes longer to load than all the rest of `naslab runs`."""
+    with Store(tmp_path / "runs.sqlite") as store:
+        store.save(make_run(ops=("read",), file_sizes=(1 << 20,)).document)
+    code = f"import sys; from naslab.cli import main; main({words}); sys.exit('numpy' in sys.modules)"
+    environment = {**os.environ, "NASLAB_STORE": str(tmp_path / "runs.sqlite")}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, check=True)

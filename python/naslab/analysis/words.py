@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from naslab.analysis import many, regimes_words, scaling
+from naslab.analysis import many, regimes_words
 from naslab.units import duration_text, rate_text, size_label
 
 Cell = Mapping[str, Any]
@@ -69,6 +69,8 @@ def _of_command(document: Mapping[str, Any]) -> list[str] | None:
     """Sentences of a command that has its own part of the document; None where there is none."""
     told: Iterable[str] | None = None
     if document.get("scaling"):
+        from naslab.analysis import scaling
+
         told = scaling.sentences(document["scaling"])
     elif document.get("sustained"):
         from naslab.analysis import sustained
