@@ -24,7 +24,7 @@ from typing import Any
 from cli_tools import Done
 
 EXTRA = (
-    "openpyxl", "rich.live", "rich.progress", "rich.table", "ruptures", "scipy.optimize", "scipy.special",
+    "openpyxl", "rich.live", "rich.progress", "rich.table", "scipy.optimize", "scipy.special",
     "typer._adapters",
 )  # fmt: skip
 """What commands import at their first use, beside naslab's own modules."""

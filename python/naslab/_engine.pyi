@@ -176,6 +176,12 @@ def serve_demo(folder: str, port: int, on_ready: Callable[[int], None]) -> None:
 def infer_version() -> int:
     """Fingerprint of the source of the model's arithmetic and of its sampler."""
 
+def segment_edges(values: bytes, shortest: int, penalty: float) -> list[int]:
+    """Edges of the least-squares segmentation with a penalty for each change, exactly.
+
+    values: bytes of float64. shortest: of a segment, at least 1. None where values are not finite or too few.
+    """
+
 class InferModel:
     """Rows of a ladder with the table of the model's parameters; arrays go in and come out as bytes of float64."""
 

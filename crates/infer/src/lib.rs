@@ -1,5 +1,6 @@
 //! The model behind a verdict: what a server with given parameters would have shown in each row of a ladder, how likely
-//! that makes what was seen, and the sampler of the posterior. Pure and seeded: one document gives one answer.
+//! that makes what was seen, and the sampler of the posterior. Pure and seeded: one document gives one answer. Beside
+//! it the segmentation of series, for the same reasons: arithmetic that Python would do too slowly.
 //!
 //! Stations, parameters and their priors are declared in `python/naslab/explain/hypotheses.py`, the model is written
 //! down in `docs/concepts/model.md`.
@@ -13,6 +14,7 @@ mod moves;
 mod params;
 mod rows;
 mod sampler;
+mod segments;
 mod shared;
 #[cfg(test)]
 mod testing;
@@ -24,6 +26,7 @@ pub use math::{exp, ln};
 pub use params::{Mismatch, Param, Table, Theta, DIMS, NAMES};
 pub use rows::{Columns, Conditions};
 pub use sampler::{side_by_side, Found, Likelihood, Run, Seen, Way, FOLLOW_MOVES};
+pub use segments::segment_edges;
 
 /// All that an answer follows from.
 const SOURCE: [&str; 10] = [

@@ -16,6 +16,13 @@ pub(crate) fn infer_version() -> u32 {
     naslab_infer::source_version()
 }
 
+/// Edges between the segments of a series, float64 as bytes.
+#[pyfunction]
+pub(crate) fn segment_edges(py: Python<'_>, values: &[u8], shortest: usize, penalty: f64) -> PyResult<Vec<usize>> {
+    let values = numbers(values)?;
+    Ok(py.detach(|| naslab_infer::segment_edges(&values, shortest, penalty)))
+}
+
 /// Rows of a ladder with the table of the model's parameters.
 #[pyclass(name = "InferModel", frozen)]
 pub(crate) struct PyModel(Model);

@@ -114,6 +114,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(net::net_measure, module)?)?;
     module.add_function(wrap_pyfunction!(net::net_listen, module)?)?;
     module.add_function(wrap_pyfunction!(infer::infer_version, module)?)?;
+    module.add_function(wrap_pyfunction!(infer::segment_edges, module)?)?;
     module.add_function(wrap_pyfunction!(machine::memory_rates, module)?)?;
     module.add_function(wrap_pyfunction!(machine::memory_latency_ns, module)?)?;
     module.add_function(wrap_pyfunction!(machine::cipher_speed, module)?)?;

@@ -1,14 +1,14 @@
 """Where the rate of a run changed: segments of constant mean, with their uncertainty.
 
-Method: least-squares segmentation by kernel change-point detection with the linear kernel (Harchaoui & Cappé
-2007; Arlot, Celisse & Harchaoui 2019), solved exactly by PELT (Killick, Fearnhead & Eckley 2012) in the
-library ruptures. Neighbouring bins of a throughput series are alike, and the textbook penalty for independent
-noise then finds changes that are not there. So the penalty is 3 ln(n) times the long-run variance
-sigma^2 (1 + rho) / (1 - rho) of first-order autoregressive noise, estimated on residuals to a running median
-and again on residuals to the segments found, until these stay. At rho >= 0.85 bins as long as the shortest
-segment are searched instead. Each change must then pass a test on the noise beside it and be at least 10 %
-of the larger rate; its place is found again by least squares on the innovations y[t] - rho y[t-1], which
-see a step in one bin where the noise itself wanders for many.
+Method: least-squares segmentation (kernel change-point detection with the linear kernel: Harchaoui & Cappé
+2007; Arlot, Celisse & Harchaoui 2019), solved exactly by optimal partitioning (Jackson et al. 2005).
+Neighbouring bins of a throughput series are alike, and the textbook penalty for independent noise then finds
+changes that are not there. So the penalty is 3 ln(n) times the long-run variance sigma^2 (1 + rho) / (1 -
+rho) of first-order autoregressive noise, estimated on residuals to a running median and again on residuals to
+the segments found, until these stay. At rho >= 0.85 bins as long as the shortest segment are searched
+instead. Each change must then pass a test on the noise beside it and be at least 10 % of the larger rate; its
+place is found again by least squares on the innovations y[t] - rho y[t-1], which see a step in one bin where
+the noise itself wanders for many.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from naslab._engine import segment_edges
 from naslab.analysis.series import NS_PER_S, RateSeries, completions_factor
 from naslab.errors import UsageError
 
@@ -239,12 +240,8 @@ def _segment(values: NDArray[np.float64], shortest: int, variance: float) -> lis
     """Edges of the least-squares segmentation with penalty 3 ln(n) * variance for each change."""
     if len(values) < 2 * shortest:
         return []
-    from ruptures import KernelCPD
-
-    scale = math.sqrt(variance)
-    centred = (values - values.mean()) / scale
-    found = KernelCPD(kernel="linear", min_size=shortest).fit(centred.reshape(-1, 1))
-    return [int(edge) for edge in found.predict(pen=_PENALTY * math.log(len(values)))[:-1]]
+    centred = (values - values.mean()) / math.sqrt(variance)
+    return segment_edges(centred.tobytes(), shortest, _PENALTY * math.log(len(values)))
 
 
 def _noise_around_median(rates: NDArray[np.float64], least: int) -> Noise:

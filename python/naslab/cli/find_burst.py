@@ -34,7 +34,7 @@ def find_burst(
     from naslab.analysis.causes import BurstEvidence, Retest, decide_cause
     from naslab.plans import burst
 
-    for name in ("ruptures", "scipy.ndimage", "scipy.special"):
+    for name in ("scipy.ndimage", "scipy.special"):
         importlib.import_module(name)  # half a second that must not fall between two parts of the run
     retests, reads = list[Retest](), None
     op: Literal["read", "write"] = "write" if options.writes else "read"
