@@ -255,12 +255,14 @@ def _pairs(values: Mapping[str, Any]) -> list[str]:
     for name, value in values.items():
         if value is None or isinstance(value, Mapping | list | tuple) or str(value).startswith(("{", "[")):
             continue
-        if name.endswith("_bytes") and isinstance(value, int) and value >= _UNLIMITED_BYTES:
+        # Fields that the schema does not describe may hold anything, whatever unit their name ends with.
+        known = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+        if name.endswith("_bytes") and known and value >= _UNLIMITED_BYTES:
             continue
         text, label = str(value), name
-        if name.endswith("_bits_per_s"):
+        if name.endswith("_bits_per_s") and known:
             label, text = name.removesuffix("_bits_per_s"), f"{value / 1e6:,.0f} Mbit/s"
-        elif name.endswith("_bytes"):
+        elif name.endswith("_bytes") and known:
             label, text = name.removesuffix("_bytes"), _gib(value)
         found.append(f"{label.replace('_', ' ')} {text}")
     return found

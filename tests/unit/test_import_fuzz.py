@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fixtures_run import make_run
@@ -300,6 +300,8 @@ PLACES = list(places({key: value for key, value in json.loads(WHOLE).items() if 
 
 @settings(max_examples=inputs(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from(PLACES), wrong=st.sampled_from(WRONG))
+@example(place=("environment", "client", "nic_bits_per_s"), wrong="x")
+@example(place=("environment", "client", "ram_bytes"), wrong="x")
 def test_a_run_with_a_wrong_field_is_shown_or_named(place: tuple[Any, ...], wrong: Any, tmp_path: Path) -> None:
     document = part = json.loads(WHOLE)
     for key in place[:-1]:
