@@ -393,14 +393,16 @@ class Converter:
             return
         node = self._tree.find(operation.path or ".")
         target = self._tree.find(operation.to_path) if operation.to_path is not None else None
-        self._use(lane, node)
-        self._use(lane, target)
+        # A folder that is not empty stays so while one thing that is in it does.
+        inside = node.something() if kind == "rmdir" else None
+        for each in (node, target, inside):
+            self._use(lane, each)
         if not self._again(lane, operation, node, target):
             lane.on_path(steps.STAT, node.path(), steps.FLAG_FAILS)
             if kind != "stat":
                 self.tally.instead[kind, "stat", MIGHT_SUCCEED] += 1
-        self._used(lane, node)
-        self._used(lane, target)
+        for each in (node, target, inside):
+            self._used(lane, each)
 
     def _failed_data(self, lane: Lane, operation: Operation) -> None:
         """What changes nothing if it does not fail, and what the way in which the file is open makes fail again."""

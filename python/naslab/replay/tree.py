@@ -86,9 +86,13 @@ class Node:
         """There, and a folder."""
         return self.folder and self.reachable()
 
+    def something(self) -> Node | None:
+        """What is in it, the first; None where it is empty."""
+        return next((child for child in (self.children or {}).values() if child.present), None)
+
     def is_empty(self) -> bool:
         """Nothing is in it."""
-        return not any(child.present for child in (self.children or {}).values())
+        return self.something() is None
 
 
 class Tree:
