@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import os
 import shutil
@@ -93,18 +94,20 @@ class Done:
         return json.loads(self.out)
 
 
-def called(words: Iterable[str], folder: Path, environment: dict[str, str], timeout_s: float = 60) -> Done:
-    """The program to its end. The lab's tests start it as users do; the others take it from a process that has
-    imported everything, where that can make no difference: starting Python took most of their time.
+def called(words: Iterable[object], cwd: Path, env: dict[str, str], timeout: float = 60, **more: Any) -> Done:
+    """The program to its end. more: a `prefix` of other words, and what `subprocess.run` takes.
+
+    The lab's tests start it as users do; the others take it from a process that has imported everything, where that
+    can make no difference: starting Python took most of their time.
     """
-    command = [*PROGRAM, *words]
+    said = [str(word) for word in words]
     lab = not under_way or under_way[0].get_closest_marker("lab") is not None
-    if not lab and (warm := _warm_for(environment)):
-        ended: Done = warm.start(folder, environment, *command[len(PROGRAM) :]).wait(timeout_s)
+    if not lab and not more and (warm := _warm_for(env)):
+        ended: Done = warm.start(cwd, env, *said).wait(timeout)
         return ended
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=folder, env=environment,
-        timeout=timeout_s,
+        [*more.pop("prefix", []), *PROGRAM, *said], check=False, capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, cwd=cwd, env=env, timeout=timeout, **more,
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -120,19 +123,13 @@ class Cli:
         self.env = {**os.environ, "NASLAB_STORE": str(self.store), "COLUMNS": "100"}
 
     def __call__(self, *words: object, **more: Any) -> Done:
-        options = {"cwd": self.folder, "env": self.env, "timeout": 60, **more}
-        command = [*options.pop("prefix", [])]
-        if not command and options.keys() == {"cwd", "env", "timeout"}:
-            return called(map(str, words), options["cwd"], options["env"], options["timeout"])
-        command += [*PROGRAM, *map(str, words)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, **options)
-        return Done(done.returncode, done.stdout, done.stderr)
+        return called(words, **{"cwd": self.folder, "env": self.env, **more})
 
     def start(self, *words: object) -> subprocess.Popen[str]:
         """The same without waiting."""
         return subprocess.Popen(
             [*PROGRAM, *map(str, words)], cwd=self.folder, env=self.env, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_default_signals,  # noqa: PLW1509
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=default_signals,  # noqa: PLW1509
         )  # fmt: skip
 
     def sweep(self, target: object, *words: object, **more: Any) -> Any:
@@ -157,32 +154,33 @@ class Cli:
 
 _AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "MALLOC", "OPENBLAS", "OMP")
 """Beginnings of the names of variables that are read when a program starts."""
-_warm: list[tuple[int, Any]] = []
 
 
 def _warm_for(environment: dict[str, str]) -> Any:
     """The process that commands are forked from; None where one would not be as one started anew."""
-    changed = {name for name, _ in environment.items() ^ os.environ.items() if name.startswith(_AT_START)}
-    if changed or threading.current_thread() is not threading.main_thread():
-        return None
-    if not _warm:
-        from warm import Warm
-
-        folder = tempfile.mkdtemp(prefix="naslab-warm.")
-        _warm.append((os.getpid(), Warm(Path(folder))))
-        atexit.register(_cool, folder)
-    pid, warm = _warm[0]
-    return warm if pid == os.getpid() else None
+    changed = any(name.startswith(_AT_START) for name, _ in environment.items() ^ os.environ.items())
+    alone = threading.current_thread() is threading.main_thread()
+    return _warm(os.getpid()) if alone and not changed else None
 
 
-def _cool(folder: str) -> None:
-    pid, warm = _warm[0]
-    if pid == os.getpid():
-        warm.close()
-        shutil.rmtree(folder, ignore_errors=True)
+@functools.cache
+def _warm(pid: int) -> Any:
+    """That of this process."""
+    from warm import Warm
+
+    folder = Path(tempfile.mkdtemp(prefix="naslab-warm."))
+    warm = Warm(folder)
+
+    def cool() -> None:
+        if os.getpid() == pid:
+            warm.close()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(cool)
+    return warm
 
 
-def _default_signals() -> None:
+def default_signals() -> None:
     """A shell starts what runs in its background with Ctrl-C ignored, and children inherit that."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

@@ -179,7 +179,7 @@ def infer_version() -> int:
 def segment_edges(values: bytes, shortest: int, penalty: float) -> list[int]:
     """Edges of the least-squares segmentation with a penalty for each change, exactly.
 
-    values: bytes of float64. shortest: of a segment, at least 1. None where values are not finite or too few.
+    values: bytes of float64. shortest: of a segment, at least 1. No edges where values are not finite or too few.
     """
 
 class InferModel:

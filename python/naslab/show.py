@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab.printable import colours_of, printable
+from naslab.results.fields import is_number
 from naslab.telling import told_once
 from naslab.units import duration_text, size_text
 
@@ -256,7 +257,7 @@ def _pairs(values: Mapping[str, Any]) -> list[str]:
         if value is None or isinstance(value, Mapping | list | tuple) or str(value).startswith(("{", "[")):
             continue
         # Fields that the schema does not describe may hold anything, whatever unit their name ends with.
-        known = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+        known = is_number(value) and value >= 0
         if name.endswith("_bytes") and known and value >= _UNLIMITED_BYTES:
             continue
         text, label = str(value), name

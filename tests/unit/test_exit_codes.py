@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
 
 import pytest
 
+from cli_tools import default_signals
 from fixtures_run import make_run
 from naslab import cli
 from naslab.cli.common import _exit_code
@@ -74,3 +77,16 @@ def test_an_interruption_that_a_library_swallows_is_heard(
     before, begun = sys.unraisablehook, time.monotonic()
     assert cli.main(["runs"]) == 130 and sys.unraisablehook is before
     assert capfd.readouterr().err == "naslab: interrupted\n" and time.monotonic() - begun < 90
+
+
+def test_an_interruption_when_all_is_done_changes_nothing() -> None:
+    """Python's own end, of a moment, printed a traceback of it."""
+    code = (
+        "import atexit, time\nfrom naslab import cli\ncli.main = lambda: 3\n"
+        "atexit.register(lambda: (print('ending', flush=True), time.sleep(60)))\ncli.entry()"
+    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], text=True, preexec_fn=default_signals, **pipes) as child:  # noqa: PLW1509
+        assert child.stdout is not None and child.stdout.readline() == "ending\n"
+        child.send_signal(signal.SIGINT)
+        assert child.communicate(timeout=50) == ("", "") and child.returncode == 3

@@ -331,6 +331,13 @@ def test_only_ratios_have_intervals_without_an_end() -> None:
     assert open_ended == ["client_split_cell"]
 
 
+def refused(old: str, new: str, said: str) -> None:
+    """A run with one text in place of another is no run, and why is told."""
+    assert old in WHOLE
+    with pytest.raises(ForeignFileError, match=f"run.json: is no whole run that naslab exported: .*{said}"):
+        naslab_json.parse(Input("run.json", WHOLE.replace(old, new, 1).encode()))
+
+
 def test_which_field_is_wrong_is_said() -> None:
     for old, new, said in (
         ('"op": "read"', '"op": 7', r"cells\.0\.op is not a text"),
@@ -339,9 +346,7 @@ def test_which_field_is_wrong_is_said() -> None:
         ('"workers": 1', '"workers": 1e308', r"cells\.0\.workers is no number that can be"),
         ('"block": 0, ', "", r"cells\.0\.block is missing"),
     ):
-        assert old in WHOLE
-        with pytest.raises(ForeignFileError, match=f"run.json: is no whole run that naslab exported: .*{said}"):
-            naslab_json.parse(Input("run.json", WHOLE.replace(old, new, 1).encode()))
+        refused(old, new, said)
 
 
 def test_no_number_is_larger_than_can_be_measured() -> None:
@@ -360,9 +365,7 @@ def test_no_measured_number_is_below_zero() -> None:
         ('"file_bytes": 1048576', '"file_bytes": 0', r"cells\.0\.file_bytes is below 1"),
         ('"workers": 1', '"workers": 0', r"cells\.0\.workers is below 1"),
     ):
-        assert old in WHOLE
-        with pytest.raises(ForeignFileError, match=said):
-            naslab_json.parse(Input("run.json", WHOLE.replace(old, new, 1).encode()))
+        refused(old, new, said)
     signed = {field.name for _, fields in TABLES.values() for field in fields if field.least is None}
     assert signed == {
         "seed", "status", "clock_step_ns", "wall_clock_step_ns", "clock_rate_off", "late_ns", "earliest_ns", "effect",

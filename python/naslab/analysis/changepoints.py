@@ -238,10 +238,7 @@ def _search(rates: NDArray[np.float64], least: int, effect_min: float) -> tuple[
 
 def _segment(values: NDArray[np.float64], shortest: int, variance: float) -> list[int]:
     """Edges of the least-squares segmentation with penalty 3 ln(n) * variance for each change."""
-    if len(values) < 2 * shortest:
-        return []
-    centred = (values - values.mean()) / math.sqrt(variance)
-    return segment_edges(centred.tobytes(), shortest, _PENALTY * math.log(len(values)))
+    return segment_edges(values.tobytes(), shortest, _PENALTY * math.log(len(values)) * variance)
 
 
 def _noise_around_median(rates: NDArray[np.float64], least: int) -> Noise:

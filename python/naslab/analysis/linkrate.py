@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
+from naslab.results.fields import is_positive
 from naslab.results.foreign import is_foreign
 
 _HEADERS_BYTES = 40
@@ -87,12 +88,12 @@ def known_link(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     environment = document.get("environment") or {}
     simulated = (environment.get("target") or {}).get("client_nic_bytes_per_s")
-    if _positive(simulated):
+    if is_positive(simulated):
         says = "the simulated client's network interface"
         return {"bytes_per_s": float(simulated), "bits_per_s": None, "mtu_bytes": None, "says": says}
     route = environment.get("route") or {}
     speed, mtu = route.get("speed_bits_per_s"), route.get("mtu_bytes") or 1500
-    if not _positive(speed) or mtu <= _HEADERS_BYTES:
+    if not is_positive(speed) or mtu <= _HEADERS_BYTES:
         return None
     whose = "the" if is_foreign(document) else "this"
     says = f"{route.get('interface')} of {whose} client, {speed_text(speed)}"
@@ -112,7 +113,3 @@ def link_ceiling_bytes_per_s(document: Mapping[str, Any]) -> float | None:
 def speed_text(bits_per_s: float) -> str:
     """`1 Gbit/s`, `2.5 Gbit/s`, `100 Mbit/s`."""
     return f"{bits_per_s / 1e9:.3g} Gbit/s" if bits_per_s >= 1e9 else f"{bits_per_s / 1e6:.3g} Mbit/s"
-
-
-def _positive(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0

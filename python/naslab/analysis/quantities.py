@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from naslab.analysis import surface
 from naslab.analysis.knee import isotonic
+from naslab.results.fields import is_number
 
 Cell = Mapping[str, Any]
 FIELDS = {
@@ -130,7 +131,7 @@ def _at_path(found: Any, path: Sequence[str]) -> float | None:
             )
         else:
             return None
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    return float(found) if is_number(found) else None
 
 
 def _curve(cells: Sequence[Cell], value: str) -> tuple[list[int], list[float]]:

@@ -21,6 +21,7 @@ from naslab.errors import INTERRUPTED, NaslabError, UsageError
 from naslab.execute import Execution, termination_as_interrupt
 from naslab.messages import safe_argv
 from naslab.plans.sweep import SweepOptions, rows_of
+from naslab.results.document import INTERRUPTION
 from naslab.spec import CellSpec, DataSpec, RunSpec
 from naslab.units import parse_duration, parse_size
 
@@ -181,7 +182,7 @@ def measure(execution: Execution, common: Common, cells: list[CellSpec], work: C
                     work(progress)
             except KeyboardInterrupt:
                 execution.status = "partial"
-                execution.warn("interrupted", "the run was interrupted; what was measured until then is kept")
+                execution.warn(*INTERRUPTION)
             except NaslabError as error:
                 if not execution.begun:
                     # What a command wants to keep of a run that was withdrawn fails, too: it is not the cause.

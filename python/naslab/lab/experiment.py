@@ -22,8 +22,9 @@ from naslab.analysis.quantities import WHERE, Quantity
 from naslab.errors import UsageError
 from naslab.lab import definition
 from naslab.lab.experiment_article import with_article
-from naslab.lab.experiment_parts import UNITS, Table, chart_of, claim_of, filled, is_positive, limit_value, where_of
+from naslab.lab.experiment_parts import UNITS, Table, chart_of, claim_of, filled, limit_value, where_of
 from naslab.lab.experiment_tune import Tune
+from naslab.results.fields import is_positive
 
 SCALES = ("quick", "scaled", "full")
 COMMANDS = ("sweep", "sustained", "apps", "job", "tree", "iozone", "diskspd", "profile", "curve", "run")

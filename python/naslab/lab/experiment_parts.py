@@ -11,6 +11,7 @@ from naslab.analysis.claims import KINDS, Claim
 from naslab.analysis.quantities import TAKES, WHERE, Quantity, is_known
 from naslab.errors import UsageError
 from naslab.lab.schema import bit_rate, rate, read_value
+from naslab.results.fields import is_number, is_positive
 from naslab.units import parse_size
 
 if TYPE_CHECKING:
@@ -118,11 +119,6 @@ class Table:
 
 def _key(where: str, key: str) -> str:
     return f"{where}{key}" if where.endswith(": ") else f"{where}.{key}"
-
-
-def is_positive(found: Any) -> bool:
-    """Whether this is a finite number above 0."""
-    return not isinstance(found, bool) and isinstance(found, int | float) and 0 < found < math.inf
 
 
 def filled(data: Any, values: Mapping[str, str], used: set[str], where: str) -> Any:
@@ -257,7 +253,7 @@ def _region(table: Table, margin: float) -> tuple[float, float]:
 def _published_ratio(table: Table, published: Mapping[str, float]) -> float | None:
     """A number, or `a / b` of two published ids."""
     found = table.data.get("published")
-    if found is None or (isinstance(found, int | float) and not isinstance(found, bool) and found > 0):
+    if found is None or (is_number(found) and found > 0):
         return None if found is None else float(found)
     names = [each.strip() for each in str(found).split(" / ")]
     if len(names) != 2 or any(name not in published for name in names):

@@ -14,7 +14,8 @@ from importlib import resources
 from typing import Any
 
 from naslab.errors import UsageError
-from naslab.lab.experiment_parts import UNITS, Table, is_positive, limit_value, where_of
+from naslab.lab.experiment_parts import UNITS, Table, limit_value, where_of
+from naslab.results.fields import is_positive
 from naslab.spec import DATA_OPS
 
 _TOP = ("source", "setting", "numbers", "tables", "findings", "run", "derived")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 from naslab.analysis.linkrate import known_link, payload_bytes_per_s, speed_text
+from naslab.results.fields import is_positive
 from naslab.units import rate_text
 
 _BIT_KEYS = {
@@ -24,7 +25,7 @@ def link_ceilings(document: Mapping[str, Any]) -> list[tuple[str, float]]:
     ceilings = _on_the_way(document)
     for limit in (document.get("verdict") or {}).get("limits") or []:
         value = limit.get("value")
-        found = limit.get("kind") == "link" and limit.get("unit") == "bytes_per_s" and _positive(value)
+        found = limit.get("kind") == "link" and limit.get("unit") == "bytes_per_s" and is_positive(value)
         if found and all(abs(value / other - 1) > 0.03 for _, other in ceilings):
             ceilings.append((f"link limit found, {rate_text(value)}", float(value)))
     return ceilings
@@ -39,18 +40,14 @@ def _on_the_way(document: Mapping[str, Any]) -> list[tuple[str, float]]:
     if (document.get("target") or {}).get("protocol") in ("local", "sim", "null"):
         return []
     facts = dict(_facts({"target": document.get("target"), "environment": document.get("environment")}))
-    speeds = [facts[key] * factor for key, factor in _BIT_KEYS.items() if _positive(facts.get(key))]
+    speeds = [facts[key] * factor for key, factor in _BIT_KEYS.items() if is_positive(facts.get(key))]
     mtu = facts.get("mtu")
-    return [_ceiling(min(speeds), int(mtu) if _positive(mtu) and mtu > 100 else 1500)] if speeds else []
+    return [_ceiling(min(speeds), int(mtu) if is_positive(mtu) and mtu > 100 else 1500)] if speeds else []
 
 
 def _ceiling(bits_per_s: float, mtu_bytes: int) -> tuple[str, float]:
     rate = payload_bytes_per_s(bits_per_s, mtu_bytes)
     return f"{speed_text(bits_per_s)} link, at most {rate_text(rate)}", rate
-
-
-def _positive(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 def _facts(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:

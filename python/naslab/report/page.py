@@ -31,6 +31,7 @@ from naslab.report.sustained import section as sustained_section
 from naslab.report.tree import section as tree_section
 from naslab.report.views import Chart, Shown, charts, shown
 from naslab.results.columns import CELL_COLUMNS, Column
+from naslab.results.fields import is_number
 from naslab.telling import told_once
 from naslab.units import duration_text, rate_text, size_label
 
@@ -581,7 +582,7 @@ def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
 
 
 def _with_unit(name: str, value: Any) -> tuple[str, str]:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         for ending, text in (
             (" bits per s", speed_text),
             (" bytes per s", rate_text),

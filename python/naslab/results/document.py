@@ -401,6 +401,10 @@ def cell_blobs(engine_result: Mapping[str, Any], blobs: Sequence[bytes]) -> dict
     return named
 
 
+INTERRUPTION = ("interrupted", "the run was interrupted; what was measured until then is kept")
+"""Kind and message of a warning."""
+
+
 def warning(kind: str, message: str, cell: int | None = None) -> RunWarning:
     """A typed warning, for `warnings` of a run or a cell."""
     return {"kind": kind, "message": message, "cell": cell}

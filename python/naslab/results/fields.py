@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 NUMBERS = ("integer", "number")
 """Types of numbers."""
@@ -30,6 +31,16 @@ class Field:
     enum: tuple[str, ...] | None = None
     open_ends: bool = False
     least: float | None = 0
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether parsed JSON or TOML is a number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_positive(value: Any) -> TypeGuard[float]:
+    """The same, above 0 and finite."""
+    return is_number(value) and 0 < value < math.inf
 
 
 def field(name: str, type_: str, about: str, unit: str | None = None, **more: Any) -> Field:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from naslab.results.fields import NUMBERS, Field
+from naslab.results.fields import NUMBERS, Field, is_number
 from naslab.results.schema import TABLES
 
 MAX_INTEGER = (1 << 63) - 1
@@ -73,8 +73,7 @@ def leaf_fault(value: Any, where: str = "") -> str | None:
     elif isinstance(value, str):
         return f"{where} holds half a character" if _is_halved(value) else None
     else:
-        numeric = isinstance(value, int | float) and not isinstance(value, bool)
-        return f"{where} is no number that can be" if numeric and not _fits("number", value) else None
+        return f"{where} is no number that can be" if is_number(value) and not _fits("number", value) else None
     return next((found for key, each in pairs if (found := leaf_fault(each, f"{where}.{key}".lstrip(".")))), None)
 
 
@@ -104,7 +103,7 @@ def _of_type(field: Field, type_: str, value: Any, where: str) -> str | None:
 
 def _fits(type_: str, value: Any) -> bool:
     if type_ in NUMBERS:
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not is_number(value):
             return False
         if isinstance(value, int) or type_ == "integer":
             return abs(value) <= MAX_INTEGER and value == int(value)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from naslab.errors import StoreError, UnknownRunError
-from naslab.results.document import RunDocument, iso_utc, warning
+from naslab.results.document import INTERRUPTION, RunDocument, iso_utc, warning
 from naslab.results.run import Run
 from naslab.store import summaries
 from naslab.store.database import open_database
@@ -30,7 +30,7 @@ Blobs = Mapping[str, bytes]
 Found = TypeVar("Found")
 
 
-_under_way: dict[str, Path] = {}
+_measuring: dict[str, Path] = {}
 """Runs that this process measures, each with its store."""
 _UNFINISHED = "the process that measured this run ended before the run did; the cells stored until then are here"
 
@@ -117,7 +117,7 @@ class Store:
         document: from `new_document`; its cells and warnings are saved too. spec: `RunSpec` or a dict.
         Raises StoreError when the id is taken.
         """
-        _under_way[document["run_id"]] = self.path
+        _measuring[document["run_id"]] = self.path
         with self._transaction() as db:
             self._insert_run(db, document, spec, {})
         return cast("str", document["run_id"])
@@ -151,17 +151,17 @@ class Store:
         now = time.time_ns()
         ended = {"end_wall_ns": now, "finished_at": iso_utc(now)}
         self._update(run_id, {**ended, **updates, "status": status})
-        _under_way.pop(run_id, None)
+        _measuring.pop(run_id, None)
         with self._lock, suppress(sqlite3.Error):  # the run is saved; this only moves it out of the log
             self._open(write=True).execute("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def end_running(self, run_id: str, message: str) -> None:
+    def end_running(self, run_id: str) -> None:
         """Makes a run of this process that has no end `partial`, with a warning `interrupted`; nothing of another."""
         with self._transaction() as db:
             found = db.execute("SELECT status, owner FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             ours = found is not None and found[0] == "running" and json.loads(found[1] or "{}") == owner()
         if ours:
-            self.add_warning(run_id, "interrupted", message)
+            self.add_warning(run_id, *INTERRUPTION)
             self.finish_run(run_id, "partial")
 
     def reopen_run(self, run_id: str) -> None:
@@ -176,7 +176,7 @@ class Store:
             ).fetchone()
             if status_now(status, owned) == "running":
                 raise StoreError(f"run {run_id} is still being measured; wait for it, or stop it first")
-            _under_way[run_id] = self.path
+            _measuring[run_id] = self.path
             document = {**json.loads(text), "status": "running", "finished_at": None, "end_wall_ns": None}
             db.execute(
                 "UPDATE runs SET document = ?, status = 'running', owner = ? WHERE run_id = ?",
@@ -223,6 +223,7 @@ class Store:
         with self._transaction() as db:
             self._must_exist(db, run_id)
             db.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
+        _measuring.pop(run_id, None)
 
     # reading
 
@@ -525,12 +526,12 @@ def end_interrupted() -> None:
 
     Whatever keeps their store from being written does so silently: such a run reads as one that its process left.
     """
-    for run_id, path in list(_under_way.items()):
+    for run_id, path in list(_measuring.items()):
         with suppress(StoreError, OSError, sqlite3.Error):
             if path.is_file():
                 with Store(path) as store:
-                    store.end_running(run_id, "the run was interrupted; what was measured until then is kept")
-        _under_way.pop(run_id, None)
+                    store.end_running(run_id)
+        _measuring.pop(run_id, None)
 
 
 def status_now(status: str, owner_json: str | None) -> str:
