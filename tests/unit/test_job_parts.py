@@ -444,6 +444,19 @@ def test_bytes_on_the_wire_become_a_series() -> None:
     assert wire_series_of([local], 0, 1) is None
 
 
+def test_no_byte_on_the_wire_is_lost_where_the_phase_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that loses its processor between the first look and its first request still has all of its bytes."""
+    clock = iter(range(1_000_000_000, 2_000_000_000, 5_000_000))
+    monkeypatch.setattr("naslab.jobs.meter.time.perf_counter_ns", lambda: next(clock))
+    counts = iter([(0, 0), (1_000_000, 9_000)])
+    meter = Meter()
+    meter.count_wire(lambda: next(counts))
+    meter.begin()
+    meter.end()
+    blob = wire_series_of([meter], meter.begun_ns, meter.ended_ns)
+    assert blob is not None and np.frombuffer(blob, "<i8").reshape(-1, 2).sum(axis=0).tolist() == [1_000_000, 9_000]
+
+
 def test_a_session_that_breaks_is_asked_no_more() -> None:
     counts = iter([(1, 2), (3, 4)])
 

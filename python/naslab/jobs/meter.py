@@ -112,8 +112,8 @@ class Meter:
         used = resource.getrusage(resource.RUSAGE_SELF)
         self._used = used.ru_utime, used.ru_stime
         self._cpu = time.thread_time_ns()
-        self._look_at_wire(time.perf_counter_ns())
         self._phase = time.perf_counter_ns()
+        self._look_at_wire(self._phase)
         self.begun_ns = self.begun_ns or self._phase
 
     def end(self) -> None:
