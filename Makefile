@@ -9,6 +9,8 @@ STAMPS := $(VENV)/.stamps
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 # Only files whose hashes are in constraints/ are installed.
 PINNED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
+# One line for each long step of the set-up; what its programs print is kept beside the stamps.
+QUIETLY = tools/quietly $(STAMPS)/$(@F).log
 # A machine may forbid bytecode or set its own default store: neither may reach naslab here.
 unexport PYTHONDONTWRITEBYTECODE
 unexport NASLAB_STORE
@@ -21,23 +23,22 @@ tools:
 
 $(STAMPS)/venv: constraints/run.txt | tools
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PINNED) constraints/run.txt
+	@$(QUIETLY) "1. getting the Python packages" $(PINNED) constraints/run.txt
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/build: $(STAMPS)/venv $(RUST_SOURCES) pyproject.toml
-	@echo "building naslab (the first time takes a few minutes) ..."
-	@PIP_NO_INDEX=1 PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --quiet
+	@PIP_NO_INDEX=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH" \
+		$(QUIETLY) "2. building naslab (a few minutes the first time)" $(BIN)/maturin develop --release
 	@$(BIN)/python -m compileall -q python $(VENV)/lib >/dev/null || true
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/build constraints/dev.txt
-	@$(PINNED) constraints/dev.txt
+	@$(QUIETLY) "getting the packages of the tests" $(PINNED) constraints/dev.txt
 	@$(BIN)/python -m compileall -q $(VENV)/lib >/dev/null || true
 	@touch $@
 
 $(STAMPS)/rust-tests: $(STAMPS)/dev
-	@echo "building the Rust tests (the first time takes a few minutes) ..."
-	@cargo test --workspace --quiet --no-run
+	@$(QUIETLY) "building the Rust tests (a few minutes the first time)" cargo test --workspace --quiet --no-run
 	@touch $@
 
 build: $(STAMPS)/build

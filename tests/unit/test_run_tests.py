@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -100,3 +101,17 @@ def test_every_test_belongs_to_one_target() -> None:
     assert named([*own, *free, tool.alone()]) == sorted(plain + parts["hostile"] + parts["truth"])
     assert all(piece[4:6] == tool.UNMARKED for piece in tool.quick_pieces())
     assert all(piece[4:6] == tool.MARKED for piece in [*own, *free])
+
+
+def test_a_long_step_of_the_set_up_prints_one_line_and_more_only_where_it_fails(tmp_path: Path) -> None:
+    log = tmp_path / "new" / "step.log"
+    noisy = ["sh", "-c", "echo one; echo two >&2; exit $0"]
+    fine, failed = (
+        subprocess.run(
+            [SCRIPT.with_name("quietly"), log, "building", *noisy, code], capture_output=True, text=True, check=False
+        )
+        for code in ("0", "3")
+    )
+    assert (fine.returncode, fine.stdout, fine.stderr) == (0, "", "building ...\n")
+    assert failed.returncode == 3 and "one\ntwo\n" in failed.stderr and str(log) in failed.stderr
+    assert log.read_text() == "one\ntwo\n"
