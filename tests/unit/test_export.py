@@ -17,7 +17,7 @@ from fixtures_run import make_run
 from naslab.errors import NaslabError, StoreError, UnknownRunError, UsageError
 from naslab.exchange import excel
 from naslab.exchange.export import FORMATS, export
-from naslab.exchange.files import safe_text, written_whole
+from naslab.exchange.files import safe_text
 from naslab.exchange.json_file import json_text, read_json
 from naslab.results import Run
 from naslab.results.histogram import decode
@@ -197,9 +197,6 @@ def test_a_failure_leaves_nothing(tmp_path: Path, run: Run) -> None:
     for name in ("new.json", "old.json"):
         with pytest.raises(StoreError):
             export(run, tmp_path / name, force=True)
-    with pytest.raises(KeyboardInterrupt), written_whole(tmp_path / "new") as temporary:
-        temporary.write_text("half")
-        raise KeyboardInterrupt
     assert os.listdir(tmp_path) == ["old.json"]
     assert (tmp_path / "old.json").read_text() == "old"
 
@@ -239,7 +236,7 @@ def test_places_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
     (tmp_path / "folder.json").mkdir()
     with pytest.raises(UsageError, match="is a folder"):
         export(run, tmp_path / "folder.json", force=True)
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(UsageError, match="there is no folder .*nowhere"):
         export(run, tmp_path / "nowhere" / "run.json")
 
 

@@ -58,7 +58,7 @@ def test_xls_is_laid_out_as_iozones(tmp_path: Path) -> None:
 
 def test_xls_of_throughput_mode(tmp_path: Path) -> None:
     path = tmp_path / "o.xls"
-    write_sheet(measured("-l 1 -u 2 -i 0 -+u"), path, "iozone")
+    write_sheet(measured("-l 1 -u 2 -i 0 -+u"), path, "iozone -l 1")
     rows = xls_rows(path)
     assert rows[1] == ["Throughput report Y-axis is type of test X-axis is number of processes"]
     assert rows[4][:2] == ["  Initial write ", ""] and len(rows[4]) == 4
@@ -86,7 +86,7 @@ def test_xlsx_has_a_sheet_and_a_surface_a_test(tmp_path: Path) -> None:
 def test_xlsx_of_throughput_mode_and_cpu(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     path = tmp_path / "o.xlsx"
-    write_sheet(measured("-l 1 -u 2 -i 0 -+u"), path, "iozone")
+    write_sheet(measured("-l 1 -u 2 -i 0 -+u"), path, "iozone -l 1")
     assert openpyxl.load_workbook(path).sheetnames == ["Throughput", "CPU"]
     write_sheet(measured("-s 64 -i 0 -+u"), path, "iozone")
     assert openpyxl.load_workbook(path).sheetnames == ["Writer", "Re-writer", "Writer CPU", "Re-writer CPU"]

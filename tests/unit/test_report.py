@@ -226,11 +226,15 @@ def test_short_form_of_the_document_is_enough() -> None:
 
 def test_write_replaces_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "a.html"
-    target.write_text("old")
+    target.write_text("of others")
+    with pytest.raises(UsageError, match="no report of naslab"):
+        report.write([small()], target)
+    assert target.read_text() == "of others"
+    target.write_text('<meta name="generator" content="naslab 0.1">')
     assert report.write([small()], target) == target
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert [file.name for file in tmp_path.iterdir()] == ["a.html"]
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="there is no folder .*missing"):
         report.write([small()], tmp_path / "missing" / "a.html")
     with pytest.raises(UsageError, match="at least one RUN"):
         report.render([])

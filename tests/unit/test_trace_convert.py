@@ -247,7 +247,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["trace", "convert", str(source), "-o", str(made), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["operations"] == 4
     assert main(["trace", "convert", str(source), "-o", str(made)]) == 2
-    assert "exists; give another name, or --force" in capsys.readouterr().err
+    assert "exists; name another, or give --force" in capsys.readouterr().err
     assert main(["trace", "convert", str(source), "-o", str(made), "--force", "--anonymise"]) == 0
     said = capsys.readouterr()
     assert said.out == "" and "4 operations are in" in said.err and Trace(made).header.anonymised

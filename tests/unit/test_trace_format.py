@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lengths import inputs
-from naslab.errors import TraceError
+from naslab.errors import TraceError, UsageError
+from naslab.outputs import forcing
 from naslab.trace import Anonymiser, Header, Operation, Trace, TraceWriter, read_trace
 from naslab.trace.format import FLAGS, MAX_HANDLE, RULES, problem
 from naslab.trace.names import name_text, path_problem
@@ -100,12 +101,17 @@ def test_handles_after_their_close(tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_a_failed_writing(tmp_path: Path) -> None:
     made = tmp_path / "x.trace.zst"
+    with pytest.raises(RuntimeError), TraceWriter(made, Header(source="fio")):
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
     made.write_text("before")
-    with pytest.raises(RuntimeError), TraceWriter(made, Header(source="fio")) as writer:
+    with pytest.raises(UsageError, match="exists"), TraceWriter(made, Header(source="fio")):
+        pytest.fail("nothing is begun in place of a file that is there")
+    with forcing(True), pytest.raises(RuntimeError), TraceWriter(made, Header(source="fio")) as writer:
         writer.write(Operation(start_ns=2, stream=0, op="stat", path="a"))
         raise RuntimeError
     assert [path.name for path in tmp_path.iterdir()] == [made.name] and made.read_text() == "before"
-    with pytest.raises(ValueError, match="absolute"), TraceWriter(made, Header(source="fio")) as writer:
+    with forcing(True), pytest.raises(ValueError, match="absolute"), TraceWriter(made, Header(source="fio")) as writer:
         writer.write(Operation(start_ns=2, stream=0, op="stat", path="/etc"))
 
 

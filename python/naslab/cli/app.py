@@ -22,6 +22,7 @@ from naslab.cli import serve as serve_commands
 from naslab.cli import sustained_options as s
 from naslab.cli import whatif as what_if
 from naslab.cli.clients import with_clients, with_scaled_clients
+from naslab.cli.extras import extend
 from naslab.cli.lab import lab_app
 from naslab.cli.trace import trace_app
 from naslab.errors import INTERRUPTED, UsageError
@@ -743,6 +744,7 @@ app.command()(ceiling_command.ceiling)
 app.command("import")(importing.import_results)
 app.add_typer(lab_app)
 app.add_typer(trace_app)
+extend(app)
 
 
 def command_names() -> list[str]:

@@ -16,9 +16,10 @@ from naslab.apps.model import Definition, Value, chosen
 from naslab.apps.prepared import inner_target
 from naslab.cli.apps_steps import STEPS, Steps
 from naslab.cli.apps_streams import Finder, check_find
-from naslab.cli.common import Budget, Common, Load, check_output, measure
+from naslab.cli.common import Budget, Common, Load, measure
 from naslab.errors import SpaceError, UsageError
 from naslab.execute import SPACE_FACTOR, Execution, probe, start
+from naslab.outputs import APPS_CSV, check_output, write_output
 from naslab.spec import CellSpec, DataSpec
 from naslab.store import Store
 from naslab.units import amount_text
@@ -51,7 +52,7 @@ class AppsRequest:
         if not 0.0001 <= self.scale <= 100:
             raise UsageError(f"--scale {self.scale:g}: give 0.0001 to 100")
         if self.csv is not None:
-            check_output(self.csv, "--csv")
+            check_output(self.csv, "--csv", APPS_CSV)
         if self.step and self.step not in STEPS:
             raise UsageError(f"--step {self.step!r}: use {', '.join(STEPS)}; without it, all three are done")
         everything = "all" if self.step == "clean" else ""
@@ -169,7 +170,7 @@ def _conclude(
     for group in found["identical_repeats"]:
         execution.warn("identical_repeats", results.identical_text(group))
     if csv is not None:
-        csv.write_text(results.csv_text(found), encoding="utf-8")
+        write_output(results.csv_text(found), csv, "--csv", APPS_CSV)
 
 
 def list_apps(only: str, as_json: bool, own: Sequence[Path] = ()) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from naslab.cli.common import check_output
 from naslab.cli.compare import UNDECIDED, Request, load_sides, tell_all
 from naslab.compare import junit
 from naslab.compare.judgement import Comparison
 from naslab.errors import UsageError
+from naslab.outputs import JUNIT, check_output, write_output
 
 WORSE = 3
 """Exit code (DESIGN.md section 4)."""
@@ -31,14 +31,11 @@ def run_check(gate: Gate, request: Request) -> int:
     if not gate.baseline:
         raise UsageError("check: --baseline is missing; name the run (or runs, A1,A2) that RUN must not be worse than")
     if gate.junit is not None:
-        check_output(gate.junit, "--junit")
+        check_output(gate.junit, "--junit", JUNIT)
     sides, labels = load_sides(request)
     (comparison,) = tell_all(sides, labels, request)
     if gate.junit is not None:
-        try:
-            gate.junit.write_text(junit.of(comparison), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"--junit {gate.junit}: it cannot be written: {error.strerror or error}") from error
+        write_output(junit.of(comparison), gate.junit, "--junit", JUNIT)
     return _code([comparison], gate.any_measurement)
 
 

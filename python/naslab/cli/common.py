@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from naslab.credentials import open_target
 from naslab.errors import INTERRUPTED, NaslabError, UsageError
 from naslab.execute import Execution, termination_as_interrupt
 from naslab.messages import safe_argv
+from naslab.outputs import HTML, check_output
 from naslab.plans.sweep import SweepOptions, rows_of
 from naslab.results.document import INTERRUPTION
 from naslab.spec import CellSpec, DataSpec, RunSpec
@@ -68,7 +68,7 @@ class Common:
         self.budget_ns()
         self.most_bytes()
         if self.report is not None:
-            check_output(self.report, "--report")
+            check_output(self.report, "--report", HTML)
 
     def timeout_ns(self) -> int:
         """`--timeout`. Raises UsageError."""
@@ -90,17 +90,6 @@ def _positive(value: int, option: str, text: str) -> int:
     if value <= 0:
         raise UsageError(f"{option} {text!r}: give more than 0")
     return value
-
-
-def check_output(path: Path, option: str) -> None:
-    """Raises UsageError when a file cannot be written there, before hours are spent on its contents."""
-    folder = path.absolute().parent
-    if path.is_dir():
-        raise UsageError(f"{option} {path}: that is a folder; name a file in it")
-    if not folder.is_dir():
-        raise UsageError(f"{option} {path}: there is no folder {folder}; create it first")
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"{option} {path}: the folder {folder} cannot be written to; choose another")
 
 
 @dataclass
@@ -202,16 +191,25 @@ def finish(execution: Execution, common: Common, failure: NaslabError | None = N
         run = execution.finish(summary=summary)
     except NaslabError as error:
         raise failure or error from error
-    if common.report and _has_charts(run):
-        from naslab.report import write
-
-        write([run], common.report)
+    unwritten = common.report and _has_charts(run) and not _report([run], common.report)
     if common.as_json:
         json.dump(run.document, sys.stdout)
         print()
     elif not common.quiet:
-        _say(run, summary, common.report)
-    return _exit_code(run, failure)
+        _say(run, summary, None if unwritten else common.report)
+    return _exit_code(run, failure) or int(bool(unwritten))
+
+
+def _report(runs: list[Run], path: Path) -> bool:
+    """Whether the page could be written; if not, standard error says why, and the run is none the worse for it."""
+    from naslab.report import write
+
+    try:
+        write(runs, path)
+    except NaslabError as error:
+        print(f"naslab: {error}; the run itself is stored", file=sys.stderr)
+        return False
+    return True
 
 
 def _say(run: Run, summary: list[str], report: Path | None) -> None:

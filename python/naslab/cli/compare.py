@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from naslab.cli.common import Common, check_output
+from naslab.cli.common import Common
 from naslab.cli.interleave import Plan, run_interleaved
 from naslab.compare import document, words
 from naslab.compare import why as whys
 from naslab.compare.judgement import Comparison, compare
 from naslab.errors import INTERRUPTED, UsageError
+from naslab.outputs import HTML, check_output
 from naslab.store import Store
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _check(request: Request) -> None:
     if not 0.1 <= request.margin_percent <= 100:
         raise UsageError(f"--margin {request.margin_percent:g}: give percent, from 0.1 to 100")
     if request.output is not None:
-        check_output(request.output, "--report")
+        check_output(request.output, "--report", HTML)
 
 
 def tell_all(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Request) -> list[Comparison]:

@@ -78,12 +78,12 @@ def run(
     quiet: o.QuietOpt = False,
 ) -> int:
     """Carry an article's experiment out, and test its conclusions on what was measured."""
-    from naslab.cli.common import check_output
     from naslab.execute import termination_as_interrupt
     from naslab.lab import experiment
     from naslab.lab.calibrate import of_experiment
     from naslab.lab.experiment_bench import bring_up_lab
     from naslab.lab.run_experiment import run_experiment
+    from naslab.outputs import HTML, check_output
     from naslab.units import parse_duration
 
     if full and quick:
@@ -93,7 +93,7 @@ def run(
         print("\n".join(_plan(found, found.repeats if repeat is None else repeat)))
         return 0
     if report is not None:
-        check_output(report, "--report")
+        check_output(report, "--report", HTML)
     limit_s = parse_duration(budget, "--budget") / 1e9 if budget else float("inf")
     documents = _given(given or [], store)
     started = time.monotonic()

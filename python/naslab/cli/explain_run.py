@@ -36,13 +36,13 @@ def explain(
 
 def explain_run(reference: str, output: Path | None, store: Path | None, as_json: bool, redact: bool = False) -> int:
     """`naslab explain`. Raises UsageError, UnknownRunError."""
-    from naslab.cli.common import check_output
     from naslab.explain.answer import answer
+    from naslab.outputs import HTML, check_output
     from naslab.redact import store_for
 
     loaded = store_for(store, redact).load(reference)
     if output is not None:
-        check_output(output, "-o")
+        check_output(output, "-o", HTML)
     found = answer(loaded.document)
     if as_json:
         json.dump(document_of(found), sys.stdout)

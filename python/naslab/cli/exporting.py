@@ -29,17 +29,16 @@ def export(
             show_default=False,
         ),
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     redact: o.RedactOpt = False,
     store: o.StoreOpt = None,
 ) -> int:  # fmt: skip
     """Write runs as JSON (one, complete), CSV, XLSX, Parquet, Prometheus or OpenMetrics text, or fio's JSON."""
-    from naslab.cli.common import check_output
     from naslab.exchange.export import export as write
+    from naslab.outputs import EXPORT, check_output
 
-    check_output(output, "-o")
+    check_output(output, "-o", EXPORT)
     found = _loaded(runs, store, redact)
-    path = write(found, output, format or None, force=force, say=lambda text: print(f"naslab: {text}", file=sys.stderr))
+    path = write(found, output, format or None, say=lambda text: print(f"naslab: {text}", file=sys.stderr))
     print(f"Exported: {path}")
     return 0
 

@@ -7,10 +7,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from naslab.cli.common import check_output
 from naslab.compare.history import as_document, courses
 from naslab.compare.history_words import text_of
 from naslab.errors import UsageError
+from naslab.outputs import HTML, check_output
 from naslab.redact import store_for
 
 
@@ -31,7 +31,7 @@ class Request:
 def run_history(request: Request) -> int:
     """Prints each course of the target's runs. Raises UsageError when there is no run of it."""
     if request.output is not None:
-        check_output(request.output, "--report")
+        check_output(request.output, "--report", HTML)
     store = store_for(request.store, request.redact)
     listed = store.list_runs(label=request.label or None, target=request.target)
     documents = [store.load(run.run_id).document for run in listed if request.command in ("", run.command)]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab.cli.common import check_output
+from naslab.outputs import HTML, check_output
 
 if TYPE_CHECKING:
     from naslab.report.drawing import Drawing
@@ -54,7 +54,7 @@ def write_report(
     from naslab.report import write
 
     opened = store_for(store, redact)
-    check_output(output, "-o")
+    check_output(output, "-o", HTML)
     path = write([opened.load(reference) for reference in references], output, drawing)
     print(f"Report: {path.resolve()}")
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -13,6 +12,7 @@ import typer
 
 from naslab.cli import options as o
 from naslab.errors import INTERRUPTED, UsageError
+from naslab.outputs import APP, HTML, NEW_TRACE, check_output, write_output
 
 if TYPE_CHECKING:
     from naslab.trace.names import Anonymiser
@@ -33,7 +33,6 @@ AnonymiseOpt = Annotated[
     bool, typer.Option("--anonymise", help="Replace each name by a keyed hash; the key is kept nowhere.")
 ]
 DropOpt = Annotated[bool, typer.Option("--drop-extensions", help="With --anonymise: hide .jpg and the like too.")]
-ForceOpt = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
 
 
 @trace_app.callback()
@@ -53,14 +52,13 @@ def record(
     ] = Path("."),
     anonymise: AnonymiseOpt = False,
     drop_extensions: DropOpt = False,
-    force: ForceOpt = False,
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
     """Run a command under strace and write down every operation on files; exit code 1 if the command failed."""
     from naslab.trace.record import record as run
 
-    _check_output(output, force)
+    check_output(output, "-o", NEW_TRACE)
     hide = _anonymiser(anonymise, drop_extensions)
     done = run(command, output, root, hide, stdout=sys.stderr.fileno() if as_json else None)
     told = {"trace": str(output), "exit_code": done.exit_code, "operations": done.operations,
@@ -99,14 +97,13 @@ def convert(
     ] = None,
     anonymise: AnonymiseOpt = False,
     drop_extensions: DropOpt = False,
-    force: ForceOpt = False,
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
     """Make a trace of strace's text, fio's I/O logs (versions 2 and 3), dbench's load files or captured packets."""
     from naslab.trace.convert import convert as run
 
-    _check_output(output, force)
+    check_output(output, "-o", NEW_TRACE)
     done = run(source, output, kind, root, cwd, _anonymiser(anonymise, drop_extensions))
     _say({"trace": str(output), **done}, as_json, quiet, "")
     return 0
@@ -128,7 +125,6 @@ def show(
             show_default=False,
         ),
     ] = None,
-    force: ForceOpt = False,
     as_json: o.JsonOpt = False,
 ) -> int:
     """The profile of a trace: kinds, sizes, sequentiality, mix, concurrency, think time, files."""
@@ -136,26 +132,24 @@ def show(
     from naslab.trace.text import profile_text
 
     if output is not None:
-        from naslab.cli.common import check_output
-
-        check_output(output, "-o")
+        check_output(output, "-o", HTML)
         if output.suffix != ".html":
             raise UsageError(f"-o {output}: pictures are HTML; name it FILE.html")
     if emit_app is not None:
         if emit_app.suffix != ".toml":
             raise UsageError(f"--emit-app {emit_app}: definitions are TOML; name it FILE.toml")
-        _check_output(emit_app, force, "--emit-app")
+        check_output(emit_app, "--emit-app", APP)
     opened = Trace(trace)
     document = _described(opened)
     if output is not None:
         from naslab.trace.picture import picture
 
-        output.write_text(picture(document), encoding="utf-8")
+        write_output(picture(document), output, "-o", HTML)
     if emit_app is not None:
         from naslab.apps.from_trace import definition_of
 
         gc.collect()  # the profile's tree of files has references in circles
-        emit_app.write_text(definition_of(opened), encoding="utf-8")
+        write_output(definition_of(opened), emit_app, "--emit-app", APP)
     print(json.dumps(document) if as_json else profile_text(document), end="\n" if as_json else "")
     return 0
 
@@ -181,17 +175,6 @@ def _anonymiser(wanted: bool, drop_extensions: bool) -> Anonymiser | None:
     if drop_extensions and not wanted:
         raise UsageError("--drop-extensions: names are hidden with --anonymise; give it too, or leave this out")
     return Anonymiser(keep_extension=not drop_extensions) if wanted else None
-
-
-def _check_output(output: Path, force: bool, option: str = "-o") -> None:
-    """Refuses before anything runs what could not be written after it."""
-    from naslab.cli.common import check_output
-
-    check_output(output, option)
-    if output.exists() and not force:
-        raise UsageError(f"{option} {output}: exists; give another name, or --force to overwrite it")
-    if os.path.lexists(output.with_name(output.name + ".part")):
-        raise UsageError(f"{option} {output}: {output.name}.part is in the way; remove it first")
 
 
 def _say(told: dict[str, object], as_json: bool, quiet: bool, first: str) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.errors import UsageError
-from naslab.exchange.files import safe_text, written_whole
+from naslab.exchange.files import safe_text
 from naslab.exchange.json_file import json_text
+from naslab.outputs import EXPORT, written
 from naslab.results.columns import CELL_COLUMNS, cell_row
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def export(
     ids = [one.run_id for one in runs]
     if twice := next((found for found in ids if ids.count(found) > 1), None):
         raise UsageError(f"run {twice} is named twice; name each run once")
-    with written_whole(path, force) as temporary:
+    with written(path, "-o", EXPORT, force) as temporary:
         writer(runs, temporary, say)
     return path
 

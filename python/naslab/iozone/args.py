@@ -57,6 +57,7 @@ class Args:
     no_truncate: bool = False
     foreign: bool = False
     overwrite: bool = False
+    force: bool = False
     read_existing: bool = False
     # how files are used
     mmap: bool = False

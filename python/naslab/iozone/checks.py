@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from naslab.errors import UsageError
 from naslab.iozone.args import MAX_RECORD_KIB, MIN_FILE_KIB, Args, read_names
 from naslab.iozone.cluster import read_cluster
+from naslab.outputs import IOZONE_SHEET, check_output, forcing
 
 WRITING_TESTS = frozenset({0, 2, 4, 6, 8, 9})
 """Tests with a pass that writes."""
@@ -202,8 +202,8 @@ def _check_excel(args: Args) -> None:
         return
     args.report = True
     path = Path(args.excel)
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"-b {args.excel}: cannot be written; give a file in a folder that exists")
+    with forcing(args.force):
+        check_output(path, "-b", IOZONE_SHEET)
     if path.suffix.lower() not in (".xls", ".xlsx"):
         args.warnings.append(f"-b {args.excel}: written as .xls (BIFF8); name it .xlsx for 3D charts")
     if path.suffix.lower() != ".xlsx" and importlib.util.find_spec("xlwt") is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from naslab.iozone.throughput import WORDS
+from naslab.outputs import IOZONE_HISTOGRAM, IOZONE_OFFSETS, check_output
 
 DAT_NAMES: dict[str, str] = {
     "write": "wol", "rewrite": "rwol", "read": "rol", "reread": "rrol", "backward_read": "revol",
@@ -64,6 +65,20 @@ def write_files(run: OperationLogs, folder: Path, *, throughput: bool, offsets: 
         if histograms and throughput:
             for worker, log in enumerate(logs):
                 _append(folder / f"Iozone_histogram_child_{worker}.txt", histogram_text(cell["op"], worker, log))
+
+
+def check_files(
+    passes: Iterable[tuple[str, int]], folder: Path, *, throughput: bool, offsets: bool, histograms: bool
+) -> None:
+    """Raises UsageError where one of the files to append to is no such file. passes: operation and workers of each."""
+    for op, workers in passes:
+        if offsets and throughput:
+            for worker in range(workers):
+                check_output(folder / f"Child_{worker}_{DAT_NAMES[op]}.dat", "-Q", IOZONE_OFFSETS)
+        elif offsets and op in SINGLE_OPS:
+            check_output(folder / f"{DAT_NAMES[op]}.dat", "-Q", IOZONE_OFFSETS)
+        for worker in range(workers if histograms and throughput else 0):
+            check_output(folder / f"Iozone_histogram_child_{worker}.txt", "-+z", IOZONE_HISTOGRAM)
 
 
 def _per_worker(blob: bytes, workers: int) -> list[list[Operation]]:

@@ -185,6 +185,7 @@ _OWN: How = "naslab"
 NASLAB: tuple[Option, ...] = (
     _flag("--iozone-data", "iozone_data", "write IOzone's data: zero but for 8 bytes a page (200x)", how=_OWN),
     _flag("--overwrite", "overwrite", "existing files that naslab did not make may be overwritten", how=_OWN),
+    _flag("--force", "force", "replace the file of -b, add to those of -Q and -+z, whatever they hold", how=_OWN),
     _flag("--read-existing", "read_existing", "existing files that naslab did not make may be read", how=_OWN),
     _value("--umount-command", "text", "CMD", "umount_command", "run instead of `umount MOUNT`", how=_OWN),
     _value("--mount-command", "text", "CMD", "mount_command", "run instead of `mount MOUNT`", how=_OWN),

@@ -22,6 +22,7 @@ from naslab.iozone.options import help_text
 from naslab.iozone.plan import Plan, make_plan, redact
 from naslab.iozone.remount import Remounter
 from naslab.iozone.tables import Results
+from naslab.outputs import forcing
 
 Execute = Callable[..., Any]
 """`naslab.execute.execute`: (spec, *, store, document_extra, on_cell, before_cell, progress) -> Run."""
@@ -50,6 +51,11 @@ def _run(args: Args) -> int:
     from naslab.store import Store
 
     plan = make_plan(args)
+    with forcing(args.force):
+        oplog.check_files(
+            {(cell.op, cell.workers) for cell in plan.cells}, Path(), throughput=args.throughput,
+            offsets=args.offset_files, histograms=args.histograms,
+        )  # fmt: skip
     remounter = _remounter(args)
     clients = clients_of(args)
     target = open_target(plan.folder, None if args.credentials is None else Path(args.credentials))
@@ -198,7 +204,7 @@ class Session:
         args = self.plan.args
         try:
             if args.excel is not None and self.results.values:
-                sheet.write_sheet(self.results, Path(args.excel), text.command_line(args))
+                sheet.write_sheet(self.results, Path(args.excel), text.command_line(args), args.force)
             if run is not None and (args.offset_files or args.histograms):
                 oplog.write_files(
                     run, Path(), throughput=args.throughput, offsets=args.offset_files, histograms=args.histograms

@@ -7,15 +7,13 @@ line, blank, legend, then each table with its label, the record sizes from colum
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from naslab.errors import NaslabError
 from naslab.iozone.tables import Results, Table, unit_name
 from naslab.iozone.throughput import report_heads, report_rows
+from naslab.outputs import IOZONE_SHEET, written
 
 LEGEND = "The top row is records sizes, the left column is file sizes"
 XLS_CELL_CHARACTERS = 32_767
@@ -24,28 +22,14 @@ Cells = list[Any]
 """One spreadsheet row; None is an empty cell."""
 
 
-def write_sheet(results: Results, path: Path, command: str) -> None:
-    """Writes the spreadsheet in the form its name asks for, whole or not at all.
+def write_sheet(results: Results, path: Path, command: str, force: bool = False) -> None:
+    """Writes the spreadsheet in the form its name asks for, whole or not at all. force: over any file.
 
-    Raises NaslabError when it cannot be written.
+    Raises UsageError for a file there that is no such spreadsheet, StoreError when it cannot be written.
     """
     save = _save_xlsx if path.suffix.lower() == ".xlsx" else _save_xls
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    try:
-        save(results, Path(name), command)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except OSError as error:
-        raise NaslabError(f"-b {path}: cannot be written ({error.strerror}); the run itself is stored") from error
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with written(path, "-b", IOZONE_SHEET, force) as temporary:
+        save(results, temporary, command)
 
 
 def sheet_rows(results: Results, command: str) -> Iterator[Cells]:

@@ -7,7 +7,6 @@ needs no network and asks for none.
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,28 +29,16 @@ def render(runs: list[Run], drawing: Drawing = PLAIN) -> str:
 
 
 def write(runs: list[Run], path: str | os.PathLike[str], drawing: Drawing = PLAIN) -> Path:
-    """Write the report to `path`, whole or not at all, and return the path. An existing file is replaced.
+    """Write the report to `path`, whole or not at all, and return the path. An existing report is replaced.
 
-    Raises UsageError as `render` does, and when the file cannot be written there.
+    Raises UsageError as `render` does, and for a file there that is no report of naslab; StoreError when it cannot be
+    written.
     """
     return write_text(render(runs, drawing), Path(path))
 
 
 def write_text(text: str, target: Path) -> Path:
     """The same for a page that is rendered already."""
-    from naslab.errors import UsageError
+    from naslab.outputs import HTML, write_output
 
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, suffix=".tmp", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(target)
-    except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        raise UsageError(f"-o {target}: the report cannot be written there: {error.strerror or error}") from error
-    return target
+    return write_output(text, target, "-o", HTML)

@@ -22,6 +22,7 @@ _SERIES = (
 """Series, title, colour, unit of the rate, and what makes it from value per ns of the interval."""
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width"/>
+<meta name="generator" content="naslab"/>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
 <title>{title}</title>
 <style>

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import os
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import BinaryIO, Self, cast
 import msgspec
 import zstandard
 
-from naslab.errors import TraceError, UsageError
+from naslab.errors import TraceError
+from naslab.outputs import TRACE, Output
 from naslab.trace.format import (
     MAX_HANDLE,
     MAX_LINE_BYTES,
@@ -48,7 +48,7 @@ class TraceWriter:
         self.notes: list[str] = list(header.notes)
         self.operations = 0
         self._path = path
-        self._part = path.with_name(path.name + ".part")
+        self._file = Output(path, "-o", TRACE)
         self._anonymise = anonymise
         self._streams: set[int] = set()
         self._handles: dict[int, int] = {}
@@ -62,10 +62,7 @@ class TraceWriter:
         self._header = msgspec.structs.replace(header, skipped={}, notes=[])
 
     def __enter__(self) -> Self:
-        try:
-            raw = self._part.open("wb")
-        except OSError as error:
-            raise UsageError(f"{self._path}: cannot be written: {error.strerror or error}") from error
+        raw = self._file.begin().open("wb")
         self._out: BinaryIO = raw
         if self._path.suffix != ".trace":
             packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
@@ -86,12 +83,11 @@ class TraceWriter:
                 self._out.write(self._encode(EndLine(end)) + b"\n")
             self._out.close()
             if kind is None:
-                os.replace(self._part, self._path)
+                self._file.commit()
         finally:
             with suppress(OSError):
                 self._out.close()
-            with suppress(OSError):
-                self._part.unlink(missing_ok=True)
+            self._file.drop()
 
     def write(self, operation: Operation) -> None:
         """Takes one operation. It is a mistake of the caller's if it breaks the format (ValueError)."""

@@ -1,0 +1,79 @@
+"""What whole groups of commands share beside their own options, added to each when all are declared.
+
+A command that writes files gets `--force`. So no command knows of it, and none can be left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from naslab.outputs import forcing
+
+OUTPUTS = ("output", "report", "csv", "junit", "emit_app")
+"""Parameters that name a file to write. A journal is never replaced."""
+OF_FOLDERS = ("site",)
+"""Commands whose output is a folder, which has rules of its own and is not forced."""
+FORCE: tuple[Any, Any, Any] = (
+    bool,
+    typer.Option("--force", help="Replace the output file, whatever it holds."),
+    False,
+)
+
+
+def extend(app: typer.Typer) -> None:
+    """Adds to the commands of the app, and of the groups in it, what they share."""
+    for command in app.registered_commands:
+        if command.callback is not None:
+            command.callback = _extended(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            extend(group.typer_instance)
+
+
+def _extended(command: Callable[..., Any]) -> Callable[..., Any]:
+    names = inspect.signature(command).parameters
+    if command.__name__ in OF_FOLDERS or not any(name in names for name in OUTPUTS):
+        return command
+
+    def forced(values: dict[str, Any]) -> Any:
+        force = values["force"] if "force" in names else values.pop("force")
+        with forcing(force):
+            return command(**values)
+
+    return with_options(command, {} if "force" in names else {"force": FORCE}, forced)
+
+
+def with_options(
+    command: Callable[..., Any], options: Mapping[str, tuple[Any, Any, Any]], call: Callable[[dict[str, Any]], Any]
+) -> Callable[..., Any]:
+    """The command with further options: (type, typer's option, default) by name. call: gets the values of all."""
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> Any:
+        return call(values)
+
+    signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
+    known = [each.replace(annotation=hints[name]) for name, each in signature.parameters.items()]
+    new = {name: Annotated[kind, option] for name, (kind, option, _) in options.items()}
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=options[name][2], annotation=annotation)
+        for name, annotation in new.items()
+    ]
+    wrapped.__signature__ = signature.replace(parameters=_ordered(known, added))  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {**hints, **new}
+    return wrapped
+
+
+def _ordered(known: Iterable[inspect.Parameter], added: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Behind the command's own options and before those of many clients, which have a panel of their own."""
+    known = list(known)
+    at = next((at for at, each in enumerate(known) if each.name == "clients"), len(known))
+    ends = [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY) if place >= at else each for place, each in enumerate(known)
+    ]
+    return [*ends[:at], *added, *ends[at:]]
