@@ -236,7 +236,7 @@ def test_places_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
     (tmp_path / "folder.json").mkdir()
     with pytest.raises(UsageError, match="is a folder"):
         export(run, tmp_path / "folder.json", force=True)
-    with pytest.raises(UsageError, match="there is no folder .*nowhere"):
+    with pytest.raises(UsageError, match=r"there is no folder .*nowhere"):
         export(run, tmp_path / "nowhere" / "run.json")
 
 

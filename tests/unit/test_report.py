@@ -234,7 +234,7 @@ def test_write_replaces_whole_or_not_at_all(tmp_path: Path) -> None:
     assert report.write([small()], target) == target
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert [file.name for file in tmp_path.iterdir()] == ["a.html"]
-    with pytest.raises(UsageError, match="there is no folder .*missing"):
+    with pytest.raises(UsageError, match=r"there is no folder .*missing"):
         report.write([small()], tmp_path / "missing" / "a.html")
     with pytest.raises(UsageError, match="at least one RUN"):
         report.render([])
