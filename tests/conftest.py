@@ -76,3 +76,14 @@ def golden() -> Callable[[str, str], None]:
         assert text == expected, f"{path} differs; if that is meant, run again with NASLAB_UPDATE_GOLDEN=1"
 
     return check
+
+
+@pytest.fixture(scope="session")
+def climbed_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """One `naslab run` of a simulated server, with its sweep; for reading only."""
+    from naslab.cli import main
+    from naslab.store import Store
+
+    store = tmp_path_factory.mktemp("climbed") / "s.db"
+    assert main(["run", cli_tools.SIM, "--budget", "30s", "--quiet", "--store", str(store)]) == 0
+    return Store(store).load("last")

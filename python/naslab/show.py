@@ -36,11 +36,10 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
 
     columns = columns_of(width)
     parts: list[RenderableType] = [*_header(run), ""]
-    plain = _without_workloads(run)
-    grids = plain.sweep_ops()
+    grids = run.sweep_ops()
     for op in grids:
-        parts += [*_matrix(plain, op, columns), ""]
-    parts += pictures.heat_maps(plain, grids, columns)
+        parts += [*_matrix(run, op, columns), ""]
+    parts += pictures.heat_maps(run, grids, columns)
     rest = [
         cell for cell in run.cells
         if (cell.get("workload") or cell["op"] not in grids) and not (run.document.get("ladder") and _is_step(cell))
@@ -91,13 +90,6 @@ def _ladder_table(run: Run) -> list[RenderableType]:
     for row in ladder_table.rows(ladder):
         table.add_row(*(Text(_plain(text)) for text in row[:3]))
     return [Text("What was tried", style="bold"), table, Text(ladder_table.ended(ladder)), ""]
-
-
-def _without_workloads(run: Run) -> Run:
-    """The run's sweep alone: cells of a workload are no points of its surface."""
-    from naslab.results.run import Run as Runs
-
-    return Runs({**run.document, "cells": [c for c in run.document["cells"] if not c.get("workload")]})
 
 
 def list_runs_text(runs: Sequence[RunSummary], width: int | None = None, color: bool | None = None) -> str:
@@ -286,7 +278,7 @@ def _matrix(run: Run, op: str, width: int) -> list[RenderableType]:
 
     files, records, matrix = run.grid(op)
     predicted = run.grid(op, "predicted")[2]
-    repeats = len({cell["block"] for cell in run.cells if cell["op"] == op})
+    repeats = len({cell["block"] for cell in run.cells if cell["op"] == op and not cell.get("workload")})
     note = ", ~ predicted" if (predicted > 0).any() else ""
     values = [
         [("~" if mark > 0 else "") + _number(value) for value, mark in zip(row, marks, strict=True)]

@@ -1,13 +1,14 @@
 """Runs as an Excel workbook: tidy sheets joined by ids, and sheets like IOzone's with charts Excel draws itself.
 
-Written row by row (openpyxl's write-only mode), so that a million intervals fit in memory. Excel's own limits are
-kept: rows of a sheet, characters of a cell, names of sheets, lines of a chart.
+openpyxl makes the charts and the first rows, `excel_rows` the rows of the tidy sheets. Excel's own limits are kept:
+rows of a sheet, characters of a cell, names of sheets, lines of a chart.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -20,7 +21,8 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.properties import PageSetupProperties
 
 from naslab.errors import UsageError
-from naslab.exchange import excel_series, series_table
+from naslab.exchange import excel_rows, series_table
+from naslab.exchange.excel_rows import FORMULA, MAX_EXACT_INTEGER, MAX_TEXT
 from naslab.exchange.files import without_control
 from naslab.results.columns import CELL_COLUMNS, cell_row
 
@@ -29,12 +31,8 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 1_048_576
 """Rows of an Excel sheet; a longer table goes on in another sheet."""
-MAX_TEXT = 32_767
-"""Characters of an Excel cell."""
 MAX_POINTS = 3_000_000
 """Intervals of the series in a workbook: about 200 MB, more than spreadsheets open with ease."""
-MAX_EXACT_INTEGER = 1 << 53
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _BAD_IN_TITLES = str.maketrans("[]:*?/\\", "       ")
 RUNS_HEADER = (
     "number", "run_id", "label", "command", "status", "target", "protocol", "dialect", "signing", "encryption",
@@ -44,37 +42,45 @@ LIMITS_HEADER = (
     "run_id", "kind", "op", "size", "applies_to", "confidence", "value", "unit", "ci95_low", "ci95_high", "evidence",
 )  # fmt: skip
 _TOLD_ELSEWHERE = ("cells", "environment", "warnings", "verdict", "argv", "blobs")
+_FIRST_WIDTH = 22
 _DATE = "yyyy-mm-dd hh:mm:ss"
 
 
 def write_workbook(runs: Sequence[Run], path: Path) -> None:
-    """Sheets runs, cells, series, environment, limits, warnings, details; then those with charts.
+    """An `answer` of each run that looked for a limit; the tidy sheets runs, cells, series, environment, limits,
+    warnings, details; then those with charts.
 
     Raises UsageError naming Parquet for more points than a workbook should hold; StoreError, OSError.
     """
+    from naslab.exchange.excel_answer import answer_sheet, has_answer
     from naslab.exchange.excel_charts import chart_sheets
 
-    points = _points(runs)
+    stretches = excel_rows.stretches_of(runs)
+    points = _checked(sum(each.intervals for each in stretches))
     book = Workbook(write_only=True)
     book.properties.creator = "naslab"
     book.properties.created = book.properties.modified = _utc(runs[0].document.get("start_wall_ns")) or datetime(
         1980, 1, 1
     )
-    table(book, "runs", RUNS_HEADER, (_run_row(at, run) for at, run in enumerate(runs, 1)), width=16)
+    tables = Tables(book)
+    answering = [(number, run) for number, run in enumerate(runs, 1) if has_answer(run)]
+    for number, run in answering:
+        answer_sheet(book, run, "answer" if len(runs) == 1 else f"answer {number}")
+    tables.add("runs", RUNS_HEADER, (_run_row(at, run) for at, run in enumerate(runs, 1)), width=16)
     header = ["start_utc" if column.name == "start_wall_ns" else column.name for column in CELL_COLUMNS]
-    table(book, "cells", header, (_cell_row(run, cell) for run in runs for cell in run.cells))
-    series = _series_sheets(book, points)
-    table(book, "environment", ("run_id", "field", "value"), _flat_rows(runs, "environment"), width=36)
-    table(book, "limits", LIMITS_HEADER, chain.from_iterable(map(_limit_rows, runs)), width=16)
-    table(book, "warnings", ("run_id", "cell", "kind", "message"), chain.from_iterable(map(_warnings, runs)), width=24)
-    table(book, "details", ("run_id", "field", "value"), _flat_rows(runs, None), width=36)
-    chart_sheets(book, runs, excel_series.places_of(runs, series, MAX_ROWS - 1))
-    excel_series.save(book, path, series, runs, MAX_ROWS - 1)
+    tables.add("cells", header, (_cell_row(run, cell) for run in runs for cell in run.cells))
+    series = excel_rows.series_rows(stretches, MAX_ROWS - 1)
+    titles = tables.add_xml("series", series_table.HEADER, points, lambda part: islice(series, len(part)))
+    tables.add("environment", ("run_id", "field", "value"), _flat_rows(runs, "environment"), width=36)
+    tables.add("limits", LIMITS_HEADER, chain.from_iterable(map(_limit_rows, runs)), width=16)
+    tables.add("warnings", ("run_id", "cell", "kind", "message"), chain.from_iterable(map(_warnings, runs)), width=24)
+    tables.add("details", ("run_id", "field", "value"), _flat_rows(runs, None), width=36)
+    chart_sheets(book, runs, excel_rows.places_of(stretches, titles, MAX_ROWS - 1))
+    excel_rows.save(book, path, tables.pending)
 
 
-def _points(runs: Sequence[Run]) -> int:
-    """Intervals of all series. Raises UsageError for more than a workbook should hold."""
-    points = sum(len(run.series(cell)) for run in runs for cell in run.cells)
+def _checked(points: int) -> int:
+    """The number of intervals. Raises UsageError for more than a workbook should hold."""
     if points > MAX_POINTS:
         raise UsageError(
             f"{points:,} points of the series are more than a workbook should hold ({MAX_POINTS:,}); write the cells "
@@ -163,34 +169,51 @@ def _utc(wall_ns: int | None) -> datetime | None:
     return datetime.fromtimestamp(wall_ns // 10**6 / 1e3, tz=UTC).replace(tzinfo=None)
 
 
-def table(
-    book: Any, title: str, header: Sequence[str], rows: Iterable[Iterable[Any]], width: int = 14, first: int = 22
-) -> list[str]:
-    """A tidy table with a bold, fixed first row and filters; it goes on in `title 2` where a sheet is full.
+@dataclass
+class Tables:
+    """The tidy sheets of a workbook: their first rows are in it, and the others are written when it is saved."""
 
-    width, first: of columns in characters, and of the first. Returns the titles of the sheets.
-    """
-    source = iter(rows)
-    titles: list[str] = []
-    while True:
-        title_now = title_of(book, title if not titles else f"{title} {len(titles) + 1}")
-        sheet = book.create_sheet(title_now)
-        fit_to_width(sheet)
-        titles.append(title_now)
-        sheet.column_dimensions["A"].width = first
-        for at in range(2, len(header) + 1):
-            sheet.column_dimensions[get_column_letter(at)].width = max(width, len(header[at - 1]) + 2)
-        sheet.freeze_panes = "A2"
-        sheet.append([styled(sheet, name, bold=True) for name in header])
-        count = 1
-        for row in islice(source, MAX_ROWS - 1):
-            sheet.append([value_of(sheet, value) for value in row])
-            count += 1
-        sheet.auto_filter.ref = f"A1:{get_column_letter(len(header))}{count}"
-        following = next(source, None)
-        if following is None:
-            return titles
-        source = chain([following], source)
+    book: Any
+    pending: dict[str, Iterator[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        sheet = self.book.create_sheet("styles")
+        date = WriteOnlyCell(sheet, value=datetime(2000, 1, 1))
+        date.number_format = _DATE
+        self.rows = excel_rows.Rows(date.style_id, _text(sheet, "=").style_id)
+        self.book.remove(sheet)
+
+    def add(self, title: str, header: Sequence[str], rows: Iterable[Iterable[Any]], width: int = 14) -> None:
+        """A table of these rows; width: of its columns, in characters."""
+        whole = list(rows)
+        self.add_xml(title, header, len(whole), lambda part: self.rows.of(islice(whole, part.start, part.stop)), width)
+
+    def add_xml(
+        self, title: str, header: Sequence[str], count: int, xml: Callable[[range], Iterator[str]], width: int = 14
+    ) -> list[str]:
+        """A table of `count` rows, which goes on in `title 2` where a sheet is full.
+
+        xml: makes the rows of a part of it. Returns the titles of the sheets.
+        """
+        titles: list[str] = []
+        for first in range(0, max(count, 1), MAX_ROWS - 1):
+            part = range(first, min(first + MAX_ROWS - 1, count))
+            titles.append(_sheet_of(self.book, f"{title} {len(titles) + 1}" if titles else title, header, part, width))
+            self.pending[titles[-1]] = xml(part)
+        return titles
+
+
+def _sheet_of(book: Any, title: str, header: Sequence[str], part: range, width: int) -> str:
+    """A sheet with a bold, fixed first row and filters over so many rows. Returns its title."""
+    sheet = book.create_sheet(title_of(book, title))
+    fit_to_width(sheet)
+    sheet.column_dimensions["A"].width = _FIRST_WIDTH
+    for at in range(2, len(header) + 1):
+        sheet.column_dimensions[get_column_letter(at)].width = max(width, len(header[at - 1]) + 2)
+    sheet.freeze_panes = "A2"
+    sheet.append([styled(sheet, name, bold=True) for name in header])
+    sheet.auto_filter.ref = f"A1:{get_column_letter(len(header))}{len(part) + 1}"
+    return str(sheet.title)
 
 
 def fit_to_width(sheet: Any) -> None:
@@ -204,7 +227,7 @@ def value_of(sheet: Any, value: Any) -> Any:
     """What the sheet holds: text as text, no NaN, integers Excel would round (above 2^53) as text, dates as dates."""
     if isinstance(value, str):
         clean = without_control(value)[:MAX_TEXT]
-        return _text(sheet, clean) if clean.startswith(_FORMULA) else clean
+        return _text(sheet, clean) if clean.startswith(FORMULA) else clean
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, datetime):
@@ -232,13 +255,3 @@ def styled(sheet: Any, value: Any, bold: bool = False, italic: bool = False, rig
     if right:
         cell.alignment = Alignment(horizontal="right")
     return cell
-
-
-def _series_sheets(book: Any, points: int) -> list[str]:
-    """Empty sheets for so many intervals; at least one. Returns their titles."""
-    titles: list[str] = []
-    for at in range(max(1, -(-points // (MAX_ROWS - 1)))):
-        rows = min(points - at * (MAX_ROWS - 1), MAX_ROWS - 1)
-        titles += table(book, f"series {at + 1}" if at else "series", series_table.HEADER, ())
-        book[titles[-1]].auto_filter.ref = f"A1:{get_column_letter(len(series_table.HEADER))}{rows + 1}"
-    return titles

@@ -16,7 +16,7 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.pagebreak import Break
 
 from naslab.exchange.excel import fit_to_width, styled, title_of
-from naslab.exchange.excel_series import Place
+from naslab.exchange.excel_rows import Place
 from naslab.exchange.series_table import RATE_COLUMN, TIME_COLUMN
 from naslab.results.foreign import is_foreign
 from naslab.units import size_text
@@ -51,15 +51,10 @@ def chart_sheets(book: Any, runs: Sequence[Run], places: Sequence[Place]) -> Non
 
 def _by_size(run: Run, op: str) -> bool:
     """Whether the operation belongs beside a sweep's: applications and loads over time have sizes of their own."""
-    return op in run.sweep_ops() or any(cell["op"] == op and not cell.get("workload") for cell in run.cells)
+    return any(cell["op"] == op and not cell.get("workload") for cell in run.cells)
 
 
-def _grid(run: Run, op: str) -> tuple[Any, Any, Any]:
-    """Of what belongs beside a sweep."""
-    return run.grid(op, where=None if op in run.sweep_ops() else {"workload": None})
-
-
-def _new_sheet(book: Any, title: str) -> Any:
+def new_sheet(book: Any, title: str) -> Any:
     """A sheet that prints on one page's width, charts whole."""
     sheet = book.create_sheet(title_of(book, title))
     fit_to_width(sheet)
@@ -81,8 +76,8 @@ def _sweep_sheet(book: Any, run: Run, op: str, title: str, whose: str) -> None:
     if len(files) == 0:
         return
     predicted = run.grid(op, "predicted")[2]
-    sheet = _new_sheet(book, title)
-    repeats = len({cell["block"] for cell in run.cells if cell["op"] == op})
+    sheet = new_sheet(book, title)
+    repeats = len({cell["block"] for cell in run.cells if cell["op"] == op and not cell.get("workload")})
     note = ", italic: predicted" if (predicted > 0).any() else ""
     sheet.append([styled(sheet, f"{op}, {_ABOUT_MB}, median of {repeats}{note}: {name_of(run)}", bold=True)])
     heads = [styled(sheet, size_text(size), bold=True, right=True) for size in records.tolist()]
@@ -108,14 +103,14 @@ def _sweep_charts(sheet: Any, op: str, whose: str, files: int, records: int) -> 
         names = Reference(sheet, min_col=1, min_row=3, max_row=2 + files)
         if files > 1 and last > first:
             surface = SurfaceChart3D()
-            _describe(surface, f"{_words(op)}: MB/s{whose}", data, names)
+            describe(surface, f"{_words(op)}: MB/s{whose}", data, names)
             surface.view3D = View3D(rotX=20, rotY=35, rAngAx=False, perspective=30)
             surface.z_axis.title = "record size"
             surface.z_axis.delete = False
             sheet.add_chart(surface, f"A{below}")
             below += _ROWS_OF_A_CHART
             sheet.row_breaks.append(Break(id=below - 1))  # the next one is printed whole
-        lines = _lines(f"{_words(op)}: MB/s by file size, one line a record size{whose}", data, names)
+        lines = line_chart(f"{_words(op)}: MB/s by file size, one line a record size{whose}", data, names)
         sheet.add_chart(lines, f"A{below}")
         below += _ROWS_OF_A_CHART
 
@@ -124,9 +119,10 @@ def _words(op: str) -> str:
     return op.replace("_", " ")
 
 
-def _lines(title: str, data: Any, names: Any) -> Any:
+def line_chart(title: str, data: Any, names: Any, across: str = "file size") -> Any:
+    """Lines with points, a line a column of `data`."""
     lines = LineChart()
-    _describe(lines, title, data, names)
+    describe(lines, title, data, names, across)
     for series in lines.series:
         series.smooth = False
         series.marker.symbol = "circle"
@@ -134,7 +130,8 @@ def _lines(title: str, data: Any, names: Any) -> Any:
     return lines
 
 
-def _describe(chart: Any, title: str, data: Any, names: Any, across: str = "file size") -> None:
+def describe(chart: Any, title: str, data: Any, names: Any, across: str = "file size") -> None:
+    """Gives a chart its numbers, names, axes and title; rates begin at 0."""
     chart.add_data(data, titles_from_data=True)
     for series in chart.series:
         series.cat = AxDataSource(strRef=StrRef(f=str(names)))  # set_categories would claim that they are numbers
@@ -149,7 +146,7 @@ def _describe(chart: Any, title: str, data: Any, names: Any, across: str = "file
 
 def _runs_sheet(book: Any, runs: Sequence[Run], op: str) -> None:
     """Throughput against file size, a column a run, at the record size they share, else at each one's own."""
-    grids = [_grid(run, op) for run in runs]
+    grids = [run.grid(op) for run in runs]
     common = _shared_record([grid for grid in grids if len(grid[1])])
     columns: list[dict[int, float]] = []
     heads: list[str] = []
@@ -168,14 +165,14 @@ def _runs_sheet(book: Any, runs: Sequence[Run], op: str) -> None:
     records_of = f", {size_text(common)} records" if common else ""
     about = f"{op}, {_ABOUT_MB}{records_of}"
     rows = {size_text(size): [column.get(size) for column in columns] for size in sorted(set().union(*columns))}
-    sheet = _new_sheet(book, f"{op}, runs")
+    sheet = new_sheet(book, f"{op}, runs")
     _side_by_side(sheet, about, "file size", heads, rows)
     for first in range(2, 2 + len(columns), MAX_LINES):
         last = min(first + MAX_LINES - 1, 1 + len(columns))
         data = Reference(sheet, min_col=first, max_col=last, min_row=2, max_row=2 + len(rows))
         names = Reference(sheet, min_col=1, min_row=3, max_row=2 + len(rows))
         below = len(rows) + 5 + (first - 2) // MAX_LINES * _ROWS_OF_A_CHART
-        lines = _lines(f"{_words(op)}: MB/s by file size{records_of}, one line a run", data, names)
+        lines = line_chart(f"{_words(op)}: MB/s by file size{records_of}, one line a run", data, names)
         lines.display_blanks = "span"  # runs may have other file sizes between
         sheet.add_chart(lines, f"A{below}")
 
@@ -218,13 +215,13 @@ def _workloads_sheet(book: Any, runs: Sequence[Run]) -> None:
     if not found:
         return
     names = list(dict.fromkeys(name for _, medians in found for name in medians))
-    sheet = _new_sheet(book, "workloads")
+    sheet = new_sheet(book, "workloads")
     rows = {name: [medians.get(name) for _, medians in found] for name in names}
     _side_by_side(sheet, f"application workloads, {_ABOUT_MB}, median", "workload", [name for name, _ in found], rows)
     last = min(1 + len(found), 1 + MAX_LINES)
     bars = BarChart()
     data = Reference(sheet, min_col=2, max_col=last, min_row=2, max_row=2 + len(names))
-    _describe(bars, "Application workloads: MB/s", data, Reference(sheet, min_col=1, min_row=3, max_row=2 + len(names)),
+    describe(bars, "Application workloads: MB/s", data, Reference(sheet, min_col=1, min_row=3, max_row=2 + len(names)),
               "workload")  # fmt: skip
     bars.type = "bar"
     bars.x_axis.scaling.orientation = "maxMin"  # the first workload on top, as in the table
@@ -254,12 +251,12 @@ def _by_workload(run: Run) -> dict[str, float]:
 def _over_time_sheet(book: Any, places: Sequence[Place]) -> None:
     """Rate over time of the loads (not of sweeps) with most intervals, a chart each, drawn from the series sheets."""
     swept = {run.run_id: run.sweep_ops() for run in dict.fromkeys(place.run for place in places)}
-    loads = [place for place in places if place.cell["op"] not in swept[place.run.run_id]]
+    loads = [place for place in places if place.cell.get("workload") or place.cell["op"] not in swept[place.run.run_id]]
     long = [place for place in loads if LEAST_INTERVALS <= place.last - place.first < MAX_LINE_POINTS]
     if not long:
         return
     most = sorted(long, key=lambda place: place.first - place.last)[:MOST_CHARTS]
-    sheet = _new_sheet(book, "over time")
+    sheet = new_sheet(book, "over time")
     about = f"{len(most)} of {len(loads)} cells, those with most intervals; their numbers are in the series sheets"
     sheet.append([styled(sheet, f"Rate over time, MB/s (10^6 bytes per second): {about}", bold=True)])
     for at, place in enumerate(sorted(most, key=long.index)):

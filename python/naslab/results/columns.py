@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -58,17 +58,22 @@ CELL_COLUMNS: tuple[Column, ...] = (
 
 def lookup(cell: Mapping[str, Any], path: str) -> Any:
     """The value at `latency_ns.p99`; None where a part is missing."""
+    return _value(cell, path.split("."))
+
+
+def _value(cell: Mapping[str, Any], parts: Sequence[str]) -> Any:
     value: Any = cell
-    for part in path.split("."):
-        if not isinstance(value, Mapping):
+    for part in parts:
+        if not isinstance(value, dict | Mapping):  # a dict is asked after first: that is quick
             return None
         value = value.get(part)
     return value
 
 
+_PLACES = [(path.startswith("run."), path.removeprefix("run.").split(".")) for path in (c.path for c in CELL_COLUMNS)]
+"""Of each column: whether it is the run's, and the way to it."""
+
+
 def cell_row(document: Mapping[str, Any], cell: Mapping[str, Any]) -> list[Any]:
     """The cell's values in the order of CELL_COLUMNS; None where there is none."""
-    return [
-        lookup(document, column.path[4:]) if column.path.startswith("run.") else lookup(cell, column.path)
-        for column in CELL_COLUMNS
-    ]
+    return [_value(document if of_run else cell, parts) for of_run, parts in _PLACES]

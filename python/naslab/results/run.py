@@ -254,14 +254,17 @@ class Run:
         return list(dict.fromkeys(cell["op"] for cell in self.cells))
 
     def sweep_ops(self) -> list[str]:
-        """Operations measured over file and record sizes, all else equal: those `grid` shows whole."""
+        """Operations measured over file and record sizes, all else equal: those `grid` shows whole.
+
+        Cells of a workload are no part of it: applications, loads over time, the steps that look for a limit.
+        """
         shapes: dict[str, set[tuple[int, int]]] = {}
         others: dict[str, set[tuple[Any, ...]]] = {}
         for cell in self.cells:
-            if cell["file_bytes"] is None or cell["record_bytes"] is None:
-                continue  # not told by its source: no point of a surface
+            if cell.get("workload") or cell["file_bytes"] is None or cell["record_bytes"] is None:
+                continue  # a size that its source does not give is no point of a surface
             shapes.setdefault(cell["op"], set()).add((cell["file_bytes"], cell["record_bytes"]))
-            other = tuple(cell.get(n) for n in ("queue_depth", "workers", "workload", "durability", "offered_per_s"))
+            other = tuple(cell.get(n) for n in ("queue_depth", "workers", "durability", "offered_per_s"))
             others.setdefault(cell["op"], set()).add(other)
         return [op for op in self.ops() if len(shapes.get(op, ())) > 1 and len(others[op]) == 1]
 
@@ -274,12 +277,14 @@ class Run:
         """(file_bytes (f,), record_bytes (r,), matrix (f, r)) of one operation; the median over repeats.
 
         value: a number of the cell, with a dot for parts: `iops`, `latency_ns.p99`. where: only cells with
-        these values, e.g. {"queue_depth": 8}, or for which it is true. Failed cells are left out, and those whose
-        source does not tell their sizes; predicted ones are in; NaN where nothing was measured. Raises UsageError
-        naming the operations there are.
+        these values, e.g. {"queue_depth": 8}, or for which it is true; None: cells of no workload, where the
+        operation has such. Failed cells are left out, and those whose source does not give their sizes; predicted
+        ones are in; NaN where nothing was measured. Raises UsageError naming the operations there are.
         """
         import numpy as np
 
+        if where is None and any(c["op"] == op and not c.get("workload") for c in self.cells):
+            where = {"workload": None}
         cells = [
             c for c in self.cells
             if c["op"] == op and c["status"] != "failed" and _matches(c, where)
