@@ -122,7 +122,9 @@ def test_rows_are_what_openpyxl_would_write(tmp_path: Path) -> None:
     excel.excel_rows.save(book, tmp_path / "x.xlsx", tables.pending)
     read = openpyxl.load_workbook(tmp_path / "x.xlsx")
     for mine, oracle, value in zip(read["ours"]["B"], read["theirs"]["B"], ["value", *ODD], strict=True):
-        assert mine.value == (pytest.approx(oracle.value, rel=1e-15) if isinstance(value, float) else oracle.value)
+        assert mine.value == (
+            pytest.approx(oracle.value, rel=1e-15) if isinstance(oracle.value, float) else oracle.value
+        )
         assert type(mine.value) is type(oracle.value), value
         assert mine.number_format == oracle.number_format and bool(mine.quotePrefix) == bool(oracle.quotePrefix), value
     assert read["ours"].auto_filter.ref == f"A1:B{len(ODD) + 1}"
