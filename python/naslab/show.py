@@ -60,7 +60,7 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
     elif run.document.get("apps"):
         parts += [*_apps_tables(run.document["apps"]), ""]
     elif (run.document.get("client_split") or {}).get("cells"):
-        from naslab.compare import split
+        from naslab.comparison import split
 
         parts += [split.table(run.document["client_split"]), ""]
     elif rest:

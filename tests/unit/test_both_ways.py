@@ -9,8 +9,8 @@ import pytest
 
 from naslab.cli import both_ways
 from naslab.cli.common import Common, Load
-from naslab.compare.judgement import compare
-from naslab.compare.split import GIB, sentences, split
+from naslab.comparison.judgement import compare
+from naslab.comparison.split import GIB, sentences, split
 from naslab.errors import TargetError, UsageError
 from naslab.plans import both_ways as plans
 from naslab.targets import Target

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from fixtures_run import make_parts
-from naslab.compare import document as documents
-from naslab.compare import words
-from naslab.compare.collect import Side
-from naslab.compare.judgement import Comparison, compare
+from naslab.comparison import document as documents
+from naslab.comparison import words
+from naslab.comparison.collect import Side
+from naslab.comparison.judgement import Comparison, compare
 from naslab.report import compare as pictures
 
 NAMES = ("old", "new")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from naslab.compare.judgement import Comparison
-from naslab.compare.why import Why, document, sentences, why
+from naslab.comparison.judgement import Comparison
+from naslab.comparison.why import Why, document, sentences, why
 from naslab.errors import UsageError
 from naslab.report.compare import verdicts
 

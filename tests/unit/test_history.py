@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from cli_tools import Cli
 from fixtures_run import make_parts
 from naslab.analysis import history
-from naslab.compare.history import as_document, courses
-from naslab.compare.history_words import text_of
+from naslab.comparison.history import as_document, courses
+from naslab.comparison.history_words import text_of
 from naslab.report import history as page
 from naslab.store import Store
 

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from naslab.cli import main
-from naslab.compare.judgement import compare
+from naslab.comparison.judgement import compare
 from naslab.errors import ForeignFileError, UsageError
 from naslab.exchange.export import export
 from naslab.exchange.importers.build import Asked, import_files

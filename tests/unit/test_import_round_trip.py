@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from fixtures_run import make_run
-from naslab.compare.judgement import compare
+from naslab.comparison.judgement import compare
 from naslab.errors import ForeignFileError
 from naslab.exchange.export import FORMATS, export
 from naslab.exchange.importers.recognise import read_file

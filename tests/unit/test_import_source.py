@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from fixtures_run import make_run
-from naslab.compare.judgement import compare
+from naslab.comparison.judgement import compare
 from naslab.exchange.export import export
 from naslab.report import write
 from naslab.results import Run, schema

@@ -15,8 +15,8 @@ from naslab import load, published, report
 from naslab.analysis.fsx import _TIERS
 from naslab.cli.published import list_published
 from naslab.cli.report import parse_drawing
-from naslab.compare.judgement import compare
-from naslab.compare.ranges import over_ranges
+from naslab.comparison.judgement import compare
+from naslab.comparison.ranges import over_ranges
 from naslab.errors import UnknownRunError, UsageError
 from naslab.lab import experiment
 from naslab.published import article

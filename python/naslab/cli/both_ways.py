@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis.intervals import LEVEL
 from naslab.cli.common import Common, Load
 from naslab.cli.interleave import end_interleaved
-from naslab.compare import split
+from naslab.comparison import split
 from naslab.errors import INTERRUPTED, NaslabError, TargetError, UsageError
 from naslab.execute import SPACE_FACTOR, Execution, Hooks, probe, start, termination_as_interrupt
 from naslab.plans import both_ways as plans
@@ -267,7 +267,7 @@ class _Both:
 
 def _report(mount: Run, own: Run, path: Path) -> None:
     """The page of a comparison: naslab's own client is the baseline."""
-    from naslab.compare.judgement import compare
+    from naslab.comparison.judgement import compare
     from naslab.report import compare as page
 
     compared = compare([own.document], [mount.document], ("naslab's own client", "the mount"))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from naslab.cli.compare import UNDECIDED, Request, load_sides, tell_all
-from naslab.compare import junit
-from naslab.compare.judgement import Comparison
+from naslab.comparison import junit
+from naslab.comparison.judgement import Comparison
 from naslab.errors import UsageError
 from naslab.outputs import JUNIT, check_output, write_output
 

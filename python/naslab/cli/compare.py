@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from naslab.cli.common import Common
 from naslab.cli.interleave import Plan, run_interleaved
-from naslab.compare import document, words
-from naslab.compare import why as whys
-from naslab.compare.judgement import Comparison, compare
+from naslab.comparison import document, words
+from naslab.comparison import why as whys
+from naslab.comparison.judgement import Comparison, compare
 from naslab.errors import INTERRUPTED, UsageError
 from naslab.outputs import HTML, check_output
 from naslab.store import Store

@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from naslab.compare.history import as_document, courses
-from naslab.compare.history_words import text_of
+from naslab.comparison.history import as_document, courses
+from naslab.comparison.history_words import text_of
 from naslab.errors import UsageError
 from naslab.outputs import HTML, check_output
 from naslab.redact import store_for

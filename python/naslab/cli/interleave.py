@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis.ratios import LOOKS, POCOCK
 from naslab.analysis.words import summarise
 from naslab.cli.common import Common, Load
-from naslab.compare.judgement import Comparison, compare
-from naslab.compare.words import sentence
+from naslab.comparison.judgement import Comparison, compare
+from naslab.comparison.words import sentence
 from naslab.errors import NaslabError, UsageError
 from naslab.execute import Execution, probe, start, termination_as_interrupt
 from naslab.lab import session as lab

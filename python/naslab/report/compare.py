@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab.compare import why, words
-from naslab.compare.judgement import Comparison, Row
-from naslab.compare.names import short
+from naslab.comparison import why, words
+from naslab.comparison.judgement import Comparison, Row
+from naslab.comparison.names import short
 from naslab.report import difference, experiment_figures, figures, theme
 from naslab.report.axes import base_layout, legend_above, number, numbers, plain_axis, rate_axis
 from naslab.report.figures import Figure, Trace

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from naslab.compare.history import Course, as_document
-from naslab.compare.history_words import apart, change_lines
+from naslab.comparison.history import Course, as_document
+from naslab.comparison.history_words import apart, change_lines
 from naslab.report import page, theme, write_text
 from naslab.report.axes import base_layout, number, numbers, plain_axis, rate_axis
 from naslab.report.figures import Figure

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from naslab.compare.names import short
+from naslab.comparison.names import short
 from naslab.report.labels import op_label, percent, plain, value_label
 from naslab.spec import DATA_OPS
 from naslab.units import count_text, size_label

@@ -36,7 +36,7 @@ from naslab.telling import told_once
 from naslab.units import duration_text, rate_text, size_label
 
 if TYPE_CHECKING:
-    from naslab.compare.judgement import Comparison
+    from naslab.comparison.judgement import Comparison
     from naslab.results.run import Run
 
 _STATUS = {

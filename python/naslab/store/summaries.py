@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from naslab.compare.collect import Key, Side
+from naslab.comparison.collect import Key, Side
 
 VERSION = 2
 """Of what is summarised and how; raised when that changes, so that `missing` names the older ones."""

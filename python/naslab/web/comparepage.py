@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from naslab.compare.judgement import compare
+from naslab.comparison.judgement import compare
 from naslab.errors import UsageError
 from naslab.report import compare as view
 from naslab.report.model import run_label

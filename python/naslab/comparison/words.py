@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from naslab.analysis.ratios import Judged
-from naslab.compare.collect import Key
-from naslab.compare.judgement import Comparison, Row
-from naslab.compare.names import short
+from naslab.comparison.collect import Key
+from naslab.comparison.judgement import Comparison, Row
+from naslab.comparison.names import short
 from naslab.units import count_text, duration_text, rate_text, size_label
 
 _WORDS = {"better": "faster", "worse": "slower"}

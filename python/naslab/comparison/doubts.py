@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from naslab.analysis.intervals import t_below
 from naslab.analysis.ratios import LEAST_REPEATS
 from naslab.analysis.repeats import DRIFT_P, LEAST_DRIFT, LEAST_FOR_COURSE, course
-from naslab.compare.collect import Block, Key, Side
+from naslab.comparison.collect import Block, Key, Side
 from naslab.results.foreign import is_foreign
 
 WARN_BELOW = 5

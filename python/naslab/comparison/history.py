@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from naslab.analysis import history, ratios
 from naslab.analysis.history import Step
 from naslab.analysis.ratios import Ratio
-from naslab.compare.collect import Document, Key, Side
-from naslab.compare.judgement import MARGINS, RATES
+from naslab.comparison.collect import Document, Key, Side
+from naslab.comparison.judgement import MARGINS, RATES
 
 ALIKE = ("protocol", "dialect", "signing", "encryption")
 """Of the target: runs that differ in these are not one course."""

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from naslab.analysis.ratios import Judged
-from naslab.compare import why
-from naslab.compare.collect import UNITS
-from naslab.compare.judgement import Comparison, Row
+from naslab.comparison import why
+from naslab.comparison.collect import UNITS
+from naslab.comparison.judgement import Comparison, Row
 
 
 def of(comparison: Comparison) -> dict[str, Any]:

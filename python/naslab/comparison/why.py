@@ -18,10 +18,10 @@ import numpy as np
 
 from naslab.analysis import ratios
 from naslab.analysis.ratios import LATENCY_MARGIN, LEAST_REPEATS, RATE_MARGIN
-from naslab.compare import stations
-from naslab.compare.collect import Document
-from naslab.compare.names import short
-from naslab.compare.stations import Part
+from naslab.comparison import stations
+from naslab.comparison.collect import Document
+from naslab.comparison.names import short
+from naslab.comparison.stations import Part
 from naslab.errors import UsageError
 from naslab.explain.steps import STEP_NAMES
 from naslab.units import count_text, duration_text, rate_text, size_label

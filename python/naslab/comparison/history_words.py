@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from naslab.analysis.history import LEAST_RUNS
-from naslab.compare import words
-from naslab.compare.history import Change, Course
+from naslab.comparison import words
+from naslab.comparison.history import Change, Course
 
 
 def text_of(course: Course) -> str:

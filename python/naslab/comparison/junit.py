@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from naslab.analysis.ratios import Judged
-from naslab.compare import words
-from naslab.compare.judgement import Comparison
+from naslab.comparison import words
+from naslab.comparison.judgement import Comparison
 
 
 def of(comparison: Comparison) -> str:

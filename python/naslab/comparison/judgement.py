@@ -18,12 +18,12 @@ import numpy as np
 from naslab.analysis import ratios
 from naslab.analysis.intervals import LEVEL
 from naslab.analysis.ratios import Control, Judged, Ratio
-from naslab.compare.collect import HIGHER, Block, Document, Key, Measure, Side
-from naslab.compare.conditions import differences
-from naslab.compare.doubts import doubts_of
-from naslab.compare.ranges import over_ranges
-from naslab.compare.split import sentences
-from naslab.compare.why import Why
+from naslab.comparison.collect import HIGHER, Block, Document, Key, Measure, Side
+from naslab.comparison.conditions import differences
+from naslab.comparison.doubts import doubts_of
+from naslab.comparison.ranges import over_ranges
+from naslab.comparison.split import sentences
+from naslab.comparison.why import Why
 
 MARGINS: dict[Measure, float] = {
     "throughput": ratios.RATE_MARGIN,
