@@ -395,7 +395,7 @@ def test_the_documented_format_is_the_one_that_is_read(tmp_path: Path) -> None:
     """The example is a trace; the tables name every operation and flag with the fields it must and may have."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "trace.md").read_text()
     example = tmp_path / "x.trace"
-    example.write_text(page.split("```\n")[1])
+    example.write_text(page.split("```text\n")[1].split("```")[0])
     assert [o.op for o in Trace(example)] == ["open", "create", "read", "write", "close", "close"]
     documented = {}
     for line in page.split("| `op` | must have")[1].split("\n\n")[0].splitlines():

@@ -40,6 +40,8 @@ exactly one JSON document ([fields](run-document.md)).
 | 130 | interrupted by Ctrl-C (a run also by SIGTERM or SIGHUP); what was measured is stored |
 """
 
+_FORM = "<!-- example: the form of the command -->"
+
 
 def reference_page() -> str:
     """The page as Markdown."""
@@ -57,7 +59,7 @@ def _command(name: str, command: Any) -> str:
     words = [f"naslab {name}", *(p.metavar for p in arguments)]
     if options:
         words.append("[OPTIONS]")
-    lines = [f"## naslab {name}", "", "```", " ".join(words), "```", "", command.help.strip()]
+    lines = [f"## naslab {name}", "", _FORM, "```text", " ".join(words), "```", "", command.help.strip()]
     if name == "iozone":
         lines += ["", "Its options are IOzone's: [the list](iozone.md)."]
         return "\n".join(lines) + "\n"

@@ -745,9 +745,10 @@ import naslab
 run = naslab.load("last")             # an id, a prefix, "last" or an exported file
 table = run.table()                   # NumPy structured array, a row a cell; also run.to_pandas(), run.to_polars()
 files, records, matrix = run.grid("read", "latency_ns.p99")  # median over repeats, NaN where nothing was measured
-series = run.series(run.cells[0])     # structured array, a row an interval: t_s and the columns above
-values_ns, counts = run.histogram(run.cells[0], "latency:read")
-p50, p99 = run.quantiles(run.cells[0], [0.5, 0.99])          # ns
+cell = next(cell for cell in run.cells if cell["op"] == "read")
+series = run.series(cell)             # structured array, a row an interval: t_s and the columns above
+values_ns, counts = run.histogram(cell, "latency:read")
+p50, p99 = run.quantiles(cell, [0.5, 0.99])          # ns
 ```
 
 The columns of the cells table, which .csv, .xlsx and .parquet hold too:
