@@ -44,6 +44,7 @@ _TOLD = ("id", "op", "workload", "file_bytes", "record_bytes", "workers", "queue
 OnCell = Callable[[dict[str, Any]], None]
 OnBefore = Callable[[int], None]
 OnProgress = Callable[[dict[str, Any]], None]
+Conclude = Callable[[dict[str, Any]], dict[str, Any]]
 Enough = Callable[[int], bool]
 """Asked before each cell, with its id: whether enough is known, so that the stage ends there as complete."""
 
@@ -177,8 +178,11 @@ class Execution:
         if isinstance(error, TargetError):
             error.refuse()
 
-    def finish(self, **updates: Any) -> Run:
-        """Saves the run's status, warnings and `updates` of its document; the run as stored."""
+    def finish(self, conclude: Conclude | None = None, **updates: Any) -> Run:
+        """Saves the run's status, warnings and `updates` of its document; the run as stored.
+
+        conclude: gives further updates from the document with its warnings, the last of all.
+        """
         self.close()
         self._keep_plan()
         self.explain_cells(**updates)
@@ -190,6 +194,9 @@ class Execution:
         for found in [*((w["kind"], w["message"], w["cell"]) for w in doubts), *run_warnings(self.document)]:
             if found not in known:
                 self.warn(*found)
+        if conclude is not None:
+            warnings = self.store.load(self.run_id).document["warnings"]
+            updates |= conclude({**self.document, **updates, "status": self.status, "warnings": warnings})
         self.store.finish_run(self.run_id, self.status, **{**more, **updates})  # type: ignore[arg-type]
         return self.store.load(self.run_id)
 

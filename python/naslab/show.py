@@ -14,6 +14,8 @@ from naslab.telling import told_once
 from naslab.units import duration_text, size_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
 
     from naslab.results.run import Run
@@ -35,7 +37,7 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
     from naslab import pictures
 
     columns = columns_of(width)
-    parts: list[RenderableType] = [*_header(run), ""]
+    parts: list[RenderableType] = [*_answer(run), *_header(run), ""]
     grids = run.sweep_ops()
     for op in grids:
         parts += [*_matrix(run, op, columns), ""]
@@ -72,6 +74,29 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
     return render(parts, columns, color)
 
 
+def answer_text(document: Mapping[str, Any], report: Path | None = None, color: bool | None = None) -> str:
+    """The answer of a run that has just ended, in at most ten lines. report: where it was written."""
+    from rich.text import Text
+
+    from naslab.explain import brief, brief_words
+
+    found = brief.stored(document)
+    lines = brief_words.lines(found, brief_words.ending(str(document["run_id"]), report)) if found else []
+    return render([Text(line) for line in lines], brief_words.WIDTH, color)
+
+
+def _answer(run: Run) -> list[RenderableType]:
+    """The answer that is kept with a run; nothing for a run without one."""
+    from rich.text import Text
+
+    if not run.document.get("answer"):
+        return []
+    from naslab.explain import brief, brief_words
+
+    found = brief.stored(run.document)
+    return [*(Text(_plain(line)) for line in brief_words.lines(found)), ""] if found else []
+
+
 def _is_step(cell: Mapping[str, Any]) -> bool:
     """Whether a cell is of the ladder, which has a table of its own."""
     return cell.get("workload") == "ladder"
@@ -89,7 +114,7 @@ def _ladder_table(run: Run) -> list[RenderableType]:
     table = plain_table(ladder_table.HEADER[:3])
     for row in ladder_table.rows(ladder):
         table.add_row(*(Text(_plain(text)) for text in row[:3]))
-    return [Text("What was tried", style="bold"), table, Text(ladder_table.ended(ladder)), ""]
+    return [Text("What was tried", style="bold"), table, Text(ladder_table.ended(run.document)), ""]
 
 
 def list_runs_text(runs: Sequence[RunSummary], width: int | None = None, color: bool | None = None) -> str:
@@ -493,9 +518,9 @@ def _limits(run: Run) -> list[RenderableType]:
     """A row a limit, by class; then the evidence, each once."""
     from rich.text import Text
 
-    from naslab.explain import tell
+    from naslab.explain import tell, trust
 
-    limits = (run.document.get("verdict") or {}).get("limits") or []
+    limits = trust.claimed(run.document)
     if not limits:
         return []
     table = plain_table(tell.HEADER, right=tell.HEADER[2:4])

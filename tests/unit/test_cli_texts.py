@@ -119,10 +119,9 @@ def event(**more: Any) -> dict[str, Any]:
     return {"cell": 0, "bytes": 1 << 19, "ops": 1, "errors": 0, "elapsed_ns": 10**9, "bytes_per_s": 5e6, **more}
 
 
-def test_plain_lines_when_not_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_lines_when_not_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    monkeypatch.setattr("naslab.cli.progress.time.monotonic", lambda: now)
-    with Progress([cell(), cell(1)]) as progress:
+    with Progress([cell(), cell(1)], clock=lambda: now) as progress:
         hooks = progress.hooks
         assert hooks.before_cell and hooks.progress and hooks.on_cell
         hooks.before_cell(0)
@@ -131,11 +130,14 @@ def test_plain_lines_when_not_a_terminal(capsys: pytest.CaptureFixture[str], mon
         now = 10.0
         hooks.progress(event())
         hooks.progress(event())
-        line = "naslab: 0 of 2 cells, 25%, about 30 s left: random read, 1m file, 4k records: 5 MB/s\n"
-        assert capsys.readouterr().err == line, "one line in five seconds"
+        line = "naslab: 0:10, about 38 s left; cell 1 of 2: random read, 1m file, 4k records: 5 MB/s\n"
+        assert capsys.readouterr().err == line, "one line in ten seconds"
+        now = 19.9
+        hooks.progress(event())
+        assert capsys.readouterr().err == ""
         now = 20.0
         hooks.on_cell({"id": 0, "throughput_bytes_per_s": 7e6})
-        assert "1 of 2 cells, 50%, about 20 s left" in capsys.readouterr().err
+        assert "naslab: 0:20, about 25 s left; cell 2 of 2: " in capsys.readouterr().err
         progress.drop([cell(), cell(1)])
         now = 30.0
         hooks.on_cell({"id": 0, "throughput_bytes_per_s": 7e6})

@@ -131,6 +131,9 @@ def run(
     label: o.LabelOpt = None,
     note: o.NoteOpt = "",
     report: o.ReportOpt = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Print all that was measured, not the answer in ten lines alone.")
+    ] = False,
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
@@ -146,7 +149,7 @@ def run(
 
     common = Common(
         "run", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
-        credentials,
+        credentials, details,
     )  # fmt: skip
     load = Load(repeat, depth, workers, durability, direct, compress, dedupe, verify)
     if direct and (found := mount_behind(target)):

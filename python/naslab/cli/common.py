@@ -47,6 +47,7 @@ class Common:
     max_bytes: str = ""
     budget: str = ""
     credentials: Path | None = None
+    details: bool = True
 
     def target(self, text: str) -> Target:
         """The target, with password, timeout and seed. Raises UsageError."""
@@ -164,7 +165,7 @@ def measure(execution: Execution, common: Common, cells: list[CellSpec], work: C
     """Carries `work` out with progress, and ends the run however that went; the exit code."""
     with termination_as_interrupt():
         failure: NaslabError | None = None
-        with Progress(cells, common.quiet) as progress:
+        with Progress(cells, common.quiet, common.budget_ns(), planned=bool(cells)) as progress:
             execution.hooks = progress.hooks
             try:
                 with contextlib.closing(execution):
@@ -187,8 +188,7 @@ def finish(execution: Execution, common: Common, failure: NaslabError | None = N
             execution.warn("error", str(failure))
         execution.document["cells"].sort(key=lambda cell: cell["id"])
         execution.explain_cells()
-        summary = summarise(execution.document)
-        run = execution.finish(summary=summary)
+        run = execution.finish(_concluded, summary=summarise(execution.document))
     except NaslabError as error:
         raise failure or error from error
     unwritten = common.report and _has_charts(run) and not _report([run], common.report)
@@ -196,7 +196,7 @@ def finish(execution: Execution, common: Common, failure: NaslabError | None = N
         json.dump(run.document, sys.stdout)
         print()
     elif not common.quiet:
-        _say(run, summary, None if unwritten else common.report)
+        _say(run, common, None if unwritten else common.report)
     return _exit_code(run, failure) or int(bool(unwritten))
 
 
@@ -212,11 +212,25 @@ def _report(runs: list[Run], path: Path) -> bool:
     return True
 
 
-def _say(run: Run, summary: list[str], report: Path | None) -> None:
-    from naslab.show import show_run
+def _concluded(document: dict[str, Any]) -> dict[str, Any]:
+    """What the end of `naslab run` adds: the answer, and the verdict by the conditions of the run."""
+    if document["command"] != "run":
+        return {}
+    from naslab.explain.answer import concluded
 
+    found = concluded(document)
+    return {**found, "summary": summarise({**document, **found})}
+
+
+def _say(run: Run, common: Common, report: Path | None) -> None:
+    """The answer alone where there is one and no details are asked for; else all that there is."""
+    from naslab.show import answer_text, show_run
+
+    if run.document.get("answer") and not common.details:
+        print(answer_text(run.document, report), end="")
+        return
     print(show_run(run))
-    for sentence in summary:
+    for sentence in run.document["summary"]:
         print(sentence)
     print(f"\nStored as run {run.run_id}. See it again: naslab show {run.run_id}")
     if report and _has_charts(run):

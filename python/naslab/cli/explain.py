@@ -39,6 +39,7 @@ def climb_ladder(
         climb.climb()
     finally:
         if execution.begun:
+            progress.step("what the measurements say")
             found = outcome.parts(climb)
             execution.document.update(found)
             execution.store.update_run(execution.run_id, **found)

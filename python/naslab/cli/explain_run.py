@@ -52,15 +52,18 @@ def explain_run(reference: str, output: Path | None, store: Path | None, as_json
     if output is not None:
         from naslab.report import write
 
-        loaded.document["verdict"] = {"limits": found.limits}  # type: ignore[typeddict-item]
+        loaded.document.update(document_of(found))  # type: ignore[typeddict-item]
         written = write([loaded], output)
         print(f"Report: {written.resolve()}", file=sys.stderr)
     return 0
 
 
 def document_of(found: Answer) -> Mapping[str, Any]:
-    """The run document with the verdict as told, and the part `explanation`."""
-    return {**found.document, "verdict": {"limits": found.limits}, "explanation": found.part()}
+    """The run document with the verdict and the answer as they are today, and the part `explanation`."""
+    from naslab.explain.brief_words import document_of as answer_of
+
+    answer = answer_of(found.brief)
+    return {**found.document, "verdict": {"limits": found.limits}, "answer": answer, "explanation": found.part()}
 
 
 def text_of(found: Answer, width: int | None = None) -> str:
@@ -73,11 +76,13 @@ def text_of(found: Answer, width: int | None = None) -> str:
 def _parts(found: Answer) -> Iterator[RenderableType]:
     from rich.text import Text
 
+    from naslab.explain import brief_words
+
     document = found.document
     yield Text(f"What limits {document['target'].get('url') or 'the target'} (run {document['run_id']})", style="bold")
     yield ""
-    for sentence in found.sentences():
-        yield Text(sentence)
+    for line in brief_words.lines(found.brief):
+        yield Text(line)
     yield ""
     if found.said is not None and found.said.differs(found.limits):
         yield Text(f"Said by {found.said.by} on {found.said.at[:10]}: {' '.join(found.said.sentences())}")
@@ -91,7 +96,7 @@ def _parts(found: Answer) -> Iterator[RenderableType]:
     yield from _listed("What to do", found.advice)
     yield from _listed("Next", [f"{command}\n{brings}" for command, brings in found.next_commands])
     if document.get("ladder"):
-        yield from _steps(document["ladder"])
+        yield from _steps(document)
 
 
 def _limits(found: Answer) -> Iterator[RenderableType]:
@@ -141,7 +146,7 @@ def _listed(head: str, lines: list[str]) -> Iterator[RenderableType]:
     yield ""
 
 
-def _steps(ladder: Mapping[str, Any]) -> Iterator[RenderableType]:
+def _steps(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     """The ladder: step, cells, best figure, what it says."""
     from rich.text import Text
 
@@ -150,7 +155,7 @@ def _steps(ladder: Mapping[str, Any]) -> Iterator[RenderableType]:
 
     yield Text("The ladder", style="bold")
     table = plain_table(ladder_table.HEADER)
-    for row in ladder_table.rows(ladder):
+    for row in ladder_table.rows(document["ladder"]):
         table.add_row(*map(Text, row))
     yield table
-    yield Text(ladder_table.ended(ladder))
+    yield Text(ladder_table.ended(document))

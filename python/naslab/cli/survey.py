@@ -66,6 +66,7 @@ class Survey:
         left = dataclasses.replace(self.limits, budget_ns=self.budget.left_ns(), max_bytes=most)
         execution, own = self.execution, Budget(left.budget_ns, self.execution)
         own.begin()
+        self.progress.step("a sweep over file sizes")
         execution.stage(self._further(survey.probe_cells(self.options, left)))
         large = self._further(survey.large_probe_cells(self.options, left, survey.speed_of(execution.cells)))
         if large and execution.status == "complete":
@@ -85,6 +86,7 @@ class Survey:
             )
             execution.warn("budget", message)
         execution.close()
+        self.progress.step("one large file", last=True)
         execution.stage(self._further(survey.sustained_cells(self.options, left, seen, execution.caps)))
 
     def _further(self, planned: list[CellSpec]) -> list[CellSpec]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import sys
@@ -77,6 +78,7 @@ def whatif(
 
 def run_whatif(reference: str, words: Mapping[str, str], asked: Asked, store: Path | None, as_json: bool) -> int:
     """`naslab whatif`. words: of the options that change a part. Raises UsageError, UnknownRunError."""
+    from naslab.explain import trust
     from naslab.explain.evidence import Evidence
     from naslab.explain.loads import Asked
     from naslab.explain.predict import Change, predictions
@@ -94,7 +96,9 @@ def run_whatif(reference: str, words: Mapping[str, str], asked: Asked, store: Pa
         raise UsageError("whatif: that run was of a local disk, which has no link; change --disk, --depth or --record")
     scales["link"] = _payload(scales["link"], loaded, evidence)
     change = Change(**{name.replace("-", "_"): scale for name, scale in scales.items()})
+    doubts = trust.doubts(loaded.document)
     fitted, found = predictions(evidence, change, asked)
+    found = [dataclasses.replace(each, certainty=min(each.certainty, trust.most(doubts))) for each in found]
     if fitted is None:
         raise UsageError(f"whatif {reference}: that run's ladder measured nothing; run it again: naslab run TARGET")
     if as_json:
@@ -181,12 +185,16 @@ def _payload(scale: Scale | None, run: Run, evidence: Any) -> Scale | None:
 
 def document_of(run: Run, change: Change, asked: Asked, fitted: Fitted, found: list[Prediction]) -> dict[str, Any]:
     """The JSON document. A prediction that is not known has `at_least` instead of a value."""
+    from naslab.explain import trust
     from naslab.explain.whatif_words import notes
 
+    doubts = trust.doubts(run.document)
     return {
         "schema": 1, "run_id": run.document["run_id"], "change": change.document(),
         "asked": {name: value for name, value in vars(asked).items() if value is not None},
-        "model": fitted.document(), "predictions": [each.document() for each in found], "notes": notes(fitted, change),
+        "model": fitted.document(), "predictions": [each.document() for each in found],
+        "notes": notes(fitted, change, doubts),
+        "trust": trust.level(doubts),
     }  # fmt: skip
 
 
@@ -203,6 +211,7 @@ def _parts(run: Run, change: Change, asked: Asked, fitted: Fitted, found: list[P
     from rich.table import Table
     from rich.text import Text
 
+    from naslab.explain import trust
     from naslab.explain import whatif_words as words
 
     document = run.document
@@ -215,11 +224,13 @@ def _parts(run: Run, change: Change, asked: Asked, fitted: Fitted, found: list[P
         table.add_column(name, overflow="fold")
     for each in found:
         now = each.measured or each.now
-        limit = words.limit_text(each.limit_then, each.certainty) if each.known else ""
-        table.add_row(words.load_text(each.load), words.figure_text(now.value, now.unit), words.then_text(each), limit)
+        table.add_row(
+            words.load_text(each.load), words.figure_text(now.value, now.unit), words.then_text(each),
+            words.then_limit(each),
+        )  # fmt: skip
     yield table
     yield ""
-    for sentence in words.notes(fitted, change):
+    for sentence in words.notes(fitted, change, trust.doubts(document)):
         yield Text(sentence)
 
 

@@ -23,6 +23,7 @@ from naslab.comparison.collect import Document
 from naslab.comparison.names import short
 from naslab.comparison.stations import Part
 from naslab.errors import UsageError
+from naslab.explain import trust
 from naslab.explain.steps import STEP_NAMES
 from naslab.units import count_text, duration_text, rate_text, size_label
 
@@ -93,6 +94,8 @@ class Why:
     steps: Sequence[Step]
     runs: tuple[int, int]
     parts: Sequence[Part] = ()
+    doubts: Sequence[str] = ()
+    """How far a side is to be trusted, in the words of `explain.trust`, where something speaks against it."""
 
     @property
     def differing(self) -> list[Part]:
@@ -120,7 +123,17 @@ def why(one: Sequence[Document], other: Sequence[Document], names: tuple[str, st
         if figures:
             steps.append(Step(step, figures))
     fitted = [[run for run in side if _ladder(run)] for side in (one, other)]
-    return Why(steps, (len(sides[0]), len(sides[1])), stations.compared(fitted[0], fitted[1]))
+    doubts = [
+        told
+        for documents, name in zip((one, other), names, strict=True)
+        if (told := trust.named(_worst(documents), short(name)))
+    ]
+    return Why(steps, (len(sides[0]), len(sides[1])), stations.compared(fitted[0], fitted[1]), doubts)
+
+
+def _worst(documents: Sequence[Document]) -> list[trust.Doubt]:
+    """The doubts of the run of a side that is trusted least."""
+    return min((trust.doubts(document) for document in documents if _ladder(document)), key=trust.most, default=[])
 
 
 Figures = dict[str, Mapping[str, Any]]
@@ -232,7 +245,7 @@ def sentences(found: Why, names: tuple[str, str]) -> list[str]:
             f"An indication, by intervals within {'a run' if found.runs == (1, 1) else 'runs'}: certain with "
             f"{LEAST_REPEATS} runs of each target, as A1,A2,A3,A4 B1,B2,B3,B4."
         )
-    return told
+    return [*told, *found.doubts]
 
 
 def _is_certain(found: Why) -> bool:

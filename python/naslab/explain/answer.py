@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from naslab.explain import any_run, tell
+from naslab.explain import any_run, brief_words, tell, trust
 from naslab.explain.advice import advice
+from naslab.explain.brief import Brief, brief_of, stored
 from naslab.explain.conclusion import conclude
 from naslab.explain.evidence import Evidence, memory_gap
 from naslab.explain.fitted import model_version
@@ -41,7 +42,8 @@ class Said:
 
 @dataclass(frozen=True)
 class Answer:
-    """basis: a ladder, or what the cells alone say. limits, open, advice: as in the run document.
+    """basis: a ladder, or what the cells alone say. limits, open, advice: as in the run document, with no more
+    probability than the run's conditions leave. brief: the whole in ten lines.
 
     next_commands: (command, what it would bring), the cheapest first. said: where today's model judged anew.
     """
@@ -52,6 +54,7 @@ class Answer:
     open: list[dict[str, Any]]
     advice: list[str]
     next_commands: list[tuple[str, str]]
+    brief: Brief
     said: Said | None = None
 
     def part(self) -> dict[str, Any]:
@@ -68,24 +71,39 @@ class Answer:
         return told or ["Nothing in this run says what limits the target."]
 
 
+def concluded(document: Document) -> dict[str, Any]:
+    """What the end of `naslab run` adds to its document: the verdict by the run's conditions, and the answer.
+
+    document: with its status and its warnings.
+    """
+    limits, ladder = (document.get("verdict") or {}).get("limits") or [], document.get("ladder")
+    if ladder is None:
+        return {"answer": brief_words.document_of(_of_cells(document).brief)}
+    brief = brief_of(document, limits, ladder["open"])
+    return {"verdict": {"limits": trust.claimed(document)}, "answer": brief_words.document_of(brief)}
+
+
 def answer(document: Document) -> Answer:
     """Explains a run by today's model: from its ladder, else from its cells.
 
     The same model gives the same data the same answer, so what is stored is taken where this very version made it.
     """
     ladder = document.get("ladder")
-    stored = list((document.get("verdict") or {}).get("limits") or [])
-    if ladder is None and not stored:
+    limits = list((document.get("verdict") or {}).get("limits") or [])
+    if ladder is None and not limits:
         return _of_cells(document)
-    today = None if stored and _is_todays(ladder) else _judged(document, ladder)
+    today = None if limits and _is_todays(ladder) else _judged(document, ladder)
     if today is None or ladder is None:
         open_, told = (list(ladder["open"]), list(ladder.get("advice") or [])) if ladder else ([], [])
-        return Answer(document, "ladder", stored, open_, told, _next(document, open_))
+        brief = stored(document) or brief_of(document, limits, open_)
+        return Answer(document, "ladder", trust.claimed(document), open_, told, _next(document, open_), brief)
     verdict, told = today
     open_ = [question(each, _url(document)) for each in verdict.open]
+    said = Said(_version(document, ladder), str(document.get("finished_at") or ""), limits) if limits else None
     limits = [limit.document() for limit in verdict.limits]
-    said = Said(_version(document, ladder), str(document.get("finished_at") or ""), stored) if stored else None
-    return Answer(document, "ladder", limits, open_, told, _next(document, open_), said)
+    brief = brief_of(document, limits, open_)
+    limits = trust.lowered(limits, trust.doubts(document))
+    return Answer(document, "ladder", limits, open_, told, _next(document, open_), brief, said)
 
 
 def _is_todays(ladder: Mapping[str, Any] | None) -> bool:
@@ -104,7 +122,7 @@ def _judged(document: Document, ladder: Mapping[str, Any] | None) -> tuple[Verdi
     try:
         evidence = Evidence.from_document(ladder)
         evidence.memory_bytes = memory_gap(evidence)
-        verdict = conclude(evidence, RUNS if document.get("status") == "complete" else 1)
+        verdict = conclude(evidence, 1 if trust.ended_early(document) else RUNS)
         return verdict, advice(evidence, verdict)
     except IMPOSSIBLE:
         return None
@@ -127,7 +145,9 @@ def _of_cells(document: Document) -> Answer:
         found = Verdict()
     limits = [limit.document() for limit in found.limits]
     open_ = [question(each, _url(document)) for each in found.open]
-    return Answer(document, "cells", limits, open_, any_run.advice(document), [_ladder_command(document)])
+    brief = brief_of(document, limits, open_, predict=False)
+    limits = trust.lowered(limits, trust.doubts(document))
+    return Answer(document, "cells", limits, open_, any_run.advice(document), [_ladder_command(document)], brief)
 
 
 def _next(document: Document, open_: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -70,7 +70,8 @@ class Climb:
     budget: Budget
     evidence: Evidence
     bypass: bool = False
-    stopped: str = "certain"
+    stopped: str = "interrupted"
+    """Why it ended; until something else is known, an exception did it."""
     _files: int = 1
     _longer: int = 0
     read_bytes: int = 0
@@ -86,7 +87,7 @@ class Climb:
     def going(self, share: float = 1.0) -> bool:
         """Whether a further step may begin."""
         if self.execution.status != "complete":
-            self.stopped = "failed"
+            self.stopped = "interrupted" if self.execution.status == "partial" else "failed"
             return False
         if self.budget.spent(share):
             if share >= 1.0:
@@ -105,6 +106,7 @@ class Climb:
             for at, cell in enumerate(cells)
         ]
         self.progress.add(planned)
+        self.progress.step(steps.title_of(step, planned))
         self.execution.stage(planned)
         run = self.execution.store.load(self.execution.run_id)
         by_id = {cell["id"]: cell for cell in run.cells}
@@ -253,8 +255,10 @@ class Climb:
         self._write("first", look)
         for cell in larger:
             # Each is four times the one before: a long way makes a small file look slower than a large one is.
-            if not self.going() or not self.affords(cell.file_bytes, FILE_SHARE):
-                self.stopped = "slow" if self.stopped == "certain" else self.stopped
+            if not self.going():
+                return False
+            if not self.affords(cell.file_bytes, FILE_SHARE):
+                self.stopped = "slow"
                 return False
             self._write("first", cell)
         return self.going()

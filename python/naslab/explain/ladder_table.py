@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from naslab.explain import trust
 from naslab.units import duration_text, rate_text, size_label
 
 Point = Mapping[str, Any]
@@ -12,7 +13,8 @@ Point = Mapping[str, Any]
 HEADER = ("step", "what it says", "rates", "varied")
 _STOPPED = {
     "certain": "nothing is open any more", "open": "no further step of its own would tell",
-    "budget": "its time was over", "failed": "the run ended",
+    "budget": "its time was over", "failed": "the run failed",
+    "interrupted": "the run was interrupted",
     "slow": "the target is too slow for this budget",
 }  # fmt: skip
 
@@ -58,7 +60,12 @@ def _range(values: Iterable[float]) -> str:
     return high if low == high else f"{low.removesuffix(' MB/s')} to {high}"
 
 
-def ended(ladder: Mapping[str, Any]) -> str:
-    """How long the ladder took and why it ended."""
-    why = _STOPPED.get(str(ladder["stopped"]), str(ladder["stopped"]))
+def ended(document: Mapping[str, Any]) -> str:
+    """How long a run's ladder took and why it ended. Of a run that did not get to its end nothing else is said."""
+    ladder, stopped = document["ladder"], str(document["ladder"]["stopped"])
+    if stopped in ("certain", "open") and trust.ended_early(document):
+        stopped = "interrupted" if trust.was_interrupted(document) else "failed"
+    if stopped == "certain" and ladder.get("open"):
+        stopped = "open"
+    why = _STOPPED.get(stopped, stopped)
     return f"It took {duration_text(ladder['spent_ns'])} of {duration_text(ladder['budget_ns'])}: {why}."

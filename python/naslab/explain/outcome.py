@@ -44,7 +44,7 @@ def parts(climb: Climb) -> dict[str, Any]:
         "model": fitted.document_of(climb.evidence, RUNS if whole else 1),
         "spent_ns": climb.spent_ns(),
         "budget_ns": climb.budget.limit_ns,
-        "stopped": climb.stopped,
+        "stopped": "failed" if climb.execution.status == "failed" else climb.stopped,
     }
     return {"ladder": ladder, "verdict": {"limits": [limit.document() for limit in verdict.limits]}}
 

@@ -27,6 +27,8 @@ WIDE = 1.3
 """An interval whose ends are further apart than this factor is no prediction."""
 HIDDEN = 3.0
 """Where the particles' own ends are further apart than this, the high one comes from what nobody saw: left out."""
+SAME = 1.05
+"""A rate that changes by less than this factor stays."""
 MODEL_ERROR = 0.03
 """Half of an interval, relative, that the model itself adds."""
 FITS = 0.15
@@ -101,7 +103,8 @@ class Change:
 class Prediction:
     """One load, now and then. measured: None where it was not. known: `then` is a prediction, else only its ends are.
 
-    certainty: the posterior probability of `limit_then`.
+    certainty, certainty_now: the posterior probabilities of `limit_then` and of `limit_now`. factor: then over now
+    within one particle (low, median, high); what the model misses now it misses then, too.
     """
 
     load: Load
@@ -113,6 +116,13 @@ class Prediction:
     limit_then: str
     why: str = ""
     certainty: float = 1.0
+    factor: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    certainty_now: float = 1.0
+
+    @property
+    def stays(self) -> bool:
+        """Whether the change leaves the rate as it is, whatever the rate is known to."""
+        return self.factor[0] > 1 / SAME and self.factor[2] < SAME
 
     def document(self) -> dict[str, Any]:
         """As in JSON."""
@@ -137,10 +147,13 @@ def predict(fitted: Fitted, change: Change, now: Load, then: Load, measured: Fig
     after = split(values_of(change.of(fitted.theta)), rows)
     log_now, log_then = before.log_rate[:, 0], after.log_rate[:, 1]
     modelled = math.exp(quantile(log_now, weight, 0.5)) * now.scale
-    limit_now, _ = _limit(before.kind[:, 0], weight)
+    limit_now, certainty_now = _limit(before.kind[:, 0], weight)
     limit_then, certainty = _limit(after.kind[:, 1], weight)
     why = fitted.unfit.get(f"{then.op} {then.size}", "") or _misfit(modelled, measured)
     same = before.kind[:, 0] == after.kind[:, 1]
+    low, middle, high = (math.exp(quantile(log_then - log_now, weight, q)) for q in (0.025, 0.5, 0.975))
+    part = then.scale / now.scale
+    factor = (low * part, middle * part, high * part)
     if measured is not None and measured.value > 0 and not why:
         # Where the same part stays the slowest, what the model misses of it now it misses then.
         log_then = log_then + np.where(same, math.log(measured.value / now.scale) - log_now, 0.0)
@@ -154,7 +167,9 @@ def predict(fitted: Fitted, change: Change, now: Load, then: Load, measured: Fig
     elif figure.high > WIDE * figure.low:
         why = "wide"
     exact = Figure.exactly(modelled, now.unit)
-    return Prediction(then, measured, exact, figure, not why, limit_now, limit_then, why, certainty)
+    return Prediction(
+        then, measured, exact, figure, not why, limit_now, limit_then, why, certainty, factor, certainty_now
+    )
 
 
 def _figure(logs: Array, weight: Array, unit: str, measured: Figure | None) -> Figure:

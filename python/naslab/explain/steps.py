@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from naslab.analysis.series import NS_PER_S
 from naslab.script import FLAG_CREATE, FLAG_READ, FLAG_WRITE, STAT, ScriptWriter
 from naslab.spec import CellSpec, DataSpec, ScriptSpec, WalkSpec
+from naslab.units import size_label
 
 WORKLOAD = "ladder"
 SMALL_FILE, SET_FILE = "naslab.ladder", "naslab.ladder-set"
@@ -52,6 +53,14 @@ STEP_NAMES = {
     "security": "signing and encryption",
 }
 """Steps in their order, in words."""
+
+
+def title_of(step: str, cells: Sequence[CellSpec]) -> str:
+    """A step under way in words: `working set of 2 GiB`."""
+    if step in ("set", "beyond"):
+        noun = STEP_NAMES["set"] if step == "set" else "small and random reads"
+        return f"{noun} of {size_label(max(cell.file_bytes for cell in cells))}"
+    return STEP_NAMES.get(step, "files to measure with")
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,12 @@ from naslab.explain.fitted import Fitted
 from naslab.explain.loads import Load
 from naslab.explain.predict import Change, Prediction, Scale
 from naslab.explain.steps import LARGE_RECORD, SMALL_BYTES, SMALL_RECORD
+from naslab.explain.tell import LIMIT_TEXT
+from naslab.explain.trust import Doubt, sentence
 from naslab.units import count_text, duration_text, rate_text, size_label
 
-LIMITS = {
-    "link": "the link", "latency": "the queue depth", "server_cache": "the server's cache",
-    "server_cpu": "the server's processor", "client_cpu": "the client's processor", "disk": "the disk",
-    "disk_iops": "the disk's requests per second", "protocol": "what one connection carries",
-    "client_nic": "the client's network interface", "burst_credit": "a credit that is spent",
-    "shared_machine": "the machine that client and server share", "unknown": "a lock per file",
-}  # fmt: skip
+LIMITS = {**LIMIT_TEXT, "latency": "the queue depth", "protocol": "what one connection carries",
+          "unknown": "a lock per file"}  # fmt: skip
 CERTAIN = 0.9
 """A limit of a smaller probability is printed with it."""
 
@@ -27,7 +24,7 @@ def figure_text(value: float, unit: str) -> str:
 
 
 def load_text(load: Load) -> str:
-    """`large reads from the server's cache, queue depth 4`; a record size where it is not the usual one."""
+    """`large reads from the server cache, queue depth 4`; a record size where it is not the usual one."""
     words = load.name
     usual = LARGE_RECORD if load.size == "large" else SMALL_RECORD
     if load.record_bytes != usual:
@@ -35,36 +32,50 @@ def load_text(load: Load) -> str:
     if load.op == "write":
         words += ", each durable" if load.random else ", until durable"
     else:
-        words += f" over {size_label(load.set_bytes)}" if load.set_bytes > SMALL_BYTES else " from the server's cache"
+        words += f" over {size_label(load.set_bytes)}" if load.set_bytes > SMALL_BYTES else " from the server cache"
     words += f", queue depth {load.depth}"
     return words + (f", {load.connections} connections" if load.connections > 1 else "")
 
 
 def then_text(found: Prediction) -> str:
-    """`249 MB/s (241 to 257)`, or why it is not known."""
+    """`249 MB/s (241 to 257)`; where that is known less well, the ends, or that it stays; else why nothing is said."""
     then, unit = found.then, found.then.unit
     if found.known:
-        low, high = (
-            figure_text(end, unit).removesuffix(" MB/s").removesuffix(" a second") for end in (then.low, then.high)
-        )
-        return f"{figure_text(then.value, unit)} ({low} to {high})"
-    return f"not known: {_unknown(found)}"
+        return f"{figure_text(then.value, unit)} ({_ends(then.low, then.high, unit)})"
+    if found.why in ("hidden", "wide", "misfit"):
+        return _bounds(found)
+    return f"cannot be predicted: {found.why}"
 
 
-def _unknown(found: Prediction) -> str:
+def _ends(low: float, high: float, unit: str) -> str:
+    """`241 to 257`."""
+    shown = (figure_text(end, unit).removesuffix(" MB/s").removesuffix(" a second") for end in (low, high))
+    return " to ".join(shown)
+
+
+def _bounds(found: Prediction) -> str:
+    """What is certain of a rate that has no narrow interval: a part that is no bottleneck changes nothing."""
     then, unit = found.then, found.then.unit
-    if found.why == "hidden":
-        least = f"at least {figure_text(then.low, unit)}"
-        if found.limit_then == found.limit_now:
-            return f"{least}; the run does not tell more"
-        return f"{least}; {limit_text(found.limit_now)} hides what comes next"
+    now = found.measured or found.now
+    if found.stays:
+        return f"stays at {figure_text(now.value, unit)}"
+    if found.why == "misfit":
+        low, _, high = found.factor
+        between = f"between {figure_text(low * now.value, unit)} and {figure_text(high * now.value, unit)}"
+        model = figure_text(found.now.value, found.now.unit)
+        return f"{between}; the model gives {model} where {figure_text(now.value, now.unit)} was measured"
     if found.why == "wide":
         return f"between {figure_text(then.low, unit)} and {figure_text(then.high, unit)}"
-    if found.why == "misfit":
-        now = found.measured or found.now
-        model = figure_text(found.now.value, found.now.unit)
-        return f"the model gives {model} where {figure_text(now.value, now.unit)} was measured"
-    return found.why
+    least = f"at least {figure_text(then.low, unit)}"
+    if found.limit_then == found.limit_now:
+        return f"{least}; the run does not tell more"
+    return f"{least}; {limit_text(found.limit_now)} hides what comes next"
+
+
+def then_limit(found: Prediction) -> str:
+    """The limit after the change, in words; empty where it was never seen."""
+    told = found.known or found.stays or found.why == "wide"
+    return limit_text(found.limit_then, found.certainty) if told and found.why not in ("misfit", "hidden") else ""
 
 
 def limit_text(kind: str, certainty: float = 1.0) -> str:
@@ -92,9 +103,9 @@ def _scale_text(name: str, scale: Scale) -> str:
     return duration_text(value) if name == "latency" else f"{count_text(value)} a second"
 
 
-def notes(fitted: Fitted, change: Change) -> list[str]:
-    """What a prediction takes for granted."""
-    found = []
+def notes(fitted: Fitted, change: Change, doubts: Sequence[Doubt] = ()) -> list[str]:
+    """How far the run is to be trusted, where something speaks against it, and what a prediction takes for granted."""
+    found = [sentence(doubts)] if doubts else []
     nic = fitted.evidence.nic_bytes_per_s
     if change.link and nic:
         found.append(f"The client's own interface of {rate_text(nic)} stays as it is.")

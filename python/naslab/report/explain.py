@@ -300,10 +300,10 @@ def _question(found: Mapping[str, Any]) -> str:
 def section(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
     """The ladders, step by step. runs: (name, document)."""
     parts: list[str] = []
-    told = [(name, document["ladder"]) for name, document in runs if document.get("ladder")]
-    for name, ladder in told:
-        rows = list(ladder_table.rows(ladder))
+    told = [(name, document) for name, document in runs if document.get("ladder")]
+    for name, document in told:
+        rows = list(ladder_table.rows(document["ladder"]))
         caption = f"Steps of {name}" if len(told) > 1 else "Each step"
         parts.append(text_table(caption, [head.capitalize() for head in ladder_table.HEADER], rows))
-        parts.append(f'<p class="note">{esc(tight(ladder_table.ended(ladder)))}</p>')
+        parts.append(f'<p class="note">{esc(tight(ladder_table.ended(document)))}</p>')
     return f'<section id="ladder-steps"><h2>The ladder, step by step</h2>{"".join(parts)}</section>' if parts else ""

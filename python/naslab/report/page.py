@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from naslab import __version__
 from naslab.analysis.linkrate import speed_text
 from naslab.errors import UsageError
-from naslab.explain import tell
+from naslab.explain import tell, trust
 from naslab.report import compare as compare_view
 from naslab.report import explain as explain_view
 from naslab.report import table as table_view
@@ -206,7 +206,7 @@ def _header(runs: list[Shown], compared: str) -> str:
             parts.append(f'<p class="label">{esc(document["label"])}</p>')
     else:
         parts.append(_runs_table(runs))
-    parts += [_verdicts(runs), compared or _summary(runs), _validity(runs)]
+    parts += [_answers(runs), _verdicts(runs), compared or _summary(runs), _validity(runs)]
     return f"<header>{''.join(parts)}</header>"
 
 
@@ -276,11 +276,31 @@ def _runs_table(runs: list[Shown]) -> str:
     return _table("The runs", ["Run", "Status", "Protocol", "Started", "Cells", "Id"], rows, numeric={4})
 
 
+def _answers(runs: list[Shown]) -> str:
+    """The answer of each run that keeps one: as at the end of `naslab run`."""
+    from naslab.explain import brief, brief_words
+
+    parts = []
+    for run in runs:
+        found = brief.stored(run.run.document)
+        if found is None:
+            continue
+        head = f"<h2>{esc(run.name)}</h2>" if len(runs) > 1 else ""
+        told = brief_words.sections(found)
+        parts.append(head + "".join(f"<p>{esc(tight(text))}</p>" for text in told.bottlenecks))
+        parts.append(f"<p>{esc(tight(told.normal))}</p>" if told.normal else "")
+        if told.actions:
+            parts.append(f"<ol>{''.join(f'<li>{esc(tight(text))}</li>' for text in told.actions)}</ol>")
+        parts.append(f'<p class="trust">{esc(tight(told.trust))}</p>')
+    return f'<section class="answer" aria-label="Answer">{"".join(parts)}</section>' if parts else ""
+
+
 def _summary(runs: list[Shown]) -> str:
     """The document's own sentences; else the peak of each test, else that nothing was measured."""
     parts = []
     for run in runs:
-        verdict = tell.sentences(run.run.document) if run.run.document.get("ladder") else []
+        claimed = {**run.run.document, "verdict": {"limits": trust.claimed(run.run.document)}}
+        verdict = tell.sentences(claimed) if claimed.get("ladder") else []
         sentences = [text for text in _given_summary(run.run.document) if text not in verdict] or _own_summary(run)
         head = f"<h2>{esc(run.name)}</h2>" if len(runs) > 1 else ""
         parts.append(head + "".join(f"<p>{esc(tight(text))}</p>" for text in sentences))
@@ -326,7 +346,7 @@ def _verdicts(runs: list[Shown]) -> str:
     parts = []
     for run in runs:
         document: Mapping[str, Any] = run.run.document
-        limits = (document.get("verdict") or {}).get("limits") or []
+        limits = trust.claimed(document)
         if limits:
             head = f"What limited {esc(run.name)}" if len(runs) > 1 else "What limited it"
             body = _by_class(limits) if document.get("ladder") else f"<ol>{''.join(map(_limit, limits))}</ol>"

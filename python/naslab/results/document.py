@@ -289,6 +289,7 @@ class RunDocument(TypedDict):
     environment: dict[str, Any]
     cells: list[CellDocument]
     verdict: Verdict
+    answer: NotRequired[dict[str, Any]]
     ladder: NotRequired[dict[str, Any]]
     adaptive: NotRequired[dict[str, Any]]
     sustained: NotRequired[dict[str, Any]]

@@ -17,6 +17,7 @@ from naslab.results.document import LATENCY_NAMES, SCHEMA
 from naslab.results.fields import Field, field_row, table_schema
 from naslab.results.fields import field as _f
 from naslab.results.schema_adaptive import ADAPTIVE, PREDICTED_CI90
+from naslab.results.schema_answer import TABLES as ANSWER_TABLES
 from naslab.results.schema_cached import CACHED, CACHED_STEP, WORKING_SET, WORKING_SET_STEP
 from naslab.results.schema_client import TABLES as CLIENT_TABLES
 from naslab.results.schema_clients import TABLES as CLIENTS_TABLES
@@ -62,6 +63,7 @@ RUN = (
     _f("environment", "environment", "client and server as found: CPU, RAM, kernel, NIC, MTU, server free space"),
     _f("cells", "cell[]", "results in the order they were measured"),
     _f("verdict", "verdict", "what limits the target; empty where nothing was found or looked for"),
+    _f("answer", "answer", "the whole in ten lines, as data and in words; of `naslab run`", required=False),
     _f("ladder", "ladder", "the steps that the verdict rests on; of `naslab run`", required=False),
     _f("adaptive", "adaptive", "what was saved, of what; of `naslab sweep --adaptive`", required=False),
     _f("sustained", "sustained", "naslab sustained: what the series over time say", required=False),
@@ -630,6 +632,7 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "client_stall": ("Stall of the client", CLIENT_STALL),
     "warning": ("Warning", WARNING),
     **LADDER_TABLES,
+    **ANSWER_TABLES,
     "sustained": ("Sustained", SUSTAINED),
     "regimes": ("Regimes", SERIES_REGIMES),
     "segment": ("Segment", SEGMENT),

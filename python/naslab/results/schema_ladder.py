@@ -43,8 +43,9 @@ LADDER = (
     _f("budget_ns", "integer", "time it was allowed", "ns"),
     _f(
         "stopped", "string", "why it ended: certain: nothing is open; open: no further experiment of its own helps; "
-        "budget: no time left; slow: writing a few small files takes too much of it; failed: the run ended",
-        enum=("certain", "open", "budget", "slow", "failed"),
+        "budget: no time left; slow: writing a few small files takes too much of it; failed: the run failed; "
+        "interrupted: the run was interrupted",
+        enum=("certain", "open", "budget", "slow", "failed", "interrupted"),
     ),
 )  # fmt: skip
 

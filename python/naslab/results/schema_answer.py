@@ -1,0 +1,83 @@
+"""The part of the run document that answers a person: `naslab.explain.brief.Brief`."""
+
+from __future__ import annotations
+
+from naslab.results.fields import field as _f
+
+ANSWER = (
+    _f("place", "string", "what the target is called in the lines"),
+    _f("bottlenecks", "answer_bottleneck[]", "of each kind of I/O what limits it"),
+    _f("normal", "answer_normal[]", "whether the large rates are normal for such a link and such disks"),
+    _f("gains", "answer_gain[]", "what changes would bring by the fitted model: first those that help, the most "
+       "effective first, then those that change nothing"),
+    _f("measured", "answer_measured[]", "gains that were not predicted but measured"),
+    _f("questions", "answer_question[]", "limits that are not told apart"),
+    _f("trust", "string", "how far to trust it", enum=("high", "fair", "low")),
+    _f("doubts", "string[]", "conditions of the run that lower the probabilities, the gravest first"),
+    _f("model", "string", "version of the model that judged"),
+    _f("lines", "string[]", "the same in words: at most ten lines of 80 columns"),
+)  # fmt: skip
+
+BOTTLENECK = (
+    _f("op", "string", "read or write"),
+    _f("size", "string", "large: records of 1 MiB; small: of 4 KiB"),
+    _f("value", "number", "the rate, in `unit`"),
+    _f("unit", "string", "bytes_per_s or iops"),
+    _f("ci95", "array?", "95 % interval of the rate within the run: low, high"),
+    _f("limits", "answer_limit[]", "one where it is decided, else the two most probable"),
+)
+
+NAMED = (
+    _f("kind", "string", "as in the verdict"),
+    _f("probability", "number", "after what the run's conditions leave of it"),
+)
+
+NORMAL = (
+    _f("op", "string", "read or write"),
+    _f("state", "string", "what it is", enum=("normal", "slow", "unknown")),
+    _f("text", "string", "what it was held against"),
+)
+
+GAIN = (
+    _f("change", "string", "disk, ssd, link, ram, cpu, latency or connections"),
+    _f("words", "string", "the change in words"),
+    _f("helps", "answer_effect[]", "what it brings; empty where it helps nothing"),
+    _f("unchanged", "string[]", "kinds of I/O that it leaves as they are, as `read large`"),
+)
+
+EFFECT = (
+    _f("op", "string", "read or write"),
+    _f("size", "string", "large or small"),
+    _f("unit", "string", "bytes_per_s or iops"),
+    _f("now", "number", "as measured"),
+    _f("low", "number", "low end of the prediction"),
+    _f("high", "number?", "high end of it; null: at least `low`"),
+    _f("limit", "string", "kind of limit then"),
+)
+
+MEASURED = (
+    _f("kind", "string", "what was tried: connections, or reads without protection", enum=("connections", "signed",
+       "encrypted")),
+    _f("now", "number", "large reads", "bytes/s"),
+    _f("then", "number", "the same with more connections, or without it", "bytes/s"),
+    _f("count", "integer", "connections", required=False),
+)  # fmt: skip
+
+QUESTION = (
+    _f("op", "string", "read or write"),
+    _f("size", "string", "large or small"),
+    _f("between", "string[]", "kinds of limit"),
+    _f("command", "string", "what would tell; TARGET stands for the target"),
+)
+
+TABLES = {
+    "answer": ("Answer", ANSWER),
+    "answer_bottleneck": ("Answer: bottleneck", BOTTLENECK),
+    "answer_limit": ("Answer: limit", NAMED),
+    "answer_normal": ("Answer: normal or not", NORMAL),
+    "answer_gain": ("Answer: change", GAIN),
+    "answer_effect": ("Answer: effect of a change", EFFECT),
+    "answer_measured": ("Answer: measured gain", MEASURED),
+    "answer_question": ("Answer: open question", QUESTION),
+}
+"""In the order of the reference."""
