@@ -106,7 +106,7 @@ def test_nfs(text: str, changed: dict[str, Any]) -> None:
         ("smb://nas/", ("share is missing", "naslab doctor smb://nas")),
         ("smb://ann@nas:1445", ("naslab doctor smb://ann@nas:1445",)),
         ("nfs://nas", ("export is missing", "naslab doctor nfs://nas")),
-        ("smb:nas/data", ("smb://host",)),
+        ("smb:nas/data", ("smb://nas/data",)),
         ("smb:///data", ("host",)),
         ("smb://a b/data", ("host",)),
         ("smb://fe80::1/data", ("brackets",)),

@@ -59,8 +59,10 @@ def clean_folders(target: Target, force: bool, only: str | None = None) -> Clean
     Raises TargetError.
     """
     cleaned = Cleaned()
+    with engine_errors(target.url, before_run=True):
+        all_left = _found(target, only)
     with engine_errors(target.url):
-        for left in _found(target, only):
+        for left in all_left:
             folder = left["folder"]
             if left["unread"]:
                 cleaned.failed.append({"folder": folder, "why": readable(left["unread"])})

@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from naslab.outputs import forcing
+from naslab.targets.forms import check_local
 
 OUTPUTS = ("output", "report", "csv", "junit", "emit_app")
 """Parameters that name a file to write. A journal is never replaced."""
@@ -37,6 +39,7 @@ def extend(app: typer.Typer) -> None:
 
 def _extended(command: Callable[..., Any]) -> Callable[..., Any]:
     names = inspect.signature(command).parameters
+    command = _with_local_paths(command)
     if command.__name__ in OF_FOLDERS or not any(name in names for name in OUTPUTS):
         return command
 
@@ -46,6 +49,29 @@ def _extended(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(**values)
 
     return with_options(command, {} if "force" in names else {"force": FORCE}, forced)
+
+
+def _spelt(option: Any, name: str) -> str:
+    """How a command line has it: --name, or help's word for an argument. Typer takes the first for a default."""
+    words = [each for each in (option.default, *(option.param_decls or ())) if isinstance(each, str)]
+    return next((each for each in words if each.startswith("--")), option.metavar or name.upper()).strip("[].")
+
+
+def _with_local_paths(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, which takes no name of a target where it takes a file or folder of this machine."""
+    hints = get_type_hints(command, include_extras=True)
+    options = {
+        name: _spelt(each.__metadata__[0], name) for name, each in hints.items() if hasattr(each, "__metadata__")
+    }
+
+    def checked(values: dict[str, Any]) -> Any:
+        for name, value in values.items():
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, Path):
+                    check_local(str(path), options[name])
+        return command(**values)
+
+    return with_options(command, {}, checked)
 
 
 def with_options(

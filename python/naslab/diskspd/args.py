@@ -16,6 +16,7 @@ from naslab.diskspd.profile import Compat, Distribution, Profile, TargetSpec, Ti
 from naslab.diskspd.sizes import parse_bytes
 from naslab.errors import UsageError
 from naslab.messages import without_secrets
+from naslab.targets.forms import check_local
 
 MAX_SEED = (1 << 32) - 1
 MAX_BLOCK = (1 << 32) - 1
@@ -92,6 +93,8 @@ def _take_long(argv: list[str]) -> tuple[Own, Compat, list[str]]:
         elif flag == "--label":
             own.labels.append(value)
         else:
+            if flag in ("--store", "--credentials"):
+                check_local(value, flag)
             setattr(own, _OWN_TEXTS[flag], value)
     return own, compat, words  # type: ignore[return-value]
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from naslab.diskspd.options import refusal_of_target
 from naslab.errors import UsageError
 from naslab.messages import without_secrets
+from naslab.targets import parse_target
+from naslab.targets.forms import names_target
 
 VIRTUAL_FILE = "diskspd.dat"
 """Name of the file on sim: and null:, whose names hold none."""
@@ -34,8 +36,8 @@ def place(target: str) -> Place:
     if re.fullmatch(r"[A-Za-z]:", target):
         raise UsageError(f"target {shown!r}: {refusal_of_target('X:')}; give a file")
     if re.match(r"[A-Za-z]:\\", target):
-        raise UsageError(f"target {shown!r}: a path of Windows; give a path of this machine, or a share")
-    if _VIRTUAL.match(target):
+        raise UsageError(f"target {shown!r}: a path of Windows; give a path of this machine, or smb://host/share/file")
+    if _VIRTUAL.match(target) and names_target(target):
         root, _, name = target.partition("#")
         return Place(root, _name(name or VIRTUAL_FILE, shown))
     if target.startswith("\\\\"):
@@ -43,7 +45,9 @@ def place(target: str) -> Place:
         if root.count("\\") < 3:
             raise UsageError(rf"target {shown!r}: give a file on a share, as \\host\share\file")
         return Place(root, _name(name, shown))
-    if _ADDRESS.match(target) and not os.path.lexists(target):
+    if names_target(target):
+        if not _ADDRESS.match(target):
+            parse_target(target)  # it says what is wrong with the whole name
         return _address(target, shown)
     folder, name = os.path.split(target)
     return Place(folder or ".", _name(name, shown))
@@ -55,6 +59,9 @@ def _address(target: str, shown: str) -> Place:
     root, _, name = path.rpartition("/")
     parts = root.rstrip("/").split("/")
     if root.lower().startswith(("smb:", "nfs:")) and len(parts) < (4 if root.lower().startswith("smb:") else 3):
+        scheme, _, rest = shown.partition(":")
+        if not rest.startswith("//"):
+            raise UsageError(f"target {shown!r}: write {scheme.lower()}://{rest.strip('/')}")
         raise UsageError(f"target {shown!r}: give a file, as smb://host/share/file or nfs://host/export/file")
     if not root:
         raise UsageError(f"target {shown!r}: give a file, as lab:samba/file")

@@ -10,6 +10,7 @@ from naslab.errors import UsageError
 from naslab.iozone.args import MAX_RECORD_KIB, MIN_FILE_KIB, Args, read_names
 from naslab.iozone.cluster import read_cluster
 from naslab.outputs import IOZONE_SHEET, check_output, forcing
+from naslab.targets.forms import PLACELESS, check_local, names_target, scheme_of
 
 WRITING_TESTS = frozenset({0, 2, 4, 6, 8, 9})
 """Tests with a pass that writes."""
@@ -96,6 +97,9 @@ _WARNINGS: tuple[Rule, ...] = (
 
 def check(args: Args) -> None:
     """Completes the defaults, refuses contradictions, collects warnings. Raises UsageError."""
+    for option, path in (("-b", args.excel), ("--store", args.store), ("-U", args.mount)):
+        if path is not None:
+            check_local(path, option)
     _check_bounds(args)
     for broken, message in _REFUSALS:
         if broken(args):
@@ -187,13 +191,14 @@ def _check_names(args: Args) -> None:
     most = max(args.worker_counts(), default=0)
     if args.names and len(args.names) != most and not args.one_file:
         raise UsageError(f"-F names {len(args.names)} files for {most} children: give one a child")
-    if len(set(args.names)) != len(args.names):
+    named = [name for name in args.names if scheme_of(name) not in PLACELESS or "#" in name]
+    if len(set(named)) != len(named):
         raise UsageError("-F names a file twice: give each child its own, or share one with -+V")
     names = args.names or ([] if args.throughput else [args.file])
     if CREATING_TESTS & {args.tests[0]} or not names:
         return
     for name in names:
-        if "://" not in name and not name.startswith(("\\\\", "lab:")) and not Path(name).is_file():
+        if not names_target(name) and not Path(name).is_file():
             raise UsageError(f"test {args.tests[0]} needs {name}, which does not exist: add -i 0, or give another -f")
 
 

@@ -6,6 +6,7 @@ Facts: which pass opens, primes, flushes and times what; auto mode's series; the
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,6 +15,8 @@ from naslab.errors import UsageError
 from naslab.iozone.args import MAX_RECORD_KIB, Args
 from naslab.iozone.cluster import Cluster
 from naslab.spec import CellSpec, DataSpec, Durability, Pattern, RunSpec
+from naslab.targets import parse_target
+from naslab.targets.forms import PLACELESS, names_target, scheme_of
 from naslab.units import amount_text
 
 KIB = 1024
@@ -23,6 +26,9 @@ SHUFFLE_SEED = 1
 CUTOFF_FILE_KIB = 16 * 1024
 CUTOFF_RECORD_KIB = 64
 """Files larger than 16 MiB start at records of 64 KiB, unless the cut-off is off."""
+
+VIRTUAL_FILE = "iozone.tmp"
+"""What a file on a simulated server is called."""
 
 Access = Literal["positioned", "cursor", "stdio", "mmap"]
 
@@ -116,9 +122,15 @@ class Plan:
             command="iozone",
             folder=None if args.cluster is None else "",
             cleanup_files=self.cleanup_files,
-            existing="overwrite" if args.overwrite else "read" if args.foreign or args.read_existing else "refuse",
+            existing=self._existing(),
             seed=args.seed or 0,
         )
+
+    def _existing(self) -> Literal["overwrite", "read", "refuse"]:
+        """What may be done to files that are there: the null target has every file, and none of anybody's."""
+        if self.args.overwrite or scheme_of(self.folder) == "null":
+            return "overwrite"
+        return "read" if self.args.foreign or self.args.read_existing else "refuse"
 
     def planned_bytes(self) -> int:
         """Bytes all cells move together."""
@@ -293,8 +305,8 @@ def _durability(args: Args) -> Durability:
 
 
 def is_address(name: str) -> bool:
-    """Whether a file is named by an address (smb://, nfs://, \\\\host\\share) and not by a path."""
-    return "://" in name or name.startswith(("\\\\", "lab:"))
+    """Whether a file is named by an address (smb://, nfs://, \\\\host\\share, sim:) and not by a path."""
+    return names_target(name)
 
 
 def _file_names(args: Args) -> list[str]:
@@ -331,15 +343,26 @@ def _split(names: list[str]) -> tuple[str, list[str]]:
     return folder, [os.path.relpath(name, folder) for name in full]
 
 
+_ADDRESS = re.compile(r"(smb|nfs)://|lab:|\\\\", re.IGNORECASE)
+
+_SHARE_ONLY = re.compile(r"smb://[^/]+/[^/]+", re.IGNORECASE)
+
+
 def _split_addresses(names: list[str]) -> tuple[str, list[str]]:
     """`smb://host/share/dir/file?options`: the options stay with the folder."""
-    parts = []
+    parts: list[tuple[str, str]] = []
     for name in names:
+        if scheme_of(name) in PLACELESS:
+            root, _, file = name.partition("#")
+            parts.append((root, file or f"{VIRTUAL_FILE}.{len(parts)}"))
+            continue
+        if not _ADDRESS.match(name):
+            parse_target(name)  # it says what is wrong with the whole name
         address = "smb://" + name[2:].replace("\\", "/") if name.startswith("\\\\") else name
         path, mark, options = address.partition("?")
         head, _, tail = path.rpartition("/")
-        if not tail or head.endswith("/"):
-            raise UsageError(f"-f {redact(name)}: give a file within the address, as smb://host/share/dir/file")
+        if not tail or not head or head.endswith("/") or _SHARE_ONLY.fullmatch(path):
+            raise UsageError(f"-f {redact(name)}: give a file within the address, as {_example(name)}")
         parts.append((head + mark + options, tail))
     folders = {head for head, _ in parts}
     if len(folders) != 1:
@@ -347,6 +370,11 @@ def _split_addresses(names: list[str]) -> tuple[str, list[str]]:
             "-F: addresses must name files of one folder; give smb://host/share/dir/a smb://host/share/dir/b"
         )
     return folders.pop(), [tail for _, tail in parts]
+
+
+def _example(name: str) -> str:
+    scheme = scheme_of(name)
+    return f"lab:{name[4:].strip('/') or 'NAME'}/file" if scheme == "lab" else f"{scheme or 'smb'}://host/share/file"
 
 
 def redact(text: str) -> str:

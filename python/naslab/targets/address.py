@@ -44,7 +44,8 @@ class Address:
 def parse_address(shown: str, scheme: str, rest: str) -> Address:
     """The address in `rest`, which begins with `//` and has no query. Raises UsageError."""
     if not rest.startswith("//"):
-        raise _error(shown, f"write {scheme}://host/…")
+        place = shown.partition(":")[2].strip("/")
+        raise _error(shown, f"write {scheme}://{place or 'host/…'}")
     authority, slash, path = rest[2:].partition("/")
     login, at, place = authority.rpartition("@")
     host, port = _host_and_port(shown, place)

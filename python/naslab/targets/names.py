@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 
@@ -17,6 +18,7 @@ FORMS = "give a folder, smb://host/share, nfs://host/export, lab:NAME, sim:… o
 _MOUNT = "mount it and give the mount point"
 _ELSE = "give a folder, smb:// or nfs://"
 _REFUSED = {
+    "published": "these are results that an article prints; see them: naslab show published:NAME",
     "lab": "a server of the lab is measured by a command, which starts and ends it; it has no address before",
     "cifs": "write smb:// instead of cifs://",
     "smb1": "SMB1 is not supported: enable SMB 2 or 3 on the server and write smb://",
@@ -50,6 +52,15 @@ def parse_target(text: str, *, whole_server: bool = False) -> Target:
     is_scheme = colon and len(scheme) > 1 and "/" not in scheme and not os.path.lexists(text)
     if is_scheme and not scheme.startswith((".", "~")):
         return _parse_scheme(text, shown, scheme.lower(), rest, whole_server)
+    if text.startswith("\\") and not os.path.lexists(text):
+        raise UsageError(
+            f"target {shown!r}: there is no such folder; for a share write smb://host/share, or quote it: "
+            r"'\\host\share'"
+        )
+    if re.match(r"[A-Za-z]:[\\/]", text) and not os.path.lexists(text):
+        raise UsageError(
+            f"target {shown!r}: this is a path of Windows; give a path of this machine, or smb://host/share"
+        )
     if text.startswith("//") and not os.path.lexists(text.partition("?")[0]):
         raise UsageError(
             f"target {shown!r} is a path here, and there is no such folder; "
@@ -69,6 +80,9 @@ def _parse_scheme(text: str, shown: str, scheme: str, rest: str, whole_server: b
         return parse_smb(shown, rest, whole_server)
     if scheme == "nfs":
         return parse_nfs(shown, rest, whole_server)
+    if scheme == "file":
+        path = "/" + rest.lstrip("/")
+        raise UsageError(f"target {shown!r}: a folder is named by its path alone: write {path}")
     if scheme in _REFUSED:
         raise UsageError(f"target {scheme}: {_REFUSED[scheme]}")
     if _HOST_EXPORT.match(text):
@@ -76,4 +90,6 @@ def _parse_scheme(text: str, shown: str, scheme: str, rest: str, whole_server: b
         raise UsageError(f"target {shown!r}: HOST:/EXPORT is the form of mount; write nfs://{host}/{path}")
     if "@" in rest:  # a login whose kind was left out: all before the last @ may be a password
         shown = f"{without_secrets(scheme)}:***@{rest.rpartition('@')[2]}"
+    if near := difflib.get_close_matches(scheme, ("smb", "nfs", "sim", "null", "lab"), 1):
+        raise UsageError(f"target {shown!r}: unknown kind {scheme!r}; did you mean {near[0]}:{without_secrets(rest)}?")
     raise UsageError(f"target {shown!r}: unknown kind {scheme!r}; {FORMS}")
