@@ -72,6 +72,8 @@ def _credit(document: Mapping[str, Any]) -> Iterator[Limit]:
     if not bucket or burst.get("cause") != "token_bucket":
         return
     base, high = bucket["baseline_bytes_per_s"], bucket["burst_bytes_per_s"]
+    if high["value"] <= base["value"]:
+        return
     said = (
         f"the rate fell from {rate_text(high['value'])} to {rate_text(base['value'])} after "
         f"{duration_text(bucket['dropped_ns'])}, and a rest brought it back"
@@ -106,7 +108,7 @@ def _of_sets(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_bucket(document: Mapping[str, Any]) -> Iterator[str]:
     bucket = ((document.get("sustained") or {}).get("burst") or {}).get("bucket")
-    if bucket:
+    if bucket and bucket["burst_bytes_per_s"]["value"] > bucket["baseline_bytes_per_s"]["value"]:
         yield (
             f"plan with {rate_text(bucket['baseline_bytes_per_s']['value'])}: "
             f"{rate_text(bucket['burst_bytes_per_s']['value'])} lasted {duration_text(bucket['dropped_ns'])}"

@@ -112,6 +112,9 @@ def _set(points: Sequence[Point], evidence: Evidence) -> str:
     if not gap or gap[1] is None:
         return f"{rate}; no larger working set was read"
     inside = max(p.rate.value for p in passes if p.set_bytes <= gap[0])
+    if last.rate.value >= inside:
+        # Rates that go up and down with the size show no end of a cache.
+        return f"{rate}; working sets up to {size_label(gap[0])} at up to {rate_text(inside)}"
     cached = f"up to {size_label(gap[0])} from the server cache, at up to {rate_text(inside)}"
     return f"{cached}; {size_label(gap[1])} not; {rate}"
 
