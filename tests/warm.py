@@ -116,7 +116,7 @@ def serve(watched: bool) -> None:
     for number in (*ENDING, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     _import_all()
-    _cache_parser()
+    _cache_parsers()
     if watched:
         _tell_of_the_store()
     _say(mounted=watched and _mount())
@@ -149,14 +149,11 @@ def _import_all() -> None:
     assert threading.active_count() == 1, threading.enumerate()
 
 
-def _cache_parser() -> None:
-    """Typer makes its parser anew for each command, from what never changes."""
-    import typer.main
+def _cache_parsers() -> None:
+    """Typer makes each command's parser from what never changes."""
+    from naslab.cli.build import all_parsers
 
-    from naslab.cli.app import app
-
-    made = typer.main.get_command(app)
-    typer.main.get_command = lambda _app: made
+    all_parsers()
 
 
 def _tell_of_the_store() -> None:

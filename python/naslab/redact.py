@@ -47,7 +47,17 @@ _MACHINES = ("x86_64", "aarch64", "arm64", "armv7l", "i686", "riscv64", "AMD64",
 _CIPHERS = (
     "aes-128-gcm", "aes-256-gcm", "aes-128-ccm", "aes-256-ccm", "aes-gmac", "aes-cmac", "hmac-sha256", "required",
 )  # fmt: skip
-_PRIVATE_OPTIONS = ("--label", "--note", "--report", "-o", "--store", "--credentials", "--cold-command", "--app")
+_PRIVATE_OPTIONS = (
+    "--label",
+    "--note",
+    "--report",
+    "--output",
+    "-o",
+    "--store",
+    "--credentials",
+    "--cold-command",
+    "--app",
+)
 _OTHERS_WORDS = ("error", "errors", "unwritten", "corrupt", "unfinished")
 """Kinds of warning with a server's or a system's own words, or with names of files."""
 _VALUE = re.compile(r"^[0-9a-z.,%/]{1,64}$")

@@ -134,7 +134,7 @@ def test_run_options_reach_the_cells(cli: Cli) -> None:
 
 def test_run_on_a_folder_as_people_see_it(cli: Cli) -> None:
     before = populate(cli.target)
-    done = cli("run", cli.target, "--budget", "3s", "--report", "page.html", "--label", "ram=1g", "--note", "new disk")
+    done = cli("run", cli.target, "--budget", "3s", "-o", "page.html", "--label", "ram=1g", "--note", "new disk")
     done.ok()
     assert "Report: " in done.out and "Trust: " in done.out and len(done.out.splitlines()) <= 10
     assert (cli.folder / "page.html").read_text().lstrip().lower().startswith("<!doctype html")

@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cli_tools import SIM, Cli, snapshot
-from naslab.cli.app import typer_app
+from naslab.cli.build import all_parsers
 
 SMALL = ("--quiet", "--budget", "1s", "--max-bytes", "1g")
 TRACE = '{"naslab_trace":1,"source":"test"}\n'
 WRITERS: dict[str, tuple[str, ...]] = {
-    "run --report": ("run", SIM, "--report", "FILE"),
-    "sweep --report": ("sweep", SIM, "--report", "FILE"),
-    "sustained --report": ("sustained", SIM, "--report", "FILE"),
-    "curve --report": ("curve", SIM, "--report", "FILE"),
-    "profile --report": ("profile", SIM, "--report", "FILE"),
-    "apps --report": ("apps", SIM, "--report", "FILE"),
+    "run --output": ("run", SIM, "-o", "FILE"),
+    "sweep --output": ("sweep", SIM, "-o", "FILE"),
+    "sustained --output": ("sustained", SIM, "-o", "FILE"),
+    "curve --output": ("curve", SIM, "-o", "FILE"),
+    "profile --output": ("profile", SIM, "-o", "FILE"),
+    "apps --output": ("apps", SIM, "-o", "FILE"),
     "apps --csv": ("apps", SIM, "--csv", "FILE"),
-    "replay --report": ("replay", SIM, "a.trace", "--report", "FILE"),
-    "job --report": ("job", SIM, "copy-in", "--report", "FILE"),
-    "tree --report": ("tree", SIM, "--report", "FILE"),
-    "durable --report": ("durable", "TARGET", "--cut", "manual", "--report", "FILE"),
+    "replay --output": ("replay", SIM, "a.trace", "-o", "FILE"),
+    "job --output": ("job", SIM, "copy-in", "-o", "FILE"),
+    "tree --output": ("tree", SIM, "-o", "FILE"),
+    "durable --output": ("durable", "TARGET", "--cut", "manual", "-o", "FILE"),
     "durable --journal": ("durable", "lab:demo", "--cut", "lab", "--journal", "FILE"),
-    "rerun --report": ("rerun", "last", SIM, "--report", "FILE"),
+    "compare rerun --output": ("compare", "rerun", "last", SIM, "-o", "FILE"),
     "report --output": ("report", "last", "-o", "FILE"),
     "explain --output": ("explain", "last", "-o", "FILE"),
-    "compare --report": ("compare", "last", "last", "--report", "FILE"),
-    "check --report": ("check", "last", "--baseline", "last", "--report", "FILE"),
-    "check --junit": ("check", "last", "--baseline", "last", "--junit", "FILE"),
-    "history --report": ("history", "sim", "--report", "FILE"),
+    "compare --output": ("compare", "last", "last", "-o", "FILE"),
+    "compare check --output": ("compare", "check", "last", "--baseline", "last", "-o", "FILE"),
+    "compare check --junit": ("compare", "check", "last", "--baseline", "last", "--junit", "FILE"),
+    "compare history --output": ("compare", "history", "sim", "-o", "FILE"),
     "site --output": ("site", "-o", "FILE"),
-    "lab run --report": ("lab", "run", "fast-nas", "--report", "FILE"),
+    "lab run --output": ("lab", "run", "fast-nas", "-o", "FILE"),
     "trace record --output": ("trace", "record", "-o", "FILE", "--", "true"),
     "trace convert --output": ("trace", "convert", "a.fio", "-o", "FILE"),
     "trace show --output": ("trace", "show", "a.trace", "-o", "FILE.html"),
@@ -64,18 +62,10 @@ OWN_RULES = {
 }
 
 
-def commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    for name, each in getattr(command, "commands", {}).items():
-        if getattr(each, "commands", None):
-            yield from commands(each, f"{path}{name} ")
-        else:
-            yield f"{path}{name}", each
-
-
 def test_every_option_that_names_a_file_is_known_here() -> None:
     """A new option with FILE or the like fails here until it is read only, an output that is tried, or has a rule."""
     unknown = []
-    for name, command in commands(typer_app()):
+    for name, command in all_parsers().items():
         for parameter in command.params:
             words = (parameter.metavar or "").upper()
             option = max(parameter.opts, key=len)
@@ -90,7 +80,7 @@ def test_every_option_that_names_a_file_is_known_here() -> None:
 
 
 def test_every_output_has_force() -> None:
-    forced = {name for name, command in commands(typer_app()) for each in command.params if each.opts == ["--force"]}
+    forced = {name for name, command in all_parsers().items() for each in command.params if each.opts == ["--force"]}
     outputs = {each.rpartition(" --")[0] for each in WRITERS if " --" in each}
     assert outputs - forced == {"site"}, "a folder of others is never replaced"
 
@@ -133,7 +123,7 @@ def test_a_file_of_somebody_stays(name: str, filled: Cli) -> None:
     [
         (("report", "last", "-o", "FILE"), True),
         (("explain", "last", "-o", "FILE"), True),
-        (("sweep", SIM, "--file-size", "64k", "--record", "64k", "--quiet", "--report", "FILE"), True),
+        (("sweep", SIM, "--file-size", "64k", "--record", "64k", "--quiet", "-o", "FILE"), True),
         (("export", "last", "-o", "FILE.csv"), False),
         (("export", "last", "-o", "FILE.xlsx"), False),
         (("trace", "convert", "a.fio", "-o", "FILE.trace"), False),

@@ -266,7 +266,7 @@ def test_secrets_are_never_shown_or_stored(target: str, cli: Cli) -> None:
 
 def test_secrets_in_other_arguments_are_not_stored(cli: Cli) -> None:
     small = ("--file-size", "64k", "--record", "64k", "--quiet")
-    cli("sweep", "null:", *small, "--report", cli.folder / "r.html", "--label", "at=smb://me:s3cr3t@host/x").ok()
+    cli("sweep", "null:", *small, "-o", cli.folder / "r.html", "--label", "at=smb://me:s3cr3t@host/x").ok()
     assert "s3cr3t" not in json.dumps(cli.runs()[0]["argv"])
 
 

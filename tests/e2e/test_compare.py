@@ -27,7 +27,7 @@ def sweep(cli: Cli, target: str, name: str, seed: int, repeat: int = 6) -> str:
 def test_stored_runs(cli: Cli, tmp_path: Path) -> None:
     old, new = sweep(cli, server(100), "old", 1), sweep(cli, server(70), "new", 2)
     page = tmp_path / "compared.html"
-    told = cli("compare", old, new, "--report", page).ok().out
+    told = cli("compare", old, new, "-o", page).ok().out
     assert "new is" in told and "slower than old" in told and "write 1 MiB of 8 MiB" in told
     assert "old against" not in told and page.stat().st_size > 1_000_000
     found: Any = cli("compare", old, new, "--json").ok().json()
@@ -97,7 +97,7 @@ def test_real_folders_in_turns_leave_nothing(cli: Cli, tmp_path: Path) -> None:
         (("--run", "sim:"), "at least two"),
         (("--run", "sim:", "sim:?nosuch=1"), "nosuch"),
         (("--run", "sim:", "sim:", "--tests", "fly"), "--tests"),
-        (("--run", "sim:", "sim:", "--report", "/no/such/folder/x.html"), "--report"),
+        (("--run", "sim:", "sim:", "--report", "/no/such/folder/x.html"), "-o"),
     ],
 )
 def test_mistakes_end_with_one_line_and_2(words: tuple[str, ...], said: str, cli: Cli) -> None:
@@ -113,21 +113,21 @@ def test_the_gate(cli: Cli, tmp_path: Path) -> None:
     old, same, slow = (sweep(cli, server(rate), name, seed, 8) for seed, (name, rate) in
                        enumerate((("old", 100), ("same", 100), ("slow", 80))))  # fmt: skip
     report = tmp_path / "junit.xml"
-    assert "equivalent" in cli("check", same, "--baseline", old).ok().out
-    done = cli("check", slow, "--baseline", f"{old},{same}", "--junit", report)
+    assert "equivalent" in cli("compare", "check", same, "--baseline", old).ok().out
+    done = cli("compare", "check", slow, "--baseline", f"{old},{same}", "--junit", report)
     assert done.code == 3 and "slower" in done.out
     suite = ElementTree.parse(report).getroot()
     failed = [case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None]
     assert "overall" in failed and "write 1 MiB of 8 MiB" in failed and suite.get("failures") == str(len(failed))
     assert int(suite.get("tests") or 0) == len(list(suite.iter("testcase")))
-    assert cli("check", sweep(cli, server(100), "once", 9, 1), "--baseline", old).code == 4
-    assert cli("check", slow).code == 2
-    assert cli("check", slow, "--baseline", old, "--junit", tmp_path).code == 2
+    assert cli("compare", "check", sweep(cli, server(100), "once", 9, 1), "--baseline", old).code == 4
+    assert cli("compare", "check", slow).code == 2
+    assert cli("compare", "check", slow, "--baseline", old, "--junit", tmp_path).code == 2
 
 
 def test_a_run_again_elsewhere(cli: Cli) -> None:
     first = sweep(cli, server(100), "first", 1, 5)
-    done = cli("rerun", first, server(60), "--json").ok()
+    done = cli("compare", "rerun", first, server(60), "--json").ok()
     found = done.json()
     assert next(run["run_id"] for run in found["runs"]) == first and found["comparisons"][0]["verdict"] == "worse"
     again = found["runs"][1]
@@ -142,7 +142,7 @@ def test_a_run_again_elsewhere(cli: Cli) -> None:
 @pytest.mark.lab
 def test_cells_planned_on_the_way_are_part_of_the_plan(cli: Cli) -> None:
     survey = cli("run", server(100), "--budget", "20s", "--json", "--quiet").ok().json()
-    done = cli("rerun", survey["run_id"], server(100), "--seed", 5, "--json")
+    done = cli("compare", "rerun", survey["run_id"], server(100), "--seed", 5, "--json")
     plain = [cell for cell in survey["cells"] if cell["op"] != "stat"]
     assert done.code == 4 and len(done.json()["runs"][1]["cells"]) == len(plain) >= len(survey["cells"]) - 2
     assert "few_repeats" in [doubt["kind"] for doubt in done.json()["comparisons"][0]["doubts"]]
@@ -150,6 +150,6 @@ def test_cells_planned_on_the_way_are_part_of_the_plan(cli: Cli) -> None:
 
 def test_what_cannot_be_done_again_is_refused(cli: Cli, tmp_path: Path) -> None:
     cli("iozone", "-i", 0, "-s", "64k", "-r", "4k", "-f", tmp_path / "own").ok()
-    refused = cli("rerun", "last", "null:")
+    refused = cli("compare", "rerun", "last", "null:")
     assert refused.code == 2 and "give that line again" in refused.err
-    assert cli("rerun", "nosuch", "null:").code == 2
+    assert cli("compare", "rerun", "nosuch", "null:").code == 2

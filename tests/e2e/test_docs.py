@@ -16,14 +16,14 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from cli_tools import Done, called
 from docs_pages import ROOT, Block, Command, blocks, blocks_of, commands, environment, masked, pages
-from naslab.cli.app import typer_app
+from naslab.cli.build import parser_of
+from naslab.cli.registry import choose
 from naslab.diskspd import args as diskspd
 from naslab.iozone import args as iozone
 
@@ -65,7 +65,7 @@ SHORTER = (
 """The same of the front ends' own words; -Sr is for shares only."""
 ELSEWHERE: tuple[tuple[str, str], ...] = (
     (r"^lab (up|down|exec|calibrate|run|show samba)", "builds servers"),
-    (r"^(net|serve|ceiling)\b", "waits for another machine"),
+    (r"^(net|serve|ceiling|reference (client|net))\b", "waits for another machine"),
     (r" --(hosts|scheduler|remote-python|monitor)\b", "needs other machines"),
     (r"^durable\b", "cuts a server's power"),
     (r" /dev/", "reads a disk"),
@@ -104,7 +104,7 @@ PRELUDE = {
     "docs/guide/curve.md": (f"curve {SIM} --random --size 4m --step-duration 500ms",),
 }
 """What else was done before a page begins: `last` is the last of these."""
-ANSWERS = {"check": {0, 3, 4}, "compare": {0, 4}, "audit": {0, 1, 3}}
+ANSWERS = {"check": {0, 3, 4}, "compare": {0, 3, 4}, "audit": {0, 1, 3}}
 """Exit codes beside 0 that are an answer."""
 WHOLE = ("docs/guide/slow-nas.md",)
 """Pages whose commands print what the page says only where nothing is made smaller."""
@@ -184,12 +184,9 @@ def parsed(words: tuple[str, ...]) -> None:
     if words[0] == "diskspd":
         diskspd.parse(words[1:])
         return
-    command: Any = typer_app()
-    rest = list(words)
-    while hasattr(command, "commands"):
-        assert rest and rest[0] in command.commands, f"no command {' '.join(words)}"
-        command = command.commands[rest.pop(0)]
-    context = command.make_context(" ".join(words), rest)
+    choice = choose(words)
+    assert choice and choice.command.where, f"no command {' '.join(words)}"
+    context = parser_of(choice.command.name).make_context(" ".join(words), choice.rest)
     inner = [word for value in context.params.values() if isinstance(value, list | tuple) for word in value]
     if inner and inner[0] == "naslab":
         parsed(tuple(inner[1:]))

@@ -103,7 +103,7 @@ def test_a_password_is_in_nothing_that_is_written(cli: Cli, samba: Server) -> No
     address = samba.url.partition("@")[2]
     named = f"smb://{samba.user}:{samba.password}@{address}"
     small = ("--file-size", "64k", "--record", "64k")
-    said = [cli("sweep", named, *small, "--json", "--report", "r.html").ok()]
+    said = [cli("sweep", named, *small, "--json", "-o", "r.html").ok()]
     said.append(cli("sweep", samba.url, *small, "--credentials", samba.credentials, "--json").ok())
     said.append(cli("sweep", samba.url, *small, env={**cli.env, "NASLAB_PASSWORD": samba.password}).ok())
     said.append(cli("iozone", "-i0", "-i1", "-s64", "-r64", "-b", "x.xls", "-f", named + "/f").ok())

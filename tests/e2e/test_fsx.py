@@ -6,7 +6,7 @@ import pytest
 
 from cli_tools import SIM, Cli
 
-ARTICLE = ("fsx", "--tier", "32", "--storage", "hdd", "--tib", "5")
+ARTICLE = ("reference", "fsx", "--tier", "32", "--storage", "hdd", "--tib", "5")
 
 
 def test_the_articles_system(cli: Cli) -> None:
@@ -19,7 +19,7 @@ def test_the_articles_system(cli: Cli) -> None:
     assert found["model"]["bucket"]["empty_ns"] / 1e9 == pytest.approx((1 << 20) / 68, rel=1e-3)
     assert found["model"]["bucket"]["refill_ns"] / 1e9 == pytest.approx((1 << 20) / 12, rel=1e-6)
     assert "empty after" in text and "full again after" in text
-    ssd = cli("fsx", "--tier", "512", "--storage", "ssd", "--tib", "1").ok().out
+    ssd = cli("reference", "fsx", "--tier", "512", "--storage", "ssd", "--tib", "1").ok().out
     assert "Burst credit" not in ssd and "512 MB/s\n" in ssd and "20,000 IOPS" not in ssd and "3,000 IOPS" in ssd
 
 

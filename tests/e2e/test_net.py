@@ -1,4 +1,4 @@
-"""`naslab net`: two programs, one measures the other."""
+"""`naslab reference net`: two programs, one measures the other."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cli_tools import Cli
 
 
 class Far:
-    """`naslab net --listen` on a free port of this machine."""
+    """`naslab reference net --listen` on a free port of this machine."""
 
     def __init__(self, cli: Cli, *options: str) -> None:
-        self.process = cli.start("net", "--listen", "127.0.0.1:0", *options)
+        self.process = cli.start("reference", "net", "--listen", "127.0.0.1:0", *options)
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
-        found = re.search(r"naslab net (127\.0\.0\.1:(\d+))", line)
+        found = re.search(r"naslab reference net (127\.0\.0\.1:(\d+))", line)
         assert found, line
         self.place, self.port = found[1], int(found[2])
 
@@ -32,7 +32,7 @@ class Far:
 
 def test_once(cli: Cli) -> None:
     far = Far(cli, "--once", "--json")
-    done = cli("net", far.place, "--duration", "200ms", "--connections", "2", "--json").ok()
+    done = cli("reference", "net", far.place, "--duration", "200ms", "--connections", "2", "--json").ok()
     result: dict[str, Any] = done.json()
     assert result["schema"] == 1 and (result["host"], result["port"]) == ("127.0.0.1", far.port)
     assert result["connections"] == 2 and result["duration_ns"] == 200_000_000
@@ -51,12 +51,12 @@ def test_once(cli: Cli) -> None:
 
 def test_ctrl_c_ends_either_side(cli: Cli) -> None:
     far = Far(cli)
-    near = cli.start("net", far.place, "--duration", "60s")
+    near = cli.start("reference", "net", far.place, "--duration", "60s")
     assert near.stderr is not None and "sending" in near.stderr.readline()
     near.send_signal(signal.SIGINT)
     _, err = near.communicate(timeout=30)
     assert near.returncode == 130 and "interrupted" in err and "Traceback" not in err
-    cli("net", far.place, "--duration", "50ms", "--quiet").ok()
+    cli("reference", "net", far.place, "--duration", "50ms", "--quiet").ok()
     assert far.process.stderr is not None
     for _ in range(2):
         while "is done" not in far.process.stderr.readline():
@@ -68,7 +68,7 @@ def test_ctrl_c_ends_either_side(cli: Cli) -> None:
 
 def test_the_far_side_ends_in_the_middle(cli: Cli) -> None:
     far = Far(cli)
-    near = cli.start("net", far.place, "--duration", "60s")
+    near = cli.start("reference", "net", far.place, "--duration", "60s")
     assert near.stderr is not None and "sending" in near.stderr.readline()
     far.process.kill()
     far.end()
@@ -90,18 +90,18 @@ def test_idle_and_strangers(cli: Cli) -> None:
 def test_nobody_there(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    done = cli("net", f"127.0.0.1:{port}").sound()
-    assert done.code == 1 and done.out == "" and "naslab net --listen" in done.err and str(port) in done.err
+    done = cli("reference", "net", f"127.0.0.1:{port}").sound()
+    assert done.code == 1 and done.out == "" and "net --listen" in done.err and str(port) in done.err
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        done = cli("net", "--listen", f"127.0.0.1:{port}").sound()
+        done = cli("reference", "net", "--listen", f"127.0.0.1:{port}").sound()
         assert done.code == 1 and "choose another port" in done.err and str(port) in done.err
-        done = cli("net", f"127.0.0.1:{port}", "--timeout", "500ms").sound()
+        done = cli("reference", "net", f"127.0.0.1:{port}", "--timeout", "500ms").sound()
         assert done.code == 1 and "answer" in done.err
 
 
 def test_readable_on_the_terminal(cli: Cli) -> None:
     far = Far(cli, "--once", "--quiet")
-    done = cli("net", far.place, "--duration", "50ms", "--quiet").ok()
+    done = cli("reference", "net", far.place, "--duration", "50ms", "--quiet").ok()
     assert done.err == "" and all(word in done.out for word in ("upload", "download", "both", "round trip"))
     assert far.end() == (0, "", "")

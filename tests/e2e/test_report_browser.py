@@ -322,7 +322,7 @@ def test_phone_has_no_sideways_scroll(opened: Open, sweep_page: Path) -> None:
 
 def measured(folder: Path, *words: str) -> None:
     """Carries out a command of naslab; its page is `r.html` in the folder."""
-    files = ["--quiet", "--store", str(folder / "s.sqlite"), "--report", str(folder / "r.html")]
+    files = ["--quiet", "--store", str(folder / "s.sqlite"), "-o", str(folder / "r.html")]
     command = [sys.executable, "-m", "naslab", *words, *files]
     subprocess.run(command, check=True, timeout=60, stdin=subprocess.DEVNULL)
 

@@ -72,7 +72,7 @@ def test_an_interruption_that_a_library_swallows_is_heard(
         time.sleep(100)
         return 0
 
-    monkeypatch.setattr(cli, "_dispatch", dispatch)
+    monkeypatch.setattr("naslab.cli.dispatch.run_app", dispatch)
     monkeypatch.setattr(cli, "_AGAIN_S", again_s)
     before, begun = sys.unraisablehook, time.monotonic()
     assert cli.main(["runs"]) == 130 and sys.unraisablehook is before

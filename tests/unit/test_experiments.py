@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from naslab.analysis.claims import KINDS
 from naslab.analysis.quantities import TAKES
-from naslab.cli.app import typer_app
+from naslab.cli.build import parser_of
 from naslab.errors import UsageError
 from naslab.lab import experiment
 from naslab.lab.experiment import SCALES, Experiment
@@ -41,11 +41,10 @@ def test_every_system_can_be_described(article: Experiment) -> None:
 
 def test_every_command_is_understood(article: Experiment) -> None:
     """Options are parsed and checked as on the command line; nothing runs."""
-    commands = typer_app().commands
     lines = [(test.command, test.words) for test in article.tests.values()]
     lines += [(words[0], words[1:]) for one in article.conditions for words in one.beside]
     for command, words in lines:
-        context = commands[command].make_context(command, ["sim:", *words])
+        context = parser_of(command).make_context(command, ["sim:", *words])
         assert context.params.get("target") in ("sim:", None)
 
 

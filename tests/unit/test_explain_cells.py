@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from naslab.cli.app import run_app
+from naslab.cli.dispatch import run_app
 from naslab.explain import any_run, cells
 from naslab.explain.answer import answer
 from naslab.results import Run

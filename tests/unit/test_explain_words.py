@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from fixtures_run import make_run
-from naslab.cli.app import run_app
+from naslab.cli.dispatch import run_app
 from naslab.cli.explain_run import document_of, text_of
 from naslab.explain import any_run, experiment, ladder_table, outcome, tell
 from naslab.explain.advice import advice

@@ -130,8 +130,8 @@ def test_the_command(cli: Cli, tmp_path: Path) -> None:
         store.save(one)
     store.close()
     url = runs(1, 1)[0]["target"]["url"]
-    assert "slower since run 20260101-000010-aaaa" in cli("history", url).ok().out
-    (course,) = cli("history", url, "--json", "--report", tmp_path / "h.html").ok().json()["courses"]
+    assert "slower since run 20260101-000010-aaaa" in cli("compare", "history", url).ok().out
+    (course,) = cli("compare", "history", url, "--json", "-o", tmp_path / "h.html").ok().json()["courses"]
     assert [change["run_id"] for change in course["changes"]] == ["20260101-000010-aaaa"]
     assert (tmp_path / "h.html").stat().st_size > 1_000_000
-    assert cli("history", "nosuch").code == 2
+    assert cli("compare", "history", "nosuch").code == 2

@@ -1,4 +1,4 @@
-"""Where `naslab net` measures and listens: names of hosts, and the result in words."""
+"""Where `naslab reference net` measures and listens: names of hosts, and the result in words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 //! Raw TCP between two machines, as the reference line for what a file protocol reaches.
 //!
-//! `naslab net --listen` runs [`listen`] on the far machine, `naslab net HOST` runs [`measure`] here. The
-//! protocol is our own and small: every connection begins with a hello of 32 bytes that carries a magic number,
+//! `naslab reference net --listen` runs [`listen`] on the far machine, `naslab reference net HOST` runs [`measure`]
+//! here. The protocol is our own and small: every connection begins with a hello of 32 bytes that carries a magic number,
 //! a version and the measurement's number; a connection that says anything else is closed without an answer.
 //! One measurement is served at a time, all buffers are made before the clock starts, every wait is bounded.
 

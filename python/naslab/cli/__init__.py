@@ -1,4 +1,4 @@
-"""The command line. `main` is the entry point; commands live in `app`, long work elsewhere."""
+"""The command line. `main` is the entry point; `commands` lists the commands, `dispatch` chooses one."""
 
 from __future__ import annotations
 
@@ -96,25 +96,12 @@ def _abandon_stdout() -> None:
 def _in_lab(args: list[str]) -> int:
     """Runs the command, then ends the servers of the lab that it started for its target, if any."""
     try:
-        return _dispatch(args)
+        from naslab.cli.dispatch import run_app
+
+        return run_app(args)
     finally:
         if lab := sys.modules.get("naslab.lab.session"):
             lab.close()
-
-
-def _dispatch(args: list[str]) -> int:
-    if args[:1] == ["iozone"]:
-        # IOzone's own option syntax: click's parser must not see it.
-        from naslab.iozone.run import main as iozone_main
-
-        return iozone_main(["-h"] if args[1:] in ([], ["--help"]) else args[1:])
-    if args[:1] == ["diskspd"]:
-        from naslab.cli.diskspd import main as diskspd_main
-
-        return diskspd_main(args[1:])
-    from naslab.cli.app import run_app
-
-    return run_app(args)
 
 
 def entry() -> None:

@@ -1,114 +1,20 @@
-"""The commands: options in, one function of another room called, text or JSON out."""
+"""Commands: options in, one function of another room called, text or JSON out. `commands` lists them all."""
 
 from __future__ import annotations
 
-import re
-import sys
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
-from typer.core import TyperGroup
 
-from naslab import __version__
-from naslab.cli import audit as audit_command
-from naslab.cli import ceiling as ceiling_command
-from naslab.cli import comparing, explain_run, exporting, importing
 from naslab.cli import durable_options as d
 from naslab.cli import job_options as j
 from naslab.cli import options as o
-from naslab.cli import report as report_command
-from naslab.cli import serve as serve_commands
 from naslab.cli import sustained_options as s
-from naslab.cli import whatif as what_if
 from naslab.cli.clients import with_clients, with_scaled_clients
-from naslab.cli.extras import extend
-from naslab.cli.lab import lab_app
-from naslab.cli.trace import trace_app
-from naslab.errors import INTERRUPTED, UsageError
+from naslab.errors import UsageError
 
 
-class _Root(TyperGroup):
-    """Gives a command's exit code in a tuple: a bare 130 is what Typer makes of a Ctrl-C that it caught itself."""
-
-    def invoke(self, ctx: Any) -> Any:
-        return (super().invoke(ctx),)
-
-
-app = typer.Typer(
-    name="naslab",
-    cls=_Root,
-    help="Measure any file server, and see what limits it.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
-
-
-def run_app(args: list[str]) -> int:
-    """Parses and runs one command; its exit code."""
-    try:
-        ended = app(args=args, prog_name="naslab", standalone_mode=False)
-    except Exception as error:
-        if not _is_usage_error(error):
-            raise
-        return _say_usage_error(error)
-    if ended == INTERRUPTED:
-        raise KeyboardInterrupt
-    code = ended[0] if isinstance(ended, tuple) else ended
-    return code if isinstance(code, int) else 0
-
-
-def _is_usage_error(error: Exception) -> bool:
-    """Typer carries its own copy of click; its errors are known by shape, not by import."""
-    by_shape = hasattr(error, "exit_code") and hasattr(error, "format_message")
-    return by_shape or type(error).__name__ in ("Exit", "Abort")
-
-
-_RULES = (
-    ("Input should be greater than or equal to ", "give at least "),
-    ("Input should be less than or equal to ", "give at most "),
-    ("Input should be a valid integer", "give a whole number"),
-    ("Input should be a valid number", "give a number"),
-)
-
-
-def _say_usage_error(error: Any) -> int:
-    """One line with the option, the value and where to read on, instead of click's block."""
-    code = int(getattr(error, "exit_code", 2))
-    if not hasattr(error, "format_message"):
-        return code
-    message = error.format_message().strip()
-    if type(error).__name__ == "NoArgsIsHelpError":
-        print(message, file=sys.stderr)
-        return code
-    message = re.sub(r"^Invalid value for '?(.*?)'?: ", r"\1: ", message).rstrip(".")
-    for theirs, ours in _RULES:
-        if theirs in message:
-            option, _, rest = message.partition(theirs)
-            message = option + ours + rest.partition(",")[0]
-    command = error.ctx.command_path if getattr(error, "ctx", None) else "naslab"
-    print(f"naslab: {message}; see {command} --help", file=sys.stderr)
-    return code
-
-
-def _version(value: bool) -> None:
-    if value:
-        print(f"naslab {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
-) -> None:
-    """Measure any file server, and see what limits it."""
-
-
-@app.command()
 @with_clients
 def run(
     target: o.TargetArg,
@@ -173,7 +79,6 @@ _WITH_RESUME = {
 """Options of sweep that mean something beside --resume; the plan itself is the stored run's."""
 
 
-@app.command()
 @with_clients
 def sweep(
     context: typer.Context,
@@ -225,7 +130,6 @@ def sweep(
     return run_sweep(SweepRequest(target, file_size, record, tests, cold, plan, load, adaptive), common)
 
 
-@app.command()
 @with_scaled_clients
 def sustained(
     context: typer.Context,
@@ -281,7 +185,6 @@ def sustained(
     return run_sustained(context.params)
 
 
-@app.command()
 @with_clients
 def curve(
     target: o.TargetArg,
@@ -328,27 +231,6 @@ def curve(
     return run_curve(request, common)
 
 
-@app.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
-def iozone(
-    args: Annotated[Optional[list[str]], typer.Argument(metavar="[ARGS]...", help="IOzone's own options.")] = None,  # noqa: UP045
-) -> int:
-    """IOzone's command line: naslab iozone -Rab out.xls -i 0 -i 1 -f FILE …"""
-    from naslab.iozone.run import main as iozone_main
-
-    return iozone_main(args or ["-h"])
-
-
-@app.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
-def diskspd(
-    args: Annotated[Optional[list[str]], typer.Argument(metavar="[ARGS]...", help="DiskSpd's own options.")] = None,  # noqa: UP045
-) -> int:
-    """DiskSpd's command line: naslab diskspd -d20 -b1M -w100 -t1 -o32 -Sr -L smb://…/FILE"""
-    from naslab.cli.diskspd import main as diskspd_main
-
-    return diskspd_main(args or [])
-
-
-@app.command()
 def runs(
     label: Annotated[
         str, typer.Option("--label", metavar="TEXT", help="Only runs whose labels contain this text.")
@@ -372,7 +254,6 @@ def runs(
     return list_runs(label, target, limit, store, as_json, redact)
 
 
-@app.command()
 def show(
     run: o.RunArg = "last", redact: o.RedactOpt = False, store: o.StoreOpt = None, as_json: o.JsonOpt = False
 ) -> int:
@@ -382,21 +263,6 @@ def show(
     return show_one(run, store, as_json, redact)
 
 
-app.command()(report_command.report)
-
-
-for _command in (explain_run.explain, comparing.compare, comparing.check, comparing.rerun, comparing.history):
-    app.command()(_command)
-app.command()(what_if.whatif)
-app.command()(serve_commands.serve)
-app.command()(serve_commands.site)
-
-
-app.command()(exporting.export)
-app.command()(audit_command.audit)
-
-
-@app.command()
 def mkfile(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="File to make; it must not exist.", show_default=False)],
     size: o.SizeOpt,
@@ -411,7 +277,6 @@ def mkfile(
     return make_file(path, size, sparse, seed, as_json, quiet)
 
 
-@app.command()
 def clean(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The target to tidy.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Also folders whose run may still be going.")] = False,
@@ -425,13 +290,12 @@ def clean(
     return clean_target(target, force, as_json, timeout, credentials)
 
 
-@app.command()
 def net(
     host: Annotated[
         str,
         typer.Argument(
             metavar="[HOST]",
-            help="HOST[:PORT] where `naslab net --listen` runs; with --listen [ADDR:]PORT to listen on.",
+            help="HOST[:PORT] where `naslab reference net --listen` runs; with --listen [ADDR:]PORT to listen on.",
             show_default=False,
         ),
     ] = "",
@@ -456,7 +320,6 @@ def net(
     return run_net(NetRequest(host, listen, connections, duration, once, idle, timeout, as_json, quiet))
 
 
-@app.command()
 def profile(
     target: Annotated[
         str,
@@ -497,7 +360,6 @@ def profile(
     return run_profile(ProfileRequest(target, size, zones, block, sample, depth, direct), common)
 
 
-@app.command()
 @with_clients
 def apps(
     target: Annotated[str, typer.Argument(metavar="[TARGET]", help=o.TARGET_HELP, show_default=False)] = "",
@@ -551,7 +413,6 @@ def apps(
     return run_apps(AppsRequest(target, only, scale, pace, csv, load, app_ or (), find_streams, step), common)
 
 
-@app.command()
 @with_clients
 def replay(
     target: o.TargetArg,
@@ -582,7 +443,6 @@ def replay(
     return run_replay(ReplayRequest(target, trace, pace, deadline, max_streams, compress, dedupe), common)
 
 
-@app.command()
 @with_clients
 def job(
     target: o.TargetArg,
@@ -621,7 +481,6 @@ def job(
     )
 
 
-@app.command()
 def durable(
     target: o.TargetArg,
     check: d.CheckOpt = None,
@@ -660,7 +519,6 @@ def durable(
     return run_durable(request, common)
 
 
-@app.command()
 @with_clients
 def tree(
     target: o.TargetArg,
@@ -703,7 +561,6 @@ def tree(
     return run_tree(request, common)
 
 
-@app.command()
 def fsx(
     tier: Annotated[
         int, typer.Option("--tier", metavar="N", help="Throughput capacity in MB/s: 8 to 2048.", show_default=False)
@@ -723,7 +580,6 @@ def fsx(
     return print_model(tier, storage, tib, year, run, store, as_json)
 
 
-@app.command()
 def doctor(
     target: Annotated[
         str,
@@ -741,24 +597,3 @@ def doctor(
     from naslab.cli.doctor import run_doctor
 
     return run_doctor(target, timeout, credentials, as_json)
-
-
-app.command()(ceiling_command.ceiling)
-app.command("import")(importing.import_results)
-app.add_typer(lab_app)
-app.add_typer(trace_app)
-extend(app)
-
-
-def command_names() -> list[str]:
-    """Names of all commands and groups of commands, for the reference and its test."""
-    commands = [str(c.name or (c.callback and c.callback.__name__)) for c in app.registered_commands]
-    return [
-        *commands,
-        *(str(group.typer_instance.info.name) for group in app.registered_groups if group.typer_instance),
-    ]
-
-
-def typer_app() -> Any:
-    """The click command behind the app, for the reference generator."""
-    return typer.main.get_command(app)

@@ -1,4 +1,4 @@
-"""`naslab ceiling`: what this client can do at most, in one table."""
+"""`naslab reference client`: what this client can do at most, in one table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ceiling(
 
     route = route_to(host) if host else None
     if host and route is None:
-        raise UsageError(f"ceiling: HOST {host!r}: the name is not known, or there is no way to it; check its spelling")
+        raise UsageError(f"HOST {host!r}: the name is not known, or no route leads to it; check its spelling")
     place = Store(store).path
 
     def say(text: str) -> None:

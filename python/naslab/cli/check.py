@@ -1,4 +1,4 @@
-"""`naslab check`: a gate for releases."""
+"""`naslab compare check`: a gate for releases."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ class Gate:
 
 
 def run_check(gate: Gate, request: Request) -> int:
-    """`naslab check RUN --baseline RUN`: 0 not worse, 3 worse, 4 undecided. Raises UsageError, UnknownRunError."""
+    """`naslab compare check`: 0 not worse, 3 worse, 4 undecided. Raises UsageError, UnknownRunError."""
     if not gate.baseline:
-        raise UsageError("check: --baseline is missing; name the run (or runs, A1,A2) that RUN must not be worse than")
+        raise UsageError(
+            "compare check: --baseline is missing; name the run (or A1,A2) that RUN must not be worse than"
+        )
     if gate.junit is not None:
         check_output(gate.junit, "--junit", JUNIT)
     sides, labels = load_sides(request)

@@ -69,7 +69,7 @@ class Common:
         self.budget_ns()
         self.most_bytes()
         if self.report is not None:
-            check_output(self.report, "--report", HTML)
+            check_output(self.report, "-o", HTML)
 
     def timeout_ns(self) -> int:
         """`--timeout`. Raises UsageError."""

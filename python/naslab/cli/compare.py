@@ -75,7 +75,7 @@ def _check(request: Request) -> None:
     if not 0.1 <= request.margin_percent <= 100:
         raise UsageError(f"--margin {request.margin_percent:g}: give percent, from 0.1 to 100")
     if request.output is not None:
-        check_output(request.output, "--report", HTML)
+        check_output(request.output, "-o", HTML)
 
 
 def tell_all(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Request) -> list[Comparison]:

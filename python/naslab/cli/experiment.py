@@ -57,7 +57,7 @@ ImportOpt = Annotated[
 ]  # fmt: skip
 ReportOpt = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option("-o", "--report", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),
+    typer.Option("--output", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),
 ]
 
 
@@ -93,7 +93,7 @@ def run(
         print("\n".join(_plan(found, found.repeats if repeat is None else repeat)))
         return 0
     if report is not None:
-        check_output(report, "--report", HTML)
+        check_output(report, "-o", HTML)
     limit_s = parse_duration(budget, "--budget") / 1e9 if budget else float("inf")
     documents = _given(given or [], store)
     started = time.monotonic()

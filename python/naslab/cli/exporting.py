@@ -1,25 +1,41 @@
-"""`naslab export RUN...`: stored runs as a file for other programs."""
+"""`naslab export RUN...`: stored runs as a file for other programs, or as a folder of pages."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional
 
 import typer
 
 from naslab.cli import options as o
+from naslab.errors import UsageError
+
+SiteOpt = Annotated[
+    Optional[Path],  # noqa: UP045 - Typer reads this at run time
+    typer.Option(
+        "--site", metavar="DIR", show_default=False,
+        help="Write pages for any web server instead of a file; a folder that is new, empty, or written before.",
+    ),
+]  # fmt: skip
+NEWEST = 50
+"""Runs of a site where none are named."""
 
 
 def export(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="One or more runs.", show_default=False)],
+    runs: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(
+            metavar="RUN...", help="One or more runs; with --site none is needed: the newest.", show_default=False
+        ),
+    ] = None,
     output: Annotated[
-        Path,
+        Optional[Path],  # noqa: UP045
         typer.Option(
-            "--output", "-o", metavar="FILE",
+            "--output", "-o", metavar="FILE", show_default=False,
             help="FILE.json, .csv, .xlsx, .parquet, .series.csv, .series.parquet, .prom, .om or .fio.json.",
         ),
-    ],
+    ] = None,
     format: Annotated[
         str,
         typer.Option(
@@ -29,10 +45,43 @@ def export(
             show_default=False,
         ),
     ] = "",
+    site: SiteOpt = None,
+    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets that contain this text.")] = "",
+    limit: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--limit", metavar="N", help="At most so many, newest first.", min=1, show_default=str(NEWEST)),
+    ] = None,
     redact: o.RedactOpt = False,
     store: o.StoreOpt = None,
 ) -> int:  # fmt: skip
-    """Write runs as JSON (one, complete), CSV, XLSX, Parquet, Prometheus or OpenMetrics text, or fio's JSON."""
+    """Write runs as JSON (one, complete), CSV, XLSX, Parquet, Prometheus or OpenMetrics text, fio's JSON, or a site.
+
+    With --site the library is written as files, for any web server or to be opened from a disk; --target and --limit
+    choose its runs where none are named.
+    """
+    if site is not None:
+        if output is not None or format:
+            raise UsageError(f"--site {site}: pages are written, and no file; leave -o and --format out")
+        return export_site(runs or [], target, NEWEST if limit is None else limit, site, store, redact)
+    if target or limit is not None:
+        raise UsageError("--target and --limit choose the runs of a --site; name the runs to export: naslab runs")
+    if not runs or output is None:
+        missing = "RUN" if not runs else "-o FILE"
+        raise UsageError(f"export: {missing} is missing; for example: naslab export last -o run.xlsx")
+    return _export_file(runs, output, format, store, redact)
+
+
+def export_site(runs: list[str], target: str, limit: int, folder: Path, store: Path | None, redact: bool) -> int:
+    """The library as files. Raises UsageError for a folder that holds what naslab did not write."""
+    from naslab.redact import store_for
+    from naslab.web.site import Chosen, write_site
+
+    written = write_site(store_for(store, redact), Chosen(tuple(runs), target, limit), folder)
+    print(f"Site: {written.resolve() / 'index.html'}")
+    return 0
+
+
+def _export_file(runs: list[str], output: Path, format: str, store: Path | None, redact: bool) -> int:
     from naslab.exchange.export import export as write
     from naslab.outputs import EXPORT, check_output
 

@@ -1,4 +1,4 @@
-"""What whole groups of commands share beside their own options, added to each when all are declared.
+"""What whole groups of commands share beside their own options, added to each when its parser is made.
 
 A command that writes files gets `--force`. So no command knows of it, and none can be left out.
 """
@@ -27,17 +27,8 @@ FORCE: tuple[Any, Any, Any] = (
 )
 
 
-def extend(app: typer.Typer) -> None:
-    """Adds to the commands of the app, and of the groups in it, what they share."""
-    for command in app.registered_commands:
-        if command.callback is not None:
-            command.callback = _extended(command.callback)
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            extend(group.typer_instance)
-
-
-def _extended(command: Callable[..., Any]) -> Callable[..., Any]:
+def extended(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with what the groups it belongs to share."""
     names = inspect.signature(command).parameters
     command = _with_local_paths(command)
     if command.__name__ in OF_FOLDERS or not any(name in names for name in OUTPUTS):

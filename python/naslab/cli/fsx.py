@@ -1,4 +1,4 @@
-"""`naslab fsx`: what Amazon publishes about one FSx file system, and a measured run beside it."""
+"""`naslab reference fsx`: what Amazon publishes about one FSx file system, and a measured run beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`naslab history`: the run where a target changed."""
+"""`naslab compare history`: the run where a target changed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Request:
 def run_history(request: Request) -> int:
     """Prints each course of the target's runs. Raises UsageError when there is no run of it."""
     if request.output is not None:
-        check_output(request.output, "--report", HTML)
+        check_output(request.output, "-o", HTML)
     store = store_for(request.store, request.redact)
     listed = store.list_runs(label=request.label or None, target=request.target)
     documents = [store.load(run.run_id).document for run in listed if request.command in ("", run.command)]
     found = courses(documents)
     if not found:
         raise UsageError(
-            f"history {request.target!r}: no stored run of such a target has a rate; `naslab runs` lists the targets"
+            f"compare history {request.target!r}: no stored run of such a target has a rate; `naslab runs` lists them"
         )
     if request.as_json:
         json.dump({"schema": 1, "courses": [as_document(course) for course in found]}, sys.stdout)

@@ -10,21 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from naslab.cli import experiment, lab_calibrate
 from naslab.cli import options as o
 from naslab.errors import UsageError
 
 if TYPE_CHECKING:
     from naslab.lab import Server
     from naslab.lab.definition import Definition
-
-lab_app = typer.Typer(
-    name="lab",
-    help="Private servers to measure, from this machine's own packages.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
 
 NameArg = Annotated[
     str, typer.Argument(metavar="NAME", help="A system that `naslab lab list` names.", show_default=False)
@@ -39,12 +30,6 @@ SystemArg = Annotated[
 ]
 
 
-@lab_app.callback()
-def _root() -> None:
-    """Private servers to measure, from this machine's own packages."""
-
-
-@lab_app.command("list")
 def list_systems(as_json: o.JsonOpt = False) -> int:
     """List the systems, which of them run, and what this machine lacks for the others."""
     from naslab.lab import state
@@ -78,7 +63,6 @@ def list_systems(as_json: o.JsonOpt = False) -> int:
     return 0
 
 
-@lab_app.command()
 def doctor(as_json: o.JsonOpt = False) -> int:
     """Tell which systems this machine can build, by which backend, and what the others lack."""
     from naslab.lab.systems import names, said_of, system
@@ -105,7 +89,6 @@ def doctor(as_json: o.JsonOpt = False) -> int:
     return 0
 
 
-@lab_app.command()
 def status(as_json: o.JsonOpt = False) -> int:
     """Tell what is up: addresses, processes, memory that the disks take."""
     from naslab.lab import state
@@ -125,7 +108,6 @@ def _state(server: Server) -> str:
     return f"{'up' if server.is_up else 'up, and its server ended'}: {server.url}"
 
 
-@lab_app.command()
 def up(
     name: SystemArg,
     folder: Annotated[
@@ -164,7 +146,6 @@ def up(
     return 0
 
 
-@lab_app.command()
 def show(name: SystemArg, as_json: o.JsonOpt = False) -> int:
     """Draw a system with its limits; of a running one also addresses, user, credentials file, processes, folder."""
     from naslab.lab import state
@@ -226,7 +207,6 @@ def _up(server: Server | None) -> dict[str, Any]:
     return {"up": False} if server is None else {**server.public(), "up": True, "answers": server.is_up}
 
 
-@lab_app.command()
 def down(
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="The server to end; all without it.", show_default=False)
@@ -248,7 +228,6 @@ def down(
     return 0
 
 
-@lab_app.command("exec", context_settings={"ignore_unknown_options": True})
 def execute(
     name: NameArg,
     client: Annotated[
@@ -265,10 +244,6 @@ def execute(
         os.execvp(found[0], found)
     except OSError as error:
         raise UsageError(f"lab: {found[0]}: {error.strerror}; give a program and its words") from None
-
-
-lab_app.command("calibrate")(lab_calibrate.run)
-lab_app.command("run")(experiment.run)
 
 
 def chosen_limits(name: str, planted: list[str]) -> dict[str, str]:

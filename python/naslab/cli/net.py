@@ -1,4 +1,4 @@
-"""`naslab net`: raw TCP between two hosts, the reference for what a protocol reaches."""
+"""`naslab reference net`: raw TCP between two hosts, the reference for what a protocol reaches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PHASES = {
 
 @dataclass
 class NetRequest:
-    """`naslab net`'s options; durations as text with units."""
+    """`naslab reference net`'s options; durations as text with units."""
 
     host: str
     listen: bool
@@ -46,11 +46,11 @@ class NetRequest:
 
 
 def net(request: NetRequest) -> int:
-    """`naslab net HOST[:PORT]` and `naslab net --listen [ADDR:]PORT`; the exit code."""
+    """`naslab reference net HOST[:PORT]` and `naslab reference net --listen [ADDR:]PORT`; the exit code."""
     if request.listen:
         return _listen(request)
     if not request.host:
-        raise UsageError("net: HOST is missing; give the host where `naslab net --listen` runs, or --listen itself")
+        raise UsageError("reference net: HOST is missing; give the host where `naslab reference net --listen` runs")
     host, port = split_host(request.host, "HOST")
     return _measure(request, host, port)
 
@@ -58,23 +58,23 @@ def net(request: NetRequest) -> int:
 def split_host(text: str, name: str) -> tuple[str, int]:
     """Host and port of `host`, `host:port`, `[::1]:port`. Raises UsageError."""
     if "://" in text or "/" in text or "\0" in text or any(character.isspace() for character in text):
-        raise UsageError(f"net: {name} {text!r}: give a host or HOST:PORT, without protocol and path")
+        raise UsageError(f"reference net: {name} {text!r}: give a host or HOST:PORT, without protocol and path")
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or not host or (rest and not rest.startswith(":")):
-            raise UsageError(f"net: {name} {text!r}: an IPv6 address with a port is written [ADDRESS]:PORT")
+            raise UsageError(f"reference net: {name} {text!r}: an IPv6 address with a port is written [ADDRESS]:PORT")
         return host, _port(rest[1:], text, name) if rest else DEFAULT_PORT
     if text.count(":") > 1:
         return text, DEFAULT_PORT
     host, colon, port = text.partition(":")
     if not host:
-        raise UsageError(f"net: {name} {text!r}: the host is missing")
+        raise UsageError(f"reference net: {name} {text!r}: the host is missing")
     return host, _port(port, text, name) if colon else DEFAULT_PORT
 
 
 def _port(port: str, text: str, name: str, lowest: int = 1) -> int:
     if not (port.isascii() and port.isdecimal() and len(port) < 6 and lowest <= int(port) <= 65535):
-        raise UsageError(f"net: {name} {text!r}: the port must be a number from {lowest} to 65535")
+        raise UsageError(f"reference net: {name} {text!r}: the port must be a number from {lowest} to 65535")
     return int(port)
 
 
@@ -91,7 +91,7 @@ def _measure(request: NetRequest, host: str, port: int) -> int:
 
     def on_event(_kind: str, phase: str) -> None:
         if not request.quiet:
-            print(f"naslab net: {_PHASES.get(phase, phase)} ...", file=sys.stderr)
+            print(f"naslab reference net: {_PHASES.get(phase, phase)} ...", file=sys.stderr)
 
     found = _call(lambda: _engine.net_measure(json.dumps(options), on_event))
     result: dict[str, Any] = json.loads(found)
@@ -157,12 +157,12 @@ def _listen(request: NetRequest) -> int:
         if kind == "ended":
             served.append(where)
         if kind == "listening" or not request.quiet:
-            print(f"naslab net: {_told(kind, where, address)}", file=sys.stderr, flush=True)
+            print(f"naslab reference net: {_told(kind, where, address)}", file=sys.stderr, flush=True)
 
     try:
         _call(lambda: _engine.net_listen(json.dumps(options), on_event))
     except KeyboardInterrupt:
-        print(f"naslab net: stopped; {len(served)} served", file=sys.stderr)
+        print(f"naslab reference net: stopped; {len(served)} served", file=sys.stderr)
     if request.as_json:
         json.dump({"schema": 1, "served": served}, sys.stdout)
         print()
@@ -184,7 +184,7 @@ def listen_address(text: str) -> tuple[str | None, int]:
         address = str(ipaddress.ip_address(plain))
     except ValueError:
         raise UsageError(
-            f"net: --listen {text!r}: give PORT, ADDRESS:PORT or [IPv6]:PORT, the address being one of this machine's"
+            f"--listen {text!r}: give PORT, ADDRESS:PORT or [IPv6]:PORT, the address being one of this machine's"
         ) from None
     return address, _port(port, text, "--listen", 0)
 
@@ -196,6 +196,6 @@ def _told(kind: str, where: str, address: str | None) -> str:
     if address is None:
         return (
             f"listening on all interfaces, port {port}: whoever reaches this machine may measure. "
-            f"On the other host: naslab net THIS-HOST:{port}. Ctrl-C ends it"
+            f"On the other host: naslab reference net THIS-HOST:{port}. Ctrl-C ends it"
         )
-    return f"listening on {where}. On the other host: naslab net {where}. Ctrl-C ends it"
+    return f"listening on {where}. On the other host: naslab reference net {where}. Ctrl-C ends it"

@@ -210,7 +210,7 @@ ColdCommandOpt = Annotated[
 ]  # fmt: skip
 ReportOpt = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option("--report", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),
+    typer.Option("--output", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),
 ]
 
 

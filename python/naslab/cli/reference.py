@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from naslab.cli.app import typer_app
+from naslab.cli.build import parser_of
+from naslab.cli.describe import (
+    arguments_of,
+    default_of_argument,
+    default_text,
+    names_text,
+    options_of,
+    other_spelling,
+    range_text,
+    usage,
+)  # fmt: skip
+from naslab.cli.registry import PANELS, Command, old_names, parts_of, shown
+
+if TYPE_CHECKING:
+    from naslab.cli.build import NaslabCommand
 
 _INTRO = """\
 # The command line
@@ -41,75 +55,99 @@ exactly one JSON document ([fields](run-document.md)).
 """
 
 _FORM = "<!-- example: the form of the command -->"
+_TESTED = "<!-- tested by: tests/e2e/test_cli_examples.py::test_an_example_works -->"
+
+
+_FOREIGN = {
+    "iozone": "Its options are IOzone's: [the list](iozone.md).",
+    "diskspd": "Its options are DiskSpd's: [the list](diskspd.md), [examples](../guide/diskspd.md).",
+}
 
 
 def reference_page() -> str:
     """The page as Markdown."""
-    root = typer_app()
-    parts = [_INTRO]
-    for name, command in root.commands.items():
-        parts.append(_command(name, command))
-        parts += ["#" + _command(f"{name} {part}", one) for part, one in getattr(command, "commands", {}).items()]
+    parts = [_INTRO, _overview(), _old()]
+    for entry in shown():
+        heading = "###" if " " in entry.name and not entry.name.startswith("compare ") else "##"
+        parts.append(f"{heading} naslab {entry.name}\n\n" + _body(entry))
     return "\n".join(parts)
 
 
-def _command(name: str, command: Any) -> str:
-    arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option"]
-    words = [f"naslab {name}", *(p.metavar for p in arguments)]
-    if options:
-        words.append("[OPTIONS]")
-    lines = [f"## naslab {name}", "", _FORM, "```text", " ".join(words), "```", "", command.help.strip()]
-    if name == "iozone":
-        lines += ["", "Its options are IOzone's: [the list](iozone.md)."]
-        return "\n".join(lines) + "\n"
-    if name == "diskspd":
-        lines += ["", "Its options are DiskSpd's: [the list](diskspd.md), [examples](../guide/diskspd.md)."]
-        return "\n".join(lines) + "\n"
-    if arguments:
-        lines += ["", "| argument | meaning |", "|---|---|"]
-        lines += [f"| `{p.metavar.strip('[].')}` | {_cell(p.help)}{_default_of_argument(p)} |" for p in arguments]
-    if options:
-        lines += ["", "| option | default | meaning |", "|---|---|---|"]
-        lines += [f"| {_names(p)} | {_default(p)} | {_cell(p.help)}{_range(p)} |" for p in options]
+def _overview() -> str:
+    """A table of the commands, panel by panel."""
+    lines = ["| command | what it does |", "|---|---|"]
+    for panel in PANELS:
+        lines.append(f"| **{panel}** | |")
+        lines += [f"| [`{each.name}`](#naslab-{each.name.replace(' ', '-')}) | {_cell(each.brief)} |"
+                  for each in shown() if each.panel == panel]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _old() -> str:
+    names = [f"`naslab {old}` is `naslab {new}`" for old, new in old_names().items()]
+    return f"Old names work until the next release, with a hint: {', '.join(names)}.\n"
+
+
+def _body(entry: Command) -> str:
+    if entry.own_syntax:
+        lines = [
+            _FORM,
+            "```text",
+            f"naslab {entry.name} [ARGS]...",
+            "```",
+            "",
+            f"{entry.brief}. {_FOREIGN[entry.name]}",
+        ]
+    elif not entry.where:
+        form = f"naslab {entry.name} COMMAND [OPTIONS]"
+        lines = [_FORM, "```text", form, "```", "", f"{entry.brief}.", "", *_parts(entry)]
+    else:
+        lines = _described(parser_of(entry.name))
+    lines += ["", "Examples:", "", _TESTED, "```"]
+    width = max(len(example.line) for example in entry.examples)
+    lines += [f"{example.line:<{width}}  # {example.does}" for example in entry.examples]
+    return "\n".join([*lines, "```"]) + "\n"
+
+
+def _parts(entry: Command) -> list[str]:
+    rows = [f"| `{part.name}` | {_cell(part.brief)} |" for part in parts_of(entry.name)]
+    return ["| command | what it does |", "|---|---|", *rows]
+
+
+def _described(command: NaslabCommand) -> list[str]:
+    lines = [_FORM, "```text", usage(command), "```", "", str(command.help).strip()]
+    if arguments := arguments_of(command):
+        lines += ["", "| argument | meaning |", "|---|---|"]
+        lines += [f"| `{p.metavar.strip('[].')}` | {_cell(p.help)}{_argument_default(p)} |" for p in arguments]
+    if options := options_of(command):
+        lines += ["", "| option | default | meaning |", "|---|---|---|"]
+        lines += [f"| {_names(command, p)} | {_default(p)} | {_meaning(command, p)} |" for p in options]
+    return lines
 
 
 def _cell(text: str | None) -> str:
     return (text or "").replace("|", "\\|").replace("\n", " ")
 
 
-def _names(parameter: Any) -> str:
+def _names(command: NaslabCommand, parameter: Any) -> str:
     """`-o`, `--output FILE`."""
-    value = "" if parameter.is_flag else f" {_cell(parameter.metavar)}"
-    return ", ".join(f"`{name}{value if name.startswith('--') else ''}`" for name in sorted(parameter.opts, key=len))
+    return ", ".join(f"`{_cell(name)}`" for name in names_text(command, parameter).split(", "))
+
+
+def _meaning(command: NaslabCommand, parameter: Any) -> str:
+    other = other_spelling(command, parameter)
+    return _cell(parameter.help) + range_text(parameter) + (f" `{other}` is accepted for it." if other else "")
 
 
 def _default(parameter: Any) -> str:
-    if parameter.required:
-        return "required"
-    environment = f"`{parameter.envvar}`, else " if parameter.envvar else ""
-    if isinstance(parameter.show_default, str):
-        return environment + parameter.show_default
-    if parameter.is_flag:
-        return "off"
-    if parameter.default in (None, "", (), []):
-        return environment + "none"
-    return f"{environment}`{parameter.default}`"
+    """A value and a variable as code, words as they are."""
+    text = default_text(parameter)
+    if parameter.envvar:
+        text = text.replace(str(parameter.envvar), f"`{parameter.envvar}`", 1)
+    is_value = text == str(parameter.default) and not isinstance(parameter.show_default, str)
+    return f"`{text}`" if is_value else _cell(text)
 
 
-def _default_of_argument(parameter: Any) -> str:
-    return "" if parameter.required or not parameter.default else f" (default `{parameter.default}`)"
-
-
-_ENDS = ("min", "max")
-"""Attributes of an option, or in other versions of Typer of its type."""
-
-
-def _range(parameter: Any) -> str:
-    low, high = (getattr(parameter, name, getattr(getattr(parameter, "type", None), name, None)) for name in _ENDS)
-    if low is None and high is None:
-        return ""
-    if high is None or high >= 1 << 62:
-        return f" At least {low:g}."
-    return f" {low:g} to {high:g}."
+def _argument_default(parameter: Any) -> str:
+    default = default_of_argument(parameter)
+    return f" (default `{default}`)" if default else ""

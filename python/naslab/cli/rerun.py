@@ -1,4 +1,4 @@
-"""`naslab rerun`: the cells of a stored run again, on the same or another target, and compared."""
+"""`naslab compare rerun`: the cells of a stored run again, on the same or another target, and compared."""
 
 from __future__ import annotations
 
@@ -37,15 +37,17 @@ def _again(store: Store, run_id: str, reference: str, common: Common) -> RunSpec
     """The stored specification for another target. Raises UsageError for one that cannot be carried out again."""
     stored = store.spec(run_id)
     if stored is None or not stored["cells"]:
-        raise UsageError(f"rerun {reference}: {run_id} has no stored plan (it was imported); measure it anew")
+        raise UsageError(f"compare rerun {reference}: {run_id} has no stored plan (it was imported); measure it anew")
     if stored["folder"] is None:
-        raise UsageError(f"rerun {reference}: {run_id} used files that its command line names; give that line again")
+        raise UsageError(
+            f"compare rerun {reference}: {run_id} used files that its command line names; give that line again"
+        )
     cells = [CellSpec.from_dict(cell) for cell in stored["cells"]]
     # The ladder's call that moves nothing is a script of that run's own folder; the rest of the ladder is plain cells.
     cells = [cell for cell in cells if cell.script is None or cell.workload != WORKLOAD]
     if any(cell.script is not None for cell in cells):
         raise UsageError(
-            f"rerun {reference}: {run_id} carried out scripts; give its command line again (naslab apps ...)"
+            f"compare rerun {reference}: {run_id} carried out scripts; give its command line again (naslab apps ...)"
         )
     spec = common.run_spec()
     # The same offsets and data, unless --seed says otherwise.

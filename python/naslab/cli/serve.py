@@ -1,4 +1,4 @@
-"""`naslab serve` and `naslab site`: the library of results in a browser, served or written as files."""
+"""`naslab serve`: the library of results in a browser; and `naslab site`, the old name of `naslab export --site`."""
 
 from __future__ import annotations
 
@@ -64,12 +64,9 @@ def site(
     store: o.StoreOpt = None,
 ) -> int:
     """The library as files, for any web server or to be opened from a disk."""
-    from naslab.redact import store_for
-    from naslab.web.site import Chosen, write_site
+    from naslab.cli.exporting import export_site
 
-    written = write_site(store_for(store, redact), Chosen(tuple(runs or ()), target, limit), output)
-    print(f"Site: {written.resolve() / 'index.html'}")
-    return 0
+    return export_site(runs or [], target, limit, output, store, redact)
 
 
 def open_library(path: Path | None, quiet: bool) -> Library:

@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from naslab.trace.names import Anonymiser
     from naslab.trace.reader import Trace
 
-trace_app = typer.Typer(
-    name="trace",
-    help="What applications do with files: record it, convert it, describe it.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-
 TraceOutOpt = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="Trace to write: FILE.trace.zst, or FILE.trace.")
 ]
@@ -35,12 +27,6 @@ AnonymiseOpt = Annotated[
 DropOpt = Annotated[bool, typer.Option("--drop-extensions", help="With --anonymise: hide .jpg and the like too.")]
 
 
-@trace_app.callback()
-def _root() -> None:
-    """What applications do with files: record it, convert it, describe it."""
-
-
-@trace_app.command(context_settings={"allow_interspersed_args": False})
 def record(
     command: Annotated[
         list[str],
@@ -69,7 +55,6 @@ def record(
     return INTERRUPTED if done.interrupted else 1
 
 
-@trace_app.command()
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="What another tool wrote.", show_default=False)],
     output: TraceOutOpt,
@@ -109,7 +94,6 @@ def convert(
     return 0
 
 
-@trace_app.command()
 def show(
     trace: Annotated[Path, typer.Argument(metavar="FILE", help="A trace.", show_default=False)],
     output: Annotated[

@@ -13,7 +13,7 @@ def of(comparison: Comparison) -> str:
     """The XML text. Worse is a failure; undecided and too few repeats are skipped, so that nothing passes unproved."""
     cases: list[tuple[str, Judged | None]] = [("overall", comparison.overall)]
     cases += [(words.what(row), row.judged) for row in comparison.rows]
-    suite = Element("testsuite", name=f"naslab check: {comparison.names[1]} against {comparison.names[0]}")
+    suite = Element("testsuite", name=f"naslab compare check: {comparison.names[1]} against {comparison.names[0]}")
     counts = {"failures": 0, "skipped": 0}
     for name, judged in cases:
         case = SubElement(suite, "testcase", classname="naslab.check", name=name)

@@ -166,7 +166,7 @@ IOZONE_PLUS: tuple[Option, ...] = (
            "Filenames from a file option enabled. File: {v}"),
     _refused("-+s", "", "cluster slave (internal)", _CLUSTER),
     _refused("-+S", "N", "dedupe seed", _DEDUPE),
-    _refused("-+t", "", "network test of a cluster", "use `naslab net HOST`"),
+    _refused("-+t", "", "network test of a cluster", "use `naslab reference net HOST`"),
     _refused("-+T", "", "time stamps in Child logs", "the start and end of every cell are stored: `naslab show last`"),
     _flag("-+u", "cpu", "CPU use", "CPU utilization Resolution = 0.000 seconds.\n\tCPU utilization Excel chart enabled",
           "changed", "the CPU of the timed window only; IOzone's included remount, open and the untimed fsync"),

@@ -13,9 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
-from naslab.cli import app
+from naslab.cli.build import parser_of
 from naslab.lab.guest.client import Done, Guest
 
 FOLDER = "/run/naslab-once"
@@ -71,9 +69,8 @@ def main() -> None:
     folder = Path(sys.argv[1])
     for name in _PARTS:
         importlib.import_module(name)
-    commands = typer.main.get_command(app.app)
-    commands.commands["sweep"].make_context("sweep", ["null:"])  # type: ignore[attr-defined]
-    app.app = commands  # type: ignore[assignment]
+    parser_of("sweep").make_context("sweep", ["null:"])
+    parser_of("sustained")
     while True:
         words = json.loads((folder / "ask").read_text("utf-8"))
         code = _carry_out(folder, words)

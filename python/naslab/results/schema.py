@@ -74,7 +74,7 @@ RUN = (
     _f("tree", "tree", "metadata and small files; of `naslab tree`", required=False),
     _f("apps", "apps", "application workloads; of `naslab apps`", required=False),
     _f("durable", "durable", "which acknowledged writes survived a cut; of `naslab durable`", required=False),
-    _f("rerun_of", "string", "id of the run whose cells these are; of `naslab rerun`", required=False),
+    _f("rerun_of", "string", "id of the run whose cells these are; of `naslab compare rerun`", required=False),
     _f(
         "interleaved", "interleaved", "measured in turns with others",
         required=False,

@@ -1,1 +1,1 @@
-"""The library of results in a browser: `naslab serve` shows the store, `naslab site` writes it as files. Read-only."""
+"""The library of results in a browser, read-only: `naslab serve` shows it, `naslab export --site` writes files."""

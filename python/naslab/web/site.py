@@ -1,7 +1,7 @@
-"""`naslab site`: the library of chosen runs as files, the same pages with relative links and nothing behind them.
+"""`naslab export --site`: the library of chosen runs as files, the same pages with relative links, nothing behind them.
 
 The folder is written beside its place and takes it when whole. A folder that is there is replaced only where every
-file in it was written by `naslab site`, which its list of files tells.
+file in it was written by `naslab export --site`, which its list of files tells.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def write_site(store: Store, chosen: Chosen, output: Path) -> Path:
         output.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=f".{output.name}.", suffix=".part", dir=output.parent))
     except OSError as error:
-        raise UsageError(f"-o {output}: it cannot be written there: {error.strerror or error}") from error
+        raise UsageError(f"--site {output}: it cannot be written there: {error.strerror or error}") from error
     try:
         with tempfile.TemporaryDirectory(prefix="naslab-site-") as folder, Store(Path(folder) / "site.sqlite") as own:
             for run in runs:
@@ -69,7 +69,7 @@ def write_site(store: Store, chosen: Chosen, output: Path) -> Path:
             shutil.rmtree(output)
         made.replace(output)
     except OSError as error:
-        raise StoreError(f"-o {output} cannot be written: {error}") from error
+        raise StoreError(f"--site {output} cannot be written: {error}") from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return output
@@ -88,7 +88,7 @@ def runs_of(store: Store, chosen: Chosen) -> list[Run]:
         found = [store.load_id(run.run_id) for run in newest]
     runs = {run.run_id: run for run in found if run.document["status"] != "running"}
     if not runs:
-        raise UsageError("site: no ended run is chosen; list them with: naslab runs")
+        raise UsageError("--site: no ended run is chosen; list them with: naslab runs")
     return list(runs.values())
 
 
@@ -97,18 +97,16 @@ def _refuse(output: Path) -> None:
     if not output.exists():
         return
     if not output.is_dir():
-        raise UsageError(f"-o {output} is a file; name a folder")
+        raise UsageError(f"--site {output} is a file; name a folder")
     there = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_symlink() or not path.is_dir()}
     if not there:
         return
     try:
         written = set(json.loads((output / MANIFEST).read_text(encoding="utf-8"))["files"])
     except (OSError, ValueError, KeyError, TypeError):
-        raise UsageError(
-            f"-o {output}: the folder is not empty and naslab site did not make it; name another"
-        ) from None
+        raise UsageError(f"--site {output}: the folder is not empty and naslab did not make it; name another") from None
     if others := sorted(there - written - {MANIFEST}):
-        raise UsageError(f"-o {output}: naslab site did not write {others[0]}; move it, or name another folder")
+        raise UsageError(f"--site {output}: naslab did not write {others[0]}; move it, or name another folder")
 
 
 class _Site:

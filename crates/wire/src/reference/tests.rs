@@ -157,7 +157,7 @@ fn nobody_there_and_somebody_else_there() {
     assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
     other.join().unwrap();
     let error = measure(&options(address), &mut |_| true).unwrap_err();
-    assert!(error.kind == ErrorKind::Disconnected && error.message.contains("naslab net --listen"), "{error}");
+    assert!(error.kind == ErrorKind::Disconnected && error.message.contains("net --listen"), "{error}");
 }
 
 #[test]

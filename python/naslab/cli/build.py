@@ -1,0 +1,87 @@
+"""The parser of one command, made by Typer from its function when it is asked for."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from naslab.cli.extras import extended
+from naslab.cli.registry import OLD_OPTIONS, SYNONYMS, Command, table
+
+
+class NaslabCommand(TyperCommand):
+    """A command of the registry: with the words for each other and the old ones of its options, and help of its own.
+
+    shown: the spellings of options that help lists, by the name of the parameter. hints: what to say of an old one.
+    used_old: what is to be said of this command line.
+    """
+
+    entry: Command
+    shown: dict[str, list[str]]
+    hints: dict[str, str]
+    used_old: list[str]
+
+    def get_help(self, ctx: Any) -> str:
+        """The help, at the width of the terminal."""
+        from naslab.cli.help_text import coloured, command_help, width
+
+        return coloured(command_help(self, width()))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As click does; keeps what is to be said of old spellings until the command has ended."""
+        spellings = [word.partition("=")[0] for word in (args[: args.index("--")] if "--" in args else args)]
+        self.used_old = list(dict.fromkeys(self.hints[each] for each in spellings if each in self.hints))
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """The exit code in a tuple: a bare 130 is what Typer makes of a Ctrl-C that it caught itself."""
+        return (super().invoke(ctx),)
+
+
+@functools.cache
+def parser_of(name: str) -> NaslabCommand:
+    """The parser of a command that is in the table and has a function."""
+    entry = table()[name]
+    module, _, function = entry.where.partition(":")
+    one = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+    settings = {"help_option_names": ["-h", "--help"], **entry.settings}
+    made = getattr(importlib.import_module(f"naslab.cli.{module}"), function)
+    one.command(name, cls=NaslabCommand, context_settings=settings)(extended(made))
+    command = typer.main.get_command(one)
+    assert isinstance(command, NaslabCommand)
+    command.entry = entry
+    _take_other_spellings(command)
+    return command
+
+
+def all_parsers() -> dict[str, NaslabCommand]:
+    """The parsers of all commands that are shown, by name."""
+    from naslab.cli.registry import shown
+
+    return {entry.name: parser_of(entry.name) for entry in shown() if entry.where and not entry.own_syntax}
+
+
+def _take_other_spellings(command: NaslabCommand) -> None:
+    """Adds old spellings, and words accepted for each other, to the options that the function declares."""
+    options: list[Any] = [each for each in command.params if each.param_type_name == "option"]
+    command.shown = {str(each.name): list(each.opts) for each in options}
+    command.hints = {}
+    taken = {spelling for each in options for spelling in each.opts}
+    for option in options:
+        for spelling in command.shown[str(option.name)]:
+            if (other := SYNONYMS.get(spelling)) and other not in taken:
+                option.opts.append(other)
+            if better := command.entry.old_options.get(spelling):
+                option.hidden = True
+                hint = f"{spelling} of {command.entry.name} goes with the next release; use {better}"
+                command.hints |= dict.fromkeys(option.opts, hint)
+        if new := OLD_OPTIONS.get(f"--{option.name}"):
+            option.opts.append(f"--{option.name}")
+            command.hints[f"--{option.name}"] = (
+                f"--{option.name} is now {new}; the old option goes with the next release"
+            )
