@@ -100,6 +100,10 @@ impl<S: Session> Session for Bounded<S> {
         self.bound(|s| s.remove(path))
     }
 
+    fn discard(&mut self, path: &str) -> Result<()> {
+        self.bound(|s| s.discard(path))
+    }
+
     fn space(&mut self) -> Result<Space> {
         self.bound(|s| s.space())
     }

@@ -253,6 +253,11 @@ pub trait Session: Send {
     fn rename(&mut self, from: &str, to: &str) -> Result<()>;
     /// Removes a file. Blocks.
     fn remove(&mut self, path: &str) -> Result<()>;
+    /// Removes a file that nobody is to get back. Where the server may keep what is removed (a recycle bin), the file
+    /// is emptied first, so that the bin does not fill; never what a link leads to. Blocks.
+    fn discard(&mut self, path: &str) -> Result<()> {
+        self.remove(path)
+    }
     /// Room left. Blocks.
     fn space(&mut self) -> Result<Space>;
 

@@ -177,7 +177,7 @@ fn shortened(path: &str) -> String {
 
 /// Removes a file; a missing one is fine.
 pub(crate) fn remove_if_there(session: &mut dyn Session, path: &str) -> Result<()> {
-    match session.remove(path) {
+    match session.discard(path) {
         Err(e) if e.kind != ErrorKind::NotFound => Err(Error::with(e, "file", path)),
         _ => Ok(()),
     }

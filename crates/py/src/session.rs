@@ -280,6 +280,11 @@ impl PySession {
         self.with(py, |s| s.remove(path))
     }
 
+    /// As `remove`, of a file that nobody is to get back: emptied first where the server may keep it in a recycle bin.
+    fn discard(&self, py: Python<'_>, path: &str) -> PyResult<()> {
+        self.with(py, |s| s.discard(path))
+    }
+
     /// Free and total bytes.
     fn space(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         self.with(py, |s| s.space()).map(|space| (space.free_bytes, space.total_bytes))

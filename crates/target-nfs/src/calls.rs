@@ -176,6 +176,8 @@ pub(crate) struct Slots {
     /// Number of the next call of each slot.
     next: Vec<u32>,
     free: Vec<u32>,
+    /// Slots that skipped a number and had no call accepted since.
+    skipped: Vec<bool>,
     /// Slots below this may be used: the server lowers and raises it.
     limit: u32,
     highest_used: u32,
@@ -187,6 +189,7 @@ impl Slots {
         Slots {
             session,
             next: vec![1; granted as usize],
+            skipped: vec![false; granted as usize],
             free: (0..granted).rev().collect(),
             limit: granted,
             highest_used: 0,
@@ -224,8 +227,17 @@ impl Slots {
         if counted {
             let next = &mut self.next[slot as usize];
             *next = next.wrapping_add(1);
+            self.skipped[slot as usize] = false;
         }
         self.free.push(slot);
+    }
+
+    /// Skips a number of a slot that the server has seen already; true unless the slot's last call did the same.
+    #[cold]
+    pub fn skip(&mut self, slot: u32) -> bool {
+        let next = &mut self.next[slot as usize];
+        *next = next.wrapping_add(1);
+        !std::mem::replace(&mut self.skipped[slot as usize], true)
     }
 
     /// Highest slot in use so far, which every call tells the server.
@@ -271,6 +283,12 @@ mod tests {
         assert_eq!(slots.take(), Some((0, 1)), "refused by SEQUENCE: the number is used again");
         slots.give_back(0, true);
         assert_eq!(slots.take(), Some((0, 2)));
+        slots.give_back(0, false);
+        assert!(slots.skip(0) && !slots.skip(0), "once in a row");
+        assert_eq!(slots.take(), Some((0, 4)));
+        slots.give_back(0, true);
+        assert!(slots.skip(0));
+        assert_eq!(slots.take(), Some((0, 6)));
         slots.obey(0);
         assert!(!slots.has_free());
         assert_eq!(slots.take(), None);

@@ -45,6 +45,11 @@ impl Transport {
         if op.kind != OpKind::Flush && (op.len_bytes as usize) > buf.len {
             return Err(Error::new(ErrorKind::Invalid, "submit", "the buffer is smaller than the operation"));
         }
+        if op.kind == OpKind::Flush && self.needs_no_commit(op.file) {
+            self.events.commit_not_needed += 1;
+            self.done.push_back(Completion { token, bytes: 0, error: None });
+            return Ok(Submit::Queued);
+        }
         if !self.has_room() {
             let arrived = self.make_room();
             self.guard(arrived)?;
@@ -57,6 +62,12 @@ impl Transport {
         let sent = self.send_soon(op);
         self.guard(sent)?;
         Ok(Submit::Queued)
+    }
+
+    /// Whether all that this open has written was acknowledged as durable already, so that no COMMIT is due. A file
+    /// that was not written by it is committed all the same: another open's writes may be meant.
+    fn needs_no_commit(&mut self, file: FileId) -> bool {
+        self.is_idle() && self.files.get(file.0).is_some_and(|file| file.is_durable())
     }
 
     /// Sends what is queued, and takes replies that have arrived.
@@ -286,6 +297,9 @@ impl Transport {
             self.slots.give_back(call.slot, sequence.is_some());
             if let Some(sequence) = sequence {
                 self.sequenced(call.slot, &sequence)?;
+            } else if self.saw_the_number(call.slot, outcome) {
+                self.waiting.push_front(call.piece);
+                return Ok(());
             }
         }
         match outcome {
@@ -297,6 +311,14 @@ impl Transport {
             Err(refusal) => self.end_piece(&call.piece, 0, Some(refusal.op_error())),
         }
         Ok(())
+    }
+
+    /// Whether the server takes the call for the repetition of an earlier one, which failed without a word about the
+    /// slot: then it was not carried out, and is due again with the slot's next number. Once in a row for each slot.
+    fn saw_the_number(&mut self, slot: u32, outcome: &Outcome) -> bool {
+        let seen = outcome.as_ref().is_ok_and(|reply| status::is_repetition(reply.status)) && self.slots.skip(slot);
+        self.events.slot_repaired += u64::from(seen);
+        seen
     }
 
     /// Checks and obeys what SEQUENCE said.
@@ -343,7 +365,9 @@ impl Transport {
         let Some(file) = self.files.get(piece.file) else {
             return self.end_piece(piece, reply.count, None);
         };
-        if reply.committed == stable::UNSTABLE && file.wrote(reply.verifier) {
+        if reply.committed != stable::UNSTABLE {
+            file.wrote_durably = true;
+        } else if file.wrote(reply.verifier) {
             self.events.verifier_changed += 1;
         }
         if reply.committed < file.stable {
@@ -402,6 +426,10 @@ impl Transport {
     /// COMMIT of the whole file, waiting for its end. DELAY and GRACE are waited out visibly.
     pub fn flush(&mut self, file: FileId) -> Result<()> {
         self.alive()?;
+        if self.needs_no_commit(file) {
+            self.events.commit_not_needed += 1;
+            return Ok(());
+        }
         let mut since = None;
         loop {
             let outcome = self.commit(file);
@@ -418,7 +446,10 @@ impl Transport {
                                write them again and look at the server's log";
                 return Err(Error::new(ErrorKind::Io, "flush", message));
             }
-            return Err(status::error("flush", self.version.minor().is_some(), error.status as u32));
+            return Err(match Refusal::from_status(error.status) {
+                Some(refusal) => rpc::port_advice(refusal.error("flush"), self.from_high_port),
+                None => status::error("flush", self.version.minor().is_some(), error.status as u32),
+            });
         }
     }
 

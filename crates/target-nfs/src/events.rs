@@ -39,6 +39,10 @@ pub(crate) struct Events {
     pub state_revoked: u64,
     /// Replies in more than one record fragment.
     pub fragmented_reply: u64,
+    /// Flushes without a COMMIT: the server had acknowledged every write as durable.
+    pub commit_not_needed: u64,
+    /// Slots of a 4.1 session whose next call the server took for a repetition; it was sent again with another number.
+    pub slot_repaired: u64,
 }
 
 impl Events {
@@ -63,6 +67,8 @@ impl Events {
             ("delegation_returned", self.delegation_returned),
             ("state_revoked", self.state_revoked),
             ("fragmented_reply", self.fragmented_reply),
+            ("commit_not_needed", self.commit_not_needed),
+            ("slot_repaired", self.slot_repaired),
         ];
         all.into_iter().filter(|(_, count)| *count > 0).collect()
     }

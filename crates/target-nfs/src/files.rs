@@ -33,9 +33,16 @@ pub(crate) struct OpenFile {
     pub verifier: Option<[u8; 8]>,
     /// The verifier changed while writes were uncommitted.
     pub lost: bool,
+    /// Some writes were acknowledged as durable already.
+    pub wrote_durably: bool,
 }
 
 impl OpenFile {
+    /// Whether there were writes, and none of them awaits a commit.
+    pub fn is_durable(&self) -> bool {
+        self.wrote_durably && self.verifier.is_none() && !self.lost
+    }
+
     /// Notes an uncommitted write's verifier; true when it shows that the server restarted.
     #[inline]
     pub fn wrote(&mut self, verifier: [u8; 8]) -> bool {
@@ -118,6 +125,7 @@ mod tests {
             stable: stable::UNSTABLE,
             verifier: None,
             lost: false,
+            wrote_durably: false,
         }
     }
 

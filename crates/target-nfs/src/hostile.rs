@@ -179,7 +179,8 @@ fn connected(version: Version) -> (Transport, TcpStream) {
     let mut t = Transport::new(vec![wire], setup);
     t.slots = crate::calls::Slots::new([5; 16], 8);
     let handle = Handle::new(b"file").unwrap();
-    t.files.insert(0, OpenFile { handle, state: [0; 16], stable: 0, verifier: None, lost: false });
+    t.files
+        .insert(0, OpenFile { handle, state: [0; 16], stable: 0, verifier: None, lost: false, wrote_durably: false });
     (t, server)
 }
 

@@ -73,6 +73,10 @@ pub(crate) fn seal(out: &mut [u8], start: usize, extra: usize) {
     out[start..start + MARK_BYTES].copy_from_slice(&(len | LAST_FRAGMENT).to_be_bytes());
 }
 
+/// Statuses of refused calls lie so far below zero, apart from every nfsstat: accept_stat, and auth_stat.
+const NOT_ACCEPTED: i64 = -1000;
+const NOT_AUTHENTICATED: i64 = -2000;
+
 /// Why a server did not carry a call out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -104,8 +108,28 @@ impl Refusal {
 
     /// For the hot loop.
     pub fn op_error(self) -> OpError {
-        let status = if let Refusal::Auth(status) = self { status.into() } else { 0 };
+        let status = match self {
+            Refusal::Auth(status) => NOT_AUTHENTICATED - i64::from(status),
+            Refusal::RpcMismatch => NOT_ACCEPTED,
+            Refusal::ProgramUnavailable => NOT_ACCEPTED - 1,
+            Refusal::ProgramMismatch(..) => NOT_ACCEPTED - 2,
+            Refusal::ProcedureUnavailable => NOT_ACCEPTED - 3,
+            Refusal::GarbageArguments => NOT_ACCEPTED - 4,
+            Refusal::SystemError => NOT_ACCEPTED - 5,
+        };
         OpError { kind: self.kind(), status }
+    }
+
+    /// The refusal that an operation's status stands for; None for a status of NFS itself.
+    pub fn from_status(status: i64) -> Option<Refusal> {
+        match NOT_ACCEPTED - status {
+            0 => Some(Refusal::RpcMismatch),
+            1 => Some(Refusal::ProgramUnavailable),
+            2 | 3 => Some(Refusal::ProcedureUnavailable),
+            4 => Some(Refusal::GarbageArguments),
+            5 => Some(Refusal::SystemError),
+            _ => u32::try_from(NOT_AUTHENTICATED - status).ok().map(Refusal::Auth),
+        }
     }
 
     /// As the error of a call.
@@ -171,10 +195,16 @@ fn denied(d: &mut Decoder<'_>) -> Decoded<Refusal> {
 pub(crate) fn port_advice(mut error: Error, from_high_port: bool) -> Error {
     let refused = error.kind == ErrorKind::Permission && !error.message.contains("insecure");
     if refused && from_high_port {
-        error.message.push_str(
-            ". The call came from a source port above 1023: if the export demands a privileged port, run naslab as root \
-             or allow insecure ports on the export (`insecure` on Linux, PrivilegedPort=false in Ganesha)",
-        );
+        // SAFETY: the call has no conditions and cannot fail.
+        let root = unsafe { libc::geteuid() } == 0;
+        let cure = match root {
+            false => "run naslab as root",
+            true => "use fewer workers and connections, so that a lower port is free, and not privileged_port=off",
+        };
+        error.message.push_str(&format!(
+            ". The call came from a source port above 1023: if the export demands a privileged port, {cure}, or allow \
+             insecure ports on the export (`insecure` on Linux, PrivilegedPort=false in Ganesha)",
+        ));
     }
     error
 }
@@ -225,13 +255,20 @@ mod tests {
             assert!(matches!(reply(&mut Decoder::new(&words(&wrong))), Err(Bad::Wrong(_))));
         }
         assert!(Refusal::Auth(5).error("open").message.contains("AUTH_TOOWEAK"));
+        let all = [Refusal::Auth(5), Refusal::RpcMismatch, Refusal::ProgramUnavailable, Refusal::SystemError];
+        for refusal in [&all[..], &[Refusal::GarbageArguments, Refusal::ProcedureUnavailable]].concat() {
+            assert_eq!(Refusal::from_status(refusal.op_error().status), Some(refusal));
+        }
+        assert_eq!([0, 5, 10008].map(Refusal::from_status), [None; 3]);
         assert!(Refusal::ProgramMismatch(2, 3).error("open").message.contains("2 to 3"));
     }
 
     #[test]
     fn advice_about_ports() {
         let advised = port_advice(Refusal::Auth(1).error("mount"), true);
-        assert!(advised.message.contains("as root"));
-        assert!(!port_advice(Refusal::Auth(1).error("mount"), false).message.contains("as root"));
+        // SAFETY: the call has no conditions and cannot fail.
+        let root = unsafe { libc::geteuid() } == 0;
+        assert!(advised.message.contains(if root { "fewer workers" } else { "as root" }), "{}", advised.message);
+        assert!(!port_advice(Refusal::Auth(1).error("mount"), false).message.contains("source port"));
     }
 }

@@ -14,6 +14,7 @@ const PORTMAP_GETPORT: u32 = 3;
 const TCP: u32 = 6;
 const MOUNT_PROGRAM: u32 = 100_005;
 const MOUNT_VERSION: u32 = 3;
+const MOUNT_NULL: u32 = 0;
 const MOUNT_MNT: u32 = 1;
 const MOUNT_EXPORT: u32 = 5;
 /// Longest reply of these services.
@@ -94,6 +95,14 @@ impl Service {
     }
 }
 
+impl Drop for Service {
+    fn drop(&mut self) {
+        if is_privileged(&self.wire) {
+            self.wire.free_port_at_end();
+        }
+    }
+}
+
 /// Asks the portmapper for a program's TCP port.
 fn port_of(settings: &Settings, program: u32, version: u32, what: &str) -> Result<u16> {
     let mut service = Service::new(settings, settings.portmap_port, PORTMAP_PROGRAM, PORTMAP_VERSION)
@@ -138,9 +147,23 @@ pub(crate) fn nfs3_port(settings: &Settings) -> Result<u16> {
 fn mount_service(settings: &Settings) -> Result<Service> {
     let port = match settings.mount_port {
         Some(port) => port,
-        None => port_of(settings, MOUNT_PROGRAM, MOUNT_VERSION, "the mount service")?,
+        None => match port_of(settings, MOUNT_PROGRAM, MOUNT_VERSION, "the mount service") {
+            Err(error) if error.kind != ErrorKind::Interrupted => return mount_service_beside_nfs(settings, error),
+            found => found?,
+        },
     };
     Service::new(settings, port, MOUNT_PROGRAM, MOUNT_VERSION)
+}
+
+/// Servers in user space often need no portmapper: their mount service answers on the port of NFS itself.
+fn mount_service_beside_nfs(settings: &Settings, error: Error) -> Result<Service> {
+    let port = settings.port.unwrap_or(NFS_PORT);
+    let asked = Service::new(settings, port, MOUNT_PROGRAM, MOUNT_VERSION)
+        .and_then(|mut service| service.call("mount", MOUNT_NULL, &[]).map(|_| service));
+    asked.map_err(|_| Error {
+        message: format!("{}; nor does it answer on NFS's own port {port}", error.message),
+        ..error
+    })
 }
 
 /// The exports that the mount service lists.

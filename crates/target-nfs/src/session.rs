@@ -227,6 +227,7 @@ impl Session for NfsSession {
             stable: stable_how(options.sync),
             verifier: None,
             lost: false,
+            wrote_durably: false,
         };
         Ok(self.t.files.insert(number, file))
     }
@@ -376,5 +377,6 @@ impl Drop for NfsSession {
         if !self.t.is_broken() {
             self.dialect.leave(&mut self.t);
         }
+        self.t.links.iter().filter(|link| services::is_privileged(&link.wire)).for_each(|l| l.wire.free_port_at_end());
     }
 }

@@ -30,6 +30,10 @@ pub(crate) const MINOR_VERS_MISMATCH: u32 = 10021;
 pub(crate) const NOT_SAME: u32 = 10027;
 /// No such operation.
 pub(crate) const OP_ILLEGAL: u32 = 10044;
+/// The server takes the call for the repetition of one whose answer it did not keep.
+const RETRY_UNCACHED_REP: u32 = 10068;
+/// The server takes the call for the repetition of one that was another.
+const SEQ_FALSE_RETRY: u32 = 10076;
 /// The connection does not belong to the session.
 pub(crate) const CONN_NOT_BOUND_TO_SESSION: u32 = 10055;
 
@@ -155,6 +159,11 @@ const TABLE: &[(u32, &str, ErrorKind)] = {
 
 fn find(status: u32) -> Option<&'static (u32, &'static str, ErrorKind)> {
     TABLE.binary_search_by_key(&status, |entry| entry.0).ok().map(|at| &TABLE[at])
+}
+
+/// Whether a server that answers so takes a new call for the repetition of an old one.
+pub(crate) fn is_repetition(status: u32) -> bool {
+    matches!(status, RETRY_UNCACHED_REP | SEQ_FALSE_RETRY)
 }
 
 /// The class of a status.

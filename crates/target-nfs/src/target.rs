@@ -13,6 +13,8 @@ use crate::xdr::Handle;
 use naslab_core::{limit, Alignment, Bounded, Caps, Clock, Error, ErrorKind, Result, Session, Target};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Operation of errors that came after the server had answered in NFS 3.
+const MOUNTING: &str = "mount";
 /// Largest read or write in one request, whatever the server takes.
 const MOST_TRANSFER_BYTES: u32 = 4 << 20;
 
@@ -131,15 +133,19 @@ impl NfsTarget {
 
 /// Whether another version may do better.
 fn may_go_on(error: &Error) -> bool {
-    matches!(error.kind, ErrorKind::Unsupported | ErrorKind::NotFound | ErrorKind::Disconnected | ErrorKind::Permission)
+    use ErrorKind::{Disconnected, NotFound, Permission, Protocol, Unsupported};
+    matches!(error.kind, Unsupported | NotFound | Disconnected | Permission | Protocol)
 }
 
-/// Of two failures with different versions, the one that says more than "not spoken here".
+/// Of two failures with different versions, the one that says more than "not spoken here": that of a version which
+/// the server does speak.
 fn more_telling(first: Option<Error>, second: Error) -> Error {
     let weight = |e: &Error| match e.kind {
+        ErrorKind::Unsupported | ErrorKind::Disconnected if e.operation == MOUNTING => 2,
         ErrorKind::Unsupported | ErrorKind::Disconnected => 0,
-        ErrorKind::NotFound => 1,
-        _ => 2,
+        ErrorKind::Protocol => 1,
+        ErrorKind::NotFound => 3,
+        _ => 4,
     };
     match first {
         Some(first) if weight(&first) >= weight(&second) => first,
@@ -185,7 +191,7 @@ fn connect3(settings: &Settings, known: Option<&Negotiated>) -> Result<Connected
         None => {
             // Tells a server without NFS 3 from one without this export.
             t.ping().map_err(|e| Error { operation: "connect", ..e })?;
-            let mounted = services::mount(settings)?;
+            let mounted = services::mount(settings).map_err(|e| Error { operation: MOUNTING, ..e })?;
             descend(&mut *dialect, &mut t, &mounted.handle, &settings.path, mounted.names)?
         }
     };

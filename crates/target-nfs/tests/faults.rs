@@ -167,7 +167,7 @@ fn metadata_calls_meet_the_same_faults() {
             let error = client.open(SyncMode::None).unwrap_err();
             assert_eq!(error.kind, *expected, "{version} {fault:?}: {error}");
             if let Fault::Auth(_) = fault {
-                assert!(error.message.contains("AUTH_TOOWEAK") && error.message.contains("as root"), "{error}");
+                assert!(error.message.contains("AUTH_TOOWEAK") && error.message.contains("source port"), "{error}");
                 client.open(SyncMode::None).expect("a refusal does not end the session");
             }
         }
@@ -358,12 +358,106 @@ fn a_lost_session_is_a_lost_connection() {
     client.one(OpKind::Write, file, 0, 10).unwrap();
 }
 
+/// The server failed inside a call, after its session had counted it: no answer tells the client.
+#[test]
+fn a_slot_whose_last_call_failed_in_the_server_goes_on() {
+    for kind in [OpKind::Read, OpKind::Write] {
+        let on = if kind == OpKind::Read { On::Read } else { On::Write };
+        let (fake, mut client, file) = ready("4.1", SyncMode::None, vec![(on, Fault::SystemError)]);
+        fake.state.lock().unwrap().forgives = true;
+        let failed = client.one(kind, file, 0, 100).unwrap().error.unwrap();
+        assert_eq!((failed.kind, failed.status), (ErrorKind::Io, -1005), "the failure itself is the one told");
+        for round in 0..9 {
+            assert_eq!(client.one(OpKind::Write, file, round * 100, 100).unwrap().error, None, "round {round}");
+        }
+        assert_eq!(client.event("slot_repaired"), 1);
+        assert_eq!(fake.state.lock().unwrap().file.len(), 900);
+    }
+    // The same for calls that are not reads or writes.
+    let (fake, mut client, _file) = ready("4.1", SyncMode::None, vec![]);
+    fake.state.lock().unwrap().forgives = true;
+    fake.state.lock().unwrap().faults.push_back((On::Lookup, Fault::SystemError));
+    let error = client.session.stat("data").unwrap_err();
+    assert!(error.message.contains("SYSTEM_ERR"), "{error}");
+    client.session.stat("data").unwrap();
+    assert_eq!(client.event("slot_repaired"), 1);
+    // A server that answers so for ever ends the operation instead of being asked for ever.
+    let (fake, mut client, file) = ready("4.1", SyncMode::None, vec![]);
+    fake.state.lock().unwrap().faults = vec![(On::Sequence, Fault::Status(10068)); 2].into();
+    let refused = client.one(OpKind::Read, file, 0, 10).unwrap().error.unwrap();
+    assert_eq!((refused.kind, refused.status, fake.count(On::Sequence) > 2), (ErrorKind::Io, 10068, true));
+}
+
+#[test]
+fn no_commit_is_sent_where_every_write_was_durable_already() {
+    for version in VERSIONS {
+        let fake = Fake::start(vec![]);
+        fake.state.lock().unwrap().always_stable = true;
+        let mut client = Client::new(&fake, version).unwrap();
+        let file = client.open(SyncMode::None).unwrap();
+        client.session.flush(file, Default::default()).unwrap();
+        assert_eq!(fake.count(On::Commit), 1, "{version}: nothing was written, so another's writes may be meant");
+        client.one(OpKind::Write, file, 0, 200_000).unwrap();
+        client.session.flush(file, Default::default()).unwrap();
+        assert_eq!(client.one(OpKind::Flush, file, 0, 0).unwrap().error, None);
+        assert_eq!((fake.count(On::Commit), client.event("commit_not_needed")), (1, 2), "{version}");
+        fake.state.lock().unwrap().always_stable = false;
+        client.one(OpKind::Write, file, 0, 100).unwrap();
+        client.session.flush(file, Default::default()).unwrap();
+        assert_eq!(fake.count(On::Commit), 2, "{version}: an unstable write is committed");
+    }
+}
+
+#[test]
+fn calls_that_rpc_refuses_say_so_in_words() {
+    for version in VERSIONS {
+        let (_fake, mut client, file) = ready(version, SyncMode::None, vec![(On::Commit, Fault::SystemError)]);
+        let error = client.session.flush(file, Default::default()).unwrap_err();
+        assert!(error.message.contains("SYSTEM_ERR") && !error.message.contains("ERR 0"), "{error}");
+        let (_fake, mut client, file) = ready(version, SyncMode::None, vec![(On::Commit, Fault::Auth(1))]);
+        let error = client.session.flush(file, Default::default()).unwrap_err();
+        assert!(error.message.contains("AUTH_BADCRED"), "{error}");
+    }
+}
+
+#[test]
+fn a_server_of_nfs_3_alone_needs_no_portmapper_and_no_version() {
+    let fake = Fake::start(vec![]);
+    fake.state.lock().unwrap().only_3 = true;
+    // Nobody listens on port 1.
+    let alone = |path: &str| NfsOptions {
+        version: None,
+        mount_port: None,
+        portmap_port: 1,
+        path: path.into(),
+        ..options(&fake, "3")
+    };
+    let target = NfsTarget::new(alone("/export")).unwrap();
+    target.connect(0).unwrap_or_else(|e| panic!("{e}"));
+    assert!(target.facts().contains(&("dialect".into(), "3".into())));
+    // What a version says that the server speaks is told, not that it speaks no other.
+    fake.state.lock().unwrap().faults = vec![(On::Mount, Fault::Status(2)); 4].into();
+    let error = NfsTarget::new(alone("/elsewhere")).unwrap().connect(0).err().expect("it is no export");
+    assert!(error.kind == ErrorKind::NotFound && error.to_string().contains("exports=/export"), "{error}");
+}
+
+#[test]
+fn a_malformed_answer_to_one_version_moves_on_to_the_next_unless_it_is_pinned() {
+    let garbage = Fault::Garbage(vec![0xff; 64]);
+    let fake = Fake::start(vec![(On::Session, garbage.clone())]);
+    let target = NfsTarget::new(NfsOptions { version: None, ..options(&fake, "3") }).unwrap();
+    target.connect(0).unwrap_or_else(|e| panic!("{e}"));
+    assert!(target.facts().contains(&("dialect".into(), "3".into())), "{:?}", target.facts());
+    let fake = Fake::start(vec![(On::Session, garbage)]);
+    assert_eq!(kind_of(Client::new(&fake, "4.1")), ErrorKind::Protocol);
+}
+
 #[test]
 fn refused_mounts_advise_about_ports() {
     let fake = Fake::start(vec![(On::Mount, Fault::Status(13)); 2]);
     let error = Client::new(&fake, "3").err().expect("refused");
     assert_eq!((error.kind, error.status), (ErrorKind::Permission, 13));
-    assert!(error.message.contains("as root") && error.message.contains("insecure"), "{error}");
+    assert!(error.message.contains("source port") && error.message.contains("insecure"), "{error}");
 }
 
 #[test]

@@ -172,8 +172,7 @@ impl SmbSession {
         let query = file::query_id();
         let create = plain(&name, file::ACCESS_STAT, file::OPEN, file::OPTION_DIRECTORY);
         self.with_open("stat", &create, Some((QUERY_INFO, &query))).map_err(|e| e.with("path", path))?;
-        let id = file::output(self.reply(0, 1)).and_then(file::parse_id);
-        self.guard(id)
+        optional("stat", file::output(self.reply(0, 1)).and_then(file::parse_id))
     }
 
     fn list_from(
@@ -205,6 +204,13 @@ impl SmbSession {
 
 /// How servers say that they do not list numbers.
 const NO_IDS: [u32; 3] = [status::INVALID_INFO_CLASS, status::NOT_SUPPORTED, status::INVALID_PARAMETER];
+
+/// An answer that nobody depends on: one that is too short says that the server cannot tell, and ends nothing.
+fn optional<T>(operation: &'static str, answer: Result<T>) -> Result<T> {
+    answer.map_err(|e| {
+        Error::new(ErrorKind::Unsupported, operation, format!("the server cannot tell this: {}", e.message))
+    })
+}
 
 fn leads_elsewhere(path: &str) -> Error {
     let message = "the folder is a link to another place, which is not followed";
@@ -306,7 +312,7 @@ impl Session for SmbSession {
         let name = self.path(path)?;
         let options = file::OPTION_DIRECTORY | file::OPTION_REPARSE_POINT;
         let create = plain(&name, file::ACCESS_DELETE, file::OPEN, options);
-        let delete = file::set_delete();
+        let delete = file::set_delete(&RELATED_FILE);
         self.with_open("rmdir", &create, Some((SET_INFO, &delete))).map_err(|e| e.with("path", path))
     }
 
@@ -323,7 +329,13 @@ impl Session for SmbSession {
             Err(error) if NO_IDS.map(i64::from).contains(&error.status) => return self.list(path, None),
             listed => listed?,
         };
-        let above = if path.is_empty() { 0 } else { self.id_of(path.rsplit_once('/').map_or("", |(above, _)| above))? };
+        let above = match path.rsplit_once('/').map_or("", |(above, _)| above) {
+            _ if path.is_empty() => 0,
+            above => match self.id_of(above) {
+                Err(error) if error.kind == ErrorKind::Unsupported => 0,
+                found => found?,
+            },
+        };
         if above != 0 && ids.above != 0 && above != ids.above {
             return Err(leads_elsewhere(path));
         }
@@ -352,13 +364,21 @@ impl Session for SmbSession {
         self.with_open("remove", &create, None).map_err(|e| e.with("path", path))
     }
 
+    /// Where the share has a recycle bin, what is removed is moved there with all its bytes. So a file of the run's is
+    /// emptied first, which costs one round trip more.
+    fn discard(&mut self, path: &str) -> Result<()> {
+        match self.empty_and_remove(path) {
+            Err(error) if self.alive().is_ok() && error.kind != ErrorKind::NotFound => self.remove(path),
+            outcome => outcome.map_err(|e| e.with("path", path)),
+        }
+    }
+
     fn space(&mut self) -> Result<Space> {
         let name = self.path("")?;
         let query = file::query_space();
         let create = plain(&name, file::ACCESS_STAT, file::OPEN, file::OPTION_DIRECTORY);
         self.with_open("space", &create, Some((QUERY_INFO, &query)))?;
-        let space = file::output(self.reply(0, 1)).and_then(file::parse_space);
-        self.guard(space)
+        optional("space", file::output(self.reply(0, 1)).and_then(file::parse_space))
     }
 
     fn ping(&mut self) -> Result<()> {
@@ -398,6 +418,56 @@ impl Session for SmbSession {
 }
 
 impl SmbSession {
+    /// Removes a file, and empties it before if it is certain that naslab made it.
+    ///
+    /// Samba follows symbolic links by itself and shows what they lead to, so a file is only emptied if it was created
+    /// after the run's folder in which it lies, and has no second name. A file in no folder is one that the run wrote
+    /// under this name.
+    fn empty_and_remove(&mut self, path: &str) -> Result<()> {
+        let since = match path.split_once('/') {
+            Some((folder, _)) => self.created_steps(folder)?,
+            None => 0,
+        };
+        let name = self.path(path)?;
+        let options = file::OPTION_NOT_DIRECTORY | file::OPTION_REPARSE_POINT;
+        let create = plain(&name, file::ACCESS_EMPTY, file::OPEN, options).encode();
+        let query = file::query_standard();
+        let first = Part { command: CREATE, charge: 1, body: &create };
+        let asked = self.compound(0, "remove", &[first, Part { command: QUERY_INFO, charge: 1, body: &query }]);
+        self.alive()?;
+        let created = file::parse_create(self.reply(0, 0))?;
+        let links = asked.and_then(|()| file::output(self.reply(0, 1)).and_then(file::parse_links)).unwrap_or(0);
+        let is_ours = !created.is_link && created.created_steps > since && links == 1;
+        let empty = file::set_end_of_file(&created.handle, 0);
+        let (delete_it, close_it) = (file::set_delete(&created.handle), file::close(&created.handle));
+        let (delete, close) = (file::set_delete(&RELATED_FILE), file::close(&RELATED_FILE));
+        let set = |body| Part { command: SET_INFO, charge: 1, body };
+        let last = Part { command: CLOSE, charge: 1, body: &close };
+        let removed = match is_ours && created.stat.len_bytes > 0 {
+            true => self.compound(0, "remove", &[set(&empty), set(&delete), last]),
+            false => self.compound(0, "remove", &[set(&delete_it), last]),
+        };
+        if removed.is_err() && self.alive().is_ok() {
+            // A server may leave the handle open when a call before the last one fails.
+            drop(self.compound(0, "close", &[Part { command: CLOSE, charge: 1, body: &close_it }]));
+        }
+        removed
+    }
+
+    /// When a folder directly below the root was created, in the server's own count; looked up once.
+    fn created_steps(&mut self, folder: &str) -> Result<u64> {
+        match &self.folder_created {
+            Some((known, steps)) if known == folder => return Ok(*steps),
+            _ => {}
+        }
+        let name = self.path(folder)?;
+        self.with_open("stat", &plain(&name, file::ACCESS_STAT, file::OPEN, file::OPTION_DIRECTORY), None)?;
+        let created = file::parse_create(self.reply(0, 0));
+        let steps = self.guard(created)?.created_steps;
+        self.folder_created = Some((folder.to_string(), steps));
+        Ok(steps)
+    }
+
     fn copy_chunks(&mut self, source: &Handle, target: &Handle, len_bytes: u64) -> Result<u64> {
         let key = self.control(ioctl::REQUEST_RESUME_KEY, source, &[], 32)?;
         let short = || crate::codec::broken("the key of a server-side copy is too short");

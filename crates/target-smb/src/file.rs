@@ -10,6 +10,8 @@ pub(crate) type Handle = [u8; 16];
 pub(crate) const ACCESS_READ: u32 = 0x0012_0089;
 pub(crate) const ACCESS_WRITE: u32 = 0x0012_0196;
 pub(crate) const ACCESS_DELETE: u32 = 0x0011_0080;
+/// To empty a file and delete it.
+pub(crate) const ACCESS_EMPTY: u32 = 0x0011_0082;
 pub(crate) const ACCESS_STAT: u32 = 0x0010_0080;
 pub(crate) const ACCESS_LIST: u32 = 0x0010_0081;
 pub(crate) const ACCESS_SET_TIMES: u32 = 0x0010_0100;
@@ -48,6 +50,7 @@ const INFO_FILE_SYSTEM: u8 = 2;
 const CLASS_DIRECTORY: u8 = 1;
 const CLASS_DIRECTORY_WITH_IDS: u8 = 38;
 const CLASS_BASIC: u8 = 4;
+const CLASS_STANDARD: u8 = 5;
 const CLASS_INTERNAL: u8 = 6;
 const CLASS_RENAME: u8 = 10;
 const CLASS_DISPOSITION: u8 = 13;
@@ -133,6 +136,8 @@ fn steps_of(unix_ns: i64) -> u64 {
 pub(crate) struct Created {
     pub handle: Handle,
     pub stat: FileStat,
+    /// When it was created, in SMB's own steps since 1601; 0 where the server does not say.
+    pub created_steps: u64,
     /// Whether it leads elsewhere: a symbolic link, a junction, a mount point.
     pub is_link: bool,
 }
@@ -148,7 +153,13 @@ pub(crate) fn parse_create(message: &[u8]) -> Result<Created> {
         is_dir: view.u32(120)? & ATTRIBUTE_DIRECTORY != 0,
         modified_ns: unix_ns(view.u64(88)?),
     };
-    Ok(Created { handle: view.array(128)?, stat, is_link: view.u32(120)? & ATTRIBUTE_REPARSE_POINT != 0 })
+    let created_steps = view.u64(72)?;
+    Ok(Created {
+        handle: view.array(128)?,
+        stat,
+        created_steps,
+        is_link: view.u32(120)? & ATTRIBUTE_REPARSE_POINT != 0,
+    })
 }
 
 pub(crate) fn close(handle: &Handle) -> Vec<u8> {
@@ -217,9 +228,9 @@ pub(crate) fn set_times(times: FileTimes) -> Vec<u8> {
     set_info(CLASS_BASIC, &RELATED_FILE, &data)
 }
 
-/// Marks the file of the request before for deletion at its close.
-pub(crate) fn set_delete() -> Vec<u8> {
-    set_info(CLASS_DISPOSITION, &RELATED_FILE, &[1])
+/// Marks a file for deletion at its close.
+pub(crate) fn set_delete(handle: &Handle) -> Vec<u8> {
+    set_info(CLASS_DISPOSITION, handle, &[1])
 }
 
 /// Renames the file of the request before, replacing what is there.
@@ -258,16 +269,31 @@ pub(crate) fn parse_space(output: &[u8]) -> Result<Space> {
     Ok(Space { free_bytes: view.u64(8)?.saturating_mul(unit), total_bytes: view.u64(0)?.saturating_mul(unit) })
 }
 
-/// Asks for the number by which a server knows a file or folder (MS-FSCC 2.4.27).
-pub(crate) fn query_id() -> Vec<u8> {
+/// Asks for one class of facts about the file of the request before.
+fn query(class: u8, output_bytes: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(40);
     out.u16(41);
     out.u8(INFO_FILE);
-    out.u8(CLASS_INTERNAL);
-    out.u32(8);
+    out.u8(class);
+    out.u32(output_bytes);
     out.zeros(16);
     out.put(&RELATED_FILE);
     out
+}
+
+/// Asks for the number by which a server knows a file or folder (MS-FSCC 2.4.27).
+pub(crate) fn query_id() -> Vec<u8> {
+    query(CLASS_INTERNAL, 8)
+}
+
+/// Asks how long a file is and how many names it has (MS-FSCC 2.4.47).
+pub(crate) fn query_standard() -> Vec<u8> {
+    query(CLASS_STANDARD, 24)
+}
+
+/// How many names a file has, of `query_standard`.
+pub(crate) fn parse_links(output: &[u8]) -> Result<u32> {
+    View(output).u32(16)
 }
 
 pub(crate) fn parse_id(output: &[u8]) -> Result<u64> {

@@ -134,6 +134,47 @@ const TABLE: &[Row] = &[
         ErrorKind::Unsupported,
         "the server's cluster refuses this dialect",
     ),
+    (0x8000_002D, "STATUS_STOPPED_ON_SYMLINK", ErrorKind::Unsupported,
+     "the path leads over a symbolic link, which the client would have to follow: name the folder it leads to"),
+    (0xC000_000E, "STATUS_NO_SUCH_DEVICE", ErrorKind::Io, "the device behind the share is gone: look at the server's disks"),
+    (0xC000_0013, "STATUS_NO_MEDIA_IN_DEVICE", ErrorKind::Io, "the server's drive has no medium"),
+    (0xC000_0017, "STATUS_NO_MEMORY", ErrorKind::Io, "the server is out of memory"),
+    (0xC000_0032, "STATUS_DISK_CORRUPT_ERROR", ErrorKind::Io, "the server's file system is damaged: have it checked"),
+    (0xC000_003F, "STATUS_CRC_ERROR", ErrorKind::Io, "the server's disk gave damaged data: look at its health"),
+    (0xC000_005E, "STATUS_NO_LOGON_SERVERS", ErrorKind::Permission,
+     "the server reaches no domain controller that could check the login: look at the domain, or use a local account"),
+    (0xC000_0064, "STATUS_NO_SUCH_USER", ErrorKind::Permission, "the server does not know this user name"),
+    (0xC000_00A3, "STATUS_DEVICE_NOT_READY", ErrorKind::Io, "the server's disk is not ready: try again in a minute"),
+    (0xC000_00BC, "STATUS_REMOTE_NOT_LISTENING", ErrorKind::Disconnected, "the machine behind the server does not answer"),
+    (0xC000_00BE, "STATUS_BAD_NETWORK_PATH", ErrorKind::NotFound, "the server does not find the machine behind this path"),
+    (0xC000_00BF, "STATUS_NETWORK_BUSY", ErrorKind::Disconnected, "the server's network is too busy: try again later"),
+    (0xC000_00CE, "STATUS_TOO_MANY_SESSIONS", ErrorKind::Disconnected, "the server takes no more sessions"),
+    (0xC000_00DF, "STATUS_NO_SUCH_DOMAIN", ErrorKind::Permission, "the server does not know this user's domain"),
+    (0xC000_00E5, "STATUS_INTERNAL_ERROR", ErrorKind::Io, "the server failed inside: see its log"),
+    (0xC000_0102, "STATUS_FILE_CORRUPT_ERROR", ErrorKind::Io, "the file is damaged on the server: have its file system checked"),
+    (0xC000_0133, "STATUS_TIME_DIFFERENCE_AT_DC", ErrorKind::Permission,
+     "the server's clock and the domain controller's differ too much: set them"),
+    (0xC000_0155, "STATUS_LOGON_NOT_GRANTED", ErrorKind::Permission, "the server does not grant this login"),
+    (0xC000_0185, "STATUS_IO_DEVICE_ERROR", ErrorKind::Io, "the server's disk failed: look at its health"),
+    (0xC000_018D, "STATUS_TRUSTED_RELATIONSHIP_FAILURE", ErrorKind::Permission,
+     "the server's own membership in its domain is broken: join it again"),
+    (0xC000_0192, "STATUS_NETLOGON_NOT_STARTED", ErrorKind::Permission, "the server's domain login service is not running"),
+    (0xC000_020C, "STATUS_CONNECTION_DISCONNECTED", ErrorKind::Disconnected, "the server ended the connection"),
+    (0xC000_020D, "STATUS_CONNECTION_RESET", ErrorKind::Disconnected, "the server ended the connection"),
+    (0xC000_0225, "STATUS_NOT_FOUND", ErrorKind::NotFound, "there is nothing of this name"),
+    (0xC000_0233, "STATUS_DOMAIN_CONTROLLER_NOT_FOUND", ErrorKind::Permission,
+     "the server finds no domain controller that could check the login: look at the domain, or use a local account"),
+    (0xC000_026D, "STATUS_DFS_UNAVAILABLE", ErrorKind::Unsupported,
+     "the DFS service behind this path does not answer: name the server behind it"),
+    (0xC000_026E, "STATUS_VOLUME_DISMOUNTED", ErrorKind::Disconnected, "the volume behind the share was taken away"),
+    (0xC000_0388, "STATUS_DOWNGRADE_DETECTED", ErrorKind::Permission,
+     "the server suspects that somebody weakened the login on the way: check the network, or allow NTLM there"),
+    (0xC000_0418, "STATUS_NTLM_BLOCKED", ErrorKind::Permission,
+     "the server takes no NTLM logins, only Kerberos, which naslab does not speak: allow NTLM for this user"),
+    (0xC000_0466, "STATUS_SERVER_UNAVAILABLE", ErrorKind::Disconnected, "the server is not available: try again in a minute"),
+    (0xC000_0467, "STATUS_FILE_NOT_AVAILABLE", ErrorKind::Disconnected,
+     "the file is not available just now, as in a failover: try again in a minute"),
+    (0xC000_0906, "STATUS_VIRUS_INFECTED", ErrorKind::Permission, "the server's virus scanner refuses the file"),
 ];
 
 fn row(status: u32) -> Option<&'static Row> {
@@ -154,7 +195,10 @@ pub(crate) fn name(status: u32) -> String {
 pub(crate) fn error(operation: &'static str, status: u32) -> Error {
     let message = match row(status) {
         Some((_, name, _, meaning)) => format!("{meaning} ({name})"),
-        None => format!("the server answered {}", name(status)),
+        None => format!(
+            "the server failed with a status that naslab does not know ({}): see the server's log",
+            name(status)
+        ),
     };
     Error { status: i64::from(status), ..Error::new(kind(status), operation, message) }
 }
@@ -178,6 +222,24 @@ mod tests {
         assert_eq!(kind(0xC000_0101), ErrorKind::Exists);
         assert_eq!(kind(0xC123_4567), ErrorKind::Io);
         assert_eq!(name(0xC123_4567), "NTSTATUS 0xc1234567");
+        let unknown = super::error("read", 0xC123_4567).message;
+        assert!(unknown.contains("does not know") && unknown.contains("0xc1234567"), "{unknown}");
+        // What servers of companies and failing NAS answer has a name, a class of its own and words.
+        for (status, class) in [
+            (0xC000_0418, ErrorKind::Permission),
+            (0xC000_005E, ErrorKind::Permission),
+            (0x8000_002D, ErrorKind::Unsupported),
+            (0xC000_026D, ErrorKind::Unsupported),
+            (0xC000_0467, ErrorKind::Disconnected),
+            (0xC000_0466, ErrorKind::Disconnected),
+            (0xC000_00BF, ErrorKind::Disconnected),
+            (0xC000_0185, ErrorKind::Io),
+            (0xC000_026E, ErrorKind::Disconnected),
+            (0xC000_0388, ErrorKind::Permission),
+        ] {
+            assert_eq!(kind(status), class, "{status:#x}");
+            assert!(name(status).starts_with("STATUS_"), "{status:#x}");
+        }
         let error = error("connect", BAD_NETWORK_NAME);
         assert_eq!((error.kind, error.status), (ErrorKind::NotFound, i64::from(BAD_NETWORK_NAME)));
         assert!(error.message.contains("STATUS_BAD_NETWORK_NAME"));

@@ -87,7 +87,12 @@ fn connect(address: SocketAddr, until: Instant, options: &DialOptions) -> Result
     for step in 0..count {
         let port = PRIVILEGED_PORTS.start() + start.wrapping_add(step) % count;
         let socket = new_socket(address).map_err(failed)?;
-        let outcome = socket.bind(&source(address, port)).and_then(|()| connect_until(socket, address, until));
+        // A port whose last connection lingers, or that leads to another server, may be used again: what must be new
+        // is the pair of addresses and ports, which connecting checks.
+        let outcome = socket
+            .set_reuse_address(true)
+            .and_then(|()| socket.bind(&source(address, port)))
+            .and_then(|()| connect_until(socket, address, until));
         match outcome {
             Err(e) if matches!(e.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL)) => continue,
             Err(e) if e.raw_os_error() == Some(libc::EACCES) => {
@@ -101,7 +106,13 @@ fn connect(address: SocketAddr, until: Instant, options: &DialOptions) -> Result
             other => return other.map_err(failed),
         }
     }
-    Err(Error::new(ErrorKind::Io, "connect", "no source port below 1024 is free"))
+    let message = format!(
+        "no source port from {} to {} is free for another connection to this server: use fewer workers or connections, \
+         or wait a minute for closed ones to be forgotten",
+        PRIVILEGED_PORTS.start(),
+        PRIVILEGED_PORTS.end()
+    );
+    Err(Error::new(ErrorKind::Io, "connect", message))
 }
 
 fn new_socket(address: SocketAddr) -> io::Result<Socket> {

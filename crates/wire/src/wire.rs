@@ -281,6 +281,12 @@ impl Wire {
         self.socket.as_raw_fd()
     }
 
+    /// Has the connection end without lingering when it is dropped, so that its source port is free at once: there are
+    /// few below 1024, and a lingering one is lost for a minute. Nothing may be outstanding.
+    pub fn free_port_at_end(&self) {
+        drop(self.socket.set_linger(Some(Duration::ZERO)));
+    }
+
     /// Says to the other end that nothing more will be sent or received. Never blocks.
     pub fn shutdown(&self) {
         drop(self.socket.shutdown(std::net::Shutdown::Both));

@@ -179,3 +179,29 @@ fn privileged_source_ports_need_root() {
         assert_eq!(dial("127.0.0.1", port, &options).unwrap_err().kind, ErrorKind::Permission);
     }
 }
+
+/// There are 359 source ports for root. A connection that ended keeps none of them, and one port serves several servers.
+#[test]
+fn privileged_source_ports_do_not_run_out() {
+    // SAFETY: the call has no conditions and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let options = DialOptions { timeout: LONG, privileged_port: true };
+    let server = || {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        std::thread::spawn(move || server.incoming().take(600).collect::<Vec<_>>());
+        port
+    };
+    let ports = [server(), server()];
+    let connect = |port| {
+        let wire = dial("127.0.0.1", port, &options).unwrap();
+        assert!(wire.local_address().unwrap().port() < 1024);
+        wire.free_port_at_end();
+        wire
+    };
+    (0..400).for_each(|_| drop(connect(ports[0])));
+    let held: Vec<Wire> = (0..380).map(|at| connect(ports[at % 2])).collect();
+    assert_eq!(held.len(), 380);
+}

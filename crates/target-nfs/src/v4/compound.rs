@@ -109,6 +109,17 @@ impl V4 {
         if self.minor == 0 {
             return self.run_bare(t, compound, on);
         }
+        loop {
+            let (results, slot) = self.run_in_slot(t, compound, on)?;
+            // Not carried out: the server takes it for the repetition of an earlier call, of which it said nothing.
+            if !(status::is_repetition(results.status) && results.count == 0 && t.slots.skip(slot)) {
+                return Ok(results);
+            }
+            t.events.slot_repaired += 1;
+        }
+    }
+
+    fn run_in_slot(&mut self, t: &mut Transport, compound: &Compound, on: Option<usize>) -> Result<(Results, u32)> {
         t.alive()?;
         let outcome = wait_for_slot(t);
         let (slot, number) = t.guard(outcome)?;
@@ -122,7 +133,7 @@ impl V4 {
         let reply = match sent {
             Ok(reply) => reply,
             Err(e) => {
-                // Refused before the session saw it: the number was not used.
+                // Refused, most likely before the session saw it: the number counts as not used.
                 t.slots.give_back(slot, false);
                 return Err(e);
             }
@@ -138,7 +149,7 @@ impl V4 {
         } else {
             left = 0;
         }
-        Ok(Results { status, operation: compound.operation, reply, at, left, count: left })
+        Ok((Results { status, operation: compound.operation, reply, at, left, count: left }, slot))
     }
 
     /// Outside of any session.

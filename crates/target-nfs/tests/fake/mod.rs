@@ -24,6 +24,7 @@ pub enum On {
     Sequence,
     Limits,
     Lookup,
+    Session,
 }
 
 /// What goes wrong.
@@ -51,6 +52,10 @@ pub enum Fault {
     Status(u32),
     /// The call is refused: auth_stat.
     Auth(u32),
+    /// The server fails inside, after it has carried the call out.
+    SystemError,
+    /// The program is spoken in version 3 alone.
+    Mismatch,
     /// Reads and writes move only so many bytes.
     Short(u32),
     /// Reads claim more bytes than asked for.
@@ -75,6 +80,12 @@ pub struct State {
     pub connections: usize,
     /// Connections without a call for so long are closed.
     pub patience: Option<Duration>,
+    /// A slot's last number, used again, is answered as the repetition of a call whose answer was not kept.
+    pub forgives: bool,
+    /// Every write is durable before it is acknowledged.
+    pub always_stable: bool,
+    /// NFS 4 is not spoken.
+    pub only_3: bool,
 }
 
 impl State {
@@ -112,6 +123,9 @@ impl Fake {
             most_bytes: 64 * 1024,
             connections: 0,
             patience: None,
+            forgives: false,
+            always_stable: false,
+            only_3: false,
         }));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -184,6 +198,9 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
         let answer = match (program, version) {
             (100_005, 3) => v3::mount(procedure, state),
             (100_003, 3) => v3::nfs(procedure, &mut words, state),
+            (100_003, 4) if state.lock().unwrap().only_3 => {
+                Answer { results: Vec::new(), fault: Some(Fault::Mismatch) }
+            }
             (100_003, 4) => v4::nfs(procedure, &mut words, state),
             _ => panic!("program {program} version {version}"),
         };
@@ -198,10 +215,12 @@ fn deliver(stream: &mut TcpStream, xid: u32, answer: Answer) -> bool {
     let mut reply = Vec::new();
     match answer.fault {
         Some(Fault::Auth(status)) => put(&mut reply, &[xid, 1, 1, 1, status]),
+        Some(Fault::SystemError) => put(&mut reply, &[xid, 1, 0, 0, 0, 5]),
+        Some(Fault::Mismatch) => put(&mut reply, &[xid, 1, 0, 0, 0, 2, 3, 3]),
         Some(Fault::WrongXid) => put(&mut reply, &[xid.wrapping_add(77), 1, 0, 0, 0, 0]),
         _ => put(&mut reply, &[xid, 1, 0, 0, 0, 0]),
     }
-    if !matches!(answer.fault, Some(Fault::Auth(_))) {
+    if !matches!(answer.fault, Some(Fault::Auth(_) | Fault::SystemError | Fault::Mismatch)) {
         reply.extend_from_slice(&answer.results);
     }
     let mut record = Vec::new();

@@ -12,6 +12,9 @@ fn failed(status: u32, tail_words: usize) -> Vec<u8> {
 
 pub fn mount(procedure: u32, state: &Mutex<State>) -> Answer {
     let mut out = Vec::new();
+    if procedure == 0 {
+        return Answer { results: out, fault: None };
+    }
     if procedure == 5 {
         put(&mut out, &[1]);
         put_opaque(&mut out, b"/export");
@@ -153,7 +156,11 @@ pub fn store(state: &mut State, fault: &Option<Fault>, offset: usize, stable: u3
         state.file.resize(end, 0);
     }
     state.file[offset..end].copy_from_slice(&data[..count]);
-    let committed = if matches!(fault, Some(Fault::LessStable)) { 0 } else { stable };
+    let committed = match fault {
+        Some(Fault::LessStable) => 0,
+        _ if state.always_stable => 2,
+        _ => stable,
+    };
     (count as u32, committed)
 }
 
