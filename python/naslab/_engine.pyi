@@ -92,6 +92,10 @@ class Session:
         """Rename a file or folder."""
     def remove(self, path: str) -> None:
         """Remove a file."""
+    def discard(self, path: str) -> None:
+        """Remove a file of naslab's own: emptied first where the server may keep it in a recycle bin."""
+    def readdir_within(self, path: str) -> list[tuple[str, bool]]:
+        """As `readdir`, of a folder whose entries are to be removed: links to folders count as files."""
     def space(self) -> tuple[int, int]:
         """Free and total bytes."""
     def ping(self) -> None:

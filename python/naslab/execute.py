@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from naslab import _engine
+from naslab import _engine, recycle
 from naslab.analysis.validity import cell_regime, run_warnings
 from naslab.doubts import Doubts, found_at_start
 from naslab.environment import describe_client
@@ -184,6 +184,8 @@ class Execution:
         conclude: gives further updates from the document with its warnings, the last of all.
         """
         self.close()
+        if self.status == "complete" and self.spec.folder and (kept := recycle.warning(self.target, self.spec.folder)):
+            self.warn("recycle_bin", kept)
         self._keep_plan()
         self.explain_cells(**updates)
         doubts, more = self._doubts.finish()
@@ -199,6 +201,12 @@ class Execution:
             updates |= conclude({**self.document, **updates, "status": self.status, "warnings": warnings})
         self.store.finish_run(self.run_id, self.status, **{**more, **updates})  # type: ignore[arg-type]
         return self.store.load(self.run_id)
+
+    def keep(self, **parts: Any) -> None:
+        """Keeps parts of the document with the run. Of a run that was refused nothing is stored: its error counts."""
+        self.document.update(parts)
+        if self.refused is None:
+            self.store.update_run(self.run_id, **parts)
 
     def explain_cells(self, **updates: Any) -> None:
         """Names the regime of every cell from all that is known by now, `updates` included; saved with its evidence."""

@@ -41,7 +41,7 @@ def mark_folder(session: _engine.Session, folder: str, mark: str, *, durable: bo
         session.close(file)
     except NaslabError:
         with contextlib.suppress(NaslabError):  # an unmarked folder would be found by nobody
-            session.remove(path)
+            session.discard(path)
         with contextlib.suppress(NaslabError):
             session.rmdir(folder)
         raise

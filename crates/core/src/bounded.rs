@@ -100,8 +100,8 @@ impl<S: Session> Session for Bounded<S> {
         self.bound(|s| s.remove(path))
     }
 
-    fn discard(&mut self, path: &str) -> Result<()> {
-        self.bound(|s| s.discard(path))
+    fn discard(&mut self, path: &str, mark: Option<&str>) -> Result<()> {
+        self.bound(|s| s.discard(path, mark))
     }
 
     fn space(&mut self) -> Result<Space> {

@@ -254,8 +254,10 @@ pub trait Session: Send {
     /// Removes a file. Blocks.
     fn remove(&mut self, path: &str) -> Result<()>;
     /// Removes a file that nobody is to get back. Where the server may keep what is removed (a recycle bin), the file
-    /// is emptied first, so that the bin does not fill; never what a link leads to. Blocks.
-    fn discard(&mut self, path: &str) -> Result<()> {
+    /// is emptied first, so that the bin does not fill. `mark`: a file that naslab made there before all others; what is
+    /// not newer is somebody else's, seen through a link, and is not emptied. Blocks.
+    fn discard(&mut self, path: &str, mark: Option<&str>) -> Result<()> {
+        let _ = mark;
         self.remove(path)
     }
     /// Room left. Blocks.

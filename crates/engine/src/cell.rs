@@ -110,7 +110,7 @@ pub(crate) fn prepare_file(session: &mut dyn Session, job: &CellJob, index: u32)
         return Ok(());
     }
     if job.spec.remove_before {
-        remove_if_there(session, &plan.path)?;
+        remove_if_there(session, &plan.path, plan.path.contains('/'))?;
     }
     if job.caps.evict && (job.spec.cold || job.spec.direct) && session.stat(&plan.path).is_ok() {
         session.evict(&plan.path)?;

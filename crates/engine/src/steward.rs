@@ -127,7 +127,7 @@ impl Steward {
             let path = self.spec.path(name);
             let protected = self.spec.existing != Existing::Overwrite && self.foreign.get(&path) == Some(&true);
             if !protected {
-                remove_if_there(session, &path).unwrap_or_else(|e| note(e, &mut left));
+                remove_if_there(session, &path, true).unwrap_or_else(|e| note(e, &mut left));
             }
         }
         if let Some(folder) = self.spec.folder.as_ref().filter(|_| !self.spec.join_folder) {

@@ -38,7 +38,7 @@ pub(crate) fn make(session: &mut dyn Session, clock: &Clock, folder: &str, owner
     let mark = format!("{folder}/{MARKER_NAME}");
     write_small(session, clock, &mark, text).inspect_err(|_| {
         // An unmarked folder would be found by nobody. What cannot be removed either is in the error's path.
-        let _ = remove_if_there(session, &mark).and_then(|()| session.rmdir(folder));
+        let _ = remove_if_there(session, &mark, true).and_then(|()| session.rmdir(folder));
     })
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn remove_made(session: &mut dyn Session, folder: &str) -> Result<Vec
         if entry.is_dir || !entry.name.starts_with(FILE_PREFIX) {
             foreign.push(path);
         } else {
-            failed = failed.and(remove_if_there(session, &path));
+            failed = failed.and(remove_if_there(session, &path, true));
         }
         if failed.as_ref().is_err_and(is_vain) {
             break;
@@ -131,7 +131,7 @@ pub(crate) fn remove_made(session: &mut dyn Session, folder: &str) -> Result<Vec
     }
     failed?;
     if foreign.is_empty() {
-        remove_if_there(session, &format!("{folder}/{MARKER_NAME}"))?;
+        remove_if_there(session, &format!("{folder}/{MARKER_NAME}"), true)?;
         session.rmdir(folder)?;
     }
     Ok(foreign)
@@ -157,7 +157,7 @@ fn remove_tree(session: &mut dyn Session, folder: &str, depth: u32, left: &mut u
         let path = format!("{folder}/{}", entry.name);
         failed = failed.and(match entry.is_dir {
             true => remove_tree(session, &path, depth + 1, left),
-            false => remove_if_there(session, &path),
+            false => remove_if_there(session, &path, true),
         });
         if failed.as_ref().is_err_and(is_vain) {
             return failed;
@@ -175,9 +175,16 @@ fn shortened(path: &str) -> String {
     }
 }
 
-/// Removes a file; a missing one is fine.
-pub(crate) fn remove_if_there(session: &mut dyn Session, path: &str) -> Result<()> {
-    match session.discard(path) {
+/// Removes a file of a run's so that no recycle bin keeps its bytes; see [`Session::discard`].
+pub fn discard(session: &mut dyn Session, path: &str) -> Result<()> {
+    let mark = path.split_once('/').map(|(folder, _)| format!("{folder}/{MARKER_NAME}"));
+    session.discard(path, mark.as_deref())
+}
+
+/// Removes a file; a missing one is fine. `ours`: nobody is to get it back.
+pub(crate) fn remove_if_there(session: &mut dyn Session, path: &str, ours: bool) -> Result<()> {
+    let removed = if ours { discard(session, path) } else { session.remove(path) };
+    match removed {
         Err(e) if e.kind != ErrorKind::NotFound => Err(Error::with(e, "file", path)),
         _ => Ok(()),
     }

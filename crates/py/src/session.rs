@@ -272,6 +272,12 @@ impl PySession {
         Ok(entries.into_iter().map(|entry| (entry.name, entry.is_dir)).collect())
     }
 
+    /// As `readdir`, of a folder whose entries are to be removed: links to folders count as files.
+    fn readdir_within(&self, py: Python<'_>, path: &str) -> PyResult<Vec<(String, bool)>> {
+        let entries = self.with(py, |s| s.readdir_within(path))?;
+        Ok(entries.into_iter().map(|entry| (entry.name, entry.is_dir)).collect())
+    }
+
     fn rename(&self, py: Python<'_>, from: &str, to: &str) -> PyResult<()> {
         self.with(py, |s| s.rename(from, to))
     }
@@ -282,7 +288,7 @@ impl PySession {
 
     /// As `remove`, of a file that nobody is to get back: emptied first where the server may keep it in a recycle bin.
     fn discard(&self, py: Python<'_>, path: &str) -> PyResult<()> {
-        self.with(py, |s| s.discard(path))
+        self.with(py, |s| naslab_engine::discard(s, path))
     }
 
     /// Free and total bytes.

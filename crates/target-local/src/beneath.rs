@@ -50,8 +50,9 @@ impl Identity {
     }
 }
 
+/// When a file or folder was created, where the file system says.
 #[cfg(target_os = "linux")]
-fn born_ns(folder: &OwnedFd) -> Option<i128> {
+pub(crate) fn born_ns(folder: &OwnedFd) -> Option<i128> {
     use rustix::fs::{statx, StatxFlags};
     let found = statx(folder, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
     let known = found.stx_mask & StatxFlags::BTIME.bits() != 0;
@@ -59,7 +60,7 @@ fn born_ns(folder: &OwnedFd) -> Option<i128> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn born_ns(_folder: &OwnedFd) -> Option<i128> {
+pub(crate) fn born_ns(_folder: &OwnedFd) -> Option<i128> {
     None
 }
 

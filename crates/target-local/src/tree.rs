@@ -171,6 +171,28 @@ impl Tree {
         rustix::fs::unlinkat(place.folder(), &place.name, AtFlags::empty()).map_err(fail)
     }
 
+    /// On a mounted share, which may have a recycle bin, the file is emptied first: see [`naslab_core::Session::discard`].
+    pub(crate) fn discard(&self, path: &str, mark: Option<&str>) -> Result<()> {
+        if self.mount().is_some_and(Mount::is_network) {
+            self.empty(path, mark);
+        }
+        self.remove(path)
+    }
+
+    /// Empties a file that is newer than the mark. A server may follow links by itself, so what is not stays as it is.
+    fn empty(&self, path: &str, mark: Option<&str>) {
+        let options = OpenOptions { write: true, ..OpenOptions::default() };
+        let Ok(file) = self.open(path, &options) else { return };
+        let since = match mark {
+            None => Some(i128::MIN),
+            Some(mark) => self.open_to_look(mark).ok().and_then(|mark| beneath::born_ns(&mark.into())),
+        };
+        if beneath::born_ns(&file).zip(since).is_some_and(|(born, since)| born > since) {
+            // What is not emptied is removed as it is.
+            let _ = rustix::fs::ftruncate(&file, 0);
+        }
+    }
+
     pub(crate) fn space(&self) -> Result<Space> {
         space::space(self.root())
     }
@@ -221,6 +243,9 @@ macro_rules! tree_methods {
         }
         fn remove(&mut self, path: &str) -> Result<()> {
             self.tree.remove(path)
+        }
+        fn discard(&mut self, path: &str, mark: Option<&str>) -> Result<()> {
+            self.tree.discard(path, mark)
         }
         fn space(&mut self) -> Result<Space> {
             self.tree.space()

@@ -366,8 +366,13 @@ impl Session for SmbSession {
 
     /// Where the share has a recycle bin, what is removed is moved there with all its bytes. So a file of the run's is
     /// emptied first, which costs one round trip more.
-    fn discard(&mut self, path: &str) -> Result<()> {
-        match self.empty_and_remove(path) {
+    fn discard(&mut self, path: &str, mark: Option<&str>) -> Result<()> {
+        let since = match mark.map_or(Ok(0), |mark| self.created_steps(mark)) {
+            Err(error) if self.alive().is_err() => return Err(error.with("path", path)),
+            Err(_) => return self.remove(path),
+            Ok(since) => since,
+        };
+        match self.empty_and_remove(path, since) {
             Err(error) if self.alive().is_ok() && error.kind != ErrorKind::NotFound => self.remove(path),
             outcome => outcome.map_err(|e| e.with("path", path)),
         }
@@ -421,13 +426,10 @@ impl SmbSession {
     /// Removes a file, and empties it before if it is certain that naslab made it.
     ///
     /// Samba follows symbolic links by itself and shows what they lead to, so a file is only emptied if it was created
-    /// after the run's folder in which it lies, and has no second name. A file in no folder is one that the run wrote
-    /// under this name.
-    fn empty_and_remove(&mut self, path: &str) -> Result<()> {
-        let since = match path.split_once('/') {
-            Some((folder, _)) => self.created_steps(folder)?,
-            None => 0,
-        };
+    /// after the mark of the run's folder in which it lies, and has no second name. A file without mark is one that the
+    /// run wrote under this name. (The folder's own time of creation would not do: without extended attributes Samba
+    /// makes one up from times that change.)
+    fn empty_and_remove(&mut self, path: &str, since: u64) -> Result<()> {
         let name = self.path(path)?;
         let options = file::OPTION_NOT_DIRECTORY | file::OPTION_REPARSE_POINT;
         let create = plain(&name, file::ACCESS_EMPTY, file::OPEN, options).encode();
@@ -454,17 +456,17 @@ impl SmbSession {
         removed
     }
 
-    /// When a folder directly below the root was created, in the server's own count; looked up once.
-    fn created_steps(&mut self, folder: &str) -> Result<u64> {
-        match &self.folder_created {
-            Some((known, steps)) if known == folder => return Ok(*steps),
+    /// When a mark was created, in the server's own count; looked up once.
+    fn created_steps(&mut self, mark: &str) -> Result<u64> {
+        match &self.mark_created {
+            Some((known, steps)) if known == mark => return Ok(*steps),
             _ => {}
         }
-        let name = self.path(folder)?;
-        self.with_open("stat", &plain(&name, file::ACCESS_STAT, file::OPEN, file::OPTION_DIRECTORY), None)?;
+        let name = self.path(mark)?;
+        self.with_open("stat", &plain(&name, file::ACCESS_STAT, file::OPEN, file::OPTION_NOT_DIRECTORY), None)?;
         let created = file::parse_create(self.reply(0, 0));
         let steps = self.guard(created)?.created_steps;
-        self.folder_created = Some((folder.to_string(), steps));
+        self.mark_created = Some((mark.to_string(), steps));
         Ok(steps)
     }
 

@@ -59,8 +59,8 @@ pub(crate) struct SmbSession {
     /// Ended while they waited: an earlier part failed.
     idle_done: Vec<Completion>,
     next_link: usize,
-    /// The last folder of a run that was asked about, and when it was created.
-    pub folder_created: Option<(String, u64)>,
+    /// The last mark that was asked about, and when it was created.
+    pub mark_created: Option<(String, u64)>,
     /// Why the session is of no more use.
     lost: Option<String>,
     quiet_since: Option<Instant>,
@@ -80,7 +80,7 @@ impl SmbSession {
             unsent: VecDeque::new(),
             idle_done: Vec::new(),
             next_link: 0,
-            folder_created: None,
+            mark_created: None,
             lost: None,
             quiet_since: None,
         }

@@ -34,6 +34,8 @@ EVENT_WORDS = {
     "verifier_changed": "the server's write verifier changed: it restarted, and data it had acknowledged may be lost",
     "less_stable": "{n} writes were made less durable than asked for",
     "lease_break": "the server took caching rights back {n} times: somebody else uses these files",
+    "commit_not_needed": "the server made every write durable before it answered: {n} flushes had nothing left to do",
+    "slot_repaired": "the server lost count of a session slot {n} times after a failure of its own: sent again",
     "split": "operations were larger than the server takes at once and went out as {n} requests",
 }
 """Events of the protocol that a reader of a cell must know; `{n}` is their count."""

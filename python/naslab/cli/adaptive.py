@@ -106,7 +106,7 @@ class AdaptiveSweep:
             execution.store.add_cell(execution.run_id, cell, {})
         execution.document["cells"] = [*execution.document["cells"], *predicted]
         execution.document["adaptive"] = analysis.finding(execution.document["cells"], grid, self.plan.full_bytes)
-        execution.store.update_run(execution.run_id, adaptive=execution.document["adaptive"])
+        execution.keep(adaptive=execution.document["adaptive"])
         left = execution.document["adaptive"]["unknown_cells"]
         if left:
             message = f"{left} cells were neither measured nor could be predicted: no file as large was measured"

@@ -280,6 +280,9 @@ def mkfile(
 def clean(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The target to tidy.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Also folders whose run may still be going.")] = False,
+    recycle_bin: Annotated[
+        bool, typer.Option("--recycle-bin", help="Also what the share's recycle bin holds of naslab's.")
+    ] = False,
     credentials: o.CredentialsOpt = None,
     timeout: o.TimeoutOpt = "30s",
     as_json: o.JsonOpt = False,
@@ -287,7 +290,7 @@ def clean(
     """Remove folders that killed runs left on a target."""
     from naslab.cli.clean import clean_target
 
-    return clean_target(target, force, as_json, timeout, credentials)
+    return clean_target(target, force, as_json, timeout, credentials, recycle_bin)
 
 
 def net(

@@ -165,8 +165,7 @@ def _conclude(
     if not found["results"]:
         return
     found["streams_held"] = held
-    execution.document["apps"] = found
-    execution.store.update_run(execution.run_id, apps=found)
+    execution.keep(apps=found)
     for group in found["identical_repeats"]:
         execution.warn("identical_repeats", results.identical_text(group))
     if csv is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from naslab import _engine
+from naslab import _engine, recycle
 from naslab.apps.prepared import FOLDER as PREPARED_FOLDER
 from naslab.credentials import open_target
 from naslab.errors import TargetError, UsageError
@@ -28,28 +28,42 @@ GONE = ("timeout", "disconnected", "protocol", "interrupted")
 
 @dataclass
 class Cleaned:
-    """Folders removed, kept for a living run, and not readable or removable (each with why); files not naslab's."""
+    """Folders removed, kept for a living run, and not readable or removable (each with why); files not naslab's.
+
+    recycled: what the share's recycle bin holds of naslab's.
+    """
 
     removed: list[str] = field(default_factory=list)
     running: list[str] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
+    recycled: list[str] = field(default_factory=list)
 
 
-def clean_target(target_text: str, force: bool, as_json: bool, timeout: str, credentials: Path | None = None) -> int:
+def clean_target(
+    target_text: str,
+    force: bool,
+    as_json: bool,
+    timeout: str,
+    credentials: Path | None = None,
+    recycle_bin: bool = False,
+) -> int:
     """Removes folders of dead runs; of living ones only with force. 1 when something had to stay or failed.
 
-    timeout: as text; how long a server may take to answer. Raises UsageError, TargetError.
+    timeout: as text; how long a server may take to answer. recycle_bin: removes what the share's bin holds of naslab's,
+    too; without it that is only told. Raises UsageError, TargetError.
     """
     timeout_ns = parse_duration(timeout, "--timeout")
     if timeout_ns <= 0:
         raise UsageError(f"--timeout {timeout!r}: give more than 0")
-    cleaned = clean_folders(open_target(target_text, credentials, timeout_ns=timeout_ns), force)
+    target = open_target(target_text, credentials, timeout_ns=timeout_ns)
+    cleaned = clean_folders(target, force)
+    bins = _bins(target, cleaned, remove=recycle_bin)
     if as_json:
-        json.dump({"schema": 1, **dataclasses.asdict(cleaned)}, sys.stdout)
+        json.dump({"schema": 1, **dataclasses.asdict(cleaned), "recycle_bins": bins}, sys.stdout)
         print()
     else:
-        _say(cleaned)
+        _say(cleaned, bins if recycle_bin else [])
     return 1 if cleaned.foreign or cleaned.failed else 0
 
 
@@ -71,6 +85,27 @@ def clean_folders(target: Target, force: bool, only: str | None = None) -> Clean
             else:
                 cleaned.running.append(folder)
     return cleaned
+
+
+def _bins(target: Target, cleaned: Cleaned, remove: bool) -> list[str]:
+    """Names of bins that hold something of naslab's, which goes into `cleaned`. Raises TargetError.
+
+    remove: removes it for good, the folders of runs that may still be going excepted.
+    """
+    if target.protocol != "smb":
+        return []
+    with engine_errors(target.url):
+        session = _engine.Session(recycle.share_of(target).engine_json())
+        try:
+            bins = recycle.look(session, str(target.options.get("root") or ""))
+            for held in bins:
+                held.folders = [path for path in held.folders if path.rsplit("/", 1)[-1] not in cleaned.running]
+                cleaned.recycled += [*held.folders, *held.files]
+                if remove:
+                    recycle.empty(session, held)
+        finally:
+            session.end()
+    return [held.bin for held in bins if held]
 
 
 def _remove(target: Target, folder: str, cleaned: Cleaned) -> None:
@@ -102,7 +137,7 @@ def _found(target: Target, only: str | None) -> list[dict[str, Any]]:
     return [left for left in look() if not left["unmarked"] or left["folder"] in empty]
 
 
-def _say(cleaned: Cleaned) -> None:
+def _say(cleaned: Cleaned, emptied: list[str]) -> None:
     for folder in cleaned.removed:
         print(f"removed {folder}")
     for folder in cleaned.running:
@@ -114,7 +149,12 @@ def _say(cleaned: Cleaned) -> None:
         print(f"kept {each['folder']}: {each['why']}")
     for path in cleaned.foreign:
         print(f"kept {path}: naslab did not make it; move it away and clean again")
-    if not (cleaned.removed or cleaned.running or cleaned.failed or cleaned.foreign):
+    if emptied:
+        print(f"removed {len(cleaned.recycled)} things of naslab's from the recycle bin ({', '.join(emptied)})")
+    elif cleaned.recycled:
+        count, first = len(cleaned.recycled), cleaned.recycled[0]
+        print(f"kept {count} things of naslab's in the recycle bin ({first} ...): --recycle-bin removes them")
+    if not (cleaned.recycled or cleaned.removed or cleaned.running or cleaned.failed or cleaned.foreign):
         print("nothing to clean")
 
 

@@ -211,5 +211,4 @@ class _Work:
         if other is not None:
             run = self.execution.store.load(self.execution.run_id)
             curve["compared"] = loadcurve.compare(run, curve, other)
-        self.execution.document["curve"] = curve
-        self.execution.store.update_run(self.execution.run_id, curve=curve)
+        self.execution.keep(curve=curve)

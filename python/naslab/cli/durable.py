@@ -223,8 +223,7 @@ def _proof(
 
 def _keeper(execution: Execution) -> Any:
     def keep(part: dict[str, Any]) -> None:
-        execution.document["durable"] = part
-        execution.store.update_run(execution.run_id, durable=part)
+        execution.keep(durable=part)
 
     return keep
 

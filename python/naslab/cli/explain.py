@@ -41,8 +41,7 @@ def climb_ladder(
         if execution.begun:
             progress.step("what the measurements say")
             found = outcome.parts(climb)
-            execution.document.update(found)
-            execution.store.update_run(execution.run_id, **found)
+            execution.keep(**found)
 
 
 def _is_here(execution: Execution) -> bool:

@@ -124,8 +124,7 @@ def _forget_folder(execution: Execution) -> None:
     known = execution.document["environment"]
     facts = {name: value for name, value in known["target"].items() if not name.startswith("mount")}
     environment = {**known, "target": {**facts, "filesystem": "block device"}, "space": None}
-    execution.document["environment"] = environment
-    execution.store.update_run(execution.run_id, environment=environment)
+    execution.keep(environment=environment)
 
 
 def _takes_direct(path: Path, block_bytes: int) -> bool:
@@ -174,5 +173,4 @@ def _conclude(execution: Execution, options: profiles.ProfileOptions) -> None:
     zones = [cell for cell in execution.cells if cell["workload"] == profiles.ZONE]
     if zones:
         found = profile_of(execution.cells, options)
-        execution.document["profile"] = found
-        execution.store.update_run(execution.run_id, profile=found)
+        execution.keep(profile=found)

@@ -217,7 +217,6 @@ def _conclude(execution: Execution, request: ReplayRequest, made: Made, cell: di
         "escaped_names": made.names.escaped, "told_apart": made.names.told_apart,
         "missed_deadlines": cell["missed_starts"] if recorded else None, **found,
     }  # fmt: skip
-    execution.document["replay"] = document
-    execution.store.update_run(execution.run_id, replay=document)
+    execution.keep(replay=document)
     if not document["equal"] and cell["status"] == "complete":
         execution.warn("replay", "not all operations of the trace were issued; the table tells which", cell["id"])

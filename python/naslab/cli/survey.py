@@ -107,8 +107,7 @@ def keep_client(execution: Execution, budget_ns: int, quiet: bool) -> None:
         return
     say = None if quiet else lambda text: print(text, file=sys.stderr)
     found, _ = ceiling_for(execution.store.path, seconds, say)
-    execution.document["client_ceiling"] = found
-    execution.store.update_run(execution.run_id, client_ceiling=found)
+    execution.keep(client_ceiling=found)
 
 
 def run_survey(target_text: str, load: Load, common: Common, sweep: bool = True) -> int:

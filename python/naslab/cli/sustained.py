@@ -316,4 +316,4 @@ class _Task:
         updates: dict[str, Any] = {"sustained": part}
         if self.request.scale and (found := scaling.part(execution.document)):
             execution.document["scaling"] = updates["scaling"] = found
-        execution.store.update_run(execution.run_id, **updates)
+        execution.keep(**updates)

@@ -120,5 +120,4 @@ def _conclude(execution: Execution, options: trees.TreeOptions, note: str) -> No
         "folders": folders, "files": files,
         "phases": phases(execution.cells),
     }  # fmt: skip
-    execution.document["tree"] = document
-    execution.store.update_run(execution.run_id, tree=document)
+    execution.keep(tree=document)

@@ -191,7 +191,7 @@ class _Session:
     def _remove(session: Session, name: str) -> bool:
         """Whether the file is gone now."""
         try:
-            session.remove(name)
+            session.discard(name)
         except TargetError as error:
             return error.kind == "not_found"
         say(f"{name!r} was not written whole and is removed")
@@ -265,7 +265,8 @@ def _reason(run: Run) -> str:
         if cell["status"] != "complete" or cell["errors"]:
             kinds = ", ".join(f"{e['count']} x {e['kind']}" for e in cell["errors_by_status"])
             return f"{cell['op']}: {cell['first_error'] or kinds or cell['stop_reason']}"
-    return "not all time spans were measured"
+    said = [one["message"] for one in run.document["warnings"] if one["kind"] == "error"]
+    return said[0] if said else "not all time spans were measured"
 
 
 class _Dots:

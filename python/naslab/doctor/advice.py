@@ -191,6 +191,15 @@ def _smb_advice(target: Target, facts: Mapping[str, str]) -> list[Advice]:
     return found
 
 
+def bin_advice(name: str) -> Advice:
+    """What a recycle bin means for tests."""
+    message = (
+        f"the share has a recycle bin ({name}): a removed file is moved there, so rates of removing are those of "
+        "renaming. naslab empties its files before it removes them; `naslab clean --recycle-bin` removes what is left"
+    )
+    return Advice("warning", "recycle_bin", message)
+
+
 def space_advice(free_bytes: int) -> list[Advice]:
     """Whether there is room to measure in."""
     if free_bytes >= LITTLE_SPACE_BYTES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from naslab import _engine
+from naslab import _engine, recycle
 from naslab.doctor import advice as words
 from naslab.doctor.advice import Advice
 from naslab.doctor.network import Reached, Unreached, ports, reach, resolve
@@ -24,6 +25,10 @@ from naslab.workspace import MARK, owner_mark
 PINGS, PING_NS = 1000, 2_000_000_000
 """A null operation is timed so often, or so long."""
 PROBE_BYTES, LONGER_BYTES = 64 << 10, 100_000
+
+
+_NOT_IN_DOCUMENT = ("target", "steps", "rights", "advice", "probe_folder")
+"""Parts of a checkup that its document has in another form, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,10 @@ class Checkup:
     rights: dict[str, Right] = field(default_factory=dict)
     exports: list[dict[str, str]] | None = None
     space: dict[str, int] | None = None
+    probe_folder: str | None = field(default=None, repr=False)
     round_trip_ns: dict[str, int] | None = None
     left_behind: str | None = None
+    recycle_bin: str | None = None
     advice: list[Advice] = field(default_factory=list)
 
     @property
@@ -68,9 +75,7 @@ class Checkup:
 
     def document(self) -> dict[str, Any]:
         """As one JSON document."""
-        plain = {
-            name: value for name, value in vars(self).items() if name not in ("target", "steps", "rights", "advice")
-        }
+        plain = {name: value for name, value in vars(self).items() if name not in _NOT_IN_DOCUMENT}
         return {
             "schema": 1,
             "target": {"url": self.target.url, "protocol": self.target.protocol},
@@ -203,14 +208,33 @@ class _Doctor:
         if found.left_behind:
             message = f"left on the target: {found.left_behind}; remove it with naslab clean"
             found.advice.append(Advice("warning", "left_behind", message))
+        self._look_for_a_bin()
         try:
             free, total = session.space()
-            found.space = {"free_bytes": free, "total_bytes": total}
-            found.advice += words.space_advice(free) if total else []
+            if total:  # a file system of no size is one whose server does not say
+                found.space = {"free_bytes": free, "total_bytes": total}
+                found.advice += words.space_advice(free)
         except NaslabError:
             pass  # not every server tells; a plan then asks for no room either
         if found.abilities.get("ping"):
             self._ping(session)
+
+    def _look_for_a_bin(self) -> None:
+        """Whether the share has kept the file that was removed just now; what is kept of it is removed for good."""
+        if self.target.protocol != "smb" or not self.found.probe_folder:
+            return
+        with contextlib.suppress(NaslabError):
+            session = _engine.Session(recycle.share_of(self.target).engine_json())
+            try:
+                below = str(self.target.options.get("root") or "")
+                for kept in recycle.look(session, below, self.found.probe_folder):
+                    self.found.recycle_bin = kept.bin
+                    kept.files = [path for path in kept.files if path.endswith(("naslab.doctor", "naslab.renamed"))]
+                    recycle.empty(session, kept)
+            finally:
+                session.end()
+        if self.found.recycle_bin:
+            self.found.advice.append(words.bin_advice(self.found.recycle_bin))
 
     def _ping(self, session: _engine.Session) -> None:
         """Null operations one after the other, as often or as long as the bounds say."""
@@ -295,6 +319,7 @@ class _Rights:
         folder is still one that may be made.
         """
         self._session.mkdir(self._folder)
+        self._found.probe_folder = self._folder
 
     def _try_file(self) -> None:
         session, first, second = self._session, f"{self._folder}/naslab.doctor", f"{self._folder}/naslab.renamed"

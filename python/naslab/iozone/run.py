@@ -175,7 +175,7 @@ class Session:
             _say(f"error: {failure}" if str(failure) else "interrupted")
             code = max(code, getattr(failure, "exit_code", 1))
         elif not whole:
-            _say("interrupted" if interrupted else f"error: {self._first_error()}")
+            _say("interrupted" if interrupted else f"error: {self._first_error(run)}")
         return self._write_files(run, code)
 
     def _end(self, whole: bool, interrupted: bool) -> None:
@@ -216,14 +216,15 @@ class Session:
             print(run.to_json())
         return code
 
-    def _first_error(self) -> str:
-        """What a cell that did not complete says."""
+    def _first_error(self, run: Any) -> str:
+        """What a cell that did not complete says, or the run where none came so far."""
         for cell in self._cells:
             if cell["status"] != "complete" or cell["errors"]:
                 kinds = ", ".join(f"{e['count']} x {e['kind']}" for e in cell["errors_by_status"])
                 sizes = f"file {cell['file_bytes']} bytes, record {cell['record_bytes']} bytes"
                 return f"{cell['op']}, {sizes}: {cell['first_error'] or kinds or cell['stop_reason']}"
-        return "not all cells were measured"
+        said = [one["message"] for one in run.document["warnings"] if one["kind"] == "error"]
+        return said[0] if said else "not all cells were measured"
 
     def _print(self, words: str) -> None:
         if not self.plan.args.json:

@@ -174,7 +174,7 @@ class Carrier:
             raise
         finally:
             if self.execution.begun:
-                self.execution.store.update_run(self.execution.run_id, job=self.part)
+                self.execution.keep(job=self.part)
 
     def _carry_out(self) -> None:
         plan = self.plan
@@ -229,7 +229,7 @@ class Carrier:
         self.execution.take_cell(cell, event, blobs)
         step = step_of(one.job.name, one.repeat, self.execution.cells[-1], [stream.meter for stream in ended])
         self.part["steps"].append({**step, "prepares": one.prepares, "status": event["status"]})
-        self.execution.store.update_run(self.execution.run_id, job=self.part)
+        self.execution.keep(job=self.part)
 
     def _note_source(self, context: Context, lost_before: set[str]) -> None:
         """Files of the source that could not be read, or were not what they were when the tree was listed."""

@@ -45,7 +45,7 @@ class ManyCarriers:
                     self.execution.warn("times_not_preserved", TIMES_WORDS)
         finally:
             if self.execution.begun:
-                self.execution.store.update_run(self.execution.run_id, job=self.part)
+                self.execution.keep(job=self.part)
 
     def _take(self, result: Mapping[str, Any]) -> None:
         """Keeps what the clients say of a job, once its cell is in the store."""
@@ -58,7 +58,7 @@ class ManyCarriers:
         self.part["steps"].append({**merged_step([each["step"] for each in found], cell), "status": result["status"]})
         if archives := [each["archives"] for each in found if each["archives"]]:
             self.part["archives"] = archives_part(archives)
-        self.execution.store.update_run(self.execution.run_id, job=self.part)
+        self.execution.keep(job=self.part)
 
     def _warn(self, found: Sequence[Mapping[str, Any]]) -> None:
         """What is not on the target as it is in the sources: of all clients, each file once."""

@@ -58,7 +58,7 @@ def time_resolution_ns(session: _engine.Session, folder: str) -> int | None:
         if error.kind in ("disconnected", "timeout"):
             raise
         found = None
-    session.remove(path)
+    session.discard(path)
     if found is None:
         return None
     return next((one for one in RESOLUTIONS_NS if abs(found - _ODD_NS) < one), None)
@@ -76,7 +76,7 @@ def remove_tree(session: _engine.Session, path: str) -> None:
         if is_dir:
             remove_tree(session, f"{path}/{name}")
         else:
-            session.remove(f"{path}/{name}")
+            session.discard(f"{path}/{name}")
     session.rmdir(path)
 
 
