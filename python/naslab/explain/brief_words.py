@@ -96,36 +96,38 @@ class Sections:
 
 def sections(brief: Brief) -> Sections:
     """The answer in parts."""
-    return Sections(bottlenecks(brief), normal_sentence(brief), actions(brief)[:MAX_ACTIONS], trust_sentence(brief))
+    return Sections(
+        bottlenecks(brief, "probability "), normal_sentence(brief), actions(brief)[:MAX_ACTIONS], trust_sentence(brief)
+    )
 
 
 # What limits.
 
 
-def bottlenecks(brief: Brief) -> list[str]:
-    """A sentence for large reads, one for large writes, one for small files."""
+def bottlenecks(brief: Brief, word: str = "") -> list[str]:
+    """A sentence for large reads, one for large writes, one for small files. word: before a probability."""
     by_class = {(each.op, each.size): each for each in brief.bottlenecks}
     if not by_class:
         return [f"What limits {brief.place} is not clear: too little was measured."]
     told = [
-        _large(doing.format(brief.place), by_class.get(where))
+        _large(doing.format(brief.place), by_class.get(where), word)
         for where, doing in _DOING.items()
     ]  # fmt: skip
     small = [found for where in (("read", "small"), ("write", "small")) if (found := by_class.get(where))]
-    return [*told, _small(small)]
+    return [*told, _small(small, word)]
 
 
-def _large(doing: str, found: Bottleneck | None) -> str:
+def _large(doing: str, found: Bottleneck | None, word: str) -> str:
     if found is None:
         return f"{doing}: not measured."
-    return f"{doing}: {amount(found)}; {limit_clause(found)}."
+    return f"{doing}: {amount(found)}; {limit_clause(found, word=word)}."
 
 
-def limit_clause(found: Bottleneck, it: str = "it") -> str:
+def limit_clause(found: Bottleneck, it: str = "it", word: str = "") -> str:
     """`the disks limit it`, `the disks probably limit it (0.83)`, `not clear: the disks (0.50) or ...`."""
     first = found.limits[0]
     if not found.decided:
-        named = " or ".join(f"{name(each.kind)} ({each.probability:.2f})" for each in found.limits)
+        named = " or ".join(f"{name(each.kind)} ({word}{each.probability:.2f})" for each in found.limits)
         return f"not clear: {named}"
     if first.kind == "client_cache":
         verb, it = "answered", "alone"
@@ -133,7 +135,7 @@ def limit_clause(found: Bottleneck, it: str = "it") -> str:
         verb = "limit" if first.kind in _PLURAL else "limits"
     if first.probability >= CERTAIN:
         return f"{name(first.kind)} {verb} {it}"
-    return f"{name(first.kind)} probably {verb} {it} ({first.probability:.2f})"
+    return f"{name(first.kind)} probably {verb} {it} ({word}{first.probability:.2f})"
 
 
 def name(kind: str) -> str:
@@ -146,15 +148,15 @@ def amount(found: Bottleneck) -> str:
     return tell.value_text(found.value, found.unit)
 
 
-def _small(found: Sequence[Bottleneck]) -> str:
+def _small(found: Sequence[Bottleneck], word: str) -> str:
     """Reads and writes of 4 KiB in one sentence; one clause where the same limits both."""
     if not found:
         return "Small files: not measured."
     counts = [f"{count_text(each.value)} {each.op}s/s" for each in found]
-    clauses = [limit_clause(each, "both" if len(found) == 2 else "it") for each in found]
+    clauses = [limit_clause(each, "both" if len(found) == 2 else "it", word) for each in found]
     if len(set(clauses)) == 1:
         return f"Small files of 4 KiB: {', '.join(counts)}; {clauses[0]}."
-    told = [f"{count}, {limit_clause(each, 'them')}" for count, each in zip(counts, found, strict=True)]
+    told = [f"{count}, {limit_clause(each, 'them', word)}" for count, each in zip(counts, found, strict=True)]
     return f"Small files of 4 KiB: {'; '.join(told)}."
 
 

@@ -103,7 +103,7 @@ def candidates(fitted: Fitted) -> Iterator[Candidate]:
         return
     yield _link(fitted)
     if evidence.memory_bytes and evidence.memory_bytes[1] is not None:
-        yield Candidate("ram", "four times the memory in the server", Change(ram=Scale(4.0)))
+        yield Candidate("ram", "four times the server cache (memory)", Change(ram=Scale(4.0)))
     yield Candidate("cpu", "a server CPU twice as fast", Change(cpu=Scale(2.0)))
     yield Candidate("latency", "half the round-trip time", Change(latency=Scale(0.5)))
     words = f"{CONNECTIONS} connections (SMB multichannel, NFS nconnect)"
