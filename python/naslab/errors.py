@@ -8,14 +8,22 @@ NaslabError
 │   └── UnknownRunError   a RUN that names no stored run, or more than one
 ├── TargetError           the target refused, vanished or cannot do what was asked: exit 1 (2 before the run began)
 │   └── SpaceError        not enough room for the plan
+├── RunFailedError        `naslab.measure`: the run failed; what was measured is stored: exit 1
 ├── StoreError            the store of results cannot be read or written: exit 1
 │   └── BadStoreError     the file named is no store or run of this naslab: exit 2, it was left untouched
 └── InterruptedRunError   Ctrl-C, SIGTERM or SIGHUP; what was measured is stored: exit 130
+
+Interrupted is none of them but a KeyboardInterrupt: `except NaslabError` in a loop must not take a Ctrl-C.
 
 Rust raises these classes too (crates/py).
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from naslab.results.run import Run
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells give it. SIGTERM and SIGHUP end a run as Ctrl-C does."""
@@ -86,3 +94,19 @@ class InterruptedRunError(NaslabError):
     """The run was interrupted; what was measured until then is stored."""
 
     exit_code = INTERRUPTED
+
+
+class RunFailedError(NaslabError):
+    """A measurement that a Python program asked for failed. run: what was measured, which is stored."""
+
+    def __init__(self, message: str, run: Run) -> None:
+        super().__init__(message)
+        self.run = run
+
+
+class Interrupted(KeyboardInterrupt):
+    """A measurement that a Python program asked for was interrupted. run: what was measured, stored; None: nothing."""
+
+    def __init__(self, message: str, run: Run | None) -> None:
+        super().__init__(message)
+        self.run = run

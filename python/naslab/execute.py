@@ -100,6 +100,11 @@ class Execution:
         """Documents of the cells measured so far."""
         return list(self.document["cells"])
 
+    @property
+    def planned(self) -> Mapping[int, CellSpec]:
+        """The cells of all stages so far, measured or not, by id."""
+        return self._planned
+
     def stage(self, cells: list[CellSpec], enough: Enough | None = None) -> list[CellSpec]:
         """Measures more cells; those that `enough`, a failure or an interruption left out.
 

@@ -14,7 +14,7 @@ import pytest
 from cli_tools import default_signals
 from fixtures_run import make_run
 from naslab import cli
-from naslab.cli.common import _exit_code
+from naslab.cli.common import _ended
 from naslab.errors import TargetError
 from naslab.results import Run, warning
 
@@ -42,19 +42,16 @@ def ended(status: str, *warned: tuple[str, str], failed_cells: Sequence[int] = (
         (ended("failed", ("error", "earlier"), ("resumed", ""), ("error", "later")), 1, "failed: later;"),
     ],
 )
-def test_exit_codes(run: Run, code: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _exit_code(run, None) == code
-    said = capsys.readouterr().err
-    assert told in said and bool(said) == bool(code)
+def test_exit_codes(run: Run, code: int, told: str) -> None:
+    found, message = _ended(run, None)
+    assert found == code and told in message and bool(message) == bool(code)
 
 
-def test_an_exception_is_the_cause(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_is_the_cause() -> None:
     failure = TargetError("no answer within 1 s", "timeout")
-    assert (
-        _exit_code(ended("failed", ("error", "else")), failure) == 1
-        and "no answer within 1 s" in capsys.readouterr().err
-    )
-    assert _exit_code(ended("complete"), failure) == 1
+    code, message = _ended(ended("failed", ("error", "else")), failure)
+    assert code == 1 and "no answer within 1 s" in message
+    assert _ended(ended("complete"), failure)[0] == 1
 
 
 @pytest.mark.parametrize("again_s", [0.0, 0.01])

@@ -16,6 +16,7 @@ from naslab.exchange import excel, excel_answer
 from naslab.exchange.export import export
 from naslab.explain import tell
 from naslab.explain.answer import answer
+from naslab.explain.grounds import actions, sentences
 from naslab.results import Run
 
 
@@ -39,7 +40,8 @@ def test_the_first_sheet_of_a_run_answers(climbed_run: Run, book: Any) -> None:
     sheet, found = book.worksheets[0], answer(climbed_run.document)
     assert sheet.title == "answer" and book.sheetnames[1] == "runs"
     told = " ".join(str(text) for text in column(sheet) if text)
-    for sentence in found.sentences() + found.advice:
+    assert sentences(found) and actions(found)
+    for sentence in sentences(found) + actions(found):
         assert sentence[1:] in told
     assert "How far to trust it" in told and "chosen to tell the limits apart" in told
     for row, limit in zip(limits_of(sheet), found.limits, strict=True):

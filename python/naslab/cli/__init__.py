@@ -23,10 +23,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (without the program's name); the exit code of DESIGN.md section 4."""
     with guarded(), _interruptions_kept():
         code = _main(list(sys.argv[1:] if argv is None else argv))
-        stores = sys.modules.get("naslab.store.store")
-        if code == INTERRUPTED and stores:
-            stores.end_interrupted()
+        if code == INTERRUPTED:
+            _end_stored()
         return code
+
+
+def carry_out(args: Sequence[str]) -> int:
+    """`main` for a Python program: errors and Ctrl-C are raised, not printed. Raises NaslabError, KeyboardInterrupt."""
+    with _interruptions_kept():
+        try:
+            return _in_lab(list(args))
+        except BaseException:  # of the program's own, too: the run that it ended is no longer under way
+            _end_stored()
+            raise
+
+
+def _end_stored() -> None:
+    """Ends in their stores the runs that were interrupted between two steps."""
+    if stores := sys.modules.get("naslab.store.store"):
+        stores.end_interrupted()
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.intervals import LEVEL
+from naslab.cli.caller import caller
 from naslab.cli.common import Common, Load
 from naslab.cli.interleave import end_interleaved
 from naslab.comparison import split
@@ -248,6 +249,9 @@ class _Both:
     def _say(self, mount: Run, own: Run, ended: str) -> int:
         if self.common.report is not None:
             _report(mount, own, self.common.report)
+        code, message = _how(ended)
+        if (program := caller()) is not None:
+            return program.take(mount, code, message)
         if self.common.as_json:
             json.dump(mount.document, sys.stdout)
             print()
@@ -256,13 +260,16 @@ class _Both:
 
             print(show_run(mount), "\n".join(mount.document["summary"]), sep="\n")
             print(f"\nStored as run {mount.run_id}, and naslab's own client as {own.run_id}.")
-        if ended in ("repeats", "budget"):
-            return 0
-        if ended == "interrupted":
-            print("naslab: interrupted; what was measured is stored", file=sys.stderr)
-            return INTERRUPTED
-        print(f"naslab: {ended}", file=sys.stderr)
-        return 1
+        if message:
+            print(f"naslab: {message}", file=sys.stderr)
+        return code
+
+
+def _how(ended: str) -> tuple[int, str]:
+    """The exit code, and what to say of it."""
+    if ended in ("repeats", "budget"):
+        return 0, ""
+    return (INTERRUPTED, "interrupted; what was measured is stored") if ended == "interrupted" else (1, ended)
 
 
 def _report(mount: Run, own: Run, path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.words import summarise
+from naslab.cli.caller import caller, words_typed
 from naslab.cli.clients import clients_for, how_many, monitor_of
 from naslab.cli.progress import Progress
 from naslab.credentials import open_target
@@ -49,6 +50,10 @@ class Common:
     credentials: Path | None = None
     details: bool = True
 
+    def __post_init__(self) -> None:
+        program = caller()
+        self.quiet = self.quiet or (program is not None and program.quiet)
+
     def target(self, text: str) -> Target:
         """The target, with password, timeout and seed. Raises UsageError."""
         target = open_target(text, self.credentials, timeout_ns=self.timeout_ns(), seed=self.seed)
@@ -56,7 +61,7 @@ class Common:
 
     def document_extra(self) -> dict[str, Any]:
         """Fields of the run document that come from options."""
-        return {"argv": safe_argv(sys.argv[1:]), "labels": self.labels, "note": self.note or None}
+        return {"argv": safe_argv(words_typed()), "labels": self.labels, "note": self.note or None}
 
     def run_spec(self) -> RunSpec:
         """A run in a folder of its own, without cells yet. Raises UsageError for what these options get wrong."""
@@ -167,6 +172,8 @@ def measure(execution: Execution, common: Common, cells: list[CellSpec], work: C
         failure: NaslabError | None = None
         with Progress(cells, common.quiet, common.budget_ns(), planned=bool(cells)) as progress:
             execution.hooks = progress.hooks
+            if (program := caller()) is not None:
+                program.watch(execution)
             try:
                 with contextlib.closing(execution):
                     work(progress)
@@ -191,25 +198,32 @@ def finish(execution: Execution, common: Common, failure: NaslabError | None = N
         run = execution.finish(_concluded, summary=summarise(execution.document))
     except NaslabError as error:
         raise failure or error from error
-    unwritten = common.report and _has_charts(run) and not _report([run], common.report)
+    unwritten = _report([run], common.report) if common.report and _has_charts(run) else ""
+    code, message = _ended(run, failure)
+    code = code or int(bool(unwritten))
+    if (program := caller()) is not None:
+        return program.take(run, code, message or unwritten)
+    if unwritten:
+        print(f"naslab: {unwritten}", file=sys.stderr)
     if common.as_json:
         json.dump(run.document, sys.stdout)
         print()
     elif not common.quiet:
         _say(run, common, None if unwritten else common.report)
-    return _exit_code(run, failure) or int(bool(unwritten))
+    if message:
+        print(f"naslab: {message}", file=sys.stderr)
+    return code
 
 
-def _report(runs: list[Run], path: Path) -> bool:
-    """Whether the page could be written; if not, standard error says why, and the run is none the worse for it."""
+def _report(runs: list[Run], path: Path) -> str:
+    """Writes the page; why it could not be written, empty if it was. The run is none the worse for it."""
     from naslab.report import write
 
     try:
         write(runs, path)
     except NaslabError as error:
-        print(f"naslab: {error}; the run itself is stored", file=sys.stderr)
-        return False
-    return True
+        return f"{error}; the run itself is stored"
+    return ""
 
 
 def _concluded(document: dict[str, Any]) -> dict[str, Any]:
@@ -243,21 +257,19 @@ def _has_charts(run: Run) -> bool:
     return bool(run.cells or run.document.get("durable"))
 
 
-def _exit_code(run: Run, failure: NaslabError | None) -> int:
+def _ended(run: Run, failure: NaslabError | None) -> tuple[int, str]:
     """0 for a whole run without a failed cell, and for one that its budget ended; else 130 for one that was interrupted
-    and 1 for others, with the reason on stderr.
+    and 1 for others, with the reason.
     """
     status, kinds = run.document["status"], {w["kind"] for w in _told_since_resumed(run)}
     spent = status == "partial" and "budget" in kinds and "interrupted" not in kinds
     ended_well = status == "complete" or spent
     if failure is None and ended_well and all(cell["status"] != "failed" for cell in run.cells):
-        return 0
+        return 0, ""
     further = f"; go on with: naslab sweep --resume {run.run_id}" if run.document["command"] == "sweep" else ""
     if status == "partial" and not spent:
-        print(f"naslab: interrupted; what was measured is stored as run {run.run_id}{further}", file=sys.stderr)
-        return INTERRUPTED
-    print(f"naslab: the run failed: {_reason(run, failure)}; it is stored as {run.run_id}{further}", file=sys.stderr)
-    return 1
+        return INTERRUPTED, f"interrupted; what was measured is stored as run {run.run_id}{further}"
+    return 1, f"the run failed: {_reason(run, failure)}; it is stored as {run.run_id}{further}"
 
 
 def _told_since_resumed(run: Run) -> list[RunWarning]:

@@ -6,6 +6,9 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from naslab.cli.caller import caller
+from naslab.errors import UsageError
+
 if TYPE_CHECKING:
     from naslab.cli.build import NaslabCommand
 
@@ -24,14 +27,15 @@ def is_usage_error(error: Exception) -> bool:
 
 
 def say_usage_error(error: Any, command: NaslabCommand) -> int:
-    """Prints the line instead of click's block; the exit code."""
+    """Prints the line instead of click's block; the exit code. Raises UsageError for a Python program."""
     code = int(getattr(error, "exit_code", 2))
     if not hasattr(error, "format_message"):
         return code
     said = _sentence(error, command)
-    print(
-        f"naslab: {said}{' See' if said.endswith('?') else '; see'} naslab {command.entry.name} --help", file=sys.stderr
-    )
+    said = f"{said}{' See' if said.endswith('?') else '; see'} naslab {command.entry.name} --help"
+    if caller() is not None:
+        raise UsageError(said)
+    print(f"naslab: {said}", file=sys.stderr)
     return code
 
 

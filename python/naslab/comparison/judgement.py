@@ -79,6 +79,31 @@ class Comparison:
         """Of the second side against the first, over all rates. No verdict is undecided."""
         return (self.overall.verdict if self.overall else None) or "undecided"
 
+    @property
+    def ratio(self) -> float | None:
+        """Of all rates together, the second side over the first; None when nothing is shared."""
+        return self.overall.ratio.value if self.overall else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Of 95 %, of the ratio; 0 to infinity where no spread is known."""
+        return (self.overall.ratio.low, self.overall.ratio.high) if self.overall else None
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words, with its interval and its repeats."""
+        from naslab.comparison.words import sentence
+
+        return sentence(self)
+
+    def __str__(self) -> str:
+        return "\n".join([self.sentence, *self.says, *(doubt.message for doubt in self.doubts)])
+
+    def _repr_html_(self) -> str:
+        from naslab.api.html import comparison_html
+
+        return comparison_html(self)
+
 
 def compare(
     one: Sequence[Document], other: Sequence[Document], names: tuple[str, str], margin: float | None = None

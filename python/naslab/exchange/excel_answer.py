@@ -13,6 +13,7 @@ from openpyxl.styles import Alignment
 from naslab.exchange.excel import fit_to_width, styled, title_of
 from naslab.exchange.excel_charts import describe, line_chart
 from naslab.explain import ladder_table, tell
+from naslab.explain.grounds import actions, evidence, grounds, sentences
 from naslab.units import size_label
 
 if TYPE_CHECKING:
@@ -84,18 +85,18 @@ def _verdict(sheet: Any, found: Answer) -> Iterator[list[Any]]:
     about = (f"run {document['run_id']}", str(document.get("started_at") or "")[:16].replace("T", " "), label)
     yield [styled(sheet, ", ".join(part for part in about if part))]
     yield []
-    yield from _texts(sheet, found.sentences())
+    yield from _texts(sheet, sentences(found))
     yield []
     if found.limits:
         yield [styled(sheet, name, bold=True, right=name in _NUMBERS) for name in HEADER]
         yield from (_limit_cells(sheet, row) for row in limit_rows(found.limits))
         yield []
-    yield from _part(sheet, "What to do", found.advice)
+    yield from _part(sheet, "What to do", actions(found))
 
 
 def _reasons(sheet: Any, found: Answer) -> Iterator[list[Any]]:
     """The rows below the picture."""
-    yield from _part(sheet, "How far to trust it", trust(found))
+    yield from _part(sheet, "How far to trust it", grounds(found))
     yield from _part(sheet, "Evidence", evidence(found.limits))
     yield from _part(sheet, "Next", [f"{command}  ({brings})" for command, brings in found.next_commands])
 
@@ -129,15 +130,6 @@ def _limit_cells(sheet: Any, row: Sequence[Any]) -> list[Any]:
     return cells
 
 
-def evidence(limits: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A text for each reason, with the classes that it is told of."""
-    told: dict[str, list[str]] = {}
-    for ranked in tell.by_class(limits).values():
-        for limit in ranked:
-            told.setdefault(str(limit.get("evidence") or ""), []).append(tell.class_name(limit))
-    return [f"{tell.joined(list(dict.fromkeys(who)))}: {why}" for why, who in told.items() if why]
-
-
 def limit_rows(limits: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
     """In the columns of HEADER, by class, the most probable first; values as numbers in the unit beside them."""
     for ranked in tell.by_class(limits).values():
@@ -155,25 +147,6 @@ def limit_rows(limits: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]
 def rounded(value: float) -> float:
     """To four significant digits."""
     return float(f"{value:.{_DIGITS}g}")
-
-
-def trust(found: Answer) -> list[str]:
-    """What the verdict rests on, what is open in it, and what makes its numbers doubtful."""
-    document = found.document
-    ladder = document.get("ladder")
-    basis = (
-        "It rests on loads chosen to tell the limits apart."
-        if found.basis == "ladder"
-        else "It comes from a run whose loads were not chosen to tell limits apart: a first idea, to be tested."
-    )
-    open_ = [
-        f"Open: {tell.class_name(each)}: {' or '.join(map(tell.kind_name, each['between']))}; {each['why']}"
-        for each in found.open
-    ]
-    doubts = [each["message"] for each in [*(document.get("validity") or []), *document["warnings"]]]
-    said = [f"The run ended as {document['status']}."] if document["status"] != "complete" else []
-    took = [ladder_table.ended(ladder)] if ladder else []
-    return list(dict.fromkeys([basis, *took, *said, *open_, *map(str, doubts)]))
 
 
 def picture_of(document: Mapping[str, Any], limits: Sequence[Mapping[str, Any]]) -> Picture | None:

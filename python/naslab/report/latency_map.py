@@ -17,6 +17,7 @@ from naslab.report.model import measured, place, spot
 from naslab.results.run import latency_edges_ns
 
 if TYPE_CHECKING:
+    from naslab.results.cell import Cell
     from naslab.results.run import Run
 
 MOST_COLUMNS = 240
@@ -71,7 +72,7 @@ def latency_map(run: Run, cells: Sequence[dict[str, Any]], kind: str = "all") ->
     return LatencyMap(np.arange(steps + 1) * merge * step_s, edges, total)
 
 
-def loads(run: Run) -> list[tuple[str, list[dict[str, Any]], str]]:
+def loads(run: Run) -> list[tuple[str, list[Cell], str]]:
     """(name, cells, kind) of each load with latencies over time; parts of one first run are one load."""
     timed = [cell for cell in run.cells if measured(cell) and _has_map(run, cell)]
     first = [cell for cell in timed if cell.get("workload") == FIRST_RUN]

@@ -421,7 +421,7 @@ def _notes(run: Shown) -> Iterator[str]:
             yield f"{count_label(count, 'cell')} {text}"
 
 
-def _counted(cells: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
+def _counted(cells: Sequence[dict[str, Any]]) -> list[tuple[str, str, int]]:
     verified = [cell.get("verified") or {} for cell in cells]
     proofs = [cell.get("direct_proof") or {} for cell in cells]
     cached = sum(cell.get("regime") == "client_cache" for cell in cells)

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from naslab.errors import StoreError, UsageError
+from naslab.results.cell import Cell
 from naslab.results.columns import CELL_COLUMNS, cell_row, lookup
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from naslab.api.verdicts import Explanation, Verdict
     from naslab.results.document import RunDocument
     from naslab.results.histogram import Histogram
 
@@ -55,6 +57,9 @@ class Run:
     """One run. Cells are named by their dict or their id; raw data is read when asked for."""
 
     def __init__(self, document: RunDocument, blobs: BlobSource | None = None) -> None:
+        cells: Any = document.get("cells", [])
+        if cells and type(cells[0]) is not Cell:
+            cells[:] = map(Cell, cells)  # in its place: the document and its list are their maker's, too
         self.document = document
         self._blobs: BlobSource = blobs or MemoryBlobs()
 
@@ -67,10 +72,29 @@ class Run:
         """The run's id."""
         return self.document["run_id"]
 
+    def _repr_html_(self) -> str:
+        from naslab.api.html import run_html
+
+        return run_html(self)
+
+    def verdict(self) -> Verdict:
+        """What limits the target, with probabilities, by today's model on what was measured.
+
+        A run of `naslab run` or `naslab.measure` was made to tell limits apart; of any other run it is a first idea.
+        """
+        return self.explain().verdict
+
+    def explain(self) -> Explanation:
+        """The verdict with what to do and how far to trust it, as `naslab explain` tells it."""
+        from naslab.api.verdicts import Explanation
+        from naslab.explain.answer import answer
+
+        return Explanation.of(answer(self.document))
+
     @property
-    def cells(self) -> list[dict[str, Any]]:
+    def cells(self) -> list[Cell]:
         """The document's cells in the order they were measured; fields are in docs/reference/run-document.md."""
-        return cast("list[dict[str, Any]]", self.document["cells"])
+        return cast("list[Cell]", self.document["cells"])
 
     def cell(self, cell: Mapping[str, Any] | int) -> dict[str, Any]:
         """The cell with this id; a cell itself is given back. Raises UsageError when there is none."""
