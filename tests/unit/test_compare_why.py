@@ -46,6 +46,14 @@ def of(found: Why) -> dict[str, str]:
     return {step.name: step.judgement for step in found.steps}
 
 
+def test_conditions_are_told_in_the_words_of_every_command() -> None:
+    from naslab.explain import trust
+
+    cut = {**ladder(), "status": "partial", "warnings": [{"kind": "interrupted", "message": "", "cell": None}]}
+    told = sentences(why([cut], [ladder()], NAMES), NAMES)
+    assert told[-1] == f"A: {trust.sentence(trust.doubts(cut))}" and "the run was interrupted" in told[-1]
+
+
 def test_the_first_step_at_which_they_part() -> None:
     found = why([ladder(small=60e6)], [ladder(0.214 * MS, 230e6, small=120e6, memory=220e6)], NAMES)
     assert of(found) == {"round_trip": "agree", "depth": "part", "connections": "part", "set": "part"}

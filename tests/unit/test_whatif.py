@@ -396,3 +396,28 @@ def test_drawn_systems_are_the_same_for_the_same_seed() -> None:
     assert systems == draw(5, 9) and systems != draw(6, 9)
     assert all(each.before != each.after and each.change != Change() for each in systems)
     assert {each.kind for each in systems} >= {"link", "disk", "server_cpu", "latency"}
+
+
+@pytest.mark.parametrize(("change", "factors"), CHANGES)
+def test_a_part_that_is_no_bottleneck_is_said_to_change_nothing(change: Change, factors: dict[str, float]) -> None:
+    """Every load gets a rate, its ends, or that it stays; `not known` is none of them."""
+    _, found = predictions(ladder(SERVER), change, Asked())
+    for p in found:
+        text = then_text(p)
+        assert "not known" not in text and "cannot be predicted" not in text
+        assert p.known or text.startswith(("at least ", "between ", "stays at ")), text
+        if text.startswith("stays at "):
+            assert p.stays and p.factor[0] > 0.95 and p.factor[2] < 1.05
+        if not factors:
+            assert p.stays
+
+
+def test_a_measurement_that_is_known_badly_still_stays() -> None:
+    """The interval of a rate says nothing against a link that is no bottleneck of it."""
+    evidence = ladder(SERVER)
+    evidence.points["set"] = [
+        replace(p, rate=Figure(p.rate.value, 0.7 * p.rate.value, 1.3 * p.rate.value)) for p in evidence.points["set"]
+    ]
+    _, found = predictions(evidence, Change(link=Scale(10.0)), Asked())
+    slow = by_load(found)[SET]
+    assert slow.why == "wide" and then_text(slow) == "stays at 100 MB/s"
