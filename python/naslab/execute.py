@@ -21,6 +21,7 @@ from naslab.analysis.validity import cell_regime, run_warnings
 from naslab.doubts import Doubts, found_at_start
 from naslab.environment import describe_client
 from naslab.errors import SpaceError, TargetError, UsageError
+from naslab.first_contact import first_contact
 from naslab.messages import readable
 from naslab.results.document import cell_blobs, cell_document, new_document
 from naslab.spec import CellSpec, RunSpec
@@ -413,7 +414,8 @@ def engine_errors(url: str, before_run: bool = False) -> Iterator[None]:
     try:
         yield
     except TargetError as error:
-        error.args = (readable(str(error), error.kind),)
+        line = first_contact(url, str(error), before_run)
+        error.args = (line or readable(str(error), error.kind),)
         error.refuse(before_run)
         raise
     except UsageError as error:
@@ -421,7 +423,7 @@ def engine_errors(url: str, before_run: bool = False) -> Iterator[None]:
         if str(error).startswith(options):
             error.args = (f"target {url!r}: {str(error).removeprefix(options)}{_reference(url)}",)
         else:
-            error.args = (readable(str(error)),)
+            error.args = (first_contact(url, str(error), True) or readable(str(error)),)
         raise
 
 
@@ -475,7 +477,7 @@ def check_space(
     if needed > space["free_bytes"]:
         raise SpaceError(
             f"the plan needs {amount_text(needed)} ({SPACE_FACTOR} times {files}), the target has "
-            f"{amount_text(space['free_bytes'])} free: use a smaller --file-size or free some space",
+            f"{amount_text(space['free_bytes'])} free: choose smaller files or free some space",
             "no_space",
             before_run=True,
         )

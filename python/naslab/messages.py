@@ -64,6 +64,14 @@ def readable(text: str, kind: str | None = None) -> str:
     return f"cannot {action}{' ' + thing if thing else ''}: {cause}{extra}{end}"
 
 
+def parts_of(text: str) -> tuple[str, str, dict[str, str]] | None:
+    """Operation, cause and named facts of the engine's error text; None for other texts."""
+    shape = _SHAPE.match(text.strip())
+    if shape is None or shape["operation"] not in (*_ACTIONS, *_SILENT):
+        return None
+    return (shape["operation"], *_facts(_OS_ERROR.sub("", shape["cause"])))
+
+
 def _facts(cause: str) -> tuple[str, dict[str, str]]:
     """The cause without its named facts, and these."""
     facts: dict[str, str] = {}

@@ -129,7 +129,7 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "mkfile over a file": (("mkfile", "FILE", "--size", "1k"), ("FILE", "exists", "another name")),
     "mkfile without room": (("mkfile", "TARGET/x", "--size", "1024t"), ("needs", "free")),
     "clean nowhere": (("clean", "/no/such"), ("/no/such",)),
-    "sweep without room": (("sweep", f"{SIM}&capacity_bytes=100k"), ("needs", "free", "--file-size")),
+    "sweep without room": (("sweep", f"{SIM}&capacity_bytes=100k"), ("needs", "free", "smaller files")),
     "run without room": (("run", f"{SIM}&capacity_bytes=10k"), ("needs", "78.6 kB", "free some space")),
 }  # fmt: skip
 

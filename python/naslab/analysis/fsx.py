@@ -148,7 +148,7 @@ def _row(tier: int, storage: str, tib: float, year: int) -> _Tier:
     if tier not in known:
         raise UsageError(f"no tier of {tier} MB/s in the guide of {year}; it has {', '.join(map(str, known))}")
     if storage not in _SMALLEST_GIB:
-        raise UsageError(f"storage is ssd or hdd, not {storage!r}")
+        raise UsageError(f"storage is ssd or hdd, not {storage!r}; choose one")
     smallest = _SMALLEST_GIB[storage]
     # 2,000 GiB are sold as 2 TiB: accept what the guide's own example calls it.
     if not smallest / 1024 <= tib <= _LARGEST_TIB:

@@ -165,7 +165,7 @@ def _own(path: Path) -> Definition:
         text = path.read_bytes()[: _MOST_FILE_BYTES + 1].decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8"
-        raise UsageError(f"--app {path}: cannot be read: {reason}") from error
+        raise UsageError(f"--app {path}: cannot be read: {reason}; check the name") from error
     if len(text) > _MOST_FILE_BYTES:
         raise UsageError(f"--app {path}: longer than {_MOST_FILE_BYTES} bytes; this is no definition")
     found = parse(text, str(path))
@@ -179,7 +179,7 @@ def parse(text: str, file: str) -> Definition:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file}: {error}") from error
+        raise UsageError(f"{file}: {error}; correct the TOML, as docs/guide/apps.md describes it") from error
     _only_keys(data, ("name", "set", "about", "rationale", "sources", "whole", "part"), file, "")
     words = {key: data.get(key, "") for key in ("name", "set", "about", "rationale")}
     for key, word in words.items():

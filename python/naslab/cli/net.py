@@ -108,6 +108,8 @@ def _call(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except (TargetError, UsageError) as error:
+        if isinstance(error, TargetError):
+            error.refuse(str(error).startswith("connect:"))
         error.args = (_readable(str(error)),)
         raise
 

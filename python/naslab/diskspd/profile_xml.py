@@ -33,7 +33,9 @@ def load(path: Path, targets: Sequence[str]) -> Loaded:
         with path.open("rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise UsageError(f"-X{path}: cannot be read ({error}); give an XML profile") from None
+        raise UsageError(
+            f"-X{path}: cannot be read ({getattr(error, 'strerror', None) or error}); give an XML profile"
+        ) from None
     if len(raw) > MAX_FILE_BYTES:
         raise UsageError(f"-X{path}: the file is too long to be a profile")
     if b"<!DOCTYPE" in raw or b"<!ENTITY" in raw:

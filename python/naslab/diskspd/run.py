@@ -113,7 +113,7 @@ class _Session:
         except UsageError as error:
             raise _in_our_words(error) from None
         except SpaceError as error:
-            error.args = (str(error).replace("use a smaller --file-size", "give a smaller -c"),)
+            error.args = (str(error).replace("choose smaller files", "give a smaller -c"),)
             raise
         except TargetError as error:
             if error.before_run:

@@ -292,5 +292,8 @@ def read_names(path: str) -> list[str]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"-+R {path}: cannot be read ({error}); give a text file with one name a line") from error
+        raise UsageError(
+            f"-+R {path}: cannot be read ({getattr(error, 'strerror', None) or error}); "
+            "give a text file with one name a line"
+        ) from error
     return [line.strip() for line in lines if line.strip()]

@@ -37,7 +37,10 @@ def read_cluster(path: str, count: int) -> Cluster:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"-+m {path}: cannot be read ({error}); give a text file, a line for each child") from error
+        raise UsageError(
+            f"-+m {path}: cannot be read ({getattr(error, 'strerror', None) or error}); "
+            "give a text file, a line for each child"
+        ) from error
     lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     for words in lines:
         if len(words) < _COLUMNS:

@@ -164,7 +164,7 @@ def _item(path: str, found: os.stat_result, is_dir: bool = False, number: int = 
 def open_folder(folder: Path) -> FolderSource:
     """A folder as a source. Raises UsageError when it is none, cannot be read or holds no file."""
     if not folder.exists():
-        raise UsageError(f"--source {folder}: there is no such folder")
+        raise UsageError(f"--source {folder}: there is no such folder; check the name")
     if not folder.is_dir():
         raise UsageError(f"--source {folder}: that is no folder; name the folder that holds the files")
     return FolderSource(folder)

@@ -76,7 +76,7 @@ def _host_and_port(shown: str, place: str) -> tuple[str, int | None]:
     if ":" in port:
         raise _error(shown, "an IPv6 address is written in brackets, as //[fe80::1]:port/…")
     if not _HOST.match(host):
-        raise _error(shown, "the name of the host is missing or not one that a host can have")
+        raise _error(shown, "the host's name is missing or not one that a host can have; write it after ://")
     return host, _port(shown, port) if colon else None
 
 

@@ -27,7 +27,7 @@ def open_stream(path: Path) -> BinaryIO:
         compressed = stream.read(len(_MAGIC)) == _MAGIC
         stream.seek(0)
     except OSError as error:
-        raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise TraceError(f"{path}: cannot be read: {error.strerror or error}; check the name") from error
     if not compressed:
         return stream
     unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)

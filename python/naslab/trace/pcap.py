@@ -143,7 +143,7 @@ def segments_of(program: str, source: Path, skip: Callable[[str], None]) -> Iter
     try:
         source.open("rb").close()
     except OSError as error:
-        raise TraceError(f"{source}: cannot be read: {error.strerror or error}") from error
+        raise TraceError(f"{source}: cannot be read: {error.strerror or error}; check the name") from error
     command = [program, "-r", os.fspath(source.absolute()), "-n", "-Q", "-T", "fields", "-E", "occurrence=l"]
     command += ["-Y", "tcp && !icmp && !icmpv6 && (tcp.len > 0 || tcp.flags.syn == 1)"]
     # What tshark would remember of each segment: its memory then stays as it is.

@@ -55,7 +55,7 @@ def record(
     Raises NaslabError when strace may not trace here.
     """
     if not root.is_dir():
-        raise UsageError(f"--root {root}: there is no such folder")
+        raise UsageError(f"--root {root}: there is no such folder; check the name")
     if shutil.which(command[0]) is None:
         raise UsageError(f"{command[0]}: there is no such program; give a command after --")
     strace = _strace()

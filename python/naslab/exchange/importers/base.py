@@ -53,7 +53,7 @@ class Input:
             with path.open("rb") as file:
                 data = file.read(MAX_FILE_BYTES + 1)
         except OSError as error:
-            raise ForeignFileError(f"{path} cannot be read: {error.strerror or error}") from error
+            raise ForeignFileError(f"{path} cannot be read: {error.strerror or error}; check the name") from error
         return cls(path.name, data[:MAX_FILE_BYTES], status.st_mtime_ns)
 
     @property
