@@ -18,6 +18,11 @@ from naslab.targets.forms import check_local
 
 OUTPUTS = ("output", "report", "csv", "junit", "emit_app")
 """Parameters that name a file to write. A journal is never replaced."""
+OF_TARGETS = (
+    "run", "sweep", "sustained", "curve", "profile", "tree", "apps", "job", "replay", "durable", "rerun", "doctor",
+    "clean",
+)  # fmt: skip
+"""Commands whose `target` is one; `runs` and `history` look for a text in it."""
 OF_FOLDERS = ("site",)
 """Commands whose output is a folder, which has rules of its own and is not forced."""
 FORCE: tuple[Any, Any, Any] = (
@@ -42,6 +47,15 @@ def extended(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_options(command, {} if "force" in names else {"force": FORCE}, forced)
 
 
+def _refuse_host(text: str, command: str) -> None:
+    """Raises UsageError with what to type where the target is a machine alone. What is plainly none costs no import."""
+    if "://" in text or text.startswith(("/", ".", "sim:", "null:", "lab:")):
+        return
+    from naslab.doctor.nearby import refuse_host
+
+    refuse_host(text, f"naslab {command}" + (" RUN" if command == "rerun" else ""))
+
+
 def _spelt(option: Any, name: str) -> str:
     """How a command line has it: --name, or help's word for an argument. Typer takes the first for a default."""
     words = [each for each in (option.default, *(option.param_decls or ())) if isinstance(each, str)]
@@ -56,6 +70,8 @@ def _with_local_paths(command: Callable[..., Any]) -> Callable[..., Any]:
     }
 
     def checked(values: dict[str, Any]) -> Any:
+        if command.__name__ in OF_TARGETS and isinstance(values.get("target"), str):
+            _refuse_host(values["target"], command.__name__)
         for name, value in values.items():
             for path in value if isinstance(value, list) else [value]:
                 if isinstance(path, Path):

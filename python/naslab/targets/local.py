@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from naslab.errors import UsageError
 from naslab.messages import without_secrets
 from naslab.targets.query import flag, parse_query
 from naslab.targets.target import Target
+
+_HOST = re.compile(
+    r"[0-9]{1,3}(\.[0-9]{1,3}){3}|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.(local|lan|home|internal|net|com|org)"
+)
 
 
 def folder_target(folder: Path) -> Target:
@@ -52,7 +57,10 @@ def _folder(shown: str, path: Path) -> Path:
         reason = getattr(error, "strerror", None) or "not a name that a folder can have"
         raise UsageError(f"target {shown!r}: {reason}; give another folder") from None
     if not is_there:
-        raise UsageError(f"target {shown!r}: there is no such folder; create it or mount the share first")
+        server = (
+            f", or for a server write smb://{shown}/SHARE or nfs://{shown}/EXPORT" if _HOST.fullmatch(shown) else ""
+        )
+        raise UsageError(f"target {shown!r}: there is no such folder; create it or mount the share first{server}")
     if not is_folder:
         raise UsageError(f"target {shown!r} is not a folder; give the folder that naslab shall work in")
     return root
