@@ -123,10 +123,8 @@ def _read_only(place: _Place, facts: dict[str, str]) -> str:
 
 
 def _not_writable(place: _Place, facts: dict[str, str]) -> str:
-    return (
-        f"no folder can be made on {place.url}: this user may not write there: allow it on the server, "
-        "or name a folder or user that may"
-    )
+    allow = "allow it on the server, or name another folder or user" if place.scheme else "allow it, or name another"
+    return f"no folder can be made on {place.url}: this user may not write there: {allow}"
 
 
 def _full(place: _Place, facts: dict[str, str]) -> str:
