@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab import terminal
-from naslab.units import count_text, duration_text, size_text
+from naslab.analysis.cell_names import load_name, stage_words
+from naslab.units import count_text, duration_text, size_label, size_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -104,11 +105,13 @@ def _rates(run: Run, cell: Mapping[str, Any]) -> list[float]:
 
 def _series(cell: Mapping[str, Any], values: Sequence[float], width: int) -> Iterator[Text]:
     """The load's name and range; then the picture between its first and its last value."""
-    sizes = [size_text(cell[name]) for name in ("file_bytes", "record_bytes") if cell.get(name)]
-    name = " ".join([cell.get("workload") or cell["op"], *sizes])
+    stage = stage_words(cell.get("workload"))
+    about = [stage] if stage and stage != cell.get("workload") else []
+    about += [f"{size_label(cell['file_bytes'])} file"] if cell.get("file_bytes") else []
+    name = load_name(cell) + (f" ({', '.join(about)})" if about else "")
     lasted = duration_text(len(values) * cell["interval_ns"])
     least, most = min(values), max(values)
-    yield _text(f"{name}, cell {cell['id']}: {_rate(least)} to {_rate(most)} in {lasted}")
+    yield _text(f"{name}: {_rate(least)} to {_rate(most)} in {lasted}")
     yield _text(_framed(values, 0.0, most, _rate(values[0]), _rate(values[-1]), width))
 
 

@@ -22,6 +22,9 @@ _OBEYED = re.compile(
     "\u2028\u2029\ud800-\udfff\ufffe\uffff"  # ends of lines that only some know; halves of a pair; no characters
     "]"
 )
+_HANGING = re.compile(r" *(?:- |\S+ {2,}|(?:note|naslab): )?")
+"""What the lines after the first stand under: the indentation, a bullet, a name in a column of its own."""
+_NUMBER_SPACE = re.compile(r"(?<=\d) (?=(?:%|[kMG]B/s|ops/s|[KMGT]iB|[kMGT]?B|[mµn]?s|min|h|[MG]bit/s)(?![\w/]))")
 _LINE_ENDS = re.compile(r"[\n\t]")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _MOST_LINES = 1 << 16
@@ -66,15 +69,25 @@ def _guard_line(line: str) -> str:
 
 
 class Guarded:
-    """A text stream that writes nothing a terminal would obey. It is the stream in all else."""
+    """A text stream that writes nothing a terminal would obey. It is the stream in all else.
+
+    A terminal that is narrower than a line gets it in several, broken between words; see `fold`.
+    """
+
+    folds = False
 
     def __init__(self, stream: TextIO) -> None:
         self.raw = stream
+        self._within = False
 
     def write(self, text: str) -> int:
         """Writes the text as `printable`; lines that `colours_of` knows with their colours."""
         if _OBEYED.search(text) is not None:
             text = "\n".join(map(_guard_line, text.split("\n")))
+        # What goes on in a line, and what overwrites one, is as long as its writer made it.
+        if self.folds and not self._within and "\r" not in text:
+            text = fold(text, _columns())
+        self._within = bool(text) and not text.endswith("\n")
         return self.raw.write(text)
 
     def writelines(self, lines: Any) -> None:
@@ -87,6 +100,45 @@ class Guarded:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.raw, name)
+
+
+def _columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def fold(text: str, width: int) -> str:
+    """Lines longer than the terminal, broken between words; what follows stands under the first one's text.
+
+    Lines with colours, which are drawn for the width, and JSON stay as they are; so do words longer than a line.
+    """
+    if len(text) <= width or all(len(line) <= width for line in text.split("\n")):
+        return text
+    return "\n".join(_fold_line(line, width) for line in text.split("\n"))
+
+
+def _fold_line(line: str, width: int) -> str:
+    if len(line) <= width or "\x1b" in line or line.startswith(("{", "[")):
+        return line
+    found = _HANGING.match(line)
+    import textwrap
+
+    indent = len(found.group()) if found and len(found.group()) <= width // 2 else 2
+    # A number stays with its unit.
+    line = _NUMBER_SPACE.sub("\N{NO-BREAK SPACE}", line)
+    lines = textwrap.fill(
+        line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
+        replace_whitespace=False, drop_whitespace=True,
+    )  # fmt: skip
+    return lines.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def fold_for_terminals() -> None:
+    """From now on what is printed on a terminal is folded; a file and a pipe get every line whole."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, Guarded) and stream.raw.isatty():
+            stream.folds = True
 
 
 def raw(stream: TextIO) -> TextIO:

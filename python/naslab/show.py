@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from naslab.analysis.cell_names import op_words, stage_words
+from naslab.facts import fact
 from naslab.printable import colours_of, printable
 from naslab.results.fields import is_number
 from naslab.telling import told_once
-from naslab.units import duration_text, size_text
+from naslab.units import duration_text, size_text, three_digits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +26,6 @@ _STATUS_STYLE = {"complete": "green", "partial": "yellow", "running": "cyan", "f
 MIN_WIDTH = 40
 _SECTIONS = {"target": "server"}
 """Names of the environment's sections, where `show` has another line of that name."""
-_UNLIMITED_BYTES = 1 << 60
-"""Targets without a limit report such space; it tells nothing."""
 
 
 def show_run(run: Run, width: int | None = None, color: bool | None = None) -> str:
@@ -124,18 +123,27 @@ def list_runs_text(runs: Sequence[RunSummary], width: int | None = None, color: 
     if not runs:
         return "No runs are stored yet; measure one with: naslab run TARGET\n"
     columns = columns_of(width)
-    header = ("run", "started (UTC)", "command", "target", "label", "cells", "status")
-    shown = header if columns >= _NARROW else ("run", "target", "status")
-    table = plain_table(shown, right=("cells",))
-    for column in (table.columns[0], table.columns[-1]):
-        column.no_wrap = True
+    header = ["run", "started (UTC)", "command", "target", "label", "cells", "status"]
+    if not any(run.label for run in runs):
+        header.remove("label")
+    table = plain_table(header, right=("cells",), optional=("cells", "label", "started (UTC)", "command"))
+    for column in table.columns:
+        column.no_wrap = column.header in ("run", "started (UTC)", "command", "status")
     for run in runs:
-        started = run.started_at[:16].replace("T", " ")
-        texts = (run.run_id, started, run.command, run.target, run.label or "", str(run.cells), run.status)
-        row = {name: Text(_plain(text)) for name, text in zip(header, texts, strict=True)}
+        texts = {
+            "run": run.run_id, "started (UTC)": run.started_at[:16].replace("T", " "), "command": run.command,
+            "target": in_middle(_plain(run.target), columns // 3), "label": in_middle(_plain(run.label or ""), 16),
+            "cells": f"{run.cells:,}", "status": run.status,
+        }  # fmt: skip
+        row = {name: Text(_plain(text)) for name, text in texts.items()}
         row["status"].stylize(_STATUS_STYLE.get(run.status, ""))
-        table.add_row(*(row[name] for name in shown))
+        table.add_row(*(row[name] for name in header))
     return render([table], columns, color)
+
+
+def in_middle(text: str, most: int) -> str:
+    """A name of at most so many letters: its beginning and its end, which differ most often, around `…`."""
+    return text if len(text) <= most else f"{text[: (most - 1) // 2]}…{text[-(most // 2) :]}"
 
 
 def columns_of(width: int | None) -> int:
@@ -194,12 +202,16 @@ def _plain(text: str) -> str:
     return printable(text, one_line=True)
 
 
-def plain_table(header: Iterable[str], right: Iterable[str] = ()) -> Any:
-    """An empty table with a line under its header. right: columns set to the right, which never wrap."""
+def plain_table(header: Iterable[str], right: Iterable[str] = (), optional: Sequence[str] = ()) -> Any:
+    """An empty table with a line under its header. right: columns set to the right, which never wrap.
+
+    optional: columns that a terminal too narrow for all goes without, the first named first.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.optional = tuple(optional)  # type: ignore[attr-defined]
     for name in header:
         table.add_column(name, justify="right" if name in right else "left", no_wrap=name in right, overflow="fold")
     return table
@@ -268,33 +280,21 @@ def _environment(environment: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _pairs(values: Mapping[str, Any]) -> list[str]:
-    """`ram 16 GiB`, `nic 1000 Mbit/s`: scalars with their units; what is nested or unknown is left out."""
+    """`memory 16 GiB`, `nic 1 Gbit/s`: scalars with their units; what is nested, unknown or zero is left out."""
     found = []
     for name, value in values.items():
         if value is None or isinstance(value, Mapping | list | tuple) or str(value).startswith(("{", "[")):
             continue
-        # Fields that the schema does not describe may hold anything, whatever unit their name ends with.
-        known = is_number(value) and value >= 0
-        if name.endswith("_bytes") and known and value >= _UNLIMITED_BYTES:
-            continue
-        text, label = str(value), name
-        if name.endswith("_bits_per_s") and known:
-            label, text = name.removesuffix("_bits_per_s"), f"{value / 1e6:,.0f} Mbit/s"
-        elif name.endswith("_bytes") and known:
-            label, text = name.removesuffix("_bytes"), _gib(value)
-        found.append(f"{label.replace('_', ' ')} {text}")
+        if is_number(value) and not value and name != "seed":
+            continue  # counters that counted nothing, caches that are none
+        label, text = fact(name, value)
+        found.append(label if text == "yes" else f"{label} {text}")
     return found
 
 
-def _gib(value: float) -> str:
-    return f"{_number(value / (1 << 30)).removesuffix('.0')} GiB" if value >= 1 << 30 else size_text(int(value))
-
-
 def _number(value: float) -> str:
-    """Three significant digits, grouped thousands."""
-    if math.isnan(value):
-        return "-"
-    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3}f}"
+    """Three significant digits, grouped thousands; `-` for none."""
+    return three_digits(value)
 
 
 def _matrix(run: Run, op: str, width: int) -> list[RenderableType]:
@@ -312,7 +312,7 @@ def _matrix(run: Run, op: str, width: int) -> list[RenderableType]:
     heads = [size_text(size) for size in records.tolist()]
     cell = max([len(text) for row in values for text in row] + [len(head) for head in heads], default=1) + 2
     per_table = max(1, (width - 14) // cell)
-    title = f"{op}: MB/s, file size by record size" + (f", median of {repeats}" if repeats > 1 else "") + note
+    title = f"{op_words(op)}: MB/s, file size by record size" + (f", median of {repeats}" if repeats > 1 else "") + note
     parts: list[RenderableType] = [Text(title, style="bold")]
     for first in range(0, len(heads), per_table):
         shown = heads[first : first + per_table]
@@ -371,7 +371,8 @@ def _apps_tables(apps: Any) -> list[RenderableType]:
 
     tables: list[RenderableType] = []
     for names, texts in ((header(apps), rows(apps)), (FACTS, fact_rows(apps))):
-        table = plain_table(names, right=names[1:])
+        repeats = [name for name in names if name.startswith("run ")]
+        table = plain_table(names, right=names[1:], optional=[*repeats[::-1], "issued", "publ.", "% seq.", "largest"])
         table.columns[0].no_wrap = True
         for row in texts:
             table.add_row(*row)
@@ -427,7 +428,7 @@ def _job_table(job: Any) -> RenderableType:
 def _cell_texts(cell: Mapping[str, Any]) -> tuple[str, ...]:
     latency = cell["latency_ns"]
     texts = (
-        cell.get("workload") or "", cell["op"], _file_text(cell),
+        stage_words(cell.get("workload")), op_words(cell["op"]), _file_text(cell),
         _told(cell["record_bytes"], size_text), _told(cell["queue_depth"]), _told(cell["workers"]),
         _number(cell["throughput_bytes_per_s"] / 1e6), _told(cell["iops"], _number),
         _latency(latency["p50"]), _latency(latency["p99"]),
@@ -488,16 +489,16 @@ def _clients(run: Run) -> list[RenderableType]:
 
 
 def _percentiles(run: Run) -> list[RenderableType]:
-    """Latency to nine nines of each sustained load; - where too few operations were done."""
+    """Latency to nine nines of each sustained load; - where too few operations were done, no row where in all."""
     regimes = run.document["sustained"]["regimes"] if run.document.get("sustained") else []
     if not regimes:
         return []
     from rich.text import Text
 
-    from naslab.analysis.sustained import percentile_rows
+    from naslab.analysis.sustained import percentile_rows, regime_name
 
     # One column a load: more than a few would not fit.
-    names = [f"{found['kind']} (cell {found['cell']})" for found in regimes[:4]]
+    names = [regime_name(run, found) for found in regimes[:4]]
     table = plain_table(("latency", *names), right=names)
     for label, texts in percentile_rows(regimes[:4]):
         table.add_row(Text(label), *map(Text, texts))
@@ -523,7 +524,7 @@ def _limits(run: Run) -> list[RenderableType]:
     limits = trust.claimed(run.document)
     if not limits:
         return []
-    table = plain_table(tell.HEADER, right=tell.HEADER[2:4])
+    table = plain_table(tell.HEADER, right=tell.HEADER[2:4], optional=tell.HEADER[3:4])
     for row in tell.rows(limits):
         table.add_row(*(Text(_plain(text)) for text in row))
     told: dict[str, list[str]] = {}

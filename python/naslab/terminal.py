@@ -25,7 +25,9 @@ ASCII_BLOCKS = ".:-=+*#@"
 """The same eight steps where there are no blocks."""
 NOTHING = "·"
 """A place of a heat map where nothing was measured."""
-_TO_ASCII = str.maketrans({**dict(zip(BLOCKS, ASCII_BLOCKS, strict=True)), "─": "-", "·": "_", "…": "~", "→": ">"})
+_TO_ASCII = str.maketrans(
+    {**dict(zip(BLOCKS, ASCII_BLOCKS, strict=True)), "─": "-", "·": "_", "…": "~", "→": ">", "µ": "u"}
+)
 _LEAST_TEXT = 14
 """Columns that running text needs beside numbers, or its longest word."""
 
@@ -132,23 +134,41 @@ def _joined(maps: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "   ".join(one[at] if at < len(one) else " " * len(one[0]) for one in maps).rstrip()
 
 
-def fitted(table: Table, width: int) -> list[Table]:
-    """The table, or several with the first column in each, so that no number and no word is cut.
+def fitted(table: Table, width: int) -> list[Any]:
+    """The table so that no number and no word is cut: whole, or without columns that it can go without, or in parts.
 
-    Columns of running text may fold between words. A first column beside which another has no room is not repeated.
+    `optional` of a table (see `show.plain_table`) names those columns, the first to go first; a line says which are
+    left out. Columns of running text may fold between words. Parts have the first column in each; one beside which
+    another has no room is not repeated.
     """
     needs = [_needed(column) for column in table.columns]
     gap = 2
-    if sum(needs) + gap * (len(needs) - 1) <= width:
-        return [_part(table, range(len(needs)), needs, width)]
-    repeated = needs[0] + gap + max(needs[1:], default=0) <= width
+    kept = list(range(len(needs)))
+    heads = [str(column.header) for column in table.columns]
+    left_out = []
+    for name in getattr(table, "optional", ()):
+        if sum(needs[at] for at in kept) + gap * (len(kept) - 1) <= width:
+            break
+        if name in heads and heads.index(name) in kept:
+            kept.remove(heads.index(name))
+            left_out.append(name)
+    if sum(needs[at] for at in kept) + gap * (len(kept) - 1) <= width:
+        return [_part(table, kept, needs, width), *_left_out([name for name in heads if name in left_out], width)]
+    repeated = needs[0] + gap + max((needs[at] for at in kept[1:]), default=0) <= width
     parts: list[list[int]] = [[0]]
-    for at in range(1, len(needs)):
+    for at in kept[1:]:
         used = sum(needs[one] + gap for one in parts[-1])
         if used + needs[at] > width and parts[-1] != [0]:
             parts.append([0] if repeated else [])
         parts[-1].append(at)
     return [_part(table, part, needs, width) for part in parts]
+
+
+def _left_out(names: Sequence[str], width: int) -> list[Any]:
+    """The line that names the columns without room; nothing where all have some."""
+    from rich.text import Text
+
+    return [Text(f"Without room in {width} columns: {', '.join(names)}", style="dim")] if names else []
 
 
 def _needed(column: Any) -> int:

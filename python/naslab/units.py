@@ -1,12 +1,14 @@
 """Sizes, rates and durations: parsed and printed at the edge, integers inside.
 
 Sizes: `64k`, `1m`, `2g`, `1t` are powers of 1024 (also `64KiB`); `64kB`, `1MB` are powers of 1000.
-Rates are printed in MB/s (10^6).
+Rates are printed in MB/s (10^6), measured values with three significant digits.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 
 from naslab.errors import UsageError
 
@@ -17,6 +19,8 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|min|h)?\Z")
 MAX_SIZE_BYTES = (1 << 63) - 1
 MAX_DURATION_NS = (1 << 63) - 1
 _MAX_DIGITS = 30
+UNLIMITED_BYTES = 1 << 60
+"""Servers without a limit report such space: 8 EiB, 1 EiB less a block."""
 _DURATION_NS = {
     "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9,
 }  # fmt: skip
@@ -98,43 +102,72 @@ def size_text(size_bytes: int) -> str:
     return str(size_bytes)
 
 
+def three_digits(value: float) -> str:
+    """A number with three significant digits: 31.97 -> `32.0`, 29438 -> `29,400`; a small whole number as it is: `32`.
+
+    Not a number and infinities are `-`.
+    """
+    if not math.isfinite(value):
+        return "-"
+    if abs(value) < 999.5 and abs(value - round(value)) <= 1e-6 * abs(value):
+        return f"{value:.0f}"  # set, not measured; 1e-6 is what arithmetic loses
+    places = 2 - math.floor(math.log10(abs(value)))
+    rounded = round(value, places)
+    # 99.97 becomes 100.0: one digit before the point more, so one after it less.
+    places = max(0, 2 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:,.{places}f}"
+
+
+def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
+    """A value in the first of the units (largest first) in which it is at least 1 once rounded, else in the last."""
+    for unit, factor in units[:-1]:
+        if value >= 0.9995 * factor:
+            return f"{three_digits(value / factor)} {unit}"
+    unit, factor = units[-1]
+    return f"{three_digits(value / factor)} {unit}"
+
+
 def size_label(size_bytes: float) -> str:
-    """Size in powers of 1024, short: 65536 -> `64 KiB`; 1500 -> `1,500 B`; 1.5 MiB -> `1.5 MiB`."""
+    """Size in powers of 1024, short: 65536 -> `64 KiB`; 1000 -> `1,000 B`; 1.5 MiB -> `1.50 MiB`."""
+    if size_bytes >= UNLIMITED_BYTES:
+        return "unlimited"
     for unit, factor in _BINARY_UNITS:
         if size_bytes >= factor:
             value = size_bytes / factor
-            return f"{value:.0f} {unit}" if value == int(value) else f"{value:.3g} {unit}"
+            # 1,023 MiB has four digits, and no larger unit in which it is at least 1.
+            return f"{value:,.0f} {unit}" if value == int(value) or value >= 1000 else f"{three_digits(value)} {unit}"
     return f"{size_bytes:,.0f} B"
 
 
 def rate_text(bytes_per_s: float | None) -> str:
-    """Throughput in MB/s (10^6), three significant digits or more."""
+    """Throughput in MB/s (10^6) with three significant digits; from 10,000 MB/s on in GB/s, below 0.01 MB/s in kB/s."""
     if bytes_per_s is None:
         return "-"
-    value = bytes_per_s / 1e6
-    return f"{value:,.0f} MB/s" if value >= 100 else f"{value:,.3g} MB/s"
+    if bytes_per_s >= 9.995e9:
+        return f"{three_digits(bytes_per_s / 1e9)} GB/s"
+    if 0 < bytes_per_s < 0.01e6:
+        return f"{three_digits(bytes_per_s / 1e3)} kB/s"
+    return f"{three_digits(bytes_per_s / 1e6)} MB/s"
 
 
 def count_text(value: float) -> str:
-    """A number, three significant digits or more."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:,.3g}"
+    """A measured number, three significant digits: 29438 -> `29,400`. Exact counts are no matter of it."""
+    return three_digits(value)
 
 
 def amount_text(size_bytes: float) -> str:
-    """A rounded amount of data in powers of 1000: `1.5 GB`."""
-    for suffix, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size_bytes >= factor:
-            return f"{size_bytes / factor:.3g} {suffix}"
-    return f"{size_bytes:.0f} B"
+    """A rounded amount of data in powers of 1000: `1.50 GB`."""
+    if size_bytes >= UNLIMITED_BYTES:
+        return "unlimited"
+    return _scaled(size_bytes, (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1)))
 
 
 def duration_text(duration_ns: float) -> str:
-    """A rounded duration: `1.5 ms`, `12 s`, `3 min 20 s`."""
-    if duration_ns >= 3600e9:
-        return f"{int(duration_ns // 3600e9)} h {int(duration_ns % 3600e9 // 60e9)} min"
-    if duration_ns >= 60e9:
-        return f"{int(duration_ns // 60e9)} min {int(duration_ns % 60e9 // 1e9)} s"
-    for suffix, factor in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if duration_ns >= factor:
-            return f"{duration_ns / factor:.3g} {suffix}"
-    return f"{duration_ns:.0f} ns"
+    """A rounded duration: `1.50 ms`, `12 s`, `3 min 20 s`, `2 h`."""
+    if duration_ns < 59.95e9:
+        return _scaled(duration_ns, (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1)))
+    minutes, seconds = divmod(round(duration_ns / 1e9), 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

@@ -318,6 +318,6 @@ def apps_with(*rates: float) -> dict[str, object]:
 
 def test_runs_of_several_conditions_stand_side_by_side() -> None:
     runs = [("idle", apps_with(2e6, 3e6)), ("busy", apps_with(1e6)), ("copied", apps_with(2e6 + 200, 3e6))]
-    assert list(results.median_rows(runs)) == [("PhotoAlbum", "2", "1", "2")]
+    assert list(results.median_rows(runs)) == [("PhotoAlbum", "2", "1", "2.00")]
     assert results.identical_runs(runs) == [["idle", "copied"]]
     assert results.identical_runs(runs[:2]) == []

@@ -59,11 +59,8 @@ def test_the_first_step_at_which_they_part() -> None:
     assert of(found) == {"round_trip": "agree", "depth": "part", "connections": "part", "set": "part"}
     assert found.parting is not None and found.parting.name == "depth"
     told = sentences(found, NAMES)
-    assert (
-        told[0].startswith("They part at `depth`, large reads")
-        and "118 MB/s on A, 230 MB/s on B (1.95 times" in told[0]
-    )
-    assert told[1] == "Every step before agrees: one small read at a time (210 us and 214 us)."
+    assert told[0].startswith("They part at large reads") and "118 MB/s on A, 230 MB/s on B (1.95 times" in told[0]
+    assert told[1] == "Every step before agrees: one small read at a time (210 µs and 214 µs)."
     assert told[2].startswith("An indication") and "4 runs of each target" in told[2] and len(told) == 3
 
 
@@ -106,7 +103,7 @@ def test_what_comes_later_names_later_steps() -> None:
 def test_equal_targets_and_intervals_that_are_too_wide() -> None:
     same = why([ladder()], [ladder(large=119e6)], NAMES)
     assert same.parting is None and set(of(same).values()) == {"agree"}
-    assert sentences(same, NAMES)[0] == "They part at no step of the ladder."
+    assert sentences(same, NAMES)[0] == "They part at no step of the experiments."
     wide = why([ladder(half=0.2)], [ladder(large=140e6, half=0.2)], NAMES)
     assert wide.parting is None and of(wide)["depth"] == "open"
     assert any(said.startswith("Open, their intervals are too wide: one small read") for said in sentences(wide, NAMES))
@@ -158,4 +155,4 @@ def test_json_and_report() -> None:
     assert told["step"] == "depth" and next(each["name"] for each in told["steps"]) == "round_trip"
     assert told["steps"][1]["figures"][0]["judgement"] == "part"
     page = verdicts([Comparison(("A<1>", "B"), False, (1, 1), [], None, {}, "holm", (), found)])
-    assert "<strong>Why:</strong> They part at `depth`" in page and "A&lt;1&gt;" in page
+    assert "<strong>Why:</strong> They part at large reads" in page and "A&lt;1&gt;" in page

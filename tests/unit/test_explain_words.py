@@ -63,14 +63,14 @@ def told(found: Evidence, kind: str = "link") -> str:
 def test_depth_is_advised_with_the_rate_that_one_request_caps() -> None:
     # 430 us and 60 KiB more at 118 MB/s: 0.95 ms for 64 KiB, 69 MB/s.
     text = told(evidence())
-    assert "one 64 KiB request at a time reaches at most 68.9 MB/s (951 us each): keep about 2 outstanding" in text
+    assert "one 64 KiB request at a time reaches at most 68.9 MB/s (951 µs each): keep about 2 outstanding" in text
     near = evidence(round_trip=[point(4096 / 40e-6, 4 * KIB, random=True)])
     assert "outstanding" not in told(near)
 
 
 def test_the_clients_cache_is_told_with_bytes() -> None:
     cached = evidence(client_cache=[point(2.1e9, crossed=0.0)])
-    assert "you measured the client's cache: 0 B of 2.1 GB crossed the wire; to measure the server, name it" in told(
+    assert "you measured the client's cache: 0 B of 2.10 GB crossed the wire; to measure the server, name it" in told(
         cached
     )
     past = evidence(client_cache=[point(2.1e9, crossed=0.0)], record=[point(1e8, 64 * KIB, bypass=True)])
@@ -106,7 +106,7 @@ def test_promises_and_memory_are_told() -> None:
 
 def test_steps_say_what_came_out() -> None:
     found = evidence(connections=[point(350e6, depth=4, workers=4, files=4)])
-    assert says("round_trip", found) == "one read of 4 KiB takes 430 us"
+    assert says("round_trip", found) == "one read of 4 KiB takes 430 µs"
     assert says("depth", found) == "110 MB/s at queue depth 1, 118 MB/s at 2, level from there on"
     assert says("connections", found) == "1 MiB: 4 connections reach 350 MB/s, 3 times one connection (118 MB/s)"
     assert says("nothing of the kind", found) == ""

@@ -15,7 +15,7 @@ import pytest
 from fixtures_run import make_parts
 from naslab.cli import main
 from naslab.errors import UsageError
-from naslab.printable import Guarded, colours_of, guarded, printable
+from naslab.printable import Guarded, colours_of, fold, fold_for_terminals, guarded, printable
 from naslab.show import list_runs_text, show_run
 from naslab.store import Store
 
@@ -108,3 +108,31 @@ def test_no_reader_of_a_run_prints_it_raw(
         assert OBEYED.search(text) is None, (words, OBEYED.search(text), text)
     assert OBEYED.search(own.sub("", show_run(store.load("last"), 100, bool(colour)))) is None
     assert OBEYED.search(own.sub("", list_runs_text(store.list_runs(), 100, bool(colour)))) is None
+
+
+def test_long_lines_fold_between_words_on_a_terminal_alone() -> None:
+    line = "  - large reads: 38.5 MB/s at queue depth 4, working set of 128 MiB of the file"
+    assert fold(line, 40).split("\n") == [
+        "  - large reads: 38.5 MB/s at queue", "    depth 4, working set of 128 MiB of", "    the file",
+    ]  # fmt: skip
+    assert (
+        fold("pool    Two disks in one folder, and more", 24)
+        == "pool    Two disks in one\n        folder, and more"
+    )
+    assert fold('{"run": "' + "word " * 40 + '"}', 40).count("\n") == 0, "JSON is one document"
+    word = "x" * 50
+    assert fold(f"see {word} there", 40) == f"see\n  {word}\n  there", "no word is broken"
+    assert "\n" not in fold(f"\x1b[1m{line}\x1b[0m", 40)
+
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream, folded in ((Screen(), True), (io.StringIO(), False)):
+        guard = Guarded(stream)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdout", guard)
+            patch.setenv("COLUMNS", "40")
+            fold_for_terminals()
+            print(line)
+        assert (stream.getvalue().count("\n") > 1) == folded

@@ -317,11 +317,11 @@ def test_ceilings_come_from_the_slowest_link_and_the_verdict() -> None:
 
 def test_labels() -> None:
     assert [size_label(n) for n in (512, 65536, 1 << 20, 3 << 19, 1 << 40)] == [
-        "512 B", "64 KiB", "1 MiB", "1.5 MiB", "1 TiB",
+        "512 B", "64 KiB", "1 MiB", "1.50 MiB", "1 TiB",
     ]  # fmt: skip
     assert [time_label(n) for n in (12, 1500, 250_000, 8_370_000, 2e9)] == [
         "12 ns",
-        "1.5 µs",
+        "1.50 µs",
         "250 µs",
         "8.37 ms",
         "2 s",
@@ -557,7 +557,7 @@ def test_the_table_has_every_cell_as_columns() -> None:
     assert columns["run"] == [0] * len(own) + [1] * 12
     assert columns["rate"] == pytest.approx([cell["throughput_bytes_per_s"] / 1e6 for cell in cells], rel=1e-5)
     assert columns["p99"] == [(cell["latency_ns"] or {}).get("p99") for cell in cells]
-    assert (columns["test"][0], columns["test"][-1]) == ("write", runs[1].cells[-1]["workload"])
+    assert (columns["test"][0], columns["test"][-1]) == ("Write", runs[1].cells[-1]["workload"])
     assert (columns["status"][:2], columns["why"][1]) == (["complete", "predicted"], "because")
     assert columns["file"][-1] is None, "what a source does not tell stays untold"
 

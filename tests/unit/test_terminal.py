@@ -90,7 +90,7 @@ def test_the_heat_map_holds_the_rates() -> None:
 
 def test_the_sparkline_goes_from_the_first_value_to_the_last() -> None:
     text = show_run(load([118.0] * 60 + [40.0] * 60), 80, False)
-    assert "read 1g 64k, cell 0: 40 to 118 in 2 min 0 s" in text
+    assert "64 KiB reads (1 GiB file): 40 to 118 in 2 min" in text
     (line,) = [line for line in text.splitlines() if "█" in line]
     assert line.split()[0] == "118" and line.split()[-1] == "40"
     assert re.fullmatch(r"█{33,36}▆?▃{33,36}", line.split()[1])
@@ -100,7 +100,7 @@ def test_the_curve_climbs() -> None:
     text = show_run(curve(), 80, False)
     assert "p99 of the response time, each load a mark, log scale" in text
     (line,) = [line for line in text.splitlines() if "▁" in line]
-    assert line.strip().startswith("100 us ▁") and line.endswith("█ 2.37 ms")
+    assert line.strip().startswith("100 µs ▁") and line.endswith("█ 2.37 ms")
     drawn = line.split()[2]
     assert drawn == "".join(sorted(drawn)) and len(drawn) == 12
 

@@ -242,7 +242,7 @@ def test_the_table_has_the_columns_that_are_needed() -> None:
     assert "Of the warm rate, with cold caches: stat 25 % (95 % interval 25-25 %)." in sentences(both)
     old = {**alone, "phases": [{"op": "stat", "count": 1, "repeats": 1, "ops_per_s": 5.0, "latency_ns_p50": 1000,
                                 "latency_ns_p99": 2000}]}  # fmt: skip
-    assert list(rows(old)) == [("stat", "1", "5", "1 us", "2 us")], "a run stored before there were cold passes"
+    assert list(rows(old)) == [("stat", "1", "5", "1 µs", "2 µs")], "a run stored before there were cold passes"
 
 
 def stored(*states: str, repeats: int = 6) -> Run:

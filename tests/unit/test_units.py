@@ -17,7 +17,9 @@ from naslab.units import (
     parse_size,
     parse_size_list,
     rate_text,
+    size_label,
     size_text,
+    three_digits,
 )
 
 FACTORS = {
@@ -91,11 +93,26 @@ def test_durations(text: str, value: int) -> None:
     assert parse_duration(text) == value
 
 
+def test_three_digits() -> None:
+    texts = {0: "0", 32: "32", 31.97: "32.0", 99.97: "100", 999.7: "1,000", 29438: "29,400", 0.005771: "0.00577"}
+    assert {value: three_digits(value) for value in texts} == texts
+    assert three_digits(float("nan")) == three_digits(float("inf")) == "-"
+    # Never as many digits as 1000 us, nor in the notation of 1e+03.
+    assert [duration_text(v) for v in (999.7, 999_960, 999.97e6, 59.96e9)] == ["1.00 µs", "1.00 ms", "1.00 s", "1 min"]
+
+
+def test_unlimited_is_no_number() -> None:
+    assert [size_label(v) for v in (1 << 60, (1 << 63) - 4096)] == ["unlimited"] * 2 and amount_text(
+        1 << 63
+    ) == "unlimited"
+    assert size_label((1 << 60) - 1) == "1,048,576 TiB"
+
+
 def test_texts() -> None:
     assert [rate_text(v) for v in (None, 0.0, 1.234e6, 123.4e6, 12345e6)] == [
-        "-", "0 MB/s", "1.23 MB/s", "123 MB/s", "12,345 MB/s",
+        "-", "0 MB/s", "1.23 MB/s", "123 MB/s", "12.3 GB/s",
     ]  # fmt: skip
-    assert [amount_text(v) for v in (999, 1500, 1.5e6, 2e9, 3e12)] == ["999 B", "1.5 kB", "1.5 MB", "2 GB", "3 TB"]
+    assert [amount_text(v) for v in (999, 1500, 1.5e6, 2e9, 3e12)] == ["999 B", "1.50 kB", "1.50 MB", "2 GB", "3 TB"]
     assert [duration_text(v) for v in (5, 1500, 2.5e6, 12e9, 200e9, 7300e9)] == [
-        "5 ns", "1.5 us", "2.5 ms", "12 s", "3 min 20 s", "2 h 1 min",
+        "5 ns", "1.50 µs", "2.50 ms", "12 s", "3 min 20 s", "2 h 1 min",
     ]  # fmt: skip

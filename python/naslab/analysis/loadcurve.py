@@ -10,7 +10,7 @@ import numpy as np
 from naslab.analysis import curvecompare as beside
 from naslab.analysis import knee as knees
 from naslab.results.histogram import Histogram, merge
-from naslab.units import duration_text, rate_text, size_label
+from naslab.units import count_text, duration_text, rate_text, size_label
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -172,7 +172,7 @@ def sentences(curve: Mapping[str, Any]) -> list[str]:
 
 
 def _per_s(value: float) -> str:
-    return f"{value:,.0f}/s" if value >= 100 else f"{value:.3g}/s"
+    return f"{count_text(value)}/s"
 
 
 def _capacity_words(curve: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from naslab.analysis.cell_names import load_name
 from naslab.analysis.findings import Finding
 from naslab.analysis.saturation import BUSY_CORE, LEAST_NS, busy_thread
 from naslab.units import duration_text, rate_text, size_label
@@ -72,7 +73,7 @@ def rows(document: Mapping[str, Any]) -> tuple[str, list[tuple[str, ...]]]:
     for client, each in about.items():
         if client not in known and each.get("lost"):
             table.append((name_of(client, document), *["-"] * (len(HEADER) - 2), str(each["lost"])))
-    title = f"Clients: {cell['op'].replace('_', ' ')} of {size_label(cell['record_bytes'])} (cell {cell['id']})"
+    title = f"Clients: {load_name(cell)}"
     return title, table
 
 

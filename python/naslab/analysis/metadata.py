@@ -9,7 +9,7 @@ from typing import Any
 
 from naslab.apps.results import median_interval
 from naslab.plans.tree import CACHE_STATES, COUNTED, PHASES, TIMED, WARM_UP
-from naslab.units import duration_text
+from naslab.units import count_text, duration_text
 
 CACHES = {"warm": "warm", "unknown": "new_connection", "cold": "cold"}
 """What a pass is called, by the state of the caches that its cells tell."""
@@ -88,11 +88,6 @@ def rows(tree: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             duration_text(row["latency_ns_p99"]), *(["-" if share is None else percent_text(share)] if twice else []),
             *([_interval(row.get("of_warm_ci95"), percent_text)] if twice and certain else []),
         )  # fmt: skip
-
-
-def count_text(rate: float) -> str:
-    """Operations per second."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def percent_text(share: float) -> str:

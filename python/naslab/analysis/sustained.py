@@ -13,6 +13,7 @@ import numpy as np
 from naslab.analysis import cached, workingset
 from naslab.analysis.buckets import LEAST_RATIO, BucketFit, Estimate, fit_bucket
 from naslab.analysis.causes import CauseVerdict
+from naslab.analysis.cell_names import load_name
 from naslab.analysis.changepoints import Changes, find_changes
 from naslab.analysis.cost import Cost, Price, RateCost, cost_of
 from naslab.analysis.series import NS_PER_S, RateSeries, series_of
@@ -316,11 +317,22 @@ def _cost_words(cost: Mapping[str, Any]) -> str:
     return f"Cost at {cost['per_month']:,.6g} a month: {'; '.join(parts)}."
 
 
+def regime_name(run: Run, regime: Mapping[str, Any]) -> str:
+    """What a series was of: `1 MiB reads`, `64 KiB reads and writes, queue depth 4: the writes`."""
+    cell = next((each for each in run.cells if each["id"] == regime["cell"]), None)
+    part = "all operations" if regime["kind"] == "all" else f"{regime['kind']}s"
+    if cell is None:
+        return part
+    return load_name(cell) if cell["op"] != "mixed" else f"{load_name(cell)}: {part}"
+
+
 def percentile_rows(regimes: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """(percentile, a text for each regime) for tables; `-` where too few operations were done."""
+    """(percentile, a text for each regime) for tables; `-` where too few operations were done, no row where in all."""
     shown = []
     for name, _ in PERCENTILES:
         values = [found["percentiles_ns"].get(name) for found in regimes]
+        if all(value is None for value in values):
+            continue
         label = "p" + name[1:].replace("_", ".", 1)
         shown.append((label, ["-" if value is None else duration_text(value) for value in values]))
     return shown

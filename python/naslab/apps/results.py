@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.apps.generate import Plan
 from naslab.apps.model import TWELVE
 from naslab.apps.order import sequential_share
-from naslab.units import rate_text, size_label
+from naslab.units import count_text, rate_text, size_label
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -252,14 +252,11 @@ def _repeats(apps: Mapping[str, Any]) -> list[int]:
 
 
 def _mb(rate: float | None) -> str:
-    if rate is None:
-        return "-"
-    value = rate / 1e6
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return "-" if rate is None else count_text(rate / 1e6)
 
 
 def _count(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+    return "-" if rate is None else count_text(rate)
 
 
 def _percent(share: float | None) -> str:

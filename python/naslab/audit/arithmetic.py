@@ -8,7 +8,6 @@ from typing import Any
 from naslab.audit.figures import agree, number, share_off, unit_mistake
 from naslab.audit.finding import Finding
 from naslab.audit.subject import Cell, Subject
-from naslab.units import count_text
 
 _COUNTS = ("bytes", "ops", "errors", "duration_ns", "window_ns", "file_bytes", "record_bytes", "throughput_bytes_per_s")
 _DATA = ("read", "write")
@@ -35,10 +34,15 @@ def rates(subject: Subject) -> Iterator[Finding]:
                 yield _disagree(cell, name, claimed, derived, over if under is None else f"{over} / {under}")
 
 
+def _exact(value: float) -> str:
+    """Digits enough to look a number up in its source."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.3g}"
+
+
 def _disagree(cell: Cell, name: str, claimed: float, derived: float, how: str) -> Finding:
     ratio = claimed / derived if derived else float("inf")
     mistake = unit_mistake(ratio) if derived else None
-    text = f"cell {cell['id']}: {name} is {count_text(claimed)}, and by {how} it is {count_text(derived)}"
+    text = f"cell {cell['id']}: {name} is {_exact(claimed)}, and by {how} it is {_exact(derived)}"
     times = f"{ratio:.6g}" if derived else "infinitely many"
     more = f": {times} times as much" + (f", {mistake}" if mistake else "")
     return Finding(
@@ -61,8 +65,8 @@ def records(subject: Subject) -> Iterator[Finding]:
                 continue
             mistake = unit_mistake(moved / most)
             text = (
-                f"cell {cell['id']}: {under} {count_text(count)} of {record:,.0f} bytes carry {count_text(most)}, and "
-                f"{over} is {count_text(moved)}, {moved / most:.6g} times that" + (f": {mistake}" if mistake else "")
+                f"cell {cell['id']}: {under} {_exact(count)} of {record:,.0f} bytes carry {_exact(most)}, and "
+                f"{over} is {_exact(moved)}, {moved / most:.6g} times that" + (f": {mistake}" if mistake else "")
             )
             yield Finding(
                 "impossible", text, "look up the record size and both numbers in the source",

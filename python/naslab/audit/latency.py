@@ -9,7 +9,7 @@ from typing import Any
 from naslab.audit.figures import number, rounding
 from naslab.audit.finding import Finding
 from naslab.audit.subject import Cell, Subject
-from naslab.units import count_text, duration_text
+from naslab.units import duration_text
 
 _ORDER = ("min", "p50", "p90", "p99", "p99_9", "max")
 _OWN_SLACK, _SOURCE_SLACK = 0.002, 0.04
@@ -124,7 +124,7 @@ def little(subject: Subject) -> Iterator[Finding]:
         bound = (allowed + early) * (1 + slack)
         if seen > bound:
             text = (
-                f"cell {cell['id']}: {count_text(number(cell, 'iops') or 0)} operations a second of "
+                f"cell {cell['id']}: {number(cell, 'iops') or 0:,.0f} operations a second of "
                 f"{duration_text(number(cell, 'latency_ns.mean') or 0)} each are {seen:.4g} in flight on average, and "
                 f"at most {allowed:g} were allowed"
             )

@@ -11,7 +11,7 @@ from naslab.analysis.repeats import COMMANDS
 from naslab.audit.figures import digits, number, rounding
 from naslab.audit.finding import Finding, Grade
 from naslab.audit.subject import Cell, Subject
-from naslab.units import count_text, rate_text, size_label
+from naslab.units import rate_text, size_label
 
 _SURE_DIGITS = 9
 """So many digits beyond the first two of each number are alike by chance once in 10^9."""
@@ -95,7 +95,7 @@ def ticks(subject: Subject) -> Iterator[Finding]:
     for rate, cells in groups.items():
         different = {(cell.get("op"), cell.get("file_bytes"), cell.get("record_bytes")) for cell in cells}
         if len(different) >= _LEAST_SAME and len({cell.get("block") for cell in cells}) < len(cells):
-            text = f"{len(different)} different cells have the very same rate, {count_text(rate)} bytes/s"
+            text = f"{len(different)} different cells have the very same rate, {rate:,.0f} bytes/s"
             yield Finding(
                 "doubtful", text, "the clock was too coarse for so short a test, or a cell was copied: drop these "
                 "cells", {"bytes_per_s": rate, "cells": len(different)}, tuple(c["id"] for c in cells), len(different),

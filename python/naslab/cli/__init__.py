@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from naslab.errors import INTERRUPTED, NaslabError
-from naslab.printable import guarded
+from naslab.printable import fold_for_terminals, guarded
 
 _AGAIN_S = 0.01
 
@@ -108,8 +108,14 @@ def _abandon_stdout() -> None:
         os.close(nowhere)
 
 
+_DATA = ("iozone", "diskspd", "export", "trace")
+"""Commands whose standard output other programs read, on a terminal, too."""
+
+
 def _in_lab(args: list[str]) -> int:
     """Runs the command, then ends the servers of the lab that it started for its target, if any."""
+    if args[:1] and args[0] not in _DATA:
+        fold_for_terminals()
     try:
         from naslab.cli.dispatch import run_app
 

@@ -106,7 +106,7 @@ def _limits(found: Answer) -> Iterator[RenderableType]:
     from naslab.explain import tell
     from naslab.show import plain_table
 
-    table = plain_table(tell.HEADER, right=tell.HEADER[2:4])
+    table = plain_table(tell.HEADER, right=tell.HEADER[2:4], optional=tell.HEADER[3:4])
     for row in tell.rows(found.limits):
         table.add_row(*map(Text, row))
     yield table

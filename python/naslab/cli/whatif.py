@@ -221,7 +221,7 @@ def _parts(run: Run, change: Change, asked: Asked, fitted: Fitted, found: list[P
     yield ""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("", "now", "then", "limit then"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name)
     for each in found:
         now = each.measured or each.now
         table.add_row(

@@ -230,7 +230,7 @@ def sentences(found: Why, names: tuple[str, str]) -> list[str]:
         return ["No step of the ladder was climbed on both: run both again with a larger --budget."]
     step = found.parting
     before = found.steps[: found.steps.index(step)] if step else found.steps
-    told = [_parting(step, names) if step else "They part at no step of the ladder."]
+    told = [_parting(step, names) if step else "They part at no step of the experiments."]
     if found.differing:
         told.append(stations.sentence(found.differing, _amount))
     agreeing = [each for each in before if each.judgement == "agree"]
@@ -257,7 +257,7 @@ def _parting(step: Step, names: tuple[str, str]) -> str:
     one, other = figure.amounts()
     what = figure.what if step.name in _CURVES else f"{_title(step.name)}: {figure.what}"
     said = f"{what}: {one} on {short(names[0])}, {other} on {short(names[1])}"
-    return f"They part at `{step.name}`, {said} ({figure.ratio:.2f} times, 95 % {figure.low:.2f} to {figure.high:.2f})."
+    return f"They part at {said} ({figure.ratio:.2f} times, 95 % {figure.low:.2f} to {figure.high:.2f})."
 
 
 def _title(step: str) -> str:

@@ -15,6 +15,7 @@ from openpyxl.chart.data_source import AxDataSource, StrRef
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.pagebreak import Break
 
+from naslab.analysis.cell_names import test_name
 from naslab.exchange.excel import fit_to_width, styled, title_of
 from naslab.exchange.excel_rows import Place
 from naslab.exchange.series_table import RATE_COLUMN, TIME_COLUMN
@@ -277,7 +278,7 @@ def _over_time(book: Any, place: Place) -> Any:
     chart.series.append(line)
     cell = place.cell
     sizes = [size_text(cell[name]) for name in ("file_bytes", "record_bytes") if cell.get(name)]
-    chart.title = " ".join([str(cell.get("workload") or cell["op"]), *sizes, f"(cell {cell['id']})"])
+    chart.title = " ".join([test_name(cell), *sizes, f"(cell {cell['id']})"])
     chart.x_axis.title, chart.y_axis.title = "seconds", "MB/s"
     chart.y_axis.scaling.min = 0
     chart.y_axis.number_format = "#,##0.0,,"  # two commas: millions

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from naslab.analysis.cell_names import load_name, stage_words
 from naslab.analysis.linkrate import ABOVE_LINK, known_link
 from naslab.analysis.regimes_cells import View
 from naslab.analysis.regimes_series import SAME_RATE, Drop, drops_of, held_words, is_write_back
@@ -173,13 +174,19 @@ Credits = Sequence[tuple[View, Drop]]
 """Cells that fell, but for those whose writes filled a memory."""
 
 
+def _named(other: View) -> str:
+    """Another cell in a sentence: `1 MiB writes (filling the file)`."""
+    stage = stage_words(other.cell.get("workload"))
+    return load_name(other.cell) + (f" ({stage})" if stage and stage not in load_name(other.cell) else "")
+
+
 def _fallen(view: View, own: Drop, credits: Credits) -> Regime | None:
     """It fell within moments to the rate to which another had fallen before: its credit was spent already."""
     if own.longest != "low":
         return None
     for other, drop in credits:
         if other.id < view.id and abs(own.low / drop.low - 1) <= SAME_RATE:
-            return Regime("baseline", f"{own.words()}, the rate to which cell {other.id} fell before")
+            return Regime("baseline", f"{own.words()}, the rate to which {_named(other)} fell before")
     return None
 
 
@@ -191,10 +198,10 @@ def _level(view: View, credits: Credits) -> Regime | None:
         if other.record != view.record:
             continue
         if view.id > other.id and abs(view.rate / drop.low - 1) <= SAME_RATE:
-            return Regime("baseline", f"{rate_text(view.rate)}, the rate to which cell {other.id} fell before")
+            return Regime("baseline", f"{rate_text(view.rate)}, the rate to which {_named(other)} fell before")
         same = other.direction == view.direction and view.id < other.id
         if same and abs(view.rate / drop.high - 1) <= SAME_RATE:
-            return Regime("burst", f"{rate_text(view.rate)}, the rate from which cell {other.id} fell later")
+            return Regime("burst", f"{rate_text(view.rate)}, the rate from which {_named(other)} fell later")
     return None
 
 

@@ -154,5 +154,7 @@ def rows(limits: Iterable[Limit]) -> list[tuple[str, str, str, str, str]]:
             value = value_text(limit.get("value"), limit.get("unit"))
             told = rank_text(ranked, at) + kind_name(str(limit["kind"]))
             share = limit.get("confidence")
-            found.append((name, told, value, interval_text(limit), "" if share is None else f"{share:.2f}"))
+            # The value beside it has the unit.
+            interval = interval_text(limit).removesuffix(f" {value.partition(' ')[2]}")
+            found.append((name, told, value, interval, "" if share is None else f"{share:.2f}"))
     return found

@@ -10,7 +10,7 @@ from naslab.report import theme
 from naslab.report.axes import base_layout, numbers, rate_axis, time_axis
 from naslab.report.figures import SYMBOLS, Figure, Trace
 from naslab.report.labels import plot_text
-from naslab.units import duration_text
+from naslab.units import count_text, duration_text
 
 if TYPE_CHECKING:
     from naslab.report.views import Chart, Shown
@@ -30,14 +30,10 @@ def rows(curve: Curve) -> Iterator[tuple[str, ...]]:
     for step in curve["steps"]:
         response = step["response_ns"]
         yield (
-            _count(step["offered_per_s"]), _count(step["achieved_per_s"]),
-            f"{step['achieved_bytes_per_s'] / 1e6:,.3g}", *(_time(response[name]) for name, _ in _PERCENTILES),
+            count_text(step["offered_per_s"]), count_text(step["achieved_per_s"]),
+            count_text(step["achieved_bytes_per_s"] / 1e6), *(_time(response[name]) for name, _ in _PERCENTILES),
             f"{step['missed_starts']:,}", f"{step['errors']:,}", "saturated" if step["saturated"] else "",
         )  # fmt: skip
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _time(value_ns: int | None) -> str:

@@ -35,7 +35,7 @@ from naslab.report.labels import count_label, plot_text, tight, time_label, valu
 from naslab.report.model import PERCENTILES, Case, Spot, percentile_ns, where
 from naslab.report.rules import rules, uprights
 from naslab.report.thinning import keep_extremes
-from naslab.units import size_label
+from naslab.units import count_text, size_label
 
 Figure = dict[str, Any]
 Trace = dict[str, Any]
@@ -48,6 +48,8 @@ HOVER_COLUMNS = 60
 LABELS_APART = 0.09
 """Texts beside marks on a logarithmic axis are so much of its length apart, at least."""
 _UNIT = {"bytes": "MB/s", "ops": "ops/s"}
+STEEP = 30
+"""Values that differ by more than this factor are drawn on a logarithmic scale in 3D."""
 
 
 # --- throughput against a size ---------------------------------------------------------------------------
@@ -322,7 +324,7 @@ def _matrix(case: Case) -> list[list[float | None]]:
 def _short(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return count_text(value)
 
 
 def _levels(rows: list[list[float | None]]) -> tuple[list[list[float | None]], list[float]]:
@@ -413,26 +415,34 @@ CAMERAS = (
 def surface(case: Case) -> Figure:
     """3D surface of throughput over record size and file size; `cameras` holds the two viewpoints.
 
-    x, y: log2 of the sizes. z: the values on a log axis when they span more than a factor of 30.
+    x, y: log2 of the sizes. z: the values, or their log10 where they span more than a factor of STEEP: Plotly puts the
+    ticks of a logarithmic axis of a scene all on its floor. Texts hold the values either way.
     """
     rows = _matrix(case)
     logs, ticks = _levels(rows)
     known = [cell for row in rows for cell in row if cell]
+    steep = max(known) > STEEP * min(known)
     trace: Trace = {
         "type": "surface",
         "x": [number(math.log2(file)) for file in case.files],
         "y": [number(math.log2(record)) for record in case.records],
-        "z": rows,
+        "z": logs if steep else rows,
         "surfacecolor": logs,
         "colorscale": theme.VIRIDIS,
         "colorbar": {**_colour_bar(ticks, case.unit), "len": 0.7},
         "connectgaps": False,
         "contours": {"x": mesh(case.files), "y": mesh(case.records)},
-        "text": spots(case.files, case.records),
-        "hovertemplate": f"<b>%{{z:,.4~g}} {_UNIT[case.unit]}</b><br>%{{text}}<extra></extra>",
+        "text": [
+            [
+                "" if value is None else f"<b>{_short(value)} {_UNIT[case.unit]}</b><br>{spot}"
+                for value, spot in zip(row, named, strict=True)
+            ]
+            for row, named in zip(rows, spots(case.files, case.records), strict=True)
+        ],
+        "hovertemplate": "%{text}<extra></extra>",
         "lighting": {"ambient": 0.75, "diffuse": 0.5, "specular": 0.05, "roughness": 0.9},
     }
-    return relief(trace, case.files, case.records, _scene_rates(known, case.unit))
+    return relief(trace, case.files, case.records, _scene_rates(known, case.unit, steep))
 
 
 def relief(trace: Trace, files: Sequence[int], records: Sequence[int], height: Mapping[str, Any]) -> Figure:
@@ -476,14 +486,18 @@ def _scene_axis(title: str, sizes: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _scene_rates(known: list[float], unit: str) -> dict[str, Any]:
+def _scene_rates(known: list[float], unit: str, steep: bool) -> dict[str, Any]:
     axis: dict[str, Any] = {
         "title": {"text": _UNIT[unit]}, "gridcolor": theme.GRID, "color": theme.MUTED, "showbackground": False,
     }  # fmt: skip
-    if max(known) > 30 * min(known):
-        ticks = [10.0**decade for decade in range(-6, 13)]
-        return {**axis, "type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.10g}" for tick in ticks]}
-    return {**axis, "rangemode": "tozero"}
+    if not steep:
+        return {**axis, "rangemode": "tozero"}
+    ends = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
+    ticks = [10.0**decade for decade in range(ends[0], ends[1] + 1)]
+    return {
+        **axis, "range": list(ends), "tickvals": [number(math.log10(tick)) for tick in ticks],
+        "ticktext": [f"{tick:,.10g}" for tick in ticks],
+    }  # fmt: skip
 
 
 # --- latency ---------------------------------------------------------------------------------------------

@@ -8,19 +8,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from naslab.units import rate_text
+from naslab.units import count_text, duration_text, rate_text
 
-_TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def time_label(duration_ns: float) -> str:
-    """Latency with three significant digits: 1500 -> `1.5 µs`."""
-    for unit, factor in _TIME_UNITS:
-        if duration_ns >= factor:
-            value = duration_ns / factor
-            return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
-    return f"{duration_ns:.0f} ns"
+    """Latency with three significant digits: 1530 -> `1.53 µs`; from a minute on in minutes."""
+    return duration_text(duration_ns)
 
 
 def value_label(value: float | None, unit: str) -> str:
@@ -29,7 +24,7 @@ def value_label(value: float | None, unit: str) -> str:
         return rate_text(value)
     if value is None:
         return "-"
-    return f"{value:,.0f} ops/s" if value >= 100 else f"{value:.3g} ops/s"
+    return f"{count_text(value)} ops/s"
 
 
 def count_label(count: int, one: str, many: str | None = None) -> str:
@@ -43,7 +38,7 @@ def op_label(op: str) -> str:
     return text if text != text.lower() else text[:1].upper() + text[1:]
 
 
-_NUMBER_SPACE = re.compile(r"(?<=\d) (?=(?:%|MB/s|ops/s|[KMGT]iB|B|[mµn]?s|[MG]bit/s)(?![\w/]))")
+_NUMBER_SPACE = re.compile(r"(?<=\d) (?=(?:%|[kMG]B/s|ops/s|[KMGT]iB|[kMGT]?B|[mµn]?s|min|h|[MG]bit/s)(?![\w/]))")
 
 
 def tight(text: str) -> str:

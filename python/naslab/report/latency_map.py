@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.analysis.cell_names import load_name, stage_words, test_name
 from naslab.errors import NaslabError
 from naslab.report import theme
 from naslab.report.axes import base_layout, legend_above, log_ticks, number, numbers, plain_axis
-from naslab.report.labels import op_label, percent, time_label
+from naslab.report.labels import percent, time_label
 from naslab.report.model import measured, place, spot
 from naslab.results.run import latency_edges_ns
 
@@ -82,13 +83,17 @@ def loads(run: Run) -> list[tuple[str, list[Cell], str]]:
         if cell in first:
             if cell is not first[0]:
                 continue
-            cells, name = first, "First run"
+            cells, name = first, f"{load_name(cell)}, from the start"
         else:
-            test = op_label(cell.get("workload") or cell["op"])
-            cells, name = [cell], f"{test}, {place(spot(cell))}" if several else f"Cell {cell['id']}, {test}"
+            cells, name = [cell], f"{test_name(cell)}, {place(spot(cell))}" if several else _alone(cell)
         kinds = [kind for kind in ("read", "write") if (cell["kinds"].get(kind) or {}).get("ops")]
         out += [(f"{name}, {kind}s" if len(kinds) > 1 else name, cells, kind) for kind in kinds]
     return out
+
+
+def _alone(cell: dict[str, Any]) -> str:
+    name, stage = load_name(cell), stage_words(cell.get("workload"))
+    return f"{name} ({stage})" if stage and stage != name else name
 
 
 def _has_map(run: Run, cell: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from naslab.analysis.cell_names import STAGES, test_name
 from naslab.comparison.names import short
 from naslab.report.labels import op_label, percent, plain, value_label
 from naslab.spec import DATA_OPS
@@ -128,6 +129,8 @@ def _name(workload: str | None, op: str, several: bool) -> str:
     """A workload's name, with the operation where it has several."""
     if workload is None:
         return op_label(op)
+    if workload in STAGES:
+        return test_name({"op": op, "workload": workload})
     return f"{op_label(workload)}: {op_label(op).lower()}" if several else op_label(workload)
 
 

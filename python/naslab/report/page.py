@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,9 +12,10 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from naslab import __version__
-from naslab.analysis.linkrate import speed_text
+from naslab.analysis.cell_names import test_name
 from naslab.errors import UsageError
 from naslab.explain import tell, trust
+from naslab.facts import fact
 from naslab.report import compare as compare_view
 from naslab.report import explain as explain_view
 from naslab.report import table as table_view
@@ -22,7 +24,7 @@ from naslab.report.apps import section as apps_section
 from naslab.report.chart_library import plotly_js
 from naslab.report.drawing import PLAIN, Drawing
 from naslab.report.durable import section as durable_section
-from naslab.report.labels import count_label, esc, op_label, percent, plain, tight, time_label, value_label
+from naslab.report.labels import count_label, esc, op_label, percent, plain, tight, value_label
 from naslab.report.model import Case, Spot, extremes, failed, place, spot, usable, where
 from naslab.report.payload import pack, pack_json, pack_series
 from naslab.report.rawdata import read_series
@@ -33,7 +35,7 @@ from naslab.report.views import Chart, Shown, charts, shown
 from naslab.results.columns import CELL_COLUMNS, Column
 from naslab.results.fields import is_number
 from naslab.telling import told_once
-from naslab.units import duration_text, rate_text, size_label
+from naslab.units import duration_text
 
 if TYPE_CHECKING:
     from naslab.comparison.judgement import Comparison
@@ -528,7 +530,7 @@ def _failures(runs: list[Shown]) -> str:
     for run in runs:
         for cell in failed(run.run)[:25]:
             why = cell.get("first_error") or cell.get("stop_reason") or "no operation finished"
-            name = op_label(str(cell.get("workload") or cell["op"]))
+            name = test_name(cell)
             rows.append([*([esc(run.name)] if len(runs) > 1 else []), esc(name), esc(place(spot(cell))), esc(why)])
     total = sum(len(failed(run.run)) for run in runs)
     more = f"<p>{len(rows):,} of {total:,} are listed.</p>" if total > len(rows) else ""
@@ -597,22 +599,24 @@ def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
                 yield from _flat(item, f"{name} {number}, ")
         elif key == "argv" and isinstance(value, list):
             yield "command line", " ".join(str(word) for word in value)
+        elif isinstance(value, str) and value.startswith("{"):
+            yield from _flat(_settings(value), f"{name}, ")
         else:
             yield _with_unit(name, value)
 
 
+def _settings(text: str) -> Mapping[str, Any]:
+    """The settings of a simulated server, written as JSON, that differ from none; text that is no JSON as it is."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {"text": text}
+    return {name: value for name, value in found.items() if value} if isinstance(found, dict) else {"text": text}
+
+
 def _with_unit(name: str, value: Any) -> tuple[str, str]:
-    if is_number(value):
-        for ending, text in (
-            (" bits per s", speed_text),
-            (" bytes per s", rate_text),
-            (" bytes", size_label),
-            (" ns", time_label),
-        ):
-            if name.endswith(ending) and value > 0:
-                return name.removesuffix(ending), text(value)
-        return name, f"{value:,}" if isinstance(value, int) and "seed" not in name else plain(value)
-    return name, plain(value)
+    label, text = fact(name, value)
+    return label, text if is_number(value) or isinstance(value, bool) else plain(value)
 
 
 def _data(runs: list[Shown], series: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naslab.analysis.sustained import percentile_rows
+from naslab.analysis.sustained import percentile_rows, regime_name
 from naslab.report import theme
 from naslab.report.axes import base_layout, legend_above, number, numbers, plain_axis
 from naslab.report.labels import count_label, esc, percent, text_table, time_label, value_label
@@ -41,8 +41,7 @@ def regime_figures(run: Run, index: int, series: Sequence[Series]) -> list[tuple
         own = _own(regime, [one for one in series if one.run == index])
         if own:
             lines, wire = _lines(regime, own), _wire(run, own)
-            name = f"cell {regime['cell']}, {'reads and writes' if regime['kind'] == 'all' else regime['kind'] + 's'}"
-            found.append(([name], regimes(*lines, regime, wire), words(regime)))
+            found.append(([regime_name(run, regime)], regimes(*lines, regime, wire), words(regime)))
     return found
 
 
@@ -187,19 +186,19 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
         part = part_of(run)
         if part:
             head = f"<h3>{esc(name)}</h3>" if len(runs) > 1 else ""
-            tables = _percentile_table(part) + _cost_table(part)
+            tables = _percentile_table(run, part) + _cost_table(part)
             parts.append(head + tables if tables else "")
     body = "".join(parts)
     return f'<section id="sustained"><h2>Percentiles and cost</h2>{body}</section>' if body else ""
 
 
-def _percentile_table(part: Part) -> str:
+def _percentile_table(run: Run, part: Part) -> str:
     shown = part["regimes"][:6]
     if not shown:
         return ""
-    heads = ["Latency", *(f"Cell {r['cell']}, {r['kind']}" for r in shown)]
+    heads = ["Latency", *(regime_name(run, regime) for regime in shown)]
     rows = [[label, *texts] for label, texts in percentile_rows(shown)]
-    return text_table("Latency to nine nines; - where too few operations were done", heads, rows)
+    return text_table("Latency percentiles, as far as there were operations enough", heads, rows)
 
 
 def _cost_table(part: Part) -> str:

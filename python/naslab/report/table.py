@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from naslab.analysis.cell_names import test_name
 from naslab.report.axes import number
 
 if TYPE_CHECKING:
@@ -25,12 +26,8 @@ def _rate(name: str, factor: float) -> Callable[[Cell], Any]:
     return lambda cell: None if cell.get(name) is None else number(cell[name] / factor)
 
 
-def _test(cell: Cell) -> Any:
-    return cell.get("op") if cell.get("workload") is None else cell["workload"]
-
-
 _COLUMNS: dict[str, Callable[[Cell], Any]] = {
-    "test": _test,
+    "test": test_name,
     "file": _field("file_bytes"),
     "record": _field("record_bytes"),
     "repeat": lambda cell: (cell.get("block") or 0) + 1,

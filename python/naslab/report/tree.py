@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from naslab.analysis.metadata import CACHES, count_text, header, percent_text, rows, sentences
+from naslab.analysis.metadata import CACHES, header, percent_text, rows, sentences
 from naslab.report import theme
 from naslab.report.axes import base_layout, legend_above, numbers, plain_axis, rate_axis, time_axis
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import esc, op_label, plot_text, text_table, time_label
+from naslab.units import count_text
 
 if TYPE_CHECKING:
     from naslab.report.views import Chart, Shown

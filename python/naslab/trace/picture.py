@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from naslab.trace.text import profile_text
-from naslab.units import amount_text, duration_text, size_label
+from naslab.units import amount_text, count_text, duration_text, size_label
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 150, 4, 24
 _ROW = 22
@@ -83,7 +83,7 @@ def _over_time(profile: dict[str, Any]) -> list[str]:
         values = series[key]
         if len(values) > 1 and any(values):
             rate = max(values) * factor / interval_ns
-            most = f"{rate:,.0f} {unit}" if rate >= 100 else f"{rate:.3g} {unit}"
+            most = f"{count_text(rate)} {unit}"
             finding = f"At most {most} in {duration_text(interval_ns)}."
             drawing = _columns(values, style, most, duration_text(interval_ns * len(values)))
             lines += _chart(title, finding, drawing, _HEIGHT + _BOTTOM)

@@ -12,8 +12,9 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
+from naslab.analysis.cell_names import test_name
 from naslab.errors import NaslabError, UnknownRunError
-from naslab.report.labels import count_label, op_label, tight, time_label, value_label
+from naslab.report.labels import count_label, tight, time_label, value_label
 from naslab.store.library import Library
 from naslab.store.store import Store, status_now
 from naslab.store.underway import read_under_way
@@ -77,7 +78,7 @@ def told(cell: Mapping[str, Any]) -> dict[str, Any]:
     sizes = [size_label(cell[name]) if cell.get(name) else "" for name in ("file_bytes", "record_bytes")]
     p99 = (cell.get("latency_ns") or {}).get("p99")
     values = [
-        op_label(str(cell.get("workload") or cell.get("op"))), *sizes, str((cell.get("block") or 0) + 1),
+        test_name(cell), *sizes, str((cell.get("block") or 0) + 1),
         value_label(rate, "bytes") if rate else value_label(ops, "ops"), time_label(p99) if p99 else "",
         str(cell.get("status") or ""),
     ]  # fmt: skip
@@ -113,10 +114,8 @@ def now_of(state: Mapping[str, Any] | None, now_wall_ns: int) -> Now:
 
 def cell_words(cell: Mapping[str, Any]) -> str:
     """`Write, 64 MiB file, 1 MiB records, 4 workers`."""
-    op, workload = str(cell["op"]), cell.get("workload")
-    name = f"{op_label(str(workload))}: {op_label(op).lower()}" if workload and workload != op else op_label(op)
     sizes = (("file_bytes", "file"), ("record_bytes", "records"))
-    parts = [name, *(f"{size_label(cell[size])} {words}" for size, words in sizes if cell.get(size))]
+    parts = [test_name(cell), *(f"{size_label(cell[size])} {words}" for size, words in sizes if cell.get(size))]
     if (cell.get("queue_depth") or 1) > 1:
         parts.append(f"depth {cell['queue_depth']}")
     if (cell.get("workers") or 1) > 1:

@@ -373,19 +373,21 @@
   // --- text of numbers ---------------------------------------------------------------------------------
 
   const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-  const digits = (value) => (Math.abs(value) >= 100 ? grouped.format(value) : String(Number(value.toPrecision(3))));
+  const three = new Intl.NumberFormat("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
+  /* As three_digits of naslab.units: small whole numbers as they are, else three significant digits. */
+  const digits = (value) => (value == null ? "" : Number.isInteger(value) && Math.abs(value) < 1000 ? String(value) : three.format(value));
 
   function sizeText(bytes) {
     if (bytes == null) return "";
     for (const [unit, factor] of [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 1024]]) {
-      if (bytes >= factor) return `${Number((bytes / factor).toPrecision(3))} ${unit}`;
+      if (bytes >= factor) return `${digits(bytes / factor)} ${unit}`;
     }
     return `${grouped.format(bytes)} B`;
   }
 
   function timeText(ns) {
     if (ns == null) return "";
-    for (const [unit, factor] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) if (ns >= factor) return `${digits(ns / factor)} ${unit}`;
+    for (const [unit, factor] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) if (ns >= 0.9995 * factor) return `${digits(ns / factor)} ${unit}`;
     return `${ns} ns`;
   }
 
