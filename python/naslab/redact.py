@@ -23,7 +23,7 @@ from naslab.store.store import RunSummary, names_file
 REMOVED = "(removed)"
 _TOKEN = re.compile(r"^([(\[\"']*)(.*?)([)\]\"'.,;:!?]*)$", re.DOTALL)
 _UNITS = (
-    "b|kb|mb|gb|tb|kib|mib|gib|tib|kbit|mbit|gbit|bit|ns|us|ms|s|min|h|d|k|m|g|t|x|%|ops|iops|hz|mhz|ghz|cpu|cells?"
+    "b|kb|mb|gb|tb|kib|mib|gib|tib|kbit|mbit|gbit|bit|ns|us|µs|ms|s|min|h|d|k|m|g|t|x|%|ops|iops|hz|mhz|ghz|cpu|cells?"
 )
 _NUMBER = re.compile(
     rf"^[+\-~<>=]*\d{{1,3}}(?:,\d{{3}}|\d){{0,18}}(?:\.\d{{1,12}})?(?:\^\d{{1,2}})?(?:{_UNITS})?(?:/s)?$", re.IGNORECASE

@@ -15,14 +15,14 @@ from naslab.errors import UsageError
 _BINARY = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _BINARY_UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\Z")
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|min|h)?\Z")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|min|h)?\Z")
 MAX_SIZE_BYTES = (1 << 63) - 1
 MAX_DURATION_NS = (1 << 63) - 1
 _MAX_DIGITS = 30
 UNLIMITED_BYTES = 1 << 60
 """Servers without a limit report such space: 8 EiB, 1 EiB less a block."""
 _DURATION_NS = {
-    "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9,
+    "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9,
 }  # fmt: skip
 
 

@@ -310,7 +310,7 @@ def test_a_running_test_is_watched_within_a_cell_and_to_its_end(opened: Open, ad
     assert serious(page) == []
     again = opened(address)
     said = again.locator(".now").inner_text().replace("\xa0", " ")
-    assert "now Write, 1 MiB file, 64 KiB records, " in said and "of 1 min 0 s, 3 GB moved, 100 MB/s now" in said
+    assert "now Write, 1 MiB file, 64 KiB records, " in said and "of 1 min, 3 GB moved, 100 MB/s now" in said
     under_way.close()
     for cell in document["cells"]:
         writer.add_cell(LIVE, cell, blobs[cell["id"]])

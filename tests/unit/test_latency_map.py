@@ -84,7 +84,11 @@ def test_parts_are_one_map_on_one_clock(measured: Measure) -> None:
     slow = load(1, record_bytes=4 << 20)
     run = measured([load(workload="first run"), slow, load(2, workload="first run")])
     (first, middle) = latency_map.loads(run)
-    assert first[0] == "First run" and [cell["id"] for cell in first[1]] == [0, 2] and first[2] == "write"
+    assert (
+        first[0] == "1 MiB writes, from the start"
+        and [cell["id"] for cell in first[1]] == [0, 2]
+        and first[2] == "write"
+    )
     assert middle[0] == "Write, 64 MiB file, 4 MiB records"
     found = latency_map.latency_map(run, first[1])
     assert found is not None

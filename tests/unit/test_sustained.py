@@ -176,7 +176,9 @@ def test_overlapping_rates_name_no_cause() -> None:
 def test_percentiles_reach_nine_nines() -> None:
     assert len(PERCENTILES) == 11 and PERCENTILES[-1][1] == pytest.approx(1 - 1e-9, abs=1e-12)
     rows = percentile_rows([{"percentiles_ns": {"p50": 1000, "p99": None}}])
-    assert rows[0] == ("p50", ["1 us"]) and rows[-1] == ("p99.9999999", ["-"])
+    assert rows == [("p50", ["1 µs"])], "no rows of nothing but `-`"
+    rows = percentile_rows([{"percentiles_ns": {"p50": 1000}}, {"percentiles_ns": {"p50": 2000, "p99_9999999": 3000}}])
+    assert rows == [("p50", ["1 µs", "2 µs"]), ("p99.9999999", ["-", "3 µs"])]
 
 
 def test_sparkline() -> None:
