@@ -62,5 +62,15 @@ def load_name(cell: Cell) -> str:
     return ", ".join(parts)
 
 
+NO_RESULTS = ("fill", "idle", "drain", "evict", "diskspd -c", "prepare", "clean", "sample", "ladder", "probe")
+"""Workloads that prepare, or ask what a verdict rests on: nobody compares devices by them."""
+
+
+def category_label(test: str) -> str:
+    """What a test is called among others, an operation's or a workload's: `Random read`, `Working set`."""
+    name = op_words(STAGES.get(test, test))
+    return name if name != name.lower() else name[:1].upper() + name[1:]
+
+
 def _plural(op: str) -> str:
     return "reads and writes" if op == "mixed" else f"{op}s"

@@ -37,6 +37,7 @@ COMMANDS: tuple[Command, ...] = (
             X("naslab report last -o nas.html", "The newest run."),
             X("naslab report RUN OTHER --link 1g -o both.html",
               "Two runs in one chart, with the line of a 1 Gbit/s link."),
+            X("naslab report last --one-page -o nas.svg", "One picture and one table on one page, for print."),
         ),
     ),
     Command(

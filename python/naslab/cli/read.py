@@ -47,14 +47,24 @@ def show_one(reference: str, store: Path | None, as_json: bool, redact: bool = F
 
 
 def write_report(
-    references: list[str], output: Path, store: Path | None, drawing: Drawing, redact: bool = False
+    references: list[str],
+    output: Path,
+    store: Path | None,
+    drawing: Drawing,
+    redact: bool = False,
+    one_page: bool = False,
 ) -> int:
-    """`naslab report`."""
+    """`naslab report`. one_page: for print; a file that is no HTML is always that."""
     from naslab.redact import store_for
+    from naslab.report import one_page as page
     from naslab.report import write
 
     opened = store_for(store, redact)
-    check_output(output, "-o", HTML)
-    path = write([opened.load(reference) for reference in references], output, drawing)
+    if one_page or output.suffix.lower() in (".svg", ".png"):
+        page.check(output)
+        path = page.write([opened.load(reference) for reference in references], output, drawing)
+    else:
+        check_output(output, "-o", HTML)
+        path = write([opened.load(reference) for reference in references], output, drawing)
     print(f"Report: {path.resolve()}")
     return 0

@@ -19,7 +19,12 @@ _FACTOR = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 LEAST_MTU, MOST_MTU = 576, 65535
 
 RunsArg = Annotated[list[str], typer.Argument(metavar="RUN...", help="One or more runs.", show_default=False)]
-OutputOpt = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.")]
+OutputOpt = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write; .svg or .png: one page.")
+]
+OnePageOpt = Annotated[
+    bool, typer.Option("--one-page", help="One A4 page with one picture and one table, for print: .svg, .png or .html.")
+]
 LinkOpt = Annotated[
     Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
     typer.Option(
@@ -45,13 +50,14 @@ def report(
     link: LinkOpt = None,
     line: LineOpt = None,
     y_max: YMaxOpt = "",
+    one_page: OnePageOpt = False,
     redact: o.RedactOpt = False,
     store: o.StoreOpt = None,
 ) -> int:
-    """Write one self-contained HTML file."""
+    """Write one self-contained HTML file, or one page for print."""
     from naslab.cli.read import write_report
 
-    return write_report(runs, output, store, parse_drawing(link or [], line or [], y_max), redact)
+    return write_report(runs, output, store, parse_drawing(link or [], line or [], y_max), redact, one_page)
 
 
 def parse_drawing(links: list[str], lines: list[str], y_max: str) -> Drawing:

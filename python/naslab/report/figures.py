@@ -127,7 +127,7 @@ def _line(
 
     look: colour, and index of the marker's shape, a second sign beside the colour.
     """
-    colour, symbol = look
+    colour, shape = look
     unit = case.unit
     medians = [scaled(statistics.median(case.values(at)), unit) for _, at in points]
     shared: Trace = {"type": "scatter", "name": name, "legendgroup": name, "meta": meta}
@@ -141,7 +141,7 @@ def _line(
             "x": [size for size, _ in points],
             "y": medians,
             "line": {"color": colour, "width": 2},
-            "marker": {"color": colour, "size": 7, "symbol": [_symbol(case, at, symbol) for _, at in points]},
+            "marker": {"color": colour, "size": 7, "symbol": [symbol(case, at, shape) for _, at in points]},
             "customdata": [[where(case, at), _note(case, at)] for _, at in points],
             "hovertemplate": f"<b>%{{y:,.4~g}} {_UNIT[unit]}</b><br>%{{customdata[0]}}<br>%{{customdata[1]}}"
             "<extra></extra>",
@@ -150,8 +150,9 @@ def _line(
     return traces
 
 
-def _symbol(case: Case, at: Spot, index: int) -> str:
-    return SYMBOLS[index % len(SYMBOLS)] + ("-open" if case.predicted(at) else "")
+def symbol(case: Case, at: Spot, index: int) -> str:
+    """The shape of a mark; open where the value was predicted or is of the client's cache."""
+    return SYMBOLS[index % len(SYMBOLS)] + ("-open" if case.predicted(at) or case.cached(at) else "")
 
 
 def _predicted_interval(case: Case, at: Spot) -> str:

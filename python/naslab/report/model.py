@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.cell_names import STAGES, test_name
 from naslab.comparison.names import short
-from naslab.report.labels import op_label, percent, plain, value_label
+from naslab.report.labels import count_label, op_label, percent, plain, value_label
 from naslab.spec import DATA_OPS
 from naslab.units import count_text, size_label
 
@@ -71,6 +71,19 @@ class Case:
     def predicted(self, at: Spot) -> bool:
         """Whether the value at a spot was predicted, not measured."""
         return any(cell.get("predicted") for cell in self.spots.get(at, []))
+
+    def cached(self, at: Spot) -> bool:
+        """Whether a value at a spot came from the client's cache: no server answers so fast."""
+        return any(cell.get("regime") == "client_cache" for cell in self.spots.get(at, []))
+
+    def cached_words(self) -> str:
+        """How many of the values are of the client's cache, as a sentence; nothing where none is."""
+        count = sum(map(self.cached, self.spots))
+        return (
+            f" {count} of {count_label(len(self.spots), 'value')} from the client's cache (open marks)."
+            if count
+            else ""
+        )
 
     def repeats(self) -> int:
         """Most repeats at any spot."""

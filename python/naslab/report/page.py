@@ -133,7 +133,7 @@ def parts(
             *_sections(prepared, drawn[len(compared) :], about),
         ]
     )
-    return Parts(title=_title(prepared), body=body, about=pack_json(about), series=rows, **packed)
+    return Parts(title=title_of(prepared), body=body, about=pack_json(about), series=rows, **packed)
 
 
 def pack_charts(drawn: Sequence[Chart], columns: Sequence[Column] = (), table: Mapping[str, Any] = NO_TABLE) -> str:
@@ -188,7 +188,8 @@ def _documents(runs: list[Run]) -> Mapping[str, Any]:
 # --- headline --------------------------------------------------------------------------------------------
 
 
-def _title(runs: list[Shown]) -> str:
+def title_of(runs: list[Shown]) -> str:
+    """`Survey of smb://nas/share`, or how many runs are compared."""
     if len(runs) > 1:
         return f"{len(runs)} runs compared"
     document = runs[0].run.document
@@ -201,7 +202,7 @@ def _title(runs: list[Shown]) -> str:
 def _header(runs: list[Shown], compared: str) -> str:
     """compared: the verdict of a comparison, ready made; it takes the place of each run's own sentences."""
     document = runs[0].run.document
-    parts = [f"<h1>{esc(_title(runs))}</h1>"]
+    parts = [f"<h1>{esc(title_of(runs))}</h1>"]
     if len(runs) == 1:
         parts.append(f'<p class="facts">{_status(document)} {_facts_line(document)}</p>')
         if document.get("label"):
@@ -225,7 +226,7 @@ def _status(document: Mapping[str, Any]) -> str:
 def _facts_line(document: Mapping[str, Any]) -> str:
     cells = document.get("cells") or []
     counted = "" if document.get("durable") else count_label(len(cells), "cell")
-    facts = [_protocol(document), _started(document), counted]
+    facts = [_protocol(document), started_text(document), counted]
     seconds = _span_ns(document)
     if seconds:
         facts.append(f"took {duration_text(seconds)}")
@@ -233,7 +234,7 @@ def _facts_line(document: Mapping[str, Any]) -> str:
     return " · ".join(f"<span>{esc(fact)}</span>" for fact in facts if fact)
 
 
-def _started(document: Mapping[str, Any]) -> str:
+def started_text(document: Mapping[str, Any]) -> str:
     """When a run began; nothing where the source of a foreign run does not tell."""
     if document.get("source") and not document.get("start_wall_ns"):
         return ""
@@ -271,7 +272,7 @@ def _protocol(document: Mapping[str, Any]) -> str:
 def _runs_table(runs: list[Shown]) -> str:
     documents: list[tuple[str, Mapping[str, Any]]] = [(run.name, run.run.document) for run in runs]
     rows = [
-        [esc(name), _status(found), esc(_protocol(found)), esc(_started(found)),
+        [esc(name), _status(found), esc(_protocol(found)), esc(started_text(found)),
          f"{len(found['cells']):,}", esc(found.get("run_id", ""))]
         for name, found in documents
     ]  # fmt: skip

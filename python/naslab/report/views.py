@@ -240,7 +240,10 @@ def _throughput(runs: list[Shown], drawing: Drawing) -> Chart:
         overlaid = [(run, case) for run, case in _each(runs) if case.label == label]
         overlaid = [(run, case) for run, case in overlaid if case.unit == overlaid[0][1].unit]
         ceilings = _common_ceilings([run for run, _ in overlaid], drawing)
-        words = [_named(run, runs, finding(case)) + _above(case, run.ceilings) for run, case in overlaid]
+        words = [
+            _named(run, runs, finding(case)) + _above(case, run.ceilings) + case.cached_words()
+            for run, case in overlaid
+        ]
         figure = figures.throughput([(run.name, case) for run, case in overlaid], ceilings)
         _add(chart, [label], figure, " ".join(words), drawing, overlaid[0][1].unit)
     return chart

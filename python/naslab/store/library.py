@@ -212,6 +212,20 @@ class Library:
         keys = {text: summaries.key_of(text) for text in {row[1] for row in rows}}
         return [Point(row[0], row[4], keys[row[1]], row[2], row[3]) for row in rows]
 
+    def answered_by_client(self, runs: Mapping[str, Sequence[int]], test: str) -> set[str]:
+        """The devices of which a run has a cell of this test that the client's cache answered. runs: by device."""
+        device_of = {seq: device for device, seqs in runs.items() for seq in seqs}
+        if not device_of:
+            return set()
+        rows = self.store.rows(
+            f"""SELECT DISTINCT runs.seq FROM runs JOIN cells USING (run_id)
+                WHERE runs.seq IN ({_marks(tuple(device_of))}) AND instr(cells.document, '"client_cache"')
+                  AND json_extract(cells.document, '$.regime') = 'client_cache'
+                  AND coalesce(json_extract(cells.document, '$.workload'), json_extract(cells.document, '$.op')) = ?""",
+            (*device_of, test),
+        )
+        return {device_of[row[0]] for row in rows}
+
     def unlisted(self, limit: int = 20) -> list[Listed]:
         """Runs without a summary, newest first: those being measured, and those whose process ended before they did."""
         rows = self.store.rows(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from naslab.analysis.cell_names import NO_RESULTS, category_label
 from naslab.errors import UsageError
 from naslab.published.runs import is_published
 from naslab.published.runs import load as published_run
@@ -47,14 +48,14 @@ def overlay_page(library: Library, query: Query, links: Links) -> Page:
     Without `test` it is one that the devices have runs of. Raises UsageError, UnknownRunError.
     """
     metrics = [name for name in METRICS if name in query.get("metric", ())] or ["rate"]
-    tests = [name for name, _ in library.facets()["test"]]
+    tests = [name for name, _ in library.facets()["test"] if name not in NO_RESULTS]
     asked = _devices(library, query)
     test = _test(library, query, asked, tests)
     newest = library.newest(asked, test)
     ids = run_ids(library, query, [newest[name] for name in asked if name in newest])
     runs = [loaded(library, run_id) for run_id in ids]
     named = shown(runs)
-    drawn = charts(named, metrics)
+    drawn = charts(named, metrics, (query.get("test") or [""])[0])
     choices = _choices(library.devices(test, MOST_DEVICES), newest, asked, ids)
     without = [name for name in asked if name not in newest]
     body = join(
@@ -63,6 +64,7 @@ def overlay_page(library: Library, query: Query, links: Links) -> Page:
             _form(choices, ids, metrics, (test, tests), links),
             _left_out(library, without, test, links),
             listed(named, links),
+            _undrawn(named, drawn),
             sections(drawn) if drawn else tag("p", _nothing(runs), class_="lead"),
         ]
     )
@@ -87,7 +89,8 @@ def _test(library: Library, query: Query, devices: Sequence[str], tests: Sequenc
     asked = (query.get("test") or [""])[0]
     if asked and asked not in tests:
         raise UsageError(f"test={asked[:MOST_WORDS]}: no run has it; choose one of the list")
-    return asked or next(iter([*library.tests_of_devices(devices), *tests]), "")
+    of_devices = [name for name in library.tests_of_devices(devices) if name not in NO_RESULTS]
+    return asked or next(iter([*of_devices, *tests]), "")
 
 
 def run_ids(library: Library, query: Query, newest: Sequence[str]) -> list[str]:
@@ -137,13 +140,13 @@ def _left_out(library: Library, devices: Sequence[str], test: str, links: Links)
     """Which devices have no run of the test, with what they have instead; None where all have one."""
     items = []
     for name in devices:
-        has = [tag("a", op_label(one), href=links.page("overlay", device=name, test=one))
+        has = [tag("a", category_label(one), href=links.page("overlay", device=name, test=one))
                for one in library.tests_of_devices([name])[:MOST_TESTS]]  # fmt: skip
         words = join(["; it has: ", join(has, ", ")]) if has else "; its runs have no results"
         items.append(tag("li", name, words))
     if not items:
         return None
-    lead = tag("p", f"Left out, without a run of the test {op_label(test)}:")
+    lead = tag("p", f"Left out, without a run of the test {category_label(test)}:")
     return tag("div", lead, tag("ul", *items, class_="runs"), class_="leftout", role="note")
 
 
@@ -162,7 +165,7 @@ def _form(
         tag("fieldset", tag("legend", "Devices, the newest run of each"), tag("div", *boxes, class_="boxes tall")),
         tag("fieldset", tag("legend", "Published results"), tag("div", *known, class_="boxes tall")) if known else None,
         tag("fieldset", tag("legend", "Metrics"), tag("div", *kinds, class_="boxes")),
-        select("Runs with", "test", [(name, op_label(name)) for name in test[1]], test[0]) if test[1] else None,
+        select("Runs with", "test", [(name, category_label(name)) for name in test[1]], test[0]) if test[1] else None,
         tag("button", "Draw", type="submit"),
         method="get", action=links.page("overlay"), class_="choose",
     )  # fmt: skip
@@ -178,8 +181,21 @@ def listed(named: Sequence[Shown], links: Links) -> Html | None:
     return join([tag("ul", *items, class_="runs"), tag("p", compare) if len(named) > 1 and not links.files else None])
 
 
-def charts(named: Sequence[Shown], metrics: Sequence[str]) -> list[Chart]:
-    """One chart of lines for each metric, and the bars of tests that have one size. Each with a finding in words."""
+def _undrawn(named: Sequence[Shown], drawn: Sequence[Chart]) -> Html | None:
+    """Which of the chosen runs no chart shows; None where each is somewhere."""
+    shown_runs = {(trace.get("meta") or {}).get("run")
+                  for chart in drawn for entry in chart.entries for trace in entry["figure"]["data"]}  # fmt: skip
+    missing = [run.name for run in named if run.name not in shown_runs]
+    if not missing or not drawn:
+        return None
+    words = f"Not in the charts, for nothing of it can be drawn by this metric: {', '.join(missing)}."
+    return tag("p", words, class_="leftout", role="note")
+
+
+def charts(named: Sequence[Shown], metrics: Sequence[str], test: str = "") -> list[Chart]:
+    """One chart of lines for each metric, and the bars of tests that have one size. Each with a finding in words, and
+    with the runs that it leaves out. test: the one that was chosen, which the charts open on.
+    """
     found = []
     for metric in metrics:
         chart = Chart(f"overlay-{metric}", f"{METRICS[metric]} against file size", _LEAD, ["Test"])
@@ -187,7 +203,20 @@ def charts(named: Sequence[Shown], metrics: Sequence[str]) -> list[Chart]:
             _add(chart, metric, label, named)
         found.append(chart)
     found.append(_bars(named))
+    for chart in found:
+        # A chart opens on its first entry.
+        chart.entries.sort(key=lambda entry: not _is_of(entry, test))
     return [chart for chart in found if chart.entries]
+
+
+def _is_of(entry: Mapping[str, Any], test: str) -> bool:
+    return bool(test) and str(entry["path"][0]).split(",")[0] in (op_label(test), category_label(test))
+
+
+def _without(named: Sequence[Shown], cases: Sequence[str], label: str) -> str:
+    """A sentence with the runs that have nothing in a chart; empty where all have."""
+    missing = [run.name for run in named if run.name not in cases]
+    return f" Without a value of {label}: {', '.join(missing)}." if missing else ""
 
 
 _LEAD = "One colour for each run, the median of its repeats; a test that a run did not measure has no line of it."
@@ -206,13 +235,14 @@ def _add(chart: Chart, metric: str, label: str, named: Sequence[Shown]) -> None:
         cases = [(name, case) for name, case in cases if _has(case)]
         ceilings = list(dict.fromkeys(one for run, _ in alike for one in run.ceilings)) if unit == "bytes" else []
         if cases:
-            chart.add(
-                [label], _marked(figures.throughput(cases, ceilings), cases), " ".join(_peak(*one) for one in cases)
-            )
+            words = " ".join(_peak(*one) + one[1].cached_words() for one in cases)
+            words += _without(named, [name for name, _ in cases], label)
+            chart.add([label], _marked(figures.throughput(cases, ceilings), cases), words)
     else:
         timed = [(run.name, case) for run, case in chosen if any(percentile_ns(case, at, metric) for at in case.spots)]
         if timed:
-            chart.add([label], latency(timed, metric), " ".join(_quickest(*one, metric) for one in timed))
+            words = " ".join(_quickest(*one, metric) + one[1].cached_words() for one in timed)
+            chart.add([label], latency(timed, metric), words + _without(named, [name for name, _ in timed], label))
 
 
 def _marked(figure: figures.Figure, cases: Sequence[tuple[str, Case]]) -> figures.Figure:
@@ -252,7 +282,9 @@ def latency(cases: Sequence[tuple[str, Case]], metric: str) -> figures.Figure:
                      if (file, record) in case.spots]  # fmt: skip
             points = [(file, value) for file, value in found if value]
             if points:
-                traces.append(_latency_line(name, record, points, colour, index, metric))
+                line = _latency_line(name, record, points, colour, index, metric)
+                line["marker"]["symbol"] = [figures.symbol(case, (file, record), index) for file, _ in points]
+                traces.append(line)
     files = sorted({file for _, case in cases for file in case.files})
     axis = time_axis([value for trace in traces for value in trace["y"]], METRICS[metric])
     layout = base_layout(xaxis=size_axis("File size", files), yaxis=axis, showlegend=True)
@@ -291,7 +323,8 @@ def _bars(named: Sequence[Shown]) -> Chart:
             for trace in figure["data"]:
                 named_runs = [name for name, _ in chosen if name == trace.get("legendgroup")]
                 trace["meta"] = {**(trace.get("meta") or {}), "run": named_runs[0] if named_runs else chosen[0][0]}
-            chart.add([words], figure, " ".join(said))
+            missing = _without(named, [name for name, _ in chosen], "a test of one size")
+            chart.add([words], figure, " ".join(said) + missing)
     return chart
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from naslab.analysis.cell_names import NO_RESULTS, category_label
 from naslab.analysis.ranking import Category, Standing, category, total
+from naslab.comparison.names import short
 from naslab.errors import UsageError
 from naslab.report import theme
 from naslab.report.axes import base_layout, number, numbers, plain_axis, rate_axis, time_axis
 from naslab.report.figures import Figure
-from naslab.report.labels import count_label, op_label, plot_text, time_label, value_label
+from naslab.report.labels import count_label, plot_text, time_label, value_label
 from naslab.report.views import Chart
 from naslab.store.library import Library
 from naslab.web.frame import Page, of_charts, sections
@@ -31,7 +33,7 @@ def rank_page(library: Library, query: Query, links: Links) -> Page:
 
     Without a device all are ranked, without a test the one that most runs have. Raises UsageError.
     """
-    tests = [name for name, _ in library.facets()["test"]]
+    tests = [name for name, _ in library.facets()["test"] if name not in NO_RESULTS]
     chosen = _known(query.get("test", ()), tests, "test") or tests[:1]
     measure = _one(query, "measure", MEASURES)
     which = _one(query, "which", WHICH)
@@ -42,7 +44,8 @@ def rank_page(library: Library, query: Query, links: Links) -> Page:
     of_device = library.runs_of(devices, chosen, MOST_RUNS if which == "all" else 1)
     head = tag("h1", "Ranking")
     form = _form(every, devices, tests, chosen, measure, which, links)
-    return shown_page(ranked(library, of_device, chosen, measure), [head, form], links)
+    found = ranked(library, of_device, chosen, measure)
+    return shown_page([one.with_asked(devices) for one in found], [head, form], links)
 
 
 def shown_page(found: Sequence[Ranked], head: Sequence[Html | None], links: Links) -> Page:
@@ -92,6 +95,22 @@ class Ranked:
     unit: str
     found: Category
 
+    cached: frozenset[str] = frozenset()
+
+    def with_asked(self, devices: Sequence[str]) -> Ranked:
+        """The same, in which each device that was asked for is ranked, or left out by name."""
+        known = {*(each.name for each in self.found.standings), *self.found.left_out}
+        missing = [name for name in devices if name not in known]
+        return replace(self, found=replace(self.found, left_out=[*self.found.left_out, *missing]))
+
+    def name_of(self, one: Standing) -> str:
+        """A device's name, marked where some of its values came from the client's cache."""
+        return f"{one.name} (client's cache)" if one.name in self.cached else one.name
+
+    def mark(self, one: Standing) -> str:
+        """Its shape: filled for a rank that the device itself earned."""
+        return "circle" if one.ranked and one.name not in self.cached else "circle-open"
+
     @property
     def higher(self) -> bool:
         """Whether more is better."""
@@ -126,7 +145,8 @@ def ranked(
             if unit != "bytes" or point.key.measure == "throughput":
                 by_key = values.setdefault(device_of[point.seq], {})
                 by_key.setdefault(point.key.loose(), {})[point.seq, point.block] = point.value
-        found.append(Ranked(test, unit, category(values, higher=unit != "ns")))
+        cached = library.answered_by_client({name: seqs[:1] for name, seqs in of_device.items()}, test)
+        found.append(Ranked(test, unit, category(values, higher=unit != "ns"), frozenset(cached)))
     return found
 
 
@@ -135,7 +155,7 @@ def _form(
     links: Links,
 ) -> Html:  # fmt: skip
     names = list(dict.fromkeys([*every, *devices]))
-    categories = [checkbox(op_label(test), "test", test, test in chosen) for test in tests]
+    categories = [checkbox(category_label(test), "test", test, test in chosen) for test in tests]
     boxes = [checkbox(name, "device", name, name in devices) for name in names]
     return tag(
         "form",
@@ -152,11 +172,16 @@ def _section(one: Ranked) -> Html:
     said = f"{count_label(one.found.measurements, 'measurement')} in common."
     if one.found.left_out:
         said += f" Left out, for they measured nothing of it: {', '.join(one.found.left_out)}."
+    if one.cached:
+        said += (
+            " Marked (client's cache): this machine's own memory answered some of it, which says nothing about the "
+            "device."
+        )
     rows = [
-        [rank_text(each), each.name, one.text(each.value), one.interval(each), each.repeats or "apart"]
+        [rank_text(each), one.name_of(each), one.text(each.value), one.interval(each), each.repeats or "apart"]
         for each in one.found.standings
     ]
-    name = op_label(one.test)
+    name = category_label(one.test)
     made = table(f"Ranking by {name}", ["Rank", "Device", "Value", "95 % interval", "Repeats"], rows, (2, 4))
     return tag("section", tag("h2", name), tag("p", said, class_="note"), made if rows else None, class_="ranking")
 
@@ -164,7 +189,7 @@ def _section(one: Ranked) -> Html:
 def _total(shown: Sequence[Ranked]) -> Html:
     """All categories that rank two devices or more together; the others are named."""
     usable = [one for one in shown if sum(each.ranked for each in one.found.standings) > 1]
-    others = [op_label(one.test) for one in shown if one not in usable]
+    others = [category_label(one.test) for one in shown if one not in usable]
     found = total([(one.found, one.higher) for one in usable]) if len(usable) > 1 else []
     head = tag("h2", "All categories")
     if not found:
@@ -176,6 +201,10 @@ def _total(shown: Sequence[Ranked]) -> Html:
     )
     if others:
         words += f" Without {', '.join(others)}: fewer than two devices have a rank there."
+    known = {each.name for each in found}
+    every = dict.fromkeys(each.name for one in shown for each in one.found.standings)
+    if missing := [name for name in every if name not in known]:
+        words += f" Without a rank in every category: {', '.join(missing)}."
     rows = [[rank_text(one), one.name, f"{one.value:.3f}", f"{one.low:.3f} to {one.high:.3f}"] for one in found]
     made = table("Ranking over all categories", ["Rank", "Device", "Value", "95 % interval"], rows, (2,))
     return tag("section", head, tag("p", words, class_="note"), made, class_="ranking")
@@ -195,8 +224,8 @@ def chart(shown: Sequence[Ranked]) -> Chart:
     for one in shown:
         if one.found.standings:
             best = one.found.standings[0]
-            words = f"{op_label(one.test)}: {best.name} has {one.text(best.value)}, rank {rank_text(best)}."
-            made.add([op_label(one.test)], figure(one), words)
+            words = f"{category_label(one.test)}: {best.name} has {one.text(best.value)}, rank {rank_text(best)}."
+            made.add([category_label(one.test)], figure(one), words)
     return made
 
 
@@ -207,17 +236,19 @@ def figure(shown: Ranked) -> Figure:
     """Values in MB/s, operations per second or ms, logarithmic, best on top."""
     scale, title = _AXES[shown.unit]
     rows = list(shown.found.standings)
-    names = [plot_text(one.name) for one in rows]
+    names = [plot_text(short(shown.name_of(one))) for one in rows]
+    far = max((one.value for one in rows), default=0.0) ** 0.5 * min((one.value for one in rows), default=0.0) ** 0.5
     ends = [scale * end for one in rows for end in (one.value, one.low, one.high) if end]
     trace = {
-        "type": "scatter", "mode": "markers", "x": numbers(scale * one.value for one in rows), "y": names,
+        "type": "scatter", "mode": "markers+text", "x": numbers(scale * one.value for one in rows), "y": names,
+        "text": [f"  {shown.text(one.value)}  " for one in rows], "textfont": {"size": 12, "color": theme.INK},
+        "textposition": ["middle left" if one.value > far else "middle right" for one in rows], "cliponaxis": False,
         "error_x": {
             "type": "data", "symmetric": False, "color": theme.ACCENT, "thickness": 2, "width": 5,
             "array": [number(scale * ((one.high or one.value) - one.value)) for one in rows],
             "arrayminus": [number(scale * (one.value - (one.low or one.value))) for one in rows],
         },
-        "marker": {"color": theme.ACCENT, "size": 9,
-                   "symbol": ["circle" if one.ranked else "circle-open" for one in rows]},
+        "marker": {"color": theme.ACCENT, "size": 9, "symbol": [shown.mark(one) for one in rows]},
         "customdata": [[shown.text(one.value), rank_text(one)] for one in rows],
         "hovertemplate": "<b>%{customdata[0]}</b><br>%{y}, rank %{customdata[1]}<extra></extra>",
     }  # fmt: skip
