@@ -99,7 +99,7 @@ def test_a_large_set_that_is_read_faster_is_not_called_slow() -> None:
     """`make demo` called a set of 4 GiB disk-limited that was read faster than a small one."""
     found = evidence(2764 * MB, set=[point(rate=2885 * MB, set_bytes=4 * GIB, depth=8)])
     text = reason(Facts("disk", "read", "large", measured(found, "read", "large")[0], "link", None, found))
-    assert "a working set of 4 GiB reads at 2,885 MB/s, 1.04 times one of 4 MiB (2,764 MB/s)" in text
+    assert "a working set of 4 GiB reads at 2,880 MB/s, 1.04 times one of 4 MiB (2,760 MB/s)" in text
     check(found)
 
 

@@ -121,7 +121,7 @@ def test_summary() -> None:
     assert summarise(document(*cells)) == [
         "write: up to 100 MB/s (1 MiB file, 4 KiB records).",
         "random read: up to 300 MB/s (1 MiB file, 64 KiB records); 150 MB/s at 16 MiB (median over records).",
-        "random read of 4 KiB at depth 1: 24,414 IOPS, median 200 us, p99 400 us.",
+        "random read of 4 KiB at depth 1: 24,414 IOPS, median 200 µs, p99 400 µs.",
         "write of 1 MiB: acknowledged at 100 MB/s, durable at 50 MB/s counting the flush.",
         "Of 5 cells, 1 waiting for the disks.",
         "1 cell did not complete, marked in the table.",
@@ -143,7 +143,7 @@ def test_summary_of_a_survey_puts_the_large_file_first() -> None:
     assert summarise(document(*cells))[:4] == [
         "1 GiB file in 1 MiB records: written at 100 MB/s, 50 MB/s until it was durable.",
         "1 GiB file in 1 MiB records: read at 110 MB/s, caches dropped first.",
-        "random read of 4 KiB at depth 1: 24,414 IOPS, median 200 us, p99 400 us.",
+        "random read of 4 KiB at depth 1: 24,414 IOPS, median 200 µs, p99 400 µs.",
         "Files of 1 MiB to 4 MiB: writes 100 MB/s to 100 MB/s, reads 700 MB/s to 900 MB/s.",
     ]
 
