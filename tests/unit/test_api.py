@@ -276,6 +276,7 @@ def test_everything_shows_itself_in_a_notebook(climbed_run: Run) -> None:
     shown = climbed_run._repr_html_()
     assert climbed_run.run_id in Checked(shown).text and "more cells: run.cells" in shown
     verdict, found = climbed_run.verdict(), climbed_run.explain()
+    assert all(sentence in Checked(shown).text for sentence in verdict.sentences), "the answer, not the long summary"
     assert all(limit.name in Checked(verdict._repr_html_()).text for limit in verdict)
     assert "How far to trust it" in Checked(found._repr_html_()).text
     assert "random read" in Checked(make_run(ops=("random_read",), blocks=1).cells[0]._repr_html_()).text

@@ -34,11 +34,22 @@ def run_html(run: Run) -> str:
     left_out = len(run.cells) - min(len(cells), MAX_ROWS)
     parts = [
         _head(head, f"run {run.run_id}: {', '.join(part for part in about if part)}"),
-        _list(document.get("summary") or []),
+        _list(_conclusions(run)),
         table(_CELL_HEADER, map(_cell_texts, cells[:MAX_ROWS]), text=(0, 9)),
         _note(f"{left_out} more cells: run.cells, run.table(), run.to_pandas()") if left_out else "",
     ]
     return _box(parts)
+
+
+def _conclusions(run: Run) -> list[str]:
+    """The answer of a run that has one, else its summary."""
+    from naslab.explain import brief, brief_words
+
+    found = brief.stored(run.document)
+    if found is None:
+        return list(run.document.get("summary") or [])
+    parts = brief_words.sections(found)
+    return [*parts.bottlenecks, *filter(None, [parts.normal]), *parts.actions, parts.trust]
 
 
 def cell_html(cell: Cell) -> str:
