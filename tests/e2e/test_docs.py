@@ -106,7 +106,7 @@ PRELUDE = {
 """What else was done before a page begins: `last` is the last of these."""
 ANSWERS = {"check": {0, 3, 4}, "compare": {0, 3, 4}, "audit": {0, 1, 3}}
 """Exit codes beside 0 that are an answer."""
-WHOLE = ("docs/guide/slow-nas.md",)
+WHOLE = ("README.md", "docs/guide/slow-nas.md")
 """Pages whose commands print what the page says only where nothing is made smaller."""
 OTHER = {
     "make", "pip", "curl", "strace", "tcpdump", "fio", "promtool", "fio_jsonplus_clat2csv", "DiskSpd.exe", "ssh",
@@ -316,6 +316,31 @@ def test_every_block_says_what_it_is(page: str) -> None:
             tomllib.loads(block.text)
         if block.language == "yaml":
             assert list(yaml.safe_load_all(block.text))
+
+
+@pytest.mark.parametrize("page", [*pages(), "ARCHITECTURE.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    """To a file that is there, and to a heading in it."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text("utf-8")):
+        if re.match(r"\w+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        path = (ROOT / page).parent / name if name else ROOT / page
+        assert path.exists(), f"{page}: {link}"
+        if anchor and path.suffix == ".md":
+            assert anchor in anchors(path.read_text("utf-8")), f"{page}: {link}"
+
+
+def anchors(text: str) -> set[str]:
+    """Names of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    missing = [page for page in pages()[1:] if f"({page.removeprefix('docs/')})" not in index]
+    assert missing == ["docs/README.md"]
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if any(parts(page, "python"))])
