@@ -29,7 +29,7 @@ def run(
     seed: o.SeedOpt = 0,
     budget: o.BudgetOpt = "5m",
     sweep: Annotated[
-        bool, typer.Option("--sweep/--no-sweep", help="After the verdict, a sweep in what is left of the budget.")
+        bool, typer.Option("--sweep/--no-sweep", help="After the verdict, sweep in the rest of the budget.")
     ] = True,
     max_bytes: o.MaxBytesOpt = "",
     timeout: o.TimeoutOpt = "30s",
@@ -38,7 +38,7 @@ def run(
     note: o.NoteOpt = "",
     report: o.ReportOpt = None,
     details: Annotated[
-        bool, typer.Option("--details", help="Print all that was measured, not the answer in ten lines alone.")
+        bool, typer.Option("--details", help="Print all measurements, not only the answer in ten lines.")
     ] = False,
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
@@ -236,7 +236,7 @@ def runs(
         str, typer.Option("--label", metavar="TEXT", help="Only runs whose labels contain this text.")
     ] = "",
     target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets that contain this text.")] = "",
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many, newest first.", min=1)] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="List at most N runs, newest first.", min=1)] = 50,
     published: Annotated[
         bool, typer.Option("--published", help="Results that articles print, instead of stored runs.")
     ] = False,
@@ -266,7 +266,7 @@ def show(
 def mkfile(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="File to make; it must not exist.", show_default=False)],
     size: o.SizeOpt,
-    sparse: Annotated[bool, typer.Option("--sparse", help="Holes only: reads of it do not reach the disk.")] = False,
+    sparse: Annotated[bool, typer.Option("--sparse", help="Make holes only; reads of them do not reach the disk.")] = False,
     seed: o.SeedOpt = 0,
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
@@ -278,8 +278,8 @@ def mkfile(
 
 
 def clean(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The target to tidy.", show_default=False)],
-    force: Annotated[bool, typer.Option("--force", help="Also folders whose run may still be going.")] = False,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Target to clean up.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Remove also folders whose run may not have ended.")] = False,
     recycle_bin: Annotated[
         bool, typer.Option("--recycle-bin", help="Also what the share's recycle bin holds of naslab's.")
     ] = False,
@@ -306,11 +306,11 @@ def net(
     connections: Annotated[
         int, typer.Option("--connections", metavar="N", help="TCP connections in each direction.", min=1, max=64)
     ] = 1,
-    duration: Annotated[str, typer.Option("--duration", metavar="TIME", help="Measure each part for so long.")] = "5s",
+    duration: Annotated[str, typer.Option("--duration", metavar="TIME", help="Measure each part for this time.")] = "5s",
     once: Annotated[bool, typer.Option("--once", help="With --listen: end after the first measurement.")] = False,
     idle: Annotated[
         str,
-        typer.Option("--idle", metavar="TIME", help="With --listen: end when nobody measures for so long, or never."),
+        typer.Option("--idle", metavar="TIME", help="With --listen: end after this time without a measurement, or never."),
     ] = "1h",
     timeout: o.TimeoutOpt = "30s",
     as_json: o.JsonOpt = False,
@@ -376,7 +376,7 @@ def apps(
         ),
     ] = "",
     app_: o.OwnAppOpt = None,
-    scale: Annotated[float, typer.Option("--scale", metavar="X", help="Files of so much of their size.")] = 1.0,
+    scale: Annotated[float, typer.Option("--scale", metavar="X", help="Scale the size of all files by this factor.")] = 1.0,
     pace: o.PaceOpt = "fast",
     find_streams: o.FindStreamsOpt = False,
     step: o.OneStepOpt = "",
@@ -572,7 +572,7 @@ def fsx(
     tib: Annotated[float, typer.Option("--tib", metavar="N", help="Size of the storage in TiB.", show_default=False)],
     year: Annotated[int, typer.Option("--year", metavar="2020|2022", help="As published in this year.")] = 2022,
     run: Annotated[
-        str, typer.Option("--run", metavar="RUN", help="Set what this run measured beside it.", show_default=False)
+        str, typer.Option("--run", metavar="RUN", help="Show this run's measurements beside the model.", show_default=False)
     ] = "",
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,

@@ -23,21 +23,24 @@ RunsArg = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN...", show_default=False,
-        help="What to look at: runs, exported files, published:NAME, or files of tools that `naslab import` reads.",
+        help="Runs, exported files, published:NAME, or files of tools that `naslab import` reads.",
     ),
 ]  # fmt: skip
 AuditLinkOpt = Annotated[
     str,
     typer.Option(
         "--link", metavar="RATE", show_default=False,
-        help="The link on the way, where no run knows it: 1g, 100m, or 10g:9000 with its MTU.",
+        help="The network link, if no run has recorded it: 1g, 100m, or 10g:9000 with its MTU.",
     ),
 ]  # fmt: skip
 ClientMemoryOpt = Annotated[
     str, typer.Option("--client-memory", metavar="SIZE", help="Memory of the client, e.g. 4g.", show_default=False)
 ]
 ServerMemoryOpt = Annotated[
-    str, typer.Option("--server-memory", metavar="SIZE", help="Memory of the server, e.g. 4g.", show_default=False)
+    str,
+    typer.Option(
+        "--server-memory", metavar="SIZE", help="The server has this much memory, e.g. 4g.", show_default=False
+    ),
 ]
 
 

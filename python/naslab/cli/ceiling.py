@@ -14,7 +14,7 @@ from naslab.cli import options as o
 SECONDS = 5.0
 
 AgainOpt = Annotated[
-    bool, typer.Option("--again", help="Measure anew, also where a measurement of today, of this boot, is kept.")
+    bool, typer.Option("--again", help="Measure again, even if today's measurement of this boot is stored.")
 ]
 HostArg = Annotated[
     str,

@@ -36,7 +36,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "clients": (
         Optional[int],  # noqa: UP045 - Typer reads this at run time
         typer.Option(
-            "--clients", metavar="N", help="Measure with so many clients at once, processes on this machine.",
+            "--clients", metavar="N", help="Measure with N clients at once, each a process on this machine.",
             min=1, max=MOST_CLIENTS, show_default=False, rich_help_panel=_PANEL,
         ),
     ),
@@ -44,14 +44,14 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         str,
         typer.Option(
             "--hosts", metavar="LIST|FILE", show_default=False, rich_help_panel=_PANEL,
-            help="Measure with a client on each of these hosts, begun over ssh: user@host:port with commas, or a file.",
+            help="Measure with a client on each of these hosts, started over ssh: user@host:port,... or a file.",
         ),
     ),
     "scheduler": (
         str,
         typer.Option(
             "--scheduler", metavar="ADDRESS|FILE", show_default=False, rich_help_panel=_PANEL,
-            help="Measure with the workers of a Dask cluster that runs: tcp://, tls:// or its scheduler file.",
+            help="Measure with the workers of a running Dask cluster: tcp://, tls:// or its scheduler file.",
         ),
     ),
     "share": (
@@ -76,7 +76,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         str,
         typer.Option(
             "--monitor", metavar="ssh://HOST", show_default=False, rich_help_panel=_PANEL,
-            help="Watch the server's processors, memory, disks and network meanwhile, once a second.",
+            help="Record the server's processors, memory, disks and network once a second during the run.",
         ),
     ),
 }  # fmt: skip
@@ -84,7 +84,7 @@ _SCALE: tuple[Any, Any] = (
     str,
     typer.Option(
         "--scale", metavar="LIST", show_default=False, rich_help_panel=_PANEL,
-        help="The load by so many of the clients, one number after another, e.g. 1,2,4,8: where more bring no more.",
+        help="Repeat the load with these numbers of clients, e.g. 1,2,4,8, to see where more clients add nothing.",
     ),
 )  # fmt: skip
 _DEFAULTS = {

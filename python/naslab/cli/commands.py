@@ -296,13 +296,13 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "mkfile", EXPERT, "Make a file for a test, of incompressible data", "app:mkfile", (
             X("naslab mkfile test.dat --size 4g", "Four GiB that do not compress."),
-            X("naslab mkfile holes.dat --size 1t --sparse", "Holes only: reads of it do not reach the disk."),
+            X("naslab mkfile holes.dat --size 1t --sparse", "Make holes only; reads of them do not reach the disk."),
         ),
     ),
     Command(
         "clean", EXPERT, "Remove folders that killed runs left on a target", "app:clean", (
             X("naslab clean smb://nas/media", "Folders of runs that have ended."),
-            X("naslab clean /mnt/nas --force", "Also folders whose run may still be going."),
+            X("naslab clean /mnt/nas --force", "Remove also folders whose run may not have ended."),
         ),
     ),
     Command("site", "", "The library as files", "serve:site", (), instead="naslab export --site DIR"),

@@ -10,10 +10,13 @@ import typer
 from naslab.cli import options as o
 
 MarginOpt = Annotated[
-    float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less are equivalent.")
+    float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less than this are equivalent.")
 ]
 WhyOpt = Annotated[
-    bool, typer.Option("--why", help="Of runs of naslab run: the first step of the ladder at which they part.")
+    bool,
+    typer.Option(
+        "--why", help="For runs of naslab run: name the first step of the ladder at which the targets differ."
+    ),
 ]
 
 
@@ -29,7 +32,7 @@ InTurnsOpt = Annotated[
     bool,
     typer.Option(
         "--run",
-        help="The names are targets, measured in turns until it is certain; tests, sizes and load are for that.",
+        help="The names are targets: measure them in turns until the answer is certain, with these tests and sizes.",
     ),
 ]
 
@@ -38,7 +41,7 @@ def compare(
     runs: ComparedArg,
     run: InTurnsOpt = False,
     margin: MarginOpt = 5.0,
-    every: Annotated[bool, typer.Option("--all", help="Every measurement, not only the telling ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List every measurement, not only the decisive ones.")] = False,
     why: WhyOpt = False,
     file_size: o.FileSizesOpt = "64m",
     record: o.RecordsOpt = "4k,1m",
@@ -79,18 +82,21 @@ def check(
     baseline: Annotated[
         str,
         typer.Option(
-            "--baseline", metavar="RUN", help="What it must not be worse than: a run, or A1,A2,A3.", show_default=False
+            "--baseline",
+            metavar="RUN",
+            help="Baseline that RUN must not be worse than: a run, or A1,A2,A3.",
+            show_default=False,
         ),
     ] = "",
     margin: MarginOpt = 5.0,
     any_measurement: Annotated[
-        bool, typer.Option("--any", help="One measurement that is worse is enough, not only all together.")
+        bool, typer.Option("--any", help="Fail if any single measurement is worse, not only all together.")
     ] = False,
     junit: Annotated[
         Path | None,
         typer.Option("--junit", metavar="FILE", help="JUnit XML to write, for a CI server.", show_default=False),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every measurement, not only the telling ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List every measurement, not only the decisive ones.")] = False,
     report: o.ReportOpt = None,
     redact: o.RedactOpt = False,
     store: o.StoreOpt = None,

@@ -12,7 +12,7 @@ CheckOpt = Annotated[
     typer.Option(
         "--check",
         metavar="JOURNAL",
-        help="Make no cut: check what a run that ended before its check has left, by its journal.",
+        help="Cut nothing: check the files of a run that ended before its own check, by its journal.",
         show_default=False,
     ),
 ]
@@ -36,7 +36,7 @@ RestoreCommandOpt = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
         "--restore-command", metavar="CMD", show_default=False,
-        help="Shell command that gives the power back. Its text is not stored.",
+        help="Shell command that restores the power. Its text is not stored.",
     ),
 ]  # fmt: skip
 LoadOpt = Annotated[

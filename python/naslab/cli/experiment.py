@@ -27,10 +27,10 @@ ExperimentArg = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
-FullOpt = Annotated[bool, typer.Option("--full", help="The article's own sizes instead of scaled ones: hours.")]
+FullOpt = Annotated[bool, typer.Option("--full", help="Use the article's own sizes instead of scaled ones: hours.")]
 QuickOpt = Annotated[
     bool,
-    typer.Option("--quick", help="The smallest sizes, guests started once for all repeats: minutes."),
+    typer.Option("--quick", help="Use the smallest sizes and start each guest once for all repeats: minutes."),
 ]
 CalibrateOpt = Annotated[
     bool,

@@ -29,7 +29,10 @@ def import_results(
     target_name: Annotated[
         str,
         typer.Option(
-            "--target-name", metavar="TEXT", help="What was measured; the files rarely tell.", show_default=False
+            "--target-name",
+            metavar="TEXT",
+            help="Name of the measured target; result files rarely contain it.",
+            show_default=False,
         ),
     ] = "",
     repeats: Annotated[

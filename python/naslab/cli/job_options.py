@@ -30,7 +30,7 @@ CorpusOpt = Annotated[
 ]
 ScaleOpt = Annotated[
     Optional[float],  # noqa: UP045
-    typer.Option("--scale", metavar="X", help="So much of the corpus, e.g. 0.1.", show_default="1"),
+    typer.Option("--scale", metavar="X", help="Use this fraction of the corpus, e.g. 0.1.", show_default="1"),
 ]
 StreamsOpt = Annotated[int, typer.Option("--streams", metavar="N", help="Parallel streams; archives of zip.")]
 InFlightOpt = Annotated[
@@ -38,7 +38,7 @@ InFlightOpt = Annotated[
     typer.Option(
         "--in-flight",
         metavar="N",
-        help="Requests of 1 MiB under way at once in each stream.",
+        help="Queue depth of each stream, in requests of 1 MiB.",
         show_default="4 on a server, 1 on a folder",
     ),
 ]
@@ -61,4 +61,4 @@ DurabilityOpt = Annotated[
     ),
 ]
 VerifyOpt = Annotated[bool, typer.Option("--verify", help="Compare with the source by SHA-256, outside the timing.")]
-RepeatOpt = Annotated[int, typer.Option("--repeat", metavar="N", help="Do all jobs so often.", min=1, max=1000)]
+RepeatOpt = Annotated[int, typer.Option("--repeat", metavar="N", help="Do all jobs this many times.", min=1, max=1000)]

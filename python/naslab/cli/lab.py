@@ -209,7 +209,7 @@ def _up(server: Server | None) -> dict[str, Any]:
 
 def down(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="The server to end; all without it.", show_default=False)
+        str, typer.Argument(metavar="[NAME]", help="Server to stop; without it, all.", show_default=False)
     ] = "",
     as_json: o.JsonOpt = False,
 ) -> int:
@@ -231,11 +231,12 @@ def down(
 def execute(
     name: NameArg,
     client: Annotated[
-        int, typer.Option("--client", metavar="N", help="At which of several clients; 0: at the server's end.")
+        int, typer.Option("--client", metavar="N", help="Run it at this client of several; 0: at the server's end.")
     ] = 1,
     *,
     command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND...", help="The program and its words, after --.", show_default=False)
+        list[str],
+        typer.Argument(metavar="COMMAND...", help="The program and its arguments, after --.", show_default=False),
     ],
 ) -> int:
     """Run a command where a running server's disk is mounted, and at a client's end of its link."""

@@ -36,14 +36,14 @@ SetOpt = Annotated[
 ]  # fmt: skip
 
 
-QuickOpt = Annotated[bool, typer.Option("--quick", help="One short run of each limit instead of three.")]
+QuickOpt = Annotated[bool, typer.Option("--quick", help="Measure each limit in one short run instead of three.")]
 
 
 def run(
     name: SystemArg, planted: SetOpt = None, quick: QuickOpt = False, as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:  # fmt: skip
-    """Measure each planted limit with fio, iperf3, smbclient and the like; later results carry what was found.
+    """Measure each planted limit with fio, iperf3, smbclient and the like; later results carry the measured values.
 
     A system that is not up is built for this and taken down. Exit code 1: a part is more than 5 % off.
     """

@@ -41,11 +41,11 @@ RedactOpt = Annotated[
     bool,
     typer.Option(
         "--redact",
-        help="Without hosts, users, addresses, shares, paths, labels and notes; the same server keeps one name.",
+        help="Remove hosts, users, addresses, shares, paths, labels and notes; one server keeps one replacement name.",
     ),
 ]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout, messages on stderr.")]
-QuietOpt = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; errors are still told.")]
+QuietOpt = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary, only errors.")]
 SeedOpt = Annotated[
     int,
     typer.Option("--seed", metavar="N", help="Seed of data, orders and simulated servers.", min=0, callback=check_seed),
@@ -57,7 +57,9 @@ LabelOpt = Annotated[
         "--label", metavar="KEY=VALUE", help="A condition of the test, key=value; may be repeated.", show_default=False
     ),
 ]
-NoteOpt = Annotated[str, typer.Option("--note", metavar="TEXT", help="A remark kept with the run.", show_default=False)]
+NoteOpt = Annotated[
+    str, typer.Option("--note", metavar="TEXT", help="A remark stored with the run.", show_default=False)
+]
 PlanOpt = Annotated[bool, typer.Option("--plan", help="Print cells, bytes, time and space; measure nothing.")]
 AdaptiveOpt = Annotated[
     bool, typer.Option("--adaptive", help="Measure a tenth of the bytes and predict the other cells, marked as such.")
@@ -67,7 +69,7 @@ MaxBytesOpt = Annotated[
     typer.Option(
         "--max-bytes",
         metavar="SIZE",
-        help="Move no more than this, e.g. 20G; a larger plan is refused.",
+        help="Move at most this many bytes, e.g. 20G; refuse a larger plan.",
         show_default=False,
     ),
 ]
@@ -76,12 +78,12 @@ BudgetOpt = Annotated[
     typer.Option(
         "--budget",
         metavar="TIME",
-        help="Begin no further part of the plan after this time, e.g. 5m.",
+        help="Start no further part of the plan after this time, e.g. 5m.",
         show_default=False,
     ),
 ]
 TimeoutOpt = Annotated[
-    str, typer.Option("--timeout", metavar="TIME", help="Give up when no operation ends for so long.")
+    str, typer.Option("--timeout", metavar="TIME", help="Give up when no operation completes for this time.")
 ]
 CredentialsOpt = Annotated[
     Optional[Path],  # noqa: UP045
@@ -94,7 +96,7 @@ CredentialsOpt = Annotated[
 ]
 DirectOpt = Annotated[bool, typer.Option("--direct", help="Unbuffered I/O, and proof that it is unbuffered.")]
 DepthOpt = Annotated[
-    int, typer.Option("--depth", metavar="N", help="Operations in flight per worker.", min=1, max=4096)
+    int, typer.Option("--depth", metavar="N", help="Queue depth: outstanding requests of each worker.", min=1, max=4096)
 ]
 WorkersOpt = Annotated[
     int, typer.Option("--workers", metavar="N", help="Workers, each with a file of its own.", min=1, max=4096)
@@ -109,10 +111,10 @@ DurabilityOpt = Annotated[
     ),
 ]
 CompressOpt = Annotated[
-    float, typer.Option("--compress", metavar="RATIO", help="Written data compress by this ratio.", min=1.0)
+    float, typer.Option("--compress", metavar="RATIO", help="Write data that compress by this ratio.", min=1.0)
 ]
 DedupeOpt = Annotated[
-    float, typer.Option("--dedupe", metavar="RATIO", help="Written data deduplicate by this ratio.", min=1.0)
+    float, typer.Option("--dedupe", metavar="RATIO", help="Write data that deduplicate by this ratio.", min=1.0)
 ]
 FileSizesOpt = Annotated[
     str, typer.Option("--file-size", metavar="LIST", help="File sizes: 64k..64m (doubling) or a list with commas.")
@@ -139,12 +141,15 @@ StartOpt = Annotated[
     ),
 ]  # fmt: skip
 FactorOpt = Annotated[
-    float, typer.Option("--factor", metavar="X", help="Each load is so many times the one before.", min=1.05, max=10)
+    float, typer.Option("--factor", metavar="X", help="Each load is this many times the one before.", min=1.05, max=10)
 ]
 MaxRateOpt = Annotated[
     str,
     typer.Option(
-        "--max-rate", metavar="RATE", help="No load above this, operations per second.", show_default="until saturated"
+        "--max-rate",
+        metavar="RATE",
+        help="Offer no load above this many operations per second.",
+        show_default="until saturated",
     ),
 ]
 CompareOpt = Annotated[
@@ -154,15 +159,20 @@ CompareOpt = Annotated[
     ),
 ]
 ZonesOpt = Annotated[int, typer.Option("--zones", metavar="N", help="Zones that the file is divided into.")]
-SampleOpt = Annotated[str, typer.Option("--sample", metavar="SIZE", help="Read at most so much of each zone.")]
+SampleOpt = Annotated[str, typer.Option("--sample", metavar="SIZE", help="Read at most this much of each zone.")]
 PaceOpt = Annotated[
     str,
     typer.Option(
-        "--pace", metavar="fast|recorded", help="As fast as the operations' order allows, or each at its recorded time."
+        "--pace",
+        metavar="fast|recorded",
+        help="Run as fast as the order of operations allows, or each operation at its recorded time.",
     ),
 ]
 FindStreamsOpt = Annotated[
-    bool, typer.Option("--find-streams", help="With --pace recorded: look how many streams of each film are held.")
+    bool,
+    typer.Option(
+        "--find-streams", help="With --pace recorded: find how many streams of each film the server sustains."
+    ),
 ]
 OneStepOpt = Annotated[
     str,
@@ -176,7 +186,10 @@ OwnAppOpt = Annotated[
     typer.Option("--app", metavar="FILE", help="An application of your own, as TOML; repeatable.", show_default=False),
 ]
 DeadlineOpt = Annotated[
-    str, typer.Option("--deadline", metavar="TIME", help="At recorded pace, later than this is a missed deadline.")
+    str,
+    typer.Option(
+        "--deadline", metavar="TIME", help="At recorded pace, an operation later than this missed its deadline."
+    ),
 ]
 MaxStreamsOpt = Annotated[
     int,
@@ -185,21 +198,30 @@ MaxStreamsOpt = Annotated[
     ),
 ]
 TreeDepthOpt = Annotated[
-    int, typer.Option("--depth-of-tree", metavar="N", help="Levels of folders below the top.", min=0, max=20)
+    int, typer.Option("--depth-of-tree", metavar="N", help="Levels of folders below the top folder.", min=0, max=20)
 ]
 FanOutOpt = Annotated[int, typer.Option("--fan-out", metavar="N", help="Folders in a folder.", min=1, max=100_000)]
 FilesOpt = Annotated[int, typer.Option("--files", metavar="N", help="Files in a tree.", min=1, max=2_000_000)]
 SmallFileOpt = Annotated[str, typer.Option("--file-size", metavar="SIZE", help="Size of a file; 0 for empty files.")]
 SizesOpt = Annotated[
-    str, typer.Option("--sizes", metavar="fixed|lognormal", help="All of --file-size, or spread around that mean.")
+    str,
+    typer.Option(
+        "--sizes", metavar="fixed|lognormal", help="All files of --file-size, or sizes spread around that mean."
+    ),
 ]
 SharedOpt = Annotated[bool, typer.Option("--shared", help="One tree for all workers instead of one for each.")]
 NeighbourOpt = Annotated[
-    int, typer.Option("--neighbour", metavar="N", help="Look at what the worker N further made (mdtest -N).", min=0)
+    int,
+    typer.Option(
+        "--neighbour",
+        metavar="N",
+        help="Each worker looks up the files that the worker N after it made (mdtest -N).",
+        min=0,
+    ),
 ]
-ShuffleOpt = Annotated[bool, typer.Option("--shuffle", help="Look at files and folders in random order (mdtest -R).")]
+ShuffleOpt = Annotated[bool, typer.Option("--shuffle", help="Look up files and folders in random order (mdtest -R).")]
 ColdOpt = Annotated[
-    bool, typer.Option("--cold", help="Do what only looks a second time, with new connections and cold caches.")
+    bool, typer.Option("--cold", help="Repeat the reading phases with new connections and cold caches.")
 ]
 ColdCommandOpt = Annotated[
     Optional[str],  # noqa: UP045

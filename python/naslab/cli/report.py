@@ -29,7 +29,7 @@ LinkOpt = Annotated[
     Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
     typer.Option(
         "--link", metavar="RATE", show_default=False,
-        help="Draw what such a link carries at most: 1g, 100m, or 10g:9000 with its MTU; may be repeated.",
+        help="Draw the ceiling of a network link: 1g, 100m, or 10g:9000 with its MTU; may be repeated.",
     ),
 ]  # fmt: skip
 LineOpt = Annotated[

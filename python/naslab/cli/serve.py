@@ -25,13 +25,13 @@ TokenOpt = Annotated[
         metavar="TOKEN|auto",
         envvar="NASLAB_TOKEN",
         show_envvar=False,
-        help="What a reader must know; auto makes one and prints it. NASLAB_TOKEN keeps it off the command line.",
+        help="Secret of every reader; auto makes one and prints it. NASLAB_TOKEN keeps it off the command line.",
         show_default=False,
     ),
 ]
 HostOpt = Annotated[
     Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
-    typer.Option("--host", metavar="NAME", help="A further name this machine is opened by; may be repeated."),
+    typer.Option("--host", metavar="NAME", help="Another name of this machine in browsers; may be repeated."),
 ]
 
 
@@ -59,7 +59,7 @@ def site(
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write; new, empty, or written before.")
     ] = Path("naslab-site"),
     target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets that contain this text.")] = "",
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many, newest first.", min=1)] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="List at most N runs, newest first.", min=1)] = 50,
     redact: o.RedactOpt = False,
     store: o.StoreOpt = None,
 ) -> int:

@@ -26,11 +26,13 @@ InterlockedOpt = Annotated[
     bool, typer.Option("--interlocked", help="Sequential: all workers take turns in one file.")
 ]  # fmt: skip
 DurationOpt = Annotated[
-    str, typer.Option("--duration", metavar="TIME", help="Measure each part for so long.", show_default="60s")
+    str, typer.Option("--duration", metavar="TIME", help="Measure each part for this time.", show_default="60s")
 ]
 BytesOpt = Annotated[
     str,
-    typer.Option("--bytes", metavar="SIZE", help="End after so many bytes instead of a duration.", show_default=False),
+    typer.Option(
+        "--bytes", metavar="SIZE", help="End after this many bytes instead of a duration.", show_default=False
+    ),
 ]
 WarmupOpt = Annotated[
     str, typer.Option("--warmup", metavar="TIME", help="Load before the measurement begins.", show_default=False)
@@ -43,7 +45,7 @@ RateOpt = Annotated[
     typer.Option("--rate", metavar="RATE", help="At most 100MB/s or 5000iops over all workers.", show_default=False),
 ]
 BurstOpsOpt = Annotated[
-    int, typer.Option("--burst-ops", metavar="N", help="Pause after so many operations of a worker.", min=0)
+    int, typer.Option("--burst-ops", metavar="N", help="Pause after this many operations of a worker.", min=0)
 ]
 BurstGapOpt = Annotated[
     str, typer.Option("--burst-gap", metavar="TIME", help="Length of that pause.", show_default=False)
@@ -57,37 +59,40 @@ CacheOpt = Annotated[
     ),
 ]  # fmt: skip
 FindBurstOpt = Annotated[
-    bool, typer.Option("--find-burst", help="Run until a burst and its floor are known; then find out why it ended.")
+    bool,
+    typer.Option(
+        "--find-burst", help="Run until the burst and the rate after it are known; then find out why the burst ended."
+    ),
 ]
 RestOpt = Annotated[
     str,
     typer.Option("--rest", metavar="TIME", help="Idle after filling, before the load begins.", show_default=False),
 ]
 CachedOpt = Annotated[
-    bool, typer.Option("--cached", help="Read a small file cold and warm: the rate of the network alone.")
+    bool, typer.Option("--cached", help="Read a small file cold and warm, to measure the network alone.")
 ]
 FindCacheOpt = Annotated[
     bool,
-    typer.Option("--find-cache", help="Find the largest working set, up to --size, that is read from memory."),
+    typer.Option("--find-cache", help="Find the largest working set, up to --size, that fits the server cache."),
 ]
 EvictSizeOpt = Annotated[
     str,
     typer.Option(
         "--evict-size", metavar="SIZE",
-        help="--cached: write at most so much to push the file out of the server's cache.",
+        help="--cached: write at most this much to push the file out of the server cache.",
         show_default="16g, or half the free space",
     ),
 ]  # fmt: skip
 PricePerHourOpt = Annotated[
-    float, typer.Option("--price-per-hour", metavar="X", help="What the server costs an hour.", min=0.0)
+    float, typer.Option("--price-per-hour", metavar="X", help="Cost of the server per hour.", min=0.0)
 ]
 PricePerMonthOpt = Annotated[
-    float, typer.Option("--price-per-month", metavar="X", help="What it costs a month of 730 hours.", min=0.0)
+    float, typer.Option("--price-per-month", metavar="X", help="Cost of the server per month of 730 hours.", min=0.0)
 ]
 PricePerGbOpt = Annotated[
-    float, typer.Option("--price-per-gb", metavar="X", help="What a GB (10^9) of its storage costs a month.", min=0.0)
+    float, typer.Option("--price-per-gb", metavar="X", help="Cost of a GB (10^9) of its storage per month.", min=0.0)
 ]
 StoredOpt = Annotated[
     str,
-    typer.Option("--stored", metavar="SIZE", help="Storage paid for, with --price-per-gb.", show_default=False),
+    typer.Option("--stored", metavar="SIZE", help="Storage that is paid for, with --price-per-gb.", show_default=False),
 ]

@@ -34,7 +34,7 @@ def record(
     ],
     output: TraceOutOpt = Path("recorded.trace.zst"),
     root: Annotated[
-        Path, typer.Option("--root", metavar="DIR", help="Trace files below this folder; others are counted.")
+        Path, typer.Option("--root", metavar="DIR", help="Trace only files below this folder; count the others.")
     ] = Path("."),
     anonymise: AnonymiseOpt = False,
     drop_extensions: DropOpt = False,
@@ -56,7 +56,7 @@ def record(
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="What another tool wrote.", show_default=False)],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="File that another tool wrote.", show_default=False)],
     output: TraceOutOpt,
     kind: Annotated[
         str,
@@ -72,7 +72,7 @@ def convert(
         typer.Option(
             "--root",
             metavar="DIR",
-            help="strace, fio: trace files below this folder; others are counted.",
+            help="strace, fio: trace only files below this folder; count the others.",
             show_default="the folder that all files share; strace: required",
         ),
     ] = None,
@@ -98,7 +98,7 @@ def show(
     trace: Annotated[Path, typer.Argument(metavar="FILE", help="A trace.", show_default=False)],
     output: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--output", "-o", metavar="FILE.html", help="Also draw it into this file.", show_default=False),
+        typer.Option("--output", "-o", metavar="FILE.html", help="Also draw it in this HTML file.", show_default=False),
     ] = None,
     emit_app: Annotated[
         Optional[Path],  # noqa: UP045
