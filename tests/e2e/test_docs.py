@@ -104,6 +104,8 @@ PRELUDE = {
     "docs/guide/curve.md": (f"curve {SIM} --random --size 4m --step-duration 500ms",),
 }
 """What else was done before a page begins: `last` is the last of these."""
+OLD = "goes with the next release"
+"""What naslab says of a spelling that no page may teach."""
 ANSWERS = {"check": {0, 3, 4}, "compare": {0, 3, 4}, "audit": {0, 1, 3}}
 """Exit codes beside 0 that are an answer."""
 WHOLE = ("README.md", "docs/guide/slow-nas.md")
@@ -289,6 +291,8 @@ def attempt(command: Command, block: Block, world: World) -> str:
     here = world.stood_in(words)
     done = world.run(here if world.whole and here == words else smaller(here))
     known = ANSWERS.get(words[0], {0})
+    if OLD in done.err:
+        return f"is an old spelling: {done.err[-200:]}"
     crashed = "Traceback" in done.out + done.err
     return "" if done.code in known and not crashed else f"exit {done.code}: {done.err[-600:]}"
 

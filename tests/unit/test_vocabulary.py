@@ -7,7 +7,8 @@ import re
 import pytest
 
 from docs_pages import ROOT, pages
-from naslab.cli.app import typer_app
+from naslab.cli.build import all_parsers
+from naslab.cli.registry import shown
 
 OURS = {
     "reported, detected, finding, message": r"\bfound\b|\btold\b|\bsaid\b|\bin words\b|\bthe words\b",
@@ -56,19 +57,12 @@ def test_docs_use_the_fields_words() -> None:
 
 def test_help_uses_the_fields_words() -> None:
     lines = []
-    for name, command in _commands(typer_app()):
-        for text in (command.help or "", *(parameter.help or "" for parameter in command.params)):
-            lines += [f"{name}: {line}" for line in counted(text)]
+    for entry in shown():
+        texts = [entry.brief, *(example.does for example in entry.examples)]
+        if parser := all_parsers().get(entry.name):
+            texts += [parser.help or "", *(getattr(parameter, "help", "") or "" for parameter in parser.params)]
+        lines += [f"{entry.name}: {line}" for text in texts for line in counted(text)]
     assert len(lines) <= IN_HELP, f"{len(lines)} words of our own, at most {IN_HELP}:\n" + "\n".join(lines)
-
-
-def _commands(group: object, before: str = "naslab") -> list[tuple[str, object]]:
-    """Every command with its name, those of groups too."""
-    there = []
-    for name, command in group.commands.items():  # type: ignore[attr-defined]
-        there += _commands(command, f"{before} {name}") if hasattr(command, "commands") else []
-        there.append((f"{before} {name}", command))
-    return there
 
 
 @pytest.mark.parametrize("text", ["what is behind a burst", "three requests in flight", "Nothing was found."])

@@ -266,7 +266,9 @@ def show(
 def mkfile(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="File to make; it must not exist.", show_default=False)],
     size: o.SizeOpt,
-    sparse: Annotated[bool, typer.Option("--sparse", help="Make holes only; reads of them do not reach the disk.")] = False,
+    sparse: Annotated[
+        bool, typer.Option("--sparse", help="Make holes only; reads of them do not reach the disk.")
+    ] = False,
     seed: o.SeedOpt = 0,
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
@@ -306,11 +308,15 @@ def net(
     connections: Annotated[
         int, typer.Option("--connections", metavar="N", help="TCP connections in each direction.", min=1, max=64)
     ] = 1,
-    duration: Annotated[str, typer.Option("--duration", metavar="TIME", help="Measure each part for this time.")] = "5s",
+    duration: Annotated[
+        str, typer.Option("--duration", metavar="TIME", help="Measure each part for this time.")
+    ] = "5s",
     once: Annotated[bool, typer.Option("--once", help="With --listen: end after the first measurement.")] = False,
     idle: Annotated[
         str,
-        typer.Option("--idle", metavar="TIME", help="With --listen: end after this time without a measurement, or never."),
+        typer.Option(
+            "--idle", metavar="TIME", help="With --listen: end after this time without a measurement, or never."
+        ),
     ] = "1h",
     timeout: o.TimeoutOpt = "30s",
     as_json: o.JsonOpt = False,
@@ -376,7 +382,9 @@ def apps(
         ),
     ] = "",
     app_: o.OwnAppOpt = None,
-    scale: Annotated[float, typer.Option("--scale", metavar="X", help="Scale the size of all files by this factor.")] = 1.0,
+    scale: Annotated[
+        float, typer.Option("--scale", metavar="X", help="Scale the size of all files by this factor.")
+    ] = 1.0,
     pace: o.PaceOpt = "fast",
     find_streams: o.FindStreamsOpt = False,
     step: o.OneStepOpt = "",
@@ -572,7 +580,8 @@ def fsx(
     tib: Annotated[float, typer.Option("--tib", metavar="N", help="Size of the storage in TiB.", show_default=False)],
     year: Annotated[int, typer.Option("--year", metavar="2020|2022", help="As published in this year.")] = 2022,
     run: Annotated[
-        str, typer.Option("--run", metavar="RUN", help="Show this run's measurements beside the model.", show_default=False)
+        str,
+        typer.Option("--run", metavar="RUN", help="Show this run's measurements beside the model.", show_default=False),
     ] = "",
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,

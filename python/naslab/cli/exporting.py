@@ -49,7 +49,7 @@ def export(
     target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets that contain this text.")] = "",
     limit: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--limit", metavar="N", help="List at most N runs, newest first.", min=1, show_default=str(NEWEST)),
+        typer.Option("--limit", metavar="N", help="At most N runs, newest first.", min=1, show_default=str(NEWEST)),
     ] = None,
     redact: o.RedactOpt = False,
     store: o.StoreOpt = None,
