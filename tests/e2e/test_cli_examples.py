@@ -22,7 +22,7 @@ def test_a_command_has_examples(name: str) -> None:
 
 @pytest.mark.parametrize("line", sorted({line for _, line in EXAMPLES}))
 def test_an_example_works(line: str, world: World) -> None:  # noqa: F811 - the fixture
-    words = shlex.split(line.replace("~", str(world.home)))
+    words = shlex.split(line.partition(" > ")[0].replace("~", str(world.home)))
     if words[1] == "whatif":
         world.run(("run", SIM, "--budget", "1s", "--quiet")).ok()
     if words[1:3] != ["trace", "record"] and any(word == "build.trace.zst" for word in words):

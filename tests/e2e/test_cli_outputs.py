@@ -58,6 +58,7 @@ READ_ONLY = {
 OWN_RULES = {
     "--store": "test_cli_bad_input and test_store: what is no store is left untouched",
     "job --to": "test_job: the folder must be new",
+    "export --site": "test_web: a folder that naslab did not write is refused",
     "lab up --folder": "the folder that is served, not an output",
 }
 

@@ -305,6 +305,13 @@ COMMANDS: tuple[Command, ...] = (
             X("naslab clean /mnt/nas --force", "Remove also folders whose run may not have ended."),
         ),
     ),
+    Command(
+        "completion", EXPERT, "Completion of commands, options and runs by your shell", "completing:completion", (
+            X("naslab completion bash > ~/.local/share/bash-completion/completions/naslab", "From the next login."),
+            X("naslab completion zsh > ~/.zfunc/_naslab", "Zsh, where fpath has ~/.zfunc."),
+            X("naslab completion fish > ~/.config/fish/completions/naslab.fish", "Fish."),
+        ),
+    ),
     Command("site", "", "The library as files", "serve:site", (), instead="naslab export --site DIR"),
 )  # fmt: skip
 

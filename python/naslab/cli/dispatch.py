@@ -8,6 +8,8 @@ from typing import Any
 from naslab.cli.registry import Choice, Command, choose, nearest, nearest_command, parts_of
 from naslab.errors import INTERRUPTED, UsageError
 
+ASK = "__complete"
+"""How a shell's completion asks, see `completing`."""
 REFUSED = 2
 _HELP = ("-h", "--help", "help")
 _VERSION = ("-V", "--version", "version")
@@ -29,6 +31,10 @@ def run_app(args: list[str]) -> int:
 
         print(f"naslab {__version__}")
         return 0
+    if args[0] == ASK:
+        from naslab.cli.completing import answer
+
+        return answer(args[1:])
     choice = choose(args)
     if choice is None:
         raise UsageError(_unknown(args))

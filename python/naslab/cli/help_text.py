@@ -51,7 +51,7 @@ def width() -> int:
 def root_help(columns: int) -> str:
     """`naslab --help`: every command in its panel."""
     commands = shown()
-    head = ["Usage: naslab COMMAND [ARGUMENTS] [OPTIONS]", "", *_wrapped(ABOUT, columns, 2)]
+    head = [*_usage("naslab COMMAND [ARGUMENTS] [OPTIONS]", columns), "", *_wrapped(ABOUT, columns, 2)]
     name_width = max(len(command.name) for command in commands if command.panel)
     panels = [(panel, [(c.name, c.brief) for c in commands if c.panel == panel]) for panel in PANELS]
     more = [
@@ -64,7 +64,11 @@ def root_help(columns: int) -> str:
 
 def group_help(command: Command, columns: int) -> str:
     """The help of a command that only has parts."""
-    head = [f"Usage: naslab {command.name} COMMAND [ARGUMENTS] [OPTIONS]", "", *_wrapped(command.brief, columns, 2)]
+    head = [
+        *_usage(f"naslab {command.name} COMMAND [ARGUMENTS] [OPTIONS]", columns),
+        "",
+        *_wrapped(command.brief, columns, 2),
+    ]
     return _page([head, _parts(command, columns), _examples(command.examples, columns)])
 
 
