@@ -85,7 +85,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "job", MEASURE, "Real work on real files: copy, zip, checksum, checkout", "app:job", (
             X("naslab job smb://user@nas/media copy-in,copy-out", "Copy a generated corpus to the share, and back."),
-            X("naslab job /mnt/nas zip,unzip --source ~/photos", "Pack and unpack a copy of your own folder."),
+            X("naslab job /mnt/nas zip,unzip --source ~/documents", "Pack and unpack a copy of your own folder."),
         ),
     ),
     Command(
