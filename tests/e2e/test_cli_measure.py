@@ -338,7 +338,7 @@ def test_runs_show_export_load_report(cli: Cli) -> None:
     assert [r["run_id"] for r in cli("runs", "--target", "null", "--json").ok().json()["runs"]] == [second["run_id"]]
     assert [r["run_id"] for r in cli("runs", "--label", "OLD", "--json").ok().json()["runs"]] == [first["run_id"]]
     assert [r["run_id"] for r in cli("runs", "--limit", 1, "--json").ok().json()["runs"]] == [second["run_id"]]
-    assert "random_read: MB/s" in cli("show", first["run_id"]).ok().out
+    assert "random read: MB/s" in cli("show", first["run_id"]).ok().out
     for ending in ("json", "csv", "xlsx"):
         cli("export", first["run_id"], "-o", f"x.{ending}").ok()
         again = cli("export", first["run_id"], "-o", f"x.{ending}")
