@@ -203,7 +203,7 @@ def actions(brief: Brief) -> list[str]:
 
 
 _OF_KIND = {
-    "client_cache": "Measure the server itself (smb:// or nfs://): these rates are this client's cache.",
+    "client_cache": "Name the server itself (smb:// or nfs://), or use --direct: a cache answered.",
     "shared_machine": "Measure from another machine: client and server share these processors.",
     "unknown": "Look at the server's log and tasks at the time of the run before you buy anything.",
     "client_cpu": "Use a faster client, or several: this client's CPU is busy.",
