@@ -135,7 +135,7 @@ class World:
     def run(self, words: tuple[str, ...]) -> Done:
         """The command to its end."""
         env = environment(self.home, self.folder / "store.sqlite")
-        done = called(words, self.folder, env, timeout=100)
+        done = called(words, self.folder, env, timeout=500 if self.whole else 100)
         self.printed.append(done.out + "\n" + done.err)
         return done
 
@@ -243,7 +243,7 @@ def test_commands_of_a_page_work(page: str, world: World) -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", WHOLE)
 def test_a_page_prints_what_it_says(page: str, world: World) -> None:
     world.whole = True
