@@ -14,6 +14,7 @@ import pytest
 from cli_tools import PROGRAM
 from naslab.cli import options
 from naslab.cli.build import all_parsers
+from naslab.cli.manpage import man_page
 from naslab.cli.progress import Progress, describe
 from naslab.cli.reference import reference_page
 from naslab.cli.registry import shown
@@ -65,6 +66,18 @@ def test_reference_names_every_option() -> None:
             for parameter in command.params
             if not getattr(parameter, "hidden", False)
         )
+
+
+def test_man_page_names_every_command_and_option() -> None:
+    page = man_page()
+    plain = page.replace("\\-", "-").replace("\\&", "")
+    for command in shown():
+        part = plain.split(f'.SH "NASLAB {command.name.upper()}"\n')[1].split("\n.SH ")[0]
+        assert all(example.line in part for example in command.examples)
+        parser = COMMANDS.get(command.name)
+        for names in parser.shown.values() if parser else ():
+            assert parser and (names[0] in part or names[0] in command.old_options), f"{command.name} {names}"
+    assert not [line for line in page.split("\n") if line.startswith("'")]
 
 
 def test_generated_pages_are_fresh() -> None:
