@@ -63,6 +63,10 @@ class Hooks:
     on_result: OnCell | None = None
 
 
+begun_runs: list[str] = []
+"""Ids of the runs that this process began, in order."""
+
+
 @dataclass
 class Execution:
     """One run under way. Made by `start`; `stage` measures cells; `finish` ends it.
@@ -330,6 +334,7 @@ def start(
     if target.monitor is not None:
         target.monitor.start()
     spec.run_id = spec.run_id or new_run_id()
+    begun_runs.append(spec.run_id)
     spec.target = target.stored_spec()
     if spec.folder == "":
         spec.folder = f"naslab-{spec.run_id}"

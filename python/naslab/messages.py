@@ -19,7 +19,7 @@ _BARE_SECRET = re.compile(
 )
 """A login with the kind of target left out: `user:password@host/share`."""
 _SECRET_OPTION = re.compile(r"([?&](?:pass(?:word|wd)?|pw)=)[^&\s]*", re.IGNORECASE)
-_PRIVATE_OPTIONS = ("--cold-command", "--cut-command", "--restore-command")
+_PRIVATE_OPTIONS = ("--notify", "--cold-command", "--cut-command", "--restore-command")
 """Options whose values are kept nowhere: a command of the user's may hold any password in any form."""
 _ACTIONS = {
     "mkdir": "make the folder", "open": "open", "open root": "use", "read": "read", "write": "write",

@@ -105,6 +105,7 @@ ONE_PAGE_PNG = Kind("one-page report of naslab", _marked(rb"tEXtSoftware\x00nasl
 JUNIT = Kind("JUnit file of naslab check", _marked(rb'<testsuite name="naslab check: '))
 APPS_CSV = Kind("CSV file of naslab apps", _marked(rb"\ANASPT-class applications by naslab, "))
 IOZONE_SHEET = Kind("spreadsheet of IOzone's layout", _is_iozone_sheet)
+LIVE = Kind("file of naslab --live", _marked(rb'\A\{"naslab_live": '))
 IOZONE_OFFSETS = Kind("offset file of IOzone's layout", _marked(rb"\AOffset in kBytes +Latency in microseconds "))
 IOZONE_HISTOGRAM = Kind("latency histogram of IOzone's layout", _marked(rb"\AChild: \d+ Op: "))
 WORKBOOK = Kind("workbook of naslab", _is_workbook)

@@ -14,6 +14,11 @@ from naslab.cli.build import all_parsers
 SMALL = ("--quiet", "--budget", "1s", "--max-bytes", "1g")
 TRACE = '{"naslab_trace":1,"source":"test"}\n'
 WRITERS: dict[str, tuple[str, ...]] = {
+    **{f"{each} --live": (each, SIM, "--live", "FILE") for each in (
+        "run", "sweep", "sustained", "curve", "profile", "tree", "apps")},
+    "job --live": ("job", SIM, "copy-in", "--live", "FILE"),
+    "replay --live": ("replay", SIM, "a.trace", "--live", "FILE"),
+    "durable --live": ("durable", "TARGET", "--cut", "ask", "--live", "FILE"),
     "run --output": ("run", SIM, "-o", "FILE"),
     "sweep --output": ("sweep", SIM, "-o", "FILE"),
     "sustained --output": ("sustained", SIM, "-o", "FILE"),

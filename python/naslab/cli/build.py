@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from naslab.cli.extras import extended
+from naslab.cli.option_files import expand
 from naslab.cli.registry import OLD_OPTIONS, SYNONYMS, Command, table
 
 
@@ -33,6 +34,7 @@ class NaslabCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As click does; keeps what is to be said of old spellings until the command has ended."""
+        args = expand(self.entry.name, self.params, args)
         spellings = [word.partition("=")[0] for word in (args[: args.index("--")] if "--" in args else args)]
         self.used_old = list(dict.fromkeys(self.hints[each] for each in spellings if each in self.hints))
         rest: list[str] = super().parse_args(ctx, args)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from naslab.errors import INTERRUPTED
 from naslab.outputs import forcing
 from naslab.targets.forms import check_local
 
@@ -25,6 +27,17 @@ OF_TARGETS = (
 """Commands whose `target` is one; `runs` and `history` look for a text in it."""
 OF_FOLDERS = ("site",)
 """Commands whose output is a folder, which has rules of its own and is not forced."""
+MEASURING = OF_TARGETS[: OF_TARGETS.index("rerun")]
+WATCHED: dict[str, tuple[Any, Any, Any]] = {
+    "preset": (str, typer.Option("--preset", metavar="media|backup|office|vm|photo", show_default=False,
+                                 help="Options for what a person does with a NAS; others given here win."), ""),
+    "options": (str, typer.Option("--options", metavar="FILE.toml", show_default=False,
+                                  help="Options from a file, one a line as depth = 4; others given here win."), ""),
+    "live": (str, typer.Option("--live", metavar="FILE|-", show_default=False,
+                               help="Also write what happens, a JSON object a line, for programs that watch."), ""),
+    "notify": (str, typer.Option("--notify", metavar="bell|COMMAND", show_default=False,
+                                 help="At the end ring, or run this with NASLAB_RUN_ID and NASLAB_EXIT_CODE."), ""),
+}  # fmt: skip
 FORCE: tuple[Any, Any, Any] = (
     bool,
     typer.Option("--force", help="Replace the output file, whatever it holds."),
@@ -36,6 +49,8 @@ def extended(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with what the groups it belongs to share."""
     names = inspect.signature(command).parameters
     command = _with_local_paths(command)
+    if command.__name__ in MEASURING:
+        command = _watched(command)
     if command.__name__ in OF_FOLDERS or not any(name in names for name in OUTPUTS):
         return command
 
@@ -45,6 +60,41 @@ def extended(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(**values)
 
     return with_options(command, {} if "force" in names else {"force": FORCE}, forced)
+
+
+def _watched(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A measuring command with options from files, with lines for programs that watch it, and a word at its end."""
+
+    def watched(values: dict[str, Any]) -> Any:
+        from naslab.cli import live, notify
+
+        where, told = values.pop("live"), values.pop("notify")
+        del values["options"], values["preset"]  # they were taken from the command line before it was parsed
+        words = notify.check(told) if told else None
+        name, code = command.__name__, 1
+        runs = _begun_runs()
+        with live.watching(where, bool(values.get("as_json")), bool(values.get("quiet"))) as lines:
+            if lines is not None:
+                lines.say("begun", command=name)
+            try:
+                code = command(**values)
+                return code
+            except BaseException as error:
+                code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)
+                raise
+            finally:
+                run_id = next(iter(_begun_runs()[len(runs) :][-1:]), None)
+                if lines is not None:
+                    lines.say("ended", exit_code=code, run_id=run_id)
+                if words is not None:
+                    notify.tell(words, code, run_id, name)
+
+    return with_options(command, WATCHED, watched)
+
+
+def _begun_runs() -> list[str]:
+    execute = sys.modules.get("naslab.execute")
+    return list(execute.begun_runs) if execute else []
 
 
 def _refuse_host(text: str, command: str) -> None:
