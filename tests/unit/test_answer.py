@@ -90,12 +90,12 @@ def test_what_is_open_has_the_command_that_decides() -> None:
     limits = [limit("disk", "read", "large", 0.5), limit("link", "read", "large", 0.4)]
     open_ = [{"applies_to": {"op": "read", "size": "large"}, "between": ["disk", "link"]}]
     whole = " ".join(line.strip() for line in shown(document(limits), open_))
-    assert "not clear: the disks (0.50) or the network link (0.40)." in whole
-    assert "To tell the disks from the network link: naslab sustained TARGET" in whole
+    assert "not clear: the disks (0.50) or the link (0.40)." in whole
+    assert "To tell the disks from the link: naslab sustained TARGET" in whole
     short = document(limits)
     short["ladder"]["stopped"] = "budget"
     whole = " ".join(line.strip() for line in shown(short, open_))
-    assert "To tell the disks from the network link: naslab run TARGET --budget 10m" in whole
+    assert "To tell the disks from the link: naslab run TARGET --budget 10m" in whole
     assert "Trust: fair" in whole
 
 

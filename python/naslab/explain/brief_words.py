@@ -23,6 +23,7 @@ CERTAIN = trust.CERTAIN
 """A limit of a smaller probability is called probable, and the probability is printed."""
 _PLURAL = frozenset(("disk", "disk_iops", "shared_machine", "protocol"))
 _NAMES = {
+    "link": "the link",
     "latency": "the round-trip time", "disk_iops": "the disk IOPS", "unknown": "an unknown bottleneck",
     "protocol": "the protocol's window or slots", "client_nic": "the client's network interface",
     "shared_machine": "the processors that client and server share",
