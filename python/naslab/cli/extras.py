@@ -49,7 +49,7 @@ def extended(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with what the groups it belongs to share."""
     names = inspect.signature(command).parameters
     command = _with_local_paths(command)
-    if command.__name__ in MEASURING:
+    if command.__name__ in MEASURING and "target" in names:  # `lab run` is a run of another kind
         command = _watched(command)
     if command.__name__ in OF_FOLDERS or not any(name in names for name in OUTPUTS):
         return command
