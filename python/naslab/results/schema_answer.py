@@ -11,11 +11,11 @@ ANSWER = (
     _f("gains", "answer_gain[]", "what changes would bring by the fitted model: first those that help, the most "
        "effective first, then those that change nothing"),
     _f("measured", "answer_measured[]", "gains that were not predicted but measured"),
-    _f("questions", "answer_question[]", "limits that are not told apart"),
+    _f("questions", "answer_question[]", "limits that are not separated"),
     _f("trust", "string", "how far to trust it", enum=("high", "fair", "low")),
     _f("doubts", "string[]", "conditions of the run that lower the probabilities, the gravest first"),
     _f("model", "string", "version of the model that judged"),
-    _f("lines", "string[]", "the same in words: at most ten lines of 80 columns"),
+    _f("lines", "string[]", "the same as text: at most ten lines of 80 columns"),
 )  # fmt: skip
 
 BOTTLENECK = (
@@ -40,7 +40,7 @@ NORMAL = (
 
 GAIN = (
     _f("change", "string", "disk, ssd, link, ram, cpu, latency or connections"),
-    _f("words", "string", "the change in words"),
+    _f("words", "string", "the change as text"),
     _f("helps", "answer_effect[]", "what it brings; empty where it helps nothing"),
     _f("unchanged", "string[]", "kinds of I/O that it leaves as they are, as `read large`"),
 )

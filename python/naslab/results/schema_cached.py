@@ -26,17 +26,22 @@ CACHED_STEP = (
 )
 
 WORKING_SET = (
-    _f("knee_bytes", "integer?", "largest set read from memory, the middle of its interval; null: not found", "bytes"),
-    _f("interval_bytes", "integer?[]?", "largest set that was, smallest that was not; null: not found", "bytes"),
-    _f("memory_bytes_per_s", "number", "median of the sets read from memory", "bytes/s"),
-    _f("beyond_bytes_per_s", "number", "of the largest set", "bytes/s"),
+    _f(
+        "knee_bytes",
+        "integer?",
+        "largest working set read from the server cache, the middle of its interval; null: not detected",
+        "bytes",
+    ),
+    _f("interval_bytes", "integer?[]?", "largest set that was, smallest that was not; null: not detected", "bytes"),
+    _f("memory_bytes_per_s", "number", "median of the working sets read from the server cache", "bytes/s"),
+    _f("beyond_bytes_per_s", "number", "of the largest working set", "bytes/s"),
     _f("own_memory", "boolean", "true: this machine's page cache may have answered"),
     _f("reason", "string?", "why no knee was found; null: it was"),
     _f("steps", "working_set_step[]", "every set, ascending"),
 )
 
 WORKING_SET_STEP = (
-    _f("bytes", "integer", "size of the set", "bytes"),
+    _f("bytes", "integer", "size of the working set", "bytes"),
     _f("bytes_per_s", "number", "its fastest pass, once the cache had taken it in", "bytes/s"),
     _f("from_memory", "boolean", "at most a tenth of it came from the disks"),
 )

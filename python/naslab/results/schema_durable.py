@@ -11,9 +11,9 @@ DURABLE = (
     _f("kind", "string", f"of all cuts. {_KIND}", enum=_KINDS),
     _f("file_bytes", "integer", "size of each mode's file", "bytes"),
     _f("record_bytes", "integer", "size of a write", "bytes"),
-    _f("queue_depth", "integer", "writes in flight per mode"),
+    _f("queue_depth", "integer", "outstanding writes per mode"),
     _f("flush_writes", "integer", "writes before each flush of the mode end"),
-    _f("violations", "integer", "promises found broken, metadata and verifiers included"),
+    _f("violations", "integer", "promises that were broken, metadata and verifiers included"),
     _f("loss_bound95", "number?", "upper 95 % limit of the share of cuts that break one; null after a violation"),
     _f("modes", "durable_mode[]", "sums over the cuts"),
     _f("metadata", "durable_metadata[]", "sums over the cuts"),
@@ -29,13 +29,13 @@ DURABLE_MODE = (
     _f("acknowledged", "integer", "writes; the sum of survived, overwritten, lost, torn and damaged"),
     _f("promised", "integer", "of these, covered by an acknowledged flush or durable writes themselves"),
     _f("unacknowledged", "integer", "writes that may have been under way at the cut, at most"),
-    _f("unacknowledged_found", "integer", "of these, found whole all the same"),
-    _f("survived", "integer", "found whole"),
+    _f("unacknowledged_found", "integer", "of these, intact all the same"),
+    _f("survived", "integer", "intact"),
     _f("overwritten", "integer", "replaced by later writes: nothing can be said about them"),
     _f("lost", "integer", "older contents were found in their place, or none"),
     _f("torn", "integer", "their record holds sectors of several writes"),
     _f("damaged", "integer", "their record holds sectors that nothing wrote, or cannot be read"),
-    _f("violations", "integer", "promises found broken"),
+    _f("violations", "integer", "promises that were broken"),
     _f("violations_by_kind", "integer{}", "lost, torn, damaged; first_contents: records flushed before the load"),
     _f("at_risk", "integer", "promised writes not overwritten, of the last 30 s before the last acknowledgement"),
     _f("reach_ns", "integer?", "oldest write that did not survive: so long before the last acknowledgement", "ns"),
@@ -46,7 +46,7 @@ DURABLE_AGE = (
     _f("from_ns", "integer", "age at least", "ns"),
     _f("to_ns", "integer?", "age below; null: no bound", "ns"),
     _f("judged", "integer", "writes of this age that were not overwritten"),
-    _f("survived", "integer", "of these, found whole"),
+    _f("survived", "integer", "of these, intact"),
 )
 
 DURABLE_METADATA = (
@@ -55,10 +55,10 @@ DURABLE_METADATA = (
         enum=("create", "contents", "rename", "extend", "remove"),
     ),
     _f("acknowledged", "integer", "of the files looked at"),
-    _f("promised", "integer", "of these, promised by the protocol"),
-    _f("survived", "integer", "found as acknowledged"),
+    _f("promised", "integer", "of these, acknowledged as durable by the protocol"),
+    _f("survived", "integer", "as they were acknowledged"),
     _f("lost", "integer", "not so"),
-    _f("violations", "integer", "lost though promised"),
+    _f("violations", "integer", "lost although acknowledged as durable"),
 )  # fmt: skip
 
 DURABLE_CUT = (

@@ -40,7 +40,7 @@ EXPERIMENT = (
 
 CONDITION = (
     _f("id", "string", "its name"),
-    _f("what", "string", "in words"),
+    _f("what", "string", "as text"),
     _f("system", "string", "the system it is measured on; empty: measured elsewhere"),
     _f("built", "string", "what that system is made of"),
     _f("stands_for", "string", "the article's machine that it stands for"),
@@ -53,13 +53,13 @@ CONDITION = (
 
 TEST = (
     _f("name", "string", "its name"),
-    _f("what", "string", "in words"),
+    _f("what", "string", "as text"),
     _f("words", "string", "the command line"),
 )
 
 LIMIT = (
     _f("name", "string", "what it is of"),
-    _f("what", "string", "in words"),
+    _f("what", "string", "as text"),
     _f("value", "number", "planted: bytes per second or bytes"),
     _f("condition", "string", "the only condition that has it; empty: all"),
     _f("line", "boolean", "a reference line of the charts"),
@@ -109,7 +109,7 @@ DIP = (
 
 PUBLISHED = (
     _f("id", "string", "its name"),
-    _f("what", "string", "in words"),
+    _f("what", "string", "as text"),
     _f("value", "number", "as published", least=None),
     _f("unit", "string", "as published"),
     _f("scaled", "number", "the same in bytes, bytes per second, nanoseconds, or as it is", least=None),

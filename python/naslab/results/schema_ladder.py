@@ -24,7 +24,7 @@ LIMIT = (
     _f("unit", "string?", "bytes_per_s, iops, ns or bytes", required=False),
     _f("ci95", "array?", "95 % interval of the value within this run: low, high; it names a limit, and never a "
        "difference between targets", required=False),
-    _f("evidence", "string", "the reasons, in words with numbers"),
+    _f("evidence", "string", "the reasons, as text with numbers"),
 )  # fmt: skip
 
 IO_CLASS = (
@@ -51,7 +51,7 @@ LADDER = (
 
 LADDER_STEP = (
     _f("name", "string", "round_trip, client_cache, depth, small_depth, connections, record, duplex, writes, set, ..."),
-    _f("title", "string", "the same in words"),
+    _f("title", "string", "the same as text"),
     _f("says", "string", "what came out, in a sentence; empty where it says nothing", required=False),
     _f("cells", "integer[]", "ids of its cells"),
     _f("figures", "ladder_figure{}", "rates and times under names for people"),
@@ -69,7 +69,7 @@ LADDER_POINT = (
     _f("op", "string", "what was done", enum=("read", "write", "mixed")),
     _f("random", "boolean", "offsets in random order"),
     _f("record_bytes", "integer", "bytes per operation", "bytes"),
-    _f("depth", "integer", "operations in flight per worker"),
+    _f("depth", "integer", "queue depth per worker"),
     _f("workers", "integer", "each with a connection of its own"),
     _f("files", "integer", "files they share"),
     _f("set_bytes", "integer", "size of the file", "bytes"),
@@ -111,8 +111,8 @@ LADDER_STALLS = (
 )
 
 LADDER_CONDITIONS = (
-    _f("granted_depth", "integer?", "operations in flight that the server grants; null: more than was tried"),
-    _f("most_depth", "integer", "most that were tried in flight"),
+    _f("granted_depth", "integer?", "outstanding operations that the server grants; null: more than was tried"),
+    _f("most_depth", "integer", "highest queue depth that was tried"),
     _f("client_cpus", "integer", "processors of the client"),
     _f("nic_bytes_per_s", "integer?", "rate of the client's network interface; null: not known", "bytes/s"),
     _f("simulated", "boolean", "a simulated server: the client's processor time says nothing"),
@@ -122,8 +122,8 @@ LADDER_CONDITIONS = (
     _f("burst", "ladder_burst?", "credit that was seen to end; null: none"),
     _f("null_ns", "number{}?", "a call that moves no data: p50, p99, mean; null: not timed", "ns", required=False),
     _f("ways", "string{}", "reads of the step `security`: cell id and plain, signed or encrypted", required=False),
-    _f("memory_bytes", "integer?[]?", "largest set served from memory, smallest that was not (null: none was "
-       "seen); null: no set was read", "bytes"),
+    _f("memory_bytes", "integer?[]?", "largest working set served from the server cache, smallest that was not (null: "
+       "none was seen); null: no working set was read", "bytes"),
 )  # fmt: skip
 
 LADDER_BURST = (
@@ -140,7 +140,7 @@ LADDER_BURST = (
 
 LADDER_QUESTION = (
     _f("applies_to", "io_class", "class of I/O"),
-    _f("between", "string[]", "kinds of limit that are not told apart"),
+    _f("between", "string[]", "kinds of limit that are not separated"),
     _f("why", "string", "what was seen"),
     _f("experiment", "string", "what would tell them apart, the cheapest first"),
     _f("command", "string", "the command that does it", required=False),

@@ -33,7 +33,7 @@ ENVIRONMENT_CLIENT = (
 ENVIRONMENT_INTERFACE = (
     _f("name", "string?", "its name", required=False),
     _f("mtu_bytes", "integer?", "largest packet", "bytes", required=False),
-    _f("speed_bits_per_s", "integer?", "its speed; null: not told", "bit/s", required=False),
+    _f("speed_bits_per_s", "integer?", "its speed; null: not reported", "bit/s", required=False),
 )
 
 ENVIRONMENT_SPACE = (
@@ -54,7 +54,7 @@ ENVIRONMENT_DURING = (
 
 ENVIRONMENT_ROUTE = (
     _f("interface", "string?", "its name", required=False),
-    _f("speed_bits_per_s", "integer?", "its speed; null: not told", "bit/s", required=False),
+    _f("speed_bits_per_s", "integer?", "its speed; null: not reported", "bit/s", required=False),
     _f("mtu_bytes", "integer?", "largest packet", "bytes", required=False),
 )
 

@@ -14,7 +14,7 @@ TOOLS = ("iozone", "diskspd", "fio", "naspt", "elbencho", "crystaldiskmark")
 SOURCE = (
     _f("kind", "string", "imported: read from a file; published: from an article", enum=("imported", "published")),
     _f("tool", "string", f"what measured: {', '.join(TOOLS)}, or another"),
-    _f("tool_version", "string?", "its version; null: not told"),
+    _f("tool_version", "string?", "its version; null: not reported"),
     _f("format", "string", "what was read, e.g. iozone-text, iozone-biff, fio-json, article"),
     _f("file", "string?", "base name of the file; null: there was none"),
     _f("sha256", "string?", "of the file's bytes"),
@@ -37,7 +37,7 @@ UNTOLD = (
 def may_be_untold(fields: Iterable[Field]) -> tuple[Field, ...]:
     """The fields of a cell; those in `UNTOLD` may be null."""
     return tuple(
-        replace(each, nullable=True, about=f"{each.about}; null: not told by a `source`")
+        replace(each, nullable=True, about=f"{each.about}; null: not reported by a `source`")
         if each.name in UNTOLD
         else each
         for each in fields

@@ -15,7 +15,7 @@ CLIENT_SPLIT = (
 CLIENT_SPLIT_CELL = (
     _f("op", "string", "write, read, random_write, random_read"),
     _f("record_bytes", "integer", "size of each operation", "bytes"),
-    _f("queue_depth", "integer", "operations in flight"),
+    _f("queue_depth", "integer", "queue depth"),
     _f("mount", "client_split_side", "through the kernel's mount, unbuffered"),
     _f("own", "client_split_side", "by naslab's own client"),
     _f("ratio", "number", "mount / own client, of the pairs of blocks"),
@@ -31,7 +31,7 @@ CLIENT_SPLIT_SIDE = (
     _f("process_cpu_ns_per_gib", "integer", "processor time of naslab for each GiB", "ns"),
     _f(
         "machine_cpu_ns_per_gib", "integer?",
-        "of the whole machine, which has the kernel's part too; null: not told by this system", "ns",
+        "of the whole machine, which has the kernel's part too; null: not reported by this system", "ns",
     ),
 )  # fmt: skip
 
