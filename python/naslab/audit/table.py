@@ -29,7 +29,7 @@ CHECKS: tuple[Check, ...] = (
     Check("sums", "totals are the sums of kinds, workers and statuses", arithmetic.sums),
     Check("order", "min, percentiles and max ascend; the mean is between min and max", latency.order),
     Check("mean", "the mean is one that the percentiles allow", latency.mean_bounds),
-    Check("little", "operations in flight (rate x latency) are no more than depth x workers", latency.little),
+    Check("little", "outstanding operations (rate x latency) are no more than depth x workers", latency.little),
     Check("longest", "no operation takes longer than its cell", latency.longest),
     Check("link", "rates one way are within the link, known or given", limits.link),
     Check("quickest", "no operation is quicker than its bytes on the link", limits.quickest),
@@ -48,8 +48,8 @@ CHECKS: tuple[Check, ...] = (
     Check("cached", "files are larger than the memory of client and server", limits.cached),
     Check("reducible", "data are such that a server cannot make them smaller", limits.reducible),
     Check("validity", "what naslab itself doubts while it measures", told.validity),
-    Check("few", "enough operations for what is told", told.few),
-    Check("told", "what these checks need is told", told.untold),
+    Check("few", "enough operations for the reported statistics", told.few),
+    Check("told", "the source reports what these checks need", told.untold),
 )
 
 _UNREADABLE = (KeyError, TypeError, AttributeError, ValueError, IndexError, ZeroDivisionError)
