@@ -28,6 +28,7 @@ class Relay:
         self.port = int(self._listener.getsockname()[1])
         self._mode: str | None = None
         self._sockets: list[socket.socket] = []
+        self._closings: list[int] = []
         self._lock = threading.Lock()
         self._closed = False
         self._random = random.Random(7)
@@ -40,6 +41,15 @@ class Relay:
     def break_after(self, answered_bytes: int, mode: str) -> None:
         """As `break_down`, once the server has answered so many bytes more."""
         self._then, self._left_bytes = mode, answered_bytes
+
+    def close_every(self, answered_bytes: int, times: int) -> None:
+        """Closes one connection each time the server has answered so many bytes; new ones work at once."""
+        self._closings = [answered_bytes] * times
+
+    @property
+    def closings_left(self) -> int:
+        """Of those that `close_every` asked for."""
+        return len(self._closings)
 
     @property
     def broken(self) -> bool:
@@ -100,6 +110,11 @@ class Relay:
 
     def _pass(self, data: bytes, client: socket.socket) -> bool:
         """Whether the connection goes on."""
+        if self._closings:
+            self._closings[0] -= len(data)
+            if self._closings[0] < 0:
+                del self._closings[0]
+                return False
         if self._left_bytes is not None:
             self._left_bytes -= len(data)
             if self._left_bytes < 0:

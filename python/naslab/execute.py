@@ -74,6 +74,8 @@ class Execution:
     Stages share the folder and its files, and the target: a simulated server goes on where it was. `close`
     removes what was made there; a later stage begins anew. begun: a cell was about to be measured. A run that
     fails before is taken out of the store again: it was refused, it did not run. refused: why, of such a run.
+    forgives: so many cells may still end with a lost connection before the run counts as failed. The engine connects
+    anew for the next cell.
     """
 
     store: Store
@@ -84,6 +86,8 @@ class Execution:
     status: str = "complete"
     caps: dict[str, Any] = field(default_factory=dict)
     begun: bool = False
+    forgives: int = 0
+    _forgiven: set[str] = field(default_factory=set, init=False, repr=False)
     refused: BaseException | None = field(default=None, init=False, repr=False)
     _doubts: Doubts = field(init=False, repr=False)
     _under_way: UnderWay = field(init=False, repr=False)
@@ -304,12 +308,25 @@ class Execution:
     def _take_end(self, end: dict[str, Any]) -> None:
         if end["status"] == "interrupted":
             self.status = "partial"
-        elif end["status"] != "complete":
+        elif end["status"] != "complete" and (end["error"] or not self._goes_on(end.get("lost") or {})):
             self.status = "failed"
         if end["error"]:
             self.warn("error", readable(end["error"], end["error_kind"]))
         facts = _typed(end["facts"]) or self.document["environment"]["target"]
         self._know(target=facts, **({"clients": end["clients"]} if "clients" in end else {}))
+
+    def _goes_on(self, lost: Mapping[str, str]) -> bool:
+        """Whether lost connections are all that failed in a stage, and are forgiven. lost: why, by cell."""
+        if not 0 < len(lost) <= self.forgives:
+            return False
+        failed = {str(cell["id"]) for cell in self.document["cells"] if cell["status"] == "failed"}
+        if failed - set(lost) - self._forgiven:
+            return False
+        self.forgives -= len(lost)
+        self._forgiven |= set(lost)
+        for cell, why in lost.items():
+            self.warn("connection_lost", f"{readable(why)}; the run went on over a new connection", int(cell))
+        return True
 
     def _know(self, **facts: Any) -> None:
         """Keeps facts of the environment."""

@@ -1,6 +1,6 @@
 //! The seam: a shared [`Target`], and one [`Session`] per worker thread.
 
-use crate::{Caps, Clock, Completion, FileId, IoBuf, Op, Result, Submit, Token};
+use crate::{Caps, Clock, Completion, FileId, IoBuf, Op, OpError, Result, Submit, Token};
 use std::time::Duration;
 
 /// Folders of runs, directly below a target's root, start with this. Inside them targets follow no links.
@@ -24,6 +24,13 @@ pub trait Target: Send + Sync {
     /// most of it once a session was connected.
     fn facts(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+
+    /// What an operation's error means, in words with the protocol's own name for it; None where there is no more to
+    /// say than its class.
+    fn explain(&self, error: &OpError) -> Option<String> {
+        let _ = error;
+        None
     }
 }
 

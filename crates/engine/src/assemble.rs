@@ -10,7 +10,7 @@ use crate::stall::Seen;
 use crate::usage::Cpu;
 use crate::verify::Verified;
 use crate::worker::StopReason;
-use naslab_core::OpKind;
+use naslab_core::{OpError, OpKind, Target};
 use naslab_workload::Reducibility;
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) struct Around {
 }
 
 /// The cell's result. `workers` is not empty.
-pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around) -> CellOutcome {
+pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around, target: &dyn Target) -> CellOutcome {
     let mut blobs = Vec::new();
     let interval = Interval { ticks: 1, ns: job.spec.interval_ns };
     let mut merged =
@@ -65,7 +65,7 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around)
         ops,
         errors: merged.error_count,
         errors_by_status: statuses(&merged),
-        first_error: first_error(workers),
+        first_error: first_error(workers, target),
         kinds: kinds(&merged, &mut blobs),
         workers: workers.iter().map(|w| summary(w, job.spec.interval_ns)).collect(),
         cpu_user_ns: cpu.user_ns,
@@ -155,11 +155,16 @@ fn cpu(workers: &[WorkerResult], is_virtual: bool) -> Cpu {
 }
 
 /// What went wrong first: a failed session before a failed operation.
-fn first_error(workers: &[WorkerResult]) -> Option<String> {
+fn first_error(workers: &[WorkerResult], target: &dyn Target) -> Option<String> {
     let session = workers.iter().filter(|w| w.broke()).find_map(|w| w.error.as_ref()).map(ToString::to_string);
     let session = session.or_else(|| workers.iter().find_map(|w| w.first_call_error.clone()));
     let operation = || workers.iter().find_map(|w| w.recorder.errors.first());
-    session.or_else(|| operation().map(|(e, _)| format!("an operation failed: {}, status={}", e.kind.name(), e.status)))
+    let told = |e: &OpError| match target.explain(e) {
+        Some(words) => words,
+        None if e.status == 0 => e.kind.name().to_string(),
+        None => format!("{}, status={}", e.kind.name(), e.status),
+    };
+    session.or_else(|| operation().map(|(e, _)| format!("an operation failed: {}", told(e))))
 }
 
 fn stop_reason(spec: &CellSpec, workers: &[WorkerResult]) -> &'static str {

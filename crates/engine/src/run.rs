@@ -1,7 +1,7 @@
 //! A whole run: folder, stages of cells in order, clean-up.
 
 use crate::assemble::{assemble, Around};
-use crate::cell::{check_caps, CellJob};
+use crate::cell::{check_caps, CellJob, WorkerResult};
 use crate::conditions::Sampler;
 use crate::drive::{Driver, Watch};
 use crate::files::FileBook;
@@ -15,6 +15,7 @@ use crate::walk::positions;
 use crate::worker::{Counters, Flags};
 use naslab_core::{wall_ns, Error, ErrorKind, Result, Target};
 use naslab_workload::{measure, DataKind, DataSpec, Payload, Reducibility, Tagger};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Buffers of one cell may take this much memory.
@@ -71,6 +72,8 @@ pub struct StageEnd {
     pub error_kind: Option<&'static str>,
     /// Its raw status.
     pub error_status: i64,
+    /// Cells in which a session broke because its connection ended, and why. The next cell connected anew.
+    pub lost: BTreeMap<u64, String>,
 }
 
 /// How a run of one stage ended.
@@ -91,7 +94,7 @@ pub struct RunEnd {
 /// Carries out a run of one stage. `Err` only when nothing was started; later failures are in [`RunEnd`].
 pub fn run(spec: &RunSpec, target: &Arc<dyn Target>, owner_mark: &str, events: &mut dyn Events) -> Result<RunEnd> {
     let mut run = Run::open(spec, target, owner_mark)?;
-    let StageEnd { status, error, error_kind, error_status } = run.stage(&spec.cells, events)?;
+    let StageEnd { status, error, error_kind, error_status, .. } = run.stage(&spec.cells, events)?;
     let left_behind = run.finish(events);
     Ok(RunEnd { status, left_behind, error, error_kind, error_status })
 }
@@ -108,6 +111,8 @@ pub struct Run {
     driver: Option<Driver>,
     measured: Option<(DataKind, Reducibility)>,
     sampler: Sampler,
+    /// See [`StageEnd::lost`], of the stage under way.
+    lost: BTreeMap<u64, String>,
     /// An error or an interruption ended the run: no further stage.
     over: bool,
     /// Clean-up gets no more than the run's timeout.
@@ -136,6 +141,7 @@ impl Run {
             driver: None,
             measured: None,
             sampler: Sampler::new(),
+            lost: BTreeMap::new(),
             over: false,
             hurry: false,
             silent: false,
@@ -176,7 +182,7 @@ impl Run {
         };
         self.over |= interrupted || outcome.is_err();
         self.unwanted |= events.interrupted();
-        Ok(stage_end(outcome, interrupted))
+        Ok(StageEnd { lost: std::mem::take(&mut self.lost), ..stage_end(outcome, interrupted) })
     }
 
     /// What an error means for the clean-up.
@@ -245,7 +251,15 @@ fn stage_end(outcome: Result<bool>, interrupted: bool) -> StageEnd {
         error_kind: error.as_ref().map(|e| e.kind.name()),
         error_status: error.as_ref().map_or(0, |e| e.status),
         error: error.map(|e| e.to_string()),
+        lost: BTreeMap::new(),
     }
+}
+
+/// Why workers' sessions broke, where none did for another reason than a connection that ended.
+fn lost_connection(workers: &[WorkerResult]) -> Option<String> {
+    let broken: Vec<&Error> = workers.iter().filter(|w| w.broke()).filter_map(|w| w.error.as_ref()).collect();
+    let lost = broken.iter().all(|error| error.kind == ErrorKind::Disconnected);
+    broken.first().filter(|_| lost).map(ToString::to_string)
 }
 
 fn check_cell(cell: &CellSpec) -> Result<()> {
@@ -352,13 +366,16 @@ impl Run {
         around.stalls = stalls.and_then(StallWatch::end);
         around.storage = before.zip(storage_bytes()).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)));
         around.client = self.sampler.take(&workers);
-        let outcome = assemble(&job, &workers, &around);
+        let outcome = assemble(&job, &workers, &around, &*self.target);
         let (status, stop) = (outcome.result.status, outcome.result.stop_reason);
         let whole = status == "complete" && (stop != "stonewall" || cell.finish_untimed);
         if cell.script.is_none() {
             self.book.wrote(cell, &job.plans, whole);
         }
         events.cell(outcome)?;
+        if let Some(why) = lost_connection(&workers) {
+            self.lost.insert(cell.id, why);
+        }
         let hangs = |e: &mut Error| matches!(e.kind, ErrorKind::Timeout | ErrorKind::Interrupted);
         let hang = workers.iter_mut().find_map(|w| w.error.take_if(hangs));
         hang.map_or(Ok(status), Err)

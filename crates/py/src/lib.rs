@@ -24,7 +24,11 @@ fn probe(py: Python<'_>, target_json: &str, depth: u32) -> PyResult<String> {
         let target = targets::parse(target_json, depth)?;
         let mut session = target.connect(0)?;
         // A file system of no size is one whose server does not say.
-        let space = session.space().ok().filter(|s| s.total_bytes > 0).map(|s| json!({"free_bytes": s.free_bytes, "total_bytes": s.total_bytes}));
+        let space = session
+            .space()
+            .ok()
+            .filter(|s| s.total_bytes > 0)
+            .map(|s| json!({"free_bytes": s.free_bytes, "total_bytes": s.total_bytes}));
         let facts: std::collections::BTreeMap<_, _> = target.facts().into_iter().collect();
         Ok(json!({
             "protocol": target.protocol(),

@@ -3,14 +3,15 @@
 use crate::dialect::{Dialect, Limits};
 use crate::folders::Folders;
 use crate::options::{NfsOptions, Settings, Version, MAX_DEPTH, NFS_PORT};
-use crate::rpc::{port_advice, Prefix};
+use crate::rpc::{port_advice, Prefix, Refusal};
 use crate::services;
 use crate::session::NfsSession;
+use crate::status;
 use crate::transport::{Setup, Transport, NFS_PROGRAM};
 use crate::v3::V3;
 use crate::v4::V4;
 use crate::xdr::Handle;
-use naslab_core::{limit, Alignment, Bounded, Caps, Clock, Error, ErrorKind, Result, Session, Target};
+use naslab_core::{limit, Alignment, Bounded, Caps, Clock, Error, ErrorKind, OpError, Result, Session, Target};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Operation of errors that came after the server had answered in NFS 3.
@@ -321,6 +322,15 @@ impl Target for NfsTarget {
         let Connected { t, dialect, root, .. } = connected;
         let session = NfsSession::new(t, dialect, root, self.shared.clone());
         Ok(Box::new(Bounded::new(session, self.shared.settings.timeout)))
+    }
+
+    fn explain(&self, error: &OpError) -> Option<String> {
+        if let Some(refusal) = Refusal::from_status(error.status) {
+            return Some(refusal.error("").message);
+        }
+        let status = u32::try_from(error.status).ok().filter(|status| *status != 0)?;
+        let version_4 = self.shared.lock().as_ref().is_some_and(|known| known.version.minor().is_some());
+        Some(status::error("", version_4, status).message)
     }
 
     fn facts(&self) -> Vec<(String, String)> {

@@ -6,7 +6,7 @@ use crate::options::{Lease, Plan, SmbOptions, MAX_DEPTH};
 use crate::session::{Limits, SmbSession};
 use crate::status;
 use crate::window::CREDIT_BYTES;
-use naslab_core::{limit, Alignment, Bounded, Caps, Clock, Error, ErrorKind, Result, Session, Target};
+use naslab_core::{limit, Alignment, Bounded, Caps, Clock, Error, ErrorKind, OpError, Result, Session, Target};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An SMB share under test.
@@ -187,6 +187,11 @@ impl Target for SmbTarget {
         let mut session = self.connect_all()?;
         self.check_root(&mut session)?;
         Ok(Box::new(Bounded::new(session, self.plan.timeout)))
+    }
+
+    fn explain(&self, error: &OpError) -> Option<String> {
+        let status = u32::try_from(error.status).ok().filter(|status| *status != 0)?;
+        Some(status::error("", status).message)
     }
 
     fn facts(&self) -> Vec<(String, String)> {

@@ -106,8 +106,11 @@ def _troubles(cell: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[
     if verified and verified["bad"]:
         yield "corrupt", f"{verified['bad']} records read differ from what was written; first {verified['first_bad']}"
     if cell["errors"]:
-        kinds = ", ".join(_counted(e, document["target"]["protocol"]) for e in cell["errors_by_status"])
-        yield "errors", f"{cell['errors']} {'operation' if cell['errors'] == 1 else 'operations'} failed: {kinds}"
+        first = str(cell.get("first_error") or "").removeprefix("an operation failed: ")
+        told = f"; the first: {first}" if " " in first and ", status=" not in first else ""
+        by_status, protocol = cell["errors_by_status"], document["target"]["protocol"]
+        kinds = ", ".join(_counted(e, protocol, numbered=not told) for e in by_status)
+        yield "errors", f"{cell['errors']} {'operation' if cell['errors'] == 1 else 'operations'} failed: {kinds}{told}"
     if cell.get("first_error") and not (cell["errors"] and cell["first_error"].startswith("an operation failed")):
         yield "error", cell["first_error"]
     for name, count in cell.get("protocol_events", {}).items():
@@ -156,12 +159,12 @@ def _waits(spec: CellSpec | None) -> bool:
     return spec is not None and bool(spec.pace or spec.think_ns or spec.burst_ops or spec.script)
 
 
-def _counted(error: Mapping[str, Any], protocol: str) -> str:
-    """`3 x io (errno 5, Input/output error)`; other protocols have statuses of their own."""
+def _counted(error: Mapping[str, Any], protocol: str, *, numbered: bool) -> str:
+    """`3 x io (errno 5, Input/output error)`. numbered: statuses of other protocols, of which nothing else is told."""
     status = error["status"]
     if protocol in ("local", "sim") and status > 0:
         return f"{error['count']} x {error['kind']} (errno {status}, {os.strerror(status)})"
-    return f"{error['count']} x {error['kind']}" + (f" (status {status:#x})" if status else "")
+    return f"{error['count']} x {error['kind']}" + (f" (status {status:#x})" if status and numbered else "")
 
 
 def run_warnings(document: Mapping[str, Any]) -> list[tuple[str, str, int | None]]:

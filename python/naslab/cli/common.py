@@ -264,7 +264,9 @@ def _ended(run: Run, failure: NaslabError | None) -> tuple[int, str]:
     status, kinds = run.document["status"], {w["kind"] for w in _told_since_resumed(run)}
     spent = status == "partial" and "budget" in kinds and "interrupted" not in kinds
     ended_well = status == "complete" or spent
-    if failure is None and ended_well and all(cell["status"] != "failed" for cell in run.cells):
+    forgiven = {w["cell"] for w in run.document["warnings"] if w["kind"] == "connection_lost"}
+    failed = [cell for cell in run.cells if cell["status"] == "failed" and cell["id"] not in forgiven]
+    if failure is None and ended_well and not failed:
         return 0, ""
     further = f"; go on with: naslab sweep --resume {run.run_id}" if run.document["command"] == "sweep" else ""
     if status == "partial" and not spent:

@@ -20,6 +20,8 @@ from naslab.units import amount_text
 
 LADDER_SHARE = 0.6
 """Of the budget: what the ladder may take. What it leaves goes to the sweep and the sustained cells."""
+MAX_LOST = 3
+"""Cells that may end with a lost connection; more of them are no accident, and the run counts as failed."""
 CEILING_SHARE, CEILING_SECONDS, LEAST_CEILING_SECONDS = 0.02, 5.0, 1.0
 """Of the budget, and at most: what measuring the client itself may take."""
 ENOUGH = 0.6
@@ -125,6 +127,7 @@ def run_survey(target_text: str, load: Load, common: Common, sweep: bool = True)
     _name_cleanup(spec, options.workers)
     store = Store(common.store)
     execution = start(spec, target, store, document_extra=common.document_extra())
+    execution.forgives = MAX_LOST
 
     def work(progress: Progress) -> None:
         Survey(
