@@ -28,6 +28,7 @@ from naslab.spec import CellSpec, RunSpec
 from naslab.store import new_run_id
 from naslab.store.underway import UnderWay
 from naslab.targets import Target
+from naslab.targets.nfs import check_low_ports
 from naslab.units import amount_text
 from naslab.workspace import owner_mark, remove
 
@@ -356,6 +357,8 @@ def start(
     if spec.folder == "":
         spec.folder = f"naslab-{spec.run_id}"
     spec.validate()
+    if target.protocol == "nfs":
+        check_low_ports(target, max((cell.workers for cell in spec.cells), default=1))
     probed = probe(target, spec.cells)
     check_space(spec.cells, probed, lambda names: _present_bytes(target, spec, names))
     extra = dict(document_extra or {})

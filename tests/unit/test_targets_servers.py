@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from naslab.errors import UsageError
 from naslab.targets import Secret, Target, parse_target
+from naslab.targets.nfs import check_low_ports
 
 SMB: dict[str, Any] = {
     "host": "nas", "port": 445, "share": "data", "root": "", "user": None, "domain": "", "auth": "guest",
@@ -230,3 +231,11 @@ def test_any_names_survive_the_url(share: str, folders: list[str]) -> None:
     target = parse_target(unc)
     assert (target.options["share"], target.options["root"]) == (share, "/".join(folders))
     assert parse_target(target.url).options == target.options
+
+
+def test_more_privileged_connections_than_ports_are_refused_beforehand() -> None:
+    asked = parse_target("nfs://nas/data?privileged=on&connections=8")
+    check_low_ports(asked, 44)
+    with pytest.raises(UsageError, match=r"privileged=on.*360 source ports.*of 359"):
+        check_low_ports(asked, 45)
+    check_low_ports(parse_target("nfs://nas/data?connections=8"), 1000)  # from any port then

@@ -199,7 +199,7 @@ pub(crate) fn port_advice(mut error: Error, from_high_port: bool) -> Error {
         let root = unsafe { libc::geteuid() } == 0;
         let cure = match root {
             false => "run naslab as root",
-            true => "use fewer workers and connections, so that a lower port is free, and not privileged_port=off",
+            true => "use fewer workers and connections, so that a lower port is free, and not privileged=off",
         };
         error.message.push_str(&format!(
             ". The call came from a source port above 1023: if the export demands a privileged port, {cure}, or allow \

@@ -19,6 +19,21 @@ MAX_GROUPS = 16
 _PNFS = ("pnfs", "layout", "layouts")
 
 
+LOW_PORTS = 359
+"""Source ports that only root may use and that connections take (`PRIVILEGED_PORTS` of crates/wire/src/dial.rs)."""
+
+
+def check_low_ports(target: Target, workers: int) -> None:
+    """Raises UsageError where `?privileged=on` asks for more connections than there are source ports below 1024."""
+    connections = int(target.options.get("connections", 1))
+    needed = workers * connections
+    if target.options.get("privileged_port") == "on" and needed > LOW_PORTS:
+        raise UsageError(
+            f"?privileged=on with {workers} workers of {connections} connections needs {needed} source ports below 1024 "
+            f"of {LOW_PORTS}: use fewer, or privileged=auto on an export that allows insecure ports"
+        )
+
+
 def parse_nfs(shown: str, rest: str, whole_server: bool) -> Target:
     """The target of what follows `nfs:`. Raises UsageError."""
     place, _, query = rest.partition("?")
