@@ -236,6 +236,6 @@ def test_any_names_survive_the_url(share: str, folders: list[str]) -> None:
 def test_more_privileged_connections_than_ports_are_refused_beforehand() -> None:
     asked = parse_target("nfs://nas/data?privileged=on&connections=8")
     check_low_ports(asked, 44)
-    with pytest.raises(UsageError, match=r"privileged=on.*360 source ports.*of 359"):
+    with pytest.raises(UsageError, match=r"privileged=on.*360 ports.*of 359"):
         check_low_ports(asked, 45)
     check_low_ports(parse_target("nfs://nas/data?connections=8"), 1000)  # from any port then

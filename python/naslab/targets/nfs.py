@@ -29,7 +29,7 @@ def check_low_ports(target: Target, workers: int) -> None:
     needed = workers * connections
     if target.options.get("privileged_port") == "on" and needed > LOW_PORTS:
         raise UsageError(
-            f"?privileged=on with {workers} workers of {connections} connections needs {needed} source ports below 1024 "
+            f"?privileged=on with {workers} workers of {connections} connections needs {needed} ports below 1024 "
             f"of {LOW_PORTS}: use fewer, or privileged=auto on an export that allows insecure ports"
         )
 
