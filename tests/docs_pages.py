@@ -110,7 +110,7 @@ def masked(text: str) -> str:
     text = re.sub(r"\b\d{8}-\d{6}-[0-9a-z]{4,5}\b", "RUN", text)
     text = " ".join(re.sub(r"\d[\d,]*(?:\.\d+)?", "N", text).split())
     text = re.sub(r"\bN [kMGT]?i?B\b", "N B", text)
-    return re.sub(r"\bN (?:h|min|s|ms|us)\b(?: N (?:min|s|ms|us)\b)*", "N s", text)
+    return re.sub(r"\bN (?:h|min|s|ms|us|µs|ns)\b(?: N (?:min|s|ms|us|µs|ns)\b)*", "N s", text)
 
 
 def environment(home: Path, store: Path) -> dict[str, str]:
