@@ -220,8 +220,9 @@ def world(seed: World, tmp_path: Path) -> World:
         (tmp_path / name).write_text(text)
     (tmp_path / "mount").mkdir()
     (tmp_path / "mount" / "film.mkv").write_bytes(b"film" * (4 << 20))
-    (tmp_path / "home" / "photos").mkdir(parents=True)
-    (tmp_path / "home" / "photos" / "1.jpg").write_bytes(bytes(range(256)) * 40)
+    for name in ("photos", "documents"):
+        (tmp_path / "home" / name).mkdir(parents=True)
+        (tmp_path / "home" / name / "1.jpg").write_bytes(bytes(range(256)) * 40)
     (tmp_path / "home" / ".nas").write_text("username=ann\npassword=secret\n")
     (tmp_path / "home" / ".nas").chmod(0o600)
     return World(tmp_path, seed.ids)

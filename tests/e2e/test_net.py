@@ -91,7 +91,7 @@ def test_nobody_there(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     done = cli("reference", "net", f"127.0.0.1:{port}").sound()
-    assert done.code == 1 and done.out == "" and "net --listen" in done.err and str(port) in done.err
+    assert done.code == 2 and done.out == "" and "net --listen" in done.err and str(port) in done.err
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         done = cli("reference", "net", "--listen", f"127.0.0.1:{port}").sound()
