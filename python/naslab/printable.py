@@ -111,7 +111,8 @@ def _columns() -> int:
 def fold(text: str, width: int) -> str:
     """Lines longer than the terminal, broken between words; what follows stands under the first one's text.
 
-    Lines with colours, which are drawn for the width, and JSON stay as they are; so do words longer than a line.
+    Lines with colours, which are drawn for the width, and JSON stay as they are; so do words longer than a line, and
+    lines of a command that goes on after a backslash.
     """
     if len(text) <= width or all(len(line) <= width for line in text.split("\n")):
         return text
@@ -119,7 +120,7 @@ def fold(text: str, width: int) -> str:
 
 
 def _fold_line(line: str, width: int) -> str:
-    if len(line) <= width or "\x1b" in line or line.startswith(("{", "[")):
+    if len(line) <= width or "\x1b" in line or line.startswith(("{", "[")) or line.endswith(" \\"):
         return line
     found = _HANGING.match(line)
     import textwrap
@@ -127,9 +128,10 @@ def _fold_line(line: str, width: int) -> str:
     indent = len(found.group()) if found and len(found.group()) <= width // 2 else 2
     # A number stays with its unit.
     line = _NUMBER_SPACE.sub("\N{NO-BREAK SPACE}", line)
+    text = line.lstrip(" ")
     lines = textwrap.fill(
-        line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
-        replace_whitespace=False, drop_whitespace=True,
+        text, width, initial_indent=line[: len(line) - len(text)], subsequent_indent=" " * indent,
+        break_long_words=False, break_on_hyphens=False, replace_whitespace=False, drop_whitespace=True,
     )  # fmt: skip
     return lines.replace("\N{NO-BREAK SPACE}", " ")
 

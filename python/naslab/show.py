@@ -169,6 +169,8 @@ def render(parts: Iterable[RenderableType], width: int, color: bool | None) -> s
     """
     import io
 
+    from rich.text import Text
+
     from naslab import terminal
 
     if color is None:
@@ -180,10 +182,23 @@ def render(parts: Iterable[RenderableType], width: int, color: bool | None) -> s
     with console.capture() as captured:
         for part in parts:
             for shown in _fitted(part, width):
-                console.print(shown)
+                whole = isinstance(shown, Text) and any(len(word) > width for word in shown.plain.split())
+                console.print(_kept_whole(shown, width) if whole else shown, crop=not whole)
     lines = [line.rstrip() for line in captured.get().splitlines()]
     text = "\n".join(lines).rstrip() + "\n"
     return colours_of(text if terminal.has_blocks() else terminal.in_ascii(text))
+
+
+def _kept_whole(text: Any, width: int) -> Any:
+    """The text in lines of so many columns, with its words that are longer, as addresses, in one piece."""
+    import textwrap
+
+    from rich.text import Text
+
+    lines = text.plain.split("\n")
+    if not text.no_wrap:
+        lines = [textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines]
+    return Text("\n".join(lines), style=text.style, no_wrap=True, overflow="ignore")
 
 
 def _fitted(part: RenderableType, width: int) -> Sequence[RenderableType]:

@@ -119,6 +119,8 @@ def test_long_lines_fold_between_words_on_a_terminal_alone() -> None:
     assert fold('{"run": "' + "word " * 40 + '"}', 40).count("\n") == 0, "JSON is one document"
     word = "x" * 50
     assert fold(f"see {word} there", 40) == f"see\n{word}\nthere", "no word is broken"
+    assert fold(f"    {word}", 40) == f"    {word}", "it keeps its place"
+    assert fold(f"    '{word}' \\", 40) == f"    '{word}' \\", "a shell goes on after a backslash at the end alone"
     assert "\n" not in fold(f"\x1b[1m{line}\x1b[0m", 40)
 
     class Screen(io.StringIO):

@@ -222,6 +222,9 @@ def test_short_form_of_the_document_is_enough() -> None:
         "verdict": {"limits": []},
     }  # fmt: skip
     assert "Sweep of /mnt/x" in report.render([Run(short)])  # type: ignore[arg-type]
+    address = f"smb://nas/{'folder/' * 12}"
+    page = report.render([Run({**short, "target": {**short["target"], "url": address}})])  # type: ignore[dict-item, typeddict-item]
+    assert "<h1>Sweep of smb://nas/folder/folde…" in page and f">{address}<" in page, "short in the title, whole below"
 
 
 def test_write_replaces_whole_or_not_at_all(tmp_path: Path) -> None:

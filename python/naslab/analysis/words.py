@@ -124,7 +124,8 @@ def _sweep(cells: Sequence[Cell]) -> Iterable[str]:
         rates = [c["throughput_bytes_per_s"] for c in cells if ("read" in c["op"]) == reads]
         if rates:
             parts.append(f"{word} {rate_text(min(rates))} to {rate_text(max(rates))}")
-    yield f"Files of {size_label(min(sizes))} to {size_label(max(sizes))}: {', '.join(parts)}."
+    span = " to ".join(dict.fromkeys(map(size_label, (min(sizes), max(sizes)))))
+    yield f"Files of {span}: {', '.join(parts)}."
 
 
 def _rates(cells: Sequence[Cell]) -> Iterable[str]:

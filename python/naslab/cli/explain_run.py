@@ -70,16 +70,20 @@ def text_of(found: Answer, width: int | None = None) -> str:
     """The explanation for a terminal."""
     from naslab.show import columns_of, render
 
-    return render(list(_parts(found)), columns_of(width), None)
+    columns = columns_of(width)
+    return render(list(_parts(found, columns)), columns, None)
 
 
-def _parts(found: Answer) -> Iterator[RenderableType]:
+def _parts(found: Answer, columns: int) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from naslab.explain import brief_words
+    from naslab.show import in_middle
 
     document = found.document
-    yield Text(f"What limits {document['target'].get('url') or 'the target'} (run {document['run_id']})", style="bold")
+    run = f" (run {document['run_id']})"
+    target = in_middle(document["target"].get("url") or "the target", columns - len(f"What limits {run}"))
+    yield Text(f"What limits {target}{run}", style="bold")
     yield ""
     for line in brief_words.lines(found.brief):
         yield Text(line)
@@ -91,15 +95,15 @@ def _parts(found: Answer) -> Iterator[RenderableType]:
         yield Text(NOT_SURE)
         yield ""
     if found.limits:
-        yield from _limits(found)
-    yield from _open(found)
-    yield from _listed("What to do", found.advice)
-    yield from _listed("Next", [f"{command}\n{brings}" for command, brings in found.next_commands])
+        yield from _limits(found, columns)
+    yield from _open(found, columns)
+    yield from _listed("What to do", found.advice, columns)
+    yield from _next(found.next_commands, columns)
     if document.get("ladder"):
         yield from _steps(document)
 
 
-def _limits(found: Answer) -> Iterator[RenderableType]:
+def _limits(found: Answer, columns: int) -> Iterator[RenderableType]:
     """The table of limits, then the reasons, each once."""
     from rich.text import Text
 
@@ -115,10 +119,11 @@ def _limits(found: Answer) -> Iterator[RenderableType]:
     for ranked in tell.by_class(found.limits).values():
         for limit in ranked:
             told.setdefault(str(limit.get("evidence") or ""), []).append(tell.class_name(limit))
-    yield from _listed("Evidence", [f"{tell.joined(list(dict.fromkeys(who)))}: {why}" for why, who in told.items()])
+    reasons = [f"{tell.joined(list(dict.fromkeys(who)))}: {why}" for why, who in told.items()]
+    yield from _listed("Evidence", reasons, columns)
 
 
-def _open(found: Answer) -> Iterator[RenderableType]:
+def _open(found: Answer, columns: int) -> Iterator[RenderableType]:
     from naslab.explain import tell
 
     yield from _listed(
@@ -127,23 +132,42 @@ def _open(found: Answer) -> Iterator[RenderableType]:
             f"{tell.class_name(each)}: {' or '.join(map(tell.kind_name, each['between']))}; {each['why']}"
             for each in found.open
         ],
+        columns,
     )
 
 
-def _listed(head: str, lines: list[str]) -> Iterator[RenderableType]:
+def _listed(head: str, lines: list[str], columns: int) -> Iterator[RenderableType]:
     """A heading, and a paragraph for each line; nothing without lines."""
-    from rich.padding import Padding
     from rich.text import Text
 
     if not lines:
         return
     yield Text(head, style="bold")
     for line in dict.fromkeys(lines):
-        first, _, rest = line.partition("\n")
-        yield Padding(Text(f"- {first}"), (0, 0, 0, 2))
-        if rest:
-            yield Padding(Text(rest), (0, 0, 0, 4))
+        yield Text("\n".join(_folded(line, columns, "  - ")), no_wrap=True)
     yield ""
+
+
+def _next(commands: list[tuple[str, str]], columns: int) -> Iterator[RenderableType]:
+    """Commands that a shell takes as they are printed (a backslash ends a line that goes on), and what they bring."""
+    from rich.text import Text
+
+    if not commands:
+        return
+    yield Text("Next", style="bold")
+    for command, brings in dict.fromkeys(commands):
+        yield Text(" \\\n".join(_folded(command, columns - len(" \\"), "  - ")), no_wrap=True)
+        yield Text("\n".join(_folded(brings, columns, "    ")), no_wrap=True)
+    yield ""
+
+
+def _folded(text: str, columns: int, first: str) -> list[str]:
+    """Lines of so many columns, broken between words; a longer word stays whole. first: before the first line."""
+    import textwrap
+
+    return textwrap.wrap(
+        text, columns, initial_indent=first, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _steps(document: Mapping[str, Any]) -> Iterator[RenderableType]:

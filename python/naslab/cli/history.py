@@ -38,7 +38,7 @@ def run_history(request: Request) -> int:
     found = courses(documents)
     if not found:
         raise UsageError(
-            f"compare history {request.target!r}: no stored run of such a target has a rate; `naslab runs` lists them"
+            f"compare history {request.target!r}: no two stored runs of it measured the same; `naslab runs` lists all"
         )
     if request.as_json:
         json.dump({"schema": 1, "courses": [as_document(course) for course in found]}, sys.stdout)

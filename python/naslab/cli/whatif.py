@@ -204,20 +204,25 @@ def text_of(
     """The predictions for a terminal."""
     from naslab.show import columns_of, render
 
-    return render(list(_parts(run, change, asked, fitted, found)), columns_of(width), None)
+    columns = columns_of(width)
+    return render(list(_parts(run, change, asked, fitted, found, columns)), columns, None)
 
 
-def _parts(run: Run, change: Change, asked: Asked, fitted: Fitted, found: list[Prediction]) -> Iterator[RenderableType]:
+def _parts(
+    run: Run, change: Change, asked: Asked, fitted: Fitted, found: list[Prediction], columns: int
+) -> Iterator[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
     from naslab.explain import trust
     from naslab.explain import whatif_words as words
+    from naslab.show import in_middle
 
     document = run.document
     what = words.change_text(change, asked_words(asked))
     yield Text(f"What if: {what}", style="bold")
-    yield Text(f"of {document['target'].get('url') or 'the target'}, by run {document['run_id']}")
+    by = f", by run {document['run_id']}"
+    yield Text(f"of {in_middle(document['target'].get('url') or 'the target', columns - len(f'of {by}'))}{by}")
     yield ""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("", "now", "then", "limit then"):

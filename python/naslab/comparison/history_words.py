@@ -5,12 +5,13 @@ from __future__ import annotations
 from naslab.analysis.history import LEAST_RUNS
 from naslab.comparison import words
 from naslab.comparison.history import Change, Course
+from naslab.comparison.names import short
 
 
 def text_of(course: Course) -> str:
     """What happened, in words, and a line for each run."""
     count = len(course.runs)
-    head = f"{course.target['url']}, {course.command}: {count} {'run' if count == 1 else 'runs'}"
+    head = f"{short(course.target['url'])}, {course.command}: {count} {'run' if count == 1 else 'runs'}"
     if count > 1:
         head += f" from {course.runs[0]['started_at'][:10]} to {course.runs[-1]['started_at'][:10]}"
     lines = [head + "."]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from naslab import __version__
 from naslab.analysis.cell_names import test_name
+from naslab.comparison.names import short
 from naslab.errors import UsageError
 from naslab.explain import tell, trust
 from naslab.facts import fact
@@ -189,14 +190,14 @@ def _documents(runs: list[Run]) -> Mapping[str, Any]:
 
 
 def title_of(runs: list[Shown]) -> str:
-    """`Survey of smb://nas/share`, or how many runs are compared."""
+    """`Survey of smb://nas/share`, or how many runs are compared. A long address loses its middle."""
     if len(runs) > 1:
         return f"{len(runs)} runs compared"
     document = runs[0].run.document
     target = document.get("target") or {}
     command = str(document.get("command") or "run")
     what = _COMMAND_TEXT.get(command, f"{op_label(command)}:")
-    return f"{what} {target.get('url') or target.get('protocol') or 'a target'}"
+    return f"{what} {short(str(target.get('url') or target.get('protocol') or 'a target'))}"
 
 
 def _header(runs: list[Shown], compared: str) -> str:
