@@ -182,8 +182,10 @@ def render(parts: Iterable[RenderableType], width: int, color: bool | None) -> s
     with console.capture() as captured:
         for part in parts:
             for shown in _fitted(part, width):
-                whole = isinstance(shown, Text) and any(len(word) > width for word in shown.plain.split())
-                console.print(_kept_whole(shown, width) if whole else shown, crop=not whole)
+                if isinstance(shown, Text) and any(len(word) > width for word in shown.plain.split()):
+                    console.print(_kept_whole(shown, width), no_wrap=True, overflow="ignore", crop=False)
+                else:
+                    console.print(shown)
     lines = [line.rstrip() for line in captured.get().splitlines()]
     text = "\n".join(lines).rstrip() + "\n"
     return colours_of(text if terminal.has_blocks() else terminal.in_ascii(text))
@@ -198,7 +200,7 @@ def _kept_whole(text: Any, width: int) -> Any:
     lines = text.plain.split("\n")
     if not text.no_wrap:
         lines = [textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines]
-    return Text("\n".join(lines), style=text.style, no_wrap=True, overflow="ignore")
+    return Text("\n".join(lines), style=text.style)
 
 
 def _fitted(part: RenderableType, width: int) -> Sequence[RenderableType]:
