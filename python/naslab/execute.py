@@ -365,18 +365,15 @@ def start(
     client = found_at_start(target, probed["facts"], store.path)
     if (ceiling := client.pop("client_ceiling", None)) is not None:
         extra.setdefault("client_ceiling", ceiling)
+    environment = {"client": describe_client(), "target": probed["facts"], "space": probed["space"], **client}
+    if target.lab:
+        environment["lab"] = {each: target.lab[each] for each in ("name", "url")}
     document: dict[str, Any] = dict(
         new_document(
             spec.run_id,
             spec.command,
             {"url": target.url, "protocol": target.protocol, **_negotiated(probed["facts"]), **_planted(target)},
-            environment={
-                "client": describe_client(),
-                "target": probed["facts"],
-                "space": probed["space"],
-                **client,
-                **({"lab": {each: target.lab[each] for each in ("name", "url")}} if target.lab else {}),
-            },
+            environment=environment,
             seed=spec.seed,
             argv=extra.pop("argv", None),
             labels=extra.pop("labels", None),

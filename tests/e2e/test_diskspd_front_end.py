@@ -119,7 +119,8 @@ def test_refusals_write_nothing(cli: Cli) -> None:
     path = cli.target / "f"
     for words, message in (
         (("-d1", path), f"Error opening file: {path}"), (("-d1", "-s1M", "-r100", path), "--compat 2.0.21"),
-        (("-d1", "-c1M", "-Sr", path), "remote file systems"), (("-d1", "-c1M", "-p", path), "-p (outstanding operations"),
+        (("-d1", "-c1M", "-Sr", path), "remote file systems"),
+        (("-d1", "-c1M", "-p", path), "-p (outstanding operations"),
         (("-d1", "-c1M", "#1"), "physical drives"), (("-d1", "-c1M", path, "null:"), "one folder or share"),
         (("-d1", "-c1M", cli.target), "folder"), (("-d1", "-c1M", "--timeout", "0", path), "--timeout"),
         (("-d1", "-c1M", "-Sb", SIM), "no client cache"), (("-d1", "-c1M", "--label", "x", path), "--label"),
