@@ -63,7 +63,7 @@ def test_words_for_people(cli: Cli) -> None:
         ((SIM, "--import", "elsewhere"), "write ID=RUN"),
         ((SIM, "--import", "nobody=last"), "no condition 'nobody'"),
         ((SIM, "--budget", "soon"), "--budget"),
-        ((SIM, "-o", "/nowhere/page.html"), "--report /nowhere/page.html"),
+        ((SIM, "-o", "/nowhere/page.html"), "-o /nowhere/page.html"),
     ],
 )
 @pytest.mark.usefixtures("done")
