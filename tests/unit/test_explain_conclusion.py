@@ -124,7 +124,7 @@ def test_stops_are_on_no_list() -> None:
     found.points["depth"] = [replace(p, stalls=stops) for p in found.points["depth"]]
     limit = first(conclude(found, runs=1))
     assert limit.kind == "unknown" and conclusion.is_stopped(found) and not conclusion.is_stopped(made("link"))
-    assert "for 400 ms about every 1.3 s" in limit.evidence
+    assert "for 400 ms about every 1.30 s" in limit.evidence
 
 
 def test_pauses_of_a_rationed_processor_are_no_stops() -> None:

@@ -69,7 +69,7 @@ def result(again: int) -> dict[str, Any]:
 
 def test_words() -> None:
     text = describe(result(0))
-    for part in ("2 connections", "117 MB/s", "118 MB/s", "90 MB/s up, 95 MB/s down", "200 us", "400 us", "1500"):
+    for part in ("2 connections", "117 MB/s", "118 MB/s", "90 MB/s up, 95 MB/s down", "200 µs", "400 µs", "1500"):
         assert part in text
     assert "sent again" not in text
     assert "sent again" in describe(result(100)) and "get lost" not in describe(result(100))

@@ -97,7 +97,7 @@ def test_room_is_asked_for_before() -> None:
     assert needed_bytes(cells) == 6000
     check_space(cells, {"space": {"free_bytes": 7200}})
     check_space(cells, {"space": None})
-    with pytest.raises(SpaceError, match=r"7\.2 kB.*7\.2 kB") as caught:
+    with pytest.raises(SpaceError, match=r"7\.20 kB.*7\.20 kB") as caught:
         check_space(cells, {"space": {"free_bytes": 7199}})
     assert caught.value.exit_code == 2
 

@@ -130,7 +130,7 @@ def test_the_page_tells_time_rate_and_silence(tmp_path: Path) -> None:
     now = now_of(read_under_way(store, "r1"), clock.ns)
     assert now.facts.replace("\xa0", " ") == "1 min 15 s of 5 min, 7.50 GB moved, 100 MB/s now, p99 2 ms, 2 errors"
     assert now.share == 0.25 and (now.x, now.y, now.planned) == ([75.0], [100.0], 5)
-    assert "nothing heard for 1 min" in now_of(read_under_way(store, "r1"), clock.ns + 60 * 10**9).facts
+    assert "nothing heard for 1\xa0min" in now_of(read_under_way(store, "r1"), clock.ns + 60 * 10**9).facts
 
 
 def test_a_measured_run_tells_its_cells(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
