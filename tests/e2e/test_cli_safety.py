@@ -357,7 +357,7 @@ def test_progress(cli: Cli) -> None:
     os.close(main)
     out_text = (cli.folder / "out.json").read_text()
     assert child.returncode == 0 and json.loads(out_text)["status"] == "complete"
-    assert " left; step ".encode() in shown and "█".encode() in shown and b"\x1b[" in shown
+    assert b" left; step " in shown and "█".encode() in shown and b"\x1b[" in shown
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])

@@ -320,7 +320,7 @@ def test_bad_definitions_are_refused(text: str, says: str, run_app: Callable[...
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (bad('["1m", 6]', '["1000t", 6]'), "6.6e+03 TB, at most 17.6 TB; use a smaller --scale"),
+        (bad('["1m", 6]', '["1000t", 6]'), "6,600 TB, at most 17.6 TB; use a smaller --scale"),
         (bad('["1m", 6]', '["1m", 1000000000]'), "at most 17.6 TB"),
         (bad('["1m", 6]', '["1k", 25000000]'), "25,000,099 steps or more, at most 20,000,000"),
         (HAND.split("files =", maxsplit=1)[0].replace('"mix"', '"play"')

@@ -59,7 +59,7 @@ def test_words_where_nothing_is_lost(mount: float, own: float, said: str) -> Non
 
 def test_time_of_one_small_operation() -> None:
     found = split(cells(10e6, "random_read", 1, 4096), cells(20e6, "random_read", 1, 4096), ({}, {}))
-    assert sentences(found)[1] == "One at a time, 205 us of 410 us of small reads are the kernel's client."
+    assert sentences(found)[1] == "One at a time, 205 µs of 410 µs of small reads are the kernel's client."
 
 
 def test_noise_and_few_blocks_give_no_certainty() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from naslab.errors import UsageError
 from naslab.iozone.args import parse
-from naslab.iozone.plan import Plan, make_plan, record_sizes, redact
+from naslab.iozone.plan import Plan, make_plan, record_sizes
+from naslab.messages import without_secrets
 
 SEED_WIKI = "-Ra -i 0 -i 1 -+u -f DIR/f -q 64k -n 2M -g 1G -z"
 SEED_ROOTUSERS = "-Racz -g 2G -i 0 -i 1 -i 2 -U /mnt -f /mnt/testfile"
@@ -162,7 +163,7 @@ def test_addresses(tmp_path: Path) -> None:
     found = plan("-s 64 -f smb://user:pw@host/share/dir/t?sign=on")
     assert (found.folder, found.cells[0].files) == ("smb://user:pw@host/share/dir?sign=on", ["t"])
     assert {cell.access for cell in found.cells} == {"positioned"}
-    assert redact("smb://user:pw@host/share/t") == "smb://user@host/share/t"
+    assert without_secrets("smb://user:pw@host/share/t") == "smb://user:***@host/share/t"
     assert plan(r"-s 64 -f \\host\share\t").folder == "smb://host/share"
     with pytest.raises(UsageError, match="-f"):
         plan("-s 64 -f nfs://host")

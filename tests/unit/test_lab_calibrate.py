@@ -173,7 +173,7 @@ def test_a_result_carries_the_place_that_is_furthest_off() -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [(67e6, "bytes_per_s", "67 MB/s"), (2.5e9, "bits_per_s", "2.5 Gbit/s"), (1e8, "bits_per_s", "100 Mbit/s"),
-     (1500, "bytes", "1500 B"), (268435456, "bytes", "268 MB"), (8.4e6, "ns", "8.4 ms"), (500, "per_s", "500 /s"),
+     (1500, "bytes", "1500 B"), (268435456, "bytes", "268 MB"), (8.4e6, "ns", "8.40 ms"), (500, "per_s", "500 /s"),
      (0.011, "share", "1.10%"), (2.0, "share", "2"), (None, "share", "-")],
 )  # fmt: skip
 def test_values_are_told_in_their_units(value: float | None, unit: str, text: str) -> None:

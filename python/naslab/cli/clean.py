@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 from naslab import _engine, recycle
 from naslab.apps.prepared import FOLDER as PREPARED_FOLDER
 from naslab.credentials import open_target
-from naslab.errors import TargetError, UsageError
+from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.execute import engine_errors
 from naslab.messages import readable
 from naslab.store.process import is_dead
@@ -58,7 +59,7 @@ def clean_target(
         raise UsageError(f"--timeout {timeout!r}: give more than 0")
     target = open_target(target_text, credentials, timeout_ns=timeout_ns)
     cleaned = clean_folders(target, force)
-    bins = _bins(target, cleaned, remove=recycle_bin)
+    bins = _emptied(target, cleaned) if recycle_bin else _looked_at(target, cleaned)
     if as_json:
         json.dump({"schema": 1, **dataclasses.asdict(cleaned), "recycle_bins": bins}, sys.stdout)
         print()
@@ -87,24 +88,35 @@ def clean_folders(target: Target, force: bool, only: str | None = None) -> Clean
     return cleaned
 
 
-def _bins(target: Target, cleaned: Cleaned, remove: bool) -> list[str]:
-    """Names of bins that hold something of naslab's, which goes into `cleaned`. Raises TargetError.
-
-    remove: removes it for good, the folders of runs that may still be going excepted.
-    """
+def _emptied(target: Target, cleaned: Cleaned) -> list[str]:
+    """Bins from which what is naslab's was removed for good. Raises UsageError, TargetError."""
     if target.protocol != "smb":
-        return []
+        raise UsageError(
+            f"--recycle-bin: {target.url} is no share that naslab speaks SMB to; give it as smb://HOST/SHARE"
+        )
     with engine_errors(target.url):
-        session = _engine.Session(recycle.share_of(target).engine_json())
-        try:
-            bins = recycle.look(session, str(target.options.get("root") or ""))
-            for held in bins:
-                held.folders = [path for path in held.folders if path.rsplit("/", 1)[-1] not in cleaned.running]
-                cleaned.recycled += [*held.folders, *held.files]
-                if remove:
-                    recycle.empty(session, held)
-        finally:
-            session.end()
+        return _bins(target, cleaned, remove=True)
+
+
+def _looked_at(target: Target, cleaned: Cleaned) -> list[str]:
+    """Bins that hold something of naslab's; where nobody can look, none: it was not asked for."""
+    with contextlib.suppress(NaslabError):
+        return _bins(target, cleaned, remove=False) if target.protocol == "smb" else []
+    return []
+
+
+def _bins(target: Target, cleaned: Cleaned, *, remove: bool) -> list[str]:
+    """Names of bins that hold something of naslab's, which goes into `cleaned`; folders of runs under way excepted."""
+    session = _engine.Session(recycle.share_of(target).engine_json())
+    try:
+        bins = recycle.look(session, str(target.options.get("root") or ""))
+        for held in bins:
+            held.folders = [path for path in held.folders if path.rsplit("/", 1)[-1] not in cleaned.running]
+            cleaned.recycled += [*held.folders, *held.files]
+            if remove:
+                recycle.empty(session, held)
+    finally:
+        session.end()
     return [held.bin for held in bins if held]
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 from naslab.errors import UsageError
 from naslab.iozone.args import MAX_RECORD_KIB, Args
 from naslab.iozone.cluster import Cluster
+from naslab.messages import without_secrets
 from naslab.spec import CellSpec, DataSpec, Durability, Pattern, RunSpec
 from naslab.targets import parse_target
 from naslab.targets.forms import PLACELESS, names_target, scheme_of
@@ -362,7 +363,7 @@ def _split_addresses(names: list[str]) -> tuple[str, list[str]]:
         path, mark, options = address.partition("?")
         head, _, tail = path.rpartition("/")
         if not tail or not head or head.endswith("/") or _SHARE_ONLY.fullmatch(path):
-            raise UsageError(f"-f {redact(name)}: give a file within the address, as {_example(name)}")
+            raise UsageError(f"-f {without_secrets(name)}: give a file within the address, as {_example(name)}")
         parts.append((head + mark + options, tail))
     folders = {head for head, _ in parts}
     if len(folders) != 1:
@@ -375,12 +376,3 @@ def _split_addresses(names: list[str]) -> tuple[str, list[str]]:
 def _example(name: str) -> str:
     scheme = scheme_of(name)
     return f"lab:{name[4:].strip('/') or 'NAME'}/file" if scheme == "lab" else f"{scheme or 'smb'}://host/share/file"
-
-
-def redact(text: str) -> str:
-    """The text without the password of an address."""
-    scheme, mark, rest = text.partition("://")
-    user, at, host = rest.rpartition("@")
-    if not (mark and at and ":" in user):
-        return text
-    return f"{scheme}://{user.partition(':')[0]}@{host}"

@@ -19,9 +19,10 @@ from naslab.iozone import oplog, sheet, text, throughput
 from naslab.iozone.args import Args, parse
 from naslab.iozone.cluster import clients_of
 from naslab.iozone.options import help_text
-from naslab.iozone.plan import Plan, make_plan, redact
+from naslab.iozone.plan import Plan, make_plan
 from naslab.iozone.remount import Remounter
 from naslab.iozone.tables import Results
+from naslab.messages import without_secrets
 from naslab.outputs import forcing
 
 Execute = Callable[..., Any]
@@ -86,7 +87,7 @@ def _remounter(args: Args) -> Remounter | None:
 def _document_extra(args: Args) -> dict[str, Any]:
     """What the run document keeps beside the measurements; passwords are left out."""
     extra: dict[str, Any] = {
-        "argv": ["iozone", *(redact(word) for word in args.argv)],
+        "argv": ["iozone", *(without_secrets(word) for word in args.argv)],
         "warnings": [{"kind": "iozone", "message": message, "cell": None} for message in args.warnings],
     }
     return {**extra, "labels": parse_labels(args.labels), "note": args.note}

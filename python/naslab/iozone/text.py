@@ -10,8 +10,9 @@ from typing import Any, TextIO
 from naslab import __version__
 from naslab.iozone.args import Args
 from naslab.iozone.options import Option
-from naslab.iozone.plan import Plan, redact
+from naslab.iozone.plan import Plan
 from naslab.iozone.tables import Results, Table, is_complete, value
+from naslab.messages import without_secrets
 
 WIDTHS: dict[str, int] = {
     "write": 9, "rewrite": 9, "read": 9, "reread": 9, "random_read": 9, "random_write": 9,
@@ -64,7 +65,7 @@ def banner(args: Args, plan: Plan, now: datetime) -> str:
 
 def command_line(args: Args) -> str:
     """The command as given, passwords of addresses left out."""
-    return " ".join(["iozone", *(redact(word) for word in args.argv)])
+    return " ".join(["iozone", *(without_secrets(word) for word in args.argv)])
 
 
 def echo_lines(args: Args) -> list[str]:
