@@ -205,4 +205,4 @@ def test_json_replaces_the_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_passwords_are_not_printed() -> None:
     text = run("-s 64 -i 0 -f smb://me:secret@host/share/t")[1]
-    assert "secret" not in text and "smb://me@host/share/t" in text
+    assert "secret" not in text and "smb://me:***@host/share/t" in text
