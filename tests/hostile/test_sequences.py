@@ -554,4 +554,4 @@ def test_the_cause_is_told_where_a_folder_may_not_be_written(line: str, warm: Wa
     need(warm.mounted, "the right to mount")
     environment = {"NASLAB_STORE": str(tmp_path / "s"), TOLD: str(tmp_path / "told")}
     done = warm.start(tmp_path, environment, *line.format(DISKS[0] / "readonly").split(), "--quiet").wait().sound()
-    assert done.code == 2 and "Read-only file system" in done.err, done
+    assert done.code == 2 and "it is read-only" in done.err, done
