@@ -280,7 +280,7 @@ def test_read_only_file_system(cli: Cli, small_disk: Path) -> None:
 
 @pytest.mark.lab
 def test_small_disk(cli: Cli, small_disk: Path) -> None:
-    refused(cli("sweep", small_disk, "--file-size", "64m"), ("needs 80.5 MB", "2.1 MB", "free some space"))
+    refused(cli("sweep", small_disk, "--file-size", "64m"), ("needs 80.5 MB", "2.10 MB", "free some space"))
     refused(cli("sweep", small_disk, "--file-size", "64k", "--record", "4k", "--cold"), ("--cold", "--direct"))
     run = cli("run", small_disk, "--budget", "3s", "--json").ok().json()
     assert run["status"] == "complete" and max(c["file_bytes"] for c in run["cells"]) < 2 << 20

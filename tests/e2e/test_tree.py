@@ -44,7 +44,7 @@ def test_cold_passes_have_new_connections(target: str, cli: Cli) -> None:
     document = cli("tree", f"lab:{target}", *SMALL, *words).ok().json()
     check(document, "cold")
     port = int(re.findall(r":(\d+)", document["environment"]["lab"]["url"])[0])
-    before = [client_ports(seen / str(number), port) for number in range(len(list(seen.iterdir())))]
+    before = [client_connections(seen / str(number), port) for number in range(len(list(seen.iterdir())))]
     assert len(before) == len(LOOKS)
     for earlier, later in pairwise(before):
         assert len(later - earlier) == len(earlier - later) == 2, "both workers left their connections"
@@ -64,10 +64,10 @@ def check(document: Any, caches: str) -> None:
     assert all(cell["errors"] == 0 for cell in document["cells"]), [cell["first_error"] for cell in document["cells"]]
 
 
-def client_ports(table: Path, port: int) -> set[str]:
-    """Local ports of connections to a server's port, as /proc/net/tcp had them."""
+def client_connections(table: Path, port: int) -> set[tuple[str, str]]:
+    """Local ports and inodes of connections to a port, as /proc/net/tcp had them: few low ports are used again."""
     fields = [line.split() for line in table.read_text().splitlines()[1:]]
-    return {local for _, local, remote, state, *_ in fields if remote.endswith(f":{port:04X}") and state == "01"}
+    return {(each[1], each[9]) for each in fields if each[2].endswith(f":{port:04X}") and each[3] == "01"}
 
 
 def test_what_is_printed(cli: Cli) -> None:

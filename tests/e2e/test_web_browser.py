@@ -232,7 +232,7 @@ def test_a_device_without_the_test_is_said_and_single_sizes_are_bars(opened: Ope
     assert coloured(shot(page, "overlay-tests")) > 300
     page.locator(".leftout").get_by_role("link", name="Read").click()
     page.wait_for_selector("#plot-overlay-rate")
-    check_lines(page, "overlay-rate", {"device=A": store.load("20261120-190000")}, "write")
+    check_lines(page, "overlay-rate", {"device=A": store.load("20261120-190000")}, "read")
 
 
 def test_the_ranking_shares_ranks(opened: Open, address: str, store: Store) -> None:
@@ -302,7 +302,7 @@ def test_a_running_test_is_watched_within_a_cell_and_to_its_end(opened: Open, ad
         under_way.progress({"elapsed_ns": second * 10**9, "bytes": second * 10**8, "ops": second, "errors": 0,
                             "p99_ns": 2_000_000})  # fmt: skip
     page.wait_for_selector("#now-facts:has-text('3 GB moved')")
-    assert "of 1 min 0" in page.locator("#now-facts").inner_text()
+    assert "of 1\xa0min" in page.locator("#now-facts").inner_text()
     assert page.locator("#now-share").evaluate("(one) => one.value") == 0.5
     page.wait_for_function("() => document.getElementById('now-plot').data?.[0].y.length === 30")
     assert page.evaluate("document.getElementById('now-plot').data[0].y") == [100.0] * 30
