@@ -125,7 +125,7 @@ def test_a_privileged_port_is_asked_for(servers: Servers, query: str) -> None:
     error = connecting(target.with_options(privileged_port="off"))
     assert error.kind in ("permission", "not_found")
     assert "port" in str(error)
-    assert "root" in str(error)
+    assert "above 1023" in str(error)  # and what helps, which depends on who asks
     session = _engine.Session(target.with_options(privileged_port="on").engine_json(), 1)
     session.mkdir("made")
     session.rmdir("made")
