@@ -99,9 +99,11 @@ def _never(path: Path) -> bool:
     return False
 
 
+PNG_MARK = b"tEXtSoftware\x00naslab one-page report"
+"""A chunk of text in a PNG of naslab's; whoever draws one writes it."""
 HTML = Kind("report of naslab", _marked(rb'<meta name="generator" content="naslab[ "]'))
 ONE_PAGE_SVG = Kind("one-page report of naslab", _marked(rb"<!-- naslab one-page report "))
-ONE_PAGE_PNG = Kind("one-page report of naslab", _marked(rb"tEXtSoftware\x00naslab one-page report"))
+ONE_PAGE_PNG = Kind("one-page report of naslab", _marked(re.escape(PNG_MARK)))
 JUNIT = Kind("JUnit file of naslab check", _marked(rb'<testsuite name="naslab check: '))
 APPS_CSV = Kind("CSV file of naslab apps", _marked(rb"\ANASPT-class applications by naslab, "))
 IOZONE_SHEET = Kind("spreadsheet of IOzone's layout", _is_iozone_sheet)

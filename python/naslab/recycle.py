@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from naslab import _engine
@@ -100,16 +101,21 @@ def _remove(session: _engine.Session, folder: str, left: list[int]) -> None:
     session.rmdir(folder)
 
 
+@contextlib.contextmanager
+def bins_of(target: Target, run: str | None = None) -> Iterator[tuple[_engine.Session, list[Recycled]]]:
+    """A session at the top of the target's share, and what `look` finds there. Raises TargetError."""
+    session = _engine.Session(share_of(target).engine_json())
+    try:
+        yield session, look(session, str(target.options.get("root") or ""), run)
+    finally:
+        session.end()
+
+
 def warning(target: Target, run_folder: str) -> str | None:
     """What to say of a run whose files a bin of its server kept; None where none did, or nobody can tell."""
     if target.protocol != "smb":
         return None
-    with contextlib.suppress(NaslabError):
-        session = _engine.Session(share_of(target).engine_json(), 1)
-        try:
-            kept = look(session, str(target.options.get("root") or ""), run_folder)
-        finally:
-            session.end()
+    with contextlib.suppress(NaslabError), bins_of(target, run_folder) as (_, kept):
         if kept:
             return (
                 f"the share has a recycle bin ({kept[0].bin}): a removed file is moved there, so rates of removing are "

@@ -107,16 +107,12 @@ def _looked_at(target: Target, cleaned: Cleaned) -> list[str]:
 
 def _bins(target: Target, cleaned: Cleaned, *, remove: bool) -> list[str]:
     """Names of bins that hold something of naslab's, which goes into `cleaned`; folders of runs under way excepted."""
-    session = _engine.Session(recycle.share_of(target).engine_json())
-    try:
-        bins = recycle.look(session, str(target.options.get("root") or ""))
+    with recycle.bins_of(target) as (session, bins):
         for held in bins:
             held.folders = [path for path in held.folders if path.rsplit("/", 1)[-1] not in cleaned.running]
             cleaned.recycled += [*held.folders, *held.files]
             if remove:
                 recycle.empty(session, held)
-    finally:
-        session.end()
     return [held.bin for held in bins if held]
 
 

@@ -223,16 +223,11 @@ class _Doctor:
         """Whether the share has kept the file that was removed just now; what is kept of it is removed for good."""
         if self.target.protocol != "smb" or not self.found.probe_folder:
             return
-        with contextlib.suppress(NaslabError):
-            session = _engine.Session(recycle.share_of(self.target).engine_json())
-            try:
-                below = str(self.target.options.get("root") or "")
-                for kept in recycle.look(session, below, self.found.probe_folder):
-                    self.found.recycle_bin = kept.bin
-                    kept.files = [path for path in kept.files if path.endswith(("naslab.doctor", "naslab.renamed"))]
-                    recycle.empty(session, kept)
-            finally:
-                session.end()
+        with contextlib.suppress(NaslabError), recycle.bins_of(self.target, self.found.probe_folder) as (session, bins):
+            for kept in bins:
+                self.found.recycle_bin = kept.bin
+                kept.files = [path for path in kept.files if path.endswith(("naslab.doctor", "naslab.renamed"))]
+                recycle.empty(session, kept)
         if self.found.recycle_bin:
             self.found.advice.append(words.bin_advice(self.found.recycle_bin))
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from naslab.errors import UsageError
+from naslab.outputs import PNG_MARK
 
 SCALE = 2
 """Pixels of the picture for each of the page's: 192 an inch on A4."""
@@ -20,7 +21,6 @@ MAX_S = 120.0
 _BEGIN = b"\x89PNG\r\n\x1a\n"
 _AFTER_HEADER = len(_BEGIN) + 25
 """The first chunk of every PNG is 25 bytes long."""
-MARK = b"tEXtSoftware\x00naslab one-page report"
 
 
 def check_tools(option: str) -> None:
@@ -78,5 +78,5 @@ def _run(command: Sequence[str]) -> str:
 
 def _marked(data: bytes) -> bytes:
     """The same picture with a text in it that says who drew it."""
-    chunk = struct.pack(">I", len(MARK) - 4) + MARK + struct.pack(">I", zlib.crc32(MARK))
+    chunk = struct.pack(">I", len(PNG_MARK) - 4) + PNG_MARK + struct.pack(">I", zlib.crc32(PNG_MARK))
     return data[:_AFTER_HEADER] + chunk + data[_AFTER_HEADER:]
