@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from naslab.messages import parts_of
+from naslab.targets import nfs, smb
 
 
 @dataclass(frozen=True)
@@ -180,5 +181,5 @@ def _place(url: str) -> _Place | None:
         given = parts.port
     except ValueError:
         return None
-    port = given or {"smb": 445, "nfs": 2049}[parts.scheme]
+    port = given or (smb if parts.scheme == "smb" else nfs).DEFAULT_PORT
     return _Place(url, parts.scheme, f"{host}:{given}" if given else host, port, unquote(parts.path), host)

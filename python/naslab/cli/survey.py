@@ -18,8 +18,6 @@ from naslab.spec import CellSpec, RunSpec
 from naslab.store import Store
 from naslab.units import amount_text
 
-LADDER_SHARE = 0.6
-"""Of the budget: what the ladder may take. What it leaves goes to the sweep and the sustained cells."""
 MAX_LOST = 3
 """Cells that may end with a lost connection; more of them are no accident, and the run counts as failed."""
 CEILING_SHARE, CEILING_SECONDS, LEAST_CEILING_SECONDS = 0.02, 5.0, 1.0
@@ -47,7 +45,7 @@ class Survey:
         if limits.room_bytes < steps.LEAST_ROOM_BYTES or (most is not None and most < steps.LEAST_MOVED_BYTES):
             execution.warn("ladder", self._left_out())
         else:
-            budget_ns = int(limits.budget_ns * (LADDER_SHARE if self.sweep else 1.0))
+            budget_ns = int(limits.budget_ns * (steps.LADDER_SHARE if self.sweep else 1.0))
             climb_ladder(execution, self.progress, self.options, budget_ns, limits.room_bytes, most)
         if execution.status != "complete":
             return

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from naslab.errors import NaslabError, UsageError
+from naslab.targets.nfs import DEFAULT_PORT as NFS_PORT
+from naslab.targets.nfs import PORTMAP_PORT
+from naslab.targets.smb import DEFAULT_PORT as SMB_PORT
 
-SMB_PORT, NFS_PORT, PORTMAP_PORT = 445, 2049, 111
 CONNECT_S, LIST_S = 2.0, 4.0
 """How long a port, and then a list of shares or exports, is waited for. Both servers are asked at once."""
 MAX_SHOWN = 8

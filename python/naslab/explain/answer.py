@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from naslab.explain import any_run, brief_words, tell, trust
 from naslab.explain.advice import advice
-from naslab.explain.brief import Brief, brief_of, stored
+from naslab.explain.brief import IMPOSSIBLE, Brief, brief_of, stored
 from naslab.explain.conclusion import conclude
 from naslab.explain.evidence import Evidence, memory_gap
 from naslab.explain.fitted import model_version
@@ -19,8 +19,6 @@ from naslab.explain.limits import Verdict
 from naslab.explain.outcome import question
 
 Document = Mapping[str, Any]
-IMPOSSIBLE = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What a model of numbers that nobody can have measured ends in: files of runs can be changed by hand."""
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from naslab.explain.fitted import Fitted, fit
 from naslab.explain.gains import Gain, gains, ranked
 from naslab.explain.inference import RUNS
 from naslab.explain.normal import Normal, normal
-from naslab.explain.steps import LARGE_RECORD
+from naslab.explain.steps import LADDER_SHARE, LARGE_RECORD
 from naslab.results.fields import is_number
 
 Document = Mapping[str, Any]
-LADDER_SHARE, MIN_MINUTES = 0.6, 5
-"""Of a run's budget, what its ladder gets; the least budget that is advised."""
+MIN_MINUTES = 5
+"""The least budget that is advised."""
 WORTH_CONNECTIONS = 1.15
 """Several connections that reach this many times the rate of one are worth using."""
 COSTLY = 0.95

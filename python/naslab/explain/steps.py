@@ -14,6 +14,8 @@ from naslab.spec import CellSpec, DataSpec, ScriptSpec, WalkSpec
 from naslab.units import size_label
 
 WORKLOAD = "ladder"
+LADDER_SHARE = 0.6
+"""Of a run's budget: what its ladder may take. What it leaves goes to the sweep and the sustained cells."""
 SMALL_FILE, SET_FILE = "naslab.ladder", "naslab.ladder-set"
 SMALL_BYTES = 4 << 20
 """A file that any server keeps in memory."""
