@@ -6,13 +6,13 @@ comes with naslab. What the command line gives itself comes later, and so wins.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from naslab.cli.registry import nearest
 from naslab.errors import UsageError
 
 PRESETS = ("media", "backup", "office", "vm", "photo")
@@ -83,8 +83,8 @@ def _words(chosen: dict[str, Any], known: dict[str, Any], where: str) -> Iterato
         name = key.replace("_", "-").removeprefix("--")
         parameter = known.get(name)
         if parameter is None or name in _OWN:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else "name options as the command's help does, without the dashes"
+            near = nearest(name, list(known))
+            hint = f"did you mean {near}?" if near else "name options as the command's help does, without the dashes"
             raise UsageError(f"{where}: unknown key {key!r}; {hint}")
         if parameter.is_flag:
             if not isinstance(value, bool):
