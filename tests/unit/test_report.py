@@ -25,14 +25,16 @@ from fixtures_run import make_parts, make_run
 from naslab import load, report
 from naslab.cli.report import parse_drawing, parse_line, parse_link
 from naslab.errors import UsageError
-from naslab.report import chart_library, job_network, testbed, way
+from naslab.report import chart_library, figures, job_network, testbed, way
 from naslab.report.axes import log_ticks
 from naslab.report.ceilings import link_ceilings
 from naslab.report.labels import plot_text, tight, time_label
+from naslab.report.model import cases
 from naslab.report.payload import coarser, pack_json, pack_series
 from naslab.report.rawdata import Series, read_series
 from naslab.report.rules import rules, uprights
 from naslab.report.thinning import keep_extremes
+from naslab.report.views import charts, shown
 from naslab.results import Run
 from naslab.results.foreign import foreign_cell, foreign_document
 from naslab.results.run import MemoryBlobs
@@ -377,6 +379,32 @@ def test_names_of_close_lines_keep_apart_and_one_level_is_one_line() -> None:
     assert crowded["a"] == ("start", "top") and crowded["f"] == ("start", "bottom") and len(set(crowded.values())) == 6
     assert list(places([("a", 100.0), ("b", 100.1), ("a", 100.0)])) == ["a; b"]
     assert len(rules([("a", 100.0), ("b", 100.1)])) == 2, "a line and its name"
+
+
+def test_figures_of_the_clients_cache_are_marked_in_every_chart() -> None:
+    """Whatever draws a value of the client's cache says so: on the mark, beside the number, and in words beneath."""
+    swept = make_run(ops=("read",), file_sizes=(1 << 20, 16 << 20), record_sizes=(4096, 65536))
+    alone = make_run(ops=("read", "write"), file_sizes=(1 << 30,), record_sizes=(1 << 20,))
+    for run in (swept, alone):
+        for cell in run.cells:
+            small = cell["file_bytes"] == 1 << 20 or (run is alone and cell["op"] == "read")
+            cell["regime"] = "client_cache" if small else "disk"
+    (of_swept,) = cases(swept)
+    heat = figures.heat(of_swept)["data"][0]["text"]
+    assert [[text.startswith(figures.CACHED) for text in row] for row in heat] == [[True, False]] * 2
+    hovers = figures.surface(of_swept)["data"][0]["text"]
+    assert [["client's cache" in text for text in row] for row in hovers] == [[True, False]] * 2
+    bar = figures.bars([("run", cases(alone))])["data"][0]
+    marked = [text.startswith(figures.CACHED) for text in bar["text"]]
+    assert sorted(marked) == [False, True]
+    assert [bool(shape) for shape in bar["marker"]["pattern"]["shape"]] == marked
+    for option in figures.slices(of_swept)["filter"]["options"]:
+        assert ("client's cache" in option["caption"]) == (option["value"] == str(1 << 20))
+    for run, ids in ((swept, ("throughput", "heat", "slices", "surface")), (alone, ("tests",))):
+        found = {chart.id: chart for chart in charts(shown([run]), [])}
+        for each in ids:
+            captions = " ".join(entry["caption"] for entry in found[each].entries)
+            assert "from the client's cache" in captions.replace("\N{NO-BREAK SPACE}", " "), each
 
 
 def test_names_above_bars_stand_in_rows_where_they_would_overlap() -> None:

@@ -32,7 +32,7 @@ from naslab.report.axes import (
     time_axis,
 )  # fmt: skip
 from naslab.report.labels import count_label, plot_text, tight, time_label, value_label
-from naslab.report.model import PERCENTILES, Case, Spot, percentile_ns, where
+from naslab.report.model import PERCENTILES, Case, Spot, cached_text, percentile_ns, where
 from naslab.report.rules import rules, uprights
 from naslab.report.thinning import keep_extremes
 from naslab.units import count_text, size_label
@@ -48,6 +48,8 @@ HOVER_COLUMNS = 60
 LABELS_APART = 0.09
 """Texts beside marks on a logarithmic axis are so much of its length apart, at least."""
 _UNIT = {"bytes": "MB/s", "ops": "ops/s"}
+CACHED = "○"
+"""Before a value of the client's cache where no mark can be open."""
 STEEP = 30
 """Values that differ by more than this factor are drawn on a logarithmic scale in 3D."""
 
@@ -100,8 +102,13 @@ def slices(case: Case, ceilings: Sequence[tuple[str, float]] = ()) -> Figure:
         points = [(record, (file, record)) for record in case.records if (file, record) in case.spots]
         traces += _line(case, points, f"{size_label(file)} file", (theme.ACCENT, 0), {"file": file})
         values = {record: statistics.median(case.values(at)) for record, at in points}
+        cached = cached_text(sum(case.cached(at) for _, at in points), len(points), "open marks")
         options.append(
-            {"value": str(file), "label": size_label(file), "caption": tight(_slice_finding(case, file, values))}
+            {
+                "value": str(file),
+                "label": size_label(file),
+                "caption": tight(_slice_finding(case, file, values) + cached),
+            }
         )
     figure = _size_figure(traces, "Record size", case.records, case.unit, ceilings)
     figure["layout"]["showlegend"] = False
@@ -281,8 +288,11 @@ def _bar_traces(name: str, cases: Sequence[Case], colour: str) -> list[Trace]:
         "type": "bar",
         "x": [scaled(value, case.unit) for value, case in zip(medians, cases, strict=True)],
         "y": labels,
-        "marker": {"color": colour},
-        "text": [value_label(value, case.unit) for value, case in zip(medians, cases, strict=True)],
+        "marker": {"color": colour, **_hatched(cases, spots)},
+        "text": [
+            (f"{CACHED} " if case.cached(at) else "") + value_label(value, case.unit)
+            for value, case, at in zip(medians, cases, spots, strict=True)
+        ],
         "textposition": "auto",
         "insidetextanchor": "start",
         "insidetextfont": {"color": theme.SURFACE},
@@ -308,6 +318,12 @@ def _bar_traces(name: str, cases: Sequence[Case], colour: str) -> list[Trace]:
             "scattermode": "group",
         },
     ]
+
+
+def _hatched(cases: Sequence[Case], spots: Sequence[Spot]) -> dict[str, Any]:
+    """Bars of the client's cache are hatched: a second sign, as a colour means the run."""
+    shapes = ["/" if case.cached(at) else "" for case, at in zip(cases, spots, strict=True)]
+    return {"pattern": {"shape": shapes, "fillmode": "replace", "solidity": 0.5}} if any(shapes) else {}
 
 
 # --- record size x file size -----------------------------------------------------------------------------
@@ -349,12 +365,13 @@ def _colour_bar(ticks: list[float], unit: str) -> dict[str, Any]:
 def heat(case: Case) -> Figure:
     """Heat map of record size against file size; colour on a log scale, the value in every cell.
 
-    `customdata` holds the values (MB/s or ops/s), `z` their log10. Predicted cells read `~`.
+    `customdata` holds the values (MB/s or ops/s), `z` their log10. Predicted cells read `~`, those of the client's
+    cache CACHED.
     """
     rows = _matrix(case)
     logs, ticks = _levels(rows)
     text = [
-        [("~" if cell is not None and case.predicted((file, record)) else "") + _short(cell)
+        ["" if cell is None else _sign(case, (file, record)) + _short(cell)
          for file, cell in zip(case.files, row, strict=True)]
         for record, row in zip(case.records, rows, strict=True)
     ]  # fmt: skip
@@ -382,6 +399,11 @@ def heat(case: Case) -> Figure:
         showlegend=False,
     )
     return {"data": [trace, _cell_text(files, records, text, logs)], "layout": layout}
+
+
+def _sign(case: Case, at: Spot) -> str:
+    """What stands before a value that no server was measured to give."""
+    return "~" if case.predicted(at) else CACHED if case.cached(at) else ""
 
 
 def _cell_text(files: list[str], records: list[str], text: list[list[str]], logs: list[list[float | None]]) -> Trace:
@@ -435,15 +457,19 @@ def surface(case: Case) -> Figure:
         "contours": {"x": mesh(case.files), "y": mesh(case.records)},
         "text": [
             [
-                "" if value is None else f"<b>{_short(value)} {_UNIT[case.unit]}</b><br>{spot}"
-                for value, spot in zip(row, named, strict=True)
+                "" if value is None else f"<b>{_short(value)} {_UNIT[case.unit]}</b><br>{spot}{_cached_note(case, at)}"
+                for value, spot, at in zip(row, named, [(file, record) for file in case.files], strict=True)
             ]
-            for row, named in zip(rows, spots(case.files, case.records), strict=True)
+            for record, row, named in zip(case.records, rows, spots(case.files, case.records), strict=True)
         ],
         "hovertemplate": "%{text}<extra></extra>",
         "lighting": {"ambient": 0.75, "diffuse": 0.5, "specular": 0.05, "roughness": 0.9},
     }
     return relief(trace, case.files, case.records, _scene_rates(known, case.unit, steep))
+
+
+def _cached_note(case: Case, at: Spot) -> str:
+    return "<br>from the client's cache" if case.cached(at) else ""
 
 
 def relief(trace: Trace, files: Sequence[int], records: Sequence[int], height: Mapping[str, Any]) -> Figure:

@@ -76,18 +76,18 @@ class Case:
         """Whether a value at a spot came from the client's cache: no server answers so fast."""
         return any(cell.get("regime") == "client_cache" for cell in self.spots.get(at, []))
 
-    def cached_words(self) -> str:
-        """How many of the values are of the client's cache, as a sentence; nothing where none is."""
-        count = sum(map(self.cached, self.spots))
-        return (
-            f" {count} of {count_label(len(self.spots), 'value')} from the client's cache (open marks)."
-            if count
-            else ""
-        )
+    def cached_words(self, mark: str = "open marks") -> str:
+        """How many values are of the client's cache, in a sentence; nothing where none is. mark: how it shows."""
+        return cached_text(sum(map(self.cached, self.spots)), len(self.spots), mark)
 
     def repeats(self) -> int:
         """Most repeats at any spot."""
         return max(len(cells) for cells in self.spots.values())
+
+
+def cached_text(count: int, of: int, mark: str) -> str:
+    """` 3 of 12 values from the client's cache (open marks).`; nothing where none is."""
+    return f" {count} of {count_label(of, 'value')} from the client's cache ({mark})." if count else ""
 
 
 def spot(cell: Cell) -> Spot:

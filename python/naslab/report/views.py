@@ -25,7 +25,7 @@ from naslab.report import workingset as working_set_view
 from naslab.report.ceilings import link_ceilings
 from naslab.report.drawing import PLAIN, Drawing
 from naslab.report.labels import count_label, tight, time_label, value_label
-from naslab.report.model import Case, Cell, cases, cell_label, finding, percentile_ns, run_label
+from naslab.report.model import Case, Cell, cached_text, cases, cell_label, finding, percentile_ns, run_label
 from naslab.report.rawdata import COLUMN, Series, histograms
 from naslab.report.rules import asked, said
 from naslab.units import size_label
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 Ceilings = list[tuple[str, float]]
 
+HOVERED = "named under the pointer"
+"""How a value of the client's cache shows where no mark can be set."""
 MAX_DISTRIBUTIONS = 1_200
 FEW_SAMPLES = 8
 """A kind of operation with fewer samples (the one flush of a cell) is told in words, not drawn."""
@@ -292,11 +294,16 @@ def _bars(runs: list[Shown], drawing: Drawing) -> Chart:
         ]
         chosen = [(run, found) for run, found in chosen if found]
         if chosen:
-            words = [_named(run, runs, _bars_finding(found)) for run, found in chosen]
+            words = [_named(run, runs, _bars_finding(found)) + _bars_cached(found) for run, found in chosen]
             ceilings = _common_ceilings([run for run, _ in chosen], drawing)
             figure = figures.bars([(run.name, found) for run, found in chosen], ceilings)
             _add(chart, [name], figure, " ".join(words), drawing, unit, "xaxis")
     return chart
+
+
+def _bars_cached(found: list[Case]) -> str:
+    count = sum(case.cached(next(iter(case.spots))) for case in found)
+    return cached_text(count, len(found), f"hatched, marked {figures.CACHED}")
 
 
 def _bars_finding(found: list[Case]) -> str:
@@ -321,8 +328,12 @@ def _heat(runs: list[Shown]) -> Chart:
     )
     for run, case in _each(runs):
         if _square(case):
-            chart.add([run.name, case.label], figures.heat(case), finding(case) + _predicted(case))
+            chart.add([run.name, case.label], figures.heat(case), finding(case) + _predicted(case) + _cached(case))
     return chart
+
+
+def _cached(case: Case) -> str:
+    return case.cached_words(f"marked {figures.CACHED}")
 
 
 def _predicted(case: Case) -> str:
@@ -337,7 +348,7 @@ def _slices(runs: list[Shown], drawing: Drawing) -> Chart:
             figure = figures.slices(case, _common_ceilings([run], drawing))
             for option in figure["filter"]["options"]:
                 option["caption"] += said(figure, drawing) if case.unit == "bytes" else ""
-            _add(chart, [run.name, case.label], figure, finding(case), drawing, case.unit)
+            _add(chart, [run.name, case.label], figure, finding(case) + case.cached_words(), drawing, case.unit)
     return chart
 
 
@@ -345,7 +356,7 @@ def _surface(runs: list[Shown]) -> Chart:
     chart = Chart("surface", "Surface", "The same cells in three dimensions.", ["Run", "Test"])
     for run, case in _each(runs):
         if _square(case):
-            chart.add([run.name, case.label], figures.surface(case), finding(case))
+            chart.add([run.name, case.label], figures.surface(case), finding(case) + case.cached_words(HOVERED))
     return chart
 
 
