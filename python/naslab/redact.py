@@ -469,7 +469,7 @@ _RULES: dict[str, Rule] = {
         ("finding.supports", "finding.against", "ladder_burst.applies_to", "ladder_question.between",
          "curve_comparison.differs"), _Redaction.words,
     ),
-    **dict.fromkeys(("cell.workload", "app.name", "streams_held.name"), _Redaction.named),
+    **dict.fromkeys(("cell.workload", "app.name", "streams_held.name", "answer_work.name"), _Redaction.named),
     **dict.fromkeys(
         ("run.run_id", "run.rerun_of", "durable.checked_run", "curve_comparison.run_id"), _Redaction.run_id
     ),

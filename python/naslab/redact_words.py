@@ -20,6 +20,8 @@ _ROOMS = (
 )  # fmt: skip
 _EXAMPLES = ("commands.py",)
 """Command lines for the help, with names that could be anybody's: no run document holds them."""
+_OWN_NAMES = frozenset(("backup",))
+"""Of presets, and of many a share or host: in a text that is redacted it may be somebody's."""
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[-'][A-Za-z0-9_]+)*")
 _LONGEST = 32
 
@@ -29,7 +31,8 @@ def words(rooms: Sequence[str] = _ROOMS) -> set[str]:
     root = Path(__file__).parent
     files = [*root.glob("*.py"), *(path for room in rooms for path in (root / room).rglob("*.py"))]
     files = [path for path in files if path.name not in _EXAMPLES]
-    return {word.lower() for path in files for text in _texts(path) for word in _TOKEN.findall(text) if _is_word(word)}
+    found = {word.lower() for path in files for text in _texts(path) for word in _TOKEN.findall(text) if _is_word(word)}
+    return found - _OWN_NAMES
 
 
 def simulated() -> set[str]:
