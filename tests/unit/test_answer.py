@@ -13,7 +13,7 @@ import pytest
 from made_evidence import Server, ladder
 from naslab.explain import brief as briefs
 from naslab.explain import brief_words, fitted, gains, ladder_table, tell, trust
-from naslab.explain.brief import Bottleneck, Brief, Measured, Named, Question, brief_of
+from naslab.explain.brief import Bottleneck, Brief, Measured, Named, Question, Work, brief_of
 from naslab.explain.brief_words import MAX_LINES, WIDTH, ending, lines
 from naslab.explain.conclusion import conclude
 from naslab.explain.gains import Effect, Gain
@@ -21,6 +21,7 @@ from naslab.explain.limits import CLASSES
 from naslab.explain.normal import normal
 from naslab.explain.outcome import question, step_part
 from naslab.results.schema_ladder import LIMIT_KINDS
+from naslab.units import rate_text
 
 URL = "sim:?" + "&".join(f"option_number_{at}=123456789MB" for at in range(12))
 """A target whose name is longer than any line."""
@@ -134,8 +135,38 @@ def some(rng: random.Random) -> Brief:
     return Brief(
         rng.choice(["the NAS", "this disk", "the null target"]), found, tuple(usual), tuple(made),
         gained[: rng.randint(0, 2)], tuple(open_), rng.choice(["high", "fair", "low"]),
-        tuple(rng.sample(doubts, rng.randint(0, 3))),
+        tuple(rng.sample(doubts, rng.randint(0, 3))), "", tuple(works(rng)),
     )  # fmt: skip
+
+
+def works(rng: random.Random) -> list[Work]:
+    names = rng.sample(["HDVideo_1Play_1Record", "DirectoryCopyFromNAS", "VirtualMachines", "SourceTree"], 4)
+    found = [Work(name, 10 ** rng.uniform(4, 10), rng.choice([None, 10 ** rng.uniform(5, 8)])) for name in names]
+    return sorted(found[: rng.choice([0, 0, 1, 4])], key=lambda each: each.rate)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_applications_in_their_own_numbers(seed: int) -> None:
+    """Slowest and fastest are those, and what films get is what was measured over what they need."""
+    made = some(random.Random(seed))
+    text = brief_words.work_sentence(made)
+    assert (text == "") == (not made.work)
+    if not made.work:
+        return
+    rates = [each.rate for each in made.work]
+    assert f"Applications: {made.work[0].name} {rate_text(min(rates))}" in text
+    assert len(rates) == 1 or f"{made.work[-1].name} {rate_text(max(rates))}." in text
+    own = [(each.rate / each.needs, each.name) for each in made.work if each.needs]
+    if own and min(own)[0] < 1:
+        assert f"{min(own)[1]} gets only " in text
+    elif own:
+        if min(own)[0] < 1.1:
+            assert text.endswith("Films get just the rate they need.")
+            return
+        least = re.search(r"at least ([\d.,]+) times", text)
+        assert least and float(least[1].replace(",", "")) <= min(own)[0] * 1.005
+    else:
+        assert "Films" not in text and "need" not in text
 
 
 @pytest.mark.parametrize("seed", range(300))

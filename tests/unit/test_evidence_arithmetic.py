@@ -16,15 +16,17 @@ import pytest
 
 from made_evidence import GIB, KIB, Server, ladder, point
 from naslab.comparison import stations
-from naslab.explain import any_run, reasons
+from naslab.explain import any_run, brief, brief_words, conclusion, reasons, tell
 from naslab.explain.advice import advice
 from naslab.explain.evidence import Evidence, memory_gap
 from naslab.explain.limits import CLASSES, Limit, Verdict
 from naslab.explain.measured import Measured, measured
+from naslab.explain.measured import published as published_of
 from naslab.explain.points import Figure, Point
 from naslab.explain.reasons import Facts, against, factor_text, reason
 from naslab.explain.says import says
 from naslab.explain.steps import STEP_NAMES
+from naslab.explain.verdict import Ceiling
 from naslab.results.schema_ladder import LIMIT_KINDS
 from naslab.units import rate_text
 
@@ -170,6 +172,129 @@ def test_advice_and_steps_agree_with_their_numbers(seed: int) -> None:
             check(sentence)
     for step in STEP_NAMES:
         check(says(step, evidence))
+
+
+# Verdicts in words: limits and questions of any probabilities and any fit.
+
+
+def classes(rng: random.Random) -> Iterator[conclusion._Class]:
+    """What the model may say of each kind of I/O, whatever was measured."""
+    for op, size in CLASSES:
+        kinds = rng.sample(LIMIT_KINDS, rng.randint(1, 4))
+        weights = sorted((rng.expovariate(1.0) for _ in kinds), reverse=True)
+        middle = 10 ** rng.uniform(0, 4 if size == "large" else 6)
+        shares = {}
+        for kind, weight in zip(kinds, weights, strict=True):
+            value = middle * 2 ** rng.gauss(0, 1.5)
+            width = 1 + rng.choice([0.01, 0.1, 2.0])
+            shares[kind] = Ceiling(kind, weight / sum(weights), (value, value / width, value * width))
+        close = {(kinds[0], other): rng.random() for other in kinds[1:]}
+        nearest = {kind: (rng.choice(LIMIT_KINDS), 1 + rng.expovariate(1.0)) for kind in kinds}
+        yield conclusion._Class(op, size, shares, close, nearest, rng.random(), 0.2 * rng.random())
+
+
+def verdict(seed: int) -> tuple[Evidence, Verdict]:
+    evidence = made(seed)
+    return evidence, conclusion._verdict(evidence, classes(random.Random(seed)))
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_limits_and_questions_agree_with_their_numbers(seed: int) -> None:
+    """`conclusion`: the evidence of a limit, and what a question says of two, have the figures of the limits."""
+    _, found = verdict(seed)
+    for limit in found.limits:
+        check(limit.evidence)
+        assert limit.value.low <= limit.value.value <= limit.value.high, limit
+    for each in found.open:
+        check(each.why)
+        limits = {limit.kind: limit for limit in found.of(each.op, each.size)}
+        for kind in each.between:
+            share = re.search(rf"{re.escape(tell.kind_name(kind))} at (.+?)(?: by the model)? \(probability", each.why)
+            if share and kind in limits:
+                assert share[1] == tell.value_text(limits[kind].value.value, limits[kind].value.unit), each.why
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_verdict_in_words_agrees_with_its_numbers(seed: int) -> None:
+    """`tell`: each class has its own value and probability in its sentence, and each value lies in its interval."""
+    _, found = verdict(seed)
+    limits = [limit.document() for limit in found.limits]
+    if seed % 4 == 0:
+        del limits[seed % len(limits)]["value"]
+    first = {where: ranked[0] for where, ranked in tell.by_class(limits).items()}
+    names = {tell.class_name(limit).lower(): limit for limit in first.values()}
+    told = tell.sentences({"verdict": {"limits": limits}})
+    mentioned = []
+    for sentence in told:
+        who, _, rest = sentence.partition(" come from " if " come from " in sentence else " are limited by ")
+        mine = [names[each] for each in re.split(r", | and ", who.lower())]
+        mentioned += mine
+        values = re.findall(r"([\d.,]+ (?:MB/s|kB/s|GB/s|operations/s))(?: by the model \([^)]*\)| by the model)?",
+                            rest.rpartition(", at ")[2]) if ", at " in rest else []  # fmt: skip
+        assert values in ([], [tell.value_text(each.get("value"), each["unit"]) for each in mine]), sentence
+        shares = re.search(r"\(probability ([\d., and]+)\)", rest)
+        shown = [f"{each['confidence']:.2f}" for each in mine]
+        assert shares and re.findall(r"[\d.]+", shares[1]) in (shown, sorted(set(shown))[:1]), sentence
+        for each in mine:
+            assert tell.kind_name(each["kind"]) in rest
+    assert len(mentioned) == len(first)
+    for row in tell.rows(limits):
+        within(row[2], row[3])
+
+
+SCALE = {"kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "operations/s": 1.0}
+
+
+def within(value: str, interval: str) -> None:
+    """Whether a value lies in the interval beside it, whose ends have the unit that follows them, or the value's."""
+    if not value or not interval:
+        return
+    amount, _, unit = value.partition(" ")
+    one, other = ((*each.split(" ", 1), "")[:2] for each in interval.split(" to "))
+    behind = one[1] or other[1] or unit
+    low, high = (number(end) * SCALE[own or last] for (end, own), last in ((one, behind), (other, unit)))
+    assert low * (1 - ROUNDED) <= number(amount) * SCALE[unit] <= high * (1 + ROUNDED), (value, interval)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_answer_never_contradicts_what_was_measured(seed: int) -> None:
+    """A number of the answer was measured, or is said to be the model's; no ceiling is below what was reached."""
+    evidence, found = verdict(seed)
+    document = {"status": "complete", "command": "run", "warnings": [], "target": {"protocol": "smb"}, "cells": []}
+    made_brief = brief.brief_of(document, [limit.document() for limit in found.limits], [], predict=False)
+    for each in made_brief.bottlenecks:
+        there = [one.figure.value for one in measured(evidence, each.op, each.size)]
+        kind = found.of(each.op, each.size)[0].kind
+        known = kind in ("burst_credit", "client_cache") or each.op == "write"
+        if not each.modelled:
+            assert known or any(each.value == pytest.approx(value) for value in there), (each, there)
+        if each.ceiling is not None:
+            assert kind == "burst_credit" or each.ceiling > each.value, each
+        elif each.modelled:
+            assert not there or each.op == "write", (each, there)
+    sentences = brief_words.bottlenecks(made_brief)
+    for each in made_brief.bottlenecks:
+        if each.size == "large":
+            sentence = sentences[0 if each.op == "read" else 1]
+            assert (
+                f": {tell.value_text(each.value, each.unit)}{brief_words.BY_MODEL if each.modelled else ''};"
+                in sentence
+            )
+            ends = re.search(r", at [\d.,]+ [kMG]B/s( by the model)?\.$", sentence)
+            assert (ends is not None) == (each.ceiling is not None and each.decided), sentence
+            assert not ends or ends[1], sentence
+
+
+def test_a_fit_below_what_was_measured_is_no_ceiling() -> None:
+    """Seen on the demo server: 793 MB/s at the largest set, 534 by the model, and the answer said 534."""
+    found = ladder(Server(link=793e6, memory=5e9, disk_read=4e9))
+    top = measured(found, "read", "large")[0].figure
+    low = Figure(534e6, 500e6, 560e6)
+    for kind in ("shared_machine", "client_cpu", "link", "disk"):
+        published = published_of(found, kind, ("read", "large"), low)
+        assert published.figure == top and not published.modelled, kind
+    spent = published_of(found, "burst_credit", ("read", "large"), low)
+    assert spent.modelled and spent.beside == top
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -165,7 +165,9 @@ def test_spent_credit_has_the_rate_that_was_measured_without_it() -> None:
 
 def test_where_nothing_was_measured_the_posterior_is_published() -> None:
     hidden = Figure(500e6, 400e6, 600e6)
-    assert measured.published(evidence(118 * MB), "disk", ("read", "large"), hidden) == measured.Measured(hidden)
+    found = measured.published(evidence(118 * MB), "disk", ("read", "large"), hidden)
+    assert (found.figure, found.modelled) == (hidden, True)
+    assert found.beside is not None and found.beside.value == pytest.approx(118 * MB)
 
 
 def test_hits_among_misses_do_not_count_for_the_disk() -> None:
@@ -201,13 +203,15 @@ def a_class(shares: dict[str, float], close: dict[tuple[str, str], float] | None
 
 
 def test_a_class_that_is_not_decided_asks_a_question() -> None:
-    asked = conclusion._question(a_class({"link": 0.5, "disk": 0.4}))
+    asked = conclusion._question(Evidence(), a_class({"link": 0.5, "disk": 0.4}))
     assert isinstance(asked, Question) and (asked.between, asked.step) == (("link", "disk"), "set")
-    assert "the network link at 105 MB/s (probability 0.50) and the disks at 105 MB/s" in asked.why
-    assert conclusion._question(a_class({"link": 0.8, "disk": 0.2})) is None
-    near = conclusion._question(a_class({"link": 0.8, "disk": 0.1, "server_cpu": 0.1}, {("link", "server_cpu"): 0.4}))
+    assert "the network link at 105 MB/s by the model (probability 0.50) and the disks at 105 MB/s" in asked.why
+    assert conclusion._question(Evidence(), a_class({"link": 0.8, "disk": 0.2})) is None
+    near = conclusion._question(
+        evidence(), a_class({"link": 0.8, "disk": 0.1, "server_cpu": 0.1}, {("link", "server_cpu"): 0.4})
+    )
     assert near is not None and near.between == ("link", "server_cpu") and "within 10 %" in near.why
-    assert conclusion._question(a_class({"client_cache": 0.97, "link": 0.02, "disk": 0.01})) is None
+    assert conclusion._question(Evidence(), a_class({"client_cache": 0.97, "link": 0.02, "disk": 0.01})) is None
 
 
 def test_every_kind_has_a_step_that_separates_it() -> None:

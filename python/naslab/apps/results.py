@@ -8,6 +8,7 @@ from math import comb
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from naslab.apps.capacity import can_multiply
 from naslab.apps.generate import Plan
 from naslab.apps.model import TWELVE
 from naslab.apps.order import sequential_share
@@ -99,7 +100,16 @@ def _result(run: Run, plan: Plan, cells: Sequence[Cell], recorded: bool) -> dict
         "paced": paced,
         "missed_starts": sum(cell["missed_starts"] for cell in cells) if paced else None,
         "streams_kept_up": min((_kept_up(plan, cell) for cell in cells), default=None) if paced else None,
+        "needs_bytes_per_s": needed_rate(plan),
     }
+
+
+def needed_rate(plan: Plan) -> float | None:
+    """What all its streams take together at the media's rate; None for what is more than played and recorded: that
+    goes as fast as it can."""
+    if not plan.duration_ns or not can_multiply(plan.definition):
+        return None
+    return (plan.moved_bytes("read") + plan.moved_bytes("write")) * 1e9 / plan.duration_ns
 
 
 def issued_share(run: Run, cell: Cell, plan: Plan) -> float | None:

@@ -42,7 +42,11 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class Bottleneck(msgspec.Struct, frozen=True):
-    """Of one kind of I/O: what limits it, the first the most probable; several where that is not clear."""
+    """Of one kind of I/O: what limits it, the first the most probable; several where that is not clear.
+
+    value: as measured; modelled: as the fitted model has it, for nothing was. ceiling: of the first limit by the model,
+    where it was not reached.
+    """
 
     op: str
     size: str
@@ -50,6 +54,8 @@ class Bottleneck(msgspec.Struct, frozen=True):
     unit: str
     ci95: tuple[float, float] | None
     limits: tuple[Named, ...]
+    ceiling: float | None = None
+    modelled: bool = False
 
     @property
     def decided(self) -> bool:
@@ -66,6 +72,14 @@ class Measured(msgspec.Struct, frozen=True):
     count: int = 0
 
 
+class Work(msgspec.Struct, frozen=True):
+    """An application that was measured: its rate, and what it takes at its own pace, both in bytes/s."""
+
+    name: str
+    rate: float
+    needs: float | None = None
+
+
 class Question(msgspec.Struct, frozen=True):
     """Two limits that are not told apart, and arguments of naslab that would tell; TARGET stands for the target."""
 
@@ -78,7 +92,8 @@ class Question(msgspec.Struct, frozen=True):
 class Brief(msgspec.Struct, frozen=True):
     """The answer. place: what the target is called. gains: by the fitted model, those that help first.
 
-    doubts: conditions of the run; trust: `high`, `fair` or `low`. model: what judged. whole: it got to its end.
+    doubts: conditions of the run; trust: `high`, `fair` or `low`. model: what judged. work: of `naslab run --apps`, the
+    slowest first.
     """
 
     place: str
@@ -90,6 +105,7 @@ class Brief(msgspec.Struct, frozen=True):
     trust: str
     doubts: tuple[str, ...]
     model: str = ""
+    work: tuple[Work, ...] = ()
 
 
 def stored(document: Document) -> Brief | None:
@@ -114,7 +130,7 @@ def brief_of(
     return Brief(
         place(document), found, tuple(_normal(document, found)), _gains(fitted, found),
         tuple(_measured(evidence, found)) if evidence else (), tuple(_questions(document, open_)), trust.level(doubts),
-        tuple(doubt.text for doubt in doubts), _model(document),
+        tuple(doubt.text for doubt in doubts), _model(document), tuple(_work(document)),
     )  # fmt: skip
 
 
@@ -156,11 +172,25 @@ def _bottlenecks(limits: Sequence[Mapping[str, Any]]) -> Iterator[Bottleneck]:
             continue
         several = [*tell.leaders(of), *of[1:]] if float(first.get("confidence") or 0.0) < tell.DECIDED else of[:1]
         named = {str(limit["kind"]): float(limit.get("confidence") or 0.0) for limit in several[:2]}
-        ends = first.get("ci95")
+        value, ends = float(first["value"]), first.get("ci95")
+        # Less than the ceiling, or more than credit will leave.
+        seen = float(first["measured"]) if is_number(first.get("measured")) else None
+        reached = seen is not None
         yield Bottleneck(
-            op, size, float(first["value"]), str(first.get("unit") or ""), tuple(ends) if ends else None,
+            op, size, value if seen is None else seen, str(first.get("unit") or ""),
+            tuple(ends) if ends and not reached else None,
             tuple(Named(kind, share) for kind, share in named.items()),
+            value if reached else None, "measured" in first and not reached,
         )  # fmt: skip
+
+
+def _work(document: Document) -> list[Work]:
+    """The applications of the run, the slowest first."""
+    found = [
+        Work(str(each.get("name")), float(each["median_bytes_per_s"]), each.get("needs_bytes_per_s"))
+        for each in (document.get("apps") or {}).get("results") or () if each.get("median_bytes_per_s")
+    ]  # fmt: skip
+    return sorted(found, key=lambda each: each.rate)
 
 
 def _normal(document: Document, found: Sequence[Bottleneck]) -> Iterator[Normal]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ LONGER = "15m"
 """The budget to decide with, where no other is known."""
 CERTAIN = trust.CERTAIN
 """A limit of a smaller probability is called probable, and the probability is printed."""
+BY_MODEL = tell.BY_MODEL
 _PLURAL = frozenset(("disk", "disk_iops", "shared_machine", "protocol"))
 _NAMES = {
     "link": "the link",
@@ -51,6 +53,8 @@ def _lines(
     end = folded(last, width)[:1]
     room = MAX_LINES - 1
     head = [line for sentence in bottlenecks(brief) for line in folded(sentence, width)][: room - 1]
+    works = (folded(work_sentence(brief, paced), width) for paced in (True, False))
+    head += next((work for work in works if len(head) + len(work) < room), [])
     trusted = folded(trust.words(brief.trust, brief.doubts, telling), width)[: max(room - len(head), 1)]
     room -= len(head) + len(trusted)
     usual = folded(normal_sentence(brief, known), width)
@@ -97,9 +101,8 @@ class Sections:
 
 def sections(brief: Brief) -> Sections:
     """The answer in parts."""
-    return Sections(
-        bottlenecks(brief, "probability "), normal_sentence(brief), actions(brief)[:MAX_ACTIONS], trust_sentence(brief)
-    )
+    told = [*bottlenecks(brief, "probability "), *filter(None, [work_sentence(brief)])]
+    return Sections(told, normal_sentence(brief), actions(brief)[:MAX_ACTIONS], trust_sentence(brief))
 
 
 # What limits.
@@ -121,7 +124,8 @@ def bottlenecks(brief: Brief, word: str = "") -> list[str]:
 def _large(doing: str, found: Bottleneck | None, word: str) -> str:
     if found is None:
         return f"{doing}: not measured."
-    return f"{doing}: {amount(found)}; {limit_clause(found, word=word)}."
+    at = f", at {stop(found)}" if found.ceiling is not None and found.decided else ""
+    return f"{doing}: {amount(found)}; {limit_clause(found, word=word)}{at}."
 
 
 def limit_clause(found: Bottleneck, it: str = "it", word: str = "") -> str:
@@ -145,20 +149,46 @@ def name(kind: str) -> str:
 
 
 def amount(found: Bottleneck) -> str:
-    """`60.2 MB/s`."""
-    return tell.value_text(found.value, found.unit)
+    """`60.2 MB/s`, `60.2 MB/s by the model`."""
+    return tell.value_text(found.value, found.unit) + (BY_MODEL if found.modelled else "")
+
+
+def stop(found: Bottleneck) -> str:
+    """Where the limit stops it: what was measured, or the model's ceiling where that was not reached."""
+    return amount(found) if found.ceiling is None else tell.value_text(found.ceiling, found.unit) + BY_MODEL
 
 
 def _small(found: Sequence[Bottleneck], word: str) -> str:
     """Reads and writes of 4 KiB in one sentence; one clause where the same limits both."""
     if not found:
         return "Small files: not measured."
-    counts = [f"{count_text(each.value)} {each.op}s/s" for each in found]
+    counts = [f"{count_text(each.value)} {each.op}s/s{BY_MODEL if each.modelled else ''}" for each in found]
     clauses = [limit_clause(each, "both" if len(found) == 2 else "it", word) for each in found]
     if len(set(clauses)) == 1:
         return f"Small files of 4 KiB: {', '.join(counts)}; {clauses[0]}."
     told = [f"{count}, {limit_clause(each, 'them', word)}" for count, each in zip(counts, found, strict=True)]
     return f"Small files of 4 KiB: {'; '.join(told)}."
+
+
+def work_sentence(brief: Brief, paced: bool = True) -> str:
+    """`Applications: PhotoAlbum 12.1 MB/s (slowest) to FileCopyToNAS 112 MB/s. Films get at least 34 times the rate
+    they need.`; empty without applications. paced: with the films.
+    """
+    if not brief.work:
+        return ""
+    first, last = brief.work[0], brief.work[-1]
+    text = f"Applications: {first.name} {rate_text(first.rate)}"
+    text += f" (slowest) to {last.name} {rate_text(last.rate)}." if len(brief.work) > 1 else "."
+    own = min(((each.rate / each.needs, each.name) for each in brief.work if each.needs), default=None)
+    if own is None or not paced:
+        return text
+    times, who = own
+    if times < 1:
+        return f"{text} {who} gets only {times:.2g} times the rate it needs."
+    least = count_text(math.floor(times)) if times >= 10 else f"{math.floor(10 * times) / 10:g}"
+    if least == "1":
+        return f"{text} Films get just the rate they need."
+    return f"{text} Films get at least {least} times the rate they need."
 
 
 # Whether that is normal.
@@ -284,7 +314,7 @@ def _no_help(useless: Sequence[Gain], of: Sequence[Bottleneck], place: str, whol
     words = " or ".join(_SHORT.get(gain.change, gain.words) for gain in useless[:2])
     where = "with large files" if whole else f"when you copy {'from' if of[0].op == 'read' else 'to'} {place}"
     kinds = list(dict.fromkeys(each.limits[0].kind for each in of))
-    rates = {kind: tell.joined([amount(each) for each in of if each.limits[0].kind == kind]) for kind in kinds}
+    rates = {kind: tell.joined([stop(each) for each in of if each.limits[0].kind == kind]) for kind in kinds}
     why = tell.joined([f"{name(kind)} {'stop' if kind in _PLURAL else 'stops'} at {rates[kind]}" for kind in kinds])
     return f"{words[:1].upper()}{words[1:]} will not help {where}: {why}."
 

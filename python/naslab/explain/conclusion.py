@@ -18,8 +18,8 @@ from naslab.explain.fitted import posterior_of
 from naslab.explain.hypotheses import STATIONS, Array
 from naslab.explain.inference import RUNS, Posterior
 from naslab.explain.limits import CLASSES, Limit, Question, Verdict
+from naslab.explain.measured import Measured, measured, published
 from naslab.explain.measured import fitted as fitted_figure
-from naslab.explain.measured import measured, published
 from naslab.explain.rows import Rows, rows_of
 from naslab.explain.steps import LARGE_RECORD
 from naslab.explain.verdict import (
@@ -95,7 +95,7 @@ def _verdict(evidence: Evidence, classes: Iterable[_Class]) -> Verdict:
     found = Verdict()
     for each in classes:
         found.limits += _limits(evidence, each)
-        question = _question(each)
+        question = _question(evidence, each)
         found.open += [question] if question else []
     return found
 
@@ -170,24 +170,35 @@ def _limits(evidence: Evidence, of: _Class) -> list[Limit]:
     ]  # fmt: skip
     found = []
     for each in listed:
-        value = published(evidence, each.kind, (of.op, of.size), fitted_figure(of.size, each.operations))
+        value = _figure(evidence, of, each)
         rival = next((other.kind for other in listed if other is not each and other.kind != "client_cache"), "")
         facts = reasons.Facts(
             each.kind, of.op, of.size, value, rival, of.nearest.get(each.kind), evidence, of.stall, of.misfit
         )
         found.append(
-            Limit(each.kind, of.op, of.size, min(each.probability, 1.0), value.figure, reasons.reason(facts))
+            Limit(
+                each.kind, of.op, of.size, min(each.probability, 1.0), value.figure, reasons.reason(facts),
+                value.modelled, value.beside,
+            )
         )  # fmt: skip
     return found
 
 
-def _question(of: _Class) -> Question | None:
+def _figure(evidence: Evidence, of: _Class, ceiling: Ceiling) -> Measured:
+    """What is published of a limit."""
+    return published(evidence, ceiling.kind, (of.op, of.size), fitted_figure(of.size, ceiling.operations))
+
+
+def _question(evidence: Evidence, of: _Class) -> Question | None:
     """What is open: between which two, and the step that tells them apart; None where the class is decided."""
     first, *others = of.shares.values()
     if not others or (first.kind == "client_cache" and first.probability >= DECIDED):
         return None
     if first.probability < DECIDED:
-        other, why = others[0].kind, reasons.undecided((first, others[0]), of.size)
+        other = others[0].kind
+        why = reasons.undecided(
+            [(each.kind, each.probability, _figure(evidence, of, each)) for each in (first, others[0])]
+        )
     else:
         near = {pair: share for pair, share in of.close.items() if first.kind in pair}
         pair, share = max(near.items(), key=lambda item: item[1], default=((first.kind, first.kind), 0.0))

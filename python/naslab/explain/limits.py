@@ -16,7 +16,10 @@ Where = tuple[str, str]
 
 @dataclass(frozen=True)
 class Limit:
-    """What limits one kind of I/O. confidence: its probability. value: the ceiling it sets."""
+    """What limits one kind of I/O. confidence: its probability. value: the ceiling it sets.
+
+    modelled: the value follows from the fitted model alone; beside: then what was measured of this kind of I/O.
+    """
 
     kind: str
     op: str
@@ -24,12 +27,15 @@ class Limit:
     confidence: float
     value: Figure
     evidence: str
+    modelled: bool = False
+    beside: Figure | None = None
 
     def document(self) -> dict[str, Any]:
         """As in a run's verdict."""
+        measured = {"measured": self.beside.value if self.beside else None} if self.modelled else {}
         return {
             "kind": self.kind, "applies_to": {"op": self.op, "size": self.size},
-            "confidence": round(self.confidence, 2), **self.value.document(), "evidence": self.evidence,
+            "confidence": round(self.confidence, 2), **self.value.document(), **measured, "evidence": self.evidence,
         }  # fmt: skip
 
 

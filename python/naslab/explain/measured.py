@@ -26,12 +26,15 @@ class Measured:
     """A figure of one kind of I/O: bytes per second of large, operations per second of small ones.
 
     point: the load it is of. durable: it counts until all was durable. missed: without what the server cache answered.
+    modelled: it follows from the fitted model alone; beside: then what was measured of the same kind of I/O.
     """
 
     figure: Figure
     point: Point | None = None
     durable: bool = False
     missed: bool = False
+    modelled: bool = False
+    beside: Figure | None = None
 
 
 def record_of(size: str) -> int:
@@ -47,7 +50,10 @@ def measured(evidence: Evidence, op: str, size: str) -> list[Measured]:
 
 
 def published(evidence: Evidence, kind: str, where: tuple[str, str], fitted: Figure) -> Measured:
-    """The figure of a limit. fitted: the posterior's median and interval, which counts where nothing was measured."""
+    """The figure of a limit. fitted: the posterior's median and interval, which counts where nothing was measured.
+
+    A ceiling below what was measured is wrong by that measurement, but for the rate that spent credit will leave.
+    """
     found = measured(evidence, *where)
     if kind == "client_cache":
         found = _client_cache(evidence, where[1]) or found
@@ -59,7 +65,13 @@ def published(evidence: Evidence, kind: str, where: tuple[str, str], fitted: Fig
         found = [Measured(base if where[1] == "large" else base.scaled(1 / SMALL_RECORD, "iops")), *found]
     if kind in ("unknown", "client_cache") and found:
         return found[0]
-    return next((each for each in found if _is_near(each.figure.value, fitted)), Measured(fitted))
+    near = next((each for each in found if _is_near(each.figure.value, fitted)), None)
+    if near is not None:
+        return near
+    judged = next((each for each in found if where[0] == "read" or each.durable), None)
+    if judged is not None and judged.figure.value > fitted.value and kind != "burst_credit":
+        return judged
+    return Measured(fitted, modelled=True, beside=judged.figure if judged else None)
 
 
 def _is_near(rate: float, ceiling: Figure) -> bool:

@@ -14,8 +14,7 @@ from naslab.explain.evidence import Evidence
 from naslab.explain.measured import Measured, acknowledged, record_of
 from naslab.explain.points import Point
 from naslab.explain.steps import LARGE_RECORD, SMALL_BYTES, SMALL_RECORD
-from naslab.explain.tell import interval_text, kind_name, value_text
-from naslab.explain.verdict import Ceiling
+from naslab.explain.tell import BY_MODEL, interval_text, kind_name, value_text
 from naslab.units import amount_text, count_text, duration_text, rate_text, size_label
 
 ALIKE = 0.03
@@ -418,16 +417,14 @@ _CONTRASTS: dict[str, Callable[[Facts], Clauses]] = {
 # Why a class is open.
 
 
-def undecided(between: Sequence[Ceiling], size: str) -> str:
-    """Two kinds that explain the measured rates."""
-    one, two = between
-    unit, factor = ("bytes_per_s", LARGE_RECORD) if size == "large" else ("iops", 1)
-
-    def text(each: Ceiling) -> str:
-        ceiling = value_text(each.operations[0] * factor, unit)
-        return f"{kind_name(each.kind)} at {ceiling} (probability {each.probability:.2f})"
-
-    return f"the measured rates fit {text(one)} and {text(two)}"
+def undecided(between: Sequence[tuple[str, float, Measured]]) -> str:
+    """Two kinds that explain the measured rates. between: of each its kind, its probability and its figure."""
+    told = [
+        f"{kind_name(kind)} at {value_text(found.figure.value, found.figure.unit)}{BY_MODEL if found.modelled else ''} "
+        f"(probability {share:.2f})"
+        for kind, share, found in between
+    ]  # fmt: skip
+    return f"the measured rates fit {told[0]} and {told[1]}"
 
 
 def too_close(one: str, two: str, share: float) -> str:

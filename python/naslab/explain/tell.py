@@ -25,6 +25,8 @@ LIMIT_TEXT = {
 DECIDED = 0.7
 """Below this probability of the first limit its class is not decided."""
 DISKS = frozenset(("disk", "disk_iops"))
+BY_MODEL = " by the model"
+"""Behind a number that was not measured."""
 SEVERAL = 0.15
 """Two limits of one class that is not decided and whose probabilities are so near are both named."""
 
@@ -52,6 +54,15 @@ def value_text(value: float | None, unit: str | None) -> str:
     if unit == "ns":
         return duration_text(value)
     return size_label(value) if unit == "bytes" else f"{value:,.4g} {unit or ''}".strip()
+
+
+def figure_text(limit: Limit) -> str:
+    """A limit's value; `118 MB/s by the model (93.5 MB/s measured)` where it was not measured."""
+    value = value_text(limit.get("value"), limit.get("unit"))
+    if "measured" not in limit or not value:
+        return value
+    seen = value_text(limit["measured"], limit.get("unit"))
+    return f"{value}{BY_MODEL}" + (f" ({seen} measured)" if seen else "")
 
 
 def interval_text(limit: Limit) -> str:
@@ -117,17 +128,20 @@ def _sentence(kinds: Sequence[str], classes: Sequence[Sequence[Limit]]) -> str:
     """classes: the limits that are named of each class, all of these kinds."""
     firsts = [found[0] for found in classes]
     who = joined(list(dict.fromkeys(class_name(limit) for limit in firsts)))
-    at = joined([text for limit in firsts if (text := value_text(limit.get("value"), limit.get("unit")))])
+    values = [figure_text(limit) for limit in firsts]
+    at = joined(values) if all(values) else ""  # else nobody could say whose they are
     verb = "come from" if kinds == ("client_cache",) else "are limited by"
     what = " or ".join(f"{kind_name(kind)} ({_probabilities(classes, at)})" for at, kind in enumerate(kinds))
     return f"{who[:1].upper()}{who[1:]} {verb} {what}{f', at {at}' if at else ''}."
 
 
 def _probabilities(classes: Sequence[Sequence[Limit]], at: int) -> str:
-    """`probability 0.93`; `probability 0.81 and 0.93` where classes share a sentence and differ."""
+    """`probability 0.93`; where classes share a sentence and differ, of each: `probability 0.81 and 0.93`."""
     known = [limits[at].get("confidence") for limits in classes]
     shown = [f"{each:.2f}" for each in known if each is not None]
-    return f"probability {joined(list(dict.fromkeys(shown)))}" if len(shown) == len(known) else sure_text(None)
+    if len(shown) < len(known):
+        return sure_text(None)
+    return f"probability {joined(shown if len(set(shown)) > 1 else shown[:1])}"
 
 
 def joined(parts: Sequence[str]) -> str:
@@ -142,6 +156,13 @@ def rank_text(ranked: Sequence[Limit], at: int) -> str:
     return "or " if ranked[at] in leaders(ranked) else "behind it: "
 
 
+def _beside(interval: str, value: str) -> str:
+    """An interval without its unit, where the value beside it has the same one and so have both ends."""
+    unit = value.partition(" ")[2]
+    numbers = interval.removesuffix(f" {unit}")
+    return numbers if unit and " " not in numbers.replace(" to ", "") else interval
+
+
 HEADER = ("class", "limited by", "value", "95 % within the run", "probability")
 
 
@@ -152,9 +173,8 @@ def rows(limits: Iterable[Limit]) -> list[tuple[str, str, str, str, str]]:
         for at, limit in enumerate(ranked):
             name = "" if at else class_name(limit)
             value = value_text(limit.get("value"), limit.get("unit"))
-            told = rank_text(ranked, at) + kind_name(str(limit["kind"]))
+            told = rank_text(ranked, at) + kind_name(str(limit["kind"])) + (BY_MODEL if "measured" in limit else "")
             share = limit.get("confidence")
-            # The value beside it has the unit.
-            interval = interval_text(limit).removesuffix(f" {value.partition(' ')[2]}")
+            interval = _beside(interval_text(limit), value)
             found.append((name, told, value, interval, "" if share is None else f"{share:.2f}"))
     return found

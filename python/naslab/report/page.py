@@ -383,7 +383,7 @@ def _limit_text(limit: Mapping[str, Any], scope: str = "") -> str:
     if not scope and limit.get("applies_to"):
         scope = f"{op_label(tell.class_name(limit))}: "
     head = tell.kind_name(str(limit.get("kind") or "unknown"))
-    value, interval = tell.value_text(limit.get("value"), limit.get("unit")), tell.interval_text(limit)
+    value, interval = tell.figure_text(limit), tell.interval_text(limit)
     told = f", {value}" if limit.get("value") else ""
     told += f" (95 % interval {interval})" if told and interval else ""
     sure = f", {tell.sure_text(limit['confidence'])}" if isinstance(limit.get("confidence"), int | float) else ""

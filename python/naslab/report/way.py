@@ -130,7 +130,7 @@ def _limits(document: Document, found: Mapping[str, Stage]) -> None:
             continue
         stage = found[_OF_LIMIT[kind]]
         rate = float(value) if limit.get("unit") == "bytes_per_s" else 0.0
-        words = _LIMIT_WORDS[kind].format(value=tell.value_text(value, limit.get("unit")))
+        words = _LIMIT_WORDS[kind].format(value=tell.figure_text(limit))
         whom = f"{tell.class_name(limit)}: " if limit.get("applies_to") else ""
         if len(stage.says) < 6:
             stage.add(f"{whom}{words}", rate, rate)

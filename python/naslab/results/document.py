@@ -171,6 +171,7 @@ class Limit(TypedDict, total=False):
     value: float | None
     unit: str | None
     ci95: list[float] | None
+    measured: float | None
     evidence: str
 
 

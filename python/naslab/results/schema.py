@@ -406,6 +406,10 @@ APP = (
     _f("paced", "boolean", "run at the media's rate"),
     _f("missed_starts", "integer?", "steps that started later than the buffer allows, over the repeats; null: unpaced"),
     _f("streams_kept_up", "integer?", "streams that were in time, in the worst repeat; null: unpaced"),
+    _f(
+        "needs_bytes_per_s", "number?", "what its streams take at the media's rate; null: it has none", "bytes/s",
+        required=False,
+    ),
 )  # fmt: skip
 
 PROBE = (

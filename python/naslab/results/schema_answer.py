@@ -15,16 +15,19 @@ ANSWER = (
     _f("trust", "string", "how far to trust it", enum=("high", "fair", "low")),
     _f("doubts", "string[]", "conditions of the run that lower the probabilities, the gravest first"),
     _f("model", "string", "version of the model that judged"),
+    _f("work", "answer_work[]", "applications that were measured (run --apps), the slowest first", required=False),
     _f("lines", "string[]", "the same as text: at most ten lines of 80 columns"),
 )  # fmt: skip
 
 BOTTLENECK = (
     _f("op", "string", "read or write"),
     _f("size", "string", "large: records of 1 MiB; small: of 4 KiB"),
-    _f("value", "number", "the rate, in `unit`"),
+    _f("value", "number", "the rate as measured, in `unit`"),
     _f("unit", "string", "bytes_per_s or iops"),
     _f("ci95", "array?", "95 % interval of the rate within the run: low, high"),
     _f("limits", "answer_limit[]", "one where it is decided, else the two most probable"),
+    _f("ceiling", "number?", "of the first limit by the fitted model, in `unit`; null: it is `value`", required=False),
+    _f("modelled", "boolean", "whether `value` is the model's, for nothing was measured", required=False),
 )
 
 NAMED = (
@@ -63,6 +66,12 @@ MEASURED = (
     _f("count", "integer", "connections", required=False),
 )  # fmt: skip
 
+WORK = (
+    _f("name", "string", "name of the application"),
+    _f("rate", "number", "its median rate", "bytes/s"),
+    _f("needs", "number?", "what it takes at its own pace; null: it has none", "bytes/s"),
+)
+
 QUESTION = (
     _f("op", "string", "read or write"),
     _f("size", "string", "large or small"),
@@ -79,5 +88,6 @@ TABLES = {
     "answer_effect": ("Answer: effect of a change", EFFECT),
     "answer_measured": ("Answer: measured gain", MEASURED),
     "answer_question": ("Answer: open question", QUESTION),
+    "answer_work": ("Answer: application", WORK),
 }
 """In the order of the reference."""
