@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +65,13 @@ class Hooks:
     on_result: OnCell | None = None
 
 
+Watcher = Callable[[str, str, Any], None]
+"""Called with a run's id, the name of one of its Hooks, and what that gets."""
+
 begun_runs: list[str] = []
 """Ids of the runs that this process began, in order."""
+watching: ContextVar[Watcher | None] = ContextVar("watching", default=None)
+"""Hears of every run that begins meanwhile, beside the hooks of its own."""
 
 
 @dataclass
@@ -90,6 +96,8 @@ class Execution:
     forgives: int = 0
     _forgiven: set[str] = field(default_factory=set, init=False, repr=False)
     refused: BaseException | None = field(default=None, init=False, repr=False)
+    # Taken here: the engine's threads, which tell, have no context of their own.
+    _watcher: Watcher | None = field(default_factory=watching.get, init=False, repr=False)
     _doubts: Doubts = field(init=False, repr=False)
     _under_way: UnderWay = field(init=False, repr=False)
     _engine_run: _engine.Run | ClusterRun | None = field(default=None, init=False, repr=False)
@@ -263,13 +271,11 @@ class Execution:
             self.begun = True
             if kind == "cell":
                 self.take_cell(by_id[event["id"]], event, blobs)
-                if self.hooks.on_result:
-                    self.hooks.on_result(event)
+                self._tell("on_result", event)
             elif kind == "before":
                 if enough is not None and enough(event["cell"]):
                     return False
-                if self.hooks.before_cell:
-                    self.hooks.before_cell(event["cell"])
+                self.tell_before(event["cell"])
                 self._doubts.before()
                 self.tell_begin(by_id[event["cell"]])
             elif kind == "progress":
@@ -278,6 +284,17 @@ class Execution:
             return None
 
         return on_event
+
+    def tell_before(self, cell: int) -> None:
+        """A cell is about to open its files."""
+        self._tell("before_cell", cell)
+
+    def _tell(self, hook: str, value: Any) -> None:
+        """To the hook of that name, and to who watches the command."""
+        if (call := getattr(self.hooks, hook)) is not None:
+            call(value)
+        if self._watcher is not None:
+            self._watcher(self.run_id, hook, value)
 
     def tell_begin(self, spec: CellSpec) -> None:
         """Who watches from another process is told which cell begins."""
@@ -290,8 +307,7 @@ class Execution:
     def tell_progress(self, event: dict[str, Any]) -> None:
         """How far the cell under way is: `cell`, `elapsed_ns`, `bytes`, `bytes_per_s`."""
         self._under_way.progress(event)
-        if self.hooks.progress:
-            self.hooks.progress(event)
+        self._tell("progress", event)
 
     def take_cell(self, spec: CellSpec, event: dict[str, Any], blobs: list[bytes]) -> None:
         """Keeps a cell that was measured, as the engine gives it (docs/notes/0001-seams.md)."""
@@ -303,8 +319,7 @@ class Execution:
         self.store.add_cell(self.run_id, cell, cell_blobs(event, blobs))
         self._under_way.between()
         self.document["cells"] = [c for c in self.document["cells"] if c["id"] != cell["id"]] + [cell]
-        if self.hooks.on_cell:
-            self.hooks.on_cell(cell)
+        self._tell("on_cell", cell)
 
     def _take_end(self, end: dict[str, Any]) -> None:
         if end["status"] == "interrupted":

@@ -31,6 +31,7 @@ def run(
     sweep: Annotated[
         bool, typer.Option("--sweep/--no-sweep", help="After the verdict, sweep in the rest of the budget.")
     ] = True,
+    apps: o.AppsOfRunOpt = "",
     max_bytes: o.MaxBytesOpt = "",
     timeout: o.TimeoutOpt = "30s",
     credentials: o.CredentialsOpt = None,
@@ -59,8 +60,10 @@ def run(
     )  # fmt: skip
     load = Load(repeat, depth, workers, durability, direct, compress, dedupe, verify)
     if direct and (found := mount_behind(target)):
+        if apps:
+            raise UsageError("--apps: not with --direct on a mounted share; leave one of them out")
         return run_both_ways(target, found, load, common, sweep)
-    return run_survey(target, load, common, sweep)
+    return run_survey(target, load, common, sweep, apps)
 
 
 _WITH_RESUME = {

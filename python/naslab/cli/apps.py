@@ -91,7 +91,7 @@ def run_apps(request: AppsRequest, common: Common) -> int:
                 for made in plans if request.find_streams else ():
                     finder.find(made)
             finally:
-                _conclude(execution, plans, recorded, request.csv, finder.found)
+                conclude(execution, plans, recorded, request.csv, finder.found)
 
         return measure(execution, common, cells, work)
 
@@ -110,11 +110,11 @@ def _one_step(request: AppsRequest, common: Common, target: Target, plans: Seque
 
     inner_target(target)  # refuses targets that nothing stays on
 
-    def conclude(execution: Execution) -> None:
+    def concluded(execution: Execution) -> None:
         if step == "run":
-            _conclude(execution, plans, recorded, request.csv, [])
+            conclude(execution, plans, recorded, request.csv)
 
-    steps = Steps(target, plans, request.scale, recorded, request.load.repeat, data, common, conclude)
+    steps = Steps(target, plans, request.scale, recorded, request.load.repeat, data, common, concluded)
     if step == "clean":
         return steps.clean(everything=not request.only)
     return steps.prepare() if step == "prepare" else steps.run()
@@ -156,15 +156,16 @@ def _measure(execution: Execution, common: Common, blocks: Sequence[list[CellSpe
         progress.drop(execution.stage(row))
 
 
-def _conclude(
-    execution: Execution, plans: Sequence[Plan], recorded: bool, csv: Path | None, held: list[dict[str, Any]]
-) -> None:
+def conclude(
+    execution: Execution, plans: Sequence[Plan], recorded: bool, csv: Path | None = None,
+    held: Sequence[dict[str, Any]] = (),
+) -> None:  # fmt: skip
     """Keeps what the applications did, however that ended."""
     run = execution.store.load(execution.run_id)
     found = results.apps_document(run, plans, recorded)
     if not found["results"]:
         return
-    found["streams_held"] = held
+    found["streams_held"] = list(held)
     execution.keep(apps=found)
     for group in found["identical_repeats"]:
         execution.warn("identical_repeats", results.identical_text(group))

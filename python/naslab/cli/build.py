@@ -34,7 +34,7 @@ class NaslabCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As click does; keeps what is to be said of old spellings until the command has ended."""
-        args = expand(self.entry.name, self.params, args)
+        args = expand(self.entry, self.params, args)
         spellings = [word.partition("=")[0] for word in (args[: args.index("--")] if "--" in args else args)]
         self.used_old = list(dict.fromkeys(self.hints[each] for each in spellings if each in self.hints))
         rest: list[str] = super().parse_args(ctx, args)
@@ -53,7 +53,7 @@ def parser_of(name: str) -> NaslabCommand:
     one = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
     settings = {"help_option_names": ["-h", "--help"], **entry.settings}
     made = getattr(importlib.import_module(f"naslab.cli.{module}"), function)
-    one.command(name, cls=NaslabCommand, context_settings=settings)(extended(made))
+    one.command(name, cls=NaslabCommand, context_settings=settings)(extended(made, entry))
     command = typer.main.get_command(one)
     assert isinstance(command, NaslabCommand)
     command.entry = entry

@@ -24,6 +24,7 @@ COMMANDS: tuple[Command, ...] = (
             X("naslab run /mnt/nas --budget 2m -o nas.html", "A mounted folder in two minutes, with an HTML report."),
             X("naslab run lab:demo", "A first try without a file server."),
         ),
+        measures=True,
     ),
     Command(
         "explain", START, "What limits the target, by a stored run", "explain_run:explain", (
@@ -143,6 +144,7 @@ COMMANDS: tuple[Command, ...] = (
             X("naslab compare RUN OTHER --why", "Also where on their ladders they part."),
             X("naslab compare --run smb://nas/media nfs://nas/media", "Two targets, measured in turns."),
         ),
+        measures=True,
     ),
     Command(
         "compare check", COMPARE, "A gate for releases: exit code 3 when a run is worse", "comparing:check", (
@@ -155,6 +157,7 @@ COMMANDS: tuple[Command, ...] = (
             X("naslab compare rerun RUN smb://nas/media", "After a change of the server."),
             X("naslab compare rerun last nfs://nas/media --margin 3", "Less than 3 % apart is equivalent."),
         ),
+        measures=True,
     ),
     Command(
         "compare history", COMPARE, "Runs of a target over time, and where it changed", "comparing:history", (
@@ -167,14 +170,14 @@ COMMANDS: tuple[Command, ...] = (
             X("naslab iozone -a -i 0 -i 1 -g 64m -f smb://user@nas/media/test.tmp", "IOzone's -a, without a mount."),
             X("naslab iozone -Rab out.xls -i 0 -i 1 -f /mnt/nas/test.tmp", "With IOzone's spreadsheet."),
         ),
-        own_syntax="-h",
+        own_syntax="-h", forms="naslab.iozone.args:forms", measures=True,
     ),
     Command(
         "diskspd", TOOLS, "DiskSpd's command line", "naslab.cli.diskspd:main", (
             X("naslab diskspd -c1G -d20 -b1M -w100 -o32 -Sr -L smb://user@nas/media/test.dat", "Writes, 32 at once."),
             X("naslab diskspd -c1G -d10 -b4K -r -t4 -o8 /mnt/nas/test.dat", "Random reads by four threads."),
         ),
-        own_syntax="-?",
+        own_syntax="-?", forms="naslab.diskspd.args:forms", measures=True,
     ),
     Command(
         "import", TOOLS, "Results of fio, IOzone, DiskSpd, NASPT and others as runs", "importing:import_results", (
@@ -268,6 +271,7 @@ COMMANDS: tuple[Command, ...] = (
             X("naslab lab run fast-nas --dry-run", "What would be built and measured."),
             X("naslab lab run nas4220 --quick -o nas4220.html", "The smallest sizes, with a report."),
         ),
+        measures=True,
     ),
     Command(
         "reference", EXPERT, "Ceilings to hold results against: client, net, fsx", "", (
@@ -286,6 +290,7 @@ COMMANDS: tuple[Command, ...] = (
             X("naslab reference net --listen", "On the other host."),
             X("naslab reference net nas --connections 4", "Here: four connections in each direction."),
         ),
+        measures=True,
     ),
     Command(
         "reference fsx", "", "What Amazon publishes about an FSx file system", "app:fsx", (

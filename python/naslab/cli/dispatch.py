@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from naslab.cli.registry import Choice, Command, choose, nearest, nearest_command, parts_of
+from naslab.cli.registry import (
+    LIVE,
+    NOTIFY,
+    OPTIONS,
+    Choice,
+    Command,
+    choose,
+    nearest,
+    nearest_command,
+    parts_of,
+)
 from naslab.errors import INTERRUPTED, UsageError
 
 ASK = "__complete"
@@ -114,18 +125,33 @@ def _group(command: Command, rest: list[str]) -> int:
 
 
 def _foreign(command: Command, rest: list[str]) -> int:
-    """Another tool's command line; our examples follow its help."""
+    """Another tool's command line; our options and examples follow its help."""
     from importlib import import_module
 
     module, _, function = command.where.partition(":")
     main = getattr(import_module(module), function)
     if rest not in ([], ["--help"]):
-        return int(main(rest))
+        return _with_shared(command, rest, main)
     from naslab.cli.help_text import coloured, examples_help, width
 
     code = int(main([command.own_syntax]))
     print(f"\n{coloured(examples_help(command, width()))}")
     return code
+
+
+def _with_shared(command: Command, rest: list[str], main: Callable[[list[str]], int]) -> int:
+    """Another tool's command line with the options that every command has. Raises UsageError."""
+    from naslab.cli.around import around
+    from naslab.cli.option_files import expand_foreign, taken
+
+    given, words = taken(rest, [each.option for each in command.shared()])
+    last = dict(given)
+    files = [value for option, value in given if option == OPTIONS.option]
+    if files:
+        words = expand_foreign(command, files, words)
+    return int(around(
+        command, lambda: main(words), last.get(LIVE.option, ""), last.get(NOTIFY.option, ""), "name a file"
+    ))  # fmt: skip
 
 
 def _unknown(words: list[str]) -> str:

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -97,11 +97,7 @@ def run(
     limit_s = parse_duration(budget, "--budget") / 1e9 if budget else float("inf")
     documents = _given(given or [], store)
     started = time.monotonic()
-
-    def say(text: str) -> None:
-        if not quiet:
-            print(f"naslab: {time.monotonic() - started:5.0f} s, {text}", file=sys.stderr, flush=True)
-
+    say = _sayer(quiet)
     with termination_as_interrupt():
         failed = of_experiment.calibrate_experiment(found, say) if calibrate else []
         result = run_experiment(
@@ -110,6 +106,21 @@ def run(
         )  # fmt: skip
     of_experiment.record(found, result, failed)
     return _tell(result, report, as_json, quiet, store)
+
+
+def _sayer(quiet: bool) -> Callable[[str], None]:
+    """Says what happens, to people and to programs that watch: the cells are measured by processes of their own."""
+    from naslab.cli.live import current
+
+    live, started = current(), time.monotonic()
+
+    def say(text: str) -> None:
+        if live is not None:
+            live.say("phase", name=text)
+        if not quiet:
+            print(f"naslab: {time.monotonic() - started:5.0f} s, {text}", file=sys.stderr, flush=True)
+
+    return say
 
 
 def _tell(result: dict[str, Any], report: Path | None, as_json: bool, quiet: bool, store: Path | None) -> int:

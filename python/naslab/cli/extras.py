@@ -1,20 +1,22 @@
 """What whole groups of commands share beside their own options, added to each when its parser is made.
 
-A command that writes files gets `--force`. So no command knows of it, and none can be left out.
+All have `--options` and `--notify`, those that measure `--live`; one that writes files gets `--force`. So no command
+knows of them, and none can be left out.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from naslab.errors import INTERRUPTED
+from naslab.cli.around import around
+from naslab.cli.option_files import preset_commands
+from naslab.cli.registry import LIVE, MEASURE, NOTIFY, PRESET, START, Command, Shared
 from naslab.outputs import forcing
 from naslab.targets.forms import check_local
 
@@ -27,17 +29,6 @@ OF_TARGETS = (
 """Commands whose `target` is one; `runs` and `history` look for a text in it."""
 OF_FOLDERS = ("site",)
 """Commands whose output is a folder, which has rules of its own and is not forced."""
-MEASURING = OF_TARGETS[: OF_TARGETS.index("rerun")]
-WATCHED: dict[str, tuple[Any, Any, Any]] = {
-    "preset": (str, typer.Option("--preset", metavar="media|backup|office|vm|photo", show_default=False,
-                                 help="Options for what a person does with a NAS; others given here win."), ""),
-    "options": (str, typer.Option("--options", metavar="FILE.toml", show_default=False,
-                                  help="Options from a file, one a line as depth = 4; others given here win."), ""),
-    "live": (str, typer.Option("--live", metavar="FILE|-", show_default=False,
-                               help="Also write what happens, a JSON object a line, for programs that watch."), ""),
-    "notify": (str, typer.Option("--notify", metavar="bell|COMMAND", show_default=False,
-                                 help="At the end ring, or run this with NASLAB_RUN_ID and NASLAB_EXIT_CODE."), ""),
-}  # fmt: skip
 FORCE: tuple[Any, Any, Any] = (
     bool,
     typer.Option("--force", help="Replace the output file, whatever it holds."),
@@ -45,12 +36,10 @@ FORCE: tuple[Any, Any, Any] = (
 )
 
 
-def extended(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with what the groups it belongs to share."""
+def extended(command: Callable[..., Any], entry: Command) -> Callable[..., Any]:
+    """The command with what all share, and the groups that it belongs to."""
     names = inspect.signature(command).parameters
-    command = _with_local_paths(command)
-    if command.__name__ in MEASURING and "target" in names:  # `lab run` is a run of another kind
-        command = _watched(command)
+    command = _surrounded(_with_local_paths(command), entry)
     if command.__name__ in OF_FOLDERS or not any(name in names for name in OUTPUTS):
         return command
 
@@ -62,39 +51,30 @@ def extended(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_options(command, {} if "force" in names else {"force": FORCE}, forced)
 
 
-def _watched(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A measuring command with options from files, with lines for programs that watch it, and a word at its end."""
+def _surrounded(command: Callable[..., Any], entry: Command) -> Callable[..., Any]:
+    """The command with options from files, with lines for programs that watch it, and a word at its end."""
+    shared = [*([PRESET] if entry.name in preset_commands() else []), *entry.shared()]
 
-    def watched(values: dict[str, Any]) -> Any:
-        from naslab.cli import live, notify
+    def surrounded(values: dict[str, Any]) -> Any:
+        own = {each.option: values.pop(each.option.removeprefix("--")) for each in shared}
+        # --options and --preset were taken from the command line before it was parsed.
+        return around(entry, lambda: command(**values), own.get(LIVE.option, ""), own[NOTIFY.option],
+                      _instead(entry, values))  # fmt: skip
 
-        where, told = values.pop("live"), values.pop("notify")
-        del values["options"], values["preset"]  # they were taken from the command line before it was parsed
-        words = notify.check(told) if told else None
-        name, code = command.__name__, 1
-        runs = _begun_runs()
-        with live.watching(where, bool(values.get("as_json")), bool(values.get("quiet"))) as lines:
-            if lines is not None:
-                lines.say("begun", command=name)
-            try:
-                code = command(**values)
-                return code
-            except BaseException as error:
-                code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)
-                raise
-            finally:
-                run_id = next(iter(_begun_runs()[len(runs) :][-1:]), None)
-                if lines is not None:
-                    lines.say("ended", exit_code=code, run_id=run_id)
-                if words is not None:
-                    notify.tell(words, code, run_id, name)
-
-    return with_options(command, WATCHED, watched)
+    return with_options(command, {each.option.removeprefix("--"): _as_parameter(each) for each in shared}, surrounded)
 
 
-def _begun_runs() -> list[str]:
-    execute = sys.modules.get("naslab.execute")
-    return list(execute.begun_runs) if execute else []
+def _instead(entry: Command, values: Mapping[str, Any]) -> str:
+    """What to do instead of lines to standard output; empty where --quiet keeps the result from it."""
+    if entry.panel not in (START, MEASURE):
+        return "name a file"
+    silent = values.get("quiet") and not values.get("as_json")
+    return "" if silent else "give --quiet without --json, or name a file"
+
+
+def _as_parameter(shared: Shared) -> tuple[Any, Any, Any]:
+    """For `with_options`."""
+    return (str, typer.Option(shared.option, metavar=shared.value, help=shared.text, show_default=False), "")
 
 
 def _refuse_host(text: str, command: str) -> None:

@@ -83,7 +83,8 @@ def command_help(command: NaslabCommand, columns: int) -> str:
 
 def examples_help(command: Command, columns: int) -> str:
     """What follows another tool's own help."""
-    return _page([_examples(command.examples, columns)])
+    rows = [(f"{each.option} {each.value}", each.text) for each in command.shared()]
+    return _page([_panel("Options of every naslab command", rows, columns), _examples(command.examples, columns)])
 
 
 def coloured(text: str) -> str:

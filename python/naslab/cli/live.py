@@ -1,8 +1,9 @@
 """`--live FILE`: what happens during a measurement, as one JSON object a line, for programs that watch.
 
 Every line has `naslab_live` (the version of this form), `event` and `time_ns` (wall clock). Events: `begun` (command),
-`cell_begun` (cell), `sample` (cell, bytes, ops, errors, elapsed_ns, bytes_per_s; a few a second), `cell_ended` (cell,
-op, status, bytes, ops, errors, throughput_bytes_per_s, iops, latency_ns), `ended` (exit_code, run_id).
+`cell_begun` (run_id, cell), `sample` (run_id, cell, bytes, ops, errors, elapsed_ns, bytes_per_s; a few a second),
+`cell_ended` (run_id, cell, op, status, bytes, ops, errors, throughput_bytes_per_s, iops, latency_ns), `phase` (name: of
+what has no cells), `ended` (exit_code, run_id).
 """
 
 from __future__ import annotations
@@ -41,17 +42,16 @@ class Live:
         except (OSError, ValueError):
             self._out = None
 
-    def before(self, cell: int) -> None:
-        """A cell begins."""
-        self.say("cell_begun", cell=cell)
-
-    def sample(self, event: dict[str, Any]) -> None:
-        """An interval of a cell under way."""
-        self.say("sample", **{name: each for name, each in event.items() if isinstance(each, int | float | str)})
-
-    def cell(self, cell: dict[str, Any]) -> None:
-        """A cell ended."""
-        self.say("cell_ended", cell=cell["id"], **{name: cell[name] for name in _ENDED if name in cell})
+    def hear(self, run_id: str, hook: str, value: Any) -> None:
+        """What a run tells, by the name of its hook: a cell begins, an interval of it has passed, it ended."""
+        if hook == "before_cell":
+            self.say("cell_begun", run_id=run_id, cell=value)
+        elif hook == "progress":
+            plain = {name: each for name, each in value.items() if isinstance(each, int | float | str)}
+            self.say("sample", run_id=run_id, **plain)
+        elif hook == "on_cell":
+            about = {name: value[name] for name in _ENDED if name in value}
+            self.say("cell_ended", run_id=run_id, cell=value["id"], **about)
 
 
 def current() -> Live | None:
@@ -60,19 +60,19 @@ def current() -> Live | None:
 
 
 @contextlib.contextmanager
-def watching(where: str, as_json: bool, quiet: bool) -> Iterator[Live | None]:
+def watching(where: str, instead: str) -> Iterator[Live | None]:
     """The lines of the command within, to a file, a descriptor (/dev/fd/3) or standard output (-).
 
-    Raises UsageError.
+    instead: what to do where standard output has the command's result; empty where it has none. Raises UsageError.
     """
     if not where:
         yield None
         return
+    from naslab import execute
+
     if where == "-":
-        if as_json or not quiet:
-            raise UsageError(
-                "--live -: standard output has the result, too; give --quiet without --json, or name a file"
-            )
+        if instead:
+            raise UsageError(f"--live -: standard output has the result, too; {instead}")
         out: IO[str] = sys.stdout
     else:
         check_output(Path(where), "--live", LIVE)
@@ -81,11 +81,12 @@ def watching(where: str, as_json: bool, quiet: bool) -> Iterator[Live | None]:
         except OSError as error:
             raise UsageError(f"--live {where}: {(error.strerror or '').lower()}; name another file") from None
     live = Live(out)
-    token = _now.set(live)
+    token, runs = _now.set(live), execute.watching.set(live.hear)
     try:
         yield live
     finally:
         _now.reset(token)
+        execute.watching.reset(runs)
         if out is not sys.stdout:
             with contextlib.suppress(OSError):
                 out.close()

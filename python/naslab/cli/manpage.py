@@ -50,6 +50,8 @@ def man_page() -> str:
 def _command(entry: Command) -> list[str]:
     parsed = entry.where and not entry.own_syntax
     lines = _described(parser_of(entry.name)) if parsed else [_plain(f"{entry.brief}.")]
+    if not parsed and entry.own_syntax:
+        lines += _rows([(f"{each.option} {each.value}", each.text) for each in entry.shared()])
     lines += [".PP", "Examples:"]
     for example in entry.examples:
         lines += [".PP", ".nf", f".RS 4\n{_plain(example.line)}\n.RE", ".fi", ".RS 8", _plain(example.does), ".RE"]

@@ -80,6 +80,7 @@ def _port(port: str, text: str, name: str, lowest: int = 1) -> int:
 
 def _measure(request: NetRequest, host: str, port: int) -> int:
     from naslab import _engine
+    from naslab.cli.live import current
 
     options = {
         "host": host,
@@ -89,7 +90,11 @@ def _measure(request: NetRequest, host: str, port: int) -> int:
         "timeout_ns": request.duration_ns("--timeout", request.timeout),
     }
 
+    live = current()
+
     def on_event(_kind: str, phase: str) -> None:
+        if live is not None:
+            live.say("phase", name=phase)
         if not request.quiet:
             print(f"naslab reference net: {_PHASES.get(phase, phase)} ...", file=sys.stderr)
 

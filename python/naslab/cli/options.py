@@ -168,6 +168,13 @@ PaceOpt = Annotated[
         help="Run as fast as the order of operations allows, or each operation at its recorded time.",
     ),
 ]
+AppsOfRunOpt = Annotated[
+    str,
+    typer.Option(
+        "--apps", metavar="NAMES", show_default=False,
+        help="After the verdict, measure these applications instead of the sweep: names as in naslab apps --list.",
+    ),
+]  # fmt: skip
 FindStreamsOpt = Annotated[
     bool,
     typer.Option(

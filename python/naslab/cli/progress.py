@@ -101,23 +101,7 @@ class Progress:
     @property
     def hooks(self) -> Hooks:
         """What the execution calls."""
-        from naslab.cli.live import current
-
-        live = current()
-        if live is None:
-            return Hooks(before_cell=self._before, progress=self._progress, on_cell=self._cell)
-
-        def both(first: Callable[[Any], None], second: Callable[[Any], None]) -> Callable[[Any], None]:
-            def call(event: Any) -> None:
-                first(event)
-                second(event)
-
-            return call
-
-        return Hooks(
-            before_cell=both(self._before, live.before), progress=both(self._progress, live.sample),
-            on_cell=both(self._cell, live.cell),
-        )  # fmt: skip
+        return Hooks(before_cell=self._before, progress=self._progress, on_cell=self._cell)
 
     def __enter__(self) -> Progress:
         if not self._quiet and sys.stderr.isatty():

@@ -97,6 +97,10 @@ def _body(entry: Command) -> str:
             "```",
             "",
             f"{entry.brief}. {_FOREIGN[entry.name]}",
+            "",
+            "Beside that tool's own options:",
+            "",
+            *(f"- `{each.option} {_cell(each.value)}`: {_cell(each.text)}" for each in entry.shared()),
         ]
     elif not entry.where:
         form = f"naslab {entry.name} COMMAND [OPTIONS]"

@@ -18,6 +18,22 @@ OLD_OPTIONS = {"--report": "--output"}
 """Old spellings of options, and what they are called now; they work for one release, with a hint."""
 
 
+class Shared(NamedTuple):
+    """An option that commands have beside their own. value: its word in the help."""
+
+    option: str
+    value: str
+    text: str
+
+
+PRESET = Shared(
+    "--preset", "media|backup|office|vm|photo", "Options for what a person does with a NAS; others given here win."
+)
+OPTIONS = Shared("--options", "FILE.toml", "Options from a file, one a line as depth = 4; others given here win.")
+LIVE = Shared("--live", "FILE|-", "Also write what happens, a JSON object a line, for programs that watch.")
+NOTIFY = Shared("--notify", "bell|COMMAND", "At the end ring, or run this with NASLAB_RUN_ID and NASLAB_EXIT_CODE.")
+
+
 class Example(NamedTuple):
     """A command line as typed, and what it does."""
 
@@ -31,7 +47,8 @@ class Command(NamedTuple):
     panel: empty for parts that only the help of their group lists. where: `module:function`, of naslab.cli unless the
     module is whole; empty for a command that only has parts, as `lab`. old_options: options that still work, and the
     command line to use instead. instead: what to type instead of a command that still works and that no page lists.
-    own_syntax: of another tool's command line, its option that prints its help. settings: for the parser.
+    own_syntax: of another tool's command line, its option that prints its help. forms: `module:function` that says how
+    such a line has its options (`option_files.Forms`). settings: for the parser. measures: outside the panel Measure.
     """
 
     name: str
@@ -42,7 +59,13 @@ class Command(NamedTuple):
     old_options: Mapping[str, str] = {}
     instead: str = ""
     own_syntax: str = ""
+    forms: str = ""
     settings: Mapping[str, object] = {}
+    measures: bool = False
+
+    def shared(self) -> list[Shared]:
+        """The options that every command has beside its own, and those that every measuring command has."""
+        return [OPTIONS, *([LIVE] if self.measures or self.panel == MEASURE else []), NOTIFY]
 
 
 class Choice(NamedTuple):

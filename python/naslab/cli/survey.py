@@ -1,4 +1,4 @@
-"""`naslab run`: the ladder, then a sweep and sustained cells in what is left of the time."""
+"""`naslab run`: the ladder, then a sweep and sustained cells, or applications, in what is left of the time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from naslab.cli.common import Budget, Common, Load, measure
 from naslab.cli.explain import climb_ladder
 from naslab.cli.progress import Progress
+from naslab.cli.survey_apps import Applications
 from naslab.client.kept import ceiling_for, recent
 from naslab.execute import SPACE_FACTOR, Execution, probe, start
 from naslab.explain import steps
@@ -37,22 +38,24 @@ class Survey:
     budget: Budget
     quiet: bool = False
     sweep: bool = True
+    applications: Applications | None = None
 
     def carry_out(self) -> None:
-        """Ladder, sweep, sustained cells."""
+        """Ladder, then sweep and sustained cells, or applications."""
         limits, execution = self.limits, self.execution
         most = None if limits.max_bytes is None else limits.max_bytes // 2
         if limits.room_bytes < steps.LEAST_ROOM_BYTES or (most is not None and most < steps.LEAST_MOVED_BYTES):
             execution.warn("ladder", self._left_out())
         else:
-            budget_ns = int(limits.budget_ns * (steps.LADDER_SHARE if self.sweep else 1.0))
+            shared = self.sweep or self.applications is not None
+            budget_ns = int(limits.budget_ns * (steps.LADDER_SHARE if shared else 1.0))
             climb_ladder(execution, self.progress, self.options, budget_ns, limits.room_bytes, most)
         if execution.status != "complete":
             return
         execution.close()  # its files go: each part is planned for the whole room
         execution.spec.cells = []
         keep_client(execution, self.limits.budget_ns, self.quiet)  # the target has taken what was asked of it
-        if self.sweep:
+        if self.sweep or self.applications is not None:
             self._survey()
 
     def _left_out(self) -> str:
@@ -66,7 +69,7 @@ class Survey:
         left = dataclasses.replace(self.limits, budget_ns=self.budget.left_ns(), max_bytes=most)
         execution, own = self.execution, Budget(left.budget_ns, self.execution)
         own.begin()
-        self.progress.step("a sweep over file sizes")
+        self.progress.step("a sweep over file sizes" if self.applications is None else "how fast are files written?")
         execution.stage(self._further(survey.probe_cells(self.options, left)))
         large = self._further(survey.large_probe_cells(self.options, left, survey.speed_of(execution.cells)))
         if large and execution.status == "complete":
@@ -75,6 +78,14 @@ class Survey:
             return
         execution.close()
         seen = survey.speed_of(execution.cells)
+        if self.applications is not None:
+            rest = dataclasses.replace(left, budget_ns=own.left_ns())
+            self.applications.carry_out(execution, self.progress, rest, seen, self._further)
+            return
+        self._sweep(own, left, seen)
+
+    def _sweep(self, own: Budget, left: survey.Limits, seen: survey.Speed) -> None:
+        execution = self.execution
         cells = self._further(survey.sweep_cells(self.options, left, seen, execution.caps))
         done, rows = own.stage(cells, ENOUGH)
         if execution.status != "complete":
@@ -110,11 +121,12 @@ def keep_client(execution: Execution, budget_ns: int, quiet: bool) -> None:
     execution.keep(client_ceiling=found)
 
 
-def run_survey(target_text: str, load: Load, common: Common, sweep: bool = True) -> int:
-    """`naslab run TARGET`. sweep: whether one follows the verdict."""
+def run_survey(target_text: str, load: Load, common: Common, sweep: bool = True, apps: str = "") -> int:
+    """`naslab run TARGET`. sweep: whether one follows the verdict. apps: applications that follow it instead."""
     spec = common.run_spec()
     target = common.target(target_text)
     options = load.options(common.seed, target.direct)
+    applications = Applications.named(apps, options.data, common.seed, target) if apps else None
     probed = probe(target, [CellSpec("read", 1, 1, ["x"], queue_depth=load.depth)])
     free_bytes = int((probed["space"] or {}).get("free_bytes", 1 << 40))
     room = int(free_bytes / SPACE_FACTOR)
@@ -129,7 +141,7 @@ def run_survey(target_text: str, load: Load, common: Common, sweep: bool = True)
 
     def work(progress: Progress) -> None:
         Survey(
-            execution, progress, options, limits, Budget(limits.budget_ns, execution), common.quiet, sweep
+            execution, progress, options, limits, Budget(limits.budget_ns, execution), common.quiet, sweep, applications
         ).carry_out()
 
     return measure(execution, common, [], work)

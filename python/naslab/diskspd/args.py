@@ -11,7 +11,7 @@ from pathlib import Path
 
 from naslab.diskspd import profile_xml
 from naslab.diskspd.caching import CacheModes
-from naslab.diskspd.options import LONG, note, refusal
+from naslab.diskspd.options import DISKSPD, LONG, note, refusal
 from naslab.diskspd.profile import Compat, Distribution, Profile, TargetSpec, TimeSpan, check
 from naslab.diskspd.sizes import parse_bytes
 from naslab.errors import UsageError
@@ -61,6 +61,17 @@ def parse(argv: Sequence[str]) -> Request:
     profile = line.profile()
     profile.command_line = without_secrets(" ".join(["naslab", "diskspd", *argv]))
     return Request(profile, own, [*check(profile), *line.notes])
+
+
+def forms(argv: Sequence[str]) -> tuple[dict[str, str], set[str]]:
+    """For files of options: how a value follows each option, and the options that this line has."""
+    known = {option.flag: "joined" for option in DISKSPD}
+    known |= {flag: "value" if option.operand else "flag" for flag, option in LONG.items()}
+    given = {
+        max((flag for flag in known if word.startswith(flag)), key=len, default="")
+        for word in argv if word.startswith("-")
+    }  # fmt: skip
+    return known, given
 
 
 _OWN_TEXTS = {"--store": "store", "--credentials": "credentials", "--timeout": "timeout", "--note": "remark"}

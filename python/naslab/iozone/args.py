@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -161,6 +162,18 @@ def parse(argv: Sequence[str]) -> Args:
 
         check(args)
     return args
+
+
+def forms(argv: Sequence[str]) -> tuple[dict[str, str], set[str]]:
+    """For files of options: how a value follows each option, and the options that this line has."""
+    known = {
+        option.flag: {"flag": "flag", "names": "words"}.get(option.kind, "value") for option in BY_FLAG.values()
+    }  # fmt: skip
+    given = set()
+    with contextlib.suppress(UsageError):  # said when the line itself is read
+        for option, _ in _tokens(list(argv)):
+            given.add(option.flag)
+    return known, given
 
 
 def _tokens(argv: list[str]) -> Iterator[tuple[Option, str]]:

@@ -199,8 +199,7 @@ class Carrier:
     def _one(self, context: Context, one: Planned, cell: CellSpec) -> None:
         """One job. What a job did that failed is kept, too."""
         clear(context, one.job)
-        if self.execution.hooks.before_cell:
-            self.execution.hooks.before_cell(cell.id)
+        self.execution.tell_before(cell.id)
         self.execution.tell_begin(cell)
         lost = set(context.unreadable)
         context.look = looker(context.streams, cell.id, self.execution.tell_progress)
