@@ -1,5 +1,6 @@
-//! In steady state an operation allocates nothing.
+//! In steady state an operation allocates nothing. A program of its own: it counts in the allocator.
 
+#[path = "all/common/mod.rs"]
 mod common;
 use common::*;
 use naslab_core::{Completion, IoBuf, OpKind, Session};

@@ -1,9 +1,6 @@
 //! What only the io_uring engine does: many operations in flight.
-#![cfg(target_os = "linux")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use naslab_core::{Access, Completion, ErrorKind, FileId, IoBuf, Lock, OpKind, OpenOptions, Session, Submit, Target};
 use naslab_target_local::Engine;
 use std::time::{Duration, Instant};

@@ -1,7 +1,6 @@
 //! Latency, link, CPU and disk: exact in virtual time.
 
-mod common;
-use common::*;
+use crate::common::*;
 use naslab_core::{OpKind, Session, Target};
 use naslab_target_sim::{FileConfig, SimConfig, SimTarget};
 

@@ -1,9 +1,7 @@
 //! Checking of what was read: damage is found, sound data is not blamed, and what cannot be checked is
 //! refused.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use naslab_core::OpKind;
 use naslab_engine::run;
 use naslab_target_sim::{FaultKind, FaultOp, SimConfig};

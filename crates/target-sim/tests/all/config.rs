@@ -1,14 +1,13 @@
 //! The configuration: what is refused, and that the reference page tells all of it.
 
-mod common;
-use common::target;
+use crate::common::target;
 use naslab_core::ErrorKind;
 use naslab_target_sim::{
     AppliesTo, BucketConfig, BucketScope, FaultConfig, FaultKind, FaultOp, FaultScope, FileConfig, SimConfig, SimTarget,
 };
 use serde_json::Value;
 
-const PAGE: &str = include_str!("../../../docs/reference/sim.md");
+const PAGE: &str = include_str!("../../../../docs/reference/sim.md");
 
 /// The cells of the table row of a field: name, unit, default, meaning.
 fn row(section: &str, field: &str) -> Vec<String> {

@@ -1,8 +1,6 @@
 //! Every operation and every byte is counted exactly once, whatever the mix.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use naslab_target_local::NullTarget;
 use naslab_target_sim::{SimConfig, SimStats};
 use proptest::prelude::*;

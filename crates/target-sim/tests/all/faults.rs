@@ -1,7 +1,6 @@
 //! Every kind of fault, and which operations it hits.
 
-mod common;
-use common::*;
+use crate::common::*;
 use naslab_core::{Completion, ErrorKind, FileId, IoBuf, OpError, OpKind, Target};
 use naslab_target_sim::{FaultConfig, FaultKind, FaultOp, FaultScope, FileConfig, SimConfig, SimTarget};
 

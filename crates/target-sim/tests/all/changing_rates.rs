@@ -1,7 +1,6 @@
 //! Rates that change without credit: fast cells, heat, noise; and a flush that is a lie.
 
-mod common;
-use common::*;
+use crate::common::*;
 use naslab_core::{FileId, OpKind};
 use naslab_target_sim::{FileConfig, SimConfig};
 

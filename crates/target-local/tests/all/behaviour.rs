@@ -1,8 +1,6 @@
 //! The same cases over both engines.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use naslab_core::{Create, ErrorKind, FlushKind, OpKind, OpenOptions, Session, SyncMode, Target};
 use naslab_target_local::Engine;
 use std::path::Path;

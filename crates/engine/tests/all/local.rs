@@ -1,8 +1,6 @@
 //! End to end on this machine's file systems.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use naslab_core::Target;
 use naslab_target_local::{Engine, LocalOptions, LocalTarget};
 use serde_json::{json, Value};

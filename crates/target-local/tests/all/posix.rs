@@ -1,8 +1,6 @@
 //! What only the blocking engine does: cursor, streams, maps, locks, options of the target.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use naslab_core::{
     Access, Create, ErrorKind, FileId, FlushKind, IoBuf, Lock, OpKind, OpenOptions, Submit, SyncMode, Target,
 };

@@ -1,8 +1,6 @@
 //! The run's folder, other people's files, and what is left behind.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use naslab_core::{Create, ErrorKind, OpenOptions, Session, Target};
 use naslab_engine::{clean, find_folders, run, MARKER_NAME};
 use naslab_target_local::{LocalOptions, LocalTarget};
@@ -260,7 +258,7 @@ fn bad_plans_are_refused_before_anything_is_made() {
 
 #[test]
 fn what_a_target_cannot_do_is_refused_before_anything_happens() {
-    let target = std::sync::Arc::new(common::fake::Fake::new(common::fake::Fault::None));
+    let target = std::sync::Arc::new(crate::common::fake::Fake::new(crate::common::fake::Fault::None));
     for over in [
         json!({"cold": true}),
         json!({"direct": true}),

@@ -1,7 +1,6 @@
 //! The server's write-back: memory until the limit, then the disk; and what durable means.
 
-mod common;
-use common::*;
+use crate::common::*;
 use naslab_core::OpKind;
 use naslab_target_sim::SimConfig;
 

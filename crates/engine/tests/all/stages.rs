@@ -1,9 +1,7 @@
 //! Stages of one run: what lives over them, how one ends early, and that clean-up comes in every case.
 
-mod common;
-
-use common::fake::{Call, Fake, Fault};
-use common::*;
+use crate::common::fake::{Call, Fake, Fault};
+use crate::common::*;
 use naslab_core::{Clock, ErrorKind, Target};
 use naslab_engine::{CellSpec, Run, MARKER_NAME};
 use naslab_target_local::{LocalOptions, LocalTarget};

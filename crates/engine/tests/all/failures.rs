@@ -1,9 +1,7 @@
 //! Failed operations, lost sessions, hangs, panics, interruptions.
 
-mod common;
-
-use common::fake::{Call, Fake, Fault};
-use common::*;
+use crate::common::fake::{Call, Fake, Fault};
+use crate::common::*;
 use naslab_core::{Clock, Target};
 use naslab_target_local::NullTarget;
 use naslab_target_sim::{FaultConfig, FaultKind, FaultOp, FaultScope, SimConfig};

@@ -1,7 +1,6 @@
 //! Client cache, server cache, read-ahead: what hits, what it costs, and where the knees are.
 
-mod common;
-use common::*;
+use crate::common::*;
 use naslab_core::{FileId, OpKind};
 use naslab_target_sim::{FileConfig, SimConfig, SimTarget};
 

@@ -1,7 +1,6 @@
 //! Token buckets: burst rate, time to drain, base rate, refill.
 
-mod common;
-use common::*;
+use crate::common::*;
 use naslab_core::{FileId, OpKind};
 use naslab_target_sim::{AppliesTo, BucketConfig, BucketScope, FileConfig, SimConfig, SimTarget};
 

@@ -1,7 +1,6 @@
 //! The file system: metadata, errors, space, contents.
 
-mod common;
-use common::*;
+use crate::common::*;
 use naslab_core::{Access, Create, DirEntry, ErrorKind, FileId, Lock, OpError, OpKind, OpenOptions, Target};
 use naslab_target_sim::{FileConfig, SimConfig};
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! What is timed, and what is not: exact on the virtual clock.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use naslab_target_sim::{FaultConfig, FaultKind, FaultOp, SimConfig};
 use serde_json::{json, Value};
 

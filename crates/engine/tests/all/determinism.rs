@@ -1,8 +1,6 @@
 //! The same seed gives the same result, to the byte.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use naslab_target_sim::{FaultConfig, FaultKind, FaultOp, SimConfig};
 use serde_json::{json, Value};
 

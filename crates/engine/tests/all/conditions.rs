@@ -1,8 +1,6 @@
 //! What a cell says of the client that measured it.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use naslab_engine::Client;
 use naslab_target_local::NullTarget;
 use serde_json::json;

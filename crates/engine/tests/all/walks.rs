@@ -1,8 +1,6 @@
 //! Byte-addressed walks as the engine issues them: what the operation log holds.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::{json, Value};
 
 fn walk(over: Value) -> Value {

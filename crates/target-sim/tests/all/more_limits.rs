@@ -1,7 +1,6 @@
 //! The client's interface, windows of connections, locks of files, periodic stops, and the client's CPU time.
 
-mod common;
-use common::*;
+use crate::common::*;
 use naslab_core::{FileId, OpKind, Target};
 use naslab_target_sim::{FaultConfig, FaultKind, FileConfig, SimConfig, SimTarget};
 
