@@ -27,6 +27,8 @@ SIM = "sim:?link_bytes_per_s=125MB&latency_ns=200us"
 LONG_SIM = "sim:?link_bytes_per_s=125MB&latency_ns=200us&store_data=true"
 
 
+TOOLS = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+"""PYTHONPATH of a program that uses modules of this folder."""
 under_way: list[pytest.Item] = []
 """The test that runs, kept by conftest.py."""
 
@@ -94,8 +96,12 @@ class Done:
         return json.loads(self.out)
 
 
-def called(words: Iterable[object], cwd: Path, env: dict[str, str], timeout: float = 60, **more: Any) -> Done:
+def called(
+    words: Iterable[object], cwd: Path, env: dict[str, str], timeout: float = 60, coarse: bool = False, **more: Any
+) -> Done:
     """The program to its end. more: a `prefix` of other words, and what `subprocess.run` takes.
+
+    coarse: no verdict is read, so that its sampler need not look for long; not in the lab.
 
     The lab's tests start it as users do; the others take it from a process that has imported everything, where that
     can make no difference: starting Python took most of their time.
@@ -103,7 +109,7 @@ def called(words: Iterable[object], cwd: Path, env: dict[str, str], timeout: flo
     said = [str(word) for word in words]
     lab = not under_way or under_way[0].get_closest_marker("lab") is not None
     if not lab and not more and (warm := _warm_for(env)):
-        ended: Done = warm.start(cwd, env, *said).wait(timeout)
+        ended: Done = warm.start(cwd, env, *said, coarse=coarse).wait(timeout)
         return ended
     done = subprocess.run(
         [*more.pop("prefix", []), *PROGRAM, *said], check=False, capture_output=True, text=True,
@@ -138,8 +144,11 @@ class Cli:
         return self("sweep", target, *small, *words, "--json", **more).ok().json()
 
     def runs(self) -> list[Any]:
-        """Documents of all stored runs, newest first."""
-        return list(self("runs", "--json").ok().json()["runs"])
+        """Documents of all stored runs, newest first, as `naslab runs --json` prints them; read in this process."""
+        from naslab.store import Store
+
+        with Store(self.env["NASLAB_STORE"]) as store:
+            return [store.load(run.run_id).document for run in store.list_runs()]
 
     def cells_stored(self) -> int:
         """Cells in the store, read beside whoever writes."""

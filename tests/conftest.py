@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ import pytest
 from hypothesis import settings
 
 import cli_tools
-from cli_tools import Cli
+from cli_tools import Cli, Done
 from naslab.results import Run
 from naslab.store import Store
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# Of what a shell runs in its background Ctrl-C is ignored, and so it would be of every program that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Examples have no time limit: machines are busy, and how long one takes is no property of what it tests.
 settings.register_profile("naslab", settings.get_profile(settings.get_current_profile_name()), deadline=None)
@@ -39,6 +43,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def cli(tmp_path: Path) -> Cli:
     """The real program with a store and a target folder of its own."""
     return Cli(tmp_path)
+
+
+@pytest.fixture
+def here(cli: Cli, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """The command in this process, with the store and the folder of `cli`: no start of a program, which takes longest.
+
+    For what is refused, or read; a file that uses it also has commands of their own process.
+    """
+    monkeypatch.setenv("NASLAB_STORE", str(cli.store))
+    monkeypatch.setenv("COLUMNS", cli.env["COLUMNS"])
+    monkeypatch.chdir(cli.folder)
+
+    def call(*words: object) -> Done:
+        from naslab.cli import main
+
+        capfd.readouterr()
+        code = main(list(map(str, words)))
+        said = capfd.readouterr()
+        return Done(code, said.out, said.err).sound()
+
+    return call
 
 
 @pytest.fixture

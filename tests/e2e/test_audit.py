@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from cli_tools import Cli, Done
-from naslab.cli import main
 from naslab.store import Store
 
 PLAIN = "sim:?link_bytes_per_s=125MB&latency_ns=200us"
@@ -33,21 +32,6 @@ CLEAN = {
     "apps": (PLAIN, "--scale", 0.005, "--repeat", 2),
     "compare": ("--run", PLAIN, DISK, "--file-size", "1m", "--record", "64k"),
 }
-
-
-@pytest.fixture
-def here(cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    """The command in this process: a dozen of their own would each import what the first one has."""
-    monkeypatch.setenv("NASLAB_STORE", str(cli.store))
-    monkeypatch.chdir(cli.folder)
-
-    def call(*words: object) -> Done:
-        capsys.readouterr()
-        code = main(list(map(str, words)))
-        said = capsys.readouterr()
-        return Done(code, said.out, said.err).sound()
-
-    return call
 
 
 @pytest.mark.lab

@@ -6,7 +6,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -155,19 +155,8 @@ REAL = (
 """Cases that go through the installed program; the others call its entry point here, which is faster."""
 
 
-def in_process(words: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Done:
-    from naslab.cli import main
-
-    monkeypatch.chdir(cli.folder)
-    monkeypatch.setenv("NASLAB_STORE", str(cli.store))
-    capfd.readouterr()
-    code = main(words)
-    found = capfd.readouterr()
-    return Done(code, found.out, found.err)
-
-
 @pytest.mark.parametrize("name", CASES)
-def test_refused(name: str, cli: Cli, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_refused(name: str, cli: Cli, here: Callable[..., Done]) -> None:
     command, words = CASES[name]
     file = cli.folder / "a_file"
     file.write_text("= not TOML, not JSON")
@@ -178,7 +167,7 @@ def test_refused(name: str, cli: Cli, monkeypatch: pytest.MonkeyPatch, capfd: py
 
     plain = [filled(text) for text in command]
     refused(
-        cli(*plain) if name in REAL else in_process(plain, cli, monkeypatch, capfd),
+        (cli if name in REAL else here)(*plain),
         tuple(word if word == "TARGET" else filled(word) for word in words),
     )
     after = snapshot(cli.folder)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cli_tools import Cli, snapshot
-from naslab.cli import main
+from cli_tools import Cli, Done, snapshot
 from naslab.cli.registry import shown
 
 LINES = [
@@ -45,17 +45,12 @@ def test_there_are_a_hundred_of_all_commands() -> None:
 
 
 @pytest.mark.parametrize("line", range(len(LINES)), ids=[line for line, _ in LINES])
-def test_one_line_that_helps(
-    line: int, cli: Cli, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_one_line_that_helps(line: int, cli: Cli, here: Callable[..., Done]) -> None:
     words, thing = LINES[line]
     (cli.folder / "a_file").write_text("= not TOML, not JSON")
-    monkeypatch.chdir(cli.folder)
-    monkeypatch.setenv("NASLAB_STORE", str(cli.store))
     before = snapshot(cli.folder)
-    code = main(shlex.split(filled(words)))
-    said = capfd.readouterr()
-    assert code == 2, (code, said)
+    said = here(*shlex.split(filled(words)))
+    assert said.code == 2, said
     assert said.out == "" and len(said.err.splitlines()) == 1, said
     assert filled(thing) in said.err and NEXT.search(said.err) and not RAW.search(said.err), said.err
     after = {name: each for name, each in snapshot(cli.folder).items() if not name.startswith("store.sqlite")}

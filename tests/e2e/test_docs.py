@@ -45,6 +45,7 @@ SMALLER: dict[str, dict[str, str]] = {
     "tree": {"--files": "60", "--fan-out": "10", "--workers": "2", "--repeat": "1"},
     "job": {"--scale": "0.0005", "--repeat": "1"},
     "compare": {"--file-size": "1m", "--budget": "2s"},
+    "mkfile": {"--size": "1m"},
 }
 """Options of commands that measure, and what they are made where a page gives them more (or nothing: ALWAYS)."""
 ALWAYS = {
@@ -59,10 +60,12 @@ NOT_WITH = {
 }
 """Options that are not made smaller beside others, which refuse them."""
 SHORTER = (
-    ("iozone", r"^\d+[mg]$", "128k"), ("iozone", r"^\d+[MG]$", "128K"), ("iozone", r"^-a$", "-ag128k"),
+    ("iozone", r"^\d+[mg]$", "128k"), ("iozone", r"^\d+[MG]$", "128K"),
     ("diskspd", r"^-c\d+[MG]$", "-c8M"), ("diskspd", r"^-d\d+$", "-d1"), ("diskspd", r"^-Sr$", "-Su"),
 )  # fmt: skip
 """The same of the front ends' own words; -Sr is for shares only."""
+AUTO = re.compile("-R?a")
+"""How a command line of IOzone asks for its automatic mode."""
 ELSEWHERE: tuple[tuple[str, str], ...] = (
     (r"^lab (up|down|exec|calibrate|run|show samba)", "builds servers"),
     (r"^(net|serve|ceiling|reference (client|net))\b", "waits for another machine"),
@@ -135,7 +138,7 @@ class World:
     def run(self, words: tuple[str, ...]) -> Done:
         """The command to its end."""
         env = environment(self.home, self.folder / "store.sqlite")
-        done = called(words, self.folder, env, timeout=500 if self.whole else 100)
+        done = called(words, self.folder, env, timeout=500 if self.whole else 100, coarse=not self.whole)
         self.printed.append(done.out + "\n" + done.err)
         return done
 
@@ -163,6 +166,10 @@ def smaller(words: tuple[str, ...]) -> tuple[str, ...]:
     """The command with sizes and times that a test can wait for."""
     for name, form, short in SHORTER:
         words = tuple(re.sub(form, short, word) if words[0] == name else word for word in words)
+    if words[0] == "diskspd" and not any(word.startswith("-W") for word in words):
+        words = (words[0], "-W0", *words[1:])  # five seconds otherwise
+    if words[0] == "iozone" and any(AUTO.match(word) for word in words) and "-g" not in words:
+        words = (words[0], "-g", "128k", *words[1:])  # files of up to 512 MiB otherwise
     rules = SMALLER.get(words[0], {})
     if words[0] == "compare" and "--run" not in words:
         return words
@@ -183,7 +190,7 @@ def parsed(words: tuple[str, ...]) -> None:
     if words[0] == "iozone":
         iozone.parse(words[1:])
         return
-    if words[0] == "diskspd":
+    if words[0] == "diskspd" and not any(word.startswith("-W") for word in words):
         diskspd.parse(words[1:])
         return
     choice = choose(words)

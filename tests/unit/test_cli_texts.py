@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import PROGRAM
+from cli_tools import called
 from naslab.cli import options
 from naslab.cli.build import all_parsers
 from naslab.cli.manpage import man_page
@@ -27,12 +27,9 @@ COMMANDS = all_parsers()
 
 
 def help_of(*words: str) -> str:
-    done = subprocess.run(
-        [*PROGRAM, *words, "--help"], env={**os.environ, "COLUMNS": "100", "TERM": "dumb"}, check=True,
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stderr == ""
-    return "\n".join(line.rstrip() for line in done.stdout.splitlines()) + "\n"
+    done = called((*words, "--help"), ROOT, {**os.environ, "COLUMNS": "100", "TERM": "dumb"}).ok()
+    assert done.err == ""
+    return "\n".join(line.rstrip() for line in done.out.splitlines()) + "\n"
 
 
 def test_root_help_lists_every_command(golden: Golden) -> None:
