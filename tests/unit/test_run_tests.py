@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib.machinery
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +34,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # pytest begins twice as fast
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "CACHES", tmp_path / "caches", raising=False)
     monkeypatch.setattr(module, "PYTEST", (sys.executable, "-m", "pytest", "-q"))
@@ -80,13 +84,20 @@ def test_a_file_without_a_marked_test_is_no_failure(tool: Any, tmp_path: Path) -
     assert failures.whole
 
 
-def test_every_test_belongs_to_one_target() -> None:
-    """What `make test` leaves out `make test-lab` runs: each file is named to both, but for attacks and the truth."""
+@functools.cache
+def as_it_is() -> Any:
+    """The script, with the tests that there are."""
     loader = importlib.machinery.SourceFileLoader("run_tests_as_it_is", str(SCRIPT))
     spec = importlib.util.spec_from_loader("run_tests_as_it_is", loader)
     assert spec is not None
     tool = importlib.util.module_from_spec(spec)
     loader.exec_module(tool)
+    return tool
+
+
+def test_every_test_belongs_to_one_target() -> None:
+    """What `make test` leaves out `make test-lab` runs: each file is named to both where it has tests of both."""
+    tool = as_it_is()
     root = SCRIPT.parents[1] / "tests"
     own, free = tool.lab_pieces(tool.PARTS)
 
@@ -98,9 +109,54 @@ def test_every_test_belongs_to_one_target() -> None:
     parts = {part: sorted((root / part).glob("test_*.py")) for part in ("unit", "e2e", "behaviour", "hostile", "truth")}
     plain = sorted(parts["unit"] + parts["e2e"] + parts["behaviour"])
     assert [path for path in named(tool.quick_pieces()) if path.parent.name != "golden"] == plain
-    assert named([*own, *free, tool.alone()]) == sorted(plain + parts["hostile"] + parts["truth"])
+    lab = [path for path in plain if tool.LAB_MARK in path.read_text("utf-8") or path.parent.name == "behaviour"]
+    assert named([*own, *free, tool.alone()]) == sorted({*lab, *parts["hostile"], *parts["truth"]})
     assert all(piece[4:6] == tool.UNMARKED for piece in tool.quick_pieces())
     assert all(piece[4:6] == tool.MARKED for piece in [*own, *free])
+
+
+def test_what_takes_longest_begins_first_and_pieces_are_alike() -> None:
+    tool = as_it_is()
+    seconds = {"e2e/a": 90, "e2e/b": 30, "unit/c": 30, "unit/d": 20, "unit/e": 20, "golden": 15}
+    files = [f"tests/{name}.py" for name in ("e2e/a", "e2e/b", "unit/c", "unit/d", "unit/e", "unit/f")]
+    pieces = tool.dealt([*files, "tests/golden"], seconds)
+    assert pieces[0] == ["tests/e2e/a.py"]
+    assert sorted(name for piece in pieces for name in piece) == sorted([*files, "tests/golden"])
+    sums = [sum(seconds.get(name[6:].removesuffix(".py"), tool.OTHER_S) for name in piece) for piece in pieces]
+    assert sums == sorted(sums, reverse=True) and max(sums[1:]) - min(sums) <= 20
+
+
+def kinds_of(path: Path) -> set[str]:
+    """Whether a file has tests of `make test` (quick), of `make test-lab` (lab), or both."""
+    text, marked = path.read_text("utf-8"), as_it_is().LAB_MARK
+    if path.parent.name in ("hostile", "truth"):
+        return {"lab"}
+    if re.search(rf"^pytestmark = .*{marked}\b", text, re.MULTILINE):
+        return {"lab"}
+    tests = [
+        each for each in ast.parse(text).body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")
+    ]
+    lab = [each for each in tests if f"pytest.{marked}" in map(ast.unparse, each.decorator_list)]
+    some = marked in text or path.parent.name == "behaviour"
+    return ({"quick"} if len(lab) < len(tests) else set()) | ({"lab"} if some else set())
+
+
+def test_the_page_of_promises_names_every_file_where_its_tests_run() -> None:
+    page = (SCRIPT.parents[1] / "docs" / "reference" / "tests.md").read_text("utf-8")
+    named: dict[str, set[str]] = {}
+    for row in (line.split("|") for line in page.splitlines() if line.startswith("| ")):
+        for kind, cell in zip(("quick", "lab"), row[2:4], strict=True):
+            for name in re.findall(r"`(\w+/test_\w+)`", cell):
+                named.setdefault(name, set()).add(kind)
+    root = SCRIPT.parents[1] / "tests"
+    assert named == {f"{path.parent.name}/{path.stem}": kinds_of(path) for path in root.glob("*/test_*.py")}
+
+
+def test_times_are_those_of_files_that_there_are() -> None:
+    tool = as_it_is()
+    for name in {*tool.QUICK_S, *tool.LAB_S}:
+        path = tool.ROOT / "tests" / name
+        assert path.is_dir() or path.with_suffix(".py").is_file(), name
 
 
 def test_a_long_step_of_the_set_up_prints_one_line_and_more_only_where_it_fails(tmp_path: Path) -> None:
