@@ -407,6 +407,21 @@ def test_figures_of_the_clients_cache_are_marked_in_every_chart() -> None:
             assert "from the client's cache" in captions.replace("\N{NO-BREAK SPACE}", " "), each
 
 
+@pytest.mark.parametrize("speed", [0.001, 0.37, 1.0, 40.0])
+@pytest.mark.parametrize("steep", [True, False])
+def test_the_height_of_a_surface_has_no_text_at_its_floor(speed: float, steep: bool) -> None:
+    """There the sizes have theirs, and both would lie on each other."""
+    records = (4096, 1 << 20) if steep else (1 << 20, 4 << 20)
+    run = make_run(ops=("read",), file_sizes=(16 << 20, 64 << 20), record_sizes=records, speed=speed)
+    (case,) = cases(run)
+    axis = figures.surface(case)["layout"]["scene"]["zaxis"]
+    low, high = axis["range"]
+    values = [each for row in figures.surface(case)["data"][0]["z"] for each in row]
+    assert low < min(values) and max(values) <= high
+    assert len(axis["tickvals"]) == len(axis["ticktext"]) <= 8 and len(set(axis["ticktext"])) == len(axis["ticktext"])
+    assert all(low + 0.1 * (high - low) < tick <= high for tick in axis["tickvals"])
+
+
 def test_names_above_bars_stand_in_rows_where_they_would_overlap() -> None:
     layout: dict[str, Any] = {"xaxis": {}, "margin": {"t": 16}, "height": 200}
     figure: dict[str, Any] = {"layout": layout}

@@ -50,6 +50,8 @@ LABELS_APART = 0.09
 _UNIT = {"bytes": "MB/s", "ops": "ops/s"}
 CACHED = "○"
 """Before a value of the client's cache where no mark can be open."""
+FLOOR = 0.12
+"""Share of a logarithmic height that its lowest text stands above the floor, where the sizes have theirs."""
 STEEP = 30
 """Values that differ by more than this factor are drawn on a logarithmic scale in 3D."""
 
@@ -518,13 +520,26 @@ def _scene_rates(known: list[float], unit: str, steep: bool) -> dict[str, Any]:
         "title": {"text": _UNIT[unit]}, "gridcolor": theme.GRID, "color": theme.MUTED, "showbackground": False,
     }  # fmt: skip
     if not steep:
-        return {**axis, "rangemode": "tozero"}
-    ends = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
-    ticks = [10.0**decade for decade in range(ends[0], ends[1] + 1)]
+        top = max(known)
+        ticks = _even_ticks(top)
+        return {**axis, "range": [0, number(max(1.05 * top, ticks[-1]))], "tickvals": ticks, "ticktext": _told(ticks)}
+    low, high = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
+    ticks = [10.0**decade for decade in range(low, high + 1)]
     return {
-        **axis, "range": list(ends), "tickvals": [number(math.log10(tick)) for tick in ticks],
-        "ticktext": [f"{tick:,.10g}" for tick in ticks],
+        **axis, "range": [number(low - FLOOR * (high - low)), high],
+        "tickvals": [number(math.log10(tick)) for tick in ticks], "ticktext": _told(ticks),
     }  # fmt: skip
+
+
+def _even_ticks(top: float) -> list[float]:
+    """At most six round values up to the top. None at 0, the floor, where the sizes have their texts."""
+    steps = (digit * 10.0**power for power in range(-9, 13) for digit in (1, 2, 5))
+    step = next(step for step in steps if top / step < 7)
+    return [number(step * at) for at in range(1, int(top / step) + 1)] or [number(step)]
+
+
+def _told(ticks: Sequence[float]) -> list[str]:
+    return [f"{tick:,.10g}" for tick in ticks]
 
 
 # --- latency ---------------------------------------------------------------------------------------------

@@ -258,6 +258,11 @@
     if (layout.scene) {
       layout.height = 420;
       data[0].showscale = false; // the vertical axis says the same
+      const { zaxis } = layout.scene; // its title would be cut off at the edge
+      if (zaxis.ticktext) {
+        zaxis.ticktext = zaxis.ticktext.map((text, at, all) => (at === all.length - 1 ? `${text} ${zaxis.title.text}` : text));
+        zaxis.title.text = "";
+      }
     }
     for (const axis of [layout.yaxis, layout.yaxis2]) {
       const names = axis?.categoryarray;
@@ -295,7 +300,7 @@
 
   /* A viewpoint, further away where the picture is too narrow for it. */
   function seen(camera, shape) {
-    const far = Math.max(1, Math.min(1.6 / shape, 1.5));
+    const far = Math.max(1, Math.min(1.6 / shape, 1.85));
     return { ...camera, eye: Object.fromEntries(Object.entries(camera.eye).map(([axis, value]) => [axis, value * far])) };
   }
 
