@@ -260,7 +260,7 @@ def test_pictures_keep_the_ladder_apart_from_the_sweep(climbed: tuple[Path, dict
 
     document = climbed[1]
     names = [name for name, _, words in pictures(document["ladder"]) if words]
-    assert names[:1] == ["Requests in flight"] and "Working set" in names
+    assert names[:1] == ["Queue depth"] and "Working set" in names
     assert not any(cell["workload"] == "ladder" for case in cases(Run(document)) for cell in case.cells)  # type: ignore[arg-type]
     rows = list(ladder_table.rows(document["ladder"]))
     assert len(rows) == len(document["ladder"]["steps"]) and "one read of 4 KiB" in rows[0][1]

@@ -10,8 +10,8 @@ from naslab.analysis.series import NS_PER_S
 _LOAD = "sustained {target} --size 64m --block {block} --depth {depth}"
 _COMMANDS: dict[str, tuple[str, str, int]] = {
     "duplex": ("reads beside writes for longer", _LOAD + " --workers 2 --write 50 --duration 30s", 40),
-    "depth": ("more requests in flight for longer", _LOAD + " --duration 30s", 40),
-    "small_depth": ("more small requests in flight for longer", _LOAD + " --random --duration 30s", 40),
+    "depth": ("large reads at this queue depth for longer", _LOAD + " --duration 30s", 40),
+    "small_depth": ("small reads at this queue depth for longer", _LOAD + " --random --duration 30s", 40),
     "connections": ("more connections for longer", _LOAD + " --workers 4 --duration 30s", 40),
     "writes": ("writes until they are durable", _LOAD + " --write 100 --durability each --duration 30s", 40),
     "rest": ("the same load after a rest", "sustained {target} --find-burst --budget 20m", 1200),

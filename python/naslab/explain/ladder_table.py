@@ -28,12 +28,12 @@ def rows(ladder: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def varied(points: Sequence[Point]) -> str:
-    """What differs between the points of a step: `1 to 256 in flight`; with one point, what it was."""
+    """What differs between the points of a step: `queue depth 1 to 256`; with one point, what it was."""
     if len(points) == 1:
         only = points[0]
-        return f"{only['op']}, {size_label(only['record_bytes'])}, {in_flight(only)} in flight"
+        return f"{only['op']}, {size_label(only['record_bytes'])}, queue depth {in_flight(only)}"
     told = []
-    for name, word in (("op", ""), ("record_bytes", ""), ("in_flight", "in flight"), ("workers", "connections"),
+    for name, word in (("op", ""), ("record_bytes", ""), ("in_flight", "queue depth"), ("workers", "connections"),
                        ("clients", "clients"), ("set_bytes", "sets")):  # fmt: skip
         found = list(dict.fromkeys(in_flight(p) if name == "in_flight" else p.get(name, 1) for p in points))
         if len(found) > 1 and not (name == "in_flight" and len({p["workers"] for p in points}) > 1):
@@ -51,7 +51,8 @@ def _span(found: Sequence[Any], name: str, word: str) -> str:
         return ", ".join(map(str, found))
     low, high = min(found), max(found)
     shown = (size_label(low), size_label(high)) if name.endswith("_bytes") else (f"{low}", f"{high}")
-    return f"{shown[0]} to {shown[1]} {word}".strip()
+    span = f"{shown[0]} to {shown[1]}"
+    return f"{word} {span}" if name == "in_flight" else f"{span} {word}".strip()
 
 
 def _range(values: Iterable[float]) -> str:

@@ -231,5 +231,5 @@ def _call(view: View, fitted: Answers | None) -> Regime:
     each = f"{duration_text(view.op_ns)} a call that moves no data"
     trip = fitted.round_trip_ns if fitted is not None else None
     if view.in_flight == 1 and trip and trip >= SHARE * view.op_ns:
-        return Regime("latency", f"one in flight, {each}; an empty call takes {duration_text(trip)}")
+        return Regime("latency", f"queue depth 1, {each}; an empty call takes {duration_text(trip)}")
     return Regime("unknown", f"{each}: the server's work or the way to it; the time of an empty call would tell")

@@ -36,7 +36,7 @@ def pictures(ladder: Ladder) -> Iterator[tuple[str, Figure, str]]:
     curves = _by_record(points(ladder, "round_trip", "depth", "small_depth"), "read")
     curves = {record: found for record, found in curves.items() if len({ladder_table.in_flight(p) for p in found}) > 1}
     if curves:
-        yield "Requests in flight", by_depth(curves), " ".join(map(_depth_words, curves.items()))
+        yield "Queue depth", by_depth(curves), " ".join(map(_depth_words, curves.items()))
     if several := _with_one(ladder):
         yield "Connections", by_connections(several), " ".join(map(_connection_words, several.items()))
     passes = points(ladder, "set")
@@ -69,14 +69,15 @@ def by_depth(curves: Mapping[int, Sequence[Point]]) -> Figure:
     for index, (record, found) in enumerate(curves.items()):
         depths = [ladder_table.in_flight(p) for p in found]
         trace = _line(f"{size_label(record)} reads", index, depths, [p["rate"] for p in found])
-        trace["hovertemplate"] = "<b>%{y:,.4~g} MB/s</b><br>%{x} in flight<extra></extra>"
+        trace["hovertemplate"] = "<b>%{y:,.4~g} MB/s</b><br>queue depth %{x}<extra></extra>"
         traces.append(trace)
         if depths[0] == 1:
             top = max(p["rate"]["value"] for p in found)
             traces.append(_alone(found[0]["rate"]["value"], min(depths[-1], top / found[0]["rate"]["value"]), index))
     xs = sorted({x for trace in traces if trace["mode"] != "lines" for x in trace["x"]})
     layout = base_layout(
-        xaxis=_count_axis(xs, "Requests in flight (log)"), yaxis=rate_axis(_ys(traces), "Throughput (MB/s, log)"),
+        xaxis=_count_axis(xs, "Queue depth, all connections (log)"),
+        yaxis=rate_axis(_ys(traces), "Throughput (MB/s, log)"),
         legend=_legend(), showlegend=True,
     )  # fmt: skip
     return {"data": traces, "layout": layout}
@@ -240,10 +241,10 @@ def _depth_words(curve: tuple[int, Sequence[Point]]) -> str:
     first, top = found[0], max(p["rate"]["value"] for p in found)
     enough = next(p for p in found if p["rate"]["value"] * _LEVEL >= top)
     alone, in_flight = rate_text(first["rate"]["value"]), ladder_table.in_flight(first)
-    head = f"{size_label(record)} reads: {alone} with {in_flight} in flight"
+    head = f"{size_label(record)} reads: {alone} at queue depth {in_flight}"
     if enough is first:
-        return f"{head}, and no more with {ladder_table.in_flight(found[-1])}."
-    return f"{head}, {rate_text(enough['rate']['value'])} with {ladder_table.in_flight(enough)}."
+        return f"{head}, and no more at {ladder_table.in_flight(found[-1])}."
+    return f"{head}, {rate_text(enough['rate']['value'])} at {ladder_table.in_flight(enough)}."
 
 
 def _connection_words(curve: tuple[int, Sequence[Point]]) -> str:
