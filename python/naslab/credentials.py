@@ -129,10 +129,10 @@ def read_credentials(path: Path) -> Credentials:
             mode = os.fstat(file.fileno()).st_mode
             raw = file.read(_MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a name that a file can have"
+        reason = getattr(error, "strerror", None) or "not a valid file name"
         raise UsageError(f"--credentials {path}: {reason}; give a file with username=, password= and domain=") from None
     if len(raw) > _MAX_FILE_BYTES:
-        raise UsageError(f"--credentials {path}: the file is too long to be one of credentials")
+        raise UsageError(f"--credentials {path}: the file is too long for a credentials file")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:

@@ -57,7 +57,7 @@ class Doubts:
             return []
         text = (
             f"{name}: only {amount_text(round(share * size_bytes))} of {amount_text(size_bytes)} hold data: the rest "
-            "was never written, or was made smaller, and is read without any disk; write it first (naslab mkfile)"
+            "was never written, or was compressed, and reading it needs no disk; write it first (naslab mkfile)"
         )
         return self._keep(None, [Finding("unwritten", text, None, share, "fraction", WRITTEN_SHARE)])
 

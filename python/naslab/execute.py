@@ -341,7 +341,7 @@ class Execution:
         self.forgives -= len(lost)
         self._forgiven |= set(lost)
         for cell, why in lost.items():
-            self.warn("connection_lost", f"{readable(why)}; the run went on over a new connection", int(cell))
+            self.warn("connection_lost", f"{readable(why)}; the run continued over a new connection", int(cell))
         return True
 
     def _know(self, **facts: Any) -> None:
@@ -425,7 +425,7 @@ def execute(
             execution.stage(spec.cells)
             execution.close()
         except KeyboardInterrupt:
-            execution.warn("interrupted", "the run was interrupted; cells measured until then are kept")
+            execution.warn("interrupted", "the run was interrupted; the cells measured so far are kept")
         except BaseException as error:
             if execution.begun:
                 execution.warn("error", str(error))
@@ -510,7 +510,7 @@ def check_space(
         return
     there = present(sorted({name for cell in writing for name in cell.files})) if present else {}
     if any(there.values()):
-        needed, files = int(needed_bytes(writing, there) * SPACE_FACTOR), "what its files grow by"
+        needed, files = int(needed_bytes(writing, there) * SPACE_FACTOR), "the growth of its files"
     if needed > space["free_bytes"]:
         raise SpaceError(
             f"the plan needs {amount_text(needed)} ({SPACE_FACTOR} times {files}), the target has "

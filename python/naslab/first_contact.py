@@ -49,7 +49,8 @@ Line = Callable[[_Place, dict[str, str]], str]
 def _login(place: _Place, facts: dict[str, str]) -> str:
     user = facts.get("user") or "guest"
     return (
-        f"{place.host} refuses the login of user {user}: check the user name and the password, and give it with "
+        f"{place.host} refuses the login of user {user}: check the user name and the password, and give the password "
+        "with "
         "NASLAB_PASSWORD, --credentials FILE or at the prompt"
     )
 
@@ -92,40 +93,40 @@ def _export_closed(place: _Place, facts: dict[str, str]) -> str:
 def _closed_port(place: _Place, facts: dict[str, str]) -> str:
     port = facts.get("port") or place.port
     return (
-        f"nothing answers at port {port} of {place.name}: switch {place.what} on there, "
+        f"nothing answers at port {port} of {place.name}: enable {place.what} there, "
         f"or give its port as {place.scheme}://HOST:PORT/…"
     )
 
 
 def _unknown_host(place: _Place, facts: dict[str, str]) -> str:
-    return f"the host name {place.host} is not known here: check its spelling, or give the server's IP address"
+    return f"the host name {place.host} cannot be resolved: check its spelling, or give the server's IP address"
 
 
 def _unreachable(place: _Place, facts: dict[str, str]) -> str:
-    return f"{place.host} cannot be reached from here: check its address, that it is switched on, and the network"
+    return f"{place.host} cannot be reached: check its address, the network, and that it is switched on"
 
 
 def _other_server(place: _Place, facts: dict[str, str]) -> str:
     return (
-        f"what listens at port {place.port} of {place.name} does not speak {place.what}: "
-        f"check protocol and port; naslab doctor {place.url} looks closer"
+        f"the service on port {place.port} of {place.name} does not speak {place.what}: "
+        f"check protocol and port; naslab doctor {place.url} shows more"
     )
 
 
 def _silent(place: _Place, facts: dict[str, str]) -> str:
     return (
         f"port {place.port} of {place.name} gives no complete answer to {place.what} in time: check that it is "
-        f"the port of a {place.what} server, or raise --timeout; naslab doctor {place.url} looks closer"
+        f"the port of a {place.what} server, or raise --timeout; naslab doctor {place.url} shows more"
     )
 
 
 def _read_only(place: _Place, facts: dict[str, str]) -> str:
-    return f"no folder can be made on {place.url}: it is read-only: make it writable, or name another"
+    return f"cannot create a folder on {place.url}: it is read-only: make it writable, or name another"
 
 
 def _not_writable(place: _Place, facts: dict[str, str]) -> str:
     allow = "allow it on the server, or name another folder or user" if place.scheme else "allow it, or name another"
-    return f"no folder can be made on {place.url}: this user may not write there: {allow}"
+    return f"cannot create a folder on {place.url}: this user has no write access: {allow}"
 
 
 def _full(place: _Place, facts: dict[str, str]) -> str:

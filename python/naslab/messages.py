@@ -22,7 +22,7 @@ _SECRET_OPTION = re.compile(r"([?&](?:pass(?:word|wd)?|pw)=)[^&\s]*", re.IGNOREC
 _PRIVATE_OPTIONS = ("--notify", "--cold-command", "--cut-command", "--restore-command")
 """Options whose values are kept nowhere: a command of the user's may hold any password in any form."""
 _ACTIONS = {
-    "mkdir": "make the folder", "open": "open", "open root": "use", "read": "read", "write": "write",
+    "mkdir": "create the folder", "open": "open", "open root": "use", "read": "read", "write": "write",
     "flush": "flush", "connect": "connect to", "stat": "look at", "remove": "remove", "rmdir": "remove the folder",
     "readdir": "list the folder", "set_len": "set the length of", "rename": "rename", "close": "close",
     "evict": "drop the cached pages of", "space": "find the free space of",
@@ -30,13 +30,13 @@ _ACTIONS = {
 }  # fmt: skip
 _SILENT = ("plan", "verify", "choose engine", "receive", "send", "smb", "target", "session", "reap", "clean")
 _STEPS = {
-    "permission": "give a folder that you may write to",
+    "permission": "give a folder with write access",
     "read_only": "mount it writable or choose another folder",
     "no_space": "free some space or choose smaller sizes",
     "disconnected": "check the server and the network",
     "timeout": "check the server and the network, or raise --timeout",
-    "delayed": "the server asks to come back later: try again in a minute",
-    "protocol": "check that this is the right port and protocol; `naslab doctor` on the target says what it speaks",
+    "delayed": "the server is temporarily busy: try again in a minute",
+    "protocol": "check that this is the right port and protocol; `naslab doctor` on the target shows what it speaks",
 }
 _KIND_WORDS = (
     ("permission", "Permission denied"), ("permission", "Operation not permitted"),

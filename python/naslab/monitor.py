@@ -80,7 +80,7 @@ class Monitor:
         if parts.scheme != "ssh" or not parts.hostname or parts.path not in ("", "/") or parts.password:
             raise UsageError(f"--monitor {self.url}: write ssh://host or ssh://user@host:port")
         if parts.hostname.startswith("-"):
-            raise UsageError(f"--monitor {self.url}: a host's name does not begin with -")
+            raise UsageError(f"--monitor {self.url}: a host name cannot begin with -")
         where = f"{parts.username}@{parts.hostname}" if parts.username else parts.hostname
         port = ["-p", str(parts.port)] if parts.port else []
         return ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *port, where, _LOOP]
@@ -110,7 +110,7 @@ class Monitor:
         told = process.stderr.read().strip() if process.stderr else ""
         if "/proc" in told:
             return f"the server has no /proc as Linux has it ({told.splitlines()[0]}); it cannot be monitored"
-        return told or "ssh ended without a word; does `ssh` get in without a password?"
+        return told or "ssh ended without a message; does `ssh` log in without a password?"
 
     def _read(self) -> None:
         assert self._process is not None and self._process.stdout is not None

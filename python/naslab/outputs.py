@@ -101,16 +101,16 @@ def _never(path: Path) -> bool:
 
 PNG_MARK = b"tEXtSoftware\x00naslab one-page report"
 """A chunk of text in a PNG of naslab's; whoever draws one writes it."""
-HTML = Kind("report of naslab", _marked(rb'<meta name="generator" content="naslab[ "]'))
-ONE_PAGE_SVG = Kind("one-page report of naslab", _marked(rb"<!-- naslab one-page report "))
-ONE_PAGE_PNG = Kind("one-page report of naslab", _marked(re.escape(PNG_MARK)))
+HTML = Kind("naslab report", _marked(rb'<meta name="generator" content="naslab[ "]'))
+ONE_PAGE_SVG = Kind("one-page naslab report", _marked(rb"<!-- naslab one-page report "))
+ONE_PAGE_PNG = Kind("one-page naslab report", _marked(re.escape(PNG_MARK)))
 JUNIT = Kind("JUnit file of naslab check", _marked(rb'<testsuite name="naslab check: '))
 APPS_CSV = Kind("CSV file of naslab apps", _marked(rb"\ANASPT-class applications by naslab, "))
-IOZONE_SHEET = Kind("spreadsheet of IOzone's layout", _is_iozone_sheet)
+IOZONE_SHEET = Kind("spreadsheet in IOzone's layout", _is_iozone_sheet)
 LIVE = Kind("file of naslab --live", _marked(rb'\A\{"naslab_live": '))
-IOZONE_OFFSETS = Kind("offset file of IOzone's layout", _marked(rb"\AOffset in kBytes +Latency in microseconds "))
-IOZONE_HISTOGRAM = Kind("latency histogram of IOzone's layout", _marked(rb"\AChild: \d+ Op: "))
-WORKBOOK = Kind("workbook of naslab", _is_workbook)
+IOZONE_OFFSETS = Kind("offset file in IOzone's layout", _marked(rb"\AOffset in kBytes +Latency in microseconds "))
+IOZONE_HISTOGRAM = Kind("latency histogram in IOzone's layout", _marked(rb"\AChild: \d+ Op: "))
+WORKBOOK = Kind("naslab workbook", _is_workbook)
 TRACE = Kind("trace", _is_trace)
 NEW_TRACE = Kind("trace", _is_trace, replaced=False)
 EXPORT = Kind("exported run", _never, replaced=False)
@@ -135,7 +135,7 @@ def check_output(path: Path, option: str, kind: Kind) -> None:
 def _place(path: Path, option: str, kind: Kind, force: bool = False) -> Path | None:
     """Where the file goes, links followed; None for what is written to as it is: a pipe, a terminal, /dev/null."""
     if str(path) == "-":
-        raise UsageError(f"{option} -: the result goes to a file here, not to standard output; name one")
+        raise UsageError(f"{option} -: this output needs a file, not standard output; name one")
     place = _followed(path, option)
     try:
         there = os.stat(path)
@@ -168,7 +168,7 @@ def _check_there(path: Path, there: os.stat_result, option: str, kind: Kind, for
     if stat.S_ISDIR(there.st_mode):
         raise UsageError(f"{option} {path}: this is a folder; name a file in it")
     if not stat.S_ISREG(there.st_mode):
-        raise UsageError(f"{option} {path}: this is no regular file; name another")
+        raise UsageError(f"{option} {path}: this is not a regular file; name another")
     if there.st_size == 0 or force or _forced.get():
         return
     if not kind.replaced:
@@ -179,7 +179,7 @@ def _check_there(path: Path, there: os.stat_result, option: str, kind: Kind, for
         raise UsageError(f"{option} {path}: the file exists and {_reason(error)}; name another") from None
     if not own:
         raise UsageError(
-            f"{option} {path}: the file exists and is no {kind.what}; name another, or give --force to replace it"
+            f"{option} {path}: the file exists and is not a {kind.what}; name another, or give --force to replace it"
         )
 
 

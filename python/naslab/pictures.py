@@ -128,7 +128,7 @@ def _curve(curve: Mapping[str, Any], width: int) -> Iterator[Text | str]:
     times = [step["response_ns"]["p99"] for step in steps]
     logs = [math.log10(value) for value in times]
     loads = f"{count_text(steps[0]['offered_per_s'])}/s to {count_text(steps[-1]['offered_per_s'])}/s"
-    yield _text("p99 of the response time, each load a mark, log scale", "bold")
+    yield _text("p99 of the response time, one mark per load, log scale", "bold")
     yield _text(_framed(logs, min(logs), max(logs), duration_text(times[0]), duration_text(times[-1]), width))
     yield _text(f"  offered {loads}")
     yield ""

@@ -113,7 +113,7 @@ def _ladder_table(run: Run) -> list[RenderableType]:
     table = plain_table(ladder_table.HEADER[:3])
     for row in ladder_table.rows(ladder):
         table.add_row(*(Text(_plain(text)) for text in row[:3]))
-    return [Text("What was tried", style="bold"), table, Text(ladder_table.ended(run.document)), ""]
+    return [Text("Steps of the ladder", style="bold"), table, Text(ladder_table.ended(run.document)), ""]
 
 
 def list_runs_text(runs: Sequence[RunSummary], width: int | None = None, color: bool | None = None) -> str:
@@ -244,7 +244,7 @@ def _header(run: Run) -> list[RenderableType]:
         (document["status"], _STATUS_STYLE.get(document["status"], "")),
     )  # fmt: skip
     table = Table.grid(padding=(0, 2))
-    rows = [("Target", _target(document["target"]) or "not told"), ("When", _when(document))]
+    rows = [("Target", _target(document["target"]) or "not reported"), ("When", _when(document))]
     if source := document.get("source"):
         rows.append(("Source", source_text(source)))
     if document.get("label"):
@@ -277,12 +277,12 @@ def _target(target: Mapping[str, Any]) -> str:
 def _when(document: Mapping[str, Any]) -> str:
     source = document.get("source")
     if source and not document["start_wall_ns"]:
-        return "not told"
+        return "not reported"
     text = str(document.get("started_at", "")).replace("T", " ").replace("Z", " UTC")
     if source and "start_wall_ns" in source["unknown"]:
-        return f"{text}, when the file was written; what it says does not tell"
+        return f"{text}, when the file was written; its contents have no time"
     if source and "time zone" in source["unknown"]:
-        text = text.replace(" UTC", ", in a time zone that is not told")
+        text = text.replace(" UTC", ", in an unknown time zone")
     if document.get("end_wall_ns"):
         text += f", took {duration_text(document['end_wall_ns'] - document['start_wall_ns'])}"
     return text

@@ -168,7 +168,7 @@ def _left_out(names: Sequence[str], width: int) -> list[Any]:
     """The line that names the columns without room; nothing where all have some."""
     from rich.text import Text
 
-    return [Text(f"Without room in {width} columns: {', '.join(names)}", style="dim")] if names else []
+    return [Text(f"Not shown in {width} columns: {', '.join(names)}", style="dim")] if names else []
 
 
 def _needed(column: Any) -> int:

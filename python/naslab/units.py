@@ -56,7 +56,7 @@ def parse_size(text: str, option: str = "size") -> int:
     if rest:
         raise UsageError(f"{option}: {text!r} is not a whole number of bytes; write the bytes themselves")
     if value > MAX_SIZE_BYTES:
-        raise UsageError(f"{option}: {text!r} is above the largest file there can be ({MAX_SIZE_BYTES} bytes)")
+        raise UsageError(f"{option}: {text!r} exceeds the largest possible file size ({MAX_SIZE_BYTES} bytes)")
     return value
 
 

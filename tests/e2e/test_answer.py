@@ -56,7 +56,7 @@ def test_an_interrupted_run_claims_less_in_the_same_words(
     monkeypatch.setattr(Climb, "explore", interrupted)
     store = tmp_path / "s.db"
     code, lines, err = ran(store, capsys)
-    assert code == 130 and "interrupted; what was measured is stored" in err
+    assert code == 130 and "interrupted; the results so far are stored" in err
     assert len(lines) <= 10 and max(map(len, lines)) <= 80
     trust = next(line for line in lines if line.startswith("Trust: "))
     assert trust.startswith("Trust: low; ") and "the run was interrupted" in " ".join(lines)

@@ -54,7 +54,7 @@ def need_server(target: str) -> None:
 @pytest.mark.lab
 @pytest.mark.parametrize("target", DIALECTS)
 def test_all_twelve_three_times(target: str, cli: Cli) -> None:
-    """Scale 0.02, three times: a simulated server, a folder, Samba that demands signing, Ganesha with both versions."""
+    """Scale 0.02, three times: a simulated server, a folder, Samba that signs, Ganesha with both versions."""
     need_server(target)
     before = populate(cli.target)
     document = apps_of(cli, cli.target if target == "folder" else target, "--scale", "0.02", "--repeat", "3")

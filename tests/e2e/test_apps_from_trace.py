@@ -74,6 +74,6 @@ def test_a_copy_like_a_copy(cli: Cli, trace: Path) -> None:
 def test_one_that_is_no_definition(cli: Cli) -> None:
     bad = cli.folder / "bad.toml"
     bad.write_bytes(b"\xff")
-    for words, told in (((bad,), "it is no UTF-8"), ((cli.folder / "none.toml",), "No such file")):
+    for words, told in (((bad,), "it is not UTF-8"), ((cli.folder / "none.toml",), "No such file")):
         done = cli("apps", cli.target, "--app", *words).sound()
         assert done.code == 2 and told in done.err and done.err.count("\n") == 1

@@ -141,7 +141,7 @@ def test_killed_while_preparing(cli: Cli) -> None:
     big = ("--scale", "1", "--only", "HDVideo_4Play,PhotoAlbum")
     files = cli.target / "naslab-apps" / "naslab.files"
     killed(cli, "prepare", lambda: (files / "HDVideo_4Play/part1").is_dir() and any(prepared_files(cli).values()), *big)
-    refused(step(cli, "run", small=big), "HDVideo_4Play was being prepared when that was cut short", "--step prepare")
+    refused(step(cli, "run", small=big), "HDVideo_4Play was not prepared completely", "--step prepare")
     step(cli, "clean", small=()).ok()
     assert not list(cli.target.iterdir())
 
@@ -155,7 +155,7 @@ def test_killed_while_running(cli: Cli) -> None:
     first = inodes(root)
     # Recorded pace takes 90 seconds: enough to meet it in the middle, after a document was saved anew.
     killed(cli, "run", lambda: any(first.get(path) != inode for path, inode in inodes(root).items()), *office)
-    refused(step(cli, "run", small=office[:4]), "OfficeProductivity was run and may have changed", "--step prepare")
+    refused(step(cli, "run", small=office[:4]), "OfficeProductivity has run and may have changed", "--step prepare")
     step(cli, "prepare", small=office[:4]).ok()
     assert prepared_files(cli) == files
     results(step(cli, "run", "--json", small=office[:4]))

@@ -181,7 +181,7 @@ def test_ambiguous_prefix_lists_the_runs(cli: Cli) -> None:
         cli("sweep", "null:", "--file-size", "64k", "--record", "64k", "--quiet").ok()
     ids = [run["run_id"] for run in cli.runs()]
     for words in (("show", "20"), ("export", "20", "-o", "x.json"), ("sweep", "--resume", "20")):
-        refused(cli(*words), ("'20'", *ids, "write more of it"))
+        refused(cli(*words), ("'20'", *ids, "give more of the id"))
     refused(cli("show", ids[0][:-1] + "0"), ("near", ids[0]))
     refused(cli("sweep", "--resume", ids[0]), ("complete", "nothing is left"))
 
@@ -236,7 +236,7 @@ def test_folder_without_permission(command: tuple[str], cli: Cli, tmp_path: Path
         need(probe.returncode == 0, "an installation that other users can read")
     cli.target.chmod(0o555)
     done = cli(*command, cli.target, prefix=prefix)
-    refused(done, ("no folder can be made on", "may not write", "name another"))
+    refused(done, ("cannot create a folder on", "this user has no write access", "name another"))
     assert list(cli.target.iterdir()) == [] and (not cli.store.exists() or cli.runs() == [])
 
 
@@ -262,7 +262,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_read_only_file_system(cli: Cli, small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     small = ("--file-size", "64k", "--record", "64k")
-    refused(cli("sweep", small_disk, *small), ("no folder can be made", "read-only", "make it writable"))
+    refused(cli("sweep", small_disk, *small), ("cannot create a folder", "read-only", "make it writable"))
     refused(cli("mkfile", small_disk / "x", "--size", "1k"), ("Read-only file system",))
     assert not cli.store.exists() or cli.runs() == []
 

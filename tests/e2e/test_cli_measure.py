@@ -50,8 +50,8 @@ def test_run_fits_a_slow_server(cli: Cli) -> None:
     assert len({c["id"] for c in document["cells"]}) == len(document["cells"])
     summary = " ".join(document["summary"])
     assert (
-        "written at 7.99 MB/s, 7.99 MB/s until it was durable" in summary
-        and "random read of 4 KiB at depth 1: 1,403 IOPS" in summary
+        "written at 7.99 MB/s, 7.99 MB/s including the flush" in summary
+        and "random read of 4 KiB at queue depth 1: 1,403 IOPS" in summary
     )
 
 
@@ -85,7 +85,7 @@ def test_a_reader_and_a_writer_go_on_as_long_as_each_other(cli: Cli) -> None:
     reads = [each for each in document["verdict"]["limits"] if each["applies_to"] == {"op": "read", "size": "large"}]
     # Memory held every set there was time for: the verdict is the link's, and tells how far it reaches.
     assert reads[0]["kind"] == "link" and "server_cache" not in {each["kind"] for each in reads}
-    assert any(text.startswith("No set above ") for text in document["summary"])
+    assert any(text.startswith("No working set above ") for text in document["summary"])
 
 
 def test_the_set_outgrows_the_memory_in_the_time_there_is(cli: Cli) -> None:
@@ -228,7 +228,7 @@ def test_verify_finds_corruption(cli: Cli) -> None:
     assert done.code == 1 and document["status"] == "failed"
     bad = [c for c in document["cells"] if (c["verified"] or {}).get("bad")]
     assert len(bad) == 1 and bad[0]["warnings"][0]["kind"] == "corrupt"
-    assert "the run failed" in done.err and "differ from what was written" in done.err
+    assert "the run failed" in done.err and "differ from the written data" in done.err
 
 
 FAULTS = {

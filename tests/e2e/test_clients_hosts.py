@@ -178,7 +178,7 @@ def test_a_cluster_with_tls_of_its_own(tmp_path: Path, cli: Cli) -> None:
     try:
         words = ["sweep", str(data), *SMALL, "--scheduler", str(file), "--clients", "2", "--json"]
         strange = cli(*words)
-        assert strange.code == 2 and "no certificate to show: name the files in DASK_" in strange.err, strange.err
+        assert strange.code == 2 and "no client certificate: name its files in DASK_" in strange.err, strange.err
         for name in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY"):
             cli.env[f"DASK_DISTRIBUTED__COMM__TLS__{name}"] = str(pem)
         run = cli(*words).ok().json()

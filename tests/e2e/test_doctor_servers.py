@@ -65,7 +65,7 @@ def test_a_share(cli: Cli, samba: Server) -> None:
     _, old = doctor(cli, samba.url + "?dialect=2.1", "--credentials", samba.credentials)
     assert old["negotiated"]["dialect"] == "2.1" and "dialect" in kinds(old, "warning")
     text = cli("doctor", samba.url, "--credentials", samba.credentials).ok().out
-    assert "May: list" in text and samba.password not in text
+    assert "Allowed: list" in text and samba.password not in text
 
 
 def test_shares_are_listed(cli: Cli, samba: Server) -> None:

@@ -66,7 +66,7 @@ def test_a_killed_server_program(cli: Cli, target: str, package: str) -> None:
     check_part(part, "process")
     assert part["modes"][0]["survived"] + part["modes"][0]["overwritten"] == part["modes"][0]["acknowledged"]
     said = " ".join(document["summary"])
-    assert "That proves no durability" in said and "not a power cut" in said
+    assert "This does not prove durability" in said and "not a power cut" in said
     if package == "ganesha":
         assert part["cuts"][0]["verifier_changed"] is True and part["cuts"][0]["to_send_again"] > 0
         assert {row["op"] for row in part["metadata"] if row["promised"]} == {"create", "contents", "rename", "remove"}
@@ -193,7 +193,7 @@ def test_a_server_that_does_not_return(cli: Cli, samba: Server) -> None:
     checked = cli("durable", samba.url, *login(samba), "--check", log, "--json").sound()
     document = checked.json()
     part = document["durable"]
-    assert checked.code == 1 and "promises were broken" in checked.err
+    assert checked.code == 1 and "guarantees were broken" in checked.err
     assert part["violations"] == part["modes"][2]["violations"] >= part["modes"][2]["violations_by_kind"]["torn"] > 0
     assert document["summary"][0].startswith("VIOLATION")
     assert "acknowledges_before_durable" in {warning["kind"] for warning in document["warnings"]}
@@ -236,7 +236,7 @@ def test_a_folder_goes_down_with_this_machine(cli: Cli) -> None:
     """A local path: the journal must lie elsewhere; the check comes in another process."""
     mine = populate(cli.target)
     refused = cli("durable", cli.target, *SMALL, "--cut", "ask", "--journal", cli.folder / "log")
-    assert refused.code == 2 and "lies on the disk that is to be tested" in refused.err
+    assert refused.code == 2 and "is on the disk under test" in refused.err
     assert snapshot(cli.target) == mine
     shm = Path("/dev/shm")
     need(shm.is_dir() and shm.stat().st_dev != cli.target.stat().st_dev, "a second file system")

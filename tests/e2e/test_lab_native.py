@@ -197,7 +197,7 @@ def test_what_cannot_be_built_is_told(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "odd.toml"
     file.write_text('what = "x"\nbackend = "native"\n[[disks]]\nseek = "8ms"\n[server]\nkind = "knfsd"\n')
     done = cli("lab", "up", file).sound()
-    assert done.code == 2 and "disks.seek: nothing packaged delays seeks" in done.err
+    assert done.code == 2 and "disks.seek: no packaged program delays only seeks" in done.err
     assert "server.kind = 'knfsd': the kernel's server belongs to the whole machine" in done.err
     shown = cli("lab", "show", file).ok().out
     assert "seek 8 ms" in shown and "cannot be built here" in shown

@@ -220,7 +220,7 @@ def test_ctrl_c_leaves_nothing(cli: Cli) -> None:
     wait_until(lambda: list(cli.target.glob("*/naslab.files/d/file")), child, "the first file")
     child.send_signal(signal.SIGINT)
     err = child.communicate(timeout=30)[1]
-    assert child.returncode == 130 and "interrupted; what was measured is stored" in err, err
+    assert child.returncode == 130 and "interrupted; the results so far are stored" in err, err
     assert list(cli.target.iterdir()) == []
     (run,) = cli.runs()
     assert run["status"] == "partial"

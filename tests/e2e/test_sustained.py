@@ -79,7 +79,7 @@ def test_write_back_cache_is_no_bucket(size: str, cli: Cli) -> None:
 def test_no_burst_is_none_and_a_short_budget_says_what_is_missing(cli: Cli) -> None:
     document = measured(cli, SIM, "--write", 100, "--find-burst", "--budget", "1m")
     assert document["sustained"]["burst"]["cause"] == "none"
-    assert document["sustained"]["burst"]["bucket"] is None and "No burst was found" in document["summary"][0]
+    assert document["sustained"]["burst"]["bucket"] is None and "No burst was detected" in document["summary"][0]
     # The idle times alone are longer than this budget.
     document = measured(cli, bucket_server(), "--write", 100, "--find-burst", "--budget", "45s", "--depth", 4)
     burst = document["sustained"]["burst"]

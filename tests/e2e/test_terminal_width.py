@@ -103,7 +103,7 @@ def _read(stream: int) -> bytes:
 
 def words_of(lines: list[str]) -> list[str]:
     """Words, but for names that are cut in the middle on purpose, and the line that says what has no room."""
-    told = " ".join(line for line in lines if not line.startswith("Without room in "))
+    told = " ".join(line for line in lines if not line.startswith("Not shown in "))
     return re.findall(r"[A-Za-z]{2,}", re.sub(r"\S*…\S*", "", told))
 
 
@@ -135,7 +135,7 @@ def test_a_table_has_its_columns_in_one_piece_or_says_which_it_lacks(store: tupl
     lines, shown = on_terminal(path, 80, [["runs"], ["show", ids[-1]]])
     assert lines[0].split()[0] == "run" and "status" in lines[0], "the last column stands with the others"
     assert sum(line.startswith("─") for line in lines) == 1, "one table"
-    assert any(line.startswith("Without room in 80 columns: ") for line in lines)
+    assert any(line.startswith("Not shown in 80 columns: ") for line in lines)
     assert sum(line.startswith("operation ") for line in shown) == 1, "the table of a tree is one"
     assert "Without room" not in "\n".join(on_terminal(path, 160, [["runs"]])[0])
 

@@ -29,7 +29,7 @@ def test_a_server(target: str, cli: Cli) -> None:
     assert rows["stat"]["count"] == 30 and rows["mkdir"]["count"] == rows["readdir"]["count"] == 13
     assert rows["rename_dir"]["count"] == 12 and rows["stat_dir"]["count"] == 13
     (told,) = [w["message"] for w in document["warnings"] if w["kind"] == "server_not_cold"]
-    assert "runs on this machine, whose memory is not emptied" in told
+    assert "runs on this machine, whose cache is not emptied" in told
 
 
 @pytest.mark.lab

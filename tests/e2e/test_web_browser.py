@@ -350,7 +350,7 @@ def test_a_token_opens_the_library(opened: Open, store: Store) -> None:
         assert serious(page) == []
         page.get_by_label("Token").fill("not the token at all")
         page.get_by_role("button", name="Open").click()
-        page.wait_for_selector("text=That is not the token")
+        page.wait_for_selector("text=Wrong token")
         page.get_by_label("Token").fill(token)
         page.get_by_role("button", name="Open").click()
         page.wait_for_selector("#runs")

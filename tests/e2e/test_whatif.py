@@ -43,4 +43,4 @@ def test_a_faster_disk(cli: Cli) -> None:
     text = cli("whatif", "last", "--link", "10g").ok().out
     assert "not known" not in text and "between " in text and "the disks" in text
     refused = cli("whatif", "last").sound()
-    assert refused.code == 2 and "nothing is changed" in refused.err and not refused.out
+    assert refused.code == 2 and "no change is given" in refused.err and not refused.out

@@ -157,4 +157,4 @@ def test_the_ladder_of_clients_names_the_servers_limit(cli: Cli, server: Server,
     assert scaling["limited_by"] == "server"
     assert scaling["limit_bytes_per_s"] == pytest.approx(CAN_CARRY, rel=0.05)
     assert scaling["knee_clients"] == pytest.approx(LINK_BITS_PER_S / OWN_BITS_PER_S, rel=0.08)
-    assert any("more bring no more" in each for each in run["summary"])
+    assert any("more clients add nothing" in each for each in run["summary"])

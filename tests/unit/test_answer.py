@@ -267,7 +267,7 @@ def warned(*kinds: str) -> list[dict[str, Any]]:
 CONDITIONS: dict[str, tuple[dict[str, Any], float, str]] = {
     "interrupted": ({"status": "partial", "warnings": warned("interrupted")}, 0.8, "the run was interrupted"),
     "failed": ({"status": "failed"}, 0.8, "the run failed"),
-    "killed": ({"status": "running"}, 0.8, "did not get to its end"),
+    "killed": ({"status": "running"}, 0.8, "did not finish"),
     "busy client": (
         {"warnings": warned("client_busy"), "environment": {"client": {"load_1min": 7.0}}}, 0.89, "a load of 7.0"),
     "other load": (
@@ -281,12 +281,12 @@ CONDITIONS: dict[str, tuple[dict[str, Any], float, str]] = {
         "took up to 30% of its CPU"),
     "others on the link": (
         {"warnings": warned("other_load"), "environment": {"during": {"foreign_bytes_per_s_max": 1e7}}}, 0.8,
-        "others used"),
+        "other programs used this client"),
     "two grave ones": (
         {"status": "partial", "warnings": warned("interrupted", "other_load"),
          "environment": {"during": {"foreign_cpu_fraction_max": 0.6}}}, 0.7, "the run was interrupted and other"),
-    "rationed": ({"cells": [{"warnings": warned("client_throttled")}]}, 0.8, "CPU was rationed"),
-    "one odd cell": ({"cells": [{"warnings": warned("client_stall")}, *([{}] * 30)]}, 0.89, "stood still"),
+    "rationed": ({"cells": [{"warnings": warned("client_throttled")}]}, 0.8, "a quota throttled this client's CPU"),
+    "one odd cell": ({"cells": [{"warnings": warned("client_stall")}, *([{}] * 30)]}, 0.89, "stalled"),
     "failed operations": ({"cells": [{"errors": 3}, {}]}, 0.8, "operations failed in 1 of 2 cells"),
 }  # fmt: skip
 
@@ -331,14 +331,14 @@ def test_an_interrupted_run_never_says_that_nothing_is_open() -> None:
             found = document([], status=status, warnings=warned(*kinds))
             found["ladder"]["stopped"] = stopped
             said = ladder_table.ended(found)
-            assert "nothing is open" not in said and "no further step" not in said
+            assert "are decided" not in said and "no further step" not in said
             assert ("interrupted" in said) == (
                 (kinds == ["interrupted"] and stopped != "failed") or stopped == "interrupted"
             )
     whole = document([])
-    assert ladder_table.ended(whole).endswith("nothing is open any more.")
+    assert ladder_table.ended(whole).endswith("all limits are decided.")
     spent = document([], status="partial", warnings=warned("budget"))
-    assert "nothing is open any more" in ladder_table.ended(spent), "its budget ended it, nobody else"
+    assert "all limits are decided" in ladder_table.ended(spent), "its budget ended it, nobody else"
     whole["ladder"]["open"] = [{}]
     assert "nothing is open" not in ladder_table.ended(whole)
 

@@ -152,7 +152,7 @@ def test_a_target_that_is_not_there_and_a_run_that_is_not_stored(tmp_path: Path)
 
 def test_a_failed_run_is_an_error_that_holds_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "f.toml").write_text('[[faults]]\nop = "write"\nat_op = 3\nkind = "disconnect"\n')
-    with pytest.raises(naslab.RunFailedError, match=r"the run failed: write \(cell 0\)") as caught:
+    with pytest.raises(naslab.RunFailedError, match=r"the run failed: 64 KiB writes") as caught:
         naslab.measure(f"sim:{tmp_path}/f.toml", kind="sweep", file_size="1m", record="64k", tests="write,read")
     assert caught.value.run.document == naslab.load("last").document
     assert capfd.readouterr() == ("", "")
@@ -166,7 +166,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, capfd: pytest.CaptureFix
         if moment.bytes_per_s:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(naslab.Interrupted, match="what was measured is stored as run") as caught:
+    with pytest.raises(naslab.Interrupted, match="the results so far are stored as run") as caught:
         naslab.measure(target, kind="sustained", size="4m", duration="60s", progress=stop)
     run = caught.value.run
     assert run is not None and run.document["status"] == "partial" and run.run_id in str(caught.value)
@@ -241,7 +241,7 @@ def test_comparison_of_runs_names_and_repeats() -> None:
         naslab.compare(fast, [slow, fast])
     with pytest.raises(naslab.UsageError, match="at least one run on each side"):
         naslab.compare([], fast)
-    with pytest.raises(naslab.UsageError, match="margin=0: give percent"):
+    with pytest.raises(naslab.UsageError, match="margin=0: give a percentage"):
         naslab.compare(fast, slow, margin=0)
 
 

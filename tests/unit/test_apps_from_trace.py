@@ -232,7 +232,7 @@ def test_no_data_no_definition(tmp_path: Path, capsys: pytest.CaptureFixture[str
     with TraceWriter(made, Header(source="naslab")):
         pass
     assert main(["trace", "show", str(made), "--emit-app", str(out)]) == 2
-    assert "holds no operation" in capsys.readouterr().err and not out.exists()
+    assert "contains no operations" in capsys.readouterr().err and not out.exists()
     assert main(["trace", "show", str(made), "--emit-app", str(tmp_path / "x.json")]) == 2
     assert "name it FILE.toml" in capsys.readouterr().err
     out.write_text("mine")
@@ -296,8 +296,8 @@ def bad(old: str, new: str) -> str:
     [
         (bad('["64k", 96]', '["0", 96]'), "reads: a request of 0: give 1 byte to 64m"),
         (bad('["64k", 96]', '["65m", 96]'), "reads: a request of 65m"),
-        (bad('["64k", 96]', '["64k"]'), "a row is a size and how many"),
-        (bad('[["64k", 96]]', '"64k"'), "reads: 1 to 1000 rows are needed"),
+        (bad('["64k", 96]', '["64k"]'), "a row is a size and a count"),
+        (bad('[["64k", 96]]', '"64k"'), "reads: give 1 to 1000 rows"),
         (bad('["64k", 96]', '["64k", -1]'), "reads: -1: give 1 to"),
         (bad("streams =", "streems ="), "streems: unknown"),
         (bad('streams = { is = 3, from = "me" }', ""), "part 1: streams is missing"),
@@ -305,7 +305,7 @@ def bad(old: str, new: str) -> str:
         (bad('name = "Mine"', 'name = "prepare"'), "name: 'prepare'"),
         (bad('name = "Mine"', 'name = "PhotoAlbum"'), "there is another application named PhotoAlbum"),
         (bad('set = "own"', 'set = "older"'), 'write set = "own"'),
-        (bad('files = { is = [["1m", 6]], from = "me", scales = true }', ""), "needs `files`, `makes` or both"),
+        (bad('files = { is = [["1m", 6]], from = "me", scales = true }', ""), "need `files`, `makes` or both"),
         (bad('["64k", 96]', '["64k", 5000000]'), "5,000,006 operations, at most 3,000,000; use a smaller --scale"),
         (bad("is = 3,", "is = 5000,"), "5000 streams, at most 1024"),
         (bad("is = 3,", "is = 1,") + '[whole]\nsequential = { is = 3, from = "me" }\n', "one stream's is its onward"),

@@ -42,14 +42,14 @@ def test_the_kernels_share_of_large_reads() -> None:
     assert [found[side]["machine_cpu_ns_per_gib"] for side in ("mount", "own")] == [1_000_000_000, 400_000_000]
     (said,) = sentences([found])
     assert said.startswith("The kernel's client costs 12.0% of large reads (1 MiB, 8 at a time)")
-    assert "the server and the link do the rest" in said and "100 MB/s through the mount" in said
+    assert "the rest is the server and the link" in said and "100 MB/s through the mount" in said
 
 
 @pytest.mark.parametrize(
     ("mount", "own", "said"),
     [
         (100e6, 100.5e6, "equal within 5 %"),
-        (110e6, 100e6, "costs nothing in small writes (4 KiB, one at a time): it is 10.0%"),
+        (110e6, 100e6, "has no cost for small writes (4 KiB, one at a time): it is 10.0%"),
     ],
 )
 def test_words_where_nothing_is_lost(mount: float, own: float, said: str) -> None:
@@ -59,7 +59,7 @@ def test_words_where_nothing_is_lost(mount: float, own: float, said: str) -> Non
 
 def test_time_of_one_small_operation() -> None:
     found = split(cells(10e6, "random_read", 1, 4096), cells(20e6, "random_read", 1, 4096), ({}, {}))
-    assert sentences(found)[1] == "One at a time, 205 µs of 410 µs of small reads are the kernel's client."
+    assert sentences(found)[1] == "One at a time, 205 µs of 410 µs of small reads is spent in the kernel's client."
 
 
 def test_noise_and_few_blocks_give_no_certainty() -> None:

@@ -146,7 +146,7 @@ def test_contrast_decides_what_a_cache_is() -> None:
     assert "after 1 GB" in words(found) and "50 MB/s" in words(found)
     for cells, own, reason in (
         (cells_of(118, 120, (100, 120)), False, "1 GB of other data"),
-        (cells_of(50, 120, (50, 120)), False, "first read even right after"),
+        (cells_of(50, 120, (50, 120)), False, "first read of a file is slow even right after"),
         (cells_of(118, 120, (50, 120)), True, "own memory"),
         (cells_of(118, 120, (50, 120), regime="client_cache"), False, "own memory"),
         (cells_of(118, 120), False, "nothing was written"),

@@ -78,7 +78,7 @@ def test_what_each_probe_says() -> None:
     assert verdict.bucket is not None
     assert verdict.bucket.size_bytes.value / MB == pytest.approx(18_000, rel=0.01)
     texts = {finding.probe: finding.text for finding in verdict.findings}
-    assert "floor times idle is 6,000.0 MB" in texts["retest"]
+    assert "floor times idle time is 6,000.0 MB" in texts["retest"]
     assert "two different rates" in texts["two rates"]
 
     held_back = replace(bucket, flush_ns=900 * NS_PER_S)
@@ -91,7 +91,7 @@ def test_what_each_probe_says() -> None:
     assert "a timed flush at the end of the first run" in untimed.missing
     one_rate = decide_cause(replace(bucket, retests=bucket.retests[:1]))
     assert one_rate.word == "undecided"
-    assert "a second run limited to about twice the floor" in one_rate.missing
+    assert "a second run, limited to about twice the floor" in one_rate.missing
 
 
 def read_at(after_mb: float, again_mb: float = 2000.0, whole: bool = True) -> Reads:
@@ -126,10 +126,10 @@ def test_reads_tell_a_bucket_from_a_cache_that_lies_about_its_flush() -> None:
     assert (free.word, free.sharing) == ("token_bucket", "separate")
     draining = decide_cause(replace(evidence, reads=read_at(70.0)))
     assert draining.word in {"write_back_cache", "undecided"}
-    assert any("slowed, but not to the floor" in finding.text for finding in draining.findings)
+    assert any("slowed, but above the floor" in finding.text for finding in draining.findings)
     # What does not wait for the disks, or had no whole rest, says nothing of a cache.
     memory = decide_cause(replace(evidence, reads=read_at(490.0, again_mb=500.0)))
-    assert memory.word == "undecided" and any("larger than the server's memory" in text for text in memory.missing)
+    assert memory.word == "undecided" and any("larger than the server cache" in text for text in memory.missing)
     hasty = decide_cause(replace(evidence, reads=read_at(490.0, whole=False)))
     assert hasty.word == "undecided" and any("as long as a refill" in text for text in hasty.missing)
     # One block in flight alternates with a draining cache's: at the floor, too.

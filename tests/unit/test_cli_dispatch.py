@@ -150,7 +150,7 @@ def test_old_spellings_work_with_a_hint(cli: Cli) -> None:
         (("export", "-o", "x.csv"), "RUN is missing"),
         (("export", "last", "-o", "x.csv", "--limit", "2"), "--limit"),
         (("export", "last", "-o", "x.csv", "--site", "new"), "leave -o and --format out"),
-        (("export", "--site", "new"), "no ended run"),
+        (("export", "--site", "new"), "no finished run"),
     ],
 )
 def test_exports_that_contradict_themselves(words: tuple[str, ...], told: str, cli: Cli) -> None:

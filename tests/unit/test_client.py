@@ -113,7 +113,7 @@ def test_other_programs_are_told_where_they_matter(shares: list[tuple[float, flo
 
 def test_disturbed_cells_are_named() -> None:
     (found,) = stretches((0.0, 0.0), (0.5, 0.0), (0.6, 0.0)).findings()
-    assert "cells 1, 2 were" in found.message and found.entry()["cells"] == [1, 2]
+    assert "2 cells were" in found.message and found.entry()["cells"] == [1, 2]
     assert found.value == 0.6 and found.limit == 0.15
 
 
@@ -172,7 +172,7 @@ def test_other_traffic_is_told_above_a_share_of_ours() -> None:
     assert watch.findings() == []
     watch.traffic.append(Traffic(2, 3e7, 1e8))
     (found,) = watch.findings()
-    assert "eth0 carried up to 30 MB/s that is not ours" in found.message and found.entry()["cells"] == [2]
+    assert "eth0 carried up to 30 MB/s of other traffic" in found.message and found.entry()["cells"] == [2]
 
 
 def test_progress_is_measured_from_the_first_bytes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,7 @@ def test_a_client_that_was_throttled(protocol: str) -> None:
     assert doubted(protocol, client={"cpu_limit_cores": 4.0, "throttled_fraction": 0.04}) == []
     ((kind, told),) = doubted(protocol, client={"cpu_limit_cores": 4.0, "throttled_fraction": 0.76})
     assert (
-        kind == "client_throttled" and "in 76 % of the time" in told.replace("76%", "76 %") and "4 processors" in told
+        kind == "client_throttled" and "for 76 % of the time" in told.replace("76%", "76 %") and "4 processors" in told
     )
 
 
@@ -149,7 +149,7 @@ def test_one_busy_thread_is_a_limit_on_any_number_of_processors(more: dict[str, 
     busy = {"cpu_limit_cores": 64.0, "busiest_worker_fraction": 0.97}
     found = doubted(client=busy, **more)
     assert [kind for kind, _ in found] == ["client_saturated"] * told
-    assert not told or "one thread of the client was busy all the time" in found[0][1]
+    assert not told or "one thread of the client was always busy" in found[0][1]
     assert doubted(client={**busy, "busiest_worker_fraction": 0.94}) == []
 
 

@@ -142,7 +142,7 @@ def test_only_the_first_clients_carry_a_rung_out(cell: tuple[dict[str, Any], lis
     _, (merged,) = stage(run, dataclasses.replace(CELL, clients=2))
     assert merged["clients"]["count"] == 2
     assert {index for index, method in agents.calls if method == "begin"} == {0, 1}
-    with pytest.raises(UsageError, match="--scale 9: there are 4 clients"):
+    with pytest.raises(UsageError, match="--scale 9: there are only 4 clients"):
         stage(run, dataclasses.replace(CELL, clients=9))
     run.finish()
 
@@ -226,7 +226,7 @@ def test_the_room_is_divided(cell: tuple[dict[str, Any], list[bytes]]) -> None:
         ("describe", {"naslab_version": "9.9", "python": platform.python_version()}, UsageError, "has naslab 9.9"),
         ("describe", {"naslab_version": __version__, "python": "2.7.18"}, UsageError, "Python 2.7.18, this machine"),
         ("probe", {"probe": {"facts": {"filesystem": "ext4"}, "space": None}}, TargetError, "filesystem is ext4, not"),
-        ("sees", {"sees": False}, TargetError, "does not see what client 0"),
+        ("sees", {"sees": False}, TargetError, "does not see the files of client 0"),
         ("sees", {"error": {"class": "TargetError", "message": "no permission", "kind": "permission", "status": 13,
                             "space": False}}, TargetError, "no permission"),
     ],

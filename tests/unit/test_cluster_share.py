@@ -92,5 +92,5 @@ def test_strangers_are_not_listened_to(tmp_path: Path) -> None:
                 check_scheduler(text, trusted=False)
     for text in ("{", "{}", "[]"):
         file.write_text(text)
-        with pytest.raises(UsageError, match="nor a scheduler's file"):
+        with pytest.raises(UsageError, match="nor a scheduler file"):
             check_scheduler(str(file), trusted=True)

@@ -59,9 +59,10 @@ def test_the_first_step_at_which_they_part() -> None:
     assert of(found) == {"round_trip": "agree", "depth": "part", "connections": "part", "set": "part"}
     assert found.parting is not None and found.parting.name == "depth"
     told = sentences(found, NAMES)
-    assert told[0].startswith("They part at large reads") and "118 MB/s on A, 230 MB/s on B (1.95 times" in told[0]
-    assert told[1] == "Every step before agrees: one small read at a time (210 µs and 214 µs)."
-    assert told[2].startswith("An indication") and "4 runs of each target" in told[2] and len(told) == 3
+    assert told[0].startswith("They first differ at large reads")
+    assert "118 MB/s on A, 230 MB/s on B (1.95 times" in told[0]
+    assert told[1] == "All earlier steps agree: one small read at a time (210 µs and 214 µs)."
+    assert told[2].startswith("This is an indication") and "4 runs of each target" in told[2] and len(told) == 3
 
 
 def with_model(found: dict[str, Any], **numbers: dict[str, Any]) -> dict[str, Any]:
@@ -84,8 +85,7 @@ def test_the_part_of_the_server_that_differs_by_the_fitted_models() -> None:
     )
     told = sentences(found, NAMES)[1]
     assert told == (
-        "By the fitted models these differ: the network link, reads (118 MB/s and 236 MB/s, 2.00 times, 95 % 1.88 to "
-        "2.12)."
+        "The fitted models differ in: the network link, reads (118 MB/s and 236 MB/s, 2.00 times, 95 % 1.88 to 2.12)."
     )
     parts = {part["name"]: part["differs"] for part in document(found, NAMES)["parts"]}
     assert parts == {"link_read_bytes_per_s": True, "server_ops_per_s": False, "disk_read_bytes_per_s": False}
@@ -95,7 +95,9 @@ def test_what_comes_later_names_later_steps() -> None:
     found = why([ladder()], [ladder(memory=60e6)], NAMES)
     assert found.parting is not None and found.parting.name == "set"
     assert [figure.judgement for figure in found.parting.figures] == ["agree", "part"]
-    assert "set of 128 MiB" in found.parting.telling.what and found.parting.telling.ratio == pytest.approx(60 / 110)
+    assert "working set 128 MiB" in found.parting.telling.what and found.parting.telling.ratio == pytest.approx(
+        60 / 110
+    )
     slower = why([ladder()], [ladder(0.5 * MS)], NAMES).parting
     assert slower is not None and slower.name == "round_trip" and slower.telling.unit == "ns"
 
@@ -103,10 +105,13 @@ def test_what_comes_later_names_later_steps() -> None:
 def test_equal_targets_and_intervals_that_are_too_wide() -> None:
     same = why([ladder()], [ladder(large=119e6)], NAMES)
     assert same.parting is None and set(of(same).values()) == {"agree"}
-    assert sentences(same, NAMES)[0] == "They part at no step of the experiments."
+    assert sentences(same, NAMES)[0] == "They differ at no step of the ladder."
     wide = why([ladder(half=0.2)], [ladder(large=140e6, half=0.2)], NAMES)
     assert wide.parting is None and of(wide)["depth"] == "open"
-    assert any(said.startswith("Open, their intervals are too wide: one small read") for said in sentences(wide, NAMES))
+    assert any(
+        said.startswith("Undecided, because their intervals are too wide: one small read")
+        for said in sentences(wide, NAMES)
+    )
 
 
 def test_repeated_runs_are_judged_between_them() -> None:
@@ -138,7 +143,7 @@ def test_depths_and_sets_may_differ_and_missing_steps_are_passed_over() -> None:
     assert of(found) == {"round_trip": "agree", "connections": "agree"}
     other["ladder"]["steps"] = [steps["client_cache"]]
     assert sentences(why([one], [other], NAMES), NAMES) == [
-        "No step of the ladder was climbed on both: run both again with a larger --budget."
+        "The two runs have no step of the ladder in common: repeat both with a larger --budget."
     ]
 
 
@@ -155,4 +160,4 @@ def test_json_and_report() -> None:
     assert told["step"] == "depth" and next(each["name"] for each in told["steps"]) == "round_trip"
     assert told["steps"][1]["figures"][0]["judgement"] == "part"
     page = verdicts([Comparison(("A<1>", "B"), False, (1, 1), [], None, {}, "holm", (), found)])
-    assert "<strong>Why:</strong> They part at large reads" in page and "A&lt;1&gt;" in page
+    assert "<strong>Why:</strong> They first differ at large reads" in page and "A&lt;1&gt;" in page

@@ -138,15 +138,15 @@ def test_a_comparison_in_words() -> None:
     assert "Knee: 1 times that of run other, 95 % interval 0.98 to 1.02: equivalent within 5%; only a diff" in text
     assert "p99 at 3 equal loads (100/s to 600/s, Holm over them): worse at 1 (1.5 times as long)" in text
     assert "undecided at 1 (1.1 times as long; in the median only a difference of 14% or more would have" in text
-    assert "how much runs differ from one another they do not cover" in text
+    assert "they do not cover how much runs differ from one another" in text
     wide = ratio("undecided", minimum_detectable=5.0)
     bare = made_comparison(differs=["queue_depth"], capacity=None, knee=ratio(None), p99=[])
     text = " ".join(loadcurve.compared_sentences(made_curve(compared=bare)))
     assert "Capacity: not compared with run other, as one of the curves was not saturated." in text
-    assert "no verdict, as there are fewer than 4 parts" in text and "p99 is not compared" in text
+    assert "no verdict, because there are fewer than 4 parts" in text and "p99 is not compared" in text
     assert "different settings: depth" in text
     text = " ".join(loadcurve.compared_sentences(made_curve(compared=made_comparison(knee=wide))))
-    assert "a factor of 6 or more would have been seen" in text
+    assert "a factor of 6 or more would have been detected" in text
     assert loadcurve.compared_sentences(made_curve()) == []
 
 
@@ -177,7 +177,9 @@ def test_a_curve_in_words() -> None:
     text = " ".join(loadcurve.sentences(made_curve(saturated=False, knee_per_s=None, stop_reason="budget")))
     assert "Not saturated" in text and "No knee" in text and "--budget" in text
     assert "--depth" in " ".join(loadcurve.sentences(made_curve(depth_limited=True)))
-    assert "vague" in " ".join(loadcurve.sentences(made_curve(knee_ci95_per_s=[200, 700]))) and "vague" not in text
+    assert (
+        "uncertain" in " ".join(loadcurve.sentences(made_curve(knee_ci95_per_s=[200, 700]))) and "uncertain" not in text
+    )
     assert loadcurve.sentences(made_curve(capacity_per_s=None)) != []
 
 
@@ -187,6 +189,6 @@ def test_the_picture_holds_the_numbers() -> None:
     assert figure["data"][1]["x"] == [100, 400, 600, 900, 1400] and figure["data"][1]["y"][2] == 2.0
     assert [note["text"].strip() for note in figure["layout"]["annotations"]] == ["knee", "capacity"]
     both = picture.carried([("one", made_curve()), ("two", made_curve(2.0))])
-    assert [trace["name"] for trace in both["data"]] == ["all of it", "one", "two"]
+    assert [trace["name"] for trace in both["data"]] == ["the offered load", "one", "two"]
     assert both["data"][2]["y"][-1] == 2000
     assert len(next(iter(picture.rows(made_curve())))) == len(picture.HEADER)

@@ -321,7 +321,7 @@ def test_written_profiles_read_back_the_same(tmp_path: Path, profile_file: Path)
         (PROFILE.replace("<Duration>3", "<Duration>x"), "give a whole number"),
         (PROFILE.replace("<Verbose>true", "<Verbose>maybe"), "use true, false"),
         (PROFILE.replace("<Warmup>1", "<ThreadCount>2</ThreadCount><Warmup>1"), "-F and -t"),
-        (PROFILE.replace("<Path>*2</Path><BlockSize>4096", "<Path>*2</Path><BlockSize>8192"), "other parameters"),
+        (PROFILE.replace("<Path>*2</Path><BlockSize>4096", "<Path>*2</Path><BlockSize>8192"), "different parameters"),
         (PROFILE.replace("<Path>*2</Path>", "<Path>*2</Path><Weight>3</Weight>"), "no weights"),
         (PROFILE.replace("<Path>*2</Path>", "<Path>*3</Path>"), "no template"),
         (PROFILE.replace("<Verbose>true</Verbose>", "<ETW/>"), "ETW"),

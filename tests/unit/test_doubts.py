@@ -175,7 +175,7 @@ def test_a_long_stall_is_told_of_a_long_cell_too() -> None:
     stall = {**QUIET, "longest_ns": 10 * SECOND, "total_ns": 10 * SECOND, "count": 1}
     hours = {"window_ns": 7200 * SECOND, "duration_ns": 7200 * SECOND, "end_ns": 7201 * SECOND}
     (found,) = cell_findings(cell(client_stall=stall, **hours), document(cell()))
-    assert found.kind == "client_stall" and "stood still once for 10" in found.message
+    assert found.kind == "client_stall" and "stalled once for 10" in found.message
     assert kinds(cell(client_stall={**stall, "longest_ns": SECOND // 5}, **hours)) == []
 
 
@@ -259,6 +259,5 @@ def test_a_run_keeps_what_was_found(url: str, tmp_path: Path) -> None:
 
 
 def test_cells_are_named_in_few_words() -> None:
-    assert cells_words([3]) == "cell 3 was" and cells_words([4, 3, 3]) == "cells 3, 4 were"
-    assert cells_words(range(9)) == "cells 0, 1, 2, 3 and 5 more were"
+    assert cells_words([3]) == "one cell was" and cells_words([4, 3, 3]) == "2 cells were"
     assert Finding("drift", "words").entry()["cells"] == []

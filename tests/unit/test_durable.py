@@ -194,7 +194,7 @@ def test_journal_goes_on_where_it_was_sound(tmp_path: Path) -> None:
         file.write(b'deadbeef {"torn":')
     recorded = journal.read(path)
     again = journal.Journal.reopen(path, recorded.sound_bytes)
-    with pytest.raises(UsageError, match="still runs"):
+    with pytest.raises(UsageError, match="still running"):
         journal.Journal.reopen(path, recorded.sound_bytes)
     again.write(result={"violations": 0})
     again.close()
@@ -202,7 +202,7 @@ def test_journal_goes_on_where_it_was_sound(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--journal"):
         journal.Journal.create(path, PLAN, {})
     (tmp_path / "other").write_text("hello\n")
-    with pytest.raises(UsageError, match="no journal"):
+    with pytest.raises(UsageError, match="not a journal"):
         journal.read(tmp_path / "other")
 
 
@@ -268,8 +268,8 @@ def test_an_honest_server_keeps_its_promises(prove: Callable[..., Any], seed: in
         gone = sum(age["judged"] - age["survived"] for age in row["ages"])
         assert gone == row["lost"] + row["torn"] if row["mode"] == "none" else gone <= row["lost"] + row["torn"]
     said = words.sentences(part)
-    assert said[0].startswith("No promise was seen broken in 2 power cuts. That proves no durability")
-    assert any("that breaks no promise" in sentence for sentence in said)
+    assert said[0].startswith("No guarantee was broken in 2 power cuts. This does not prove durability")
+    assert any("that breaks no guarantee" in sentence for sentence in said)
 
 
 def test_a_lost_end_of_the_journal_accuses_nobody(prove: Callable[..., Any], tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_a_flush_that_lies_is_found(prove: Callable[..., Any]) -> None:
     assert modes["end"]["violations"] == modes["end"]["promised"] == modes["end"]["violations_by_kind"]["lost"] > 0
     assert modes["each"]["violations"] == modes["none"]["violations"] == 0
     assert part["loss_bound95"] is None
-    assert words.sentences(part)[0].startswith("VIOLATION: the server acknowledges before it is durable")
+    assert words.sentences(part)[0].startswith("VIOLATION: the server acknowledged data before they were durable")
 
 
 def test_durable_writes_that_lie_are_found(prove: Callable[..., Any]) -> None:
@@ -405,7 +405,7 @@ def test_some_loads_run_alone(prove: Callable[..., Any], loads: tuple[str, ...])
     made = {path.rsplit("/", 1)[1] for path in server.files}
     assert made & set(MODES) == set(loads) & set(MODES) and part["violations"] == 0
     said = words.sentences(part)
-    assert said[0].startswith("No promise was tested" if loads == ("none",) else "No promise was seen broken")
+    assert said[0].startswith("No guarantee was tested" if loads == ("none",) else "No guarantee was broken")
     assert any(one.startswith("Metadata") for one in said) is ("metadata" in loads)
 
 
@@ -423,7 +423,7 @@ def test_a_cut_that_reaches_nothing_is_told(prove: Callable[..., Any]) -> None:
 
 def test_the_words_count_the_cuts() -> None:
     assert words.totals([])["violations"] == 0
-    assert words.sentences({**words.totals([]), "cuts": []}) == ["No cut was checked: nothing is known."]
+    assert words.sentences({**words.totals([]), "cuts": []}) == ["No power cut was checked, so there is no result."]
 
 
 def test_load_stops_for_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,7 +476,7 @@ def test_a_person_cuts_and_confirms(terminal: int, answer: str, kind: str, monke
     thread = threading.Thread(target=cutter.confirm, daemon=True)
     thread.start()
     told = [said.get(timeout=10) for _ in range(4)]
-    assert cutter.said_off and told[1] == "Taken for cut." and told[3].endswith("[y/N]")
+    assert cutter.said_off and told[1] == "Counted as cut." and told[3].endswith("[y/N]")
     os.write(terminal, f"{answer}\n".encode())
     thread.join(10)
     assert cutter.kind == kind
@@ -517,6 +517,6 @@ def test_the_page_shows_what_the_numbers_say(prove: Callable[..., Any], tmp_path
     end = by_mode(part)["end"]
     assert "VIOLATION" in text and 'id="durable-table"' in text and f"<td>{end['violations']:,}</td>" in text
     assert "Every cell as measured" not in text and "0 cells" not in text
-    assert f"Complete: {part['violations']:,} promises broken" in text and 'class="status complete"' not in text
+    assert f"Complete: {part['violations']:,} guarantees broken" in text and 'class="status complete"' not in text
     shown = show_run(Run(document), 100)
     assert f"{end['violations']:,}" in shown and "flushed contents of new files" in shown

@@ -75,7 +75,7 @@ RULES: dict[str, tuple[str, Check]] = {
     "costs": (rf"costs {N} % here: {RATE} against {RATE}",
               lambda share, one, other: abs(100 * (1 - number(one) / number(other)) - number(share)) < 3
               and number(share) > 0),
-    "next to nothing": (rf"costs next to nothing here \({RATE} against {RATE}",
+    "almost nothing": (rf"costs almost nothing here \({RATE} against {RATE}",
                         lambda one, other: number(one) > 0.9 * number(other)),
     "fall": (rf"f(?:all|ell) from {RATE} to {RATE}", lambda high, low: rises(low, high)),
     "several": (rf"connections reach {RATE} where one reaches {RATE}", lambda many, one: rises(one, many)),

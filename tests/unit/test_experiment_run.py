@@ -82,11 +82,9 @@ def test_blocks_are_measured_in_orders_of_their_own(result: Document) -> None:
 
 
 def test_copies_are_told(result: Document) -> None:
-    assert "Published: run 1 and run 2 are the same number for number; one of them is a copy" in result["notes"]
+    assert "Published: run 1 and run 2 have identical numbers; one of them is a copy" in result["notes"]
     runs = experiment.load("raid5-naspt").published
-    assert list(published_copies(runs)) == [
-        "Published: run 1 and run 2 are the same number for number; one of them is a copy"
-    ]
+    assert list(published_copies(runs)) == ["Published: run 1 and run 2 have identical numbers; one of them is a copy"]
 
 
 # --- the report --------------------------------------------------------------------------------------------
@@ -140,7 +138,7 @@ def test_the_page_is_whole_and_foreign_text_stays_text(result: Document) -> None
     assert "<script>alert" not in text and "<img src=x" not in text and text.rstrip().endswith("</html>")
     body = section(result)
     assert body.count('class="status complete"') == 7 and body.count('class="status failed"') == 4
-    for part in ("reproduced", "contradicted", "undecided", "not testable here", "it is an opinion", "Stands for"):
+    for part in ("reproduced", "contradicted", "undecided", "not testable here", "it is an opinion", "Represents"):
         assert part in body
 
 
@@ -242,7 +240,7 @@ def test_a_test_that_was_cut_short_is_told() -> None:
             return {**super().measure(words), "status": "partial"}
 
     found = run_experiment(experiment.parse(ONE, "f", "n"), lambda system, seed: Cut([]), repeats=1)
-    assert found["notes"] == ["c, repeat 1, t is partial: only its whole cells count"]
+    assert found["notes"] == ["c, repeat 1, t is partial: only its complete cells count"]
 
 
 def test_enough_is_enough_after_a_block() -> None:
@@ -312,7 +310,7 @@ def test_kept_systems_are_built_once_and_taken_down_at_the_end() -> None:
     found = run_experiment(experiment.parse(ONE, "f", "n"), bring_up, repeats=3, keep=True, seed=5)
     assert log.count("up") == log.count("close") == 1 and log[-1] == "close"
     assert len(found["measurements"]) == 3 and seeds == [5, 6, 7]
-    assert "s stood for all repeats" in found["notes"][0]
+    assert "s were built once for all repeats" in found["notes"][0]
 
 
 def test_a_kept_system_that_failed_is_built_anew() -> None:
@@ -402,7 +400,7 @@ def test_a_share_that_cannot_be_found_ends_at_the_whole_processor() -> None:
 
 
 def test_tune_needs_a_server_with_a_share() -> None:
-    with pytest.raises(UsageError, match=r"tune\.system = 's': its server has no share"):
+    with pytest.raises(UsageError, match=r"tune\.system = 's': its server has no CPU limit"):
         experiment.parse(ONE + TUNE, "f", "n")
 
 

@@ -74,7 +74,7 @@ def test_the_clients_cache_is_told_with_bytes() -> None:
         cached
     )
     past = evidence(client_cache=[point(2.1e9, crossed=0.0)], record=[point(1e8, 64 * KIB, bypass=True)])
-    assert "all later steps went past that cache" in told(past)
+    assert "all later steps bypassed that cache" in told(past)
     assert "cache" not in told(evidence(client_cache=[point(1e8)]), "latency")
     cached.protocol = "null"
     assert "client's cache" not in told(cached)
@@ -85,7 +85,7 @@ def test_protection_is_told_by_what_it_costs() -> None:
     ways.ways = {"7": "plain", "8": "signed", "9": "encrypted"}
     text = told(ways)
     assert "signing costs 41 % here: 59 MB/s against 100 MB/s unprotected" in text
-    assert "encryption costs next to nothing here" in text
+    assert "encryption costs almost nothing here" in text
 
 
 def test_promises_and_memory_are_told() -> None:
@@ -128,7 +128,7 @@ def test_classes_of_one_limit_share_a_sentence() -> None:
     ]
     assert tell.sentences({"verdict": {"limits": []}}) == []
     assert [row[1] for row in tell.rows(limits)] == [
-        "the network link", "the disks", "behind it: the network link", "the network link",
+        "the network link", "the disks", "next: the network link", "the network link",
     ]  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def test_reads_of_no_set_beyond_memory_are_told_to_reach_no_further() -> None:
         verdict = {"limits": [{"kind": kind, **where}]}
         return tell.sentences({"verdict": verdict, "ladder": {"conditions": conditions}})[-1]
 
-    told = "No set above 478 MiB was read: data that the server cache does not hold may be slower."
+    told = "No working set above 478 MiB was read: data outside the server cache may be slower."
     assert last("link", None) == told
     assert last("link", 512 << 20) != told  # a set outgrew it
     assert last("disk_iops", None) != told  # disks answered
@@ -247,11 +247,11 @@ def test_a_run_of_an_earlier_version_is_judged_anew(climbed: tuple[Path, dict[st
     # The same data and the same model: the same answer.
     assert old.limits == document["verdict"]["limits"] and old.open == document["ladder"]["open"]
     assert old.said is not None and old.said.by == "0.0.9+old" and old.said.differs(old.limits)
-    assert f"Said by 0.0.9+old on {document['finished_at'][:10]}: Large reads are limited by the server's CPU" in (
+    assert f"Verdict of 0.0.9+old on {document['finished_at'][:10]}: Large reads are limited by the server's CPU" in (
         text_of(old, 200)
     )
     same = answer({**document, "ladder": ladder})
-    assert same.said is not None and not same.said.differs(same.limits) and "Said by" not in text_of(same, 200)
+    assert same.said is not None and not same.said.differs(same.limits) and "Verdict of" not in text_of(same, 200)
 
 
 def test_pictures_keep_the_ladder_apart_from_the_sweep(climbed: tuple[Path, dict[str, Any]]) -> None:

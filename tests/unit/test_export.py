@@ -213,7 +213,7 @@ def test_exported_files_have_the_usual_rights(tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("name", "form", "message"),
     [
-        ("-", "csv", "-o -: a file is written whole"),
+        ("-", "csv", "-o -: the export needs a file"),
         ("run", None, "not a format"),
         ("run.pdf", None, "choose json"),
         ("run.json", "ods", "--format ods"),

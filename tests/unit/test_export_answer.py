@@ -43,7 +43,7 @@ def test_the_first_sheet_of_a_run_answers(climbed_run: Run, book: Any) -> None:
     assert sentences(found) and actions(found)
     for sentence in sentences(found) + actions(found):
         assert sentence[1:] in told
-    assert "How far to trust it" in told and "chosen to tell the limits apart" in told
+    assert "How far to trust it" in told and "chosen to separate the limits" in told
     for row, limit in zip(limits_of(sheet), found.limits, strict=True):
         assert row["probability"] == limit["confidence"]
         unit, factor = {"bytes_per_s": ("MB/s", 1e6), "iops": ("operations/s", 1.0), "ns": ("µs", 1e3)}[limit["unit"]]

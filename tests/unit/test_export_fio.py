@@ -108,7 +108,7 @@ def test_metadata_has_no_place_and_that_is_said(tmp_path: Path) -> None:
     made.cells[0].update(op="create", kinds={"create": made.cells[0]["kinds"]["read"]}, bytes=0)
     told: list[str] = []
     export(made, tmp_path / "x.fio.json", say=told.append)
-    assert told == ["1 of 2 cells are left out: fio's JSON has no place for what reads and writes nothing"]
+    assert told == ["1 of 2 cells are left out: fio's JSON has no place for cells without reads and writes"]
     made.document["cells"] = made.document["cells"][:1]
     with pytest.raises(UsageError, match=r"write \.csv"):
         export(made, tmp_path / "y.fio.json")

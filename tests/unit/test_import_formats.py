@@ -371,7 +371,7 @@ def test_export_and_import_again_is_the_same(name: str, tmp_path: Path) -> None:
     ("data", "looks_like"),
     [
         (b"\xd4\xc3\xb2\xa1" + bytes(40), "a pcap"), (b"PK\x03\x04" + bytes(40), "a zip file, a damaged .xlsx"),
-        (b"<!DOCTYPE html><html></html>", "a web page"), (b'{"a": 1}', "JSON, but of no known benchmark"),
+        (b"<!DOCTYPE html><html></html>", "a web page"), (b'{"a": 1}', "JSON, but not from a known benchmark"),
         (b"\x7fELF" + bytes(40), "a program"), (b"hello\n", "other text"), (bytes(100), "binary data"),
         (b"[global]\nrw=read\n", "a job file"), (b"a,b,c,d,e\n1,2,3,4,5\n", "a table"),
     ],
@@ -390,7 +390,7 @@ def test_fio_in_words_says_how_to_get_json() -> None:
 def test_repeats_are_of_one_tool(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="iozone, fio"):
         import_files([SAMPLES / "iozone_auto.txt", SAMPLES / "fio_jobs.json"], Asked(repeats=True))
-    with pytest.raises(ForeignFileError, match="holds no benchmark's output"):
+    with pytest.raises(ForeignFileError, match="contains no benchmark's output"):
         import_files([tmp_path], Asked())
 
 

@@ -235,7 +235,7 @@ def test_a_damaged_file_is_told_with_its_line() -> None:
     with pytest.raises(ForeignFileError, match=r"t\.csv: is a table of naslab's cells, but line 3 is damaged"):
         _parsed(format_of(table), [table])
     log = Input("a_bw.1.log", b"1, 2, 0, 0\nx\n3, 4, 0, 0\ny\n")
-    with pytest.raises(ForeignFileError, match="is no log of fio: line 2, 4 is not"):
+    with pytest.raises(ForeignFileError, match="is not a log of fio: line 2, 4 is not"):
         _parsed(format_of(log), [log])
     for name in ("fio_jobs.json", "elbencho.json"):
         data = (SAMPLES / name).read_bytes()
@@ -334,16 +334,16 @@ def test_only_ratios_have_intervals_without_an_end() -> None:
 def refused(old: str, new: str, said: str) -> None:
     """A run with one text in place of another is no run, and why is told."""
     assert old in WHOLE
-    with pytest.raises(ForeignFileError, match=f"run.json: is no whole run that naslab exported: .*{said}"):
+    with pytest.raises(ForeignFileError, match=f"run.json: is not a complete run exported by naslab: .*{said}"):
         naslab_json.parse(Input("run.json", WHOLE.replace(old, new, 1).encode()))
 
 
 def test_which_field_is_wrong_is_said() -> None:
     for old, new, said in (
         ('"op": "read"', '"op": 7', r"cells\.0\.op is not a text"),
-        ('"cache_state": "warm"', '"cache_state": "odd"', r"cells\.0\.cache_state is none of"),
+        ('"cache_state": "warm"', '"cache_state": "odd"', r"cells\.0\.cache_state is not one of"),
         ('"workers": 1', '"workers": 1e20', r"cells\.0\.workers is not an integer"),
-        ('"workers": 1', '"workers": 1e308', r"cells\.0\.workers is no number that can be"),
+        ('"workers": 1', '"workers": 1e308', r"cells\.0\.workers is not a valid number"),
         ('"block": 0, ', "", r"cells\.0\.block is missing"),
     ):
         refused(old, new, said)
@@ -352,7 +352,7 @@ def test_which_field_is_wrong_is_said() -> None:
 def test_no_number_is_larger_than_can_be_measured() -> None:
     """An interval of 1e308 bytes a second made `whatif` square it."""
     for value in (1e308, -1e308, 2e30, float("nan")):
-        assert leaf_fault({"steps": [{"ci95": [value, 1.0]}]}) == "steps.0.ci95.0 is no number that can be"
+        assert leaf_fault({"steps": [{"ci95": [value, 1.0]}]}) == "steps.0.ci95.0 is not a valid number"
     assert leaf_fault({"steps": [{"ci95": [0.0, 1e18]}]}) is None
 
 

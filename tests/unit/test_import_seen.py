@@ -157,7 +157,7 @@ def test_elbencho_json_that_is_cut_off_keeps_what_is_whole() -> None:
     data = (SAMPLES / "elbencho.json").read_bytes()
     draft = elbencho.parse(Input("e.json", data[:-200]))
     assert [cell["op"] for cell in draft.cells] == ["mkdir"]
-    assert draft.warnings == [("cut_off", "the file is damaged from line 2 on; what stands before is read")]
+    assert draft.warnings == [("cut_off", "the file is damaged from line 2 on; the part before it is imported")]
 
 
 ELBENCHO = """ISO date,label,hosts,threads,file size,block size,random,IO depth,operation,time ms [last],\

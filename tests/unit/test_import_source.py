@@ -61,7 +61,7 @@ def test_every_reader_copes(tmp_path: Path) -> None:
     run = store.load("last")
     text = show_run(run, 120, False)
     assert "published: naspt, A review, page 3, table 1" in text
-    assert "not told" in text
+    assert "not reported" in text
     page = write([run, make_run()], tmp_path / "page.html").read_text(encoding="utf-8")
     assert "50" in page
     for ending in ("json", "csv", "xlsx"):

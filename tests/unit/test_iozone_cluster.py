@@ -30,9 +30,9 @@ def test_hosts_are_counted_in_the_lines_that_are_used(file: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "count", "said"),
     [
-        (LINES, 5, "-t 5 needs as many lines, and there are 4"),
+        (LINES, 5, "-t 5 needs as many lines, but there are only 4"),
         (LINES, 3, "a 2, b 1"),
-        ("a /mnt/x\n", 1, "'a /mnt/x' is no line"),
+        ("a /mnt/x\n", 1, "'a /mnt/x' is not a line"),
         ("a /mnt/x p\nb /mnt/y p\n", 2, "/mnt/x and /mnt/y are two folders"),
         ("a /mnt/x p file\n", 1, "'file' names a file"),
     ],

@@ -126,7 +126,7 @@ def test_a_folder_as_source_counts_what_it_leaves_out(tmp_path: Path, monkeypatc
 def test_folders_that_are_no_source(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "empty").mkdir()
-    for name, says in (("none", "no such folder"), ("file", "no folder"), ("empty", "with files")):
+    for name, says in (("none", "no such folder"), ("file", "not a folder"), ("empty", "with files")):
         with pytest.raises(UsageError, match=says):
             open_folder(tmp_path / name)
 

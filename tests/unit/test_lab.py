@@ -267,7 +267,7 @@ def test_a_server_that_is_up_is_used(home: Path) -> None:
     assert "s3cret" not in json.dumps(target.stored_spec()) + repr(target)
     with pytest.raises(UsageError, match="has no 'none'; it has data, secret"):
         session.open_lab_target("lab:samba?share=none")
-    with pytest.raises(UsageError, match="give one of them"):
+    with pytest.raises(UsageError, match="give only one"):
         session.open_lab_target("lab:samba?share=data&export=data")
     with pytest.raises(UsageError, match="unknown option colour"):
         session.open_lab_target("lab:samba?colour=red")

@@ -277,7 +277,7 @@ def test_an_experiment_tells_planted_and_measured(tmp_path: Path, monkeypatch: p
     records.keep(Calibration("one", "native", key, "2026-01-01T00:00:00+00:00", (found,)))
     result = {"notes": []}
     of_experiment.record(whole, result, [])
-    assert result["notes"] == ["one is not as planted: disks.read 50 MB/s instead of 67 MB/s (-25.4%)"]
+    assert result["notes"] == ["one differs from its limits: disks.read 50 MB/s instead of 67 MB/s (-25.4%)"]
     told = calibrations_table(result).replace("\u00a0", " ")
     assert "50 MB/s (-25.4%)" in told and "misses" in told and "2026-01-01" in told
     assert calibrations_table({"calibrations": []}) == "" and calibrations_table({}) == ""

@@ -155,7 +155,7 @@ def test_nobody_answers_for_a_guest_that_ended(tmp_path: Path) -> None:
         {"folder": str(tmp_path), "address": "10.78.0.2", "net": "/x", "attendant": [1 << 22, 5], "kernel": "6.1"}
     )
     assert not ended.is_up
-    with pytest.raises(TargetError, match="its attendant does not answer"):
+    with pytest.raises(TargetError, match="its supervisor does not answer"):
         ended.run(["true"])
 
 
@@ -267,17 +267,20 @@ def test_a_house_survives_json() -> None:
     ("made", "words"),
     [
         (system("demo"), "server.kind = 'demo'"),
-        (system("knfsd", 'cpu = "20%"'), "server.cpu: threads of a kernel"),
+        (system("knfsd", 'cpu = "20%"'), "server.cpu: the kernel's threads"),
         (system("samba", 'cpu = "200%"'), "a guest has one processor"),
         (system("samba", count=3), "clients.count: several direct clients"),
         (system("samba", text=SYSTEM.replace("read =", "rate =")), "disks.rate: a guest limits reads and writes"),
         (with_disk('latency = "8ms"'), "disks.latency: a guest's clock ticks every 10 ms, too coarse"),
         (
             with_disk('burst = {{ rate = "60MB/s", size = "100MB", base = "20MB/s" }}'),
-            "disks.burst: a guest's kernel lets",
+            "disks.burst: a guest's kernel does not apply",
         ),
-        (with_disk('seek = "8ms"'), "disks.seek: nothing packaged delays seeks alone"),
-        (with_disk('errors = "30%"'), "disks.errors = 30.00%: a guest fails one request in a whole number of them"),
+        (with_disk('seek = "8ms"'), "disks.seek: no packaged program delays only seeks"),
+        (
+            with_disk('errors = "30%"'),
+            "disks.errors = 30.00%: a guest can only fail one request in a whole number of requests",
+        ),
         (system("samba", text=SYSTEM.replace("count = 3", "count = 9")), "disks: a guest has 8 at most"),
         (system("samba", text=SYSTEM.replace('"xfs"', '"ntfs"')), "filesystem.type = 'ntfs'"),
         (system("samba", text=SYSTEM.replace('"raid5"', '"pool"')), "volume.level = 'pool'"),

@@ -118,7 +118,7 @@ def test_limits_by_cgroup_version_1(tmp_path: Path) -> None:
 def test_limits_by_cgroup_version_2(tmp_path: Path) -> None:
     where = mounts(tmp_path, f"{tmp_path} cgroup2 rw")
     for has in ("cpu memory", None):
-        with pytest.raises(UsageError, match="nothing here can limit a disk"):
+        with pytest.raises(UsageError, match="this machine cannot limit a disk"):
             throttle.find("7:1000", "mine", where)
         (tmp_path / "cgroup.subtree_control").write_text(has or "")
     (tmp_path / "cgroup.subtree_control").write_text("cpu io memory\n")

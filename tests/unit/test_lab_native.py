@@ -293,9 +293,9 @@ def test_a_file_that_changes_while_it_is_copied_is_left_for_later(disks: list[Pa
         ({"kind": "fat"}, "filesystem.type = 'fat': only a guest has it"),
         ({"level": "span", "count": 2}, "volume.level = 'span'"),
         ({"server": 'kind = "knfsd"'}, "the kernel's server belongs to the whole machine"),
-        ({"server": 'kind = "demo"', "rest": '[link]\nrate = "1Gbit/s"'}, "it serves the loopback interface alone"),
-        ({"rest": '[clients]\naccess = "cifs3.0"'}, "kernels mount in a guest only"),
-        ({"parts": 'seek = "1ms"'}, "nothing packaged delays seeks alone"),
+        ({"server": 'kind = "demo"', "rest": '[link]\nrate = "1Gbit/s"'}, "it serves the loopback interface only"),
+        ({"rest": '[clients]\naccess = "cifs3.0"'}, "kernel mounts are possible in guests only"),
+        ({"parts": 'seek = "1ms"'}, "no packaged program delays only seeks"),
         ({"parts": 'latency = "1500us"'}, "disks are delayed by whole milliseconds"),
         ({"parts": 'size = "64MiB"\ncount = 2', "level": "raid0"}, "a RAID here takes disks of 128MiB or more"),
     ],
@@ -324,7 +324,7 @@ def test_who_is_not_root_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_disks_must_fit_in_memory() -> None:
     found = made('size = "1t"')
-    with pytest.raises(UsageError, match="TB of disks lie in memory"):
+    with pytest.raises(UsageError, match="TB of disks are in memory"):
         backend._check_memory(found)
 
 

@@ -99,7 +99,7 @@ def test_parts_are_one_map_on_one_clock(measured: Measure) -> None:
     assert [trace["type"] for trace in shown["data"]] == ["heatmap", "scatter", "scatter"]
     heat = shown["data"][0]
     assert len(heat["x"]) == len(heat["z"][0]) + 1 and len(heat["y"]) == len(heat["z"]) + 1
-    assert "much the same all the time" in latency_map.words(found)
+    assert "almost constant over time" in latency_map.words(found)
 
 
 def test_long_series_are_merged_and_slow_steps_named(measured: Measure) -> None:
@@ -121,6 +121,6 @@ def test_too_short_or_damaged(measured: Measure) -> None:
     assert latency_map.latency_map(short, short.cells) is None
     run = measured([load()])
     broken = Run(run.document, MemoryBlobs({0: {"latency_series:write": b"1234567", "series": run.blob(0, "series")}}))
-    with pytest.raises(StoreError, match="no whole rows"):
+    with pytest.raises(StoreError, match="not whole rows"):
         broken.latency_series(0)
     assert latency_map.latency_map(broken, broken.cells) is None

@@ -45,7 +45,7 @@ def test_what_to_type() -> None:
     many = advice(Nearby("nas", True, [Offer("smb", True, [f"s{n}" for n in range(20)])]), "naslab run")
     assert many.count("naslab run") == nearby.MAX_SHOWN and "and 12 more: naslab doctor smb://nas" in many
     assert "neither SMB (port 445) nor NFS" in advice(Nearby("nas", True, [Offer("smb"), Offer("nfs")]), "naslab run")
-    assert "not known" in advice(Nearby("nas", False), "naslab run")
+    assert "cannot be resolved" in advice(Nearby("nas", False), "naslab run")
 
 
 def test_both_are_asked_and_only_what_is_open_lists(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,5 +72,5 @@ def test_words() -> None:
     for part in ("2 connections", "117 MB/s", "118 MB/s", "90 MB/s up, 95 MB/s down", "200 µs", "400 µs", "1500"):
         assert part in text
     assert "sent again" not in text
-    assert "sent again" in describe(result(100)) and "get lost" not in describe(result(100))
-    assert "get lost" in describe(result(10_000))
+    assert "sent again" in describe(result(100)) and "are lost" not in describe(result(100))
+    assert "are lost" in describe(result(10_000))

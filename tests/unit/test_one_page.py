@@ -88,7 +88,7 @@ def test_files_by_their_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(UsageError, match=r"\.svg, \.png or \.html"):
         one_page.write([run], tmp_path / "run.pdf")
     (tmp_path / "mine.svg").write_text("<svg/>")
-    with pytest.raises(UsageError, match="no one-page report of naslab"):
+    with pytest.raises(UsageError, match="not a one-page naslab report"):
         one_page.write([run], tmp_path / "mine.svg")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match=r"rsvg-convert.*or Chromium, and none is in PATH"):

@@ -94,7 +94,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
 def test_a_link_stays_and_its_file_is_judged(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("of others")
     (tmp_path / "link").symlink_to("there")
-    with pytest.raises(UsageError, match="the file exists and is no report of naslab"):
+    with pytest.raises(UsageError, match="the file exists and is not a naslab report"):
         check_output(tmp_path / "link", "-o", outputs.HTML)
     (tmp_path / "there").write_text(OURS)
     write_output("new", tmp_path / "link", "-o", outputs.HTML)
@@ -114,7 +114,7 @@ def test_a_link_stays_and_its_file_is_judged(tmp_path: Path) -> None:
         (lambda folder: folder / "none" / "file", "there is no folder .*none; create it first, or name another"),
         (lambda folder: folder / "file" / "more", "file is not a folder; name another file|not a directory"),
         (lambda folder: folder / ("n" * 300), "name too long"),
-        (lambda folder: Path("-"), "not to standard output; name one"),
+        (lambda folder: Path("-"), "not standard output; name one"),
         (lambda folder: Path("a\0b"), "null"),
     ],
 )

@@ -115,7 +115,7 @@ def test_files_that_are_there_need_room_only_to_grow() -> None:
     assert asked == [], "there is room for all of it"
     check_space(cells, {"space": {"free_bytes": 120}}, present)
     assert asked == [["a", "b"]]
-    with pytest.raises(SpaceError, match=r"120 B .1\.2 times what its files grow by.*119 B free"):
+    with pytest.raises(SpaceError, match=r"120 B .1\.2 times the growth of its files.*119 B free"):
         check_space(cells, {"space": {"free_bytes": 119}}, present)
 
 

@@ -235,12 +235,12 @@ MISTAKES = [
     ("value = 48", "value = -48", "numbers.slow.value = -48: write a number above 0"),
     ('unit = "USD"', 'unit = "EUR"', "numbers.cost.unit = 'EUR': use one of MB/s"),
     ('number = "slow"', 'number = "slw"', "number = 'slw': use one of slow, fast"),
-    ('number = "slow"', 'number = "cost"', "USD is no rate"),
+    ('number = "slow"', 'number = "cost"', "USD is not a rate"),
     ('op = "write", file', 'op = "wrote", file', "op = 'wrote': use one of"),
-    ("1m..4m", "1m..", "say where the range ends"),
+    ("1m..4m", "1m..", "give both ends of the range"),
     ("1m..4m", "4m..1m", "the range is empty"),
     ("copy = [10, 10]", "copy = [10]", "rows.copy: give 2 numbers above 0"),
-    (', play = "read" }', " }", "its ops say nothing of play"),
+    (', play = "read" }', " }", "its ops do not contain play"),
     ('name = "all"', 'name = "slow"', "'two-slow' is there 2 times"),
     ('table = "all"', 'table = "none"', "table = 'none': use one of all"),
     ('table = "all"', "", "give cells, or a table and its columns"),
@@ -314,6 +314,6 @@ def test_many_measurements_are_folded_and_few_are_not() -> None:
     rates = compare_view.charts([found])[0].entries[0]
     assert len([y for trace in rates["figure"]["data"] for y in trace["y"]]) == 60
     assert f"of {sum(row.key.measure == 'throughput' for row in found.rows)} measurements" in rates["caption"]
-    assert "The 60 that tell most are drawn." in rates["caption"]
+    assert "The 60 most significant ones are drawn." in rates["caption"]
     few = compare([load("published:raid5-naspt-4").document], [load("published:raid5-naspt-6").document], ("4", "6"))
     assert "<details>" not in compare_view.tables([few])

@@ -88,7 +88,7 @@ def test_a_wait_and_a_link_that_reads_and_writes_share() -> None:
 
 def test_what_memory_and_link_may_both_be_is_left_open_until_the_interface_tells() -> None:
     large = found(*line(100_000, 2500 * MB))[-1]
-    assert large.word == "unknown" and "would tell" in large.evidence
+    assert large.word == "unknown" and "would separate" in large.evidence
     # 25 Gbit/s carry 2966 MB/s of data.
     route = {"environment": {"target": {}, "route": {"interface": "eth0", "speed_bits_per_s": 25e9, "mtu_bytes": 1500}}}
     assert found(*line(20_000, 2800 * MB), **route)[-1].word == "link"
@@ -170,10 +170,10 @@ def test_local_paths_are_told_by_counted_bytes_and_flushes() -> None:
 
 NOTHING_TELLS: list[tuple[dict[str, Any], str, str]] = [
     ({}, "smb", "too few other loads"),
-    ({"offered_per_s": 10.0}, "smb", "waited for its own time"),
-    ({"workload": "idle"}, "smb", "waited for its own time"),
+    ({"offered_per_s": 10.0}, "smb", "the load was paced"),
+    ({"workload": "idle"}, "smb", "the load was paced"),
     ({"bytes": 0, "ops": 0}, "smb", "nothing was measured"),
-    ({"bytes": 0, "ops": 9, "op": "stat", "kinds": {"stat": {"ops": 9}}}, "nfs", "moves no data"),
+    ({"bytes": 0, "ops": 9, "op": "stat", "kinds": {"stat": {"ops": 9}}}, "nfs", "call without data"),
     ({}, "null", "no server"),
 ]
 

@@ -503,5 +503,5 @@ def test_refused(options: dict[str, Any], words: str, tmp_path: Path, replay: Ca
     with pytest.raises(UsageError, match=words):
         replay(trace, SIM, **options)
     empty = write_trace(tmp_path / "empty.trace", [])
-    with pytest.raises(UsageError, match="holds no operation"):
+    with pytest.raises(UsageError, match="contains no operations"):
         replay(empty, SIM)

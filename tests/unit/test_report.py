@@ -211,8 +211,8 @@ def test_validity_notes_name_cache_errors_and_bad_data() -> None:
         cell.update(regime="client_cache", errors=2, verified={"blocks": 9, "bad": 1, "first_bad": "x"})
     page = report.render([run])
     assert "3 cells came from the client&#x27;s cache" in page
-    assert "3 cells had operations that failed." in page
-    assert "3 cells read data that differs from what was written." in page
+    assert "3 cells had failed operations." in page
+    assert "3 cells read data that differs from the written data." in page
 
 
 def test_short_form_of_the_document_is_enough() -> None:
@@ -232,7 +232,7 @@ def test_short_form_of_the_document_is_enough() -> None:
 def test_write_replaces_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "a.html"
     target.write_text("of others")
-    with pytest.raises(UsageError, match="no report of naslab"):
+    with pytest.raises(UsageError, match="not a naslab report"):
         report.write([small()], target)
     assert target.read_text() == "of others"
     target.write_text('<meta name="generator" content="naslab 0.1">')
@@ -502,7 +502,7 @@ def burst_run(cause: str = "token_bucket") -> Run:
     run.document["sustained"] = {  # type: ignore[typeddict-item]
         "regimes": [], "burst": {**BURST, "cause": cause}, "cached": cached, "working_set": None, "cost": None,
     }  # fmt: skip
-    assert way.stages({"sustained": {"working_set": {**sets}}})[1].says[0].startswith("holds 256 MiB")
+    assert way.stages({"sustained": {"working_set": {**sets}}})[1].says[0].startswith("holds a working set of 256 MiB")
     return run
 
 
@@ -514,7 +514,7 @@ def test_the_way_of_the_data_is_drawn_with_what_was_measured() -> None:
         assert text in drawing.split('aria-hidden="true"')[0].replace("\xa0", " ") and text in drawing
     network, memory, disks = way.stages(burst_run("write_back_cache").document)
     assert (memory.fast, memory.slow, disks.fast) == (259e6, 32e6, 32e6)
-    assert network.says == ["600 MB/s, reads from the server's memory"]
+    assert network.says == ["600 MB/s, reads from the server cache"]
     assert 'class="way"' not in report.render([small()])
 
 
@@ -573,7 +573,7 @@ def test_a_run_of_a_source_that_tells_little_still_has_its_page() -> None:
     page = report.render([run])
     text = " ".join(Elements(page).text).replace("\xa0", " ")
     assert "naslab did not measure this; published: iozone" in text and "page 3" in text
-    assert "Not told by the source" in text and "queue depth" in text
+    assert "Not reported by the source" in text and "queue depth" in text
     assert "1 Jan 1970" not in text and "no file data" not in text
     drawn = entries(page)["throughput"][0]["figure"]["data"]
     assert [(trace["x"], trace["y"]) for trace in drawn] == [([1 << 30, 2 << 30], [50.0, 51.0])]

@@ -60,7 +60,7 @@ def test_words() -> None:
     found = judge(measured(30 * MB, 110 * MB, (1, 2, 4, 8), 0.005, 1), set())
     rungs = [{"clients": n, "bytes_per_s": min(30 * n, 110) * MB} for n in (1, 2, 4, 8)]
     text = " ".join(sentences({**found, "rungs": rungs}))
-    assert "8: 110 MB/s" in text and "more bring no more: 110 MB/s" in text and "limit of the server" in text
+    assert "8: 110 MB/s" in text and "more clients add nothing: 110 MB/s" in text and "limit of the server" in text
 
 
 def test_the_plan_mixes_rungs_and_fills_once() -> None:

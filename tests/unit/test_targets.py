@@ -109,7 +109,7 @@ def test_words_with_a_colon_are_left_alone() -> None:
     [
         (
             "mkdir: Permission denied (os error 13), path=naslab-1", "permission",
-            "cannot make the folder naslab-1: Permission denied; give a folder that you may write to",
+            "cannot create the folder naslab-1: Permission denied; give a folder with write access",
         ),
         ("plan: cell 3 (read): the null target has no flush: x", None, "the null target has no flush: x"),
         ("open: No space left on device (os error 28), file=a, offset=3", None,

@@ -145,7 +145,7 @@ def test_nfs(text: str, changed: dict[str, Any]) -> None:
         (r"\\nas@8445\data", ("smb://user@host:port/share",)),
         (r"\\nas:8445\data", ("smb://host:port/share",)),
         (r"\\nas\data\..", ("..",)),
-        ("//nas/data", ("is a path", "smb://host/share")),
+        ("//nas/data", ("is a local path", "smb://host/share")),
         ("nas:/data", ("nfs://nas/data",)),
         ("192.168.1.5:/data", ("nfs://192.168.1.5/data",)),
         ("nfs://ann@nas/data", ("uid=",)),

@@ -98,7 +98,7 @@ def test_the_sparkline_goes_from_the_first_value_to_the_last() -> None:
 
 def test_the_curve_climbs() -> None:
     text = show_run(curve(), 80, False)
-    assert "p99 of the response time, each load a mark, log scale" in text
+    assert "p99 of the response time, one mark per load, log scale" in text
     (line,) = [line for line in text.splitlines() if "▁" in line]
     assert line.strip().startswith("100 µs ▁") and line.endswith("█ 2.37 ms")
     drawn = line.split()[2]

@@ -118,7 +118,7 @@ def test_fio_2_and_a_root(tmp_path: Path) -> None:
         ("fio version 3 iolog\n1 /a add\n1 /a read 9223372036854775807 9\n", "line 3: .*beyond the largest file"),
         ("fio version 3 iolog\n1 /a add\n1 /a open\n1 /a read 0 4294967297\n", "line 4: a request of 4294967297 bytes"),
         ("fio version 3 iolog\n/a add\n", "line 2: '/a' is not a whole number"),
-        ("fio version 2 iolog\n/a jump\n", "line 2: '/a jump' is no line of fio's log"),
+        ("fio version 2 iolog\n/a jump\n", "line 2: '/a jump' is not a line of fio's log"),
         ("fio version 2 iolog\n/a wait 99999999999999999999 0\n", "line 2: .*not a whole number"),
         ("fio version 2 iolog\n" * 300, "line 257: more than 256 jobs"),
     ],
@@ -201,7 +201,7 @@ def test_dbench_by_name(tmp_path: Path) -> None:
         ('NTCreateX "\\a" 0x40', "line 1: 2 arguments where at least 3 are needed"),
         ('Mkdir "\\..\\..\\etc" SUCCESS', "line 1: .*component"),
         ('NTCreateX "\\a" -5 0x1 5 SUCCESS', "line 1: '-5' is not a whole number"),
-        ("Explode 5 SUCCESS", "line 1: 'Explode' is no operation of dbench's"),
+        ("Explode 5 SUCCESS", "line 1: 'Explode' is not an operation of dbench"),
         ("REPEAT -1", "line 1: REPEAT takes"),
         ("x" * 70_000, "line 1: longer than"),
     ],
@@ -215,12 +215,12 @@ def test_bad_load_files(text: str, message: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "more", "message"),
     [
-        ("nothing known\n", "", {}, "looks like nothing that is known; say with --from"),
+        ("nothing known\n", "", {}, "unknown format; name it with --from"),
         ("x", "cap", {}, "--from 'cap': use strace, fio, dbench or pcap"),
         ("1 1.0 close(3) = 0\n", "", {}, "--root is needed"),
         (DBENCH, "", {"root": Path("/x")}, "--root /x: dbench's names"),
         (FIO2, "", {"cwd": Path("/x")}, "--cwd /x: only strace"),
-        ("hello\nworld\n", "strace", {"root": Path("/r")}, "lines are not strace's"),
+        ("hello\nworld\n", "strace", {"root": Path("/r")}, "lines are not from strace"),
     ],
 )
 def test_refused(text: str, kind: str, more: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ def test_smb_shares_pipes_and_what_cannot_be_named(made: Any) -> None:
     told, operations = made(wire.lines)
     assert [o.path for o in operations] == ["one/f", "one/f", "two/F", "two/g", "two/g"], "case is one on SMB"
     assert told["skipped"] == {
-        "alternate data streams": 1, "names that no trace may have": 1, "requests to named pipes": 1,
+        "alternate data streams": 1, "names that are not allowed in a trace": 1, "requests to named pipes": 1,
     }  # fmt: skip
 
 
@@ -270,7 +270,7 @@ def test_smb_a_capture_cut_at_both_ends(made: Any) -> None:
     ]  # fmt: skip
     assert str(operations[0].path).startswith("unnamed-")
     assert told["skipped"] == {
-        "files whose names the capture does not tell": 1, "replies without a request": 1, "requests without a reply": 1,
+        "files whose names are not in the capture": 1, "replies without a request": 1, "requests without a reply": 1,
         "the capture file ends within a packet": 1,
     }  # fmt: skip
 
@@ -401,8 +401,8 @@ def test_other_traffic(made: Any) -> None:
     ("lines", "code", "said", "words"),
     [
         ([], 2, 'tshark: The file "a" isn\'t a capture file', "not a capture that tshark can read"),
-        ([b"1\tx\n"], 0, "", "packet 1: tshark told what is not understood"),
-        ([b"nonsense\n"], 0, "", "packet unknown: tshark told"),
+        ([b"1\tx\n"], 0, "", "packet 1: naslab does not understand tshark's output"),
+        ([b"nonsense\n"], 0, "", "packet unknown: naslab does not understand tshark's output"),
         ([], 0, "", "no TCP packets with data"),
     ],
 )
@@ -420,7 +420,7 @@ def test_compressed_captures_are_known_by_their_look(tmp_path: Path) -> None:
             assert looks_like(path, "") == "pcap"
     for damaged in (gzip.compress(module.MAGICS[0])[:12], b"\x1f\x8b", b"\x1f\x8b" + bytes(40), gzip.compress(b"text")):
         path.write_bytes(damaged)
-        with pytest.raises(TraceError, match="looks like nothing that is known"):
+        with pytest.raises(TraceError, match="unknown format"):
             looks_like(path, "")
 
 
@@ -587,7 +587,7 @@ def test_nfs_names_that_come_late(made: Any) -> None:
     told, operations = made(wire.lines)
     reads = [str(o.path) for o in operations if o.op == "read"]
     assert reads[0] == "name" and reads[1] == reads[2] and reads[1].startswith("unnamed-")
-    assert told["skipped"] == {"files whose names the capture does not tell": 1}
+    assert told["skipped"] == {"files whose names are not in the capture": 1}
 
 
 def test_nfs_names_that_come_late_below_each_other(made: Any) -> None:
@@ -603,7 +603,7 @@ def test_nfs_names_that_come_late_below_each_other(made: Any) -> None:
     told, operations = made(wire.lines)
     reads = [str(o.path) for o in operations if o.op == "read"]
     assert reads[0] == "d/f" and reads[1].startswith("unnamed-") and len(reads) == 2
-    assert told["skipped"] == {"files whose names the capture does not tell": 2}
+    assert told["skipped"] == {"files whose names are not in the capture": 2}
 
 
 def test_nfs_a_file_renamed_before_another_connection_finds_it(made: Any) -> None:

@@ -214,12 +214,12 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "<script" not in page and "http:" not in page and "https:" not in page and "&lt;x&gt;.trace" in page
     charts = {svg.get("aria-label", "").split(":")[0]: svg for svg in document.iter("svg")}
     assert set(charts) == {
-        "Read over time", "Operations over time", "Operations under way over time", "Sizes of reads",
-        "Kinds of operations", "How many at once", "Sizes of the files it needs",
+        "Read over time", "Operations over time", "Outstanding operations over time", "Sizes of reads",
+        "Kinds of operations", "Concurrency", "Sizes of the files it needs",
     }  # fmt: skip
     widths = [float(bar.get("width", 0)) for bar in charts["Sizes of reads"].iter("rect")]
     assert len(widths) == 2 and abs(widths[0] / widths[1] - 2) < 0.01, "20 of 4 KiB, 10 of 128 KiB"
-    assert "0.10 operations are under way" in page
+    assert "0.10 operations are outstanding" in page
     assert main(["trace", "show", str(made), "-o", str(tmp_path / "x.png")]) == 2
     assert "name it FILE.html" in capsys.readouterr().err
 

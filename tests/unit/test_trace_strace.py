@@ -332,7 +332,7 @@ write(6, ""..., 10) = 10
     ("limit", "line", "message"),
     [
         ("strace.MAX_TASKS", '{} 1.0 stat("/r/a", 0x7) = 0\n', "line 6: more than 5 processes and threads at once"),
-        ("strace_text.MAX_HALF", '{} 1.0 open("/r/a", <unfinished ...>\n', "15 of its 20 lines are not strace's"),
+        ("strace_text.MAX_HALF", '{} 1.0 open("/r/a", <unfinished ...>\n', "15 of its 20 lines are not from strace"),
     ],
 )
 def test_processes_are_bounded(
@@ -471,7 +471,7 @@ def test_lines_that_are_none(tmp_path: Path) -> None:
     text = "\n".join(['open("/r/a", O_RDONLY) = 3', 'read(3, "", 5) = 5', "close(3) = 0", 'open("/r/b", O_RD'])
     operations, skipped = converted(tmp_path, text)
     assert len(operations) == 3 and skipped == {UNREADABLE: 1}
-    with pytest.raises(TraceError, match=r"s\.txt: 3 of its 3 lines are not strace's"):
+    with pytest.raises(TraceError, match=r"s\.txt: 3 of its 3 lines are not from strace"):
         converted(tmp_path, "1 1.0 what is this\n1 1.0 no\n1 1.0 {}")
     assert not (tmp_path / "s.trace.part").exists()
 

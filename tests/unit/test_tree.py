@@ -190,7 +190,7 @@ def test_new_connections_of_a_simulated_server(tmp_path: Path) -> None:
     for row in again.values():
         assert row["of_warm"] == pytest.approx(1.0) and row["of_warm_ci95"] == pytest.approx([1.0, 1.0])
     (told,) = [w["message"] for w in run.document["warnings"] if w["kind"] == "server_not_cold"]
-    assert "the server's memory is not emptied" in told
+    assert "the server cache is not emptied" in told
     assert run.document["tree"]["cold"] == "new_connection" and run.document["tree"]["cold_note"] == told
 
 
@@ -341,7 +341,7 @@ def test_a_command_that_fails_ends_the_run(tmp_path: Path, capsys: pytest.Captur
     (error,) = [w["message"] for w in run.document["warnings"] if w["kind"] == "error"]
     assert error == "--cold-command: exit status 1; try the command by itself"
     told = capsys.readouterr().err
-    assert "--cold-command said: said-Xq7" in told and "canary" not in told
+    assert "--cold-command printed: said-Xq7" in told and "canary" not in told
     kept = b"".join(path.read_bytes() for path in tmp_path.glob("store.sqlite*"))
     assert b"mkdir" in kept and b"Xq7" not in kept
 

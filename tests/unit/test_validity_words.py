@@ -65,7 +65,7 @@ CELL_WARNINGS: list[tuple[dict[str, Any], list[str], str]] = [
     ({}, [], ""),
     ({"direct_proof": {"proven": True, "cached_fraction": 0.0}}, [], ""),
     ({"direct_proof": {"proven": False, "cached_fraction": 0.5}}, ["not_direct"], "50% of the file is cached"),
-    ({"direct_proof": {"proven": False, "cached_fraction": None}}, ["not_direct"], "not proven; do not"),
+    ({"direct_proof": {"proven": False, "cached_fraction": None}}, ["not_direct"], "could not be proven; do not"),
     ({"verified": {"blocks": 9, "bad": 0, "first_bad": None}}, [], ""),
     ({"verified": {"blocks": 9, "bad": 2, "first_bad": "at 4096"}}, ["corrupt"], "2 records"),
     (
@@ -100,7 +100,7 @@ def test_run_warnings() -> None:
     cached, disk, unknown = cell(regime="client_cache"), cell(regime="disk"), cell()
 
     def kinds(*cells: dict[str, Any], **client: Any) -> list[tuple[str, bool]]:
-        return [(kind, "every cell" in text) for kind, text, _ in run_warnings(document(*cells, **client))]
+        return [(kind, "every explained cell" in text) for kind, text, _ in run_warnings(document(*cells, **client))]
 
     assert kinds(unknown, disk) == []
     assert kinds(cached, unknown) == [("client_cache", True)]
@@ -121,8 +121,8 @@ def test_summary() -> None:
     assert summarise(document(*cells)) == [
         "write: up to 100 MB/s (1 MiB file, 4 KiB records).",
         "random read: up to 300 MB/s (1 MiB file, 64 KiB records); 150 MB/s at 16 MiB (median over records).",
-        "random read of 4 KiB at depth 1: 24,414 IOPS, median 200 µs, p99 400 µs.",
-        "write of 1 MiB: acknowledged at 100 MB/s, durable at 50 MB/s counting the flush.",
+        "random read of 4 KiB at queue depth 1: 24,414 IOPS, median 200 µs, p99 400 µs.",
+        "write of 1 MiB: acknowledged at 100 MB/s, 50 MB/s including the flush.",
         "Of 5 cells, 1 waiting for the disks.",
         "1 cell did not complete, marked in the table.",
     ]
@@ -141,9 +141,9 @@ def test_summary_of_a_survey_puts_the_large_file_first() -> None:
         cell(op="random_read", **{**large, "record_bytes": 4096}),
     ]
     assert summarise(document(*cells))[:4] == [
-        "1 GiB file in 1 MiB records: written at 100 MB/s, 50 MB/s until it was durable.",
+        "1 GiB file in 1 MiB records: written at 100 MB/s, 50 MB/s including the flush.",
         "1 GiB file in 1 MiB records: read at 110 MB/s, caches dropped first.",
-        "random read of 4 KiB at depth 1: 24,414 IOPS, median 200 µs, p99 400 µs.",
+        "random read of 4 KiB at queue depth 1: 24,414 IOPS, median 200 µs, p99 400 µs.",
         "Files of 1 MiB to 4 MiB: writes 100 MB/s to 100 MB/s, reads 700 MB/s to 900 MB/s.",
     ]
 

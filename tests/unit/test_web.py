@@ -265,8 +265,9 @@ def test_one_owner_of_a_network_is_one_source(address: str, source: str) -> None
 
 @pytest.mark.parametrize(
     ("listen", "token", "said"),
-    [("0.0.0.0:80", "", "--token auto"), ("host.example:80", "", "no address"), ("127.0.0.1:x", "", "no port"),
-     ("127.0.0.1:99999", "", "no port"), ("0.0.0.0:80", "short", "16 characters")],
+    [("0.0.0.0:80", "", "--token auto"), ("host.example:80", "", "is not an address"),
+     ("127.0.0.1:x", "", "is not a port"), ("127.0.0.1:99999", "", "is not a port"),
+     ("0.0.0.0:80", "short", "16 characters")],
 )  # fmt: skip
 def test_bad_addresses_and_tokens_are_refused(listen: str, token: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):

@@ -118,7 +118,7 @@ def test_what_a_dead_process_left_goes_and_that_of_others_stays(tmp_path: Path) 
 def test_the_page_tells_time_rate_and_silence(tmp_path: Path) -> None:
     clock = Clock()
     under_way, store = written(tmp_path, clock), tmp_path / "runs.sqlite"
-    assert now_of(None, 0).words == "No cell at the moment."
+    assert now_of(None, 0).words == "No cell is being measured."
     under_way.before(CELL, 5)
     assert now_of(read_under_way(store, "r1"), clock.ns).facts == "begins"
     now = now_of(read_under_way(store, "r1"), clock.ns + 12 * 10**9)
@@ -130,7 +130,7 @@ def test_the_page_tells_time_rate_and_silence(tmp_path: Path) -> None:
     now = now_of(read_under_way(store, "r1"), clock.ns)
     assert now.facts.replace("\xa0", " ") == "1 min 15 s of 5 min, 7.50 GB moved, 100 MB/s now, p99 2 ms, 2 errors"
     assert now.share == 0.25 and (now.x, now.y, now.planned) == ([75.0], [100.0], 5)
-    assert "nothing heard for 1\xa0min" in now_of(read_under_way(store, "r1"), clock.ns + 60 * 10**9).facts
+    assert "no news for 1\xa0min" in now_of(read_under_way(store, "r1"), clock.ns + 60 * 10**9).facts
 
 
 def test_a_measured_run_tells_its_cells(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

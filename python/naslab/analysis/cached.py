@@ -103,7 +103,7 @@ _MORE = {
     "--max-bytes": "give a larger --max-bytes",
     "--budget": "give a longer --budget",
     "interrupted": "the run ended early, so let it run to its end",
-    "space": "the target has no space for more: free some, or take a server with less memory",
+    "space": "the target has no space for more: free some, or use a server with less memory",
 }
 
 
@@ -112,17 +112,19 @@ def _reason(steps: Sequence[Step], first: float, warm: float, own_memory: bool, 
     if own_memory:
         return "warm reads came from this machine's own memory; use smb:// or nfs://"
     if not steps:
-        return f"nothing was written to push the file out of the server's cache; {_MORE[ended_by]}"
+        return f"nothing was written to evict the file from the server cache; {_MORE[ended_by]}"
     last = steps[-1]
     if last["contrast"] >= last["least_contrast"]:
         return (
-            f"a file is slow at its first read even right after it was written ({rate_text(first)}), so slow first "
-            "reads do not show a cache that lost it"
+            f"the first read of a file is slow even right after it was written ({rate_text(first)}), so slow first "
+            "reads do not show an evicted file"
         )
     if min(warm, first) >= SHORT_CONTRAST * last["cold_bytes_per_s"]:
-        return "files were slow again right after their first read: the cache holds hardly one; give a smaller --size"
+        return (
+            "files were slow again right after their first read: the cache holds less than one; give a smaller --size"
+        )
     return (
-        f"files were read as fast as ever after {amount_text(last['evicted_bytes'])} of other data: the server has "
+        f"files were still read fast after {amount_text(last['evicted_bytes'])} of other data: the server has "
         "more memory than that, or its disks are as fast as the network, or nothing was cached; "
         f"{_MORE[ended_by]}"
     )
@@ -138,8 +140,8 @@ def words(cached: Mapping[str, Any]) -> str:
     )
     if not cached["separable"]:
         steps = f"; first reads: {tried}" if tried else ""
-        return f"Network only: not separable, for {cached['reason']} (warm {warm} of {size} files{steps})."
+        return f"Network only: not separable, because {cached['reason']} (warm {warm} of {size} files{steps})."
     return (
-        f"Network only: {rate_text(cached['network_only_bytes_per_s'])} from the server's cache, shown by the contrast "
-        f"of reads of {size} files before and after other data had pushed them out (warm {warm}; first reads: {tried})."
+        f"Network only: {rate_text(cached['network_only_bytes_per_s'])} from the server cache, shown by the contrast "
+        f"of reads of {size} files before and after other data had evicted them (warm {warm}; first reads: {tried})."
     )

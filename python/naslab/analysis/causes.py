@@ -41,7 +41,7 @@ Word = Literal["token_bucket", "write_back_cache", "slc_cache", "thermal_or_drif
 Sharing = Literal["shared", "separate", "unknown"]
 CAUSES: tuple[Cause, ...] = ("token_bucket", "write_back_cache", "slc_cache", "thermal_or_drift")
 CLIENT_CACHE_SHARE = 0.5
-"""With fewer bytes on the wire than this share of the claimed ones, the burst is the client's own cache."""
+"""With fewer bytes on the wire than this share of the claimed ones, the burst came from the client's own cache."""
 LEAST_MATCH, MATCH = 0.06, 0.12
 """Regained bytes this close to baseline * idle are a bucket's, between both by how well the fit knows the baseline
 and the size (of 100 simulated buckets 95 were within 1.5 %, all within three half-widths); beyond MISMATCH they are
@@ -154,7 +154,7 @@ def retest_idle_ns(fit: BucketFit, bin_ns: int, bins: int = 30) -> int:
     """
     baseline, burst = fit.baseline_bytes_per_s.value, fit.burst_bytes_per_s.value
     if baseline <= 0:
-        raise UsageError("a floor of 0 bytes/s refills nothing: no idle time would tell")
+        raise UsageError("a floor of 0 bytes/s refills nothing, so an idle time would show nothing")
     wanted = min((burst - baseline) * bins * bin_ns / NS_PER_S, 0.6 * fit.size_bytes.value)
     return math.ceil(wanted / baseline * NS_PER_S)
 
@@ -183,8 +183,10 @@ def decide_cause(evidence: BurstEvidence) -> CauseVerdict:
     shape = _shape(before, fit)
     if evidence.wire_bytes is not None and evidence.wire_bytes < CLIENT_CACHE_SHARE * before.total_bytes:
         share = evidence.wire_bytes / max(before.total_bytes, 1)
-        text = f"only {share:.0%} of the bytes were on the wire: the burst is the client's own cache"
-        return CauseVerdict("undecided", (Finding("wire bytes", text),), fit, ("a run past the client's cache",))
+        text = f"only {share:.0%} of the bytes were on the wire: the burst came from the client's own cache"
+        return CauseVerdict(
+            "undecided", (Finding("wire bytes", text),), fit, ("a run that bypasses the client's cache",)
+        )
     if fit is None:
         return _without_a_drop(before, shape)
     regained = [_Regained.of(retest, fit) for retest in evidence.retests if len(retest.series)]
@@ -232,16 +234,16 @@ def _missing(evidence: BurstEvidence, alive: list[Cause]) -> tuple[str, ...]:
     if evidence.op == "write" and len(alive) > 1:
         lacking += _missing_reads(evidence.reads)
     if "slc_cache" in alive and not any(retest.limited for retest in evidence.retests):
-        lacking.append("a second run limited to about twice the floor")
+        lacking.append("a second run, limited to about twice the floor")
     return tuple(lacking)
 
 
 def _missing_reads(reads: Reads | None) -> list[str]:
     if reads is None:
-        return ["reads of an uncached file right after a run, and rested"]
+        return ["reads of an uncached file right after a run and after a rest"]
     lacking = [] if reads.whole else ["reads after a rest as long as a refill takes"]
     if not reads.from_disks:
-        lacking.append("reads that wait for the disks: from files larger than the server's memory")
+        lacking.append("reads that wait for the disks: from files larger than the server cache")
     return lacking
 
 
@@ -278,7 +280,7 @@ def _shape(series: RateSeries, fit: BucketFit | None) -> Finding | None:
         return None
     seconds = constant_bins * work.bin_ns / NS_PER_S
     if decay < 0.8 * step and constant_bins > 0.04 * len(rates):
-        text = f"the rate fell gradually, with a time constant near {seconds:.0f} s, and not in a step"
+        text = f"the rate fell gradually, with a time constant near {seconds:.0f} s, not in a step"
         return Finding("shape", text, ("thermal_or_drift",), ("token_bucket", "write_back_cache", "slc_cache"))
     return Finding("shape", "the rate fell in a step")
 
@@ -319,12 +321,12 @@ def _flush(evidence: BurstEvidence, fit: BucketFit, pace: _Pace | None) -> Findi
     share = _waiting_share(evidence, fit)
     if share is None:
         return None
-    text = f"when the run ended {share:.0%} of the burst was not on the disks yet"
+    text = f"{share:.0%} of the burst was not yet on the disks when the run ended"
     if share >= WAITING_SHARE:
         return Finding("flush", text, ("write_back_cache",), ("token_bucket", "slc_cache", "thermal_or_drift"))
     if share <= DURABLE_SHARE and fit.floor_cv <= EVEN_FLOOR_CV and pace not in ("slowed", "somewhat"):
         # A short flush alone may be a lie; a floor this even is no disk that drains a cache, unless reads say so.
-        text += f", and the floor is even to {fit.floor_cv:.1%}"
+        text += f", and the floor is steady within {fit.floor_cv:.1%}"
         return Finding("flush and floor", text, (), ("write_back_cache",))
     return Finding("flush", text)
 
@@ -358,16 +360,16 @@ def _reads(evidence: BurstEvidence, fit: BucketFit, pace: _Pace | None, short_fl
     rested = reads.rested_bytes_per_s(HEAD_SHARE * fit.size_bytes.value if pace == "floor" else math.inf)
     text = f"reads right after ran at {reads.after_bytes_per_s / 1e6:,.1f} MB/s, rested at {rested / 1e6:,.1f} MB/s"
     if pace == "floor":
-        return Finding("reads", f"{text}: held to the same floor", (), ("write_back_cache", "slc_cache"))
+        return Finding("reads", f"{text}: limited to the same floor", (), ("write_back_cache", "slc_cache"))
     if pace == "slowed":
         causes: tuple[Cause, ...] = ("thermal_or_drift", "write_back_cache")
-        return Finding("reads", f"{text}: slowed, but not to the floor", causes, ("token_bucket", "slc_cache"))
+        return Finding("reads", f"{text}: slowed, but above the floor", causes, ("token_bucket", "slc_cache"))
     if pace == "free" and not reads.from_disks:
-        return Finding("reads", f"{text}: not held back, but perhaps from the server's memory")
+        return Finding("reads", f"{text}: not limited, but perhaps from the server cache")
     if pace == "free":
         # As fast as after a whole rest: nothing is left to write, though the flush was short.
         rivals: tuple[Cause, ...] = ("thermal_or_drift", "write_back_cache")
-        return Finding("reads", f"{text}: not held back", (), rivals if reads.whole and short_flush else rivals[:1])
+        return Finding("reads", f"{text}: not limited", (), rivals if reads.whole and short_flush else rivals[:1])
     return Finding("reads", text)
 
 
@@ -380,7 +382,7 @@ def _sharing(evidence: BurstEvidence, pace: _Pace | None) -> Sharing:
 def _recovery(fit: BucketFit) -> Finding | None:
     if not fit.recovers:
         return None
-    text = "the rate rose again under load: spent credit does not come back while it is used"
+    text = "the rate rose again under load: spent credit does not refill while it is used"
     return Finding("floor", text, ("thermal_or_drift",), ("token_bucket", "write_back_cache"))
 
 
@@ -441,15 +443,15 @@ def _retest_finding(found: _Regained, fit: BucketFit, short_flush: bool, gradual
     """A bucket gives back floor * idle, no more and no less."""
     size = fit.size_bytes.value
     text = (
-        f"after {found.idle_ns / NS_PER_S:,.1f} s of idling {found.above_bytes / 1e6:,.1f} MB came above the floor; "
-        f"floor times idle is {found.expected_bytes / 1e6:,.1f} MB, the first burst had {size / 1e6:,.1f} MB"
+        f"after {found.idle_ns / NS_PER_S:,.1f} s idle, {found.above_bytes / 1e6:,.1f} MB moved above the floor; "
+        f"floor times idle time is {found.expected_bytes / 1e6:,.1f} MB, the first burst had {size / 1e6:,.1f} MB"
     )
     all_back = found.above_bytes >= 0.85 * size
     if found.matches:
         return Finding("retest", text, ("token_bucket",), () if gradual else ("thermal_or_drift",))
     if found.telling and abs(found.ratio - 1) > MISMATCH:
         if not found.ended and not all_back:
-            return Finding("retest", f"{text}, and it had not dropped yet", (), ("token_bucket",))
+            return Finding("retest", f"{text}, and the rate had not dropped yet", (), ("token_bucket",))
         if all_back and not short_flush:
             return Finding("retest", text, ("write_back_cache",), ("token_bucket",))
         against: tuple[Cause, ...] = ("token_bucket",) if all_back else ("token_bucket", "write_back_cache")
@@ -464,5 +466,5 @@ def _two_rates(regained: list[_Regained]) -> Finding | None:
     matching = [found.burst_share for found in regained if found.matches]
     if len(matching) < 2 or max(matching) < TWO_RATES * min(matching):
         return None
-    text = "the bytes above the floor, not all bytes, follow the idle time at two different rates"
+    text = "at two different rates the bytes above the floor, not all bytes, follow the idle time"
     return Finding("two rates", text, ("token_bucket",), ("slc_cache",))

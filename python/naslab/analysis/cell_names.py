@@ -62,6 +62,14 @@ def load_name(cell: Cell) -> str:
     return ", ".join(parts)
 
 
+def long_name(cell: Cell) -> str:
+    """A cell among all of its run: `64 KiB reads, queue depth 4, 1 GiB file, repeat 2`."""
+    workload, size, block = (cell.get(name) for name in ("workload", "file_bytes", "block"))
+    stage = f" ({STAGES[workload]})" if workload in STAGES and workload not in _TREES else ""
+    size_text = [f"{size_label(size)} file"] if size and not stage else []
+    return ", ".join([load_name(cell) + stage, *size_text, *([f"repeat {block + 1}"] if block else [])])
+
+
 NO_RESULTS = ("fill", "idle", "drain", "evict", "diskspd -c", "prepare", "clean", "sample", "ladder", "probe")
 """Workloads that prepare, or ask what a verdict rests on: nobody compares devices by them."""
 

@@ -259,10 +259,11 @@ def _why(claim: Claim, verdict: Verdict, found: _Evidence, p: float) -> str:
         return f"{told}; {expected}; {chance}, adjusted over the experiment"
     reach = max((contrast.detectable or 1.0 for contrast in found.contrasts), default=1.0)
     if reach <= 1.0:
-        return f"{told}; {expected}; {chance}: too few to tell"
+        return f"{told}; {expected}; {chance}: too few for a verdict"
     return (
-        f"{told}; {expected}; {chance}. With these repeats a true ratio is told from the edge when it is {reach:.2f} "
-        "times or more away from it; more repeats bring that down"
+        f"{told}; {expected}; {chance}. With these repeats a true ratio is separated from the edge if it is "
+        f"{reach:.2f} "
+        "times or more away from it; more repeats lower that"
     )
 
 

@@ -1,4 +1,4 @@
-"""A doubt about numbers, with what it rests on: the words are a warning, the numbers part `validity`."""
+"""A doubt about numbers, with its evidence: the message is a warning, the numbers are part of `validity`."""
 
 from __future__ import annotations
 
@@ -36,11 +36,7 @@ class Finding:
         }  # fmt: skip
 
 
-def cells_words(cells: Sequence[int], most: int = 4) -> str:
-    """`cell 3 was`, `cells 3, 4 were`, `cells 3, 4, 5, 6 and 20 more were`."""
-    listed = sorted(set(cells))
-    if len(listed) == 1:
-        return f"cell {listed[0]} was"
-    named = ", ".join(str(cell) for cell in listed[:most])
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return f"cells {named}{more} were"
+def cells_words(cells: Sequence[int]) -> str:
+    """`one cell was`, `5 cells were`: which ones they are stands beside the words, in `cells`."""
+    count = len(set(cells))
+    return "one cell was" if count == 1 else f"{count} cells were"

@@ -167,7 +167,7 @@ def _ratio(found: beside.Ratio | None) -> dict[str, Any] | None:
 def sentences(curve: Mapping[str, Any]) -> list[str]:
     """The curve in a few sentences, without what another run's says."""
     if not curve["capacity_per_s"]:
-        return ["No load was carried: nothing can be said about the curve."]
+        return ["No offered load was reached: the curve shows nothing."]
     return [_capacity_words(curve), _knee_words(curve), *_notes(curve)]
 
 
@@ -182,7 +182,7 @@ def _capacity_words(curve: Mapping[str, Any]) -> str:
     block = size_label(curve["block_bytes"])
     if curve["saturated"]:
         return f"Capacity: {rate} of {block}, {within}."
-    return f"Not saturated: {rate} of {block} were carried and the highest load offered was no more; {within}."
+    return f"Not saturated: {rate} of {block} were reached, and no higher load was offered; {within}."
 
 
 def _knee_words(curve: Mapping[str, Any]) -> str:
@@ -192,7 +192,9 @@ def _knee_words(curve: Mapping[str, Any]) -> str:
     low, high = curve["knee_ci95_per_s"]
     share = curve["knee_per_s"] / curve["capacity_per_s"]
     if min(low, curve["knee_per_s"]) >= curve["capacity_per_s"]:
-        return f"No knee below the capacity: only there p99 of the response time is twice its {low_p99} at low load."
+        return (
+            f"No knee below the capacity: p99 of the response time reaches twice its {low_p99} at low load only there."
+        )
     return (
         f"Knee: {_per_s(curve['knee_per_s'])}, {share:.0%} of the capacity, 95 % interval {_per_s(low)} to "
         f"{_per_s(high)}; there p99 of the response time is twice its {low_p99} at low load."
@@ -202,12 +204,12 @@ def _knee_words(curve: Mapping[str, Any]) -> str:
 def _notes(curve: Mapping[str, Any]) -> list[str]:
     found = []
     if curve["knee_per_s"] and curve["knee_ci95_per_s"][1] > VAGUE * curve["knee_ci95_per_s"][0]:
-        found.append("The knee is vague: p99 varied as much from part to part; a longer --step-duration tells more.")
+        found.append("The knee is uncertain: p99 varied as much between parts of a step; use a longer --step-duration.")
     if curve["depth_limited"]:
         bound = curve["queue_depth"] * curve["workers"]
         found.append(
-            f"The capacity is that of the {bound} operations allowed in flight, which were all in use while none took "
-            "longer than at low load: raise --depth or --workers to see the target's own."
+            f"The capacity is that of the {bound} allowed outstanding operations: all were in use, while none took "
+            "longer than at low load. Raise --depth or --workers to measure the target's own capacity."
         )
     ends = {"budget": "--budget", "max_bytes": "--max-bytes"}
     if curve["stop_reason"] in ends:
@@ -224,8 +226,8 @@ def compared_sentences(curve: Mapping[str, Any]) -> list[str]:
         _rate_words("Capacity", compared["capacity"], compared["run_id"], "one of the curves was not saturated"),
         _rate_words("Knee", compared["knee"], compared["run_id"], "one of the curves has none"),
         *_p99_words(compared["p99"]),
-        "These intervals are over the parts of each load within the two runs: how much runs differ from one another "
-        "they do not cover.",
+        "These intervals are over the parts of each load within the two runs; they do not cover how much runs "
+        "differ from one another.",
     ]
     if compared["differs"]:
         names = ", ".join(SAME[name] for name in compared["differs"])
@@ -239,7 +241,7 @@ def _rate_words(what: str, found: Mapping[str, Any] | None, run_id: str, why_not
     low, high = found["ci95"]
     text = f"{what}: {found['ratio']:.3g} times that of run {run_id}, 95 % interval {low:.3g} to {high:.3g}: "
     if found["verdict"] is None:
-        return f"{text}no verdict, as there are fewer than {beside.LEAST_BATCHES} parts."
+        return f"{text}no verdict, because there are fewer than {beside.LEAST_BATCHES} parts."
     if found["verdict"] in ("better", "worse"):
         return f"{text}{found['verdict']}."
     within = f" within {found['margin']:.0%}" if found["verdict"] == "equivalent" else ""
@@ -249,13 +251,13 @@ def _rate_words(what: str, found: Mapping[str, Any] | None, run_id: str, why_not
 def _least_words(share: float) -> str:
     """What a comparison without a difference could have found."""
     least = f"{share:.0%} or more" if share <= 1 else f"a factor of {min(1 + share, 100):.2g} or more"
-    return f"only a difference of {least} would have been seen"
+    return f"only a difference of {least} would have been detected"
 
 
 def _p99_words(loads: Sequence[Mapping[str, Any]]) -> list[str]:
     """How many loads have which verdict, with the range of their ratios."""
     if not loads:
-        return ["p99 is not compared: no load was offered to both and carried by both."]
+        return ["p99 is not compared: no load was offered to both and reached by both."]
     parts = []
     for verdict in ("better", "worse", "equivalent", "undecided", None):
         those = [one for one in loads if one["verdict"] == verdict]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from naslab.analysis.cell_names import load_name
+from naslab.analysis.cell_names import load_name, op_words
 from naslab.analysis.findings import Finding
 from naslab.analysis.saturation import BUSY_CORE, LEAST_NS, busy_thread
 from naslab.units import duration_text, rate_text, size_label
@@ -41,10 +41,10 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
     if cell is None:
         return []
     found = cell["clients"]
-    where = f"{cell['op'].replace('_', ' ')} of {size_label(cell['record_bytes'])}"
+    where = f"{op_words(cell['op'])} of {size_label(cell['record_bytes'])}"
     told = [
         f"{found['count']} clients together, {where}: {rate_text(found['common_bytes_per_s'])} over "
-        f"{duration_text(found['common_window_ns'])} in which all were under load; until the first was done "
+        f"{duration_text(found['common_window_ns'])} in which all were under load; until the first was finished "
         f"{rate_text(found['first_done_bytes_per_s'])}, until the last {rate_text(found['last_done_bytes_per_s'])}.",
         f"They began within {duration_text(found['start_skew_ns'])} of one another (clocks known to "
         f"{duration_text(found['clock_bound_ns'])})"
@@ -108,13 +108,13 @@ def _apart(cell: Cell, clients: Mapping[str, Any], document: Mapping[str, Any]) 
         last = max(clients["each"], key=lambda each: each["start_offset_ns"])["client"]
         text = (
             f"the clients began up to {duration_text(skew)} apart, {name_of(last, document)} last, more than "
-            f"{duration_text(round(most))}: this is no common load"
+            f"{duration_text(round(most))}: the load was not simultaneous"
         )
         yield Finding("start_skew", text, cell["id"], skew, "ns", most)
     if clients["count"] > 1 and clients["common_window_ns"] < LEAST_OVERLAP * cell["window_ns"]:
         share = clients["common_window_ns"] / max(cell["window_ns"], 1)
         text = (
-            f"all clients were under load together for only {share:.0%} of the window: one was done long before "
+            f"all clients were under load together for only {share:.0%} of the window: one was finished long before "
             "another; choose larger files or a time"
         )
         yield Finding("clients_apart", text, cell["id"], share, "fraction", LEAST_OVERLAP)

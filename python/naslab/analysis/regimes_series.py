@@ -129,5 +129,6 @@ def held_words(view: View, drop: Drop) -> str:
     """What the flush says of the bytes moved above the later rate."""
     kept = (view.cell.get("flush_ns") or 0) / NS_PER_S * drop.low
     return (
-        f"{amount_text(drop.above_bytes)} above the later rate, of which the flush found {amount_text(kept)} in memory"
+        f"{amount_text(drop.above_bytes)} above the later rate, of which {amount_text(kept)} were still in memory at "
+        "the flush"
     )

@@ -11,12 +11,12 @@ REGIME_WORDS = {
     "link": "at the link's rate",
     "latency": "waiting for round trips",
     "disk": "waiting for the disks",
-    "server_cache": "as fast as the server's memory",
+    "server_cache": "at the rate of the server cache",
     "client_cache": "served by the client's own cache",
-    "burst": "on a credit that ends",
-    "baseline": "with that credit spent",
-    "above_link": "above what the link carries",
-    "mixed": "held up by several parts",
+    "burst": "on burst credit",
+    "baseline": "with burst credit spent",
+    "above_link": "above the rate of the link",
+    "mixed": "with no single bottleneck",
     "unknown": "unexplained",
 }
 """What is said of cells of each regime."""

@@ -38,11 +38,11 @@ def sentences(document: Mapping[str, Any]) -> Iterator[str]:
         f"{duration_text(cell['duration_ns'])}{rate}, in {_streams(replay)}."
     )
     if not replay["equal"]:
-        yield f"Not all were issued: {issued:,}; the table has them by kind."
+        yield f"Not all were issued: {issued:,}; the table lists them by kind."
     elif not (replay["skipped"] or replay["instead"] or replay["added"]):
         yield "Of each kind as many operations were issued as the trace has."
     else:
-        yield "Of each kind as many operations were issued as the trace has, but for these:"
+        yield "Of each kind as many operations were issued as the trace has, except these:"
     for note in replay["skipped"]:
         yield f"not carried out: {note['count']:,} {note['kind']}: {note['reason']}."
     for note in replay["instead"]:
@@ -51,9 +51,11 @@ def sentences(document: Mapping[str, Any]) -> Iterator[str]:
     for note in replay["added"]:
         yield f"in addition: {note['count']:,} {note['kind']}: {note['reason']}."
     if replay["escaped_names"]:
-        yield f"{replay['escaped_names']:,} names hold what SMB forbids; it stands as %XX in them."
+        yield f"{replay['escaped_names']:,} names contain characters that SMB forbids; they are written as %XX."
     if replay.get("told_apart"):
-        yield f"{replay['told_apart']:,} names differ from another in case only; their first letters stand as %XX."
+        yield (
+            f"{replay['told_apart']:,} names differ from another only in case; their first letters are written as %XX."
+        )
     if replay["missed_deadlines"] is not None:
         yield f"{replay['missed_deadlines']:,} operations started later than the deadline after they were due."
 

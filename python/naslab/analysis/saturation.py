@@ -55,8 +55,10 @@ def _busy(cell: Cell, document: Document) -> Finding | None:
     if used <= most:
         return None
     of = f"its {cpus:g} processors" if cpus < cell["workers"] else f"a processor for {_workers(cell['workers'])}"
-    more = "" if cpus < cell["workers"] else "; more --workers, or a faster client, may get more from this server"
-    text = f"the client was busy, {used:.2f} of {of}: this may be its rate, not the server's{more}"
+    more = "" if cpus < cell["workers"] else "; more --workers, or a faster client, may reach a higher rate"
+    text = (
+        f"the client's processors were busy, {used:.2f} of {of}: this may be the client's rate, not the server's{more}"
+    )
     return Finding("client_saturated", text, cell["id"], used, "processors", most)
 
 
@@ -73,7 +75,7 @@ def busy_thread(cell: Cell, who: str = "the client") -> Finding | None:
     if busiest is None or busiest <= BUSY_THREAD:
         return None
     text = (
-        f"one thread of {who} was busy all the time, {busiest:.0%} of a processor: this may be its rate, not the "
+        f"one thread of {who} was always busy, {busiest:.0%} of a processor: this may be its rate, not the "
         "server's; spread the load over more --workers"
     )
     return Finding("client_saturated", text, cell["id"], busiest, "fraction", BUSY_THREAD)
@@ -87,7 +89,7 @@ def _throttled(cell: Cell) -> Iterator[Finding]:
     who = "a client" if many else "the client"
     may = "" if many or not limit else f", which allows it {limit:g} processors"
     text = (
-        f"{who} was throttled by its control group in {share:.0%} of the time{may}: this is the quota's rate, not the "
+        f"{who} was throttled by its control group for {share:.0%} of the time{may}: this is the quota's rate, not the "
         "server's; raise the quota and measure again"
     )
     yield Finding("client_throttled", text, cell["id"], share, "fraction", THROTTLED)
@@ -103,7 +105,7 @@ def _near_floor(cell: Cell, document: Document) -> Finding | None:
     if floor is None or cell["iops"] <= NEAR_FLOOR * floor:
         return None
     text = (
-        f"{cell['iops']:,.0f} operations a second are {cell['iops'] / floor:.0%} of what this client did without any "
+        f"{cell['iops']:,.0f} operations/s are {cell['iops'] / floor:.0%} of what this client reached without any "
         "server: this may be its rate, not the server's"
     )
     return Finding("client_saturated", text, cell["id"], cell["iops"], "per_s", NEAR_FLOOR * floor)
@@ -151,6 +153,6 @@ def link_findings(cell: Cell, document: Document) -> Iterator[Finding]:
         if rate > most:
             text = (
                 f"{kind} at {rate_text(rate)}, above the {rate_text(link['bytes_per_s'])} that {link['says']}, can "
-                "carry: a cache answered, or the data were made smaller on the way"
+                "carry: a cache answered, or the data were compressed on the path"
             )
             yield Finding("above_link", text, cell["id"], rate, "bytes_per_s", link["bytes_per_s"])

@@ -104,20 +104,21 @@ def sentences(scaling: Mapping[str, Any]) -> list[str]:
         low, high = scaling["limit_ci95_bytes_per_s"]
         least, greatest = scaling["knee_ci95_clients"]
         whose = {
-            "server": "the limit of the server or of what lies before it, not of the clients",
+            "server": "the limit of the server or its network, not of the clients",
             "clients": "but the clients' hosts were busy there: this may be their limit; use more hosts",
         }[by]
         told.append(
-            f"From {_clients(scaling['knee_clients'])} on (95 %: {least:.1f} to {greatest:.1f}) more bring no more: "
+            f"From {_clients(scaling['knee_clients'])} on (95 %: {least:.1f} to {greatest:.1f}) more clients add "
+            "nothing: "
             f"{rate_text(scaling['limit_bytes_per_s'])} (95 %: {rate_text(low)} to {rate_text(high)}), {whose}."
         )
     elif by == "clients":
         told.append(
-            f"Throughput grows with the clients up to {most}: the server gives at least "
-            f"{rate_text(scaling['at_least_bytes_per_s'])}, its limit was not reached; use more clients."
+            f"Throughput grows with the clients up to {most}: the server reaches at least "
+            f"{rate_text(scaling['at_least_bytes_per_s'])}, but its limit was not reached; use more clients."
         )
     else:
-        told.append(f"Whether {most} clients reach the server's limit stays open; use more of them, or --repeat.")
+        told.append(f"Whether {most} clients reach the server's limit is undecided; use more clients, or --repeat.")
     return told
 
 

@@ -41,7 +41,7 @@ class RateSeries:
 
     def __post_init__(self) -> None:
         if self.bin_ns <= 0:
-            raise UsageError(f"a series needs bins longer than 0 ns, not {self.bin_ns}")
+            raise UsageError(f"a series needs bins longer than 0 ns, got {self.bin_ns}")
         if self.moved_bytes.ndim != 1 or self.moved_bytes.shape != self.ops.shape:
             raise UsageError(f"bytes {self.moved_bytes.shape} and ops {self.ops.shape} must be vectors of one length")
         if len(self.moved_bytes) and int(self.moved_bytes.min()) < 0:

@@ -26,15 +26,15 @@ def stall_findings(cell: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _stood_still(cell, seen)
     if seen["asleep_ns"]:
         text = (
-            f"this client slept for {duration_text(seen['asleep_ns'])} within the cell, while the server went on: "
-            "measure it again"
+            f"this client slept for {duration_text(seen['asleep_ns'])} within the cell, while the server continued: "
+            "repeat it"
         )
         yield Finding("client_stall", text, cell["id"], float(seen["asleep_ns"]), "ns", float(CLOCK_STEP_NS))
     if step := seen["clock_step_ns"]:
         way = "forward" if step > 0 else "back"
         text = (
             f"the wall clock was set {way} by {duration_text(abs(step))} within the cell; if the machine was paused or "
-            "moved meanwhile, its rate is wrong: measure it again"
+            "moved during the cell, its rate is wrong: repeat it"
         )
         yield Finding("clock_step", text, cell["id"], float(step), "ns", float(CLOCK_STEP_NS))
 
@@ -46,7 +46,7 @@ def _stood_still(cell: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[F
         return
     times = "once" if seen["count"] == 1 else f"{seen['count']} times"
     text = (
-        f"this client stood still {times} for {duration_text(total_ns)} in all, {share:.0%} of the cell: it was "
-        "stopped, paused or got no processor; rate and latency are not the server's"
+        f"this client stalled {times} for {duration_text(total_ns)} in all, {share:.0%} of the cell: it was "
+        "stopped, paused or had no processor; rate and latency are not the server's"
     )
     yield Finding("client_stall", text, cell["id"], share, "fraction", STALL_SHARE)

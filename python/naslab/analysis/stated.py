@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from naslab.analysis.cell_names import op_words
 from naslab.analysis.findings import Finding
 from naslab.analysis.linkrate import ABOVE_LINK
 from naslab.units import rate_text
 
 _MEANS = {
-    "link": "a cache answered, or the data never went there",
-    "disk": "caches took the data, or the limit is another",
+    "link": "a cache answered, or the data took another path",
+    "disk": "caches accepted the data, or the stated limit is wrong",
 }
 Part = Mapping[str, Any]
 
@@ -27,7 +28,7 @@ def limit_findings(cell: Part, document: Part) -> Iterator[Finding]:
     for limit in (document.get("stated") or {}).get("limits") or ():
         if limit["op"] not in (None, cell["op"]) or rate <= limit["bytes_per_s"] * ABOVE_LINK:
             continue
-        what = " ".join(str(cell[name]).replace("_", " ") for name in ("op", "workload") if cell.get(name))
+        what = " ".join(op_words(str(cell[name])) for name in ("op", "workload") if cell.get(name))
         most = f"{limit['what']}, {rate_text(limit['bytes_per_s'])}"
         text = f"{what} at {rate_text(rate)}, above {most}: {_MEANS[limit['kind']]}"
         yield Finding("above_limit", text, cell["id"], rate, "bytes_per_s", limit["bytes_per_s"])
@@ -47,7 +48,7 @@ def _arithmetic(each: Part) -> Iterator[Finding]:
     right = fmean(values) if each["how"] == "mean" else values[0] - sum(values[1:])
     printed, step = each["bytes_per_s"], each["printed_to_bytes_per_s"]
     if abs(printed - right) > step * len(values):
-        text = f"{each['what']}: printed {rate_text(printed)}, but the {each['how']} of the numbers it is from is "
+        text = f"{each['what']}: printed {rate_text(printed)}, but the {each['how']} of its own numbers is "
         yield Finding("arithmetic", text + rate_text(right), None, printed, "bytes_per_s", right)
 
 
@@ -68,7 +69,7 @@ def _mixed(means: Sequence[Part]) -> Iterator[Finding]:
 
 
 def _labels(one: Part) -> str:
-    return ", ".join(f"{key} {value}" for key, value in sorted(one["labels"].items())) or "none told"
+    return ", ".join(f"{key} {value}" for key, value in sorted(one["labels"].items())) or "no condition"
 
 
 def _counted_twice(means: Sequence[Part]) -> Iterator[Finding]:

@@ -186,11 +186,11 @@ def judge(
         return verdict("drifting", False, f"{drift}, beyond {margin:.0%}", slope=slope)
     if low < -margin or high > margin:
         needed = _needed_ns(window.duration_ns, slope, margin)
-        return verdict("too short", False, f"{drift}: too wide to tell from {margin:.0%}", needed, slope)
+        return verdict("too short", False, f"{drift}: too uncertain to compare with {margin:.0%}", needed, slope)
     missing = RAM_FACTOR * (server_ram_bytes or 0) - window.total_bytes
     if missing > 0:
         needed = window.duration_ns + math.ceil(missing / mean * NS_PER_S)
-        reason = f"{drift}; but fewer bytes moved than {RAM_FACTOR} times the server's memory"
+        reason = f"{drift}; but fewer bytes were moved than {RAM_FACTOR} times the server's memory"
         return verdict("too short", False, reason, needed, slope)
     return verdict(_word(regimes, margin), True, f"{drift}, inside {margin:.0%}", slope=slope)
 

@@ -13,7 +13,7 @@ import numpy as np
 from naslab.analysis import cached, workingset
 from naslab.analysis.buckets import LEAST_RATIO, BucketFit, Estimate, fit_bucket
 from naslab.analysis.causes import CauseVerdict
-from naslab.analysis.cell_names import load_name
+from naslab.analysis.cell_names import load_name, op_words
 from naslab.analysis.changepoints import Changes, find_changes
 from naslab.analysis.cost import Cost, Price, RateCost, cost_of
 from naslab.analysis.series import NS_PER_S, RateSeries, series_of
@@ -32,9 +32,9 @@ PERCENTILES: tuple[tuple[str, float], ...] = (
 )  # fmt: skip
 """Names and quantiles, to nine nines."""
 _CACHE_WORDS = {
-    "cached": "this machine's cache in the way", "none": "unbuffered, past this machine's cache",
-    "remote": "no cache of this machine, the server's is used",
-    "mmap": "mapped into memory, which is this machine's cache",
+    "cached": "through this machine's cache", "none": "unbuffered, bypassing this machine's cache",
+    "remote": "only the server's cache, not this machine's",
+    "mmap": "mapped into memory, through this machine's cache",
 }  # fmt: skip
 _CAUSE_WORDS = {
     "token_bucket": "a token bucket", "write_back_cache": "a write-back cache", "slc_cache": "an SLC cache",
@@ -243,10 +243,8 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
 
 
 def _regime_words(found: Mapping[str, Any], cell: Mapping[str, Any]) -> str:
-    kind = cell["op"].replace("_", " ") + (
-        f", {found['kind']}s" if cell["op"] == "mixed" and found["kind"] != "all" else ""
-    )
-    head = f"{kind} of {size_label(cell['record_bytes'])} at depth {cell['queue_depth']}"
+    kind = op_words(cell["op"]) + (f", {found['kind']}s" if cell["op"] == "mixed" and found["kind"] != "all" else "")
+    head = f"{kind} of {size_label(cell['record_bytes'])} at queue depth {cell['queue_depth']}"
     steady = found["steady"]
     snia = {None: "not applicable", True: "steady", False: "not steady"}[steady["snia_steady"]]
     state = f"{steady['word']} ({steady['reason']}; SNIA's rule: {snia})"
@@ -263,7 +261,7 @@ def _regime_words(found: Mapping[str, Any], cell: Mapping[str, Any]) -> str:
 def _burst_words(burst: Mapping[str, Any]) -> list[str]:
     bucket, cause = burst["bucket"], burst["cause"]
     if not bucket:
-        text = f"No burst was found in {duration_text(burst['duration_ns'])} of load: {_CAUSE_WORDS[cause]}"
+        text = f"No burst was detected in {duration_text(burst['duration_ns'])} of load: {_CAUSE_WORDS[cause]}"
         return [f"{text}; {rate_text(burst['mean_bytes_per_s'])} on average."]
     floor, size = bucket["baseline_bytes_per_s"], bucket["size_bytes"]
     rates = (
@@ -294,7 +292,7 @@ def _durable_words(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     last = told[-1]
     return [
         f"The flush after it took {duration_text(last['flush_ns'])}: "
-        f"{rate_text(last['durable_bytes_per_s'])} until all was durable."
+        f"{rate_text(last['durable_bytes_per_s'])} including the flush."
     ]
 
 

@@ -29,14 +29,15 @@ ASKED_TOLERANCE = 1.25
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "glusterfs", "fuse.glusterfs")
 
 EVENT_WORDS = {
-    "delay": "the server asked to come back later {n} times (delay, jukebox): those operations count as failed",
+    "delay": "the server was temporarily busy {n} times (delay, jukebox): these operations count as failed",
     "grace": "the server refused {n} operations during its grace period after a restart",
     "verifier_changed": "the server's write verifier changed: it restarted, and data it had acknowledged may be lost",
-    "less_stable": "{n} writes were made less durable than asked for",
-    "lease_break": "the server took caching rights back {n} times: somebody else uses these files",
-    "commit_not_needed": "the server made every write durable before it answered: {n} flushes had nothing left to do",
-    "slot_repaired": "the server lost count of a session slot {n} times after a failure of its own: sent again",
-    "split": "operations were larger than the server takes at once and went out as {n} requests",
+    "less_stable": "{n} writes were less durable than requested",
+    "lease_break": "the server revoked caching rights {n} times: another client uses these files",
+    "commit_not_needed": "the server made every write durable before its answer: {n} flushes had nothing to do",
+    "slot_repaired": "the server lost track of a session slot {n} times after an internal failure: requests were "
+    "repeated",
+    "split": "operations were larger than the server accepts and were split into {n} requests",
 }
 """Events of the protocol that a reader of a cell must know; `{n}` is their count."""
 
@@ -101,10 +102,10 @@ def _troubles(cell: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[
     if proof and not proof["proven"]:
         share = proof["cached_fraction"]
         seen = "" if share is None else f": {share:.0%} of the file is cached"
-        yield "not_direct", f"direct I/O was asked for and is not proven{seen}; do not read this as a disk rate"
+        yield "not_direct", f"direct I/O was requested but could not be proven{seen}; do not read this as a disk rate"
     verified = cell.get("verified")
     if verified and verified["bad"]:
-        yield "corrupt", f"{verified['bad']} records read differ from what was written; first {verified['first_bad']}"
+        yield "corrupt", f"{verified['bad']} records differ from the written data; first {verified['first_bad']}"
     if cell["errors"]:
         first = str(cell.get("first_error") or "").removeprefix("an operation failed: ")
         told = f"; the first: {first}" if " " in first and ", status=" not in first else ""
@@ -135,7 +136,8 @@ def _reducible(cell: Mapping[str, Any], spec: CellSpec | None) -> Iterator[Findi
         times = f"{found:.0f}" if found >= 10 else f"{found:.2g}"
         than = f", not {wanted:g} times as {option} asked" if wanted > 1 else ""
         text = (
-            f"the written data {word} {times} times{than}: the disks of a server that does so see less than was written"
+            f"the written data {word} {times} times{than}: the disks of a server that does so write less than was "
+            "written"
         )
         yield Finding(
             "compressible" if ratio == "compress_ratio" else "dedupable", text, cell["id"], found, "ratio", most
@@ -150,7 +152,7 @@ def _clock(cell: Mapping[str, Any]) -> Iterator[Finding]:
     if wrong is None and (cell.get("end_ns") or 0) < (cell.get("start_ns") or 0):
         wrong = "end_ns"
     if wrong is not None:
-        text = f"the clock cannot be right: {wrong} is {cell[wrong]} for {cell['ops']} operations; do not use this cell"
+        text = f"the clock is wrong: {wrong} is {cell[wrong]} for {cell['ops']} operations; do not use this cell"
         yield Finding("clock", text, cell["id"], float(cell[wrong]), "ns", 0.0)
 
 
@@ -173,7 +175,7 @@ def run_warnings(document: Mapping[str, Any]) -> list[tuple[str, str, int | None
     found: list[tuple[str, str, int | None]] = []
     cached = [c for c in cells if c["regime"] == "client_cache"]
     if cached and len(cached) == len([c for c in cells if c["regime"] not in (None, "unknown")]):
-        text = "every cell that could be told was served by the client's own cache: this run says nothing about disks"
+        text = "every explained cell was served by the client's own cache: this run shows nothing about disks"
         found.append(("client_cache", text, None))
     elif cached:
         text = f"{len(cached)} of {len(cells)} cells were served by the client's own cache; they are marked"

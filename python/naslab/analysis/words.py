@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from naslab.analysis import many, regimes_words
+from naslab.analysis.cell_names import op_words
 from naslab.units import duration_text, rate_text, size_label
 
 Cell = Mapping[str, Any]
@@ -62,7 +63,7 @@ def _of_ladder(document: Mapping[str, Any]) -> list[str]:
     rest = {key: value for key, value in document.items() if key != "ladder"}
     told = _of_one({**rest, "cells": others}) if any(c["bytes"] for c in others) else []
     failed = [] if told else _errors(document["cells"])
-    return [*(tell.sentences(document) or ["What limits the target was not found."]), *told, *failed]
+    return [*(tell.sentences(document) or ["What limits the target is not known."]), *told, *failed]
 
 
 def _of_command(document: Mapping[str, Any]) -> list[str] | None:
@@ -109,7 +110,7 @@ def _sustained(cells: Sequence[Cell]) -> Iterable[str]:
         if cell["op"] == "read":
             yield f"{head}: read at {rate}" + (", caches dropped first." if cell["cache_state"] == "cold" else ".")
         elif cell["durable_bytes_per_s"]:
-            yield f"{head}: written at {rate}, {rate_text(cell['durable_bytes_per_s'])} until it was durable."
+            yield f"{head}: written at {rate}, {rate_text(cell['durable_bytes_per_s'])} including the flush."
         else:
             yield f"{head}: written at {rate}."
 
@@ -135,7 +136,7 @@ def _rates(cells: Sequence[Cell]) -> Iterable[str]:
         best = max(sure, key=lambda c: c["throughput_bytes_per_s"])
         largest = max(c["file_bytes"] for c in of_op)
         at_end = median(c["throughput_bytes_per_s"] for c in of_op if c["file_bytes"] == largest)
-        name = op.replace("_", " ")
+        name = op_words(op)
         text = (
             f"{name}: up to {rate_text(best['throughput_bytes_per_s'])} "
             f"({size_label(best['file_bytes'])} file, {size_label(best['record_bytes'])} records)"
@@ -154,7 +155,7 @@ def _latency(cells: Sequence[Cell]) -> Iterable[str]:
         if found:
             cell = max(found, key=lambda c: c["file_bytes"])
             latency = cell["latency_ns"]
-            head = f"{op.replace('_', ' ')} of {size_label(small)} at depth {cell['queue_depth']}"
+            head = f"{op_words(op)} of {size_label(small)} at queue depth {cell['queue_depth']}"
             median_text, worst_text = duration_text(latency["p50"]), duration_text(latency["p99"])
             yield f"{head}: {cell['iops']:,.0f} IOPS, median {median_text}, p99 {worst_text}."
 
@@ -166,8 +167,8 @@ def _durability(cells: Sequence[Cell]) -> Iterable[str]:
     largest = max(writes, key=lambda c: (c["file_bytes"], c["bytes"]))
     acknowledged, durable = largest["acknowledged_bytes_per_s"], largest["durable_bytes_per_s"]
     yield (
-        f"{largest['op'].replace('_', ' ')} of {size_label(largest['file_bytes'])}: acknowledged at "
-        f"{rate_text(acknowledged)}, durable at {rate_text(durable)} counting the flush."
+        f"{op_words(largest['op'])} of {size_label(largest['file_bytes'])}: acknowledged at "
+        f"{rate_text(acknowledged)}, {rate_text(durable)} including the flush."
     )
 
 

@@ -110,20 +110,21 @@ def finding(cells: Sequence[Cell], own_memory: bool) -> dict[str, Any] | None:
 def _reason(steps: Sequence[Step]) -> str:
     """Why no knee was found, and what to do."""
     if len(steps) < 2:
-        return "the run ended before two sets were read; give a longer --budget"
+        return "the run ended before two working sets were read; use a longer --budget"
     first, last = steps[0], steps[-1]
     rates = f"{rate_text(first['bytes_per_s'])} at {amount_text(first['bytes'])}, {rate_text(last['bytes_per_s'])} at "
     return (
-        f"the largest set was read about as fast as the smallest ({rates}{amount_text(last['bytes'])}): give a --size "
-        "larger than the server's memory, unless its disks are as fast as the network"
+        f"the largest working set was read about as fast as the smallest ({rates}{amount_text(last['bytes'])}): give "
+        "a --size "
+        "larger than the server cache, unless the disks are as fast as the network"
     )
 
 
 def words(found: Mapping[str, Any]) -> str:
     """The finding in a sentence."""
-    whose = "this machine's memory" if found["own_memory"] else "the server's memory"
+    whose = "this machine's memory" if found["own_memory"] else "the server cache"
     if found["knee_bytes"] is None:
-        return f"Working set in {whose}: not found, for {found['reason']}."
+        return f"Working set in {whose}: not detected, because {found['reason']}."
     low, high = found["interval_bytes"]
     return (
         f"Working sets up to {amount_text(found['knee_bytes'])} ({amount_text(low)} to {amount_text(high)}) are read "

@@ -41,11 +41,11 @@ def compare(
     from naslab.comparison.judgement import compare as judge
 
     if not 0.1 <= margin <= 100:
-        raise UsageError(f"margin={margin:g}: give percent, from 0.1 to 100")
+        raise UsageError(f"margin={margin:g}: give a percentage from 0.1 to 100")
     sides = [_runs(side, store) for side in (baseline, other)]
     ids = [run.run_id for side in sides for run in side]
     if twice := next((each for each in ids if ids.count(each) > 1), None):
-        raise UsageError(f"compare: run {twice} is named twice; a run is no comparison for itself")
+        raise UsageError(f"compare: run {twice} is named twice; a run cannot be compared with itself")
     labels = names or (str((found := labels_of(sides))[0]), str(found[1]))
     one, two = ([run.document for run in side] for side in sides)
     judged = judge(one, two, (labels[0], labels[1]), margin / 100)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from naslab.analysis.cell_names import op_words
 from naslab.units import count_text, duration_text, rate_text, size_label
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _cell_texts(cell: Any) -> tuple[str, ...]:
     rate, iops = cell.get("throughput_bytes_per_s"), cell.get("iops")
     mark = "~" if cell.get("predicted") else ""
     return (
-        str(cell["op"]).replace("_", " "),
+        op_words(str(cell["op"])),
         *("" if cell.get(name) is None else size_label(cell[name]) for name in ("file_bytes", "record_bytes")),
         *("" if cell.get(name) is None else str(cell[name]) for name in ("queue_depth", "workers")),
         "" if rate is None else mark + rate_text(rate).removesuffix(" MB/s"), "" if iops is None else count_text(iops),

@@ -76,7 +76,7 @@ def _carried_out(words: list[str], progress: bool | Callable[[Progress], None]) 
     if program.code == INTERRUPTED:
         raise Interrupted(program.message, program.run)
     if program.run is None:
-        raise NaslabError(f"naslab {' '.join(words)}: this measured nothing; the command line tells more")
+        raise NaslabError(f"naslab {' '.join(words)}: nothing was measured; run it on the command line for details")
     if program.code:
         raise RunFailedError(program.message, program.run)
     return program.run

@@ -38,7 +38,7 @@ def step_of(definition: Definition) -> int:
 def multiplied(definition: Definition, streams: int) -> Definition:
     """The same with so many streams (a multiple of `step_of`), each as long and as fast as before.
 
-    The streams go their own ways: which share of the requests is sequential was published for one number of them.
+    The streams are independent: which share of the requests is sequential was published for one number of them.
     """
     own = streams_of(definition)
     parts = tuple(

@@ -361,7 +361,7 @@ def definition_of(trace: Trace) -> str:
         times.add(operation)
     spans = times.spans()
     if not spans:
-        raise UsageError(f"{trace.path}: holds no operation; there is nothing to say")
+        raise UsageError(f"{trace.path}: contains no operations")
     together = times.most_at_once()
     measure = _Measure(join(times, together))
     measure.look(trace)
@@ -369,7 +369,7 @@ def definition_of(trace: Trace) -> str:
         measure.add(operation)
     measure.finish()
     if not any(kind.sizes["reads"] or kind.sizes["writes"] for kind in measure.kinds.values()):
-        raise UsageError(f"{trace.path}: moves no data, and naslab apps measures data; use naslab replay")
+        raise UsageError(f"{trace.path}: moves no data, but naslab apps measures data; use naslab replay")
     text = "\n".join(_lines(trace, measure, spans, together))
     parse(text, f"{trace.path}: its definition")
     return text
@@ -383,7 +383,7 @@ def _lines(trace: Trace, measure: _Measure, spans: list[tuple[int, int, int]], t
     yield f"about = {_text(f'Like the trace {trace.path.name}: {streams}, in {duration_text(duration_ns)}.')}"
     remarks = [f"{count:,} x {what}" for what, count in sorted(measure.left_out.items())]
     if remarks:
-        yield f"rationale = {_text('Otherwise than in the trace: ' + '; '.join(remarks) + '.')}"
+        yield f"rationale = {_text('Different from the trace: ' + '; '.join(remarks) + '.')}"
     yield ""
     yield "[sources]"
     command = f" ({trace.header.command})" if trace.header.command else ""

@@ -175,7 +175,7 @@ class _Maker:
         if self.streams > MOST_STREAMS:
             raise UsageError(f"{self.root}: mix: {self.streams} streams, at most {MOST_STREAMS}")
         if (counts["reads"] or counts["writes"] or self.number("opens")) and not (counts["files"] or counts["makes"]):
-            raise UsageError(f"{self.root}: mix: what is opened, read or written needs `files`, `makes` or both")
+            raise UsageError(f"{self.root}: mix: opens, reads and writes need `files`, `makes` or both")
 
     def _shuffled(self, sizes: list[int], opened: int) -> list[int]:
         """The sizes in an order in which the first ones, which are opened, hold about as much as is read; the largest

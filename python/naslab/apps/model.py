@@ -164,13 +164,13 @@ def _own(path: Path) -> Definition:
     try:
         text = path.read_bytes()[: _MOST_FILE_BYTES + 1].decode()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise UsageError(f"--app {path}: cannot be read: {reason}; check the name") from error
     if len(text) > _MOST_FILE_BYTES:
-        raise UsageError(f"--app {path}: longer than {_MOST_FILE_BYTES} bytes; this is no definition")
+        raise UsageError(f"--app {path}: longer than {_MOST_FILE_BYTES} bytes; this is not a definition")
     found = parse(text, str(path))
     if found.set != OWN:
-        raise UsageError(f'--app {path}: set: {found.set!r} is for those that come with naslab; write set = "{OWN}"')
+        raise UsageError(f'--app {path}: set: {found.set!r} is reserved for the built-in ones; write set = "{OWN}"')
     return found
 
 
@@ -185,20 +185,20 @@ def parse(text: str, file: str) -> Definition:
     for key, word in words.items():
         needed = key != "rationale" or words["set"] == "modern"
         if not isinstance(word, str) or (needed and not word.strip()):
-            raise UsageError(f"{file}: {key}: a text is needed")
+            raise UsageError(f"{file}: {key}: must be a text")
     if not _NAME.match(words["name"]) or words["name"].lower() in _STEPS:
         raise UsageError(f"{file}: name: {words['name'][:80]!r}: give at most 64 letters, digits, _ . -")
     if words["set"] not in (*SETS, OWN):
         raise UsageError(f"{file}: set: {words['set']!r} is none of {', '.join((*SETS, OWN))}")
     sources = data.get("sources", {})
     if not isinstance(sources, dict) or not all(isinstance(one, str) and one.strip() for one in sources.values()):
-        raise UsageError(f"{file}: sources: a table of texts is needed")
+        raise UsageError(f"{file}: sources: must be a table of texts")
     whole = _values(data.get("whole", {}), WHOLE, sources, file, "whole", ())
     if ("duration" in whole) != ("buffer" in whole):
-        raise UsageError(f"{file}: whole: duration and buffer come together")
+        raise UsageError(f"{file}: whole: duration and buffer need each other")
     parts = data.get("part", [])
     if not isinstance(parts, list) or not parts:
-        raise UsageError(f"{file}: part: at least one [[part]] is needed")
+        raise UsageError(f"{file}: part: needs at least one [[part]]")
     made = tuple(_part(part, sources, file, f"part {number}") for number, part in enumerate(parts, 1))
     return Definition(sources=sources, whole=whole, parts=made, **words)
 
@@ -216,7 +216,7 @@ def _values(
     found: Any, kinds: Mapping[str, str], sources: Mapping[str, str], file: str, where: str, needed: Sequence[str]
 ) -> dict[str, Value]:
     if not isinstance(found, dict):
-        raise UsageError(f"{file}: {where}: a table is needed")
+        raise UsageError(f"{file}: {where}: must be a table")
     _only_keys(found, kinds, file, f"{where}: ")
     missing = [key for key in needed if key not in found]
     if missing:
@@ -232,7 +232,7 @@ def _only_keys(found: Mapping[str, Any], known: Any, file: str, where: str) -> N
 
 def _value(found: Any, kind: str, sources: Mapping[str, str], where: str) -> Value:
     if not isinstance(found, dict) or "is" not in found or "from" not in found:
-        raise UsageError(f'{where}: write {{ is = …, from = "…" }}, so that the number says where it is from')
+        raise UsageError(f'{where}: write {{ is = …, from = "…" }}, so that the number states its source')
     for key in found:
         if key not in ("is", "from", "why", "scales"):
             raise UsageError(f"{where}: {key}: unknown; known are is, from, why, scales")
@@ -242,9 +242,9 @@ def _value(found: Any, kind: str, sources: Mapping[str, str], where: str) -> Val
         or not isinstance(scales, bool)
         or (scales and kind not in ("count", "sized", "requests"))
     ):
-        raise UsageError(f"{where}: why is a text, and scales = true is for counts")
+        raise UsageError(f"{where}: why must be a text, and scales = true is for counts only")
     if source == CHOSEN and not why.strip():
-        raise UsageError(f"{where}: a chosen number gives its reason: why = …")
+        raise UsageError(f"{where}: a chosen number needs a reason: why = …")
     if source != CHOSEN and source not in sources:
         raise UsageError(f"{where}: from = {source!r} is neither {CHOSEN!r} nor in [sources]")
     return Value(_number(found["is"], kind, where), str(found["is"]), source, why, scales)
@@ -254,7 +254,7 @@ def _number(found: Any, kind: str, where: str) -> Any:
     """The number of a kind. Raises UsageError for another type and for what is out of range."""
     if kind == "sizes":
         if not isinstance(found, list) or not found:
-            raise UsageError(f"{where}: a list of sizes is needed")
+            raise UsageError(f"{where}: must be a list of sizes")
         return tuple(_number(one, "size", where) for one in found)
     if kind in ("sized", "requests"):
         return _sized(found, kind, where)
@@ -275,11 +275,11 @@ def _number(found: Any, kind: str, where: str) -> Any:
 def _sized(found: Any, kind: str, where: str) -> tuple[tuple[int, int], ...]:
     """(size in bytes, how many of it) of rows like ["64k", 20]."""
     if not isinstance(found, list) or not 1 <= len(found) <= _MOST_ROWS:
-        raise UsageError(f'{where}: 1 to {_MOST_ROWS} rows are needed, each a size and how many: [["64k", 20]]')
+        raise UsageError(f'{where}: give 1 to {_MOST_ROWS} rows, each a size and a count: [["64k", 20]]')
     rows = []
     for row in found:
         if not isinstance(row, list) or len(row) != 2:
-            raise UsageError(f'{where}: {str(row)[:80]}: a row is a size and how many: ["64k", 20]')
+            raise UsageError(f'{where}: {str(row)[:80]}: a row is a size and a count: ["64k", 20]')
         size = parse_size(str(row[0]), where)
         if kind == "requests" and not 1 <= size <= MOST_STEP_BYTES:
             raise UsageError(f"{where}: a request of {row[0]}: give 1 byte to 64m")

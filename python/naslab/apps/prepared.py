@@ -58,7 +58,7 @@ def digest(made: Plan) -> str:
 def inner_target(target: Target) -> Target:
     """The folder of the applications as a target of its own. Raises UsageError where nothing stays between commands."""
     if target.protocol in ("sim", "null") or target.lab:
-        raise UsageError(f"--step: nothing stays on {target.url} from one command to the next; leave --step out")
+        raise UsageError(f"--step: {target.url} keeps nothing from one command to the next; leave out --step")
     key = "path" if target.protocol == "nfs" else "root"
     above = str(target.options.get(key) or "")
     return target.with_options(**{key: f"{above.rstrip('/')}/{FOLDER}" if above else FOLDER})
@@ -83,7 +83,9 @@ class Place:
         if self._stat(FOLDER) is None:
             return False
         if self._stat(f"{FOLDER}/{MARK}") is None:
-            raise UsageError(f"{FOLDER} on {self.target.url} has no mark of naslab, so it is not ours: move it away")
+            raise UsageError(
+                f"{FOLDER} on {self.target.url} has no mark of naslab, so it belongs to somebody else: move it away"
+            )
         return True
 
     def make(self) -> None:
@@ -103,7 +105,7 @@ class Place:
             return State(How(**found["how"]), apps)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise UsageError(
-                f"{FOLDER}/{STATE} on {self.target.url} is damaged, so that it is not known what was prepared: remove "
+                f"{FOLDER}/{STATE} on {self.target.url} is damaged, so the prepared applications are unknown: remove "
                 "the folder with: naslab clean TARGET --force"
             ) from error
         finally:
@@ -156,7 +158,7 @@ def check_same(state: State, how: How) -> None:
     """Raises UsageError where files were prepared in another way."""
     if state.how != how:
         raise UsageError(
-            f"prepared were files of {state.how.words()}, asked for are those of {how.words()}: give the same options, "
+            f"the prepared files have {state.how.words()}, but this command has {how.words()}: give the same options, "
             f"or {_NEXT} clean first"
         )
 
@@ -168,8 +170,8 @@ def check_ready(state: State, plans: Iterable[Plan]) -> None:
         status, known = state.apps.get(name, ("", ""))
         if status != READY or known != digest(made):
             told = {
-                "": "is not prepared", BEGUN: "was being prepared when that was cut short",
-                USED: "was run and may have changed its files", READY: "was prepared from another definition",
+                "": "is not prepared", BEGUN: "was not prepared completely",
+                USED: "has run and may have changed its files", READY: "was prepared from another definition",
             }[status]  # fmt: skip
             raise UsageError(f"{name} {told}: {_NEXT} prepare --only {name}, with the same options")
 

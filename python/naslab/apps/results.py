@@ -170,14 +170,17 @@ def median_rows(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple
 def identical_text(group: Sequence[int]) -> str:
     """What is odd about repeats that are the same."""
     numbers = ", ".join(map(str, group[:-1]))
-    return f"repeats {numbers} and {group[-1]} are the same in every test to 0.001 MB/s: a real server's would differ"
+    return (
+        f"repeats {numbers} and {group[-1]} are identical in every test to 0.001 MB/s: those of a real server "
+        "would differ"
+    )
 
 
 def sentences(apps: Mapping[str, Any]) -> Iterator[str]:
     """What was run, how fast, and who kept up."""
     scale = "" if apps["scale"] == 1 else f" Files were scaled to {apps['scale']:g} of their size."
     count = len(apps["results"])
-    yield f"MB/s of {count} application{'s' * (count != 1)}; those of NASPT's names are no NASPT scores.{scale}"
+    yield f"MB/s of {count} application{'s' * (count != 1)}; those with NASPT's names are not NASPT scores.{scale}"
     ranked = sorted(apps["results"], key=lambda one: one["median_bytes_per_s"] or 0)
     free = [one for one in ranked if not one["paced"] and one["median_bytes_per_s"]]
     if free:
@@ -187,7 +190,7 @@ def sentences(apps: Mapping[str, Any]) -> Iterator[str]:
     for one in apps["results"]:
         if one.get("think_ns") and not one["paced"]:
             most = (one["read_bytes"] + one["written_bytes"]) * 1e9 / one["think_ns"]
-            yield f"{one['name']} pauses by itself: about {rate_text(most)} is the most that any server lets it have."
+            yield f"{one['name']} pauses by itself: no server lets it exceed about {rate_text(most)}."
         if one["paced"]:
             streams = f"{one['streams_kept_up']} of {one['streams']} streams kept up"
             yield f"{one['name']} at recorded pace: {streams}, {one['missed_starts']} steps started too late."
@@ -201,9 +204,9 @@ def _held_text(one: Mapping[str, Any]) -> str:
     if one["failed_streams"] is not None:
         text += f", {one['failed_streams']} were not"
     if one["stopped"]:
-        text += f"; the true number may lie between, not looked for further: {one['stopped']}"
+        text += f"; the true number may lie between, the search ended early: {one['stopped']}"
     elif one["failed_streams"] is None:
-        text += ", the most that are tried"
+        text += ", the maximum that is tried"
     return f"{text}."
 
 

@@ -1,4 +1,4 @@
-"""What cannot be true in a result, whoever measured it (docs/guide/audit.md).
+"""What cannot be true in a result, from any tool (docs/guide/audit.md).
 
 `table.CHECKS` lists the checks; each looks at a `Subject` and yields `Finding`s. Nothing here measures or stores.
 """

@@ -7,7 +7,7 @@ from typing import Any
 
 from naslab.audit.figures import agree, number, share_off, unit_mistake
 from naslab.audit.finding import Finding
-from naslab.audit.subject import Cell, Subject
+from naslab.audit.subject import Cell, Subject, cell_name
 
 _COUNTS = ("bytes", "ops", "errors", "duration_ns", "window_ns", "file_bytes", "record_bytes", "throughput_bytes_per_s")
 _DATA = ("read", "write")
@@ -42,11 +42,11 @@ def _exact(value: float) -> str:
 def _disagree(cell: Cell, name: str, claimed: float, derived: float, how: str) -> Finding:
     ratio = claimed / derived if derived else float("inf")
     mistake = unit_mistake(ratio) if derived else None
-    text = f"cell {cell['id']}: {name} is {_exact(claimed)}, and by {how} it is {_exact(derived)}"
+    text = f"{cell_name(cell)}: {name} is {_exact(claimed)}, but {how} gives {_exact(derived)}"
     times = f"{ratio:.6g}" if derived else "infinitely many"
-    more = f": {times} times as much" + (f", {mistake}" if mistake else "")
+    more = f": {times} times as much" + (f" ({mistake})" if mistake else "")
     return Finding(
-        "impossible", text + more, "look up both numbers in the source and correct the one that is wrong",
+        "impossible", text + more, "check both numbers in the source and correct the wrong one",
         {name: claimed, "derived": derived, "ratio": ratio if derived else None}, (cell["id"],),
         max(ratio, 1 / ratio) if ratio > 0 else float("inf"), f"{name} {mistake}",
     )  # fmt: skip
@@ -65,11 +65,12 @@ def records(subject: Subject) -> Iterator[Finding]:
                 continue
             mistake = unit_mistake(moved / most)
             text = (
-                f"cell {cell['id']}: {under} {_exact(count)} of {record:,.0f} bytes carry {_exact(most)}, and "
-                f"{over} is {_exact(moved)}, {moved / most:.6g} times that" + (f": {mistake}" if mistake else "")
+                f"{cell_name(cell)}: {under} {_exact(count)} of {record:,.0f} bytes each carry at most {_exact(most)}, "
+                f"but {over} is {_exact(moved)}, {moved / most:.6g} times as much"
+                + (f" ({mistake})" if mistake else "")
             )
             yield Finding(
-                "impossible", text, "look up the record size and both numbers in the source",
+                "impossible", text, "check the record size and both numbers in the source",
                 {over: moved, under: count, "record_bytes": record, f"most_{unit}": most}, (cell["id"],), moved / most,
                 f"{over} {mistake}",
             )  # fmt: skip
@@ -85,9 +86,9 @@ def sums(subject: Subject) -> Iterator[Finding]:
             found = float(sum(parts))
             if claimed == found or (not subject.own and agree(claimed, found)):
                 continue
-            text = f"cell {cell['id']}: {total} {claimed:,.0f} is not the sum over its {name}, {found:,.0f}"
+            text = f"{cell_name(cell)}: {total} is {claimed:,.0f}, but its {name} add up to {found:,.0f}"
             yield Finding(
-                "impossible", text, "one part is missing or counted twice; do not use this total",
+                "impossible", text, "a part is missing or counted twice; do not use this total",
                 {total: claimed, "sum": found, "parts": len(parts)}, (cell["id"],), abs(claimed - found),
                 f"{total} {name}",
             )  # fmt: skip
@@ -124,6 +125,6 @@ def below_zero(subject: Subject) -> Iterator[Finding]:
 
 
 def _out_of_range(cell: Cell, name: str, found: float, wanted: str) -> Finding:
-    text = f"cell {cell['id']}: {name} is {found:,.6g}; it can only be {wanted}"
-    next_step = "a count went over its largest value, or a column was taken for another: look it up in the source"
+    text = f"{cell_name(cell)}: {name} is {found:,.6g}, but must be {wanted}"
+    next_step = "a counter overflowed, or the wrong column was read: check the source"
     return Finding("impossible", text, next_step, {name: found}, (cell["id"],), abs(found), name)

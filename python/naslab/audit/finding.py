@@ -18,6 +18,7 @@ class Finding:
 
     next: one sentence about what to do. cells: ids. excess: how far beyond its limit, to choose the worst of many.
     about: findings of one check that say different things have different words here; they are not gathered.
+    where: the cells by their names, where there are several; filled in by `table.audit`.
     """
 
     grade: Grade
@@ -28,6 +29,7 @@ class Finding:
     excess: float = 1.0
     about: str = ""
     check: str = ""
+    where: str = ""
 
     def entry(self) -> dict[str, Any]:
         """The finding as JSON has it."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from naslab.audit.figures import number, rounding
 from naslab.audit.finding import Finding
-from naslab.audit.subject import Cell, Subject
+from naslab.audit.subject import Cell, Subject, cell_name
 from naslab.units import duration_text
 
 _ORDER = ("min", "p50", "p90", "p99", "p99_9", "max")
@@ -46,8 +46,9 @@ def order(subject: Subject) -> Iterator[Finding]:
         for (low, lower), (high, higher) in pairs:
             told_to = 0.0 if subject.own else rounding(higher) + rounding(lower)
             if lower > higher * (1 + slack) + told_to:
-                text = f"{where}: {low} is {duration_text(lower)} and {high} only {duration_text(higher)}"
-                next_step = "columns were swapped, or mixed from different tests: look them up in the source"
+                place = _named(subject, where)
+                text = f"{place}: {low} is {duration_text(lower)}, above {high} ({duration_text(higher)})"
+                next_step = "columns were swapped, or come from different tests: check the source"
                 numbers = {f"{low}_ns": lower, f"{high}_ns": higher}
                 excess = lower / higher if higher > 0 else float("inf")
                 yield Finding("impossible", text, next_step, numbers, cells, excess, f"{low} {high}")
@@ -56,6 +57,18 @@ def order(subject: Subject) -> Iterator[Finding]:
 def _cell_of(where: str) -> tuple[int, ...]:
     parts = where.split(".")
     return (int(parts[1]),) if parts[0] == "cells" and parts[1].isdigit() else ()
+
+
+_CLOCKS = {"latency_ns": "latency", "response_ns": "response time"}
+
+
+def _named(subject: Subject, where: str) -> str:
+    """A latency in words: `64 KiB reads, 1 GiB file, latency`; its path where it is not of a cell."""
+    cells, (*_, kind, clock) = _cell_of(where), ("", *where.split("."))
+    if not cells or clock not in _CLOCKS:
+        return where
+    kinds = where.split(".")[2] == "kinds"
+    return f"{subject.names_of(cells) or f'cell {cells[0]}'}, {f'{kind} ' if kinds else ''}{_CLOCKS[clock]}"
 
 
 def mean_bounds(subject: Subject) -> Iterator[Finding]:
@@ -73,10 +86,10 @@ def mean_bounds(subject: Subject) -> Iterator[Finding]:
             continue
         bound, word = (low, "at least") if mean < low else (high or 0.0, "at most")
         text = (
-            f"{where}: the mean is {duration_text(mean)}, and with these percentiles it is {word} "
+            f"{_named(subject, where)}: the mean is {duration_text(mean)}, but these percentiles allow {word} "
             f"{duration_text(bound)}"
         )
-        next_step = "mean and percentiles are not of the same operations; use neither until the source explains it"
+        next_step = "mean and percentiles belong to different operations; use neither until the source explains it"
         numbers = {"mean_ns": mean, "bound_ns": bound, "ops": ops}
         excess = max(mean / bound, bound / mean) if mean > 0 and bound > 0 else 1.0
         yield Finding("impossible", text, next_step, numbers, _cell_of(where), excess, word)
@@ -112,7 +125,7 @@ def _most_mean(told: Mapping[str, float | None], ops: float) -> float | None:
 
 
 def little(subject: Subject) -> Iterator[Finding]:
-    """Operations in flight on average (rate x mean latency) against those that were allowed."""
+    """Outstanding operations on average (rate x mean latency) against those that were allowed."""
     slack = 0.005 if subject.own else 0.05
     for cell in subject.fixed():
         allowed, seen = _in_flight(cell)
@@ -124,22 +137,24 @@ def little(subject: Subject) -> Iterator[Finding]:
         bound = (allowed + early) * (1 + slack)
         if seen > bound:
             text = (
-                f"cell {cell['id']}: {number(cell, 'iops') or 0:,.0f} operations a second of "
-                f"{duration_text(number(cell, 'latency_ns.mean') or 0)} each are {seen:.4g} in flight on average, and "
-                f"at most {allowed:g} were allowed"
+                f"{cell_name(cell)}: {number(cell, 'iops') or 0:,.0f} operations/s of "
+                f"{duration_text(number(cell, 'latency_ns.mean') or 0)} each mean {seen:.4g} outstanding operations on "
+                f"average, but at most {allowed:g} were allowed"
             )
             yield Finding(
-                "impossible", text, "rate, latency, depth or workers is of another test, or in another unit",
-                {"in_flight": seen, "allowed": allowed, "ratio": seen / allowed}, (cell["id"],), seen / bound,
+                "impossible", text, "rate, latency, queue depth or workers come from another test, or have another "
+                "unit",
+                {"outstanding": seen, "allowed": allowed, "ratio": seen / allowed}, (cell["id"],), seen / bound,
             )  # fmt: skip
         elif seen < allowed / 2 and allowed > 1 and _closed(subject, cell):
             text = (
-                f"cell {cell['id']}: {allowed:g} operations in flight are claimed; rate x latency says {seen:.3g} on "
-                "average"
+                f"{cell_name(cell)}: {allowed:g} outstanding operations were requested, but rate x latency gives "
+                f"{seen:.3g} on average"
             )
             yield Finding(
-                "doubtful", text, "the tool did not keep its depth (a synchronous engine, or pauses): call it that "
-                "depth", {"in_flight": seen, "allowed": allowed}, (cell["id"],), allowed / max(seen, 1e-9), "below",
+                "doubtful", text, "the tool did not keep its queue depth (a synchronous engine, or pauses): report the "
+                "depth that it reached", {"outstanding": seen, "allowed": allowed}, (cell["id"],),
+                allowed / max(seen, 1e-9), "below",
             )  # fmt: skip
 
 
@@ -165,8 +180,8 @@ def longest(subject: Subject) -> Iterator[Finding]:
             continue
         if most > duration * 1.02 + 2 * rounding(duration) + rounding(most):
             sure = number(cell, "warmup_ops") == 0
-            text = f"cell {cell['id']} took {duration_text(duration)} and its slowest operation {duration_text(most)}"
+            text = f"{cell_name(cell)}: took {duration_text(duration)}, its slowest operation {duration_text(most)}"
             yield Finding(
-                "impossible" if sure else "doubtful", text, "the time or the latency is in another unit, or of a "
-                "warm-up", {"max_ns": most, "duration_ns": duration}, (cell["id"],), most / duration,
+                "impossible" if sure else "doubtful", text, "one of the times has another unit, or belongs to "
+                "a warm-up", {"max_ns": most, "duration_ns": duration}, (cell["id"],), most / duration,
             )  # fmt: skip

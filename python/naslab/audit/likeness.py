@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from naslab.analysis.cell_names import op_words
 from naslab.analysis.repeats import COMMANDS
 from naslab.audit.figures import digits, number, rounding
 from naslab.audit.finding import Finding, Grade
@@ -33,12 +34,12 @@ def duplicates(subject: Subject) -> Iterator[Finding]:
         for cell in subject.cells:
             blocks.setdefault(cell.get("block"), []).append(cell)
         named = {f"repeat {at}": _rates(cells) for at, cells in enumerate(blocks.values(), 1)}
-        yield from _same(named.items(), "a repeat is counted twice: leave one out before any mean is taken")
+        yield from _same(named.items(), "a repeat is counted twice: drop one before averaging")
     mine = subject.name or subject.run.run_id
     for name, run in subject.others:
         if run.run_id != subject.run.run_id and run.document["target"].get("protocol") not in ("sim", "null"):
             pair = [(name, _rates(run.document["cells"])), (mine, _rates(subject.cells))]
-            yield from _same(pair, "they are one measurement under two names: compare neither with the other")
+            yield from _same(pair, "they are one measurement under two names: do not compare them")
 
 
 def _rates(cells: Sequence[Mapping[str, Any]]) -> Rates:
@@ -76,9 +77,9 @@ def averages(subject: Subject) -> Iterator[Finding]:
     for found in derived_findings(subject.document):
         grade: Grade = "doubtful" if found.kind == "mixed_mean" else "impossible"
         step = {
-            "mixed_mean": "use the single columns, each beside others of its own condition",
-            "duplicate": "leave one of them out of the mean, and compute it again",
-        }.get(found.kind, "compute it again from the numbers it is of")
+            "mixed_mean": "use the single columns, each compared under its own condition",
+            "duplicate": "drop one of them and recompute the mean",
+        }.get(found.kind, "recompute it from its parts")
         numbers = {"value": found.value, "unit": found.unit, "limit": found.limit}
         yield Finding(grade, found.message, step, numbers, found.cells, about=found.message)
 
@@ -95,9 +96,9 @@ def ticks(subject: Subject) -> Iterator[Finding]:
     for rate, cells in groups.items():
         different = {(cell.get("op"), cell.get("file_bytes"), cell.get("record_bytes")) for cell in cells}
         if len(different) >= _LEAST_SAME and len({cell.get("block") for cell in cells}) < len(cells):
-            text = f"{len(different)} different cells have the very same rate, {rate:,.0f} bytes/s"
+            text = f"{len(different)} different cells have exactly the same rate, {rate:,.0f} bytes/s"
             yield Finding(
-                "doubtful", text, "the clock was too coarse for so short a test, or a cell was copied: drop these "
+                "doubtful", text, "the clock was too coarse for such a short test, or a cell was copied: drop these "
                 "cells", {"bytes_per_s": rate, "cells": len(different)}, tuple(c["id"] for c in cells), len(different),
             )  # fmt: skip
 
@@ -111,14 +112,14 @@ def round_values(subject: Subject) -> Iterator[Finding]:
     if len(rates) >= _LEAST_VALUES:
         digit, count = Counter(round(rate / place) % 10 for rate in rates).most_common(1)[0]
         if 10 * _tail(count, len(rates), 0.1) < _SCARCE:
-            text = f"{count} of {len(rates)} rates end in the digit {digit}, where one in ten would"
+            text = f"{count} of {len(rates)} rates end in the digit {digit}; one in ten is expected"
             numbers = {"digit": digit, "ending_so": count, "rates": len(rates)}
-            step = "ask where the numbers are from: measured ones end in all digits alike"
+            step = "ask for the source of the numbers: last digits of measurements are evenly distributed"
             yield Finding("doubtful", text, step, numbers)
     coarse = max(rounding(rate) / rate for rate in rates)
     if coarse > 0.02:
-        text = f"rates are told to {coarse:.0%} at worst: differences below {2 * coarse:.0%} mean nothing"
-        step = "look for the source's own table, with more digits"
+        text = f"rates are rounded to {coarse:.0%} at worst: differences below {2 * coarse:.0%} mean nothing"
+        step = "look for a table of the source with more digits"
         yield Finding("missing", text, step, {"rounding_fraction": coarse}, about="coarse")
 
 
@@ -144,11 +145,11 @@ def random_faster(subject: Subject) -> Iterator[Finding]:
                 continue
             of = f"{size_label(record)} of {size_label(size)}" if record else size_label(size)
             text = (
-                f"{scattered.replace('_', ' ')} of {of} at {rate_text(median(high))} is faster than in order, at "
+                f"{op_words(scattered)} of {of} at {rate_text(median(high))} is faster than sequential access at "
                 f"{rate_text(median(low))}"
             )
             yield Finding(
-                "doubtful", text, "a cache was filled by the test before: measure it alone, with caches dropped",
+                "doubtful", text, "the previous test filled a cache: measure it alone, with caches dropped",
                 {"random_bytes_per_s": median(high), "sequential_bytes_per_s": median(low)},
                 tuple(c["id"] for op in (plain, scattered) for c in ops[op]), median(high) / median(low), scattered,
             )  # fmt: skip

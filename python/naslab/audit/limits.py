@@ -9,7 +9,7 @@ from naslab.analysis.linkrate import ABOVE_LINK
 from naslab.analysis.validity import WIRE_SHARE_MIN
 from naslab.audit.figures import number, rounding
 from naslab.audit.finding import Finding
-from naslab.audit.subject import Cell, Subject
+from naslab.audit.subject import Cell, Subject, cell_name
 from naslab.units import amount_text, duration_text, rate_text, size_label
 
 MEMORY_ONE_BYTES_PER_S, MEMORY_ALL_BYTES_PER_S = 100e9, 2e12
@@ -28,12 +28,12 @@ def link(subject: Subject) -> Iterator[Finding]:
         for kind, rate in _one_way(cell):
             if rate - (rounding(rate) if not subject.own else 0.0) > most:
                 text = (
-                    f"cell {cell['id']}: {kind} at {rate_text(rate)} is above the {rate_text(known['bytes_per_s'])} "
-                    f"that {known['says']} can carry"
+                    f"{cell_name(cell)}: {kind} at {rate_text(rate)}, above the {rate_text(known['bytes_per_s'])} that "
+                    f"the link can carry ({known['says']})"
                 )
                 yield Finding(
-                    "impossible", text, "it is the rate of a cache on this side of the link: choose a file larger than "
-                    "all memory, or read past the caches", {"bytes_per_s": rate, "link_bytes_per_s":
+                    "impossible", text, "a cache on the client's side of the link answered: use a file larger than "
+                    "all memory, or bypass the caches", {"bytes_per_s": rate, "link_bytes_per_s":
                     known["bytes_per_s"]}, (cell["id"],), rate / most,
                 )  # fmt: skip
 
@@ -75,11 +75,12 @@ def quickest(subject: Subject) -> Iterator[Finding]:
         wire_ns = record / known["bytes_per_s"] * 1e9
         if least + rounding(least) < wire_ns * 0.95 and _whole(cell, record):
             text = (
-                f"cell {cell['id']}: the quickest {size_label(record)} took {duration_text(least)}; {known['says']} "
-                f"needs {duration_text(wire_ns)} for its bytes alone"
+                f"{cell_name(cell)}: the fastest operation took {duration_text(least)}, but the link needs "
+                f"{duration_text(wire_ns)} for its {size_label(record)} ({known['says']})"
             )
             yield Finding(
-                "doubtful", text, "some operations were answered on this side of the link: its latencies are a mixture",
+                "doubtful", text, "a cache on the client's side of the link answered some operations: the latencies "
+                "are a mixture",
                 {"min_ns": least, "wire_ns": wire_ns}, (cell["id"],), wire_ns / least,
             )  # fmt: skip
 
@@ -100,13 +101,14 @@ def wire(subject: Subject) -> Iterator[Finding]:
                 continue
             said = cell.get("regime") in ("client_cache", "mixed")
             text = (
-                f"cell {cell['id']} claims {amount_text(moved)} {'read' if kind == 'read' else 'written'}; "
+                f"{cell_name(cell)}: {amount_text(moved)} {'read' if kind == 'read' else 'written'}, but only "
                 f"{amount_text(seen)} crossed the wire"
             )
-            text += f", and its regime says so: {cell['regime']}" if said else ""
+            text += f" (regime {cell['regime']})" if said else ""
             yield Finding(
-                "doubtful" if said else "impossible", text, "it is the client's own cache: do not call this the "
-                "server's rate", {f"{kind}_bytes": moved, name: seen}, (cell["id"],), moved / max(seen, 1.0), kind,
+                "doubtful" if said else "impossible", text, "the client's own cache answered: do not report "
+                "this as the server's rate", {f"{kind}_bytes": moved, name: seen}, (cell["id"],),
+                moved / max(seen, 1.0), kind,
             )  # fmt: skip
 
 
@@ -119,10 +121,8 @@ def memory(subject: Subject) -> Iterator[Finding]:
         known = _copies(subject, workers)
         most = known or min(workers * MEMORY_ONE_BYTES_PER_S, MEMORY_ALL_BYTES_PER_S)
         if rate is not None and rate > most * 1.1:
-            words = "this client's memory was measured to copy" if known else "any processor is known to copy"
-            size = number(cell, "file_bytes")
-            file = f" of a file of {size_label(size)}" if size else ""
-            text = f"cell {cell['id']}{file}: {rate_text(rate)} is above the {rate_text(most)} that {words}"
+            words = "this client's memory can copy (measured)" if known else "any known processor can copy"
+            text = f"{cell_name(cell)}: {rate_text(rate)}, above the {rate_text(most)} that {words}"
             yield Finding(
                 "impossible", text, "the file is too small for the tool's clock, or the unit is wrong: drop this "
                 "cell", {"bytes_per_s": rate, "memory_bytes_per_s": most}, (cell["id"],), rate / most,
@@ -143,8 +143,8 @@ def cached(subject: Subject) -> Iterator[Finding]:
     """Reads of files that the client's or the server's memory holds: a cache's rate, not the disk's."""
     for cell in subject.cells:
         if cell.get("regime") == "client_cache":
-            text = f"cell {cell['id']}: {cell.get('op')} was served by the client's own cache, as its regime says"
-            step = "do not call it the server's rate; --direct or a file larger than the client's memory reaches that"
+            text = f"{cell_name(cell)}: the client's own cache answered (regime client_cache)"
+            step = "do not report it as the server's rate; use --direct, or a file larger than the client's memory"
             yield Finding("doubtful", text, step, {}, (cell["id"],), about="regime")
         size, op = number(cell, "file_bytes"), str(cell.get("op"))
         if not size or not (op in _READS or "read" in (cell.get("kinds") or {})):
@@ -153,10 +153,11 @@ def cached(subject: Subject) -> Iterator[Finding]:
         for whose, amount in _memories(subject, cell):
             if size <= amount:
                 text = (
-                    f"cell {cell['id']}: {op} of {size_label(size)}, and the {whose} has {size_label(amount)} of memory"
+                    f"{cell_name(cell)}: {size_label(size)} of data fit into the memory of the {whose} "
+                    f"({size_label(amount)})"
                 )
                 yield Finding(
-                    "doubtful", text, f"call it a rate of the {whose}'s cache, or repeat it with more than "
+                    "doubtful", text, f"report it as a rate of the {whose}'s cache, or repeat it with more than "
                     f"{size_label(2 * amount)}", {"file_bytes": size, "memory_bytes": amount}, (cell["id"],),
                     amount / size, whose,
                 )  # fmt: skip
@@ -175,8 +176,8 @@ def _memories(subject: Subject, cell: Cell) -> Iterator[tuple[str, float]]:
 
 
 _DATA = {
-    "iozone": (197.0, "IOzone's own data compress 197 times and are one block again and again"),
-    "diskspd": (100.0, "DiskSpd's own data are a pattern of 256 bytes; -Z makes random ones"),
+    "iozone": (197.0, "IOzone's own data compress 197 times and repeat one block"),
+    "diskspd": (100.0, "DiskSpd's own data repeat a pattern of 256 bytes; -Z writes random data"),
 }
 """By tool: (how often its default data compress, why). Measured with zlib on files the tools wrote."""
 
@@ -189,8 +190,8 @@ def reducible(subject: Subject) -> Iterator[Finding]:
     writes = [c for c in subject.cells if "write" in str(c.get("op")) or (number(c, "write_fraction") or 0) > 0]
     if known is None or not writes or chosen or any(c.get("data_measured") for c in writes):
         return
-    text = f"{known[1]}: a server that compresses or deduplicates wrote next to nothing to its disks"
+    text = f"{known[1]}: a server that compresses or deduplicates writes almost nothing to its disks"
     yield Finding(
-        "doubtful" if line else "missing", text, "find out whether the server's volume compresses or deduplicates; if "
-        "so these are not rates of its disks", {"compress_ratio": known[0]}, tuple(c["id"] for c in writes),
+        "doubtful" if line else "missing", text, "check whether the server's volume compresses or deduplicates; if "
+        "so, these are not rates of its disks", {"compress_ratio": known[0]}, tuple(c["id"] for c in writes),
     )  # fmt: skip

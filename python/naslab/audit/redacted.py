@@ -33,4 +33,6 @@ def without_names(found: Sequence[tuple[Subject, list[Finding]]], names: Names) 
 def _cleared(finding: Finding, subject: Subject, names: Names) -> Finding:
     clear = words_about(subject.run, names)
     numbers = {name: clear(value) if isinstance(value, str) else value for name, value in finding.numbers.items()}
-    return replace(finding, message=clear(finding.message), next=clear(finding.next), numbers=numbers)
+    return replace(
+        finding, message=clear(finding.message), next=clear(finding.next), where=clear(finding.where), numbers=numbers
+    )

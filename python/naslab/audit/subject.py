@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from naslab.analysis.cell_names import long_name
 from naslab.analysis.linkrate import known_link
 
 if TYPE_CHECKING:
@@ -18,6 +19,14 @@ _NOISE_WIDTHS = 4
 """A noisy simulated link stays within so many standard deviations."""
 NOT_FIXED = ("apps", "job", "tree", "replay", "durable")
 """Commands whose cells have operations of many sizes or kinds."""
+
+
+def cell_name(cell: Cell) -> str:
+    """What messages call a cell; its number where its document is too strange for a name."""
+    try:
+        return long_name(cell)
+    except (KeyError, TypeError, ValueError):
+        return f"cell {cell.get('id')}"
 
 
 @dataclass
@@ -70,6 +79,12 @@ class Subject:
     def cells(self) -> list[Cell]:
         """Those that were measured: neither predicted nor failed."""
         return [c for c in self.document["cells"] if not c.get("predicted") and c.get("status") != "failed"]
+
+    def names_of(self, cells: Sequence[int], most: int = 4) -> str:
+        """Names of cells by their ids: `64 KiB reads, 1 MiB file; 64 KiB writes, 1 MiB file and 3 more`."""
+        by_id = {cell.get("id"): cell for cell in self.document["cells"] if isinstance(cell, Mapping)}
+        names = list(dict.fromkeys(cell_name(by_id[each]) for each in cells if each in by_id))
+        return "; ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
     def fixed(self) -> Iterator[Cell]:
         """Cells whose operations all have the record's size."""

@@ -23,31 +23,31 @@ class Check:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("range", "amounts, times and shares lie where they can", arithmetic.below_zero),
+    Check("range", "amounts, times and shares are within their possible range", arithmetic.below_zero),
     Check("rates", "rates agree with bytes, operations and times; mistaken units are named", arithmetic.rates),
     Check("records", "no more bytes than operations of the record's size carry", arithmetic.records),
     Check("sums", "totals are the sums of kinds, workers and statuses", arithmetic.sums),
     Check("order", "min, percentiles and max ascend; the mean is between min and max", latency.order),
-    Check("mean", "the mean is one that the percentiles allow", latency.mean_bounds),
+    Check("mean", "the mean fits the percentiles", latency.mean_bounds),
     Check("little", "outstanding operations (rate x latency) are no more than depth x workers", latency.little),
     Check("longest", "no operation takes longer than its cell", latency.longest),
-    Check("link", "rates one way are within the link, known or given", limits.link),
-    Check("quickest", "no operation is quicker than its bytes on the link", limits.quickest),
-    Check("wire", "what is claimed to have crossed the wire was counted there", limits.wire),
-    Check("memory", "rates are within what memory copies", limits.memory),
+    Check("link", "rates in one direction are within the link, known or given", limits.link),
+    Check("quickest", "no operation is faster than the link allows for its bytes", limits.quickest),
+    Check("wire", "bytes reported as moved were counted on the wire", limits.wire),
+    Check("memory", "rates are within what memory can copy", limits.memory),
     Check("window", "duration, window, start and end of a cell; processor time within it", timing.window),
     Check("run_time", "cells take no longer than the run", timing.whole_run),
     Check("series", "the interval series adds up to the cell", timing.series),
     Check("histograms", "histograms hold the cell's operations and percentiles", timing.histograms),
-    Check("clocks", "wall clock and monotonic clock go alike; nothing is from the future", timing.clocks),
-    Check("duplicates", "no two repeats, columns or runs are the very same numbers", likeness.duplicates),
-    Check("averages", "averages are those of their parts, and their parts of one condition", likeness.averages),
-    Check("ticks", "different cells are not one number again and again: a coarse clock", likeness.ticks),
-    Check("round", "values end in all digits alike", likeness.round_values),
+    Check("clocks", "wall clock and monotonic clock agree; nothing is from the future", timing.clocks),
+    Check("duplicates", "no two repeats, columns or runs have identical numbers", likeness.duplicates),
+    Check("averages", "averages match their parts, and the parts have one condition", likeness.averages),
+    Check("ticks", "different cells do not share one number (a coarse clock)", likeness.ticks),
+    Check("round", "last digits of the values are evenly distributed", likeness.round_values),
     Check("random", "random access is no faster than sequential, at depth 1", likeness.random_faster),
     Check("cached", "files are larger than the memory of client and server", limits.cached),
-    Check("reducible", "data are such that a server cannot make them smaller", limits.reducible),
-    Check("validity", "what naslab itself doubts while it measures", told.validity),
+    Check("reducible", "a server cannot compress or deduplicate the data", limits.reducible),
+    Check("validity", "naslab's own validity warnings", told.validity),
     Check("few", "enough operations for the reported statistics", told.few),
     Check("told", "the source reports what these checks need", told.untold),
 )
@@ -56,8 +56,9 @@ _UNREADABLE = (KeyError, TypeError, AttributeError, ValueError, IndexError, Zero
 
 
 def audit(subject: Subject) -> list[Finding]:
-    """All findings of all checks, gathered; the most certain first. Empty: nothing was found."""
-    return gathered(each for check in CHECKS for each in _of(check, subject))
+    """All findings of all checks, gathered; the most certain first. Empty: no findings."""
+    found = gathered(each for check in CHECKS for each in _of(check, subject))
+    return [replace(each, where=subject.names_of(each.cells)) if len(each.cells) > 1 else each for each in found]
 
 
 def _of(check: Check, subject: Subject) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from naslab.audit.figures import number
 from naslab.audit.finding import Finding
-from naslab.audit.subject import Cell, Subject
+from naslab.audit.subject import Cell, Subject, cell_name
 from naslab.errors import NaslabError
 from naslab.units import duration_text
 
@@ -29,17 +29,17 @@ def window(subject: Subject) -> Iterator[Finding]:
         if duration is not None and whole is not None and duration > whole * 1.001 + 1:
             yield _times(cell, "its duration", duration, "its window", whole)
         elif whole is not None and start is not None and end is not None and 0 < end - start < whole * 0.999 - 1:
-            yield _times(cell, "its window", whole, "from its start to its end", end - start)
+            yield _times(cell, "its window", whole, "the time from its start to its end", end - start)
         used = (number(cell, "cpu_user_ns") or 0.0) + (number(cell, "cpu_system_ns") or 0.0)
         if cpus and whole and not subject.simulated and used > cpus * whole * 1.05 + cpus * 2e7:
-            yield _times(cell, "processor time", used, f"what {cpus:g} processors have in it", cpus * whole)
+            yield _times(cell, "processor time", used, f"the time of {cpus:g} processors", cpus * whole)
 
 
 def _times(cell: Cell, what: str, longer: float, than: str, shorter: float) -> Finding:
-    text = f"cell {cell['id']}: {what} is {duration_text(longer)}, {than} {duration_text(shorter)}"
+    text = f"{cell_name(cell)}: {what} is {duration_text(longer)}, more than {than} ({duration_text(shorter)})"
     numbers = {"longer_ns": longer, "shorter_ns": shorter}
     return Finding(
-        "impossible", text, "a clock is wrong: do not use this cell's rates", numbers, (cell["id"],),
+        "impossible", text, "a clock is wrong: do not use the rates of this cell", numbers, (cell["id"],),
         longer / shorter if shorter > 0 else float("inf"), what,
     )  # fmt: skip
 
@@ -52,7 +52,7 @@ def whole_run(subject: Subject) -> Iterator[Finding]:
         return
     if end < start:
         text = f"the run ended {duration_text(start - end)} before it began"
-        yield Finding("impossible", text, "the wall clock was set back: no times of this run hold", {
+        yield Finding("impossible", text, "the wall clock was set back: no time of this run is valid", {
             "start_wall_ns": start, "end_wall_ns": end})  # fmt: skip
         return
     if subject.simulated or not subject.own:
@@ -63,9 +63,9 @@ def whole_run(subject: Subject) -> Iterator[Finding]:
         spent += max(last - max(first, reached), 0)
         reached = max(reached, last)
     if spent > (end - start) * 1.001 + _CLOCKS_NS:
-        text = f"its cells took {duration_text(spent)}, the whole run only {duration_text(end - start)}"
+        text = f"its cells took {duration_text(spent)}, but the whole run only {duration_text(end - start)}"
         yield Finding(
-            "impossible", text, "cells are of another run, or a clock was set: do not use its rates",
+            "impossible", text, "cells belong to another run, or a clock was set: do not use its rates",
             {"cells_ns": spent, "run_ns": end - start}, tuple(each[2] for each in spans), spent / (end - start),
         )  # fmt: skip
 
@@ -75,17 +75,17 @@ def clocks(subject: Subject) -> Iterator[Finding]:
     start = number(subject.document, "start_wall_ns") or 0.0
     if start > time.time_ns() + 86400e9:
         text = f"the run begins in the future ({subject.document.get('started_at')})"
-        yield Finding("doubtful", text, "the wall clock of that machine is wrong, or of this one", {
+        yield Finding("doubtful", text, "the wall clock of that machine or of this one is wrong", {
             "start_wall_ns": start}, about="future")  # fmt: skip
     if subject.simulated or not subject.own:
         return
-    apart = [(c["start_wall_ns"] - c["start_ns"], c["id"]) for c in subject.cells if c["start_ns"] and c["ops"]]
+    apart = [(c["start_wall_ns"] - c["start_ns"], c) for c in subject.cells if c["start_ns"] and c["ops"]]
     for (before, _), (after, cell) in pairwise(apart):
         if _CLOCKS_NS < abs(after - before) < _RESTART_NS:
-            text = f"the wall clock jumped by {duration_text(abs(after - before))} before cell {cell}"
+            text = f"the wall clock jumped by {duration_text(abs(after - before))} before {cell_name(cell)}"
             yield Finding(
-                "doubtful", text, "it was set meanwhile: compare its times with other logs by hand; rates do not "
-                "rest on it", {"jump_ns": after - before}, (cell,), abs(after - before),
+                "doubtful", text, "the clock was set during the run: compare its times with other logs by hand; "
+                "rates do not depend on it", {"jump_ns": after - before}, (cell["id"],), abs(after - before),
             )  # fmt: skip
 
 
@@ -111,9 +111,9 @@ def series(subject: Subject) -> Iterator[Finding]:
                 less = 0 if subject.own or not len(moved) else int(moved.max())
                 whole = set(cell["kinds"]) <= {"read", "write", "flush"}
                 if told is not None and whole and abs(told - found) > less:
-                    text = f"cell {cell['id']}: {kind} {name} are {told:,.0f}, and its series adds up to {found:,}"
+                    text = f"{cell_name(cell)}: {kind} {name} are {told:,.0f}, but the series adds up to {found:,}"
                     yield Finding(
-                        "impossible", text, "series and cell are of different measurements: use neither",
+                        "impossible", text, "series and cell come from different measurements: use neither",
                         {f"{kind}_{name}": told, "series_sum": found}, (cell["id"],), abs(told - found),
                         f"{kind} {name}",
                     )  # fmt: skip
@@ -134,7 +134,7 @@ def histograms(subject: Subject) -> Iterator[Finding]:
                 continue
             count, told = int(found.counts.sum()), number(part, "ops")
             if told is not None and count != told:
-                text = f"cell {cell['id']}: {told:,.0f} operations ({kind}), and its histogram holds {count:,}"
+                text = f"{cell_name(cell)}: {told:,.0f} operations ({kind}), but the histogram holds {count:,}"
                 yield _other_numbers(cell, text, {"ops": told, "histogram_ops": count}, kind)
                 continue
             yield from _percentiles(cell, kind, part, dict(found.summary()))
@@ -145,18 +145,19 @@ def _percentiles(cell: Cell, kind: str, part: object, found: dict[str, object]) 
         told, there = number(part, f"latency_ns.{name}"), found.get(name)  # type: ignore[arg-type]
         if told and isinstance(there, int | float) and there and abs(told / there - 1) > 0.003:
             text = (
-                f"cell {cell['id']}: {name} of {kind} is {duration_text(told)}, in its histogram {duration_text(there)}"
+                f"{cell_name(cell)}: {name} ({kind}) is {duration_text(told)}, but the histogram gives "
+                f"{duration_text(there)}"
             )
             yield _other_numbers(cell, text, {f"{name}_ns": told, "histogram_ns": there}, f"{kind} {name}")
 
 
 def _other_numbers(cell: Cell, text: str, numbers: dict[str, object], about: str) -> Finding:
-    step = "histogram and cell are of different measurements: use neither"
+    step = "histogram and cell come from different measurements: use neither"
     return Finding("impossible", text, step, numbers, (cell["id"],), 1.0, about)
 
 
 def _damaged(cell: Cell, error: Exception) -> Finding:
     return Finding(
-        "doubtful", f"cell {cell['id']}: {error}", "its raw data cannot be checked: export the run again from its "
+        "doubtful", f"{cell_name(cell)}: {error}", "the raw data cannot be checked: export the run again from its "
         "store", {}, (cell["id"],), 1.0, "damaged",
     )  # fmt: skip

@@ -7,27 +7,27 @@ from typing import Any
 
 from naslab.audit.figures import number
 from naslab.audit.finding import Finding, Grade
-from naslab.audit.subject import Subject
+from naslab.audit.subject import Subject, cell_name
 
 _ELSEWHERE = ("above_link", "duplicate", "arithmetic", "mixed_mean", "client_cache")
 """Kinds of doubt that other checks of this audit tell, with more."""
 _PROOF = ("clock",)
 _NEXT = {
-    "client_saturated": "measure from a faster client, or call it the client's rate",
-    "client_throttled": "raise the quota of the client's control group, or call it the quota's rate",
-    "client_busy": "measure again while nothing else runs",
-    "other_load": "measure again while nothing else runs",
-    "compressible": "find out whether the server compresses; use data that do not shrink",
-    "dedupable": "find out whether the server deduplicates; use data that do not repeat",
-    "not_direct": "do not call it a disk rate",
-    "corrupt": "save what is on that server before anything else, and test its memory and disks",
-    "errors": "find the reason of the failures first: rates are of what was left",
+    "client_saturated": "measure with a faster client, or report it as the client's rate",
+    "client_throttled": "raise the quota of the client's control group, or report it as the quota's rate",
+    "client_busy": "repeat the measurement while nothing else runs",
+    "other_load": "repeat the measurement while nothing else runs",
+    "compressible": "check whether the server compresses; use incompressible data",
+    "dedupable": "check whether the server deduplicates; use unique data",
+    "not_direct": "do not report it as a disk rate",
+    "corrupt": "first save the data on that server, then test its memory and disks",
+    "errors": "find the cause of the failures first: the rates cover only the other operations",
     "unwritten": "write the whole file first: naslab mkfile",
-    "drift": "compare first and last repeats; let the target come to rest",
-    "above_limit": "ask what took the data: no disk or link of this source has that rate",
+    "drift": "compare the first and the last repeats; let the target settle first",
+    "above_limit": "find out which cache took the data: no disk or link of this source has that rate",
     "clock": "do not use this cell",
-    "client_stall": "measure this cell again on a client that is not stopped, paused or suspended",
-    "clock_step": "measure again, and set the clock before or after",
+    "client_stall": "repeat this cell on a client that is not stopped, paused or suspended",
+    "clock_step": "repeat the measurement, and set the clock before or after it",
 }
 _FEW = 10
 _FOR_P99 = 100
@@ -46,7 +46,7 @@ def validity(subject: Subject) -> Iterator[Finding]:
         value, limit = number(each, "value"), number(each, "limit")
         excess = value / limit if value and limit else 1.0
         yield Finding(
-            grade, str(each["message"]), _NEXT.get(kind, "read its words beside the numbers"), numbers,
+            grade, str(each["message"]), _NEXT.get(kind, "look at the numbers of this finding"), numbers,
             tuple(each.get("cells") or ()), excess, kind,
         )  # fmt: skip
 
@@ -79,12 +79,12 @@ def few(subject: Subject) -> Iterator[Finding]:
         if ops is None or ops <= 0:
             continue
         if ops < _FEW and number(cell, "throughput_bytes_per_s"):
-            text = f"cell {cell['id']} rests on {ops:,.0f} operation{'s' * (ops != 1)}: chance decides its rate"
-            step = "measure longer, or larger files, before it is compared"
+            text = f"{cell_name(cell)}: only {ops:,.0f} operation{'s' * (ops != 1)}, so chance decides the rate"
+            step = "measure longer, or with larger files, before comparing it"
             yield Finding("missing", text, step, {"ops": ops}, (cell["id"],), 1 / ops)
         if not subject.own and ops < _FOR_P99 and number(cell, "latency_ns.p99") is not None:
-            text = f"cell {cell['id']} tells p99 of {ops:,.0f} operations: it is the largest, or none"
-            step = "use the median alone"
+            text = f"{cell_name(cell)}: p99 of only {ops:,.0f} operations is the maximum, or means nothing"
+            step = "use the median only"
             yield Finding("doubtful", text, step, {"ops": ops}, (cell["id"],), 1 / ops, "p99")
 
 
@@ -92,17 +92,17 @@ def untold(subject: Subject) -> Iterator[Finding]:
     """What the checks above could not look at."""
     cells, unknown = subject.cells, set(subject.source.get("unknown") or ())
     if not cells:
-        yield Finding("missing", "it has no measured cells: nothing could be checked", "name another run or file")
+        yield Finding("missing", "no measured cells: there is nothing to check", "name another run or file")
         return
     if subject.link is None and _over_network(subject):
-        yield _untold("link", "rates were not held against a link: none is known", "give it: --link 1g")
+        yield _untold("link", "rates were not compared with a link: none is known", "give it: --link 1g")
     if subject.own:
         return
     if unknown >= {"bytes", "duration_ns"} or "duration_ns" in unknown:
-        text = "rates cannot be computed again: bytes or times are not told"
+        text = "rates cannot be recomputed: bytes or times are not reported"
         yield _untold("arithmetic", text, "look for the tool's raw output")
     if "latency_ns.mean" in unknown or "queue_depth" in unknown:
-        text = "Little's law was not applied: mean latency or depth is not told"
+        text = "Little's law was not applied: mean latency or queue depth is not reported"
         yield _untold("little", text, "look for the tool's raw output, or its command line")
     if subject.client_memory is None or subject.server_memory_bytes is None:
         who = " and ".join(
@@ -110,10 +110,10 @@ def untold(subject: Subject) -> Iterator[Finding]:
             if amount is None
         )  # fmt: skip
         options = " ".join(f"--{each}-memory 4g" for each in who.split(" and "))
-        yield _untold("memory", f"the memory of {who} is not told: reads may be a cache's", f"give it: {options}")
+        yield _untold("memory", f"the memory of {who} is unknown: reads may come from a cache", f"give it: {options}")
     if "spread" in unknown and len({c.get("block") for c in cells}) < 2:
-        text = "one number each, without spread: no difference to it can be judged"
-        yield _untold("spread", text, "look for its repeats, or repeat the test with naslab")
+        text = "single values without a spread: differences cannot be judged"
+        yield _untold("spread", text, "look for repeats, or repeat the test with naslab")
 
 
 def _over_network(subject: Subject) -> bool:

@@ -9,8 +9,6 @@ from typing import Any
 from naslab.audit.finding import GRADES, Finding
 from naslab.audit.table import CHECKS
 
-_MOST_CELLS = 8
-
 
 def as_json(name: str, run_id: str, found: Sequence[Finding]) -> dict[str, Any]:
     """{name, run_id, impossible, doubtful, missing (counts), findings}."""
@@ -23,22 +21,14 @@ def as_text(name: str, cells: int, found: Sequence[Finding], width: int = 100) -
     lines = [f"{name}: {_verdict(found)} ({len(CHECKS)} checks, {cells} cell{'s' * (cells != 1)})"]
     for each in found:
         lines += ["", *_wrapped(f"{each.grade}  {each.message}", width, "  ")]
-        where = _cells(each.cells)
-        lines += _wrapped(f"-> {each.next}{f' [{where}]' if where else ''}", width, "    ")
+        lines += _wrapped(f"-> {each.next}{f' [{each.where}]' if each.where else ''}", width, "    ")
     return "\n".join(lines) + "\n"
 
 
 def _verdict(found: Sequence[Finding]) -> str:
     counts = [(sum(each.grade == grade for each in found), grade) for grade in GRADES]
     told = [f"{count} {grade}" for count, grade in counts if count]
-    return ", ".join(told) if told else "nothing found"
-
-
-def _cells(cells: Sequence[int]) -> str:
-    if len(cells) < 2:
-        return ""  # the message names it
-    shown = ", ".join(map(str, cells[:_MOST_CELLS]))
-    return f"cells {shown}" + (f" and {len(cells) - _MOST_CELLS} more" if len(cells) > _MOST_CELLS else "")
+    return ", ".join(told) if told else "no findings"
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:

@@ -68,7 +68,9 @@ class AdaptiveSweep:
             ended = self._measure(execution, progress, budget)
             if ended:
                 execution.status = "partial"
-                execution.warn("budget", "--budget was spent before all rows were measured; more was predicted for it")
+                execution.warn(
+                    "budget", "the budget was used up before all rows were measured; more cells were predicted instead"
+                )
         finally:
             self._predict(execution)
 

@@ -104,7 +104,7 @@ def sweep(
     resume: Annotated[
         str,
         typer.Option(
-            "--resume", metavar="RUN", help="Go on where this run was cut; no TARGET is given.", show_default=False
+            "--resume", metavar="RUN", help="Continue where this run ended; without TARGET.", show_default=False
         ),
     ] = "",
     budget: o.BudgetOpt = "",
@@ -127,7 +127,7 @@ def sweep(
         credentials,
     )  # fmt: skip
     if o.is_given(context, "resume"):
-        o.refuse_others(context, _WITH_RESUME, "--resume goes on with the stored plan")
+        o.refuse_others(context, _WITH_RESUME, "--resume continues the stored plan")
         return resume_sweep(resume, target, common, plan)
     load = Load(repeat, depth, workers, durability, direct, compress, dedupe, verify)
     return run_sweep(SweepRequest(target, file_size, record, tests, cold, plan, load, adaptive), common)

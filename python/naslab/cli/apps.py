@@ -151,7 +151,9 @@ def _measure(execution: Execution, common: Common, blocks: Sequence[list[CellSpe
         if budget is not None and number and budget.spent():
             execution.status = "partial"
             progress.drop([cell for left in blocks[number:] for cell in left])
-            execution.warn("budget", "--budget was spent before all was measured; a larger one measures the rest")
+            execution.warn(
+                "budget", "the budget was used up before everything was measured; a larger --budget measures the rest"
+            )
             return
         progress.drop(execution.stage(row))
 

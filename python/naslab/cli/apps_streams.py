@@ -78,10 +78,10 @@ class Finder:
         if self.execution.status != "complete":
             return "the run ended"
         if self._budget is not None and self._budget.spent():
-            return "--budget was spent"
+            return "the budget was used up"
         needed = round(room_bytes(made) * SPACE_FACTOR)
         if self.free_bytes is not None and needed > self.free_bytes:
-            return "no room for the films of more"
+            return "no space for the films of more"
         most = self.common.most_bytes()
         moved = sum(cell["bytes"] for cell in self.execution.cells)
         if (

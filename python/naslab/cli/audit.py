@@ -102,4 +102,4 @@ def _link(text: str) -> tuple[str, float]:
     from naslab.cli.report import parse_link
 
     words, rate = parse_link(text)
-    return f"the {words.split(',')[0]} given", rate
+    return f"{words.split(',')[0]}, given", rate

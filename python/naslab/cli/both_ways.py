@@ -91,7 +91,7 @@ def _mount(text: str, found: Behind, load: Load, common: Common) -> Target:
 def _own_client(found: Behind, common: Common) -> Target:
     """naslab's own client at the server, once it got in. Raises UsageError, TargetError."""
     if found.url is None:
-        raise UsageError("; ".join(found.left_out) or "its address cannot be told from the mount")
+        raise UsageError("; ".join(found.left_out) or "the mount does not show its address")
     target = common.target(found.url)
     probe(target, [CellSpec("read", 1, 1, ["x"])])
     return target
@@ -269,7 +269,7 @@ def _how(ended: str) -> tuple[int, str]:
     """The exit code, and what to say of it."""
     if ended in ("repeats", "budget"):
         return 0, ""
-    return (INTERRUPTED, "interrupted; what was measured is stored") if ended == "interrupted" else (1, ended)
+    return (INTERRUPTED, "interrupted; the results so far are stored") if ended == "interrupted" else (1, ended)
 
 
 def _report(mount: Run, own: Run, path: Path) -> None:

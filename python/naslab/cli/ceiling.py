@@ -18,7 +18,9 @@ AgainOpt = Annotated[
 ]
 HostArg = Annotated[
     str,
-    typer.Argument(metavar="[HOST]", help="A server: also the network interface on the way to it.", show_default=False),
+    typer.Argument(
+        metavar="[HOST]", help="A server: also the network interface on the path to it.", show_default=False
+    ),
 ]
 
 
@@ -42,7 +44,7 @@ def ceiling(
             print(f"naslab: {text}", file=sys.stderr, flush=True)
 
     if again:
-        say(f"measuring what this client can do, {SECONDS:.0f} s")
+        say(f"measuring the client's own ceiling for {SECONDS:.0f} s")
         found = measure(SECONDS)
         fresh = True
         if is_quiet(found):
@@ -63,7 +65,7 @@ def lines(found: Mapping[str, Any], route: Mapping[str, Any] | None = None, fres
     from naslab.client.kept import QUIET_SHARE
     from naslab.results.document import iso_utc
 
-    when = "" if fresh else f"; measured {iso_utc(found['measured_wall_ns'])}, --again measures anew"
+    when = "" if fresh else f"; measured {iso_utc(found['measured_wall_ns'])}, --again repeats it"
     told = [f"{found['host']}, {found['cpus']} {'processor' if found['cpus'] == 1 else 'processors'}{when}"]
     told += [f"  {name:<34}{value:>16}  {more}".rstrip() for name, value, more in rows(found, route)]
     foreign = found["foreign_cpu_fraction"] or 0.0

@@ -65,7 +65,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         bool,
         typer.Option(
             "--trust-network", rich_help_panel=_PANEL,
-            help="Take a --scheduler on the network without TLS: whoever reaches it can run programs on its workers.",
+            help="Accept a --scheduler on the network without TLS: anybody who reaches it can run programs on its "
+                "workers.",
         ),
     ),
     "ssh_user": (str, _ssh("--ssh-user", "NAME", "User on hosts that name none.", "as ssh itself")),

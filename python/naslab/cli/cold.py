@@ -61,9 +61,9 @@ def cold_note(cold: Cold, target: Target) -> str:
         new = "" if target.protocol == "local" else "new connections, "
         return f"Cold: {new}each pass after {OPTION}; what that emptied was not checked."
     if target.lab:
-        kept = "the lab's server runs on this machine, whose memory is not emptied"
+        kept = "the lab's server runs on this machine, whose cache is not emptied"
     else:
-        kept = "the server's memory is not emptied"
+        kept = "the server cache is not emptied"
     return f"New connection: the client's connection is new; {kept} ({OPTION} can do that)."
 
 
@@ -128,7 +128,7 @@ class ColdCommand:
     def tell(self) -> None:
         """Shows what a failed command said last, on the terminal."""
         if self.said:
-            print(f"naslab: {self.option} said: {self.said}", file=sys.stderr)
+            print(f"naslab: {self.option} printed: {self.said}", file=sys.stderr)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

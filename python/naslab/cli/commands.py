@@ -72,7 +72,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "tree", MEASURE, "Metadata and small files: make, stat, list, rename, remove", "app:tree", (
             X("naslab tree smb://nas/media --files 10000 --workers 8", "Eight trees of 10,000 files each."),
-            X("naslab tree nfs://nas/export --cold", "What only looks, a second time with cold caches."),
+            X("naslab tree nfs://nas/export --cold", "The reading phases, a second time with cold caches."),
             X("naslab tree sim: --files 100", "A simulated server."),
         ),
     ),
@@ -115,15 +115,15 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "export", RESULTS, "Runs as JSON, CSV, XLSX, Parquet, metrics or a web site", "exporting:export", (
-            X("naslab export last -o run.xlsx", "A workbook; the file's name tells the format."),
+            X("naslab export last -o run.xlsx", "A workbook; the file's name sets the format."),
             X("naslab export RUN OTHER -o cells.csv --redact", "Two runs, without names of hosts and users."),
             X("naslab export --site public --limit 20", "The 20 newest runs as pages for any web server."),
         ),
     ),
     Command(
-        "audit", RESULTS, "What cannot be true in a result, whoever measured it", "audit:audit", (
+        "audit", RESULTS, "What cannot be true in a result, from any tool", "audit:audit", (
             X("naslab audit last", "The newest run."),
-            X("naslab audit nas.txt --link 1g --client-memory 4g", "Another tool's output, with what is known."),
+            X("naslab audit nas.txt --link 1g --client-memory 4g", "Another tool's output, with known facts."),
         ),
     ),
     Command(
@@ -141,7 +141,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "compare", COMPARE, "Is the difference real? Of runs, or of targets in turns", "comparing:compare", (
             X("naslab compare RUN OTHER", "Two stored runs; the first is the baseline."),
-            X("naslab compare RUN OTHER --why", "Also where on their ladders they part."),
+            X("naslab compare RUN OTHER --why", "Also the first step at which their ladders differ."),
             X("naslab compare --run smb://nas/media nfs://nas/media", "Two targets, measured in turns."),
         ),
         measures=True,
@@ -192,7 +192,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "trace record", "", "Run a command under strace, and write its operations down", "trace:record", (
+        "trace record", "", "Run a command under strace, and record its operations", "trace:record", (
             X("naslab trace record -o build.trace.zst -- make -j4", "Files below this folder."),
             X("naslab trace record --root /mnt/nas --anonymise -- rsync -a /mnt/nas/ copy/", "With hashed names."),
         ),
@@ -224,7 +224,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "lab doctor", "", "Which systems this machine can build, and by what", "lab:doctor", (
+        "lab doctor", "", "Which systems this machine can build, and how", "lab:doctor", (
             X("naslab lab doctor", "What each system lacks, and the packages to install."),
             X("naslab lab doctor --json", "For programs."),
         ),
@@ -243,7 +243,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "lab show", "", "Draw a system with its limits", "lab:show", (
-            X("naslab lab show raid5", "Its parts, and who can build it here."),
+            X("naslab lab show raid5", "Its parts, and which backend can build it here."),
             X("naslab lab show raid5 --json", "For programs."),
         ),
     ),
@@ -267,7 +267,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "lab run", LAB, "An article's experiment again, and its conclusions tested", "experiment:run", (
+        "lab run", LAB, "Repeat an article's experiment, and test its conclusions", "experiment:run", (
             X("naslab lab run fast-nas --dry-run", "What would be built and measured."),
             X("naslab lab run nas4220 --quick -o nas4220.html", "The smallest sizes, with a report."),
         ),
@@ -282,7 +282,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "reference client", "", "What this client can do at most, without any server", "ceiling:ceiling", (
             X("naslab reference client", "Memory, zlib, AES, TCP to itself."),
-            X("naslab reference client nas --again", "Also the interface on the way to a server; measured anew."),
+            X("naslab reference client nas --again", "Also the interface on the path to a server; measured again."),
         ),
     ),
     Command(

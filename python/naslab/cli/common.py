@@ -268,9 +268,9 @@ def _ended(run: Run, failure: NaslabError | None) -> tuple[int, str]:
     failed = [cell for cell in run.cells if cell["status"] == "failed" and cell["id"] not in forgiven]
     if failure is None and ended_well and not failed:
         return 0, ""
-    further = f"; go on with: naslab sweep --resume {run.run_id}" if run.document["command"] == "sweep" else ""
+    further = f"; continue with: naslab sweep --resume {run.run_id}" if run.document["command"] == "sweep" else ""
     if status == "partial" and not spent:
-        return INTERRUPTED, f"interrupted; what was measured is stored as run {run.run_id}{further}"
+        return INTERRUPTED, f"interrupted; the results so far are stored as run {run.run_id}{further}"
     return 1, f"the run failed: {_reason(run, failure)}; it is stored as {run.run_id}{further}"
 
 
@@ -284,6 +284,8 @@ def _told_since_resumed(run: Run) -> list[RunWarning]:
 def _reason(run: Run, failure: NaslabError | None) -> str:
     if failure is not None:
         return str(failure)
+    from naslab.analysis.cell_names import long_name
+
     for found in _told_since_resumed(run):
         if found["kind"] == "error":
             return found["message"]  # the first: what follows is often only that the session is gone
@@ -291,5 +293,5 @@ def _reason(run: Run, failure: NaslabError | None) -> str:
         if cell["status"] == "failed":
             telling = [w["message"] for w in cell["warnings"] if w["kind"] in ("corrupt", "errors", "error")]
             told = telling[0] if telling else cell["stop_reason"]
-            return f"{cell['op'].replace('_', ' ')} (cell {cell['id']}): {told}"
+            return f"{long_name(cell)}: {told}"
     return "a cell did not complete"

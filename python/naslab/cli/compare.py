@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from naslab.analysis.cell_names import op_words
 from naslab.cli.common import Common
 from naslab.cli.interleave import Plan, run_interleaved
 from naslab.comparison import document, words
@@ -73,7 +74,7 @@ def _check(request: Request) -> None:
     if len(request.runs) < 2:
         raise UsageError("compare: give at least two runs, the baseline first")
     if not 0.1 <= request.margin_percent <= 100:
-        raise UsageError(f"--margin {request.margin_percent:g}: give percent, from 0.1 to 100")
+        raise UsageError(f"--margin {request.margin_percent:g}: give a percentage from 0.1 to 100")
     if request.output is not None:
         check_output(request.output, "-o", HTML)
 
@@ -134,7 +135,7 @@ def text_of(comparison: Comparison, every_row: bool) -> str:
     lines += [f"  {said}" for said in comparison.says]
     lines += [f"  note: {doubt.message}" for doubt in comparison.doubts]
     if len(comparison.by_op) > 1:
-        lines += [f"  {op.replace('_', ' ')}: {words.interval(found)} {found.verdict or ''}".rstrip()
+        lines += [f"  {op_words(op)}: {words.interval(found)} {found.verdict or ''}".rstrip()
                   for op, found in comparison.by_op.items()]  # fmt: skip
     rows = comparison.rows if every_row else words.telling(comparison.rows, SHOWN_ROWS)
     text = "\n".join(lines) + "\n"
@@ -158,7 +159,7 @@ def _distinct(sides: Sequence[Sequence[Run]]) -> None:
     for side in sides:
         for run in side:
             if run.run_id in seen:
-                raise UsageError(f"compare: run {run.run_id} is named twice; a run is no comparison for itself")
+                raise UsageError(f"compare: run {run.run_id} is named twice; a run cannot be compared with itself")
             seen.add(run.run_id)
 
 

@@ -23,7 +23,9 @@ def run_doctor(target_text: str, timeout: str, credentials: Path | None, as_json
         raise UsageError(f"--timeout {timeout!r}: give more than 0")
     if not target_text:
         if credentials is not None:
-            raise UsageError(f"--credentials {credentials}: without TARGET nobody logs in; give TARGET or leave it out")
+            raise UsageError(
+                f"--credentials {credentials}: there is no login without TARGET; give TARGET or leave it out"
+            )
         return _machine(as_json)
     target = open_target(target_text, credentials, whole_server=True, timeout_ns=timeout_ns)
     if not as_json:
@@ -48,7 +50,7 @@ def _machine(as_json: bool) -> int:
         print()
     else:
         print(describe_in_words(machine))
-        print(_advice_text(advice, "Nothing on this machine stands in the way."))
+        print(_advice_text(advice, "Nothing to fix on this machine."))
     return 0
 
 
@@ -88,10 +90,10 @@ def _rights(found: Checkup) -> list[str]:
     def names(allowed: bool | None) -> str:
         return ", ".join(name.replace("_", " ") for name, right in found.rights.items() if right.allowed is allowed)
 
-    lines = [f"May: {names(True) or 'nothing'}."]
+    lines = [f"Allowed: {names(True) or 'nothing'}."]
     for name, right in found.rights.items():
         if right.allowed is False:
-            lines.append(f"May not {name.replace('_', ' ')}: {right.error}.")
+            lines.append(f"Not allowed, {name.replace('_', ' ')}: {right.error}.")
     if names(None):
         lines.append(f"Not tried: {names(None)}.")
     return lines
@@ -132,6 +134,6 @@ def describe_in_words(machine: dict[str, Any]) -> str:
     lines += [f"  {name} = {value}" for name, value in machine["sysctls"].items() if value is not None]
     missing = [program for program in machine["programs"] if program["path"] is None]
     there = [program["name"] for program in machine["programs"] if program["path"]]
-    lines.append(f"Optional programs found: {', '.join(there) or 'none'}.")
+    lines.append(f"Optional programs installed: {', '.join(there) or 'none'}.")
     lines += [f"  missing {one['name']}: {one['used_for']} (package {one['package']})" for one in missing]
     return "\n".join(lines)

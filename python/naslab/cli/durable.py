@@ -134,9 +134,9 @@ def _seconds(text: str, option: str) -> float:
 
 def _check_protocol(target: Target) -> None:
     if target.protocol in ("null", "sim"):
-        kind = "keeps nothing" if target.protocol == "null" else "is simulated in this very process"
+        kind = "keeps nothing" if target.protocol == "null" else "is simulated in this process"
         raise UsageError(
-            f"target {target.url!r}: it {kind}, a cut of its power makes no sense; name a server, a folder or lab:NAME"
+            f"target {target.url!r}: it {kind}, so a power cut makes no sense; name a server, a folder or lab:NAME"
         )
 
 
@@ -195,7 +195,7 @@ def _check_journal(path: Path, target: Target) -> None:
     """Raises UsageError where the journal would go down with the target, or cannot be made."""
     folder = path.absolute().parent
     if path.is_dir():
-        raise UsageError(f"--journal {path}: that is a folder; name a file in it")
+        raise UsageError(f"--journal {path}: this is a folder; name a file in it")
     if target.protocol != "local":
         return
     while not folder.exists():
@@ -203,7 +203,7 @@ def _check_journal(path: Path, target: Target) -> None:
     with contextlib.suppress(OSError):
         if os.stat(folder).st_dev == os.stat(target.options["root"]).st_dev:
             raise UsageError(
-                f"--journal {path}: it lies on the disk that is to be tested, {target.options['root']}; name a file on "
+                f"--journal {path}: it is on the disk under test, {target.options['root']}; name a file on "
                 "another disk or machine (a path of a server that is not tested)"
             )
 
@@ -233,8 +233,8 @@ def _check(request: DurableRequest, common: Common, path: Path) -> int:
     recorded = journals.read(path)
     if not recorded.cuts or not recorded.cuts[-1].filled:
         raise UsageError(
-            f"--check {path}: its load had not begun, there is nothing to check; `naslab clean {request.target}` "
-            "removes what it left"
+            f"--check {path}: its load had not started, so there is nothing to check; `naslab clean {request.target}` "
+            "removes its files"
         )
     if recorded.cuts[-1].result is not None:
         raise UsageError(f"--check {path}: its last cut was checked already; see `naslab runs`")
@@ -242,7 +242,7 @@ def _check(request: DurableRequest, common: Common, path: Path) -> int:
     _check_protocol(target)
     if target.protocol != recorded.head.get("protocol"):
         raise UsageError(
-            f"target {target.url!r}: the journal is of {recorded.head.get('url')!r}; "
+            f"target {target.url!r}: the journal belongs to {recorded.head.get('url')!r}; "
             "name the same share, export or folder"
         )
     cutter = AskCutter(request.wait_s(), sys.stdin is not None and sys.stdin.isatty(), how=LATER)
@@ -270,7 +270,7 @@ def _carry_out(proof: Proof, common: Common, execution: Execution, work: Any) ->
                 work()
         except KeyboardInterrupt:
             execution.status, in_doubt = "partial", True
-            execution.warn("interrupted", "the run was interrupted; cuts checked until then are kept")
+            execution.warn("interrupted", "the run was interrupted; the cuts checked so far are kept")
         except NaslabError as error:
             failure, execution.status, in_doubt = error, "failed", is_in_doubt(error)
         finally:
@@ -282,16 +282,16 @@ def _carry_out(proof: Proof, common: Common, execution: Execution, work: Any) ->
                 execution.note_left(left)
         violations = proof.part.get("violations", 0)
         if violations:
-            execution.warn("acknowledges_before_durable", f"{violations} promises were broken: see `durable`")
+            execution.warn("acknowledges_before_durable", f"{violations} guarantees were broken: see `durable`")
         code = finish(execution, common, failure)
     if violations and not code:
-        print(f"naslab: {violations} promises were broken; run {execution.run_id} tells which", file=sys.stderr)
+        print(f"naslab: {violations} guarantees were broken; run {execution.run_id} shows which", file=sys.stderr)
     return code or int(bool(violations))
 
 
 def _tell_owed(proof: Proof, execution: Execution) -> None:
     message = (
-        f"a cut was made and not checked: go on with `naslab durable --check {proof.journal.path} "
+        f"a power cut was made but not checked: continue with `naslab durable --check {proof.journal.path} "
         f"{execution.target.url}`; until then the target keeps {proof.plan.folder}"
     )
     execution.warn("unchecked_cut", message)

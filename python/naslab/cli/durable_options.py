@@ -50,7 +50,7 @@ ModesOpt = Annotated[
     typer.Option(
         "--modes",
         metavar="LIST",
-        help="What runs at once: none, end, each, metadata; a flush may save the others' writes.",
+        help="Modes to run together: none, end, each, metadata; a flush may save the others' writes.",
     ),
 ]
 GroupOpt = Annotated[

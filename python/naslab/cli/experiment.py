@@ -175,7 +175,7 @@ def _plan(found: Experiment, repeats: int) -> list[str]:
         told = [f"on {_parts(system.parts)}" if system.parts else f"on {system.target}"]
         for test in (found.tests[name] for name in one.tests):
             told.append(f"naslab {' '.join([test.command, *test.words, *one.words])}")
-        told += [f"meanwhile: naslab {' '.join(words)}" for words in one.beside]
+        told += [f"other load: naslab {' '.join(words)}" for words in one.beside]
         told += ["with naslab's own client in the guest"] if one.client == "own" else []
         lines += [f"{one.id:<16} {system.what}", *(f"{'':<16} {line}" for line in told)]
     if found.tune:

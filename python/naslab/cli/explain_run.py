@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from naslab.explain.answer import Answer
 
-NOT_SURE = "These come from a run whose loads were not chosen to tell limits apart: they are guesses."
+NOT_SURE = "The loads of this run were not chosen to separate the limits: these are guesses."
 
 
 def explain(
@@ -89,7 +89,7 @@ def _parts(found: Answer, columns: int) -> Iterator[RenderableType]:
         yield Text(line)
     yield ""
     if found.said is not None and found.said.differs(found.limits):
-        yield Text(f"Said by {found.said.by} on {found.said.at[:10]}: {' '.join(found.said.sentences())}")
+        yield Text(f"Verdict of {found.said.by} on {found.said.at[:10]}: {' '.join(found.said.sentences())}")
         yield ""
     if found.basis == "cells" and found.limits:
         yield Text(NOT_SURE)

@@ -41,7 +41,7 @@ def export(
         typer.Option(
             "--format", metavar="NAME",
             help="json, csv, xlsx, parquet, series.csv, series.parquet, prometheus, openmetrics or fio, where the "
-            "file's name does not tell.",
+            "file's name does not show it.",
             show_default=False,
         ),
     ] = "",

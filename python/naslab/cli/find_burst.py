@@ -108,7 +108,7 @@ def _retests(
         cells = cells[: 1 + next(at for at, cell in enumerate(cells) if cell.workload == "retest")]
         cells = cells if burst.planned_ns(cells) <= left_ns else []
         what = "the limited second run" if cells else "the second runs"
-        execution.warn("budget", f"--budget left no time for {what}; the cause may stay open")
+        execution.warn("budget", f"the budget left no time for {what}; the cause may stay undecided")
     elif options.writes:
         reads = _read_plan(execution, fit, bin_ns, flush_ns, left_ns - burst.planned_ns(cells))
         cells = burst.retest_cells(options, fit, bin_ns, bool(execution.caps["virtual_time"]), reads)
@@ -132,13 +132,13 @@ def _read_plan(
     plans = burst.read_plans(fit, bin_ns, flush_ns, execution.caps)
     space = execution.document["environment"]["space"]
     if plans and space is not None and 2 * len(burst.READ_FILES) * plans[0].file_bytes > space["free_bytes"]:
-        execution.warn("reads", "no room for the files that would be read; whether reads share the burst stays open")
+        execution.warn("reads", "no space for the files to read; whether reads share the burst is unknown")
         return None
     for plan in plans:
         if plan.planned_ns(fit) <= left_ns:
             return plan
         what = f"a rest of {duration_text(plan.rest_ns)}, and reads after it"
-        execution.warn("budget", f"--budget left no time for {what}; the cause may stay open")
+        execution.warn("budget", f"the budget left no time for {what}; the cause may stay undecided")
     return None
 
 

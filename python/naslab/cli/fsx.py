@@ -83,7 +83,7 @@ def lines(limits: model.FsxLimits, measured: Mapping[str, Any] | None) -> list[s
     head = f"FSx for Windows, {limits.tier_mb_per_s} MB/s, {limits.tib:g} TiB of {limits.storage.upper()}"
     found = [f"{head}, as Amazon published it in {limits.year}", ""]
     parts = (
-        ("Network, reads from memory", limits.network), ("Server's disk throughput", limits.server_disk),
+        ("Network, cached reads", limits.network), ("Server's disk throughput", limits.server_disk),
         ("Volume", limits.volume), ("Disk, the lower of both", limits.disk),
     )  # fmt: skip
     found += [f"{name:<{WIDTH}}  {_rates(rates)}" for name, rates in parts]
@@ -129,7 +129,7 @@ def _beside(limits: model.FsxLimits, measured: Mapping[str, Any]) -> list[str]:
             found.append(f"{name:<{WIDTH}}  {text(value)}{share}")
     if len(found) == 2:
         value = rate_text(measured["highest_bytes_per_s"])
-        found.append(f"{'Highest rate':<{WIDTH}}  {value}; `naslab sustained --find-burst` tells burst and baseline")
+        found.append(f"{'Highest rate':<{WIDTH}}  {value}; `naslab sustained --find-burst` measures burst and baseline")
     return found
 
 

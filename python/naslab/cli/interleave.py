@@ -159,7 +159,8 @@ def _begin(plan: Plan, common: Common) -> _Turns:
         turns.sides.append(_start(turns, targets[position], caps[position], {"id": shared, "position": position}))
     if shifts and not common.quiet:
         print(
-            "naslab: the systems do not fit beside each other: each is started for its part of a block", file=sys.stderr
+            "naslab: the systems do not fit beside each other: each is started only for its part of a block",
+            file=sys.stderr,
         )
     return turns
 
@@ -223,7 +224,7 @@ def end_interleaved(
     """
     if ended == "interrupted":
         execution.status = "partial"
-        execution.warn("interrupted", f"the {what} was interrupted; what was measured until then is kept")
+        execution.warn("interrupted", f"the {what} was interrupted; the results so far are kept")
     elif ended not in of_itself:
         execution.status = "failed"
         execution.warn("error", ended)

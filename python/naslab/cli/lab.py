@@ -55,7 +55,7 @@ def list_systems(as_json: o.JsonOpt = False) -> int:
         if missing := line["missing_packages"]:
             print(f"{'':<16} missing packages: {' '.join(missing)}")
         elif line["backend"] is None:
-            print(f"{'':<16} cannot be built here; naslab lab doctor says why")
+            print(f"{'':<16} cannot be built here; naslab lab doctor shows why")
         if name in up:
             print(f"{'':<16} {_state(up.pop(name))}")
     for name, server in up.items():

@@ -147,7 +147,7 @@ def describe(result: dict[str, Any]) -> str:
     if again and wire["mss_bytes"]:
         flows = result["flows"]
         share = again * wire["mss_bytes"] / max(1, flows["upload"]["bytes"] + flows["both_upload"]["bytes"])
-        lost = ": packets get lost on the way up" if share > LOSS_SHARE else ""
+        lost = ": packets are lost on the path to the server" if share > LOSS_SHARE else ""
         lines.append(f"  sent again  {again:>8} segments, {share:.2%} of the upload{lost}")
     return "\n".join(lines)
 
@@ -202,7 +202,7 @@ def _told(kind: str, where: str, address: str | None) -> str:
     port = where.rpartition(":")[2]
     if address is None:
         return (
-            f"listening on all interfaces, port {port}: whoever reaches this machine may measure. "
+            f"listening on all interfaces, port {port}: anybody who can reach this machine may measure. "
             f"On the other host: naslab reference net THIS-HOST:{port}. Ctrl-C ends it"
         )
     return f"listening on {where}. On the other host: naslab reference net {where}. Ctrl-C ends it"

@@ -163,7 +163,9 @@ def _work(
         if left_out and execution.status == "complete":
             execution.status = "partial"
             progress.drop(left_out)
-            execution.warn("budget", "--budget was spent before all was measured; a larger one measures the rest")
+            execution.warn(
+                "budget", "the budget was used up before everything was measured; a larger --budget measures the rest"
+            )
     finally:
         _conclude(execution, options)
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from naslab import terminal
+from naslab.analysis.cell_names import op_words
 from naslab.cli.time_left import TimeLeft
 from naslab.execute import Hooks
 from naslab.printable import guard_again, printable, raw
@@ -30,7 +31,7 @@ TIMED_WORK_PER_S = 1e9
 def describe(cell: CellSpec) -> str:
     """One cell in a few words: `read, 64m file, 4k records`."""
     name = f"{cell.workload} " if cell.workload else ""
-    name += cell.op.replace("_", " ")
+    name += op_words(cell.op)
     words = f"{name}, {size_text(cell.file_bytes)} file, {size_text(cell.record_bytes)} records"
     if cell.queue_depth > 1:
         words += f", depth {cell.queue_depth}"

@@ -56,5 +56,5 @@ def _text(runs: list[Any]) -> str:
     for run in runs:
         doubts = str(len(run["warnings"])) if run["warnings"] else ""
         table.add_row(run["run_id"], run["source"]["tool"], str(len(run["cells"])), doubts, run["note"])
-    more = "naslab show published:NAME tells a result with its doubts; any command that takes a RUN takes these names."
+    more = "naslab show published:NAME shows a result with its doubts; any command with a RUN accepts these names."
     return render([table], columns_of(None), None) + more + "\n"

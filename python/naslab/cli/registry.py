@@ -27,10 +27,12 @@ class Shared(NamedTuple):
 
 
 PRESET = Shared(
-    "--preset", "media|backup|office|vm|photo", "Options for what a person does with a NAS; others given here win."
+    "--preset", "media|backup|office|vm|photo", "Options for a typical use of a NAS; other options given here win."
 )
-OPTIONS = Shared("--options", "FILE.toml", "Options from a file, one a line as depth = 4; others given here win.")
-LIVE = Shared("--live", "FILE|-", "Also write what happens, a JSON object a line, for programs that watch.")
+OPTIONS = Shared(
+    "--options", "FILE.toml", "Options from a file, one per line: depth = 4; other options given here win."
+)
+LIVE = Shared("--live", "FILE|-", "Also write events as JSON lines, for other programs.")
 NOTIFY = Shared("--notify", "bell|COMMAND", "At the end ring, or run this with NASLAB_RUN_ID and NASLAB_EXIT_CODE.")
 
 

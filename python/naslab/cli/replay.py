@@ -119,7 +119,7 @@ def _make(
     """Writes both scripts. Empties `files`: nobody needs them any more."""
     numbers = join(times, request.max_streams)
     if not numbers:
-        raise UsageError(f"{request.trace}: holds no operation; there is nothing to replay")
+        raise UsageError(f"{request.trace}: contains no operations; there is nothing to replay")
     data, cells = DataSpec("random", request.compress, request.dedupe), []
     names = Names(protocol == "smb")
     tree = Tree(names, files)
@@ -200,7 +200,7 @@ def _work(execution: Execution, request: ReplayRequest, made: Made) -> None:
         if done is None or (done["workload"] == PREPARE and (done["errors"] or done["status"] != "complete")):
             if execution.status == "complete":
                 execution.status = "failed"
-                execution.warn("error", "the files of the trace could not be made; nothing was replayed")
+                execution.warn("error", "the files of the trace could not be created; nothing was replayed")
             return
     for found in execution.cells:
         if found["workload"] == REPLAY:
@@ -219,4 +219,4 @@ def _conclude(execution: Execution, request: ReplayRequest, made: Made, cell: di
     }  # fmt: skip
     execution.keep(replay=document)
     if not document["equal"] and cell["status"] == "complete":
-        execution.warn("replay", "not all operations of the trace were issued; the table tells which", cell["id"])
+        execution.warn("replay", "not all operations of the trace were issued; the table shows which", cell["id"])

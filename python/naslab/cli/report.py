@@ -73,11 +73,12 @@ def published_lines(text: str) -> list[tuple[str, float]]:
     """(text, bytes per second) of each rate of `published:NAME`; nothing for other words. Raises UnknownRunError."""
     if not text.startswith("published:"):
         return []
+    from naslab.analysis.cell_names import op_words
     from naslab.published import load
     from naslab.units import rate_text
 
     run = load(text.strip())
-    rates = [(cell["workload"] or cell["op"].replace("_", " "), cell["throughput_bytes_per_s"]) for cell in run.cells]
+    rates = [(cell["workload"] or op_words(cell["op"]), cell["throughput_bytes_per_s"]) for cell in run.cells]
     return [(f"{run.document['label']} {what}, {rate_text(rate)}", rate) for what, rate in rates]
 
 

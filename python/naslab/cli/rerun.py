@@ -37,7 +37,7 @@ def _again(store: Store, run_id: str, reference: str, common: Common) -> RunSpec
     """The stored specification for another target. Raises UsageError for one that cannot be carried out again."""
     stored = store.spec(run_id)
     if stored is None or not stored["cells"]:
-        raise UsageError(f"compare rerun {reference}: {run_id} has no stored plan (it was imported); measure it anew")
+        raise UsageError(f"compare rerun {reference}: {run_id} has no stored plan (it was imported); measure it again")
     if stored["folder"] is None:
         raise UsageError(
             f"compare rerun {reference}: {run_id} used files that its command line names; give that line again"

@@ -60,9 +60,7 @@ class Survey:
 
     def _left_out(self) -> str:
         room, moved = amount_text(steps.LEAST_ROOM_BYTES), amount_text(2 * steps.LEAST_MOVED_BYTES)
-        return (
-            f"what limits the target was not looked for: that needs {room} of room and --max-bytes of {moved} or more"
-        )
+        return f"the search for the bottleneck was skipped: it needs {room} of space and --max-bytes of {moved} or more"
 
     def _survey(self) -> None:
         most = None if self.limits.max_bytes is None else self.limits.max_bytes // 2
@@ -93,7 +91,7 @@ class Survey:
         if done < rows:
             self.progress.drop(cells)
             message = (
-                f"{rows - done} of {rows} rows of the sweep were left out to keep to the time; --budget allows more"
+                f"{rows - done} of {rows} rows of the sweep were left out to keep within the time; --budget allows more"
             )
             execution.warn("budget", message)
         execution.close()

@@ -136,11 +136,13 @@ def _times(params: Params, options: plans.LoadOptions) -> None:
 
 
 _NOT_WITH_FIND_CACHE = (
-    ("write", "it reads"), ("random", "it reads from the start to the end"), ("stride", "it reads all of a set"),
-    ("bytes_", "--size is the largest set"), ("duration", "a set is read a few times; --budget bounds the whole"),
-    ("warmup", "a set's first passes are its warm-up"), ("cooldown", "it idles nowhere"), ("rest", "it idles nowhere"),
-    ("rate", "it needs all the speed there is"), ("burst_ops", "it needs constant load"),
-    ("direct", "unbuffered reads pass a cache by"), ("interlocked", "it reads one file"),
+    ("write", "it reads"), ("random", "it reads from the start to the end"), ("stride", "it reads whole working sets"),
+    ("bytes_", "--size is the largest working set"), ("duration", "each working set is read a few times; --budget "
+        "limits the run"),
+    ("warmup", "the first passes of each working set are its "
+        "warm-up"), ("cooldown", "it has no idle time"), ("rest", "it has no idle time"),
+    ("rate", "it needs full speed"), ("burst_ops", "it needs constant load"),
+    ("direct", "unbuffered reads bypass a cache"), ("interlocked", "it reads one file"),
     ("max_bytes", "--size and --budget bound it"),
 )  # fmt: skip
 
@@ -149,35 +151,35 @@ def _refuse_pairs(params: Params) -> None:
     """Options that say two things at once."""
     both = (
         ("bytes_", "duration", "two ends; give one of them"),
-        ("find_burst", "cached", "two different questions; ask one at a time"),
-        ("find_burst", "find_cache", "two different questions; ask one at a time"),
-        ("cached", "find_cache", "two different questions; ask one at a time"),
+        ("find_burst", "cached", "two different measurements; run one at a time"),
+        ("find_burst", "find_cache", "two different measurements; run one at a time"),
+        ("cached", "find_cache", "two different measurements; run one at a time"),
         *(
-            (option, "scale", "two different questions; ask one at a time")
+            (option, "scale", "two different measurements; run one at a time")
             for option in ("find_burst", "cached", "find_cache")
         ),
         *((option, "find_cache", why) for option, why in _NOT_WITH_FIND_CACHE),
-        ("find_burst", "bytes_", "it runs until enough is known; --budget bounds it"),
-        ("find_burst", "duration", "it runs until enough is known; --budget bounds it"),
+        ("find_burst", "bytes_", "it runs until enough is known; --budget limits it"),
+        ("find_burst", "duration", "it runs until enough is known; --budget limits it"),
         ("find_burst", "warmup", "the burst is at the beginning; leave the warm-up out"),
         ("find_burst", "cooldown", "it idles after the load; leave the cool-down out"),
-        ("find_burst", "rate", "it needs all the speed there is"),
+        ("find_burst", "rate", "it needs full speed"),
         ("find_burst", "burst_ops", "it needs constant load"),
         ("cached", "write", "it reads"),
         ("cached", "random", "it reads from the start to the end"),
         ("cached", "bytes_", "it reads for a --duration"),
         ("cached", "direct", "unbuffered reads on a server's own disk do not fill its cache"),
         ("cached", "warmup", "its first pass is a result"),
-        ("cached", "rate", "it needs all the speed there is"),
+        ("cached", "rate", "it needs full speed"),
         ("cached", "burst_ops", "it needs constant load"),
         ("cached", "stride", "it reads from the start to the end"),
-        ("cached", "rest", "what is cached is read at once"),
+        ("cached", "rest", "cached data is read immediately"),
     )
     for one, other, why in both:
         if params[one] and params[other]:
             raise UsageError(f"{_flag(one)} with {_flag(other)}: {why}")
     if params["find_burst"] and params["repeat"] > 1:
-        raise UsageError("--find-burst with --repeat: a burst that was used up is not there again; run it later anew")
+        raise UsageError("--find-burst with --repeat: a used-up burst does not return at once; repeat the run later")
     if params["find_burst"] and params["durability"] == "none" and params["write"]:
         raise UsageError("--find-burst with --durability none: the flush is part of the evidence; leave it out")
     if params["price_per_gb"] and not params["stored"]:
@@ -189,7 +191,7 @@ def _refuse_pairs(params: Params) -> None:
     if params["cached"] and params["cache"] not in ("", "remote"):
         raise UsageError(f"--cached with --cache {params['cache']}: it reads what the server has cached; leave it out")
     if params["evict_size"] and not params["cached"]:
-        raise UsageError("--evict-size: only --cached pushes a file out of a cache; add it, or leave this out")
+        raise UsageError("--evict-size: only --cached evicts a file from the cache; add it, or leave this out")
     if params["budget"] and not (params["find_burst"] or params["cached"] or params["find_cache"]):
         raise UsageError(
             "--budget: only --find-burst, --cached and --find-cache decide how long to run; use --duration"

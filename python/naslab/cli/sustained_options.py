@@ -79,7 +79,7 @@ EvictSizeOpt = Annotated[
     str,
     typer.Option(
         "--evict-size", metavar="SIZE",
-        help="--cached: write at most this much to push the file out of the server cache.",
+        help="--cached: write at most this much to evict the file from the server cache.",
         show_default="16g, or half the free space",
     ),
 ]  # fmt: skip

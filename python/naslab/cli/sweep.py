@@ -111,7 +111,7 @@ def _work(execution: Execution, common: Common, cells: list[CellSpec], _progress
     done, rows = Budget(limit, execution).stage(cells)
     if done < rows and execution.status == "complete":
         execution.status = "partial"
-        message = f"--budget was spent after {done} of {rows} rows; go on with --resume {execution.run_id}"
+        message = f"the budget was used up after {done} of {rows} rows; continue with --resume {execution.run_id}"
         execution.warn("budget", message)
 
 
@@ -124,11 +124,13 @@ def resume_sweep(reference: str, target_text: str, common: Common, plan: bool) -
     run_id = store.resolve(reference)
     run, stored = store.load(run_id), store.spec(run_id)
     if run.document["command"] != "sweep" or stored is None or not stored.get("cells"):
-        raise UsageError(f"--resume {reference}: {run_id} is not a sweep with a stored plan; start it anew")
+        raise UsageError(f"--resume {reference}: {run_id} is not a sweep with a stored plan; start it again")
     if run.document["status"] == "running":
         raise UsageError(f"--resume {reference}: {run_id} is still being measured; wait for it, or stop it first")
     if run.document.get("adaptive"):
-        raise UsageError(f"--resume {reference}: {run_id} is adaptive, each step planned from those before; start anew")
+        raise UsageError(
+            f"--resume {reference}: {run_id} is adaptive, each step planned from those before; start again"
+        )
     cells = [CellSpec.from_dict(cell) for cell in stored["cells"]]
     left = sweeps.remaining(cells, {cell["id"] for cell in run.cells if cell["status"] == "complete"})
     if not left and run.document["status"] == "complete":

@@ -39,11 +39,9 @@ def _text(name: str, metavar: str, words: str) -> Any:
 def whatif(
     run: o.RunArg = "last",
     link: Annotated[str, _text("--link", "RATE", "Another link, in bits per second: 10g, 2.5g, 100m; or 10x.")] = "",
-    disk: Annotated[
-        str, _text("--disk", "RATE", "Another disk: 2x in all it does, or 400MB of bytes per second.")
-    ] = "",
+    disk: Annotated[str, _text("--disk", "RATE", "Another disk: 2x as fast, or 400MB of bytes per second.")] = "",
     disk_iops: Annotated[str, _text("--disk-iops", "N", "Other requests per second of the disk: 2x or 20000.")] = "",
-    ram: Annotated[str, _text("--ram", "SIZE", "Another server cache, the memory that holds data: 2x or 8g.")] = "",
+    ram: Annotated[str, _text("--ram", "SIZE", "Another server cache (memory): 2x or 8g.")] = "",
     latency: Annotated[str, _text("--latency", "TIME", "Another round trip of the network: 5ms or 0.5x.")] = "",
     cpu: Annotated[str, _text("--cpu", "NNx", "Another processor in the server: 2x.")] = "",
     depth: Annotated[
@@ -64,7 +62,7 @@ def whatif(
         ),
     ] = None,
     record: Annotated[str, _text("--record", "SIZE", "Bytes of one request, e.g. 64k, for all loads.")] = "",
-    data: Annotated[str, _text("--set", "SIZE", "Data that is gone through, e.g. 20g.")] = "",
+    data: Annotated[str, _text("--set", "SIZE", "Working set, e.g. 20g.")] = "",
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
@@ -86,11 +84,11 @@ def run_whatif(reference: str, words: Mapping[str, str], asked: Asked, store: Pa
 
     scales = {name: _scale(words.get(name, ""), f"--{name}", parse) for name, parse in _PARSERS.items()}
     if not any(scales.values()) and asked == Asked():
-        raise UsageError("whatif: nothing is changed; give one of --link, --disk, --ram, --depth, e.g. --link 10g")
+        raise UsageError("whatif: no change is given; give one of --link, --disk, --ram, --depth, e.g. --link 10g")
     loaded = Store(store).load(reference)
     ladder = loaded.document.get("ladder")
     if not ladder:
-        raise UsageError(f"whatif {reference}: that run has no ladder to learn from; make one with `naslab run TARGET`")
+        raise UsageError(f"whatif {reference}: that run has no ladder; make one with `naslab run TARGET`")
     evidence = Evidence.from_document(ladder)
     if evidence.local_disk and (scales["link"] or scales["latency"]):
         raise UsageError("whatif: that run was of a local disk, which has no link; change --disk, --depth or --record")
@@ -158,7 +156,7 @@ def _size(text: str, option: str, most: int | None = None) -> int | None:
     size = parse_size(text, option)
     if size < 1 or (most is not None and size > most):
         raise UsageError(
-            f"{option}: {text!r} is no size of data; give 1 byte{f' to {size_label(most)}' if most else ' or more'}"
+            f"{option}: {text!r} is not a size; give 1 byte{f' to {size_label(most)}' if most else ' or more'}"
         )
     return size
 

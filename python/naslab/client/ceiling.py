@@ -221,7 +221,7 @@ def _listening() -> Iterator[int]:
         if not port:
             from naslab.errors import TargetError
 
-            raise TargetError("ceiling: no TCP port of 127.0.0.1 can be had", "io", before_run=True)
+            raise TargetError("ceiling: no free TCP port on 127.0.0.1", "io", before_run=True)
         yield port[0]
     finally:
         over.set()

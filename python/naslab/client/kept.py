@@ -59,7 +59,7 @@ def ceiling_for(
     if found is not None:
         return found, False
     if say is not None:
-        say(f"measuring what this client can do, {seconds:.0f} s; kept for a day")
+        say(f"measuring the client's own ceiling for {seconds:.0f} s; the result is kept for a day")
     measured = measure(seconds)
     if is_quiet(measured):
         keep(store, measured)

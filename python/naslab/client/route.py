@@ -68,18 +68,18 @@ def speed_of(name: str, root: Path = NET, seen: tuple[str, ...] = ()) -> tuple[i
     stated = _number(here / "speed")
     stated = stated * 10**6 if stated is not None and stated > 0 else None
     if (here / "bonding").is_dir():
-        return stated, "a bond: the sum of its links, of which one connection uses one"
+        return stated, "a bond: the sum of its links; a single connection uses only one"
     if (here / "device").exists():
         driver = os.path.basename(os.path.realpath(here / "device" / "driver"))
         if driver in NOMINAL_DRIVERS:
-            return None, f"{name}, made up by a hypervisor ({driver}): its speed is not known"
-        return stated, name if stated else f"{name}, which does not say its speed"
+            return None, f"{name}, emulated by a hypervisor ({driver}): its speed is not known"
+        return stated, name if stated else f"{name}, which does not report its speed"
     lower = sorted(path.name.removeprefix("lower_") for path in here.glob("lower_*"))
     is_bridge = (here / "bridge").is_dir()
     if len(lower) == 1 and not is_bridge and lower[0] not in seen:
         speed, says = speed_of(lower[0], root, (*seen, name))
         return speed, f"{name} on {says}"
-    return None, f"{name}, a virtual interface: the speed it states means nothing"
+    return None, f"{name}, a virtual interface: its stated speed means nothing"
 
 
 def _mtu(name: str) -> int | None:
@@ -124,4 +124,4 @@ def _ask(family: int, address: str) -> tuple[int, bool]:
         if what == _RTA_OIF:
             return struct.unpack_from("=I", answer, at + 4)[0], is_local
         at += max(4, (size + 3) & ~3)
-    raise OSError("no interface in the answer")
+    raise OSError("the answer names no interface")

@@ -161,7 +161,7 @@ class Watch:
     def _steal(self) -> list[Finding]:
         return self._loaded(
             lambda s: s.stolen, STOLEN,
-            "this client is a virtual machine whose host took up to {share:.0%} of its processor time away while "
+            "this client is a virtual machine whose host took up to {share:.0%} of its processor time while "
             "{cells} measured: other machines on that host slow it down",
         )  # fmt: skip
 
@@ -189,8 +189,8 @@ class Watch:
         worst = max(found, key=lambda t: t.foreign_bytes_per_s)
         cells = [t.cell for t in found]
         text = (
-            f"{self.interface} carried up to {rate_text(worst.foreign_bytes_per_s)} that is not ours beside "
-            f"{rate_text(worst.ours_bytes_per_s)} that is, while {cells_words(cells)} measured: others use the link"
+            f"{self.interface} carried up to {rate_text(worst.foreign_bytes_per_s)} of other traffic beside "
+            f"{rate_text(worst.ours_bytes_per_s)} of this run while {cells_words(cells)} measured: others use the link"
         )
         limit = max(FOREIGN_TRAFFIC * worst.ours_bytes_per_s, LEAST_FOREIGN_BYTES_PER_S)
         return [Finding("other_load", text, None, worst.foreign_bytes_per_s, "bytes_per_s", limit, tuple(cells))]
@@ -222,15 +222,15 @@ def clock_findings(found: clocks.Trouble) -> list[Finding]:
         way = "forward" if found.step_ns > 0 else "back"
         text = (
             f"the wall clock was set {way} by {duration_text(abs(found.step_ns))} during the run: times of day are "
-            "wrong by that, durations are not"
+            "wrong by that much, durations are not"
         )
         told.append(Finding("clock", text, None, float(found.step_ns), "ns", float(clocks.STEP_NS)))
     if found.asleep_ns:
-        text = f"this machine slept {duration_text(found.asleep_ns)} during the run: the cell it fell into is wrong"
+        text = f"this machine slept {duration_text(found.asleep_ns)} during the run: the cell of that time is wrong"
         told.append(Finding("clock", text, None, float(found.asleep_ns), "ns", float(clocks.STEP_NS)))
     if found.rate_off:
         text = (
-            f"the clock was bent by {found.rate_off:+.2%} against the hardware's during the run: rates are wrong by "
+            f"the clock ran {found.rate_off:+.2%} off the hardware clock during the run: rates are wrong by "
             "as much; wait until the time daemon has caught up"
         )
         told.append(Finding("clock", text, None, found.rate_off, "fraction", clocks.RATE_OFF))

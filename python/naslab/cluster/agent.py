@@ -133,7 +133,7 @@ class Agent:
     async def prepare(self, cell: dict[str, Any], script: bytes | None) -> Reply:
         """Begins a cell; back when its files are prepared, or when it failed."""
         if self._run is None or (self._stage is not None and not self._stage.ended.is_set()):
-            return _failure(TargetError("a client was told to begin a cell out of turn", "protocol"))
+            return _failure(TargetError("a client was asked to begin a cell out of order", "protocol"))
         if script is not None:
             cell = {**cell, "script": {**cell["script"], "path": self._keep(script)}}
         reached = {"prepared": asyncio.Event(), "opened": asyncio.Event()}
@@ -216,7 +216,7 @@ class Agent:
 
     def _now(self) -> Stage:
         if self._stage is None:
-            raise RuntimeError("no cell is under way")
+            raise RuntimeError("no cell is running")
         return self._stage
 
     def _stop(self) -> None:
@@ -264,7 +264,7 @@ class Agent:
     async def _asked(self, work: Callable[[], Reply]) -> Reply:
         """As `_guarded`, for questions to the target: nobody waits for their answers once this agent ends."""
         return await self._guarded(
-            lambda: until(self._stopped.is_set, lambda: TargetError("the client ends", "interrupted"), work)
+            lambda: until(self._stopped.is_set, lambda: TargetError("the client is ending", "interrupted"), work)
         )
 
     async def _guarded(self, work: Callable[[], Reply]) -> Reply:

@@ -29,7 +29,7 @@ async def probe(clients: list[Client], target: dict[str, Any], depth: int, share
             ours, theirs = found[0]["facts"].get(name), each["facts"].get(name)
             if ours != theirs:
                 raise TargetError(
-                    f"{client.name} sees another target than {clients[0].name}: {name} is {theirs}, not {ours}; "
+                    f"{client.name} sees a different target from {clients[0].name}: {name} is {theirs}, not {ours}; "
                     "give all clients the same share", "invalid", before_run=True,
                 )  # fmt: skip
     if target["protocol"] != "null":
@@ -60,7 +60,7 @@ async def _one_view(clients: list[Client], target: dict[str, Any]) -> None:
         ):
             if not each["sees"]:
                 raise TargetError(
-                    f"{client.name} does not see what {clients[0].name} wrote: it has another target under this name; "
+                    f"{client.name} does not see the files of {clients[0].name}: this name is another target there; "
                     "mount the same share on all clients", "invalid", before_run=True,
                 )  # fmt: skip
         in_doubt = False

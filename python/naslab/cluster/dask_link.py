@@ -23,5 +23,5 @@ class DaskLink:
         if isinstance(reply, BaseException):
             raise reply if isinstance(reply, OSError) else OSError(f"{type(reply).__name__}: {reply}")
         if reply is None:
-            raise OSError("the scheduler does not know it any more")
+            raise OSError("the scheduler has lost it")
         return dict(reply)

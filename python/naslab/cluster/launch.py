@@ -186,7 +186,7 @@ def _joined(distributed: Any, scheduler: str) -> Any:
     known = distributed.Security().get_connection_args("client")
     if address.startswith("tls://") and known.get("ssl_context") is None:
         names = ", ".join(f"DASK_DISTRIBUTED__COMM__TLS__{each}" for each in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY"))
-        raise UsageError(f"--scheduler {address}: no certificate to show: name the files in {names}")
+        raise UsageError(f"--scheduler {address}: no client certificate: name its files in {names}")
     return distributed.Client(address, asynchronous=True, timeout=START_S)
 
 
@@ -201,7 +201,7 @@ def _address_of(scheduler: str) -> str:
         return str(json.loads(file.read_text("utf-8"))["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f"--scheduler {file}: neither an address (tls://host:8786) nor a scheduler's file: {error}"
+            f"--scheduler {file}: neither an address (tls://host:8786) nor a scheduler file: {error}"
         ) from error
 
 
@@ -219,8 +219,9 @@ def check_scheduler(text: str, trusted: bool) -> None:
         alone = host == "localhost"
     if not alone:
         raise UsageError(
-            f"--scheduler {address}: without TLS whoever reaches it can run programs on its workers; use tls://, or "
-            "add --trust-network where nobody else does"
+            f"--scheduler {address}: without TLS, anybody who reaches it can run programs on its workers; use "
+            "tls://, or "
+            "add --trust-network if nobody else can"
         )
 
 

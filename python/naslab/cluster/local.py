@@ -64,7 +64,7 @@ class LocalClient(ProcessInterface):
             await asyncio.wait_for(ready.wait(), READY_S)
             said = self._line.recv_bytes().decode()
         except (TimeoutError, EOFError) as error:
-            raise OSError("a client's process did not begin") from error
+            raise OSError("a client's process did not start") from error
         finally:
             loop.remove_reader(self._line.fileno())
         if said != remote.READY:

@@ -42,4 +42,4 @@ def own_address(host: str, port: int) -> str:
             probe.connect(there)
             return str(probe.getsockname()[0])
     except OSError as error:
-        raise UsageError(f"{host}: {error.strerror or error}; name hosts that are reached from here") from error
+        raise UsageError(f"{host}: {error.strerror or error}; name hosts that this machine can reach") from error

@@ -136,7 +136,8 @@ def one_per_host(workers: list[tuple[str, str]], wanted: int | None, scheduler: 
         chosen = (chosen + [each for each in workers if each not in chosen])[:wanted]
     if not chosen or (wanted is not None and len(chosen) < wanted):
         raise UsageError(
-            f"--clients {wanted}: --scheduler {scheduler} has {len(workers)} workers; start more, or ask for fewer"
+            f"--clients {wanted}: --scheduler {scheduler} has {len(workers)} workers; start more, or give a smaller "
+            "--clients"
         )
     return chosen
 
@@ -158,11 +159,13 @@ class ClusterRun:
         """Carries out cells on all clients; how that ended, as JSON."""
         cells = [CellSpec.from_dict(each) for each in json.loads(cells_json)]
         if self._over:
-            raise UsageError("the run has ended: no further stage can be measured")
+            raise UsageError("the run has ended: it cannot measure another stage")
         for cell in cells:
             count = len(self.clients[: cell.clients])
             if cell.clients is not None and cell.clients > count:
-                raise UsageError(f"--scale {cell.clients}: there are {count} clients; start more, or scale to fewer")
+                raise UsageError(
+                    f"--scale {cell.clients}: there are only {count} clients; start more, or scale to fewer"
+                )
             for each in range(count):
                 parts.cell_spec(cell, self._share, each, count).validate()
         end: dict[str, Any] = {"status": "complete", "error": None, "error_kind": None, "error_status": 0}

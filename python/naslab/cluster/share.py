@@ -56,7 +56,7 @@ def _of_shared_file(part: CellSpec, cell: CellSpec, client: int, clients: int) -
     if cell.pattern == "random":
         return
     if cell.pattern == "backward":
-        raise UsageError("--share file: backward reads of one file cannot be divided; use --share own")
+        raise UsageError("--share file: backward reads of one file cannot be divided among clients; use --share own")
     first, after = (cell.records() * each // clients for each in (client, client + 1))
     if cell.records() < clients:
         raise UsageError(

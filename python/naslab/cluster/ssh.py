@@ -85,7 +85,7 @@ def _told(lines: list[str], python: str) -> str:
     text = " ".join(lines[-3:])
     if "No module named" in text and "naslab" in text:
         return f"{python} there has no naslab; install it ('naslab[cluster]'), or name its Python with --remote-python"
-    return text or f"{python} ended without a word"
+    return text or f"{python} ended without a message"
 
 
 def _why(error: BaseException) -> str:

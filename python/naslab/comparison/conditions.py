@@ -22,7 +22,7 @@ _CLIENT = {
     "system": "the client's system",
     "cpu": "the client's processor",
     "cpus_usable": "the client's number of processors",
-    "cpu_quota_cores": "the processors that a control group allows the client",
+    "cpu_quota_cores": "the client's processor quota",
     "memory_bytes": "the client's memory",
 }
 
@@ -38,7 +38,7 @@ def differences(
     for name, words in _CLIENT.items():
         yield from _told("client", words, *([c.get(name) for c in side] for side in clients))
     yield from _told("link", "the fastest link or its MTU", *([_link(c) for c in side] for side in clients))
-    yield from _told("data", "how far the data compress", *(sorted(_compressed(side)) for side in (one, other)))
+    yield from _told("data", "the compressibility of the data", *(sorted(_compressed(side)) for side in (one, other)))
     versions = [[d.get("naslab_version") for d in side] for side in (one, other)]
     yield from _told("version", "the version of naslab", *versions)
     for at, name in enumerate(CONDITIONS):
@@ -64,7 +64,7 @@ def _list(values: Sequence[Any]) -> str:
 
 def _word(value: Any) -> str:
     if value is None:
-        return "not told"
+        return "not reported"
     if isinstance(value, bool):
         return "on" if value else "off"
     return size_label(value) if isinstance(value, int) and value > 1 << 20 else str(value)

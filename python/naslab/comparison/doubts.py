@@ -20,14 +20,14 @@ WARN_BELOW = 5
 def doubts_of(sides: tuple[Side, Side], paired: bool, shared: Sequence[tuple[Key, Key]]) -> Iterator[tuple[str, str]]:
     """(kind, sentence) of each, the weightiest first."""
     if not shared:
-        yield "nothing_shared", "the two sides have no measurement in common: no cell asks the same of both"
+        yield "nothing_shared", "the two sides have no measurement in common"
         return
     yield from _foreign(sides)
     if not any(_without_spread(side) for side in sides):
         yield from _repeats(sides, shared)
     yield from _twice(sides, shared)
     if not paired:
-        text = "the sides were measured one after the other: what changed in between counts as their difference"
+        text = "the sides were measured one after the other: a change in between counts as a difference"
         yield "not_interleaved", f"{text}; `naslab compare --run` measures them in turns"
     for name, side, at in (("first", sides[0], 0), ("second", sides[1], 1)):
         yield from _drift(name, side, [pair[at] for pair in shared], paired)
@@ -55,9 +55,9 @@ def _foreign(sides: tuple[Side, Side]) -> Iterator[tuple[str, str]]:
         untold = sorted(side.untold())
         text = f"the {name} side is {from_}, not measured by naslab"
         if _without_spread(side):
-            text += "; it tells no spread, so there is a ratio and no verdict"
+            text += "; it reports no spread, so there is a ratio but no verdict"
         if untold:
-            text += f"; not told: {', '.join(untold).replace('_', ' ')}"
+            text += f"; not reported: {', '.join(untold).replace('_', ' ')}"
         yield "foreign", text
 
 
@@ -73,7 +73,8 @@ def _repeats(sides: tuple[Side, Side], shared: Sequence[tuple[Key, Key]]) -> Ite
         count = f"{least} {'repeat' if least == 1 else 'repeats'}"
         yield "few_repeats", f"{count} on a side: no verdict from fewer than {LEAST_REPEATS}; measure with --repeat 5"
     elif least < WARN_BELOW:
-        yield "few_repeats", f"{least} repeats on a side: only large differences can be seen; --repeat 10 sees more"
+        text = f"{least} repeats on a side: only large differences can be detected; --repeat 10 detects smaller ones"
+        yield "few_repeats", text
 
 
 def _twice(sides: tuple[Side, Side], shared: Sequence[tuple[Key, Key]]) -> Iterator[tuple[str, str]]:
@@ -112,7 +113,7 @@ def _drift(name: str, side: Side, keys: Sequence[Key], paired: bool) -> Iterator
     if p <= DRIFT_P and abs(change) >= LEAST_DRIFT:
         word = "rose" if change > 0 else "fell"
         text = f"the {name} side {word} by {abs(change):.0%} from its first repeat to its last"
-        yield "drift", text + ("; pairs take out what both share" if paired else "")
+        yield "drift", text + ("; pairs cancel changes that both sides share" if paired else "")
 
 
 def _order(sides: tuple[Side, Side], shared: Sequence[tuple[Key, Key]]) -> Iterator[tuple[str, str]]:
@@ -128,4 +129,4 @@ def _order(sides: tuple[Side, Side], shared: Sequence[tuple[Key, Key]]) -> Itera
     gap = float(one.mean() - other.mean())
     p = 2 * t_below(-abs(gap) / math.sqrt(max(float(square), 1e-18)), min(len(one), len(other)) - 1)
     if p <= DRIFT_P and abs(math.expm1(gap)) >= LEAST_DRIFT:
-        yield "order", f"whoever is measured first in a block comes out {abs(math.expm1(gap)):.0%} apart: order matters"
+        yield "order", f"the side measured first in a block differs by {abs(math.expm1(gap)):.0%}: the order matters"

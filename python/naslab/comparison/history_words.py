@@ -17,8 +17,8 @@ def text_of(course: Course) -> str:
     lines = [head + "."]
     lines += [line for change in course.changes for line in change_lines(course, change)]
     if not course.changes:
-        enough = "no change was found" if count >= 2 * LEAST_RUNS else f"fewer than {2 * LEAST_RUNS} tell no change"
-        lines.append(f"  {enough}")
+        few = f"fewer than {2 * LEAST_RUNS} runs cannot show a change"
+        lines.append("  no change was detected" if count >= 2 * LEAST_RUNS else f"  {few}")
     if course.last is not None:
         lines.append(f"  the last run, {course.runs[-1]['run_id']}, stands out: {apart(course.last)} than those before")
     starts = {change.run_id for change in course.changes}

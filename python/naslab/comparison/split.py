@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from naslab.analysis import ratios
+from naslab.analysis.cell_names import op_words
 from naslab.analysis.ratios import Judged
 from naslab.plans.both_ways import SMALL_BYTES, WORKLOAD
 from naslab.units import duration_text, rate_text, size_label
@@ -124,18 +125,18 @@ def _cost(cell: Mapping[str, Any]) -> str:
         f"{rate_text(mount['bytes_per_s'])} through the mount, {rate_text(own['bytes_per_s'])} by naslab's own client"
     )
     if cell["verdict"] is None or high is None:
-        return f"{what[0].upper()}{what[1:]}: {rates}; too few repeats to tell the clients apart."
+        return f"{what[0].upper()}{what[1:]}: {rates}; too few repeats to compare the clients."
     if cell["verdict"] == "equivalent":
-        return f"The kernel's client costs nothing that counts of {what}, both are equal within 5 %: {rates}."
+        return f"The kernel's client has no measurable cost for {what}: both are equal within 5 %: {rates}."
     if not cell["different"]:
         most = f"the kernel's client may cost up to {max(1 - low, 0):.1%}"
-        return f"No difference between the clients was found in {what}; {most}: {rates}."
+        return f"No difference between the clients was detected for {what}; {most}: {rates}."
     if cell["ratio"] < 1:
         interval = f"95 % {max(1 - high, 0):.1%} to {1 - low:.1%}"
-        rest = "the server and the link do the rest"
+        rest = "the rest is the server and the link"
         return f"The kernel's client costs {1 - cell['ratio']:.1%} of {what} ({interval}); {rest}: {rates}."
     more = f"{cell['ratio'] - 1:.1%} (95 % {low - 1:.1%} to {high - 1:.1%})"
-    return f"The kernel's client costs nothing in {what}: it is {more} faster than naslab's own: {rates}."
+    return f"The kernel's client has no cost for {what}: it is {more} faster than naslab's own: {rates}."
 
 
 def _deep(depth: int) -> str:
@@ -148,7 +149,7 @@ def _latency(cell: Mapping[str, Any]) -> list[str]:
     if mount is None or own is None or own >= mount:
         return []
     part = f"{duration_text(mount - own)} of {duration_text(mount)}"
-    return [f"One at a time, {part} of {name(cell)} are the kernel's client."]
+    return [f"One at a time, {part} of {name(cell)} is spent in the kernel's client."]
 
 
 def table(found: Mapping[str, Any]) -> Any:
@@ -161,7 +162,7 @@ def table(found: Mapping[str, Any]) -> Any:
         low, high = cell["ci95"]
         sides = [cell[side] for side in _SIDES]
         used = [side["machine_cpu_ns_per_gib"] or side["process_cpu_ns_per_gib"] for side in sides]
-        what = f"{cell['op'].replace('_', ' ')} {size_label(cell['record_bytes'])}, depth {cell['queue_depth']}"
+        what = f"{op_words(cell['op'])} {size_label(cell['record_bytes'])}, depth {cell['queue_depth']}"
         shown.add_row(
             what, *(rate_text(side["bytes_per_s"]) for side in sides), f"{cell['ratio']:.3f}",
             f"{low:.2f}-{'…' if high is None else f'{high:.2f}'}", *map(duration_text, used),

@@ -14,7 +14,7 @@ from typing import Any
 NAMES = {
     "link_read_bytes_per_s": "the network link, reads", "link_write_bytes_per_s": "the network link, writes",
     "connection_bytes_per_s": "one connection's window", "client_op_ns": "the client's CPU time of a small operation",
-    "server_ops_per_s": "the server's CPU", "server_memory_bytes_per_s": "the server's memory",
+    "server_ops_per_s": "the server's CPU", "server_memory_bytes_per_s": "the server cache",
     "server_cache_bytes": "the size of the server cache", "disk_read_bytes_per_s": "the disks, reads",
     "disk_write_bytes_per_s": "the disks, writes", "disk_read_iops": "disk IOPS, reads",
     "disk_write_iops": "disk IOPS, writes", "write_back_bytes": "the size of the write-back",
@@ -80,7 +80,7 @@ def sentence(parts: Sequence[Part], amount: Callable[[float, str], str]) -> str:
         f"{part.ratio[1]:.2f} times, 95 % {part.ratio[0]:.2f} to {part.ratio[2]:.2f})"
         for part in parts[:LISTED]
     ]
-    return f"By the fitted models these differ: {'; '.join(told)}."
+    return f"The fitted models differ in: {'; '.join(told)}."
 
 
 def document(part: Part, margin: float) -> dict[str, Any]:

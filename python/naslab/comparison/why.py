@@ -31,8 +31,8 @@ Judgement = Literal["agree", "part", "open"]
 _LEFT_OUT = ("client_cache", "again", "rest")
 """Steps that ask about the client, or repeat earlier ones: no resource of the target is added there."""
 _CURVES = {
-    "depth": "large reads with as many in flight as help",
-    "small_depth": "small reads with as many in flight as help",
+    "depth": "large reads at the best queue depth",
+    "small_depth": "small reads at the best queue depth",
 }
 """Steps whose highest rate is what they say: where they level off."""
 WITHIN = 2
@@ -174,10 +174,12 @@ def _figures(step: Mapping[str, Any]) -> Figures:
 
 
 def _plain(label: str, step: str) -> str:
-    """`random read 64 KiB, depth 32` and `..., depth 64` are one figure: many in flight. So are sets that were
-    larger than any memory; the sweep over sets keeps its sizes."""
-    text = _DEPTH.sub(lambda match: ", one at a time" if match[1] == "1" else ", many in flight", label)
-    return text if step == "set" else _SET.sub(", beyond memory" if step == "beyond" else "", text)
+    """`random read 64 KiB, depth 32` and `..., depth 64` are one figure: at the best queue depth. So are working
+    sets beyond any server cache; the sweep over working sets keeps its sizes."""
+    text = _DEPTH.sub(lambda match: ", one at a time" if match[1] == "1" else ", at the best queue depth", label)
+    if step == "set":
+        return text.replace(", set of ", ", working set ")
+    return _SET.sub(", beyond the server cache" if step == "beyond" else "", text)
 
 
 def _with_interval(time: Mapping[str, Any], rate: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -227,23 +229,24 @@ def _margin(unit: str) -> float:
 def sentences(found: Why, names: tuple[str, str]) -> list[str]:
     """Where they part, what agrees before, what is open, and what the answer is worth."""
     if not found.steps:
-        return ["No step of the ladder was climbed on both: run both again with a larger --budget."]
+        return ["The two runs have no step of the ladder in common: repeat both with a larger --budget."]
     step = found.parting
     before = found.steps[: found.steps.index(step)] if step else found.steps
-    told = [_parting(step, names) if step else "They part at no step of the experiments."]
+    told = [_parting(step, names) if step else "They differ at no step of the ladder."]
     if found.differing:
         told.append(stations.sentence(found.differing, _amount))
     agreeing = [each for each in before if each.judgement == "agree"]
     if before and len(agreeing) == len(before):
-        told.append(f"Every step before agrees: {_list(before)}." if step else f"Every step agrees: {_list(before)}.")
+        told.append(f"All earlier steps agree: {_list(before)}." if step else f"All steps agree: {_list(before)}.")
     elif agreeing:
         told.append(f"These agree: {_list(agreeing)}.")
     if unclear := [each for each in before if each.judgement == "open"]:
-        told.append(f"Open, their intervals are too wide: {_list(unclear)}.")
+        told.append(f"Undecided, because their intervals are too wide: {_list(unclear)}.")
     if not _is_certain(found):
         told.append(
-            f"An indication, by intervals within {'a run' if found.runs == (1, 1) else 'runs'}: certain with "
-            f"{LEAST_REPEATS} runs of each target, as A1,A2,A3,A4 B1,B2,B3,B4."
+            f"This is an indication, from intervals within {'a run' if found.runs == (1, 1) else 'runs'}; for "
+            "certainty measure "
+            f"{LEAST_REPEATS} runs of each target and give A1,A2,A3,A4 B1,B2,B3,B4."
         )
     return [*told, *found.doubts]
 
@@ -257,7 +260,7 @@ def _parting(step: Step, names: tuple[str, str]) -> str:
     one, other = figure.amounts()
     what = figure.what if step.name in _CURVES else f"{_title(step.name)}: {figure.what}"
     said = f"{what}: {one} on {short(names[0])}, {other} on {short(names[1])}"
-    return f"They part at {said} ({figure.ratio:.2f} times, 95 % {figure.low:.2f} to {figure.high:.2f})."
+    return f"They first differ at {said} ({figure.ratio:.2f} times, 95 % {figure.low:.2f} to {figure.high:.2f})."
 
 
 def _title(step: str) -> str:

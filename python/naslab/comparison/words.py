@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from naslab.analysis.cell_names import op_words
 from naslab.analysis.ratios import Judged
 from naslab.comparison.collect import Key
 from naslab.comparison.judgement import Comparison, Row
@@ -39,7 +40,7 @@ def sentence(comparison: Comparison) -> str:
         return f"{other} is {apart:.1%} {_WORDS[found]} than {one}: {basis}."
     if found == "equivalent":
         return f"{other} and {one} are equivalent within {judged.ratio.margin:.0%}: {basis}."
-    different = "they differ, by how much is open" if judged.different else "no difference was found"
+    different = "they differ, but by how much is undecided" if judged.different else "no difference was detected"
     return f"Undecided; {different}: {other} / {one} = {basis}. {detectable(judged)}"
 
 
@@ -64,11 +65,11 @@ def detectable(judged: Judged) -> str:
     """What difference would have been seen, and how many repeats would see the margin."""
     ratio = judged.ratio
     if math.isinf(ratio.mde):
-        return "More repeats are needed to see anything."
-    text = f"A difference of {ratio.mde:.1%} would have been seen in 80 of 100 cases"
+        return "More repeats are needed to detect any difference."
+    text = f"A difference of {ratio.mde:.1%} would have been detected in 80 of 100 cases"
     needed = math.ceil(min(ratio.n, ratio.other_n) * (ratio.mde / ratio.margin) ** 2)
     if needed > min(ratio.n, ratio.other_n) and needed <= MOST_REPEATS:
-        text += f"; about {needed} repeats would see {ratio.margin:.0%}"
+        text += f"; about {needed} repeats would detect {ratio.margin:.0%}"
     return text + "."
 
 
@@ -81,7 +82,7 @@ def name(key: Key) -> str:
     """The measurement's name: `read 64 KiB of 1 GiB, depth 8`."""
     fields = key.fields()
     workload = fields.get("workload")
-    parts = [str(workload) if workload not in _BY_OP else str(fields["op"]).replace("_", " ")]
+    parts = [str(workload) if workload not in _BY_OP else op_words(str(fields["op"]))]
     if fields.get("record_bytes"):
         parts.append(size_label(fields["record_bytes"]))
     if fields.get("file_bytes"):

@@ -141,7 +141,7 @@ class _Line:
         for word in self.options:
             self._take(word)
         if not self.targets:
-            raise UsageError("need to provide at least one filename: name a target behind the options")
+            raise UsageError("need to provide at least one filename: name a target after the options")
         self.caches.apply(self.target)
         self.span.targets = [dataclasses.replace(self.target, path=path) for path in self.targets]
         self.found.spans = [self.span]
@@ -154,7 +154,7 @@ class _Line:
         if others:
             raise UsageError(
                 f"invalid XML profile specification; parameter {others[0]} not compatible with -X: "
-                "only -v -z -R -W -d -C may stand beside it"
+                "only -v -z -R -W -d -C are allowed with it"
             )
         path = profiles[0][2:]
         if not path:
@@ -490,7 +490,7 @@ def _write_data(line: _Line, text: str) -> None:
             raise UsageError(f"invalid size passed to -Z: '{text}'; give at least one block")
         line.target.pattern, line.target.source_path = "random", path
         if comma and not path:
-            raise UsageError(f"invalid size passed to -Z: '{text}'; the file behind the comma is missing")
+            raise UsageError(f"invalid size passed to -Z: '{text}'; the file after the comma is missing")
 
 
 def _done(_line: _Line, _text: str) -> None:

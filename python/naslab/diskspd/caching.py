@@ -59,7 +59,7 @@ def access(target: TargetSpec, place: Place) -> Access:
     sync = target.write_through or (target.mmap and target.map_flush == "v")
     if place.protocol == "local" and target.mmap and target.write_through:
         raise UsageError(
-            "-Smw: writes past the processor's cache (non-temporal) are not made here: use -Sm -Nv (msync)"
+            "-Smw: naslab does not make writes past the processor's cache (non-temporal): use -Sm -Nv (msync)"
         )
     if place.protocol == "local" and target.mmap and target.cache == "remote":
         raise UsageError("-Smr: a map lies in the client's cache, which -Sr turns off: leave one out")

@@ -84,8 +84,9 @@ def refuse(profile: Profile) -> None:
                     raise UsageError(message)
             if dataclasses.replace(target, path=first.path) != first:
                 raise UsageError(
-                    f"target {target.shown!r} has other parameters than {first.shown!r}: targets of one time span "
-                    "share all but their path here; put them into time spans of their own"
+                    f"target {target.shown!r} has different parameters from {first.shown!r}: the targets of one time "
+                    "span "
+                    "may differ only in their paths here; put them into separate time spans"
                 )
 
 
@@ -102,7 +103,7 @@ def _unsupported(span: TimeSpan, target: TargetSpec) -> list[tuple[object, str]]
         (partly and target.step_bytes != target.block_bytes,
          "-rs with an alignment other than the block: the sequential part goes on block by block here; leave -r's "
          "number out"),
-        (not target.step_bytes and target.separation_bytes, "-s0 with -T: threads that never move; leave -T out"),
+        (not target.step_bytes and target.separation_bytes, "-s0 with -T: threads would never move; leave out -T"),
     ]  # fmt: skip
 
 
@@ -222,9 +223,9 @@ def _note_load(plan: Plan, span: TimeSpan, target: TargetSpec, region: tuple[int
     if target.pattern == "random":
         notes["-Z with a size: data are new for each write instead of repeating a buffer"] = None
     if span.threads and len(span.targets) > 1:
-        notes[f"-F{span.threads}: carried out as one worker for each thread and target"] = None
+        notes[f"-F{span.threads}: carried out as one worker per thread and target"] = None
     if target.mmap and target.outstanding > 1:
-        notes["-Sm: one operation in flight per thread; a mapped one is synchronous"] = None
+        notes["-Sm: queue depth 1 per thread, because a mapped operation is synchronous"] = None
     if len(span.targets) > 1 and span.latency:
         notes["percentiles of latency are over all targets together"] = None
 
@@ -241,7 +242,9 @@ def _check_caps(setting: Setting, span: TimeSpan, way: Access, region: tuple[int
             raise UsageError(f"{option}: this {protocol} target cannot do that; leave {option} out")
     wanted, most = depth(target, span.outstanding), int(caps.get(_CAP_DEPTH, 1 << 20))
     if wanted > most:
-        raise UsageError(f"-o{wanted}: this {protocol} target holds {most} operations in flight; give less, or more -t")
+        raise UsageError(
+            f"-o{wanted}: this {protocol} target has a maximum queue depth of {most}; give less, or more -t"
+        )
     unit = int(caps.get("alignment_offset_bytes", 1)) if way.direct else 1
     for option, value in (
         ("-b", target.block_bytes), ("-r" if target.random_pct else "-s", target.step_bytes), ("-B", region[0]),

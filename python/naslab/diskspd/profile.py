@@ -208,7 +208,7 @@ def check(profile: Profile) -> list[str]:
 def _each(profile: Profile) -> Iterator[tuple[TimeSpan, TargetSpec]]:
     for span in profile.spans:
         if not span.targets:
-            raise UsageError("need to provide at least one filename: name a target behind the options")
+            raise UsageError("need to provide at least one filename: name a target after the options")
         for target in span.targets:
             yield span, target
 

@@ -55,7 +55,7 @@ def look(target: Target, profile: Profile, names: Mapping[str, str]) -> Setting:
         for path, name in names.items():
             found = _engine.stat(target.engine_json(), name)
             if found is not None and found[1]:
-                raise UsageError(f"target {without_secrets(path)!r}: that is a folder; name a file in it")
+                raise UsageError(f"target {without_secrets(path)!r}: this is a folder; name a file in it")
             if found is not None:
                 sizes[name] = found[0]
     # A local path has one engine for depth 1 and another for more.
@@ -185,7 +185,7 @@ class _Session:
                     self.unfinished.discard(name)
             session.end()
         for name in sorted(self.unfinished):
-            say(f"{name!r} was not written whole and could not be removed: remove it, or create it anew with -c")
+            say(f"{name!r} was not written completely and could not be removed: remove it, or create it again with -c")
 
     @staticmethod
     def _remove(session: Session, name: str) -> bool:
@@ -194,7 +194,7 @@ class _Session:
             session.discard(name)
         except TargetError as error:
             return error.kind == "not_found"
-        say(f"{name!r} was not written whole and is removed")
+        say(f"{name!r} was not written completely and is removed")
         return True
 
     def _finish(self, run: Run | None, failure: NaslabError | None) -> int:
@@ -212,7 +212,7 @@ class _Session:
         if run.document["status"] == "complete":
             return 0
         if run.document["status"] == "partial":
-            say(f"interrupted; what was measured is stored as run {run.run_id}")
+            say(f"interrupted; the results so far are stored as run {run.run_id}")
             return INTERRUPTED
         say(f"error: {_reason(run)}; the run is stored as {run.run_id}")
         return 1
@@ -229,7 +229,7 @@ class _Session:
         if not any(figures.seconds > 0 and not figures.processors for figures in results):
             return []
         virtual = self.target.protocol == "sim"
-        why = "a simulated run takes no real time" if virtual else "/proc/stat does not tell single processors apart"
+        why = "a simulated run takes no real time" if virtual else "/proc/stat does not list single processors"
         return [f"the CPU table has naslab's own use only: {why}"]
 
 
@@ -255,7 +255,7 @@ def _in_our_words(error: UsageError) -> UsageError:
     if not found:
         return error
     return UsageError(
-        f"{start}naslab did not write it, and this line writes to it: give --overwrite to let its contents be "
+        f"{start}naslab did not write it, and this line writes to it: give --overwrite to overwrite its contents, "
         "destroyed, or another name"
     )
 

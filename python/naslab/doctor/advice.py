@@ -34,7 +34,7 @@ _ACCOUNT = {
     0xC0000234: "the account is locked after wrong passwords: unlock it on the server or wait",
     0xC0000071: "the password has expired: set a new one on the server",
     0xC0000224: "the password must be changed first: set a new one on the server",
-    0xC000006E: "the account may not log in like this; often its password is empty: set one on the server",
+    0xC000006E: "the account may not log in this way; often its password is empty: set one on the server",
     0xC000006F: "the account may not log in at this hour",
     0xC0000070: "the account may not log in from this machine",
     0xC000015B: "the account may not log in over the network: allow it on the server",
@@ -47,9 +47,9 @@ def connect_advice(target: Target, kind: str, port: int) -> Advice:
     """Why no TCP connection could be made."""
     host, name = target.options["host"], target.protocol.upper()
     if kind == "timeout":
-        message = f"{host} does not answer on port {port}: check that it is on, and that no firewall drops the packets"
+        message = f"{host} does not answer on port {port}: check that it is on, and that no firewall blocks it"
     elif kind == "refused":
-        message = f"nobody listens on port {port} of {host}: switch {name} on there, or give its port as {host}:PORT"
+        message = f"nothing listens on port {port} of {host}: enable {name} there, or give its port as {host}:PORT"
     else:
         message = f"{host} cannot be reached: check the network and the route to it"
     return Advice("error", "connect", message)
@@ -75,13 +75,13 @@ def _smb_login(target: Target, error: Mapping[str, Any], names: list[str] | None
     if status == _BAD_SHARE:
         return Advice("error", "share", f"there is no share {share}; {_there_are(names, 'shares')}")
     if error["kind"] == "permission" and status:
-        why = "the share refuses this identity, or it demands encryption or signing that was switched off"
+        why = "the share refuses this identity, or requires encryption or signing that was turned off"
         return Advice("error", "permission", f"user {user} may not use share {share}: {why}; give another user")
     if error["kind"] == "not_found":
-        return Advice("error", "folder", f"share {share} has no folder {options['root']!r}: create it or leave it out")
+        return Advice("error", "folder", f"share {share} has no folder {options['root']!r}: create it, or leave it out")
     message = str(error["message"])
     if error["kind"] == "unsupported" and options["dialect"]:
-        message = f"{message}; leave dialect={options['dialect']} out to see what the server speaks"
+        message = f"{message}; leave dialect={options['dialect']} out to let the server choose"
     return Advice("error", error["kind"], message)
 
 
@@ -89,7 +89,7 @@ def _refused_user(options: Mapping[str, Any], user: str, status: int) -> Advice:
     if status in _ACCOUNT:
         return Advice("error", "account", f"user {user}: {_ACCOUNT[status]}")
     if options["auth"] != "ntlm":
-        return Advice("error", "guest", "the server takes no guests: give a user as smb://USER@host/share")
+        return Advice("error", "guest", "the server accepts no guests: give a user as smb://USER@host/share")
     domain = f" in domain {options['domain']}" if options["domain"] else " (no domain= given)"
     return Advice("error", "password", f"the server refuses user {user}{domain}: check name, password and domain")
 
@@ -98,7 +98,7 @@ def _nfs_login(target: Target, error: Mapping[str, Any], names: list[str] | None
     options = target.options
     path = options["path"]
     if error["status"] == _WRONG_SECURITY:
-        return Advice("error", "security", f"{path} demands Kerberos: allow sec=sys for this host on the server")
+        return Advice("error", "security", f"{path} requires Kerberos: allow sec=sys for this host on the server")
     if error["kind"] == "not_found":
         return Advice("error", "export", f"{path} is not exported or does not exist; {_there_are(names, 'exports')}")
     if error["kind"] == "permission":
@@ -106,15 +106,15 @@ def _nfs_login(target: Target, error: Mapping[str, Any], names: list[str] | None
         message = f"the server refuses {path} to this host: add its address to the export{port}; "
         return Advice("error", "permission", message + _there_are(names, "exports"))
     if error["kind"] == "unsupported" and options["version"]:
-        message = f"leave version={options['version']} out to see what the server speaks"
+        message = f"leave version={options['version']} out to let the server choose"
         return Advice("error", "version", f"{error['message']}; {message}")
     return Advice("error", error["kind"], str(error["message"]))
 
 
 def _privileged(uid: int) -> str:
     if uid == 0:
-        return ", or it demands a source port below 1024: run as root with privileged=on"
-    return ", or it demands a source port below 1024: run naslab as root, or export it with the option insecure"
+        return ", or it requires a source port below 1024: run as root with privileged=on"
+    return ", or it requires a source port below 1024: run naslab as root, or export it with the option insecure"
 
 
 def _there_are(names: list[str] | None, what: str) -> str:
@@ -130,7 +130,7 @@ def right_advice(target: Target, refused: Mapping[str, Mapping[str, Any]]) -> li
         if error["kind"] == "not_found":
             return [Advice("error", "folder", "the folder is not there: create it on the server, or check its name")]
         if error["kind"] == "read_only":
-            step = "export it read-write" if target.protocol == "nfs" else "give a share that may be written to"
+            step = "export it read-write" if target.protocol == "nfs" else "give a share with write access"
             message = f"the target is read-only: {step}"
         elif error["kind"] == "permission" and target.protocol == "nfs":
             message = f"{what}: {_squashed(target.options['uid'])}"
@@ -138,7 +138,7 @@ def right_advice(target: Target, refused: Mapping[str, Mapping[str, Any]]) -> li
             user = target.options["user"] or "guest"
             message = f"{what}: give user {user} write access to the share and to its folder, or name another user"
         elif error["kind"] == "permission":
-            message = f"{what}: give a folder that you may write to"
+            message = f"{what}: give a folder with write access"
         elif error["kind"] == "no_space":
             message = "no space or quota is left: free some"
         else:
@@ -148,8 +148,8 @@ def right_advice(target: Target, refused: Mapping[str, Mapping[str, Any]]) -> li
 
 
 _WORDS = {
-    "list": "list the folder", "make_folder": "make a folder", "write": "write a file", "flush": "flush a file",
-    "read": "read back what was written", "set_length": "set a file's length", "rename": "rename a file",
+    "list": "list the folder", "make_folder": "create a folder", "write": "write a file", "flush": "flush a file",
+    "read": "read back written data", "set_length": "set a file's length", "rename": "rename a file",
     "delete": "delete a file", "remove_folder": "remove a folder",
 }  # fmt: skip
 
@@ -183,18 +183,18 @@ def _smb_advice(target: Target, facts: Mapping[str, str]) -> list[Advice]:
     for name, option in (("encryption", "encrypt"), ("signing", "sign")):
         if facts.get(name, "none") != "none":
             demanded = facts.get(f"{name}_required") == "yes"
-            compare = "the server or the share demands it" if demanded else f"compare with ?{option}=off"
+            compare = "the server or the share requires it" if demanded else f"compare with ?{option}=off"
             found.append(Advice("hint", name, f"{facts[name]} {name} costs CPU on both sides: {compare}"))
             break
     if target.options["auth"] != "ntlm":
-        found.append(Advice("hint", "guest", "no user was named: give one as smb://USER@host/share if wanted"))
+        found.append(Advice("hint", "guest", "no user was given: to log in, use smb://USER@host/share"))
     return found
 
 
 def bin_advice(name: str) -> Advice:
     """What a recycle bin means for tests."""
     message = (
-        f"the share has a recycle bin ({name}): a removed file is moved there, so rates of removing are those of "
+        f"the share has a recycle bin ({name}): a removed file is moved there, so the rates of removing are those of "
         "renaming. naslab empties its files before it removes them; `naslab clean --recycle-bin` removes what is left"
     )
     return Advice("warning", "recycle_bin", message)
@@ -204,7 +204,9 @@ def space_advice(free_bytes: int) -> list[Advice]:
     """Whether there is room to measure in."""
     if free_bytes >= LITTLE_SPACE_BYTES:
         return []
-    return [Advice("warning", "space", f"only {amount_text(free_bytes)} are free: files stay small and in caches")]
+    return [
+        Advice("warning", "space", f"only {amount_text(free_bytes)} are free: files will be small and stay in caches")
+    ]
 
 
 def latency_advice(ping: Mapping[str, int], tcp_ns: int | None) -> list[Advice]:
@@ -212,11 +214,15 @@ def latency_advice(ping: Mapping[str, int], tcp_ns: int | None) -> list[Advice]:
     found = []
     p50, p99 = ping["p50"], ping["p99"]
     if p50 > SLOW_NS:
-        message = f"a null operation takes {duration_text(p50)}: no local network, or Wi-Fi, VPN or a sleeping server"
-        found.append(Advice("hint", "round_trip", f"{message}; small files and depth 1 will show it"))
+        message = (
+            f"a null operation takes {duration_text(p50)}: the server is not on the local network, or is reached over "
+            "Wi-Fi or a VPN, or was asleep"
+        )
+        found.append(Advice("hint", "round_trip", f"{message}; small files and queue depth 1 will be slow"))
     elif tcp_ns and p50 > SLOW_SERVER * tcp_ns:
         message = (
-            f"the network answers in {duration_text(tcp_ns)}, the server's null operation takes {duration_text(p50)}"
+            f"the network answers in {duration_text(tcp_ns)}, but the server's null operation takes "
+            f"{duration_text(p50)}"
         )
         found.append(Advice("hint", "slow_server", f"{message}: the server is busy or slow"))
     if p99 > UNEVEN * p50:
@@ -231,11 +237,11 @@ def path_advice(mtu_bytes: int | None, interface_mtu_bytes: int | None) -> list[
         return []
     if interface_mtu_bytes is not None and mtu_bytes < interface_mtu_bytes:
         message = (
-            f"the interface takes packets of {interface_mtu_bytes} bytes, the way to the server only {mtu_bytes}: "
-            "give all devices on the way the same MTU"
+            f"the interface carries packets of {interface_mtu_bytes} bytes, the path to the server only {mtu_bytes}: "
+            "set the same MTU on all devices of the path"
         )
         return [Advice("warning", "mtu", message)]
     if mtu_bytes < SMALL_PACKET_BYTES:
-        message = f"packets of {mtu_bytes} bytes point to a tunnel (VPN, PPPoE) on the way"
+        message = f"packets of {mtu_bytes} bytes indicate a tunnel (VPN, PPPoE) on the path"
         return [Advice("hint", "mtu", message)]
     return []

@@ -345,7 +345,7 @@ class _Rights:
         keeps = self._found.abilities.get("keeps_data", True)
         found = self._session.read(self._open_file(), 0, PROBE_BYTES)
         if keeps and found != self._data:
-            raise TargetError("read: what comes back is not what was written", "corrupt")
+            raise TargetError("read: the data read back differ from the data written", "corrupt")
 
     def _set_length(self, path: str) -> None:
         self._session.set_len(self._open_file(), LONGER_BYTES)

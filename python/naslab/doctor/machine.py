@@ -28,8 +28,8 @@ PROGRAMS = (
     ("rpcbind", "rpcbind", "private NFSv3 servers"),
     ("mount.cifs", "cifs-utils", "mounted SMB shares"),
     ("mount.nfs", "nfs-common", "mounted NFS exports"),
-    ("tshark", "tshark", "recording what goes over the wire"),
-    ("strace", "strace", "recording what a program does"),
+    ("tshark", "tshark", "recording network traffic"),
+    ("strace", "strace", "recording a program's file operations"),
     ("fio", "fio", "comparison with fio"),
     ("iozone", "iozone3", "comparison with IOzone"),
 )
@@ -98,7 +98,7 @@ def machine_advice(machine: dict[str, Any]) -> list[Advice]:
         _quota(machine),
     ]
     if machine["cpu_governor"] == "powersave":
-        message = "the CPU frequency governor is powersave, which can make latency higher and uneven: use performance"
+        message = "the CPU frequency governor is powersave, which can raise latency and make it uneven: use performance"
         found.append(Advice("hint", "governor", message))
     return [one for one in found if one is not None]
 
@@ -111,8 +111,8 @@ def _window(machine: dict[str, Any], name: str, what: str) -> Advice | None:
     return Advice(
         "hint",
         "tcp_window",
-        f"{name} lets a connection's {what} buffer grow to {amount_text(most)} only: at 5 ms round trip that is at "
-        f"most {rate_text(most / 0.005)} per connection; raise its third number for long or fast links",
+        f"{name} limits a connection's {what} buffer to {amount_text(most)}: at a round-trip time of 5 ms that is at "
+        f"most {rate_text(most / 0.005)} per connection; raise its third number for distant or fast servers",
     )
 
 
@@ -121,26 +121,28 @@ def _uring_advice(machine: dict[str, Any]) -> Advice | None:
         return None
     reason = machine["io_uring"]["reason"]
     return Advice(
-        "hint", "io_uring", f"local folders have no queue depth above 1 here ({reason}); smb:// and nfs:// do"
+        "hint", "io_uring", f"local folders cannot use a queue depth above 1 here ({reason}); smb:// and nfs:// do"
     )
 
 
 def _clock_advice(source: str | None) -> Advice | None:
     if source in (None, "tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"):
         return None
-    return Advice("warning", "clock", f"the kernel's clock source is {source}, which is slow to read; tsc is better")
+    return Advice("warning", "clock", f"the kernel's clock source is {source}, which is slow to read; tsc is faster")
 
 
 def _descriptors(soft: int | None) -> Advice | None:
     if soft is None or soft >= _FEW_DESCRIPTORS:
         return None
-    return Advice("warning", "open_files", f"only {soft} files may be open: raise it with ulimit -n 4096")
+    return Advice(
+        "warning", "open_files", f"only {soft} files may be open at a time: raise the limit with ulimit -n 4096"
+    )
 
 
 def _memory(free_bytes: int | None) -> Advice | None:
     if free_bytes is None or free_bytes >= _LITTLE_MEMORY_BYTES:
         return None
-    return Advice("warning", "memory", f"only {amount_text(free_bytes)} of memory are available; end other programs")
+    return Advice("warning", "memory", f"only {amount_text(free_bytes)} of memory is available; end other programs")
 
 
 def _quota(machine: dict[str, Any]) -> Advice | None:
@@ -149,7 +151,7 @@ def _quota(machine: dict[str, Any]) -> Advice | None:
         return None
     message = (
         f"a control group lets naslab use {quota:g} of {cpus} processors and stops it for the rest of each period: "
-        "raise its quota (cpu.max, cpu.cfs_quota_us; docker --cpus), or measure from outside of it"
+        "raise its quota (cpu.max, cpu.cfs_quota_us; docker --cpus), or run naslab outside that group"
     )
     return Advice("warning", "cpu_quota", message)
 
@@ -158,4 +160,4 @@ def _load(machine: dict[str, Any]) -> Advice | None:
     load, cpus = machine["load_1min"], machine["cpus_usable"] or 1
     if load <= cpus * 0.7:
         return None
-    return Advice("warning", "load", f"other programs keep {load:.1f} of {cpus} CPUs busy; results will scatter")
+    return Advice("warning", "load", f"other programs keep {load:.1f} of {cpus} CPUs busy; results will vary")

@@ -132,12 +132,12 @@ def advice(nearby: Nearby, command: str) -> str:
     """What to type, a line each. command: as it is typed before a target, e.g. `naslab run`."""
     host = nearby.host
     if not nearby.known:
-        return f"{host}: this host name is not known here: check its spelling, or give the server's IP address"
+        return f"{host}: this host name cannot be resolved: check its spelling, or give the server's IP address"
     offers = [offer for offer in nearby.offers if offer.open]
     if not offers:
         return (
             f"{host} answers neither SMB (port {SMB_PORT}) nor NFS (ports {NFS_PORT}, {PORTMAP_PORT}): "
-            f"switch one on there, or name its port: smb://{host}:PORT/SHARE"
+            f"enable one of them there, or give its port: smb://{host}:PORT/SHARE"
         )
     lines = [f"{host} is a server; name what to measure on it:"]
     for offer in offers:
@@ -154,7 +154,7 @@ def _lines(offer: Offer, host: str, command: str) -> list[str]:
     if offer.scheme == "smb":
         return [
             f"  {command} {server}/SHARE",
-            f"  its shares are shown to users only: naslab doctor smb://USER@{host}",
+            f"  it lists its shares for users only: naslab doctor smb://USER@{host}",
         ]
     return [f"  {command} {server}/EXPORT", f"  it lists no exports: naslab doctor {server}"]
 

@@ -55,7 +55,7 @@ def resolve(host: str) -> list[str] | Unreached:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        return Unreached("name", f"the name {host} is not known: check its spelling, or give the address")
+        return Unreached("name", f"the name {host} cannot be resolved: check its spelling, or give the address")
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 

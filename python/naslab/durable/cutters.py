@@ -115,18 +115,19 @@ class AskCutter:
         """Waits until the server is lost or the user says that it is off. Raises TargetError when neither comes."""
         enter = " If this command notices nothing, press Enter once it is off." if self.has_terminal else ""
         _say(
-            "The load runs. Now cut the server's power: pull its plug or switch off its socket; do not shut it down, "
+            "The load is running. Now cut the server's power: pull its plug or switch off its socket. Do not shut it "
+            "down, "
             f"and do not pull the network cable.{enter}"
         )
         end = time.monotonic() + self.wait_s
         while not lost.is_set() and not self.said_off:
             if time.monotonic() > end:
                 raise TargetError(
-                    f"--wait: no cut within {duration_text(int(self.wait_s * 1e9))}; begin anew when it can be done",
+                    f"--wait: no cut within {duration_text(int(self.wait_s * 1e9))}; start again when you can do it",
                     "no_cut",
                 )
             self.said_off = self._entered(lost)
-        _say("The server is gone." if lost.is_set() else "Taken for cut.")
+        _say("The server is gone." if lost.is_set() else "Counted as cut.")
 
     def _entered(self, lost: threading.Event) -> bool:
         if not self.has_terminal:
@@ -137,7 +138,7 @@ class AskCutter:
 
     def restore(self) -> None:
         """Asks for it."""
-        _say("Wait a few seconds, then switch it on again. This command goes on when the server answers.")
+        _say("Wait a few seconds, then switch it on again. This command continues when the server answers.")
 
     def confirm(self) -> None:
         """Asks what it was."""

@@ -49,9 +49,9 @@ class Journal:
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except FileExistsError:
-            raise UsageError(f"--journal {path}: it exists; name a new file, or go on with --check {path}") from None
+            raise UsageError(f"--journal {path}: it exists; name a new file, or continue with --check {path}") from None
         except OSError as error:
-            raise UsageError(f"--journal {path}: {error.strerror}; name a file that can be made") from None
+            raise UsageError(f"--journal {path}: {error.strerror}; name a file that can be created") from None
         fcntl.flock(file, fcntl.LOCK_EX)
         journal = cls(path, file)
         journal.write(kind=KIND, version=VERSION, plan=plan.document(), wall_ns=time.time_ns(), **about)
@@ -67,12 +67,14 @@ class Journal:
         try:
             file = os.open(path, os.O_WRONLY | os.O_APPEND)
         except OSError as error:
-            raise UsageError(f"--check {path}: {error.strerror}; its check adds to it: make it writable") from None
+            raise UsageError(f"--check {path}: {error.strerror}; the check adds to it: make it writable") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(file)
-            raise UsageError(f"--check {path}: the naslab that writes it still runs; wait for it or end it") from None
+            raise UsageError(
+                f"--check {path}: the naslab that writes it is still running; wait for it or end it"
+            ) from None
         os.ftruncate(file, sound_bytes)
         return cls(path, file)
 
@@ -151,7 +153,7 @@ def read(path: Path) -> Recorded:
         raise UsageError(f"--check {path}: {error.strerror}; name the journal of a `naslab durable`") from None
     lines, sound = _lines(data)
     if not lines or lines[0].get("kind") != KIND:
-        raise UsageError(f"--check {path}: this is no journal of `naslab durable`; name the file that it wrote")
+        raise UsageError(f"--check {path}: this is not a journal of `naslab durable`; name the file that it wrote")
     if lines[0].get("version") != VERSION:
         raise UsageError(f"--check {path}: its version is {lines[0].get('version')}, this naslab reads {VERSION}")
     cuts: list[CutFacts] = []

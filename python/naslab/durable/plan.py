@@ -78,5 +78,5 @@ def from_document(found: dict[str, Any]) -> Plan:
     try:
         plan = Plan(**{**found, "loads": tuple(found["loads"])})
     except (TypeError, KeyError):
-        raise UsageError("--check: the journal's head is not one that this naslab wrote") from None
+        raise UsageError("--check: this naslab did not write the head of this journal") from None
     return plan

@@ -100,13 +100,13 @@ class Proof:
         if self.cutter.how != "ask":
             self.say(f"load for {duration_text(int(self.load_s * 1e9))}, then the cut")
             if load.lost.wait(self.load_s):
-                raise load.failure or TargetError("the server was lost before it was cut: look at it first", "lost")
+                raise load.failure or TargetError("the server was lost before the power cut: check it first", "lost")
         self.cutter.cut(load.lost)
         if self.target.protocol == "local":
             return
         if not load.lost.wait(2 * self.timeout_s + 1):
             raise TargetError(
-                "the cut did not reach the server: it went on answering; check what was switched off", "no_cut"
+                "the power cut did not reach the server, which kept answering; check what was switched off", "no_cut"
             )
         if load.failure is not None:
             raise load.failure

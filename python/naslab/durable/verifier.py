@@ -27,7 +27,7 @@ _NEW = json.dumps({"read": False, "write": True, "create": "new"})
 
 
 class Sentinel:
-    """One uncommitted write, and what became of its verifier. To be made while nothing else opens connections."""
+    """One uncommitted write, and the verdicts verifier. To be made while nothing else opens connections."""
 
     def __init__(self, session: _engine.Session, plan: Plan, cut: int) -> None:
         before = _sockets()

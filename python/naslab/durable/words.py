@@ -16,9 +16,9 @@ _COUNTS = (
 )  # fmt: skip
 KIND_WORDS = {
     "power": "the server's power was cut",
-    "process": "the server program was killed and started again: a crash of the program, not a power cut, as the "
-    "machine it runs on kept what it had cached",
-    "unknown": "what was cut was not confirmed: this holds for a power cut only if it was one",
+    "process": "the server program was killed and restarted: a crash of the program, not a power cut, because the "
+    "machine it runs on kept its cache",
+    "unknown": "the power cut was not confirmed: the result is about power cuts only if it was one",
 }
 _CUT_NOUNS = {
     "power": ("power cut", "power cuts"),
@@ -27,14 +27,14 @@ _CUT_NOUNS = {
 }
 _ENOUGH_CUTS = 30
 _ON_WHOSE_WORD = {
-    "command": ", if the command that was given does so", "ask": ", as was confirmed", "later": ", as was confirmed",
+    "command": ", if the given command does that", "ask": ", as was confirmed", "later": ", as was confirmed",
 }  # fmt: skip
 _MODE_WORDS = {
-    "none": "never flushed", "end": "flushed after every {flush_writes:,} writes", "each": "every write a durable one",
+    "none": "never flushed", "end": "flushed after every {flush_writes:,} writes", "each": "every write durable",
 }  # fmt: skip
 _OP_WORDS = {
-    "create": "files made", "contents": "flushed contents of new files", "rename": "files renamed",
-    "extend": "files made longer", "remove": "files removed",
+    "create": "files created", "contents": "flushed contents of new files", "rename": "files renamed",
+    "extend": "files extended", "remove": "files removed",
 }  # fmt: skip
 
 
@@ -81,27 +81,29 @@ def _sum(rows: Sequence[Mapping[str, Any]]) -> Row:
 
 
 HEADER = (
-    "mode", "acknowledged", "promised", "survived", "overwritten", "lost", "torn", "damaged", "violations",
+    "mode", "acknowledged", "guaranteed", "survived", "overwritten", "lost", "torn", "damaged", "violations",
 )  # fmt: skip
-METADATA_HEADER = ("metadata", "acknowledged", "promised", "survived", "lost", "violations")
+METADATA_HEADER = ("metadata", "acknowledged", "guaranteed", "survived", "lost", "violations")
+_FIELDS = {"guaranteed": "promised"}
+"""Columns whose field of the document has another name."""
 
 
 def rows(part: Part) -> Iterator[tuple[str, ...]]:
     """A row for each mode, in the columns of HEADER."""
     for row in part["modes"]:
-        yield row["mode"], *(f"{row[name]:,}" for name in HEADER[1:])
+        yield row["mode"], *(f"{row[_FIELDS.get(name, name)]:,}" for name in HEADER[1:])
 
 
 def metadata_rows(part: Part) -> Iterator[tuple[str, ...]]:
     """A row for each kind of metadata, in the columns of METADATA_HEADER."""
     for row in part["metadata"]:
-        yield _OP_WORDS[row["op"]], *(f"{row[name]:,}" for name in METADATA_HEADER[1:])
+        yield _OP_WORDS[row["op"]], *(f"{row[_FIELDS.get(name, name)]:,}" for name in METADATA_HEADER[1:])
 
 
 def sentences(part: Part) -> list[str]:
     """The result in words, what matters most first."""
     if not part["cuts"]:
-        return ["No cut was checked: nothing is known."]
+        return ["No power cut was checked, so there is no result."]
     by = _ON_WHOSE_WORD.get(part["cuts"][-1]["how"], "") if part["kind"] == "power" else ""
     told = [verdict(part), f"What happened: {KIND_WORDS[part['kind']]}{by}.", *_control(part)]
     told += [_mode(row, part) for row in part["modes"]]
@@ -115,21 +117,22 @@ def verdict(part: Part) -> str:
     count = len(part["cuts"])
     cuts = f"1 {_CUT_NOUNS[part['kind']][0]}" if count == 1 else f"{count} {_CUT_NOUNS[part['kind']][1]}"
     if part["violations"]:
-        were = "1 promise was" if part["violations"] == 1 else f"{part['violations']:,} promises were"
-        return f"VIOLATION: the server acknowledges before it is durable: {were} broken in {cuts}."
+        were = "1 guarantee was" if part["violations"] == 1 else f"{part['violations']:,} guarantees were"
+        return f"VIOLATION: the server acknowledged data before they were durable: {were} broken in {cuts}."
     if not sum(row["promised"] for row in [*part["modes"], *part["metadata"]]):
-        return "No promise was tested: nothing that was acknowledged before the cut had been promised."
+        return "No guarantee was tested: the protocol guaranteed none of the data acknowledged before the cut."
     at_risk = sum(row["at_risk"] for row in part["modes"])
     each = (
-        f" At risk were {at_risk:,} promised writes of the last 30 s; one by one that would bound their loss by "
+        f" {at_risk:,} guaranteed writes of the last 30 s were at risk; if independent, that would bound their loss by "
         f"{3 / at_risk:.1%}, but writes of one cut are lost together."
         if at_risk
         else ""
     )
-    more = " More of them (--repeat) say more." if count < _ENOUGH_CUTS else ""
+    more = " More cuts (--repeat) narrow this." if count < _ENOUGH_CUTS else ""
     return (
-        f"No promise was seen broken in {cuts}. That proves no durability: it says with 95 % confidence that fewer "
-        f"than {100 * part['loss_bound95']:.0f} % of such cuts break one (rule of three: about 3/cuts).{each}{more}"
+        f"No guarantee was broken in {cuts}. This does not prove durability: with 95 % confidence fewer "
+        f"than {100 * part['loss_bound95']:.0f} % of such cuts break a guarantee (rule of three: about "
+        f"3/cuts).{each}{more}"
     )
 
 
@@ -139,8 +142,8 @@ def _control(part: Part) -> Iterator[str]:
     judged, survived = (sum(age[name] for age in free) for name in ("judged", "survived"))
     if part["kind"] != "process" and judged and judged == survived:
         yield (
-            f"CAUTION: none of {judged:,} writes that nothing had promised was lost either. The server may make all "
-            "writes durable or keep its cache through a cut (battery, flash); or its power was not cut: then nothing "
+            f"CAUTION: none of {judged:,} writes without a guarantee was lost either. The server may make all "
+            "writes durable or keep its cache through a cut (battery, flash); or its power was not cut, and nothing "
             "was tested."
         )
 
@@ -150,7 +153,7 @@ def _mode(row: Mapping[str, Any], part: Part) -> str:
     head = f"{row['mode']} ({how}): {row['acknowledged']:,} writes of {size_text(part['record_bytes'])} acknowledged"
     judged = row["acknowledged"] - row["overwritten"]
     if row["mode"] != "none":
-        head += f", {row['promised']:,} of them promised"
+        head += f", {row['promised']:,} of them guaranteed"
     head += f"; {row['survived']:,} of {judged:,} not overwritten later survived"
     gone = [f"{row[name]:,} {name}" for name in ("lost", "torn", "damaged") if row[name]]
     if gone:
@@ -160,12 +163,12 @@ def _mode(row: Mapping[str, Any], part: Part) -> str:
     broken = [
         f"{row['violations_by_kind'][kind]:,} {word}" for kind, word in kinds.items() if row["violations_by_kind"][kind]
     ]
-    told = [f"{', '.join(broken)} of those promised"] if broken else []
+    told = [f"{', '.join(broken)} of those guaranteed"] if broken else []
     if row["violations_by_kind"]["first_contents"]:
         told.append(f"{row['violations_by_kind']['first_contents']:,} records without their flushed first contents")
     if told:
         return f"{head}. VIOLATION: {'; '.join(told)}."
-    return head + ("; that breaks no promise." if gone else ".")
+    return head + ("; that breaks no guarantee." if gone else ".")
 
 
 def _metadata(part: Part) -> Iterator[str]:
@@ -173,13 +176,16 @@ def _metadata(part: Part) -> Iterator[str]:
     allowed = [row for row in part["metadata"] if row["lost"] > row["violations"]]
     for row in broken:
         gone = f"{row['violations']:,} of {row['promised']:,} {_OP_WORDS[row['op']]}"
-        yield f"Metadata: {gone} did not last though promised."
+        yield f"Metadata: {gone} were lost although guaranteed."
     for row in allowed:
         lost = row["lost"] - row["violations"]
-        yield f"Metadata: {lost:,} of {row['acknowledged']:,} {_OP_WORDS[row['op']]} did not last; nothing promised it."
+        yield (
+            f"Metadata: {lost:,} of {row['acknowledged']:,} {_OP_WORDS[row['op']]} were lost; the protocol does "
+            "not guarantee them."
+        )
     if not broken and not allowed and part["metadata"]:
         counted = ", ".join(f"{row['acknowledged']:,} {_OP_WORDS[row['op']]}" for row in part["metadata"])
-        yield f"Metadata: all that was looked at is as acknowledged ({counted})."
+        yield f"Metadata: everything checked is as acknowledged ({counted})."
 
 
 def _verifier(part: Part) -> Iterator[str]:
@@ -190,10 +196,10 @@ def _verifier(part: Part) -> Iterator[str]:
     again = sum(cut["to_send_again"] for cut in cuts)
     unknown = len(cuts) - changed - same
     seen = [f"changed at {changed}" if changed else "", f"stayed at {same}" if same else ""]
-    seen += [f"could not be seen at {unknown}" if unknown else ""]
+    seen += [f"was unknown at {unknown}" if unknown else ""]
     yield (
         f"NFS write verifier: {', '.join(filter(None, seen))} of {len(cuts)} cuts. {again:,} acknowledged writes were "
         "not committed: a client sends these again when the verifier changes."
     )
     if any(cut["verifier_violation"] for cut in cuts):
-        yield "VIOLATION: uncommitted writes are gone and the verifier stayed: no client knows that it must send again."
+        yield "VIOLATION: uncommitted writes were lost, but the verifier stayed the same: no client sends them again."

@@ -83,7 +83,7 @@ def _checked(points: int) -> int:
     """The number of intervals. Raises UsageError for more than a workbook should hold."""
     if points > MAX_POINTS:
         raise UsageError(
-            f"{points:,} points of the series are more than a workbook should hold ({MAX_POINTS:,}); write the cells "
+            f"{points:,} points of the series are too many for a workbook ({MAX_POINTS:,}); write the cells "
             "as .parquet and the series as .series.parquet, or name fewer runs"
         )
     return points

@@ -15,7 +15,7 @@ from openpyxl.chart.data_source import AxDataSource, StrRef
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.pagebreak import Break
 
-from naslab.analysis.cell_names import test_name
+from naslab.analysis.cell_names import op_words, test_name
 from naslab.exchange.excel import fit_to_width, styled, title_of
 from naslab.exchange.excel_rows import Place
 from naslab.exchange.series_table import RATE_COLUMN, TIME_COLUMN
@@ -104,20 +104,16 @@ def _sweep_charts(sheet: Any, op: str, whose: str, files: int, records: int) -> 
         names = Reference(sheet, min_col=1, min_row=3, max_row=2 + files)
         if files > 1 and last > first:
             surface = SurfaceChart3D()
-            describe(surface, f"{_words(op)}: MB/s{whose}", data, names)
+            describe(surface, f"{op_words(op)}: MB/s{whose}", data, names)
             surface.view3D = View3D(rotX=20, rotY=35, rAngAx=False, perspective=30)
             surface.z_axis.title = "record size"
             surface.z_axis.delete = False
             sheet.add_chart(surface, f"A{below}")
             below += _ROWS_OF_A_CHART
             sheet.row_breaks.append(Break(id=below - 1))  # the next one is printed whole
-        lines = line_chart(f"{_words(op)}: MB/s by file size, one line a record size{whose}", data, names)
+        lines = line_chart(f"{op_words(op)}: MB/s by file size, one line a record size{whose}", data, names)
         sheet.add_chart(lines, f"A{below}")
         below += _ROWS_OF_A_CHART
-
-
-def _words(op: str) -> str:
-    return op.replace("_", " ")
 
 
 def line_chart(title: str, data: Any, names: Any, across: str = "file size") -> Any:
@@ -173,7 +169,7 @@ def _runs_sheet(book: Any, runs: Sequence[Run], op: str) -> None:
         data = Reference(sheet, min_col=first, max_col=last, min_row=2, max_row=2 + len(rows))
         names = Reference(sheet, min_col=1, min_row=3, max_row=2 + len(rows))
         below = len(rows) + 5 + (first - 2) // MAX_LINES * _ROWS_OF_A_CHART
-        lines = line_chart(f"{_words(op)}: MB/s by file size{records_of}, one line a run", data, names)
+        lines = line_chart(f"{op_words(op)}: MB/s by file size{records_of}, one line a run", data, names)
         lines.display_blanks = "span"  # runs may have other file sizes between
         sheet.add_chart(lines, f"A{below}")
 

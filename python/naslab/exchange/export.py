@@ -38,7 +38,7 @@ def export(
     raw data is damaged.
     """
     if str(path) == "-":
-        raise UsageError("-o -: a file is written whole or not at all; name one, e.g. -o run.csv")
+        raise UsageError("-o -: the export needs a file; name one, e.g. -o run.csv")
     path = Path(path)
     runs = list(run) if isinstance(run, Sequence) else [run]
     writer = _writer(path, format, len(runs))

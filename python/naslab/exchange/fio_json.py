@@ -45,9 +45,11 @@ def write_fio(runs: Sequence[Run], path: Path, say: Any) -> None:
     cells = [(run, cell) for run in runs for cell in run.cells]
     jobs = [(run, cell) for run, cell in cells if _kinds(cell)]
     if not jobs:
-        raise UsageError("no cell of this run reads or writes data, and fio's JSON holds nothing else; write .csv")
+        raise UsageError("no cell of this run reads or writes data, and fio's JSON has nothing else; write .csv")
     if left_out := len(cells) - len(jobs):
-        say(f"{left_out} of {len(cells)} cells are left out: fio's JSON has no place for what reads and writes nothing")
+        say(
+            f"{left_out} of {len(cells)} cells are left out: fio's JSON has no place for cells without reads and writes"
+        )
     with path.open("w", encoding="utf-8", newline="\n") as file:
         head = json.dumps(_head(runs), indent=1, ensure_ascii=True)
         file.write(head.removesuffix("\n}") + ',\n "jobs": [')

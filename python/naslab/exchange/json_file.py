@@ -30,7 +30,7 @@ def json_text(run: Run, blobs: bool = True) -> str:
             for key, value in document.items()
         ]
     except ValueError as error:
-        raise StoreError(f"run {run.run_id} holds a number JSON cannot: {error}") from error
+        raise StoreError(f"run {run.run_id} has a number that JSON cannot represent: {error}") from error
     return "{" + ",\n ".join(parts) + "}\n"
 
 
@@ -41,19 +41,19 @@ def read_json(path: Path) -> Run:
     """
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise BadStoreError(f"{path} is above {MAX_FILE_BYTES} bytes; it is not a run naslab exported")
+            raise BadStoreError(f"{path} is above {MAX_FILE_BYTES} bytes; it is not a run exported by naslab")
         found = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise UnknownRunError(f"there is no file {path}; name a run by its id (naslab runs), or a file") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise BadStoreError(f"{path} is not a run naslab exported: {error}") from error
+        raise BadStoreError(f"{path} is not a run exported by naslab: {error}") from error
     return run_from_object(found, str(path))
 
 
 def run_from_object(found: Any, what: str) -> Run:
     """The run in parsed JSON. Raises StoreError naming `what` when it is not a run document."""
     if not isinstance(found, dict) or not isinstance(found.get("schema"), int) or "run_id" not in found:
-        raise BadStoreError(f"{what} is not a run naslab exported: it has no schema and run_id")
+        raise BadStoreError(f"{what} is not a run exported by naslab: it has no schema and run_id")
     if found["schema"] > SCHEMA:
         raise BadStoreError(f"{what} has schema {found['schema']} and this naslab knows {SCHEMA}: upgrade naslab")
     document = {key: value for key, value in found.items() if key != "blobs"}
@@ -67,10 +67,10 @@ def _check_shape(document: dict[str, Any], what: str) -> None:
     except RecursionError:
         wrong = "it is nested too deeply"
     if wrong:
-        raise BadStoreError(f"{what} is not a run naslab exported: {wrong}")
+        raise BadStoreError(f"{what} is not a run exported by naslab: {wrong}")
     ids = [cell["id"] for cell in document["cells"]]
     if len(set(ids)) != len(ids):
-        raise BadStoreError(f"{what} is not a run naslab exported: its cells have no ids of their own")
+        raise BadStoreError(f"{what} is not a run exported by naslab: its cells have no ids of their own")
 
 
 def _read_blobs(found: Any, what: str) -> dict[int, dict[str, bytes]]:

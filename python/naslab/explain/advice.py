@@ -37,7 +37,7 @@ def _client_cache(evidence: Evidence, verdict: Verdict) -> Iterator[str]:
         return
     moved = found.rate.value * (found.end_ns - found.start_ns) / 1e9
     where = "came off the disk" if evidence.local_disk else "crossed the wire"
-    went = "all later steps went past that cache" if any(p.bypass for p in _all(evidence)) else (
+    went = "all later steps bypassed that cache" if any(p.bypass for p in _all(evidence)) else (
         "to measure the server, name it directly (smb://, nfs://)"
     )  # fmt: skip
     yield (
@@ -133,15 +133,15 @@ def _server_cpu(evidence: Evidence, limit: Limit) -> Iterator[str]:
         more = "" if large >= PER_OPERATION else f", only {100 * large:.0f} % of one of 1 MiB: larger records help"
         yield f"each operation costs the server {duration_text(costs[0] * 1e9)} whatever its size{more}"
     elif one:
-        yield f"the server does {count_text(one.iops.value)} small operations a second: larger records need fewer"
+        yield f"the server does {count_text(one.iops.value)} small operations/s: larger records need fewer of them"
 
 
 def _server_cache(evidence: Evidence, limit: Limit) -> Iterator[str]:
     one = evidence.large
     if one and not evidence.local_disk:
         yield (
-            f"cached reads reach {rate_text(one.rate.value)}: the server's memory or the processor that copies is the "
-            "limit, neither link nor disks"
+            f"cached reads reach {rate_text(one.rate.value)}: the limit is the server's memory or the processor that "
+            "copies data, not the link or the disks"
         )
 
 
@@ -212,7 +212,7 @@ def _security(evidence: Evidence, verdict: Verdict) -> Iterator[str]:
                 f"{rate_text(base.value)} {beside}"
             )
         elif ratio(one, base).low > 1 - LEAST_COST:
-            yield f"{noun} costs next to nothing here ({rate_text(one.value)} against {rate_text(base.value)} {beside})"
+            yield f"{noun} costs almost nothing here ({rate_text(one.value)} against {rate_text(base.value)} {beside})"
 
 
 def _one_in_flight(evidence: Evidence, verdict: Verdict) -> Iterator[str]:

@@ -66,7 +66,7 @@ class Answer:
     def sentences(self) -> list[str]:
         """The verdict, a sentence for each limit."""
         told = tell.sentences({"verdict": {"limits": self.limits}, "ladder": self.document.get("ladder")})
-        return told or ["Nothing in this run says what limits the target."]
+        return told or ["This run does not show what limits the target."]
 
 
 def concluded(document: Document) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _next(document: Document, open_: list[dict[str, Any]]) -> list[tuple[str, st
     ladder = document.get("ladder")
     if ladder and ladder["stopped"] in ("budget", "slow"):
         minutes = max(2 * int(document_budget_ns(document)) // 60_000_000_000, 5)
-        commands[f"naslab run {_target(document)} --budget {minutes}m"] = "the steps that the budget left out"
+        commands[f"naslab run {_target(document)} --budget {minutes}m"] = "the steps that did not fit into the budget"
     return list(commands.items())
 
 
@@ -169,7 +169,7 @@ def _either(found: Mapping[str, Any]) -> str:
 
 
 def _ladder_command(document: Document) -> tuple[str, str]:
-    return f"naslab run {_target(document)}", "the attribution ladder: limits with evidence, in five minutes"
+    return f"naslab run {_target(document)}", "the ladder: limits with evidence, in five minutes"
 
 
 def _target(document: Document) -> str:

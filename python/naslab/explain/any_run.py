@@ -76,7 +76,7 @@ def _credit(document: Mapping[str, Any]) -> Iterator[Limit]:
         return
     said = (
         f"the rate fell from {rate_text(high['value'])} to {rate_text(base['value'])} after "
-        f"{duration_text(bucket['dropped_ns'])}, and a rest brought it back"
+        f"{duration_text(bucket['dropped_ns'])}, and recovered after a rest"
     )
     yield Limit(
         "burst_credit", burst.get("op") or "write", "large", UNVARIED, Figure(base["value"], *base["ci95"]), said
@@ -101,8 +101,9 @@ def _of_sets(document: Mapping[str, Any]) -> Iterator[str]:
     if sets.get("interval_bytes"):
         low, high = sets["interval_bytes"]
         yield (
-            f"the server's memory ends between {size_label(low)} and {size_label(high)}: more memory helps sets up to "
-            "its size, and no larger ones"
+            f"the server cache holds between {size_label(low)} and {size_label(high)}: more memory helps working "
+            "sets up to "
+            "its size"
         )
 
 

@@ -35,7 +35,7 @@ IMPOSSIBLE = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A limit that may be the bottleneck. probability: after what the run's conditions leave of it."""
+    """A limit that may be the bottleneck. probability: after the run's conditions have lowered it."""
 
     kind: str
     probability: float

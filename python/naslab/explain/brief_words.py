@@ -215,7 +215,7 @@ def _normal(each: Normal, who: str) -> str:
     return f"{who}{word if who else word[:1].upper() + word[1:]} {each.text}"
 
 
-_STATES = {"normal": "yes,", "slow": "no, it is slow:", "unknown": "cannot be told:"}
+_STATES = {"normal": "yes,", "slow": "no, it is slow:", "unknown": "unknown:"}
 
 
 # What to do.

@@ -51,8 +51,8 @@ _PARTS = {
 }  # fmt: skip
 """What the time of a single request goes to."""
 _NAMES = {
-    "latency": "waiting", "link": "the link", "server_cache": "the server's memory or processor", "disk": "the disks",
-    "baseline": "spent credit", "mixed": "no single part", "unknown": "another part",
+    "latency": "waiting for round trips", "link": "the link", "server_cache": "the server cache or processor",
+    "disk": "the disks", "baseline": "spent credit", "mixed": "no single part", "unknown": "another part",
 }  # fmt: skip
 _LIMIT = {
     "latency": "latency", "link": "link", "server_cache": "server_cache", "disk": "disk", "baseline": "burst_credit",
@@ -90,9 +90,9 @@ class Answers:
         first, second = (int(each) for each in np.argsort(-share)[:2])
         word, rate = WORDS[first], rate_text(view.rate)
         if self.few and word == "disk":
-            return "unknown", f"{rate}, set by the disks or by spent credit; {_TELLS['long']}, would tell"
+            return "unknown", f"{rate}, set by the disks or by spent credit; {_TELLS['long']}, would separate them"
         if self.any_link and word in ("link", "server_cache", "mixed"):
-            return "unknown", f"{rate}, set by the link or the server's memory; {_TELLS['duplex']} would tell"
+            return "unknown", f"{rate}, set by the link or the server cache; {_TELLS['duplex']} would separate them"
         # Whether a part has just more or just less than half of the time is no question of its own.
         near = share[first] + (share[second] if "mixed" in (word, WORDS[second]) else 0.0)
         if near < SURE or word == "unknown":
@@ -106,7 +106,7 @@ class Answers:
             return f"{rate_text(view.rate)}, set by {how} ({sure})"
         each = f"one {size_label(view.record)} {view.direction} takes {duration_text(view.op_ns)}"
         if word == "mixed":
-            return f"{each}, and no part has half of it ({sure})"
+            return f"{each}, no part takes half of it ({sure})"
         part = self.parts[at, WORD[word]] / max(self.parts[at].sum(), 1e-15)
         return f"{each}, {part:.0%} of it for {_NAMES[word]} ({sure})"
 
@@ -122,7 +122,7 @@ def _open(rate: str, share: Array, first: int, second: int) -> str:
     named = [f"{_NAMES[WORDS[each]]} ({share[each]:.2f})" for each in (first, second) if share[each] > 0]
     kinds = [_LIMIT[WORDS[each]] for each in (first, second) if WORDS[each] in _LIMIT]
     step = next((step for kind, step in SEPARATED_BY.items() if kind in kinds), "set")
-    return f"{rate}, set by {' or '.join(named)}; {_TELLS.get(step, _TELLS['set'])} would tell"
+    return f"{rate}, set by {' or '.join(named)}; {_TELLS.get(step, _TELLS['set'])} would separate them"
 
 
 def answers(views: Sequence[View], document: Mapping[str, Any]) -> Answers | None:

@@ -301,7 +301,7 @@ class Climb:
         self.load("round_trip", Load(SMALL_RECORD, random=True))
 
     def client_cache(self) -> None:
-        """Do bytes cross the wire? If not, later steps go past the client's cache, where the target can."""
+        """Do bytes cross the wire? If not, later steps go bypassing the client's cache, where the target can."""
         found = self.load("client_cache", Load())
         if found and found.crossed is not None and found.crossed < WIRE_FRACTION and self.bounds.can_bypass:
             self.bypass = True

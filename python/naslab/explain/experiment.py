@@ -13,10 +13,10 @@ _COMMANDS: dict[str, tuple[str, str, int]] = {
     "depth": ("large reads at this queue depth for longer", _LOAD + " --duration 30s", 40),
     "small_depth": ("small reads at this queue depth for longer", _LOAD + " --random --duration 30s", 40),
     "connections": ("more connections for longer", _LOAD + " --workers 4 --duration 30s", 40),
-    "writes": ("writes until they are durable", _LOAD + " --write 100 --durability each --duration 30s", 40),
+    "writes": ("durable writes for longer", _LOAD + " --write 100 --durability each --duration 30s", 40),
     "rest": ("the same load after a rest", "sustained {target} --find-burst --budget 20m", 1200),
-    "long": ("a load that lasts", "sustained {target} --find-burst --budget 20m", 1200),
-    "set": ("sets read again and again", "sustained {target} --find-cache --budget 10m", 600),
+    "long": ("a longer load", "sustained {target} --find-burst --budget 20m", 1200),
+    "set": ("working sets of growing size", "sustained {target} --find-cache --budget 10m", 600),
 }
 """By the step that would tell: words, arguments of naslab, seconds."""
 _LONGER = ("the same ladder with more time", "run {target} --budget 15m", 900)

@@ -126,7 +126,7 @@ class Fitted:
     @cached_property
     def unfit(self) -> dict[str, str]:
         """Why no prediction holds, by class: stops, locks, or reads that never reached the server."""
-        strange = "what limits this is of no known kind (stops, a lock, slow operations)"
+        strange = "the limit is outside the model (stops, a lock, slow operations)"
         found = {}
         for each in judge(self.rows, self.posterior):
             share = sum(c.probability for c in each.ceilings if c.kind == "unknown")

@@ -26,9 +26,9 @@ def grounds(found: Answer) -> list[str]:
     """How far to trust the answer, what it rests on, what is open in it, and what makes its numbers doubtful."""
     document = found.document
     basis = (
-        "It rests on loads chosen to tell the limits apart."
+        "The loads were chosen to separate the limits."
         if found.basis == "ladder"
-        else "It comes from a run whose loads were not chosen to tell limits apart: a first idea, to be tested."
+        else "The loads of this run were not chosen to separate the limits: this is a first indication, to be tested."
     )
     open_ = [
         f"Open: {tell.class_name(each)}: {' or '.join(map(tell.kind_name, each['between']))}; {each['why']}"

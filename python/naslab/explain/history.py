@@ -101,7 +101,7 @@ def after_a_rest(climb: Climb) -> None:
         _found(climb, "disk", Figure.exactly(early, "bytes_per_s"), slow.rate, "", ["read"])
         known = evidence.burst
     assert known is not None
-    text = f"after {duration_text(pause)} of rest the same {slow.op}s begin at {rate_text(early)} again"
+    text = f"after {duration_text(pause)} of rest the same {slow.op}s start at {rate_text(early)} again"
     evidence.burst = {**known, "proved": True, "shown_by": text}
     _spread(climb)
 
@@ -297,7 +297,7 @@ def _long(climb: Climb, op: str) -> Point | None:
         rates = [p.rate for p in evidence.durable_writes(LARGE_RECORD)]
     earlier = max(rates, key=lambda f: f.low, default=point.rate)
     if not _look_for_drop(climb, found[0], scope) and ratio(found[0].rate, earlier).high < FALLEN:
-        _found(climb, scope, earlier, found[0].rate, "a long run went slower than the same before", [op])
+        _found(climb, scope, earlier, found[0].rate, "a long run was slower than the same load before", [op])
     return found[0]
 
 
@@ -359,7 +359,7 @@ def _look_for_drop(climb: Climb, point: Point, scope: str) -> bool:
     burst, base = fit.burst_bytes_per_s, fit.baseline_bytes_per_s
     _found(
         climb, scope, Figure(burst.value, burst.low, burst.high), Figure(base.value, base.low, base.high),
-        f"it fell after {duration_text(fit.dropped_ns)} of a long run and stayed there", [point.op],
+        f"it fell after {duration_text(fit.dropped_ns)} of a long run and stayed low", [point.op],
     )  # fmt: skip
     return True
 

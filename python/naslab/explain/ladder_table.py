@@ -10,10 +10,10 @@ from naslab.units import duration_text, rate_text, size_label
 
 Point = Mapping[str, Any]
 
-HEADER = ("step", "what it says", "rates", "varied")
+HEADER = ("step", "result", "rates", "varied")
 _STOPPED = {
-    "certain": "nothing is open any more", "open": "no further step of its own would tell",
-    "budget": "its time was over", "failed": "the run failed",
+    "certain": "all limits are decided", "open": "no further step would decide more",
+    "budget": "the budget was used up", "failed": "the run failed",
     "interrupted": "the run was interrupted",
     "slow": "the target is too slow for this budget",
 }  # fmt: skip
@@ -34,7 +34,7 @@ def varied(points: Sequence[Point]) -> str:
         return f"{only['op']}, {size_label(only['record_bytes'])}, queue depth {in_flight(only)}"
     told = []
     for name, word in (("op", ""), ("record_bytes", ""), ("in_flight", "queue depth"), ("workers", "connections"),
-                       ("clients", "clients"), ("set_bytes", "sets")):  # fmt: skip
+                       ("clients", "clients"), ("set_bytes", "working set")):  # fmt: skip
         found = list(dict.fromkeys(in_flight(p) if name == "in_flight" else p.get(name, 1) for p in points))
         if len(found) > 1 and not (name == "in_flight" and len({p["workers"] for p in points}) > 1):
             told.append(_span(found, name, word))
@@ -42,7 +42,7 @@ def varied(points: Sequence[Point]) -> str:
 
 
 def in_flight(point: Point) -> int:
-    """Requests in flight over all connections."""
+    """Outstanding requests over all connections."""
     return int(point["depth"] * point["workers"])
 
 
@@ -52,7 +52,7 @@ def _span(found: Sequence[Any], name: str, word: str) -> str:
     low, high = min(found), max(found)
     shown = (size_label(low), size_label(high)) if name.endswith("_bytes") else (f"{low}", f"{high}")
     span = f"{shown[0]} to {shown[1]}"
-    return f"{word} {span}" if name == "in_flight" else f"{span} {word}".strip()
+    return f"{word} {span}" if name in ("in_flight", "set_bytes") else f"{span} {word}".strip()
 
 
 def _range(values: Iterable[float]) -> str:

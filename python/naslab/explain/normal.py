@@ -39,7 +39,7 @@ def normal(document: Document, op: str, rate: float, kind: str, sure: bool) -> N
     if rate <= 0 or not sure or kind == "unknown":
         return Normal(op, "unknown", "its bottleneck is not known")
     if kind == "burst_credit":
-        return Normal(op, "normal", "that is the rate of a server whose burst credit is spent")
+        return Normal(op, "normal", "this is the rate of a server without burst credit")
     if kind in ("disk", "disk_iops"):
         return _disks(op, rate)
     if why := _without_link(document, kind):

@@ -105,8 +105,8 @@ class Stalls:
 class Point:
     """One cell. rate, reads, writes in bytes/s; iops; latencies in ns; cpu in cores of the client.
 
-    set_bytes: size of the file that was gone through. files: how many. bypass: past the client's cache. crossed: share
-    of the bytes that was counted on the wire or, locally, at the disk; None where nobody counts.
+    set_bytes: size of the working set. files: how many. bypass: bypassing the client's cache. crossed: share of
+    the bytes that was counted on the wire or, locally, at the disk; None where nobody counts.
     durable: rate until everything was durable, None for reads.
     """
 

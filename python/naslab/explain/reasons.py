@@ -292,7 +292,7 @@ def _client_cpu(facts: Facts) -> Clauses:
     """Processors that the client used, of those that it may use."""
     evidence = facts.evidence
     if evidence.protocol == "null":
-        return ("the target answers at once, so this is what the client itself does",)
+        return ("the target answers immediately, so this is the client's own rate",)
     one = facts.value.point or (evidence.large if facts.size == "large" else evidence.small)
     if one is None:
         return ()

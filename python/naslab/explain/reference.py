@@ -21,8 +21,8 @@ Each has a log-uniform prior between its ends, which are wider than any server's
 _STATIONS = """
 ## Stations
 
-An operation visits each. `memory` and `disk` depend on what was moved before, and are no entries of this table: a read
-finds its data in memory or goes to the disks, a write is held by the write-back or waits for them.
+An operation visits each. `memory` and `disk` depend on earlier operations and are not in this table: a read
+is answered by the server cache or the disks, a write by the write-back or the disks.
 
 | limit | what it is | the step that tells it from others |
 |---|---|---|

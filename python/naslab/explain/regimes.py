@@ -132,7 +132,7 @@ def _kept_by_client(view: View) -> Regime | None:
     share = durable / view.rate
     words = f"acknowledged at {rate_text(view.rate)}, durable at {rate_text(durable)} with the flush"
     if share < SHARE:
-        return Regime("client_cache", f"{words}: this machine's memory took them")
+        return Regime("client_cache", f"{words}: this machine's memory accepted them")
     return Regime("mixed", words) if share < 1 - SLOWER else None
 
 
@@ -154,7 +154,7 @@ def _dropped(view: View, drop: Drop, fitted: Answers | None, no_credit: bool = F
     """A cell that crosses a change is named by its longest part. no_credit: the ladder found none here."""
     held = is_write_back(view, drop)
     if held is None and no_credit and view.direction == "write":
-        words = f"{drop.words()}: memory filled up; the ladder found no credit"
+        words = f"{drop.words()}: memory filled up; the ladder detected no credit"
         return Regime("disk" if drop.longest == "low" else "mixed", words)
     if held:
         if drop.longest == "low":
@@ -164,7 +164,7 @@ def _dropped(view: View, drop: Drop, fitted: Answers | None, no_credit: bool = F
         at_link = fitted is not None and fitted.at_link(drop.high)
         return Regime("link" if at_link else "server_cache", f"{drop.words()}; {held_words(view, drop)}")
     if held is None and view.direction == "write":
-        words = "without a flush nobody knows whether a credit or a write-back cache was spent"
+        words = "without a flush it is unknown whether credit or a write-back cache was used up"
         return Regime("mixed" if drop.longest == "both" else "unknown", f"{drop.words()}; {words}")
     word = {"high": "burst", "low": "baseline", "both": "mixed"}[drop.longest]
     return Regime(word, drop.words() + (f"; {held_words(view, drop)}" if held is False else ""))
@@ -210,26 +210,28 @@ def _level(view: View, credits: Credits) -> Regime | None:
 
 def _from_model(view: View, fitted: Answers | None, nic: Mapping[str, Any] | None) -> Regime:
     if view.paced:
-        return Regime("unknown", "the load waited for its own time, not for the server: run it as fast as it goes")
+        return Regime("unknown", "the load was paced, it did not wait for the server: run it without a rate limit")
     if view.direction == "none":
         return _call(view, fitted)
     if not view.plain:
-        return Regime("unknown", "operations of many sizes or kinds: a sweep would tell")
+        return Regime("unknown", "operations of many sizes or kinds: a sweep separates them")
     told = fitted.of(view) if fitted is not None else None
     if told is None and nic and view.rate >= OF_NIC * nic["bytes_per_s"]:
         return Regime("link", f"{rate_text(view.rate)}; {nic['says']} carries {rate_text(nic['bytes_per_s'])}")
     if told is None:
         return Regime(
-            "unknown", f"{rate_text(view.rate)}, and too few other loads to tell what sets it: another --record, "
-            "another --depth or another --file-size would",
+            "unknown", f"{rate_text(view.rate)}, but too few other loads show what sets it: another --record, "
+            "another --depth or another --file-size helps",
         )  # fmt: skip
     return Regime(*told)
 
 
 def _call(view: View, fitted: Answers | None) -> Regime:
     """Calls that move no data, such as metadata's: the round trip of an empty call is their least."""
-    each = f"{duration_text(view.op_ns)} a call that moves no data"
+    each = f"{duration_text(view.op_ns)} per call without data"
     trip = fitted.round_trip_ns if fitted is not None else None
     if view.in_flight == 1 and trip and trip >= SHARE * view.op_ns:
-        return Regime("latency", f"queue depth 1, {each}; an empty call takes {duration_text(trip)}")
-    return Regime("unknown", f"{each}: the server's work or the way to it; the time of an empty call would tell")
+        return Regime("latency", f"queue depth 1, {each}; a call without data takes {duration_text(trip)}")
+    return Regime(
+        "unknown", f"{each}: the server's work or the network path; the time of a call without data separates them"
+    )

@@ -35,7 +35,7 @@ BINS = 40
 SHORTEST_BIN_NS = 1_000_000
 LONGEST_BIN_NS = NS_PER_S // 10
 STEP_NAMES = {
-    "null": "a call that moves nothing",
+    "null": "a call without data",
     "round_trip": "one small read at a time",
     "client_cache": "do bytes cross the wire?",
     "depth": "queue depth of large reads",
@@ -44,12 +44,12 @@ STEP_NAMES = {
     "same_file": "connections on one file",
     "clients": "more clients",
     "record": "record size",
-    "order": "small reads in order",
+    "order": "small reads in sequence",
     "duplex": "reads beside writes",
     "writes": "writes, acknowledged and durable",
     "set": "working set",
-    "beyond": "small and random reads beyond memory",
-    "again": "the first reads again",
+    "beyond": "small and random reads beyond the server cache",
+    "again": "the first reads, repeated",
     "rest": "after a rest",
     "long": "a long run",
     "security": "signing and encryption",
@@ -62,7 +62,7 @@ def title_of(step: str, cells: Sequence[CellSpec]) -> str:
     if step in ("set", "beyond"):
         noun = STEP_NAMES["set"] if step == "set" else "small and random reads"
         return f"{noun} of {size_label(max(cell.file_bytes for cell in cells))}"
-    return STEP_NAMES.get(step, "files to measure with")
+    return STEP_NAMES.get(step, "writing the test files")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ LIMIT_TEXT = {
     "client_cpu": "the client's CPU", "client_nic": "the client's network interface", "server_cpu": "the server's CPU",
     "client_cache": "the client's own cache", "protocol": "the protocol's window or slots",
     "source": "the source of the data", "shared_machine": "the processors that client and server share",
-    "unknown": "something that is on no list",
+    "unknown": "an unknown bottleneck",
 }  # fmt: skip
 DECIDED = 0.7
 """Below this probability of the first limit its class is not decided."""
@@ -121,7 +121,7 @@ def reach(document: Mapping[str, Any]) -> list[str]:
     reads = [str(limit["kind"]) for (op, _), found in ranked.items() if op == "read" for limit in leaders(found)]
     if not reads or DISKS.intersection(reads):
         return []
-    return [f"No set above {size_label(memory[0])} was read: data that the server cache does not hold may be slower."]
+    return [f"No working set above {size_label(memory[0])} was read: data outside the server cache may be slower."]
 
 
 def _sentence(kinds: Sequence[str], classes: Sequence[Sequence[Limit]]) -> str:
@@ -153,7 +153,7 @@ def rank_text(ranked: Sequence[Limit], at: int) -> str:
     """What stands before a limit's name: nothing before the first, `or ` where it is not told apart from that."""
     if at == 0:
         return ""
-    return "or " if ranked[at] in leaders(ranked) else "behind it: "
+    return "or " if ranked[at] in leaders(ranked) else "next: "
 
 
 def _beside(interval: str, value: str) -> str:

@@ -64,7 +64,7 @@ def was_interrupted(document: Document) -> bool:
 
 
 def ended_early(document: Document) -> bool:
-    """Whether the run did not get to its end: interrupted, failed, or killed. One that its budget ended did."""
+    """Whether the run did not finish: interrupted, failed, or killed. One that its budget ended did."""
     status = document.get("status")
     spent = status == "partial" and "budget" in _kinds(document)
     return was_interrupted(document) or (status in ("partial", "failed", "running") and not spent)
@@ -134,11 +134,11 @@ def _ended(document: Document) -> Iterator[Doubt]:
     elif document.get("status") == "failed":
         yield Doubt("failed", DISTURBED, "the run failed before its end")
     elif ended_early(document):
-        yield Doubt("unfinished", DISTURBED, "the run did not get to its end")
+        yield Doubt("unfinished", DISTURBED, "the run did not finish")
     if (document.get("ladder") or {}).get("stopped") in ("budget", "slow"):
         yield Doubt("budget", SHORT, "the budget was too short for all steps")
     if not document.get("ladder"):
-        yield Doubt("unvaried", UNVARIED, "no step of this run sets one limit against another")
+        yield Doubt("unvaried", UNVARIED, "the loads of this run do not separate the limits")
 
 
 def _loaded(document: Document) -> Iterator[Doubt]:
@@ -167,16 +167,16 @@ def _others(during: Mapping[str, Any]) -> Iterator[Doubt]:
         text = f"the host of this virtual client took up to {stolen:.0%} of its CPU"
         yield Doubt("stolen", DISTURBED if grave else SHAKEN, text)
     if not known:
-        yield Doubt("other_traffic", DISTURBED, "others used this client or its link meanwhile")
+        yield Doubt("other_traffic", DISTURBED, "other programs used this client or its link during the run")
 
 
 def _client(document: Document) -> Iterator[Doubt]:
     """What held the client up while it measured the ladder, or the cells where there is none."""
     texts = {
-        "client_throttled": "this client's CPU was rationed",
-        "client_stall": "this client stood still meanwhile",
-        "clock_step": "this client's clock was set meanwhile",
-        "clock": "this client's clock cannot be right",
+        "client_throttled": "a quota throttled this client's CPU",
+        "client_stall": "this client stalled during the run",
+        "clock_step": "this client's clock was set during the run",
+        "clock": "this client's clock was wrong",
     }  # fmt: skip
     cells = document.get("cells") or []
     for kind, text in texts.items():

@@ -12,7 +12,7 @@ from naslab.explain.tell import LIMIT_TEXT
 from naslab.explain.trust import Doubt, sentence
 from naslab.units import count_text, duration_text, rate_text, size_label
 
-LIMITS = {**LIMIT_TEXT, "latency": "the queue depth", "protocol": "what one connection carries",
+LIMITS = {**LIMIT_TEXT, "latency": "the queue depth", "protocol": "the rate of one connection",
           "unknown": "a lock per file"}  # fmt: skip
 CERTAIN = 0.9
 """A limit of a smaller probability is printed with it."""
@@ -30,7 +30,7 @@ def load_text(load: Load) -> str:
     if load.record_bytes != usual:
         words += f" of {size_label(load.record_bytes)}"
     if load.op == "write":
-        words += ", each durable" if load.random else ", until durable"
+        words += ", each durable" if load.random else ", including the flush"
     else:
         words += f" over {size_label(load.set_bytes)}" if load.set_bytes > SMALL_BYTES else " from the server cache"
     words += f", queue depth {load.depth}"
@@ -44,7 +44,7 @@ def then_text(found: Prediction) -> str:
         return f"{figure_text(then.value, unit)} ({_ends(then.low, then.high, unit)})"
     if found.why in ("hidden", "wide", "misfit"):
         return _bounds(found)
-    return f"cannot be predicted: {found.why}"
+    return f"no prediction: {found.why}"
 
 
 def _ends(low: float, high: float, unit: str) -> str:
@@ -68,8 +68,8 @@ def _bounds(found: Prediction) -> str:
         return f"between {figure_text(then.low, unit)} and {figure_text(then.high, unit)}"
     least = f"at least {figure_text(then.low, unit)}"
     if found.limit_then == found.limit_now:
-        return f"{least}; the run does not tell more"
-    return f"{least}; {limit_text(found.limit_now)} hides what comes next"
+        return f"{least}; the run does not show more"
+    return f"{least}; {limit_text(found.limit_now)} hides the next limit"
 
 
 def then_limit(found: Prediction) -> str:
@@ -110,13 +110,15 @@ def notes(fitted: Fitted, change: Change, doubts: Sequence[Doubt] = ()) -> list[
     if change.link and nic:
         found.append(f"The client's own interface of {rate_text(nic)} stays as it is.")
     if change.link and change.link.value is not None:
-        found.append(f"The new link is taken to carry {rate_text(change.link.value)} of data each way.")
+        found.append(f"The new link is assumed to carry {rate_text(change.link.value)} of data each way.")
     if change.ram:
-        found.append("More memory is taken to be more cache for data that was read; it does not make a write durable.")
+        found.append("More memory is assumed to be more cache for reads; it does not make writes durable.")
     if change.cpu:
-        found.append("A faster processor is taken to do more requests per second; bytes in memory move as before.")
+        found.append(
+            "A faster processor is assumed to handle more requests per second; bytes in memory move as before."
+        )
     if change.disk and change.disk.value is not None:
-        found.append("The disk's new rate is for its bytes; what a request costs besides stays.")
+        found.append("The disk's new rate applies to its bytes; the other cost of a request stays.")
     if fitted.evidence.burst:
-        found.append("Credit is taken as spent.")
-    return [*found, "Signing, encryption and the file system are taken to cost what they cost now."]
+        found.append("Credit is assumed to be spent.")
+    return [*found, "Signing, encryption and the file system are assumed to cost the same as now."]

@@ -218,7 +218,7 @@ def _plus(letters: str, rest: list[str]) -> tuple[Option, str]:
     option = _find("-" + letters[:2])
     if len(letters) > 2:
         raise UsageError(
-            f"-{letters}: {letters[2:]!r} after {option.flag} would be dropped by IOzone; write "
+            f"-{letters}: {letters[2:]!r} after {option.flag} would be ignored by IOzone; write "
             + (f"{option.flag} and the next option apart" if option.kind == "flag" else f"{option.flag} {letters[2:]}")
         )
     return option, "" if option.kind == "flag" else _next(option, rest)
@@ -307,6 +307,6 @@ def read_names(path: str) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"-+R {path}: cannot be read ({getattr(error, 'strerror', None) or error}); "
-            "give a text file with one name a line"
+            "give a text file with one name per line"
         ) from error
     return [line.strip() for line in lines if line.strip()]

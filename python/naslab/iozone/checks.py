@@ -23,7 +23,7 @@ _AUTO_BOUNDS = (("-n", "min_file"), ("-g", "max_file"), ("-y", "min_record"), ("
 Rule = tuple[Callable[[Args], object], str]
 
 _REFUSALS: tuple[Rule, ...] = (
-    (lambda a: a.throughput and a.has("-f"), "-f names one file, throughput mode (-t) needs one a child: use -F"),
+    (lambda a: a.throughput and a.has("-f"), "-f names one file, throughput mode (-t) needs one per child: use -F"),
     (lambda a: a.names and not a.throughput, "-F names the files of children: add -t N, or use -f FILE"),
     (lambda a: a.names_file and not a.throughput, "-+R names the files of children: add -t N"),
     (lambda a: a.names and a.names_file, "-F and -+R both name the files: give one of them"),
@@ -51,12 +51,12 @@ _REFUSALS: tuple[Rule, ...] = (
      "--iozone-data fixes the data: leave out -+d, -+a, -+w and --verify"),
     (lambda a: a.verify and (a.dedupe_pct or a.pattern is not None),
      "--verify tags every block, which makes it unique: leave out -+w and -V"),
-    (lambda a: a.dedupe_pct > 99 or a.compress_pct > 99, "-+w and -+a take 0 to 99 per cent here"),
+    (lambda a: a.dedupe_pct > 99 or a.compress_pct > 99, "-+w and -+a take 0 to 99 percent here"),
     (lambda a: a.think_counted and not a.think_ms, "-+J counts think time, but -J gives none: add -J MSEC"),
     (lambda a: (a.umount_command or a.mount_command) and not a.mount,
-     "--umount-command and --mount-command need -U MOUNT, which says what is remounted"),
+     "--umount-command and --mount-command need -U MOUNT, the path to remount"),
     (lambda a: a.mount and "://" in a.file, "-U remounts a mounted path, -f is an address: leave out -U"),
-    (lambda a: a.foreign and not a.tests, "-+E only reads: say which tests with -i"),
+    (lambda a: a.foreign and not a.tests, "-+E only reads: choose the tests with -i"),
     (lambda a: a.foreign and WRITING_TESTS & set(a.tests),
      "-+E only reads, but a test given with -i writes: use -i 1, -i 3, -i 5, -i 7, -i 10"),
     (lambda a: a.cluster_file and (not a.throughput or len(a.worker_counts()) != 1),
@@ -72,9 +72,9 @@ _REFUSALS: tuple[Rule, ...] = (
 
 _WARNINGS: tuple[Rule, ...] = (
     (lambda a: a.auto2, "-A is obsolete: it is carried out as -az -i 0 -i 1"),
-    (lambda a: a.mount, "-U gives up after 10 s a step and stops the run; IOzone retries for hours and then goes on"),
+    (lambda a: a.mount, "-U gives up after 10 s per step and ends the run; IOzone retries for hours, then continues"),
     (lambda a: a.depth > 1, "-H/-k: queue depth of naslab's engine, not POSIX aio"),
-    (lambda a: a.direct and {6, 7} & set(a.tests), "-I: tests 6 and 7 use stdio, which cannot go past the cache"),
+    (lambda a: a.direct and {6, 7} & set(a.tests), "-I: tests 6 and 7 use stdio, which cannot bypass the cache"),
     (lambda a: a.threads and not a.throughput, "-T has no effect without -t"),
     (lambda a: a.children and not a.throughput, "-C has no effect without -t"),
     (lambda a: a.no_stonewall and not a.throughput, "-x has no effect without -t"),
@@ -89,7 +89,8 @@ _WARNINGS: tuple[Rule, ...] = (
     (lambda a: a.no_cutoff and a.automatic and (a.min_record or a.max_record or a.records or len(a.sizes) > 1),
      "-z has no effect here: -r, -y, -q and lists already switch the cut-off of small records off"),
     (lambda a: a.cpu and not a.throughput and not a.report, "-+u shows nothing without -R or -b"),
-    (lambda a: a.pattern is not None or a.diagnose or a.verify, "verifying data costs time: rates do not compare"),
+    (lambda a: a.pattern is not None or a.diagnose or a.verify, "verifying data takes time: the rates are not "
+        "comparable"),
     (lambda a: not a.iozone_data and a.pattern is None and WRITING_TESTS & set(a.tests),
      "data is incompressible; IOzone writes pages of zeros that compress 200x: --iozone-data does the same"),
 )  # fmt: skip
@@ -190,7 +191,7 @@ def _check_names(args: Args) -> None:
         args.names = read_names(args.names_file)
     most = max(args.worker_counts(), default=0)
     if args.names and len(args.names) != most and not args.one_file:
-        raise UsageError(f"-F names {len(args.names)} files for {most} children: give one a child")
+        raise UsageError(f"-F names {len(args.names)} files for {most} children: give one per child")
     named = [name for name in args.names if scheme_of(name) not in PLACELESS or "#" in name]
     if len(set(named)) != len(named):
         raise UsageError("-F names a file twice: give each child its own, or share one with -+V")

@@ -39,14 +39,14 @@ def read_cluster(path: str, count: int) -> Cluster:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"-+m {path}: cannot be read ({getattr(error, 'strerror', None) or error}); "
-            "give a text file, a line for each child"
+            "give a text file with a line for each child"
         ) from error
     lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     for words in lines:
         if len(words) < _COLUMNS:
-            raise UsageError(f"-+m {path}: {' '.join(words)!r} is no line `client folder program`; write all three")
+            raise UsageError(f"-+m {path}: {' '.join(words)!r} is not a line `client folder program`; write all three")
     if len(lines) < count:
-        raise UsageError(f"-+m {path}: -t {count} needs as many lines, and there are {len(lines)}; add some")
+        raise UsageError(f"-+m {path}: -t {count} needs as many lines, but there are only {len(lines)}; add some")
     return _cluster(path, lines[:count])
 
 
@@ -57,7 +57,7 @@ def _cluster(path: str, lines: list[list[str]]) -> Cluster:
     folders = list(dict.fromkeys(words[1] for words in lines))
     if len(folders) > 1:
         raise UsageError(
-            f"-+m {path}: {folders[0]} and {folders[1]} are two folders; one run measures one: give all the same"
+            f"-+m {path}: {folders[0]} and {folders[1]} are two folders, but one run measures one: use the same for all"
         )
     counts: dict[str, int] = {}
     for words in lines:

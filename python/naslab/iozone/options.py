@@ -51,9 +51,9 @@ def _refused(flag: str, operand: str, meaning: str, reason: str) -> Option:
     return Option(flag, "text" if operand else "flag", operand, meaning, "refused", "", reason)
 
 
-_CLUSTER = "naslab speaks to its clients in its own way: give -+m FILE alone"
-_DEDUPE = "only the share of duplicate data is chosen (-+w PCT); granule, scope and seed are naslab's"
-_TELEMETRY = "telemetry files are not read here: convert the trace and use `naslab replay TARGET TRACE`"
+_CLUSTER = "naslab uses its own protocol between clients: give only -+m FILE"
+_DEDUPE = "only the share of duplicate data can be chosen (-+w PCT); naslab chooses granule, scope and seed"
+_TELEMETRY = "naslab does not read telemetry files: convert the trace and use `naslab replay TARGET TRACE`"
 
 IOZONE_LETTERS: tuple[Option, ...] = (
     _flag("-a", "auto", "auto mode: files of 64 KiB to 512 MiB, records of 4 KiB to 16 MiB", "Auto Mode"),
@@ -65,7 +65,7 @@ IOZONE_LETTERS: tuple[Option, ...] = (
     _flag("-c", "close_timed", "close() is part of the timed window", "Include close in write timing"),
     _flag("-C", "children", "print a line per child in throughput mode"),
     _refused("-d", "USEC", "delay between releasing children",
-             "naslab releases all workers at once; a staggered start blurs what the stonewall measures"),
+             "naslab releases all workers at once; a staggered start distorts what the stonewall measures"),
     _refused("-D", "", "msync(MS_ASYNC) on mmap files", "on Linux MS_ASYNC does nothing: leave it out"),
     _flag("-e", "flush_timed", "fsync() is part of the timed window", "Include fsync in write timing"),
     _flag("-E", "extensions", "extension tests 9 to 12 (pwrite, pread)"),
@@ -86,12 +86,13 @@ IOZONE_LETTERS: tuple[Option, ...] = (
     _value("-k", "count", "DEPTH", "depth", "DEPTH outstanding operations", "POSIX async I/O (no bcopy). Depth {v} ",
            "changed", "the same as -H"),
     _refused("-K", "", "two tiny extra reads every 100 records",
-             "it was made to defeat read-ahead of the 1990s and makes the read rate meaningless: use test 2 (random)"),
+             "it was meant to defeat the read-ahead of the 1990s, and its read rate means nothing: use test 2 "
+             "(random)"),
     _value("-l", "count", "N", "lower", "lowest number of children"),
     _value("-L", "count", "BYTES", "line_bytes", "processor cache line", how="no effect",
            note="IOzone uses the cache line size for alignment and purging only; naslab's buffers are page-aligned"),
     _flag("-m", "multi_buffer", "many buffers", how="no effect",
-          note="naslab always works from a pool of aligned buffers"),
+          note="naslab always uses a pool of aligned buffers"),
     _flag("-M", "machine", "print uname", "Machine = {uname}"),
     _value("-n", "kib", "SIZE", "min_file", "smallest file of auto mode", "Using minimum file size of {v} kilobytes."),
     _flag("-N", "usec", "report microseconds per operation",
@@ -99,7 +100,7 @@ IOZONE_LETTERS: tuple[Option, ...] = (
     _flag("-o", "sync_all", "O_SYNC writes", "SYNC Mode. "),
     _flag("-O", "iops", "report operations per second", "OPS Mode. Output is in operations per second."),
     _flag("-p", "purge", "purge the processor cache", how="no effect",
-          note="it purges the processor's cache, never the page cache: use -U, or -I, to measure without a cache"),
+          note="it purges the processor's cache, not the page cache: use -U, or -I, to measure without a cache"),
     _refused("-P", "CPU", "bind children to processors", "use taskset -c LIST naslab iozone ... instead"),
     _value("-q", "kib", "SIZE", "max_record", "largest record of auto mode", "Using Maximum Record Size {v} kB"),
     _flag("-Q", "offset_files", "write offset/latency files (wol.dat ...)", "Offset/latency files enabled."),
@@ -110,10 +111,10 @@ IOZONE_LETTERS: tuple[Option, ...] = (
            note="IOzone uses the processor cache size for alignment and purging only"),
     _value("-t", "count", "N", "counts", "throughput mode with N children; repeated: one run each", repeated=True),
     _flag("-T", "threads", "children are threads", how="changed",
-          note="naslab's workers are always threads; the option only changes the words of the output"),
+          note="naslab's workers are always threads; the option only changes the output's wording"),
     _value("-u", "count", "N", "upper", "highest number of children"),
     _value("-U", "text", "MOUNT", "mount", "unmount and mount MOUNT before every pass", how="changed",
-           note="gives up after 10 s a step and stops the run; IOzone retries for hours and then goes on"),
+           note="gives up after 10 s per step and ends the run; IOzone retries for hours, then continues"),
     _flag("-v", "version", "print the version"),
     _value("-V", "int", "BYTE", "pattern", "fill with BYTE (0 to 255) and verify all data read",
            "Verify Mode. Pattern {hex}\n\tPerformance measurements are invalid in this mode."),
@@ -124,13 +125,13 @@ IOZONE_LETTERS: tuple[Option, ...] = (
     _value("-y", "kib", "SIZE", "min_record", "smallest record of auto mode", "Using Minimum Record Size {v} kB"),
     _refused("-Y", "FILE", "read telemetry", _TELEMETRY),
     _flag("-z", "no_cutoff", "small records for large files too", "Cross over of record size disabled."),
-    _refused("-Z", "", "mix mmap and file I/O", "run once with and once without -B"),
+    _refused("-Z", "", "mix mmap and file I/O", "run it once with -B and once without"),
 )  # fmt: skip
 
 IOZONE_PLUS: tuple[Option, ...] = (
-    _value("-+a", "percent", "PCT", "compress_pct", "PCT per cent of the data is compressible", "Zero Percent {v}"),
+    _value("-+a", "percent", "PCT", "compress_pct", "PCT percent of the data is compressible", "Zero Percent {v}"),
     _refused("-+A", "N", "madvise for mmap", "naslab gives no madvise hints: leave it out"),
-    _refused("-+b", "KIB,MSEC", "bursts of writes", "use `naslab curve TARGET`, which sets the rate in the open"),
+    _refused("-+b", "KIB,MSEC", "bursts of writes", "use `naslab curve TARGET`, which sets the request rate"),
     _flag("-+B", "sequential_mix", "the mixed workload is sequential", ">>> Sequential Mixed workload. <<<"),
     _refused("-+c", "HOST", "cluster child (internal)", _CLUSTER),
     _refused("-+C", "PCT", "dedupe within files", _DEDUPE),
@@ -150,7 +151,7 @@ IOZONE_PLUS: tuple[Option, ...] = (
           ">>> Record locking, shared file mode enabled. <<<"),
     _value("-+m", "text", "FILE", "cluster_file", "a client for each line of FILE: host, folder, program; with -t N",
            "Network distribution mode enabled.", "changed",
-           "clients are begun over ssh by --remote-python, each host once with as many children as it has lines"),
+           "clients are started over ssh with --remote-python, once per host, with a child for each of its lines"),
     _refused("-+M", "", "dedupe and compression", "use -+a PCT and -+w PCT"),
     _flag("-+n", "no_retest", "no second passes; their column shows 0", "No retest option selected"),
     _flag("-+N", "no_truncate", "test 0 writes over an existing file instead of removing it"),
@@ -171,19 +172,19 @@ IOZONE_PLUS: tuple[Option, ...] = (
     _flag("-+u", "cpu", "CPU use", "CPU utilization Resolution = 0.000 seconds.\n\tCPU utilization Excel chart enabled",
           "changed", "the CPU of the timed window only; IOzone's included remount, open and the untimed fsync"),
     _flag("-+V", "shared_file", "one file for all children, no locks", ">>> Shared file mode enabled. <<<"),
-    _value("-+w", "percent", "PCT", "dedupe_pct", "PCT per cent of the data is duplicate",
+    _value("-+w", "percent", "PCT", "dedupe_pct", "PCT percent of the data is duplicate",
            "Dedup activated {v} percent."),
     _refused("-+W", "N", "dedupe skew", _DEDUPE),
     _value("-+x", "count", "K", "multiplier", "auto mode multiplies sizes by K instead of 2"),
     _refused("-+X", "", "short circuit mode", "it moves no data: `naslab run null:` measures the engine's own floor"),
     _refused("-+y", "PCT", "dedupe within and across files", _DEDUPE),
     _flag("-+z", "histograms", "write Iozone_histogram_child_N.txt", "Histogram summary enabled."),
-    _refused("-+Z", "", "old data sets", "use --iozone-data, which says what it is"),
+    _refused("-+Z", "", "old data sets", "use --iozone-data instead"),
 )  # fmt: skip
 
 _OWN: How = "naslab"
 NASLAB: tuple[Option, ...] = (
-    _flag("--iozone-data", "iozone_data", "write IOzone's data: zero but for 8 bytes a page (200x)", how=_OWN),
+    _flag("--iozone-data", "iozone_data", "write IOzone's data: zeros except for 8 bytes per page (200x)", how=_OWN),
     _flag("--overwrite", "overwrite", "existing files that naslab did not make may be overwritten", how=_OWN),
     _flag("--force", "force", "replace the file of -b, add to those of -Q and -+z, whatever they hold", how=_OWN),
     _flag("--read-existing", "read_existing", "existing files that naslab did not make may be read", how=_OWN),

@@ -63,7 +63,7 @@ class Remounter:
         option = "--umount-command" if name == "unmount" else "--mount-command"
         raise TargetError(
             f"-U {self.mount}: cannot {name} it within {self.limit_s:g} s: `{shlex.join(command)}`: {message}; "
-            f"close what uses it, or give {option}",
+            f"close the programs that use it, or give {option}",
             kind="remount",
         )
 

@@ -22,9 +22,9 @@ from naslab.spec import CellSpec
 if TYPE_CHECKING:
     from naslab.execute import Execution
 
-TIMES_WORDS = "times of change were not preserved: they cannot be set on the target"
+TIMES_WORDS = "modification times were not preserved: the target does not accept them"
 LOST_WORDS = "{} files of the source could not be read and were left out"
-CHANGED_WORDS = "{} files of the source changed while the run went on; they were copied as found"
+CHANGED_WORDS = "{} files of the source changed during the run; they were copied as they were"
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def unlike(part: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         listed = ", ".join(f"{count} {reason}" for reason, count in part["skipped"].items())
         yield "skipped", f"left out of the source: {listed}"
     if part["names_changed"]:
-        text = f"{part['names_changed']} names cannot be on the target; they were written with %XX instead"
+        text = f"{part['names_changed']} names are not possible on the target; they were written with %XX instead"
         yield "names_changed", text
 
 

@@ -206,7 +206,7 @@ class _Crew:
         if kind == "failed":
             self.failed = self.failed or what
         elif kind == "lost" and not self._board.stopped:
-            self.failed = self.failed or NaslabError(f"stream {number + 1} of the job was ended from outside")
+            self.failed = self.failed or NaslabError(f"stream {number + 1} of the job was killed")
 
     def end(self) -> None:
         """Tells all streams to end, takes what they bring, and waits for them; kills those that do not."""

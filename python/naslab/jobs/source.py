@@ -66,7 +66,7 @@ class FolderSource:
         self._paths: dict[str, bytes] = {}
         self._walk(os.fsencode(folder), "")
         if not any(not item.is_dir for item in self.items):
-            raise UsageError(f"--source {folder}: no file in it can be read; name a folder with files")
+            raise UsageError(f"--source {folder}: it has no readable files; name a folder with files")
 
     def _walk(self, folder: bytes, prefix: str) -> None:
         try:
@@ -166,5 +166,5 @@ def open_folder(folder: Path) -> FolderSource:
     if not folder.exists():
         raise UsageError(f"--source {folder}: there is no such folder; check the name")
     if not folder.is_dir():
-        raise UsageError(f"--source {folder}: that is no folder; name the folder that holds the files")
+        raise UsageError(f"--source {folder}: this is not a folder; name the folder with the files")
     return FolderSource(folder)

@@ -403,7 +403,7 @@ JOBS = {
         Job("zip", "mixed", "packs the copy into archives on the target", pack, (COPY,), ARCHIVES),
         Job("unzip", "mixed", "unpacks them into a new folder", unpack, (COPY, ARCHIVES), UNPACKED, dates=True),
         Job("checksum", "read", "reads the copy and computes SHA-256", checksum, (COPY,)),
-        Job("find", "stat", "lists all folders and looks at every file", find, (COPY,)),
+        Job("find", "stat", "lists all folders and reads every file's attributes", find, (COPY,)),
         Job("checkout", "create", "creates the source's files as git does", checkout, (), CHECKOUT),
     )
 }

@@ -53,8 +53,10 @@ class Burst:
     """A token bucket: `rate` while there is credit, `base` without; `size` of credit, earned at the base rate."""
 
     rate_bytes_per_s: int = key("rate", rate, "bytes per second while there is credit")
-    size_bytes: int = key("size", size(MIB, 1 << 40), "credit when it is full, spent above the base rate")
-    base_bytes_per_s: int = key("base", rate, "bytes per second without credit, and those at which it is earned")
+    size_bytes: int = key("size", size(MIB, 1 << 40), "full credit, spent above the base rate")
+    base_bytes_per_s: int = key(
+        "base", rate, "bytes per second without credit; also the rate at which credit is earned"
+    )
 
     @property
     def plan(self) -> Plan:
@@ -66,16 +68,16 @@ class Burst:
 class Disk:
     """One disk, held in this machine's memory. Limits that are left out are not planted."""
 
-    count: int = key("count", number(1, 16), "how many of this kind", 1)
-    size_bytes: int = key("size", size(32 * MIB, 1 << 40), "how large each is", 512 * MIB)
-    rate_bytes_per_s: int | None = key("rate", rate, "reads and writes share it", None)
-    read_bytes_per_s: int | None = key("read", rate, "of reads alone", None)
-    write_bytes_per_s: int | None = key("write", rate, "of writes alone", None)
+    count: int = key("count", number(1, 16), "number of such disks", 1)
+    size_bytes: int = key("size", size(32 * MIB, 1 << 40), "size of each disk", 512 * MIB)
+    rate_bytes_per_s: int | None = key("rate", rate, "shared by reads and writes", None)
+    read_bytes_per_s: int | None = key("read", rate, "for reads only", None)
+    write_bytes_per_s: int | None = key("write", rate, "for writes only", None)
     iops: int | None = key("iops", number(10, 10**6), "requests per second: reads, and as many writes", None)
     latency_ns: int = key("latency", duration, "added to each request", 0)
-    burst: Burst | None = key("burst", table(Burst), "a token bucket that reads and writes share", None)  # noqa: RUF009
-    error_rate: float = key("errors", share(1.0), "of requests, how many fail", 0.0)
-    seek_ns: int = key("seek", duration, "added to a request that does not follow on the one before", 0)
+    burst: Burst | None = key("burst", table(Burst), "a token bucket, shared by reads and writes", None)  # noqa: RUF009
+    error_rate: float = key("errors", share(1.0), "share of requests that fail", 0.0)
+    seek_ns: int = key("seek", duration, "added to a request that does not continue the previous one", 0)
 
     @property
     def reads_bytes_per_s(self) -> int | None:
@@ -92,20 +94,21 @@ class Disk:
 class Volume:
     """How the disks are put together."""
 
-    level: str = key("level", choice(*LEVELS), "what is made of the disks", "single")
+    level: str = key("level", choice(*LEVELS), "how the disks are combined", "single")
     mode: str | None = key(
-        "mode", choice("synchronous", "background"), "of a duplicated pool: when the second copy is made", None
+        "mode", choice("synchronous", "background"), "for a duplicated pool: when the second copy is made", None
     )
     delay_ns: int | None = key(
-        "delay", duration, "in the background: how long a file rests before it is copied; 2s if left out", None
-    )
+        "delay", duration,
+        "for `background`: how long a file must be unchanged before it is copied; 2s if omitted", None,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Filesystem:
     """What is on the volume; on each disk of a pool or JBOD."""
 
-    type: str = key("type", choice(*FILESYSTEMS), "its kind", "ext4")
+    type: str = key("type", choice(*FILESYSTEMS), "its type", "ext4")
 
 
 @dataclass(frozen=True)
@@ -113,18 +116,19 @@ class Server:
     """What serves it, and with how much of a machine."""
 
     kind: str = key("kind", choice(*KINDS), "the program; knfsd is the kernel's own NFS server")
-    dialect: str | None = key("dialect", choice(*SMB_DIALECTS), "of Samba: the newest it speaks", None)
-    signing: str | None = key("signing", choice("auto", "mandatory", "disabled"), "of Samba", None)
-    encryption: str | None = key("encryption", choice("default", "off", "desired", "required"), "of Samba", None)
-    versions: tuple[str, ...] = key("version", choices(*NFS_VERSIONS), "of NFS: those it speaks; all if left out", ())
+    dialect: str | None = key("dialect", choice(*SMB_DIALECTS), "for Samba: its newest dialect", None)
+    signing: str | None = key("signing", choice("auto", "mandatory", "disabled"), "for Samba", None)
+    encryption: str | None = key("encryption", choice("default", "off", "desired", "required"), "for Samba", None)
+    versions: tuple[str, ...] = key("version", choices(*NFS_VERSIONS), "for NFS: its versions; all if omitted", ())
     sync: str = key(
         "sync", choice("asked", "always", "never"),
-        "when written data are made durable: as the client asks; before each answer; never", "asked",
+        "when written data become durable: when the client asks; before each answer; never", "asked",
     )  # fmt: skip
-    ram_bytes: int | None = key("ram", size(32 * MIB, 1 << 42), "memory of the server, its cache included", None)
+    ram_bytes: int | None = key("ram", size(32 * MIB, 1 << 42), "memory, including the server cache", None)
     write_cache_bytes: int | None = key(
-        "write_cache", size(MIB, 1 << 42), "data not yet on disk, about, at most; a fifth of `ram` if left out", None
-    )
+        "write_cache", size(MIB, 1 << 42),
+        "maximum of data not yet on disk, approximately; a fifth of `ram` if omitted", None,
+    )  # fmt: skip
     cpu: float | None = key("cpu", share(64.0), "share of one CPU; `200%` are two", None)
 
 
@@ -132,25 +136,25 @@ class Server:
 class Link:
     """The server's way to its clients, in each direction. Rates are those of the wire, framing included."""
 
-    rate_bits_per_s: int | None = key("rate", bit_rate, "what it carries", None)
+    rate_bits_per_s: int | None = key("rate", bit_rate, "its rate", None)
     mtu: int | None = key(
-        "mtu", number(576, 9000), "bytes of the largest packet, each sent alone; if left out 1500, sent in trains", None
+        "mtu", number(576, 9000), "bytes of the largest packet, each sent alone; if omitted 1500, sent in bursts", None
     )
     latency_ns: int = key("latency", duration, "added in each direction", 0)
     burst: Burst | None = key("burst", table(Burst), "a token bucket; instead of `rate`", None)  # noqa: RUF009
-    queue_ns: int | None = key("queue", duration, "how long a packet may wait at the shaper; 5ms if left out", None)
+    queue_ns: int | None = key("queue", duration, "maximum wait of a packet at the shaper; 5ms if omitted", None)
 
 
 @dataclass(frozen=True)
 class Clients:
     """Who measures, and how."""
 
-    count: int = key("count", number(1, 8), "how many, each with an address of its own", 1)
+    count: int = key("count", number(1, 8), "number of clients, each with its own address", 1)
     access: str = key(
-        "access", choice(*ACCESS), "by naslab's own protocol client, or a kernel's mount in a guest", "direct"
+        "access", choice(*ACCESS), "naslab's own protocol client (`direct`), or a kernel mount in a guest", "direct"
     )
-    rate_bits_per_s: int | None = key("rate", bit_rate, "of each client's own link; the server's if left out", None)
-    ram_bytes: int | None = key("ram", size(64 * MIB, 1 << 42), "of the guest that mounts", None)
+    rate_bits_per_s: int | None = key("rate", bit_rate, "of each client's own link; the server's if omitted", None)
+    ram_bytes: int | None = key("ram", size(64 * MIB, 1 << 42), "memory of the guest that mounts", None)
 
 
 @dataclass(frozen=True)
@@ -278,7 +282,7 @@ def _check(found: Definition, data: Mapping[str, Any], where: str) -> None:
             _check_burst(link.burst, f"{where}link.burst")
             _check_shaper(link.burst, f"{where}link.burst")
         if link.queue_ns is not None and link.rate_bits_per_s is None and link.burst is None:
-            raise UsageError(f"{where}link.queue: packets wait only where there is a rate; give link.rate")
+            raise UsageError(f"{where}link.queue: a queue needs a rate; give link.rate")
     _check_clients(found, where)
 
 
@@ -332,37 +336,39 @@ def _check_volume(found: Definition, data: Mapping[str, Any], where: str) -> Non
     least, most = _DISKS[volume.level]
     if not least <= disks <= most:
         counts = str(least) if least == most else f"{least} to {most}"
-        raise UsageError(f"{where}volume.level = {volume.level!r}: it takes {counts} disks, and there are {disks}")
+        raise UsageError(f"{where}volume.level = {volume.level!r}: it needs {counts} disks, but there are {disks}")
     _check_room(found, where)
     if volume.level == "duplicated" and volume.mode is None:
         raise UsageError(f"{where}volume.mode is missing: a duplicated pool is synchronous or background")
     if volume.level != "duplicated" and volume.mode is not None:
-        raise UsageError(f"{where}volume.mode = {volume.mode!r}: only of level duplicated; leave it out")
+        raise UsageError(f"{where}volume.mode = {volume.mode!r}: for level duplicated only; leave it out")
     if volume.delay_ns is not None and volume.mode != "background":
-        raise UsageError(f"{where}volume.delay: only of a duplicated pool in the background; leave it out")
+        raise UsageError(f"{where}volume.delay: for a duplicated pool in the background only; leave it out")
     if volume.mode == "synchronous" and disks != 2:
-        raise UsageError(f"{where}volume.mode = 'synchronous': both of two disks hold everything; there are {disks}")
+        raise UsageError(f"{where}volume.mode = 'synchronous': needs exactly two disks; there are {disks}")
     if volume.level == "duplicated" and found.filesystem.type == "fat":
-        raise UsageError(f"{where}filesystem.type = 'fat': duplication needs exact times of change; use ext4 or xfs")
+        raise UsageError(f"{where}filesystem.type = 'fat': duplication needs exact modification times; use ext4 or xfs")
 
 
 def _check_server(found: Definition, where: str) -> None:
     server = found.server
     smb = {"dialect": server.dialect, "signing": server.signing, "encryption": server.encryption}
     if server.kind != "samba" and (given := [name for name, value in smb.items() if value]):
-        raise UsageError(f"{where}server.{given[0]}: of kind samba only; leave it out of {server.kind}")
+        raise UsageError(f"{where}server.{given[0]}: for kind samba only; leave it out with {server.kind}")
     if server.kind not in ("ganesha", "knfsd") and server.versions:
-        raise UsageError(f"{where}server.version: of kinds ganesha and knfsd only; samba has server.dialect")
+        raise UsageError(f"{where}server.version: for kinds ganesha and knfsd only; samba has server.dialect")
     if server.encryption == "required" and (server.dialect or "3")[0] == "2":
         raise UsageError(f"{where}server.encryption = 'required': dialect {server.dialect} has none; use 3.0 or newer")
     if server.sync == "always" and server.kind in ("ganesha", "knfsd", "demo"):
         raise UsageError(
-            f"{where}server.sync = 'always': of kind samba only; an NFS client asks for it (durability each)"
+            f"{where}server.sync = 'always': for kind samba only; an NFS client requests it (durability each)"
         )
     if server.sync == "never" and server.kind in ("ganesha", "demo"):
-        raise UsageError(f"{where}server.sync = 'never': of kinds samba and knfsd only; {server.kind} does as asked")
+        raise UsageError(
+            f"{where}server.sync = 'never': for kinds samba and knfsd only; {server.kind} does as requested"
+        )
     if server.write_cache_bytes and not found.disks:
-        raise UsageError(f"{where}server.write_cache: there are no disks it could stand before; add [[disks]]")
+        raise UsageError(f"{where}server.write_cache: there are no disks behind it; add [[disks]]")
     if server.write_cache_bytes and server.ram_bytes and server.write_cache_bytes > server.ram_bytes:
         raise UsageError(f"{where}server.write_cache: more than server.ram; give less")
     if server.kind in ("ganesha", "knfsd") and found.filesystem.type == "ntfs" and found.disks:
@@ -389,4 +395,4 @@ def _check_clients(found: Definition, where: str) -> None:
     if found.link is None and (clients.count > 1 or clients.rate_bits_per_s):
         raise UsageError(f"{where}clients: several clients, or a rate of theirs, need a [link]; add one")
     if clients.ram_bytes and clients.access == "direct":
-        raise UsageError(f"{where}clients.ram: of a kernel mount's guest only; leave it out of direct access")
+        raise UsageError(f"{where}clients.ram: for the guest of a kernel mount only; leave it out with direct access")

@@ -45,7 +45,7 @@ class DiskOptions:
         """Raises UsageError."""
         found = parse_size(self.disk, "burst-disk: disk")
         if not _LEAST_DISK_BYTES <= found <= _MOST_DISK_BYTES:
-            raise UsageError(f"burst-disk: disk={self.disk!r}; give 64m or more, as far as memory goes")
+            raise UsageError(f"burst-disk: disk={self.disk!r}; give 64m or more, as far as memory permits")
         return found // (1 << 20) * (1 << 20)
 
 
@@ -55,7 +55,9 @@ def prepare(place: Place, options: DiskOptions) -> Service:
     cache_bytes = parse_size(options.cache, "burst-disk: cache")
     loops.check()
     if not place.can_mount:
-        raise UsageError("burst-disk: this machine lets naslab make no mount namespace: run it outside a container")
+        raise UsageError(
+            "burst-disk: naslab cannot create a mount namespace on this machine: run it outside a container"
+        )
     if place.folder not in place.data.parents:
         raise UsageError("burst-disk: its share is a disk of its own; leave --folder out")
     limits = throttle.find("", place.folder.name)

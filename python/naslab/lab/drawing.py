@@ -16,7 +16,7 @@ _LEVELS = {
     "raid0": "RAID 0", "raid1": "RAID 1", "raid5": "RAID 5", "pool": "pool: each file on one of the disks",
     "duplicated": "pool: each file on two disks",
 }  # fmt: skip
-_SYNC = {"always": "every write made durable first", "never": "flushes are not waited for"}
+_SYNC = {"always": "every write durable before its answer", "never": "flushes are not awaited"}
 
 
 def draw(definition: Definition) -> str:

@@ -186,7 +186,7 @@ def load(name: str, scale: str = "scaled") -> Experiment:
     try:
         return parse(path.read_text("utf-8"), name, path.stem, scale)
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"lab run {name}: {reason}; give a file that describes an experiment") from None
 
 
@@ -228,7 +228,7 @@ def _tune(top: Table, systems: Mapping[str, System], tests: Mapping[str, Test]) 
     system, test = table.word("system", tuple(systems)), table.word("test", tuple(tests))
     made = systems[system].checked
     if made is None or made.server.cpu is None:
-        raise UsageError(f"{table.where}.system = {system!r}: its server has no share of a processor; give it a cpu")
+        raise UsageError(f"{table.where}.system = {system!r}: its server has no CPU limit; give it a cpu")
     where = where_of(Table(table.table("of"), f"{table.where}.of", WHERE))
     return Tune(system, Quantity(system, test, where=where), limit_value(table.text("value"), f"{table.where}.value"))
 
@@ -265,7 +265,7 @@ def _with_values(data: dict[str, Any], where: str, scale: int) -> dict[str, Any]
         for key, each in data.items()
     }
     if unused := sorted(set(chosen) - used):
-        raise UsageError(f"{where}values.{unused[0]}: nothing uses it; write {{{unused[0]}}} where it belongs")
+        raise UsageError(f"{where}values.{unused[0]}: it is not used; write {{{unused[0]}}} where it belongs")
     return found
 
 
@@ -296,7 +296,7 @@ def _inherited(name: str, data: Mapping[str, Any], here: str, seen: tuple[str, .
     Tables are joined; lists, and tables that name a level or a kind anew, replace what was there.
     """
     if name not in data or name in seen:
-        why = "no such system" if name not in data else "it is like itself"
+        why = "no such system" if name not in data else "it refers to itself"
         raise UsageError(f"{here}.like = {name!r}: {why}; use another of {', '.join(data)}")
     mine = copy.deepcopy(dict(Table(data[name], here, None).data))
     like = mine.pop("like", None)

@@ -96,16 +96,16 @@ class MountBench:
     def beside(self, commands: Sequence[Sequence[str]]) -> Iterator[None]:
         """A guest has one processor: what ran beside a test would be measured, not the server."""
         if commands:
-            raise UsageError(f"beside {commands[0][0]}: nothing runs beside a test in a guest, which has one processor")
+            raise UsageError(f"beside {commands[0][0]}: no other load can run in a guest, which has one processor")
         yield
 
     def prepare(self, words: Sequence[str]) -> None:
         """Raises UsageError: what is measured on a mount makes its own files."""
-        raise UsageError(f"{words[0]}: nothing is prepared in a guest; let the test make its own files")
+        raise UsageError(f"{words[0]}: there is no preparation in a guest; let the test create its own files")
 
     def empty(self) -> None:
         """Raises UsageError: the mount's own cache would have to be emptied, too."""
-        raise UsageError("cold: a mount's memory is not emptied; leave it out, or give the sweep --cold")
+        raise UsageError("cold: the cache of a mount cannot be emptied; leave it out, or give the sweep --cold")
 
     def set_cpu(self, share: float) -> None:
         """Raises UsageError: a mount's own memory would answer, not the server."""

@@ -72,7 +72,7 @@ class Pool:
         needed = sum(map(memory_bytes, wanted))
         if wanted and needed > _MEMORY_SHARE * free_bytes():
             self._keep = False
-            return f"systems were built anew for each repeat: together they need {needed / 1e9:.1f} GB of memory"
+            return f"systems were rebuilt for each repeat: together they need {needed / 1e9:.1f} GB of memory"
         if not wanted:
             return ""
         say(f"building {', '.join(system.name for system in wanted)}")
@@ -82,7 +82,7 @@ class Pool:
         finally:
             pool.shutdown(cancel_futures=True)
         names = ", ".join(system.name for system in wanted)
-        return f"{names} stood for all repeats: what differs from one build of them to the next is in no interval"
+        return f"{names} were built once for all repeats: no interval includes the differences between builds"
 
     def plant(self, share: float, systems: Sequence[System]) -> None:
         """Gives all servers that have a share of a processor this one, now and when they are built."""

@@ -198,13 +198,14 @@ def _notes(experiment: Experiment, samples: Sequence[Sample]) -> Iterator[str]:
     for one, other in identical(samples):
         yield (
             f"{one.condition}, repeat {one.block + 1}, and {other.condition}, repeat {other.block + 1}, of "
-            f"{one.test} agree number for number: one is a copy"
+            f"{one.test} have identical numbers: one is a copy"
         )
     for sample in samples:
         status = sample.document.get("status")
         if status != "complete":
             yield (
-                f"{sample.condition}, repeat {sample.block + 1}, {sample.test} is {status}: only its whole cells count"
+                f"{sample.condition}, repeat {sample.block + 1}, {sample.test} is {status}: only its complete cells "
+                "count"
             )
     yield from published_copies(experiment.published)
 
@@ -219,4 +220,4 @@ def published_copies(published: Sequence[Published]) -> Iterator[str]:
     for (table, column), values in columns.items():
         first = seen.setdefault((table, tuple(values)), column)
         if first != column:
-            yield f"Published: {first} and {column} are the same number for number; one of them is a copy"
+            yield f"Published: {first} and {column} have identical numbers; one of them is a copy"

@@ -67,5 +67,5 @@ def rate_of(of: Quantity, document: Mapping[str, Any]) -> float:
     """The number of a run. Raises TargetError where it has none."""
     found = read(of, document)
     if found is None or found <= 0:
-        raise TargetError("the calibration's test came to nothing")
+        raise TargetError("the calibration's test had no result")
     return found

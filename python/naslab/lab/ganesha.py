@@ -78,16 +78,16 @@ def prepare(
 def _check(place: Place) -> None:
     """Raises UsageError where Ganesha cannot run."""
     if os.geteuid() != 0:
-        raise UsageError("ganesha: it opens files by handle, which only root may: run as root, or use demo or samba")
+        raise UsageError("ganesha: it opens files by handle, which needs root: run as root, or use demo or samba")
     if not place.can_mount:
-        raise UsageError("ganesha: this machine lets naslab make no mount namespace: run it outside a container")
+        raise UsageError("ganesha: naslab cannot create a mount namespace on this machine: run it outside a container")
     if plugin_folder() is None:
         raise UsageError("ganesha: its file system plug-in is missing; Debian/Ubuntu: apt install nfs-ganesha-vfs")
     if Path("/run") in place.folder.resolve().parents or Path("/run") in (place.data.resolve(), *place.data.parents):
         raise UsageError("ganesha: /run is replaced for it: choose a --folder and a TMPDIR elsewhere")
     if not has_handles(place.data):
         raise UsageError(
-            f"ganesha: {place.data} lies on a file system that cannot open files by handle: choose another --folder"
+            f"ganesha: {place.data} is on a file system that cannot open files by handle: choose another --folder"
         )
 
 

@@ -96,7 +96,7 @@ class Guardian:
         assert self.keeper.stdout is not None
         ready, _, _ = select.select([self.keeper.stdout], [], [], seconds)
         line = self.keeper.stdout.readline() if ready else b""
-        said = json.loads(line) if line else {"error": "its keeper does not answer"}
+        said = json.loads(line) if line else {"error": "its device manager does not answer"}
         if "error" in said:
             raise TargetError(f"lab: {self.name}: {said['error']}", before_run=True)
 

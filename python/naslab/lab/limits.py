@@ -63,7 +63,7 @@ def _prefix(definition: Definition, at: int) -> str:
 
 
 def _disk(disk: Disk, name: str) -> Iterator[Planted]:
-    where = "one disk, past the page cache"
+    where = "one disk, bypassing the page cache"
     if disk.rate_bytes_per_s is not None:
         yield Planted(f"{name}.rate", disk.rate_bytes_per_s, BYTES_PER_S, f"{where}, reads and writes together")
     if disk.read_bytes_per_s is not None:
@@ -109,5 +109,5 @@ def _stream(definition: Definition, name: str) -> str:
     """Where a volume's limit is measured. btrfs takes a mirror's copy by the process that asks, md by what is idle."""
     several = definition.volume.level == "raid1" and name == "volume.read"
     return "one long stream of the volume" + (
-        "; several requests at once may read both copies, up to twice as much" if several else ""
+        "; several outstanding requests may read both copies, up to twice as much" if several else ""
     )

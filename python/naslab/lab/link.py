@@ -61,9 +61,9 @@ def prepare(place: Place, options: LinkOptions) -> Service:
     if os.geteuid() != 0:
         raise UsageError("burst-link: network namespaces and shapers need root: run as root")
     if not place.can_mount:
-        raise UsageError("burst-link: this machine lets naslab make no namespaces: run it outside a container")
+        raise UsageError("burst-link: naslab cannot create namespaces on this machine: run it outside a container")
     if place.folder not in place.data.parents:
-        raise UsageError("burst-link: its share lies in memory, so that only the link limits; leave --folder out")
+        raise UsageError("burst-link: its share is in memory, so that only the link is a limit; leave out --folder")
     server = _make(plan)
     service = samba.prepare(place, samba.SambaOptions(), SERVER)
     service.tmpfs_bytes[place.data] = SHARE_BYTES
@@ -142,7 +142,7 @@ def unshare_network() -> None:
     """Gives this thread a network namespace of its own. Raises UsageError."""
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
         reason = os.strerror(ctypes.get_errno())
-        raise UsageError(f"lab: no network namespace can be made here: {reason}; run it outside a container")
+        raise UsageError(f"lab: cannot create a network namespace here: {reason}; run it outside a container")
 
 
 def run_command(*command: str) -> None:

@@ -40,7 +40,7 @@ def check() -> None:
     if os.geteuid() != 0:
         raise UsageError("lab: a disk with limits is a loop device, which only root can make: run as root")
     if not os.access(_CONTROL, os.R_OK | os.W_OK):
-        raise UsageError(f"lab: {_CONTROL} is not there: this machine (a container?) gives no loop devices")
+        raise UsageError(f"lab: {_CONTROL} is not there: this machine (a container?) has no loop devices")
 
 
 def reserve(folder: Path, count: int = 1, groups: Sequence[str] = ()) -> list[int]:

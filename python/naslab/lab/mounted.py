@@ -6,7 +6,7 @@ import shlex
 
 from naslab.lab.server import Server
 
-WHY = "its clients' kernels mount it in guests, and naslab runs there"
+WHY = "its clients are guests whose kernels mount it, and naslab runs there"
 
 
 def words(server: Server) -> list[str]:

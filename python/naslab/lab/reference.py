@@ -12,16 +12,16 @@ _HEAD = """# Systems of the lab
 <!-- Made by tools/make-docs from naslab/lab/definition.py; edit the declarations there instead. -->
 
 A system is a TOML file: disks, a volume of them, a file system, a server, a link, clients. `naslab lab up FILE.toml`
-builds it, `naslab lab show FILE.toml` draws it and tells who can build it here. Any key can be replaced:
-`naslab lab up raid5 --set disks.size=1GiB`, `lab:raid5?link.rate=100Mbit/s`; a key of `disks` is replaced in all of
-them. Keys that nobody knows, values that are not taken and parts that do not go together are refused by file, key
+builds it; `naslab lab show FILE.toml` draws it and says which backend can build it here. Any key can be replaced:
+`naslab lab up raid5 --set disks.size=1GiB`, `lab:raid5?link.rate=100Mbit/s`; a key of `disks` is replaced in all
+disks. Unknown keys, invalid values and incompatible parts are refused, with a message that names file, key
 and value. See [the lab](../guide/lab.md).
 
 Sizes: `1GiB` and `1g` are powers of 1024, `1GB` powers of 1000. A disk's rate is in bytes per second (`67MB/s`), a
 link's in bits per second (`1Gbit/s`) or bytes (`67MB/s`); shares are in percent.
 
-At the top of the file: `what` (one line; needed), `source` (where it comes from), `backend` (`native` or `uml`; the
-first that can build it if left out).
+At the top of the file: `what` (one line; required), `source` (its origin), `backend` (`native` or `uml`; by default the
+first that can build it).
 """
 _PARTS = (
     ("[[disks]]", "", Disk, "Once for each kind of disk. Without disks the server serves a folder of this machine."),
@@ -33,16 +33,16 @@ _PARTS = (
     ("[clients]", "", Clients, ""),
 )
 _LEVELS = """
-| level | disks | what it is |
+| level | disks | meaning |
 |---|---|---|
 | `single` | 1 | the file system on the disk |
-| `span` | 2 or more | one disk after the other |
-| `jbod` | 1 or more | each disk with a file system and a share of its own: `data`, `disk2`, `disk3`, ... |
+| `span` | 2 or more | the disks one after the other |
+| `jbod` | 1 or more | each disk with its own file system and share: `data`, `disk2`, `disk3`, ... |
 | `raid0` | 2 or more | striped |
 | `raid1` | 2 | mirrored |
 | `raid5` | 3 or more | striped with parity |
-| `pool` | 2 or more | a file system on each, shown as one folder; each file lies on one disk |
-| `duplicated` | 2 or more | the same with each file on two disks: at once (`synchronous`), or later (`background`) |
+| `pool` | 2 or more | a file system on each, presented as one folder; each file is on one disk |
+| `duplicated` | 2 or more | the same, each file on two disks: immediately (`synchronous`) or later (`background`) |
 """
 
 
@@ -52,7 +52,7 @@ def page() -> str:
     for title, note, kind, words in _PARTS:
         parts.append(f"\n## `{title}`{f' {note}' if note else ''}\n")
         parts.append(f"\n{words}\n" if words else "")
-        parts.append("\n| key | value | if left out | what it is |\n|---|---|---|---|\n")
+        parts.append("\n| key | value | default | meaning |\n|---|---|---|---|\n")
         parts += [_row(each) for each in dataclasses.fields(kind)]
         if kind is Volume:
             parts.append(_LEVELS)
@@ -65,7 +65,7 @@ def page() -> str:
 def _row(field: dataclasses.Field[object]) -> str:
     key, reads, what = (field.metadata[each] for each in ("key", "reads", "what"))
     if field.default is dataclasses.MISSING:
-        default = "must be given"
+        default = "required"
     elif field.default in (None, (), 0, 0.0):
         default = "none"
     elif key == "size":

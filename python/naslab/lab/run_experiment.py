@@ -123,13 +123,13 @@ class AddressBench:
 
     def empty(self) -> None:
         """Raises UsageError: nobody here can reach into a server that was there already."""
-        raise UsageError("cold: the memory of a server with an address cannot be emptied from here; leave it out")
+        raise UsageError("cold: the cache of a server with an address cannot be emptied from here; leave it out")
 
     @contextlib.contextmanager
     def beside(self, commands: Sequence[Sequence[str]]) -> Iterator[None]:
         """Children that work until the end of the context. Raises TargetError when one ended by itself before."""
         if commands and self.target.startswith("sim:"):
-            raise UsageError("beside: a simulated server is one command's own; nothing can work on it meanwhile")
+            raise UsageError("beside: a simulated server is one command's own; no other load can run on it")
         children: list[subprocess.Popen[str]] = []
         try:
             for words in commands:
@@ -223,12 +223,12 @@ def run_experiment(
         run.prepare()
         for block in range(experiment.repeats if repeats is None else repeats):
             if block and enough():
-                run.notes.append(f"ended after {block} repeats: the time was spent")
+                run.notes.append(f"ended after {block} repeats: the time was used up")
                 break
             run.block(block, all_of_them=repeats is not None)
     except KeyboardInterrupt:
         run.interrupted = True
-        run.notes.append("interrupted: what was measured until then is judged")
+        run.notes.append("interrupted: the results so far are judged")
     finally:
         pool.close()
     finished = datetime.now(UTC).isoformat(timespec="seconds")

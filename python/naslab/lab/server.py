@@ -247,11 +247,11 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
         guardian.stdin.write(json.dumps(request).encode())
         guardian.stdin.close()
         if not select.select([guardian.stdout], [], [], _START_S)[0]:
-            raise TargetError("lab: the server's guardian does not answer; try again", before_run=True)
+            raise TargetError("lab: the server's supervisor does not answer; try again", before_run=True)
         line = guardian.stdout.readline()
         if not line:
             words = guardian.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
-            raise TargetError(f"lab: the server's guardian failed: {' '.join(words)}", before_run=True)
+            raise TargetError(f"lab: the server's supervisor failed: {' '.join(words)}", before_run=True)
         return dict(json.loads(line))
     except BaseException:
         guardian.terminate()

@@ -87,7 +87,7 @@ def open_lab_target(text: str) -> Target:
     fast = flag(text, "fast", options.pop("fast", "0"))
     shares = [options.pop(key) for key in _SHARE if key in options]
     if len(shares) > 1:
-        raise UsageError(f"target {text!r}: share and export mean the same; give one of them")
+        raise UsageError(f"target {text!r}: share and export mean the same; give only one")
     planted = {key: options.pop(key) for key in words if key in options}
     if server is not None and planted:
         raise UsageError(f"target {text!r}: {name} is up with its own {', '.join(planted)}; leave them out, or end it")
@@ -131,7 +131,9 @@ def _check_mount(text: str, name: str, server: Server | None, planted: dict[str,
 def _check_network(text: str, server: Server) -> None:
     """A process in a link's network reaches that link's server only. Raises UsageError."""
     if _entered and server.facts.get("inside", {}).get("net") not in _entered:
-        raise UsageError(f"target {text!r}: this command is in the network of a link already; measure it on its own")
+        raise UsageError(
+            f"target {text!r}: this command already runs in the network of a link; measure this target by itself"
+        )
 
 
 def _enter(server: Server) -> None:

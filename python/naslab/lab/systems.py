@@ -54,15 +54,15 @@ class System:
 
 SYSTEMS: dict[str, System] = {
     "samba": System(
-        "Samba: SMB 2.0.2 to 3.1.1, signing and encryption as the client asks",
+        "Samba: SMB 2.0.2 to 3.1.1, signing and encryption as the client requests",
         samba.prepare, samba.SambaOptions, samba.PROGRAMS,
     ),
     "samba-signed": System(
-        "Samba that demands signing",
+        "Samba that requires signing",
         samba.prepare, samba.SambaOptions, samba.PROGRAMS, {"signing": "mandatory"},
     ),
     "samba-encrypted": System(
-        "Samba that demands encryption",
+        "Samba that requires encryption",
         samba.prepare, samba.SambaOptions, samba.PROGRAMS, {"encrypt": "required", "min_dialect": "3.0"},
     ),
     "ganesha": System(
@@ -110,7 +110,7 @@ def from_file(path: Path) -> DefinedSystem:
     """The system that a file describes, by the file's name. Raises UsageError."""
     name = path.stem
     if not _NAME.fullmatch(name) or name in names():
-        taken = "a system of that name is there already" if name in names() else "use letters, digits and _.-"
+        taken = "a system of that name already exists" if name in names() else "use letters, digits and _.-"
         raise UsageError(f"lab: {path}: {taken}; rename the file")
     return defined(definition.tables(path), str(path), name)
 

@@ -19,7 +19,8 @@ _V1_FILES = {
 }  # fmt: skip
 """Files of version 1, by what version 2 calls the same limit."""
 NO_GROUP = (
-    "lab: nothing here can limit a disk: neither a blkio controller (cgroup v1) nor an io controller that the root "
+    "lab: this machine cannot limit a disk: it has neither a blkio controller (cgroup v1) nor an io controller that "
+    "the root "
     "group hands on (cgroup v2); enable one, or use burst-link"
 )
 

@@ -59,7 +59,7 @@ def room(options: LoadOptions, asked_bytes: int | None, most_bytes: int | None, 
         found = _within(found, files, most_bytes, "--max-bytes")
     if found.evict_bytes < 2 * files:
         what = "the free space" if found.by == "space" else found.by
-        raise UsageError(f"--cached: {what} leaves no room to push a file out of a cache; give a smaller --size")
+        raise UsageError(f"--cached: {what} leaves no space to evict a file from the cache; give a smaller --size")
     return found
 
 

@@ -154,7 +154,7 @@ def _cached(mode: CacheMode, protocol: str, names: Names) -> Access:
     if protocol not in ("smb", "nfs"):
         return Access(sync=mode.sync)
     said = f"{names.default}; {protocol} targets have no client cache, so every operation reaches the server"
-    return Access(sync=mode.sync, remote=True, notes=(f"{said} ({names.remote} says so)",))
+    return Access(sync=mode.sync, remote=True, notes=(f"{said} ({names.remote} requests the same)",))
 
 
 def _instead(protocol: str, cache: bool = False) -> str:

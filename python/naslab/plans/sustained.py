@@ -133,16 +133,16 @@ def check(options: LoadOptions, caps: Mapping[str, Any]) -> None:
         (options.size_bytes % options.block_bytes,
          f"--size {options.size_bytes}: give a multiple of --block {size_text(options.block_bytes)}"),
         (options.size_bytes < options.block_bytes, "--block: larger than --size; choose a smaller block"),
-        (not options.random and options.align_bytes, "--align: only random positions are aligned; add --random"),
-        (not options.random and options.spread != "uniform", "--distribution: only of random positions; add --random"),
-        (options.random and options.stride_bytes, "--stride: only of sequential access; leave --random out"),
-        (options.random and options.interlocked, "--interlocked: only of sequential access; leave --random out"),
-        (options.interlocked and options.workers < 2, "--interlocked: one worker has nobody to take turns with; "
+        (not options.random and options.align_bytes, "--align: for random offsets only; add --random"),
+        (not options.random and options.spread != "uniform", "--distribution: for random offsets only; add --random"),
+        (options.random and options.stride_bytes, "--stride: for sequential access only; leave out --random"),
+        (options.random and options.interlocked, "--interlocked: for sequential access only; leave out --random"),
+        (options.interlocked and options.workers < 2, "--interlocked: a single worker cannot take turns; "
          "give --workers 2 or more"),
         (bool(options.burst_ops) != bool(options.burst_gap_ns), "--burst-ops and --burst-gap: give both or none"),
         (options.burst_ops and options.rate_per_s, "--rate with --burst-ops: two ways to pace; leave one out"),
         (options.cooldown_ns and not options.duration_ns, "--cooldown: only after a load of a fixed --duration"),
-        (options.verify and walks, "--verify: blocks that overlap cannot be checked; leave out --align, "
+        (options.verify and walks, "--verify: overlapping blocks cannot be checked; leave out --align, "
          "--distribution, --stride and --interlocked, or --verify"),
         (options.verify and options.op == "mixed" and options.depth > 1,
          "--verify: reads and writes of one file overlap at this --depth; use --depth 1"),
@@ -216,7 +216,7 @@ def _ranges(options: LoadOptions, align: int) -> list[tuple[float, int, int]]:
     share, part = options.hot[0] / 100, options.hot[1] / 100
     edge = int(options.size_bytes * part) // align * align
     if min(edge, options.size_bytes - edge) < options.block_bytes:
-        raise UsageError("--distribution hot: one of its parts is smaller than a --block; give a larger --size")
+        raise UsageError("--distribution hot: one of its parts is smaller than --block; give a larger --size")
     return [(share, 0, edge), (1 - share, edge, options.size_bytes - edge)]
 
 

@@ -52,7 +52,7 @@ class TreeOptions:
 
     mean_bytes: of a file; 0: empty files. lognormal: sizes vary around it. shared: one tree for all workers instead of
     one each (then files are of each worker's tree). cold: how the phases that only look are done a second time.
-    neighbour: after `create`, each worker takes what the one so many further made; 0: its own. shuffled: the
+    neighbour: after `create`, each worker uses the files of the worker this many after it; 0: its own. shuffled: the
     phases that only look go through folders and files in random order.
     """
 

@@ -235,13 +235,15 @@ def _cell(data: Any, where: str, numbers: Mapping[str, Number]) -> PublishedCell
     table = Table(data, where, _CELL)
     number = numbers[table.word("number", numbers)]
     if number.unit not in RATE_UNITS:
-        raise UsageError(f"{where}.number = {number.id!r}: {number.unit} is no rate; name a number of bytes a second")
+        raise UsageError(
+            f"{where}.number = {number.id!r}: {number.unit} is not a rate; name a number in bytes per second"
+        )
     sizes = where_of(Table({key: each for key, each in table.data.items() if key in ("file", "record")}, where, None))
     workload = table.text("workload") if "workload" in table.data else None
     regime = table.word("regime", ("burst", "baseline", "server_cache", "client_cache", "disk", "unknown"), "unknown")
     for key, (_, high) in sizes.items():
         if high > 1 << 60:
-            raise UsageError(f"{where}.{key} = {table.data[key]!r}: say where the range ends: 64m..1g")
+            raise UsageError(f"{where}.{key} = {table.data[key]!r}: give both ends of the range: 64m..1g")
     file, record = sizes.get("file", (0, 0)), sizes.get("record", (0, 0))
     return PublishedCell(table.word("op", DATA_OPS), number.scaled, workload, file, record, 0, regime)
 
@@ -256,7 +258,7 @@ def _columns(table: Table, tables: Mapping[str, NumberTable]) -> Iterator[Publis
         at = found.columns.index(column)
         for row, values in found.rows.items():
             if row not in found.ops:
-                raise UsageError(f"{table.where}.table = {found.id!r}: its ops say nothing of {row}; add it there")
+                raise UsageError(f"{table.where}.table = {found.id!r}: its ops do not contain {row}; add it there")
             yield PublishedCell(
                 found.ops[row], values[at] * UNITS[found.unit], row, (0, 0), (0, 0), block, "unknown"
             )  # fmt: skip

@@ -98,7 +98,7 @@ def _cell(number: int, cell: PublishedCell, setting: Mapping[str, Any]) -> dict[
         "record_bytes": _one(cell.record_bytes), "queue_depth": setting["depth"], "workers": setting["workers"],
     }  # fmt: skip
     if cell.regime != "unknown":
-        told |= {"regime": cell.regime, "regime_evidence": "so the article says"}
+        told |= {"regime": cell.regime, "regime_evidence": "according to the article"}
     if cell.file_bytes[0] != cell.file_bytes[1]:
         told["covers_file_bytes"] = list(cell.file_bytes)
     return foreign_cell(number, cell.op, cell.bytes_per_s, **told)

@@ -15,23 +15,23 @@ from naslab.replay.tree import Node, Tree, mark, put
 from naslab.script import ScriptWriter
 from naslab.trace.format import MAX_HANDLE, Operation
 
-UNACCOUNTED = "the trace does not tell how its file came to be there, or went"
-AT_END = "reads and writes of nothing that do not lie at the end of a file"
-BEYOND = "reads of what the trace never wrote"
+UNACCOUNTED = "the trace does not show how its file appeared or disappeared"
+AT_END = "empty reads and writes that are not at the end of a file"
+BEYOND = "reads of data that the trace never wrote"
 FAILED_CHANGE = "it failed when recorded and might change the file here"
-FAILED_LENGTH = "it failed when recorded, and the trace does not tell how much was asked for"
-LONGER = "more was asked for than came, and the file is longer here: asked for what came"
-SHORTER = "more was asked for than went: what went is written"
+FAILED_LENGTH = "it failed when recorded, and the trace does not contain the requested size"
+LONGER = "a short read, and the file is longer here: reads only what the recorded read returned"
+SHORTER = "a short write: writes only what the recorded write moved"
 MIGHT_SUCCEED = "it failed when recorded and might succeed here"
-GONE = "its file was removed while it was open, and has no name any more"
-FOLDER_OPEN = "a folder is looked up; what lists it opens it"
+GONE = "its file was removed while it was open and no longer has a name"
+FOLDER_OPEN = "a folder is looked up; the listing opens it"
 FOLDER_CLOSE = "folders are not held open"
 LISTING = "further calls of one listing, as many as the client needs"
-LINK = "no second name can be made: a new file of the same length"
+LINK = "a second name is not possible: a new file of the same length"
 BEFORE = "files that were open before the trace began, or are used without being opened"
 SHARED = "files that another stream had opened"
 PIECES = "requests above 64 MiB in pieces"
-BY_PATH = "files of a path that is cut off"
+BY_PATH = "files with a truncated path"
 MOST_ASKED_BYTES = 1 << 20
 """A read that gave less asks for no more than this: each stream needs memory for its longest request."""
 _KEEP = ~(steps.FLAG_CREATE | steps.FLAG_EXCLUSIVE | steps.FLAG_TRUNCATE)

@@ -62,9 +62,7 @@ def join(times: StreamTimes, most: int) -> dict[int, int]:
         elif len(free) < most:
             number = len(free)
         else:
-            raise UsageError(
-                f"--max-streams {most}: more of the trace's {len(spans)} streams were under way at once; give more"
-            )
+            raise UsageError(f"--max-streams {most}: more of the trace's {len(spans)} streams ran at once; give more")
         found[stream] = number
         heapq.heappush(free, (last, number))
     return found

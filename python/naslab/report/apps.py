@@ -34,7 +34,7 @@ def _published_words() -> str:
     table = published()
     return (
         f"Published: {table['source']}; {table['system']}. Its six runs had different conditions and are not averaged; "
-        "the first two are the same number for number."
+        "the first two have identical numbers."
     )
 
 
@@ -111,9 +111,10 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
     for name, apps in found:
         parts.append((f"<h3>{esc(name)}</h3>" if len(found) > 1 else "") + _app_tables(apps))
     lead = (
-        "MB/s; those of NASPT's names are NASPT-class and no NASPT scores. Lowest and highest published are over runs "
+        "MB/s; those with NASPT's names are NASPT-class workloads, not NASPT scores. Lowest and highest published "
+        "are over runs "
         "under different conditions, which are not averaged. 95 %: interval of the median. ops/s: operations of all "
-        "kinds. % seq.: requests that continue the one before, as planned, as issued and as published."
+        "kinds. % seq.: requests that continue the previous one, as planned, as issued and as published."
     )
     body = "".join([*parts, _published_table()])
     return f'<section id="apps-table"><h2>Applications, run by run</h2><p class="lead">{esc(lead)}</p>{body}</section>'
@@ -130,7 +131,7 @@ def _app_tables(apps: Apps) -> str:
     shown = [(*row, _published_range(row[0])) for row in rows(apps)]
     caption = f"Each repeat, MB/s: pace {apps['pace']}, scale {apps['scale']:g}"
     did = list(fact_rows(apps))
-    return text_table(caption, (*header(apps), "published MB/s"), shown) + text_table("What it did", FACTS, did)
+    return text_table(caption, (*header(apps), "published MB/s"), shown) + text_table("Work done", FACTS, did)
 
 
 def _published_range(name: str) -> str:

@@ -27,7 +27,7 @@ def link_ceilings(document: Mapping[str, Any]) -> list[tuple[str, float]]:
         value = limit.get("value")
         found = limit.get("kind") == "link" and limit.get("unit") == "bytes_per_s" and is_positive(value)
         if found and all(abs(value / other - 1) > 0.03 for _, other in ceilings):
-            ceilings.append((f"link limit found, {rate_text(value)}", float(value)))
+            ceilings.append((f"measured link limit, {rate_text(value)}", float(value)))
     return ceilings
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis import many, scaling
+from naslab.analysis.cell_names import op_words
 from naslab.report import theme
 from naslab.report.axes import base_layout, legend_above, number, numbers, plain_axis
 from naslab.report.figures import Figure, Trace
@@ -35,7 +36,7 @@ def fill(chart: Chart, runs: Sequence[Shown]) -> None:
             chart.note = f"The first {MOST_CELLS} of {len(cells):,} cells of {run.name}."
         for cell in cells[:MOST_CELLS]:
             sizes = f"{size_label(cell['record_bytes'])} of {size_label(cell['file_bytes'])}"
-            name = f"{cell['op'].replace('_', ' ')}, {sizes}"
+            name = f"{op_words(cell['op'])}, {sizes}"
             chart.add([run.name, name], by_client(cell, run.run.document), _words(cell, run.run.document))
 
 
@@ -118,9 +119,9 @@ def fill_server(chart: Chart, runs: Sequence[Shown]) -> None:
         found = run.run.document.get("monitor")
         if found and len(found["samples"]) > 1:
             shares, rates = of_server(found)
-            early = " The connection to it ended before the run did." if found["ended_early"] else ""
+            early = " The connection to it ended before the run." if found["ended_early"] else ""
             busiest = max(each["cpu_fraction"] for each in found["samples"])
-            words = f"{found['url']}: its processors were busy to {busiest:.0%} at most.{early}"
+            words = f"{found['url']}: its processors were at most {busiest:.0%} busy.{early}"
             chart.add([run.name, "Processors and disks"], shares, words)
             chart.add([run.name, "Disks and network, MB/s"], rates, words)
 

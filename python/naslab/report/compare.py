@@ -86,7 +86,7 @@ def _says(each: Comparison) -> str:
 def tables(comparisons: Sequence[Comparison]) -> str:
     """A table of every measurement for each comparison."""
     parts = []
-    heads = ["Measurement", "Baseline", "Compared", "Ratio", "95 %", "Verdict", "Could have seen"]
+    heads = ["Measurement", "Baseline", "Compared", "Ratio", "95 %", "Verdict", "Detectable difference"]
     for at, each in enumerate(comparisons):
         name = short(each.names[1])
         caption = f"{name} against {short(each.names[0])}, every measurement"
@@ -207,7 +207,7 @@ def _series(name: str, rows: Sequence[Row], at: int) -> dict[str, Any]:
 def _ratio_words(each: Comparison, rows: Sequence[Row], kind: str) -> str:
     counts = [(word, sum((row.judged.verdict or "undecided") == word for row in rows)) for word in _VERDICTS]
     told = ", ".join(f"{count} {word}" for word, count in counts if count)
-    drawn = f" The {MOST_RATIOS} that tell most are drawn." if len(rows) > MOST_RATIOS else ""
+    drawn = f" The {MOST_RATIOS} most significant ones are drawn." if len(rows) > MOST_RATIOS else ""
     return (
         f"{kind} of {short(each.names[1])} against {short(each.names[0])}: of {len(rows)} measurements {told}.{drawn}"
     )
@@ -217,6 +217,6 @@ def _surface_words(each: Comparison, op: str, rows: Sequence[Row]) -> str:
     most = max(rows, key=lambda row: abs(math.log(row.judged.ratio.value)))
     apart = sum(row.judged.different for row in rows)
     return (
-        f"{op_label(op)}: {apart} of {len(rows)} spots differ beyond chance; most at {words.what(most)}, where "
+        f"{op_label(op)}: {apart} of {len(rows)} points differ beyond chance; most at {words.what(most)}, where "
         f"{short(each.names[1])} has {most.judged.ratio.value:.2f} of the baseline."
     )

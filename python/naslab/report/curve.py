@@ -59,7 +59,9 @@ def fill(chart: Chart, runs: Sequence[Shown]) -> None:
     chart.add(["Carried rate"], carried(found), words(sentences, found))
     for name, one in found:
         if one["compared"] and one["compared"]["p99"]:
-            chart.add(["p99 beside the other run"], beside(one["compared"]), words(compared_sentences, [(name, one)]))
+            chart.add(
+                ["p99 compared with the other run"], beside(one["compared"]), words(compared_sentences, [(name, one)])
+            )
 
 
 def response(curves: Sequence[tuple[str, Curve]]) -> Figure:
@@ -110,12 +112,12 @@ def carried(curves: Sequence[tuple[str, Curve]]) -> Figure:
         )
     low, high = min(_xs(traces)), max(_xs(traces))
     whole: Trace = {
-        "type": "scatter", "mode": "lines", "name": "all of it", "x": [low, high], "y": [low, high],
+        "type": "scatter", "mode": "lines", "name": "the offered load", "x": [low, high], "y": [low, high],
         "line": {"color": theme.MUTED, "width": 1, "dash": "dot"}, "hoverinfo": "skip",
     }  # fmt: skip
     layout = base_layout(
         xaxis=rate_axis([low, high], "Offered load (operations per second)"),
-        yaxis=rate_axis([y for trace in traces for y in trace["y"]], "Carried (operations per second)"),
+        yaxis=rate_axis([y for trace in traces for y in trace["y"]], "Reached (operations per second)"),
     )
     return {"data": [whole, *traces], "layout": layout}
 
@@ -150,7 +152,7 @@ def beside(compared: Mapping[str, Any]) -> Figure:
     ends = [end for one in compared["p99"] for end in one["ci95"]]
     layout = base_layout(
         xaxis=rate_axis(_xs(traces), "Offered load (operations per second)"),
-        yaxis=rate_axis([*ends, edge, 1 / edge], "p99, this run over the other"),
+        yaxis=rate_axis([*ends, edge, 1 / edge], "p99, this run / the other"),
         shapes=[_band(1 / edge, edge), _band(1, 1)], showlegend=True,
     )  # fmt: skip
     return {"data": traces, "layout": layout}

@@ -90,9 +90,9 @@ def _words(case: Case, one: Case, baseline: str, name: str) -> str:
     high, low = max(ratios, key=ratios.__getitem__), min(ratios, key=ratios.__getitem__)
     middle = statistics.median(ratios.values())
     return (
-        f"{case.label}: in the middle spot {name} has {middle:.2f} of {baseline}; most {ratios[high]:.2f} "
-        f"({place(high)}), least {ratios[low]:.2f} ({place(low)}). Same at {_same(ratios)} of {len(ratios)} spots "
-        "(within 5 %). Medians only: `naslab compare` tells what is more than chance."
+        f"{case.label}: at the median point {name} has {middle:.2f} of {baseline}; most {ratios[high]:.2f} "
+        f"({place(high)}), least {ratios[low]:.2f} ({place(low)}). Equal at {_same(ratios)} of {len(ratios)} points "
+        "(within 5 %). Medians only: `naslab compare` shows what exceeds chance."
     )
 
 

@@ -20,8 +20,8 @@ Part = Mapping[str, Any]
 _MODES = {"none": "none: never flushed", "end": "end: flushed in groups", "each": "each: durable writes"}
 _GONE = ("lost", "torn", "damaged")
 _CLASSES = (
-    ("Survived", theme.run_colour(2)), ("Gone, no promise broken", theme.run_colour(4)),
-    ("Gone though promised", theme.RULE),
+    ("Survived", theme.run_colour(2)), ("Lost without a guarantee", theme.run_colour(4)),
+    ("Lost despite a guarantee", theme.RULE),
 )  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def fill(chart: Chart, runs: Sequence[Shown]) -> None:
         part: Any = run.run.document.get("durable")
         if not part or not part["modes"]:
             continue
-        chart.add([run.name, "What became of the writes"], fates(part), _fates_words(part))
+        chart.add([run.name, "Survival of the writes"], fates(part), _fates_words(part))
         if any(row["ages"] for row in part["modes"]):
             chart.add([run.name, "Survival by age"], ages(part), _ages_words(part))
 
@@ -56,7 +56,7 @@ def fates(part: Part) -> Figure:
         for at, (name, colour) in enumerate(_CLASSES)
         if any(_counts(row)[at] for row in modes)
     ]  # fmt: skip
-    axis = plain_axis("Acknowledged writes that none overwrote (%)", range=[0, 100])
+    axis = plain_axis("Acknowledged writes, not overwritten later (%)", range=[0, 100])
     return {"data": traces, "layout": _layout(labels, axis, "stack")}
 
 
@@ -76,7 +76,7 @@ def ages(part: Part) -> Figure:
             "customdata": [f"{known[label]['survived']:,} of {known[label]['judged']:,}" for label in here],
             "hovertemplate": "<b>%{customdata} writes</b>, %{x:.3~g} %<br>%{y}<extra></extra>",
         })  # fmt: skip
-    axis = plain_axis("Survived, of writes that nothing promised (%)", range=[0, 100])
+    axis = plain_axis("Survived, of writes without a guarantee (%)", range=[0, 100])
     return {"data": traces, "layout": _layout(labels, axis, "group")}
 
 
@@ -100,8 +100,8 @@ def _fates_words(part: Part) -> str:
     told = []
     for row in part["modes"]:
         survived, allowed, broken = _counts(row)
-        gone = f", {allowed:,} gone without breaking a promise" if allowed else ""
-        gone += f", {broken:,} gone though promised" if broken else ""
+        gone = f", {allowed:,} lost without a guarantee" if allowed else ""
+        gone += f", {broken:,} lost despite a guarantee" if broken else ""
         told.append(f"{row['mode']}: {survived:,} of {count_label(sum(_counts(row)), 'write')} survived{gone}")
     return "; ".join(told) + "."
 
@@ -131,8 +131,8 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
     if not parts:
         return ""
     lead = (
-        "Overwritten writes were replaced by later ones: nothing can be said about them. Promised are durable writes, "
-        "and what an acknowledged flush covers; only of these a loss is a violation."
+        "Overwritten writes were replaced by later ones, so they show nothing. Durable writes are guaranteed, "
+        "and so are writes before an acknowledged flush; only a loss of these is a violation."
     )
     return (
         f'<section id="durable-table"><h2>Writes and metadata, counted</h2><p class="lead">{esc(lead)}</p>'

@@ -73,8 +73,8 @@ def charts(result: Result) -> list[Chart]:
 
 def _claims_chart(result: Result) -> Chart:
     lead = (
-        "The measured ratio of each claim with its 95 % interval, repeats being the unit; the band is where the ratio "
-        "lies when the article is right, the diamond the same ratio of the article's own numbers."
+        "The measured ratio of each claim with its 95 % interval over repeats; the band is where the ratio "
+        "lies if the article is right, the diamond the same ratio from the article's own numbers."
     )
     chart = Chart("claims-chart", "Conclusions as ratios", lead, ["Show"])
     figure = draw.claims(result["claims"])
@@ -88,7 +88,7 @@ def _chart(result: Result, one: Mapping[str, Any]) -> Chart:
     published = [_shown(each, unit) for each in result["published"] if each["chart"] == one["id"]]
     limits = _limits(result, one)
     what = "Lines" if one["kind"] == "line" else "Bars"
-    lead = f"{what} are medians, dots the repeats" + (", diamonds what the article prints." if published else ".")
+    lead = f"{what} are medians, dots the repeats" + (", diamonds the article's numbers." if published else ".")
     chart = Chart(f"chart-{one['id']}", one["title"], lead, ["Show"])
     made = draw.lines if one["kind"] == "line" else draw.bars
     chart.add([one["title"]], made(one, published, limits), " ".join(_told(one, published, limits)))
@@ -143,7 +143,7 @@ def _range(values: Mapping[str, float]) -> str:
 
 
 def _surface_chart(one: Mapping[str, Any]) -> Chart:
-    lead = "Medians over the repeats. A dip lies below 80 % of its neighbours' median, its interval included."
+    lead = "Medians over the repeats. A dip is below 80 % of its neighbours' median, including its interval."
     chart = Chart(f"chart-{one['id']}", one["title"], lead, ["Show", "Of"])
     series = one["series"]
     words = [_surface_words(each) for each in series]
@@ -152,7 +152,7 @@ def _surface_chart(one: Mapping[str, Any]) -> Chart:
     for other in series[1:]:
         name = f"{other['condition']} over {series[0]['condition']}"
         if set(other["files"]) & set(series[0]["files"]) and set(other["records"]) & set(series[0]["records"]):
-            told = f"{name}: the difference of the medians in percent, without a test of each spot."
+            told = f"{name}: the difference of the medians in percent, without a significance test of each point."
             chart.add(["Difference", name], draw.difference(other, series[0]), told)
     for each, told in zip(series, words, strict=True):
         chart.add(["3D", each["condition"]], figures.surface(draw.case_of(each, one["title"])), told)
@@ -218,7 +218,7 @@ def claims_table(result: Result) -> str:
         rows.append([verdict, told, esc(tight(claim["why"]))])
     lead = (
         "Conclusions are the article's, in our words. The repeat is the unit; ratios are paired within a repeat; p "
-        "values are adjusted over all claims (Holm). Undecided is not refuted."
+        "values are adjusted over all claims (Holm). Undecided does not mean refuted."
     )
     table = page._table("Conclusions of the article", ["Verdict", "Conclusion", "Why"], rows)
     table = table.replace("<table>", '<table style="min-width: 40rem">', 1)
@@ -236,7 +236,7 @@ def published_table(result: Result) -> str:
     heads = ["Number", "Published", "Measured here", "Where in the article"]
     table = page._table("Published numbers", heads, rows)
     lead = (
-        "Ours is the median under the condition that stands for the article's, at the same file size; - where there is "
+        "Ours is the median under the condition that represents the article's, at the same file size; - if there is "
         "none."
     )
     return f'<section id="published"><h2>Published numbers</h2><p class="lead">{esc(lead)}</p>{table}</section>'
@@ -258,13 +258,13 @@ def systems_table(result: Result) -> str:
     """What was measured, on what, and which machine of the article it stands for."""
     rows = []
     for one in result["conditions"]:
-        beside = _aside(f"Meanwhile: {'; '.join(one['beside'])}") if one["beside"] else ""
+        beside = _aside(f"Other load: {'; '.join(one['beside'])}") if one["beside"] else ""
         why = _aside(f"Not measured: {one['missing']}") if one["missing"] else ""
         rows.append([esc(one["id"]), esc(one["what"]) + beside + why, esc(tight(one["built"])), esc(one["stands_for"]),
                      esc(one["place"])])  # fmt: skip
     code = '<code style="overflow-wrap: anywhere">'
     tests = "".join(f"<li>{esc(test['what'])}: {code}{esc(test['words'])}</code></li>" for test in result["tests"])
-    heads = ["Condition", "What it is", "Built as", "Stands for", "Where"]
+    heads = ["Condition", "What it is", "Built as", "Represents", "Where"]
     table = page._table("Conditions and systems", heads, rows)
     return f'<section id="systems"><h2>Conditions and systems</h2>{table}<h3>Tests</h3><ul>{tests}</ul></section>'
 

@@ -86,7 +86,7 @@ def by_depth(curves: Mapping[int, Sequence[Point]]) -> Figure:
 def _alone(rate: float, until: float, index: int) -> Trace:
     """From one request up to where the measured ceiling is met."""
     return {
-        "type": "scatter", "mode": "lines", "name": "one alone, times the number", "showlegend": index == 0,
+        "type": "scatter", "mode": "lines", "name": "one request, times the depth", "showlegend": index == 0,
         "x": numbers([1, max(until, 1.0)]), "y": numbers([rate / MB, rate * max(until, 1.0) / MB]), "hoverinfo": "skip",
         "line": {"color": theme.MUTED, "width": 1, "dash": "dot"},
     }  # fmt: skip
@@ -121,16 +121,16 @@ def by_connections(curves: Mapping[int, Sequence[Point]]) -> Figure:
 def by_set(passes: Sequence[Point], memory: Sequence[int | None] | None) -> Figure:
     """Rates (MB/s) against the size of the set, log axes: reads, writes until durable. A band where memory ends."""
     traces: list[Trace] = []
-    for index, (op, name) in enumerate((("read", "Read"), ("write", "Written until durable"))):
+    for index, (op, name) in enumerate((("read", "Read"), ("write", "Written, including the flush"))):
         found = sorted((p for p in passes if p["op"] == op), key=lambda p: (p["set_bytes"], p["cell"]))
         rates = [p["rate"] if op == "read" else _durable(p) for p in found]
         trace = _line(name, index, [p["set_bytes"] for p in found], rates)
         trace["customdata"] = [size_label(p["set_bytes"]) for p in found]
-        trace["hovertemplate"] = "<b>%{y:,.4~g} MB/s</b><br>set of %{customdata}<extra></extra>"
+        trace["hovertemplate"] = "<b>%{y:,.4~g} MB/s</b><br>working set %{customdata}<extra></extra>"
         traces += [trace] if found else []
     sizes = sorted({p["set_bytes"] for p in passes})
     layout = base_layout(
-        xaxis=size_axis("Size of the set (log)", sizes), yaxis=rate_axis(_ys(traces), "Throughput (MB/s, log)"),
+        xaxis=size_axis("Working set (log)", sizes), yaxis=rate_axis(_ys(traces), "Throughput (MB/s, log)"),
         legend=_legend(), showlegend=True, shapes=_band(memory),
     )  # fmt: skip
     return {"data": traces, "layout": layout}
@@ -260,18 +260,18 @@ def _set_words(ladder: Ladder) -> str:
     passes = sorted((p for p in points(ladder, "set") if p["op"] == "read"), key=lambda p: p["set_bytes"])
     first, last, memory = passes[0], passes[-1], ladder["conditions"]["memory_bytes"]
     text = (
-        f"Read at {rate_text(first['rate']['value'])} from a set of {size_label(first['set_bytes'])}, at "
+        f"Read at {rate_text(first['rate']['value'])} from a working set of {size_label(first['set_bytes'])}, at "
         f"{rate_text(last['rate']['value'])} from one of {size_label(last['set_bytes'])}."
     )
     if memory and memory[1]:
-        text += f" The server's memory ends between {size_label(memory[0])} and {size_label(memory[1])} (the band)."
+        text += f" The server cache holds between {size_label(memory[0])} and {size_label(memory[1])} (the band)."
     return text
 
 
 def _beside_words(found: Mapping[str, tuple[float, float, Sequence[float]]]) -> str:
     reads, writes, _ = found["Together"]
     alone = found["Reads alone"][0]
-    share = "both have room" if reads + writes >= 1.3 * alone else "what one moves is taken from the other"
+    share = "each has its own ceiling" if reads + writes >= 1.3 * alone else "both share one ceiling"
     return f"{rate_text(alone)} read alone; together {rate_text(reads)} read and {rate_text(writes)} written: {share}."
 
 

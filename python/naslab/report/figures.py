@@ -74,7 +74,7 @@ def throughput(cases: Sequence[tuple[str, Case]], ceilings: Sequence[tuple[str, 
         for record in case.records:
             rank = records.index(record) if record in records else 0
             look = (theme.run_colour(index), index) if several else (colours[rank], rank)
-            size = size_label(record) if record else "record size not told"
+            size = size_label(record) if record else "record size unknown"
             label = f"{plot_text(name)}, {size}" if several else size
             points = [(file, (file, record)) for file in case.files if (file, record) in case.spots]
             # A record size that a source does not tell is shown beside each that is chosen.
@@ -597,7 +597,7 @@ def _latency_finding(case: Case, spots: list[Spot], record: int) -> str:
     if not known:
         return f"{case.label} with {size_label(record)} records: no latencies were recorded."
     high, low = max(known, key=known.__getitem__), min(known, key=known.__getitem__)
-    head = f"{case.label} with {size_label(record)} records: 99 % of operations took at most"
+    head = f"{case.label} with {size_label(record)} records: 99 % of the operations took at most"
     if high == low:
         return f"{head} {time_label(known[high])}."
     return (

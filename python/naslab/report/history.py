@@ -22,7 +22,7 @@ def write(courses: Sequence[Course], path: Path) -> Path:
 
 def render(courses: Sequence[Course]) -> str:
     """The page as HTML text. Raises UsageError without the plotly package."""
-    chart = Chart("course", "Course", "Each run's rates together, over their median of all runs; a line for each "
+    chart = Chart("course", "Course", "The rates of each run, relative to their median over all runs; a line for each "
                   "stretch without a change.", ["Target and command"])  # fmt: skip
     for course in courses:
         chart.add([_title(course)], course_figure(course), _words(course))
@@ -68,7 +68,7 @@ def _sentences(course: Course) -> list[str]:
     told = [tight(change_lines(course, change)[0].strip()) + "." for change in course.changes]
     if course.last is not None:
         told.append(f"The last run stands out: {apart(course.last)} than those before.")
-    return told or [f"{len(course.runs)} runs, no change found."]
+    return told or [f"{len(course.runs)} runs, no change detected."]
 
 
 def _verdict(course: Course) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from naslab.analysis.cell_names import op_words
 from naslab.units import count_text, duration_text, rate_text
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -34,7 +35,7 @@ def count_label(count: int, one: str, many: str | None = None) -> str:
 
 def op_label(op: str) -> str:
     """`random_read` -> `Random read`; application names (with capitals) stay as they are."""
-    text = op.replace("_", " ")
+    text = op_words(op)
     return text if text != text.lower() else text[:1].upper() + text[1:]
 
 

@@ -179,7 +179,7 @@ def words(found: LatencyMap) -> str:
         f"{time_label((found.starts_s[1] - found.starts_s[0]) * _NS)}"
     )
     if most[worst] < 1.5 * most[best]:
-        return f"{text}: much the same all the time."
+        return f"{text}: almost constant over time."
     slow = f"; {percent(share)} of the steps had a p99 of twice the usual or more" if share else ""
     return f"{text}; slowest at {found.starts_s[worst]:,.4g} s{slow}."
 

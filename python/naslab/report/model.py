@@ -191,7 +191,7 @@ def place(at: Spot) -> str:
 
 def where(case: Case, at: Spot) -> str:
     """`place`; of data whose sizes are not told, as a source of other tools' results may leave them, that."""
-    return "sizes not told" if at == (0, 0) and case.unit == "bytes" else place(at)
+    return "sizes unknown" if at == (0, 0) and case.unit == "bytes" else place(at)
 
 
 def extremes(case: Case) -> tuple[tuple[Spot, float], tuple[Spot, float]]:

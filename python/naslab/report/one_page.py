@@ -299,7 +299,7 @@ def check(path: Path) -> Kind:
     """What is written there. Raises UsageError for another ending, what is in the way, and a PNG nobody here draws."""
     kind = KINDS.get(path.suffix.lower())
     if kind is None:
-        raise UsageError(f"-o {path}: one page is written as .svg, .png or .html; name such a file")
+        raise UsageError(f"-o {path}: one page needs a .svg, .png or .html file; name such a file")
     check_output(path, "-o", kind)
     if kind is ONE_PAGE_PNG:
         check_tools(f"-o {path}")

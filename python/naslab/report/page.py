@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _STATUS = {
     "complete": ("✓", "Complete"), "partial": ("!", "Partial: some cells are missing or cut short"),
-    "failed": ("✕", "Failed"), "running": ("…", "Still running when the report was made"),
+    "failed": ("✕", "Failed"), "running": ("…", "Still running when the report was created"),
 }  # fmt: skip
 _COMMAND_TEXT = {
     "run": "Survey of", "sweep": "Sweep of", "apps": "Application workloads on", "sustained": "Sustained load on",
@@ -220,7 +220,7 @@ def _status(document: Mapping[str, Any]) -> str:
     kind = status if status in _STATUS else "unknown"
     broken = (document.get("durable") or {}).get("violations")
     if broken:
-        mark, kind, text = "✕", "failed", f"{text}: {count_label(broken, 'promise')} broken"
+        mark, kind, text = "✕", "failed", f"{text}: {count_label(broken, 'guarantee')} broken"
     return f'<span class="status {kind}"><span aria-hidden="true">{mark}</span> {esc(text)}</span>'
 
 
@@ -319,7 +319,7 @@ def _given_summary(document: Mapping[str, Any]) -> list[str]:
 def _own_summary(run: Shown) -> list[str]:
     cells = run.run.cells
     if not cells:
-        return ["This run holds no cells: nothing was measured."]
+        return ["This run has no cells: nothing was measured."]
     if not run.cases:
         return [
             f"All {count_label(len(cells), 'cell')} failed: nothing was measured."
@@ -433,11 +433,11 @@ def _counted(cells: Sequence[dict[str, Any]]) -> list[tuple[str, str, int]]:
     return [
         ("no_value", "gave no value.", sum(not usable(cell) for cell in cells)),
         ("partial", "ended early (partial).", sum(cell.get("status") == "partial" for cell in cells)),
-        ("errors", "had operations that failed.", sum(bool(cell.get("errors")) and usable(cell) for cell in cells)),
-        ("corrupt", "read data that differs from what was written.", sum(bool(found.get("bad")) for found in verified)),
+        ("errors", "had failed operations.", sum(bool(cell.get("errors")) and usable(cell) for cell in cells)),
+        ("corrupt", "read data that differs from the written data.", sum(bool(found.get("bad")) for found in verified)),
         ("client_cache", "came from the client's cache, not from the server.", cached),
-        ("above_link", "are above what the link can carry.", sum(cell.get("regime") == "above_link" for cell in cells)),
-        ("not_direct", "asked for direct I/O without proof that they got it.", sum(unproven)),
+        ("above_link", "are above the rate of the link.", sum(cell.get("regime") == "above_link" for cell in cells)),
+        ("not_direct", "requested direct I/O, but it could not be proven.", sum(unproven)),
         ("predicted", "were predicted, not measured.", sum(bool(cell.get("predicted")) for cell in cells)),
     ]  # fmt: skip
 
@@ -550,7 +550,7 @@ def _environment(runs: list[Shown]) -> str:
             ("Run", {**about, **_labels(document)}),
             ("Target", document.get("target") or {}),
             ("Environment", document.get("environment") or {}),
-            ("This client at most", _ceiling(document)),
+            ("The client's own ceiling", _ceiling(document)),
         ]  # fmt: skip
         note = "".join(
             f'<p class="usernote">{esc(document[key])}</p>' for key in ("note", "notes") if document.get(key)
@@ -634,7 +634,7 @@ def _data(runs: list[Shown], series: dict[str, Any]) -> str:
             )
     lead, hidden = "Every cell as measured. Choose a heading to sort.", ""
     if not any(run.run.cells for run in runs):
-        lead, hidden = "No cell was measured; the run document holds all that was found.", " hidden"
+        lead, hidden = "No cell was measured; the run document has all results.", " hidden"
         del buttons[0]
     return (
         f'<section id="data"><h2>Data</h2><p class="lead">{lead}</p>'

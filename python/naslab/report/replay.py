@@ -23,7 +23,7 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
             parts.append(head + text_table("Operations by kind", HEADER, shown))
     if not parts:
         return ""
-    lead = "What the trace holds and what was carried out; latency is that of one call."
+    lead = "Operations in the trace and operations carried out; latency is that of one call."
     return (
         f'<section id="replay-table"><h2>Operations, kind by kind</h2><p class="lead">{esc(lead)}</p>'
         f"{''.join(parts)}</section>"

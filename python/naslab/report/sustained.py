@@ -201,7 +201,7 @@ def words(regime: Part) -> str:
     changes = ", ".join(
         f"{percent(c['effect'])} at {c['at_ns'] / _NS:,.4g} s" for c in regime["changes"][:6]
     )  # fmt: skip
-    tail = f" Changes: {changes}." if changes else " No change of rate was found."
+    tail = f" Changes: {changes}." if changes else " No change of rate was detected."
     latency = regime["percentiles_ns"].get("p99")
     slow = f" 99 % of the operations within {time_label(latency)}." if latency else ""
     return f"Best second {best}; {stretches}.{tail} {steady['word'].capitalize()}: {steady['reason']}.{snia}{slow}"

@@ -11,7 +11,7 @@ from naslab.units import duration_text, rate_text, size_label
 
 Document = Mapping[str, Any]
 
-UNTOLD = "not told"
+UNTOLD = "not reported"
 _MOST_SIZES = 4
 
 
@@ -35,7 +35,7 @@ def section(runs: Sequence[tuple[str, Document]]) -> str:
 
 
 ORDER = (
-    "Source", "Not told by the source", "Server", "Protocol", "Connections", "Free space", "Lab system", "Network",
+    "Source", "Not reported by the source", "Server", "Protocol", "Connections", "Free space", "Lab system", "Network",
     "Client", "Client's system", "Files", "Records", "Load", "Durability", "Caches", "Repeats", "Seed", "Conditions",
 )  # fmt: skip
 
@@ -75,7 +75,7 @@ def _source(source: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Source", source_text(source)
     if source.get("unknown"):
         names = [str(name).replace("_", " ").replace(".", " ") for name in source["unknown"]]
-        yield "Not told by the source", ", ".join(names[:12]) + (f" and {len(names) - 12} more" * (len(names) > 12))
+        yield "Not reported by the source", ", ".join(names[:12]) + (f" and {len(names) - 12} more" * (len(names) > 12))
 
 
 def source_text(source: Mapping[str, Any]) -> str:

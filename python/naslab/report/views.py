@@ -108,10 +108,11 @@ def charts(runs: list[Shown], series: Sequence[Series], drawing: Drawing = PLAIN
 
 def _ladder(runs: list[Shown]) -> Chart:
     lead = (
-        "What the verdict rests on, one thing varied at a time. Lines at the points are 95 % intervals within the run: "
-        "they may name a limit, never a difference between targets."
+        "The measurements behind the verdict, one thing varied at a time. Lines at the points are 95 % intervals "
+        "within the run: "
+        "they may name a limit, but not a difference between targets."
     )
-    chart = Chart("ladder", "The evidence", lead, ["Run", "Show"])
+    chart = Chart("ladder", "Evidence", lead, ["Run", "Show"])
     explain_view.fill(chart, runs)
     return chart
 
@@ -124,13 +125,13 @@ def _clients(runs: list[Shown]) -> Chart:
 
 
 def _server(runs: list[Shown]) -> Chart:
-    chart = Chart("server", "The server meanwhile", "Sampled on the server once a second.", ["Run", "Show"])
+    chart = Chart("server", "The server during the run", "Sampled on the server once a second.", ["Run", "Show"])
     clients_view.fill_server(chart, runs)
     return chart
 
 
 def _curve(runs: list[Shown]) -> Chart:
-    lead = "Operations start when due, and their response time counts from then, however late they start."
+    lead = "Response time counts from the time an operation was due, even if it starts late."
     chart = Chart("curve", "Latency against offered load", lead, ["Show"])
     curve_view.fill(chart, runs)
     return chart
@@ -154,7 +155,7 @@ def _latency_maps(runs: list[Shown]) -> Chart:
     chart = Chart(
         "latency-map",
         "Latency over time",
-        "Each step of time shows how its operations spread over latencies (buckets of a quarter of a power of two), "
+        "Each step of time shows the distribution of its latencies (buckets of a quarter of a power of two), "
         "colour on a logarithmic scale; in an open loop latency counts from the due time.",
         ["Run", "Load"],
     )
@@ -164,14 +165,14 @@ def _latency_maps(runs: list[Shown]) -> Chart:
         if found is not None:
             chart.add([run.name, name], latency_map.figure(found), latency_map.words(found))
     if len(every) > MAX_LATENCY_MAPS:
-        chart.note = f"The first {MAX_LATENCY_MAPS} of {len(every):,} loads that ran for a time."
+        chart.note = f"The first {MAX_LATENCY_MAPS} of {len(every):,} timed loads."
     return chart
 
 
 def _durable(runs: list[Shown]) -> Chart:
     lead = (
-        "Acknowledged writes by what was found of them after the cut; all cuts together. Those that later writes "
-        "replaced are left out: nothing can be said about them."
+        "Acknowledged writes by their state after the power cut; all cuts together. Writes that later ones "
+        "overwrote are left out, because their fate is unknown."
     )
     chart = Chart("durable", "Durability", lead, ["Run", "Show"])
     durable_view.fill(chart, runs)
@@ -185,8 +186,8 @@ def _profile(runs: list[Shown]) -> Chart:
 
 
 def _working_set(runs: list[Shown]) -> Chart:
-    lead = "The head of a file read again and again; a band is where sets begin to wait for the disks."
-    chart = Chart("working-set", "Working set in memory", lead, ["Show"])
+    lead = "Repeated reads of the head of a file; a band is where working sets begin to wait for the disks."
+    chart = Chart("working-set", "Working set and server cache", lead, ["Show"])
     working_set_view.fill(chart, runs)
     return chart
 
@@ -200,7 +201,7 @@ def _apps(runs: list[Shown]) -> Chart:
 
 def _job(runs: list[Shown], series: Sequence[Series]) -> Chart:
     lead = (
-        "Where the time of all streams together went: the side with half of it is the limit, unless the client's CPU "
+        "The time of all streams together: the side that takes half of it is the limit, unless the client's CPU "
         "was busy. Bars of rates are medians of the repeats, a dot is one repeat."
     )
     chart = Chart("job", "Jobs", lead, ["Run", "Show"])
@@ -361,7 +362,7 @@ def _surface(runs: list[Shown]) -> Chart:
 
 
 def _differences(runs: list[Shown]) -> tuple[Chart, Chart]:
-    lead = "Each run over the first one named, at each file and record size."
+    lead = "Each run divided by the first one, at each file and record size."
     flat = Chart("difference", "Where they differ", lead, ["Run", "Test"])
     relief = Chart("difference-3d", "Where they differ, as a surface", "Above 1 the run is faster.", ["Run", "Test"])
     difference.fill(flat, relief, runs)
@@ -472,7 +473,7 @@ def series_figure(one: Series, case: Case, buckets: int) -> tuple[figures.Figure
         f"slowest operation {time_label(int(worst.max()))} at {times[int(np.argmax(worst))]:,.4g} s. "
         f"{count_label(len(rows), 'interval')} of {time_label(one.interval_s * 1e9)}"
     )
-    drawn = "; the chart keeps the highest and lowest of each step." if len(rows) > 2 * buckets + 2 else "."
+    drawn = "; the chart shows the highest and lowest of each step." if len(rows) > 2 * buckets + 2 else "."
     regime = regimes_words.label(one.cell)
     said = f" Regime {regime}." if regime else ""
     return figures.series(times, lines, worst.astype(np.float64), buckets), words + drawn + said

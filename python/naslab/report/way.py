@@ -1,4 +1,4 @@
-"""The way of the data as a drawing: network, memory of the server, disks, with what was measured of each.
+"""Network, server cache and disks as a drawing, with the measured rates of each.
 
 Drawn of runs that know more than one of them, or a burst. The drawing is inline SVG in the page's own colours, once
 from left to right and once, for phones, from top to bottom.
@@ -17,15 +17,16 @@ from naslab.units import amount_text, duration_text, rate_text, size_label
 
 Document = Mapping[str, Any]
 
-NETWORK, MEMORY, DISKS = "Network", "Server's memory", "Disks"
+NETWORK, MEMORY, DISKS = "Network", "Server cache", "Disks"
 STAGES = (NETWORK, MEMORY, DISKS)
 _OF_LIMIT = {
     "link": NETWORK, "latency": NETWORK, "client_nic": NETWORK, "server_cache": MEMORY, "disk": DISKS,
     "disk_iops": DISKS, "burst_credit": DISKS,
 }  # fmt: skip
 _LIMIT_WORDS = {
-    "link": "{value}", "latency": "{value} by its round trips", "client_nic": "{value}, the client's interface",
-    "server_cache": "{value}", "disk": "{value}", "disk_iops": "{value}", "burst_credit": "burst credit: {value}",
+    "link": "{value}", "latency": "{value} because of the round-trip time",
+    "client_nic": "{value}, the client's interface", "server_cache": "{value}", "disk": "{value}",
+    "disk_iops": "{value}", "burst_credit": "burst credit: {value}",
 }  # fmt: skip
 _BOX, _GAP, _LINE, _WRAP = 232, 74, 19, 29
 _HEAD = 44
@@ -33,8 +34,8 @@ _HEAD = 44
 
 @dataclass
 class Stage:
-    """One part of the way. says: what was measured of it. fast, slow: bytes per second it lets through, for the arrow;
-    0 where it is not known; two of them where it bursts."""
+    """One part of the data path. says: what was measured of it. fast, slow: bytes per second it lets through, for the
+    arrow; 0 where it is not known; two of them where it bursts."""
 
     name: str
     says: list[str] = field(default_factory=list)
@@ -59,10 +60,11 @@ def section(runs: Sequence[tuple[str, Document]]) -> str:
     if not parts:
         return ""
     lead = (
-        "What was measured of each part. An arrow is as wide as the rate through what it leads to, on a logarithmic "
-        "scale: pale what a burst or a cache lets through, dark what lasts."
+        "The measured rates of each part. The width of an arrow is the rate into the part it points to, on a "
+        "logarithmic scale: pale with a burst or a cache, dark without."
     )
-    return f'<section id="way"><h2>The way of the data</h2><p class="lead">{lead}</p>{"".join(parts)}</section>'
+    head = f'<h2>Network, server cache and disks</h2><p class="lead">{lead}</p>'
+    return f'<section id="way">{head}{"".join(parts)}</section>'
 
 
 def worth_drawing(found: Sequence[Stage]) -> bool:
@@ -84,13 +86,13 @@ def _cached(part: Mapping[str, Any], found: Mapping[str, Stage]) -> None:
     cached, sets = part.get("cached") or {}, part.get("working_set") or {}
     network = cached.get("network_only_bytes_per_s")
     if network:
-        found[NETWORK].add(f"{rate_text(network)}, reads from the server's memory", network, network)
-        found[DISKS].add(f"{rate_text(cached['cold_bytes_per_s'])}, reads that no memory holds")
+        found[NETWORK].add(f"{rate_text(network)}, reads from the server cache", network, network)
+        found[DISKS].add(f"{rate_text(cached['cold_bytes_per_s'])}, reads outside the caches")
     if sets.get("knee_bytes"):
         rates = sets["memory_bytes_per_s"], sets["beyond_bytes_per_s"]
-        found[MEMORY].add(f"holds {size_label(sets['knee_bytes'])} of files read again and again", rates[0])
-        found[MEMORY].add(f"{rate_text(rates[0])} from it")
-        found[DISKS].add(f"{rate_text(rates[1])}, sets that do not fit", rates[1], rates[1])
+        found[MEMORY].add(f"holds a working set of {size_label(sets['knee_bytes'])}", rates[0])
+        found[MEMORY].add(f"{rate_text(rates[0])} from the cache")
+        found[DISKS].add(f"{rate_text(rates[1])}, working sets that do not fit", rates[1], rates[1])
 
 
 def _burst(burst: Mapping[str, Any], found: Mapping[str, Stage]) -> None:
@@ -99,13 +101,15 @@ def _burst(burst: Mapping[str, Any], found: Mapping[str, Stage]) -> None:
     if not bucket:
         if burst:
             rate = burst["mean_bytes_per_s"]
-            found[DISKS].add(f"{rate_text(rate)} for {duration_text(burst['duration_ns'])}, no burst seen", rate, rate)
+            found[DISKS].add(
+                f"{rate_text(rate)} for {duration_text(burst['duration_ns'])}, no burst detected", rate, rate
+            )
         return
     fast, slow = bucket["burst_bytes_per_s"]["value"], bucket["baseline_bytes_per_s"]["value"]
     lasted = f"{rate_text(fast)} for {duration_text(bucket['dropped_ns'])}"
     floor = f"then {rate_text(slow)}"
     if cause == "write_back_cache":
-        found[MEMORY].add(f"takes {amount_text(bucket['burst_bytes'])} of writes: {lasted}", fast, slow)
+        found[MEMORY].add(f"accepts {amount_text(bucket['burst_bytes'])} of writes: {lasted}", fast, slow)
         found[DISKS].add(f"{rate_text(slow)}, once it is full", slow, slow)
         return
     found[DISKS].add(lasted, fast, slow)
@@ -113,11 +117,11 @@ def _burst(burst: Mapping[str, Any], found: Mapping[str, Stage]) -> None:
     if cause == "token_bucket":
         found[DISKS].add(f"credit: {amount_text(bucket['size_bytes']['value'])} above that rate")
         if bucket.get("refill_ns"):
-            found[DISKS].add(f"full again after {duration_text(bucket['refill_ns'])} of rest")
+            found[DISKS].add(f"refilled after {duration_text(bucket['refill_ns'])} of rest")
     elif cause == "slc_cache":
         found[DISKS].add(f"fast flash of {amount_text(bucket['burst_bytes'])}")
     else:
-        found[DISKS].add("slower with time" if cause == "thermal_or_drift" else "why it dropped is not decided")
+        found[DISKS].add("slower with time" if cause == "thermal_or_drift" else "cause of the drop undecided")
 
 
 def _limits(document: Document, found: Mapping[str, Stage]) -> None:

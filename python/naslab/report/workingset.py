@@ -38,7 +38,7 @@ def by_size(sets: Sequence[tuple[str, Part]]) -> Figure:
                 "x": numbers(step["bytes"] / MB for step in part["steps"]),
                 "y": numbers(step["bytes_per_s"] / MB for step in part["steps"]),
                 "line": {"color": colour, "width": 2}, "marker": {"color": colour, "size": 6},
-                "hovertemplate": "<b>%{y:,.4~g} MB/s</b><br>set of %{x:,.4~g} MB<extra></extra>",
+                "hovertemplate": "<b>%{y:,.4~g} MB/s</b><br>working set %{x:,.4~g} MB<extra></extra>",
             }
         )  # fmt: skip
         if part["interval_bytes"]:
@@ -51,7 +51,7 @@ def by_size(sets: Sequence[tuple[str, Part]]) -> Figure:
             )  # fmt: skip
     layout = base_layout(
         xaxis=plain_axis("Working set (MB)", rangemode="tozero", tickformat=",.6~g"),
-        yaxis=plain_axis("Read again and again (MB/s)", rangemode="tozero", tickformat=",.6~g"),
+        yaxis=plain_axis("Repeated reads (MB/s)", rangemode="tozero", tickformat=",.6~g"),
         showlegend=len(sets) > 1,
         shapes=shapes,
     )

@@ -403,7 +403,7 @@ def cell_blobs(engine_result: Mapping[str, Any], blobs: Sequence[bytes]) -> dict
     return named
 
 
-INTERRUPTION = ("interrupted", "the run was interrupted; what was measured until then is kept")
+INTERRUPTION = ("interrupted", "the run was interrupted; the results so far are kept")
 """Kind and message of a warning."""
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from naslab.results.document import LATENCY_NAMES, CellDocument, RunDocument, iso_utc, new_document
 from naslab.results.schema_source import UNTOLD
 
-NO_REGIME = "the source tells nothing about caches, so no regime is claimed"
+NO_REGIME = "the source reports nothing about caches, so no regime is assigned"
 _WRITES = ("write", "rewrite", "random_write", "record_rewrite", "fwrite", "frewrite", "pwrite", "repwrite")
 _PATTERNS = {
     "random_read": "random", "random_write": "random", "backward_read": "backward", "stride_read": "stride",

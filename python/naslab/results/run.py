@@ -210,7 +210,9 @@ class Run:
 
         data = self.blob(cell, name)
         if len(data) % 12:
-            raise StoreError(f"{name} of cell {_cell_id(cell)}, run {self.run_id}: {len(data)} bytes are no whole rows")
+            raise StoreError(
+                f"{name} of cell {_cell_id(cell)}, run {self.run_id}: {len(data)} bytes are not whole rows"
+            )
         return np.frombuffer(data, dtype="<u4").reshape(-1, 3).astype(np.int64)
 
     def step_log(self, cell: Mapping[str, Any] | int) -> NDArray[np.void]:
@@ -334,7 +336,7 @@ class Run:
         try:
             return json.dumps(self.document, indent=indent, allow_nan=False, ensure_ascii=False)
         except ValueError as error:
-            raise StoreError(f"run {self.run_id} holds a number JSON cannot: {error}") from error
+            raise StoreError(f"run {self.run_id} has a number that JSON cannot represent: {error}") from error
 
 
 def latency_edges_ns(first: int, last: int) -> NDArray[np.float64]:

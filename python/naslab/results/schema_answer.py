@@ -7,13 +7,13 @@ from naslab.results.fields import field as _f
 ANSWER = (
     _f("place", "string", "what the target is called in the lines"),
     _f("bottlenecks", "answer_bottleneck[]", "of each kind of I/O what limits it"),
-    _f("normal", "answer_normal[]", "whether the large rates are normal for such a link and such disks"),
+    _f("normal", "answer_normal[]", "whether the rates of large files are normal for such a link and such disks"),
     _f("gains", "answer_gain[]", "what changes would bring by the fitted model: first those that help, the most "
        "effective first, then those that change nothing"),
     _f("measured", "answer_measured[]", "gains that were not predicted but measured"),
     _f("questions", "answer_question[]", "limits that are not separated"),
     _f("trust", "string", "how far to trust it", enum=("high", "fair", "low")),
-    _f("doubts", "string[]", "conditions of the run that lower the probabilities, the gravest first"),
+    _f("doubts", "string[]", "conditions of the run that lower the probabilities, the most serious first"),
     _f("model", "string", "version of the model that judged"),
     _f("work", "answer_work[]", "applications that were measured (run --apps), the slowest first", required=False),
     _f("lines", "string[]", "the same as text: at most ten lines of 80 columns"),
@@ -32,13 +32,13 @@ BOTTLENECK = (
 
 NAMED = (
     _f("kind", "string", "as in the verdict"),
-    _f("probability", "number", "after what the run's conditions leave of it"),
+    _f("probability", "number", "after the run's conditions have lowered it"),
 )
 
 NORMAL = (
     _f("op", "string", "read or write"),
     _f("state", "string", "what it is", enum=("normal", "slow", "unknown")),
-    _f("text", "string", "what it was held against"),
+    _f("text", "string", "what it was compared with"),
 )
 
 GAIN = (
@@ -76,7 +76,7 @@ QUESTION = (
     _f("op", "string", "read or write"),
     _f("size", "string", "large or small"),
     _f("between", "string[]", "kinds of limit"),
-    _f("command", "string", "what would tell; TARGET stands for the target"),
+    _f("command", "string", "the command that separates them; TARGET is the target"),
 )
 
 TABLES = {

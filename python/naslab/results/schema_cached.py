@@ -8,9 +8,9 @@ CACHED = (
     _f("file_bytes", "integer", "size of the file", "bytes"),
     _f("first_bytes_per_s", "number", "first read of a file right after it was written", "bytes/s", required=False),
     _f("cold_bytes_per_s", "number", "first read after other data was written, of the telling or last step", "bytes/s"),
-    _f("warm_bytes_per_s", "number", "reads of one file again and again", "bytes/s"),
+    _f("warm_bytes_per_s", "number", "repeated reads of one file", "bytes/s"),
     _f("evicted_bytes", "integer", "other data written before the cold reads", "bytes", required=False),
-    _f("steps", "cached_step[]", "more and more other data, until a file was pushed out", required=False),
+    _f("steps", "cached_step[]", "increasing amounts of other data, until a file was evicted", required=False),
     _f("contrast", "number", "warm / cold"),
     _f("separable", "boolean", "the contrast shows the server's cache"),
     _f("reason", "string?", "why it does not; null: it does"),
@@ -32,16 +32,21 @@ WORKING_SET = (
         "largest working set read from the server cache, the middle of its interval; null: not detected",
         "bytes",
     ),
-    _f("interval_bytes", "integer?[]?", "largest set that was, smallest that was not; null: not detected", "bytes"),
+    _f(
+        "interval_bytes",
+        "integer?[]?",
+        "largest working set that was, smallest that was not; null: not detected",
+        "bytes",
+    ),
     _f("memory_bytes_per_s", "number", "median of the working sets read from the server cache", "bytes/s"),
     _f("beyond_bytes_per_s", "number", "of the largest working set", "bytes/s"),
     _f("own_memory", "boolean", "true: this machine's page cache may have answered"),
-    _f("reason", "string?", "why no knee was found; null: it was"),
-    _f("steps", "working_set_step[]", "every set, ascending"),
+    _f("reason", "string?", "why no knee was detected; null: there is one"),
+    _f("steps", "working_set_step[]", "every working set, ascending"),
 )
 
 WORKING_SET_STEP = (
     _f("bytes", "integer", "size of the working set", "bytes"),
-    _f("bytes_per_s", "number", "its fastest pass, once the cache had taken it in", "bytes/s"),
+    _f("bytes_per_s", "number", "its fastest pass, after the first passes filled the cache", "bytes/s"),
     _f("from_memory", "boolean", "at most a tenth of it came from the disks"),
 )

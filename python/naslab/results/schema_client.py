@@ -12,7 +12,7 @@ CLIENT_CEILING = (
     _f("naslab_version", "string", "version of naslab that measured"),
     _f("cpus", "integer", "threads that are busy at once at most: processors that naslab may use, rounded up"),
     _f("cpu_limit_cores", "number", "processors that naslab may use, quotas included", required=False),
-    _f("null", "null_rate[]", "the engine on a target that answers at once: what every other target costs beside"),
+    _f("null", "null_rate[]", "the engine on a target that answers immediately: the cost of the engine itself"),
     _f("memory", "client_memory", "bandwidth and latency of the client's memory"),
     _f("zlib", "client_zlib", "packing at the default level, one processor"),
     _f("aes", "client_cipher[]", "the engine's own ciphers of SMB, one processor"),
@@ -35,7 +35,7 @@ CELL_CLIENT = (
     _f(
         "busiest_worker_fraction", "number?",
         "share of a processor that the busiest worker's thread used until the last acknowledgement; making data while "
-        "nothing is in flight is left out",
+        "no request is outstanding is left out",
     ),
 )  # fmt: skip
 """Fractions are 0 to 1. Null: not known here; all of them for simulated targets, those from ticks for short cells."""
@@ -88,9 +88,9 @@ DOUBT = (
     ),
     _f("message", "string", "the warning's words"),
     _f("cells", "integer[]", "ids of the cells it is about; empty: the run"),
-    _f("value", "number?", "what was found, in `unit`", least=None),
+    _f("value", "number?", "the value, in `unit`", least=None),
     _f("unit", "string?", "of value and limit: processors, fraction, per_s, bytes_per_s, ns or ratio"),
-    _f("limit", "number?", "from where on it counts", least=None),
+    _f("limit", "number?", "threshold of the warning", least=None),
 )
 
 TABLES = {

@@ -39,7 +39,7 @@ CLIENT_PART = (
         "bytes/s",
     ),
     _f("cpu_ns", "integer", "processor time of its process", "ns"),
-    _f("conditions", "cell_client", "what it was allowed, and what kept it from its processors", required=False),
+    _f("conditions", "cell_client", "how much processor time it was allowed, and what restricted it", required=False),
     _f("latency_ns", "number?{}{}", "by kind of operation: min, mean, percentiles, max"),
     _f("wire_bytes", "integer?", "sent and received; null: not counted by this target", "bytes"),
 )
@@ -63,13 +63,15 @@ MONITOR_SAMPLE = (
 
 SCALING = (
     _f("rungs", "scaling_rung[]", "one for each number of clients"),
-    _f("one_client_bytes_per_s", "number", "of one client while none is in another's way, as fitted", "bytes/s"),
-    _f("limit_bytes_per_s", "number?", "what all get at most, as fitted; null: not reached", "bytes/s"),
+    _f("one_client_bytes_per_s", "number", "of one client without interference, as fitted", "bytes/s"),
+    _f("limit_bytes_per_s", "number?", "the maximum of all together, as fitted; null: not reached", "bytes/s"),
     _f("limit_ci95_bytes_per_s", "array?", "its 95 % interval", "bytes/s"),
     _f("at_least_bytes_per_s", "number", "of the best rung", "bytes/s"),
-    _f("knee_clients", "number?", "clients from which on more bring no more; null: not reached"),
+    _f("knee_clients", "number?", "number of clients above which more add nothing; null: not reached"),
     _f("knee_ci95_clients", "array?", "its 95 % interval"),
-    _f("limited_by", "string", "whose limit the largest rung shows", enum=("server", "clients", "unknown")),
+    _f(
+        "limited_by", "string", "whose limit the largest number of clients shows", enum=("server", "clients", "unknown")
+    ),
 )
 
 SCALING_RUNG = (

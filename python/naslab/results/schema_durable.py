@@ -5,7 +5,7 @@ from __future__ import annotations
 from naslab.results.fields import field as _f
 
 _KINDS = ("power", "process", "unknown")
-_KIND = "power: cut as asked or confirmed; process: only the server program was killed; unknown: nobody confirmed it"
+_KIND = "power: cut as requested or confirmed; process: only the server program was killed; unknown: not confirmed"
 
 DURABLE = (
     _f("kind", "string", f"of all cuts. {_KIND}", enum=_KINDS),
@@ -13,8 +13,12 @@ DURABLE = (
     _f("record_bytes", "integer", "size of a write", "bytes"),
     _f("queue_depth", "integer", "outstanding writes per mode"),
     _f("flush_writes", "integer", "writes before each flush of the mode end"),
-    _f("violations", "integer", "promises that were broken, metadata and verifiers included"),
-    _f("loss_bound95", "number?", "upper 95 % limit of the share of cuts that break one; null after a violation"),
+    _f("violations", "integer", "broken guarantees, including metadata and verifiers"),
+    _f(
+        "loss_bound95",
+        "number?",
+        "upper 95 % limit of the share of cuts that break a guarantee; null after a violation",
+    ),
     _f("modes", "durable_mode[]", "sums over the cuts"),
     _f("metadata", "durable_metadata[]", "sums over the cuts"),
     _f("cuts", "durable_cut[]", "each cut that was checked"),
@@ -27,19 +31,19 @@ DURABLE_MODE = (
         enum=("none", "end", "each"),
     ),
     _f("acknowledged", "integer", "writes; the sum of survived, overwritten, lost, torn and damaged"),
-    _f("promised", "integer", "of these, covered by an acknowledged flush or durable writes themselves"),
-    _f("unacknowledged", "integer", "writes that may have been under way at the cut, at most"),
-    _f("unacknowledged_found", "integer", "of these, intact all the same"),
+    _f("promised", "integer", "of these, guaranteed: durable writes, or covered by an acknowledged flush"),
+    _f("unacknowledged", "integer", "writes that may have been outstanding at the cut, at most"),
+    _f("unacknowledged_found", "integer", "of these, intact"),
     _f("survived", "integer", "intact"),
-    _f("overwritten", "integer", "replaced by later writes: nothing can be said about them"),
-    _f("lost", "integer", "older contents were found in their place, or none"),
-    _f("torn", "integer", "their record holds sectors of several writes"),
-    _f("damaged", "integer", "their record holds sectors that nothing wrote, or cannot be read"),
-    _f("violations", "integer", "promises that were broken"),
+    _f("overwritten", "integer", "replaced by later writes, so their fate is unknown"),
+    _f("lost", "integer", "their place has older contents, or none"),
+    _f("torn", "integer", "their record has sectors of several writes"),
+    _f("damaged", "integer", "their record has sectors that no write contained, or cannot be read"),
+    _f("violations", "integer", "broken guarantees"),
     _f("violations_by_kind", "integer{}", "lost, torn, damaged; first_contents: records flushed before the load"),
-    _f("at_risk", "integer", "promised writes not overwritten, of the last 30 s before the last acknowledgement"),
-    _f("reach_ns", "integer?", "oldest write that did not survive: so long before the last acknowledgement", "ns"),
-    _f("ages", "durable_age[]", "writes that nothing promised, by age at the last acknowledgement"),
+    _f("at_risk", "integer", "guaranteed writes, not overwritten, of the last 30 s before the last acknowledgement"),
+    _f("reach_ns", "integer?", "time from the oldest write that did not survive to the last acknowledgement", "ns"),
+    _f("ages", "durable_age[]", "writes without a guarantee, by age at the last acknowledgement"),
 )  # fmt: skip
 
 DURABLE_AGE = (
@@ -72,5 +76,5 @@ DURABLE_CUT = (
     _f("metadata", "durable_metadata[]", "each kind"),
     _f("verifier_changed", "boolean?", "NFS 3: the write verifier; null: not seen"),
     _f("to_send_again", "integer?", "NFS: acknowledged writes without a commit; null: another protocol"),
-    _f("verifier_violation", "boolean", "writes were lost and the verifier stayed"),
+    _f("verifier_violation", "boolean", "writes were lost and the verifier stayed the same"),
 )

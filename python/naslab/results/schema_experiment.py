@@ -13,7 +13,7 @@ SCHEMA = 1
 
 EXPERIMENT = (
     _f("schema", "integer", f"version of this document; this naslab writes {SCHEMA}"),
-    _f("kind", "string", "tells it from a run document", enum=("experiment",)),
+    _f("kind", "string", "distinguishes it from a run document", enum=("experiment",)),
     _f("naslab_version", "string", "version of naslab that measured"),
     _f("name", "string", "of the experiment"),
     _f("scale", "string", "full: the article's own sizes; quick: the smallest", enum=("quick", "scaled", "full")),
@@ -32,7 +32,7 @@ EXPERIMENT = (
     _f("measurements", "measurement[]", "the runs, by their ids in the store"),
     _f("charts", "chart[]", "what the report draws"),
     _f("published", "published[]", "the article's own numbers"),
-    _f("claims", "claim[]", "the article's conclusions and what became of them"),
+    _f("claims", "claim[]", "the article's conclusions and their verdicts"),
     _f("calibrations", "calibration[]", "systems from parts: planted limits and what other tools measured",
        required=False),
     _f("notes", "array", "what else must be known, one sentence each"),
@@ -43,7 +43,7 @@ CONDITION = (
     _f("what", "string", "as text"),
     _f("system", "string", "the system it is measured on; empty: measured elsewhere"),
     _f("built", "string", "what that system is made of"),
-    _f("stands_for", "string", "the article's machine that it stands for"),
+    _f("stands_for", "string", "the article's machine that it represents"),
     _f("tests", "array", "names of its tests"),
     _f("options", "string", "what its commands have in addition"),
     _f("beside", "array", "what runs beside its tests"),
@@ -125,12 +125,12 @@ CLAIM = (
     _f("id", "string", "its name"),
     _f("words", "string", "the conclusion, in our words"),
     _f("place", "string", "where in the article"),
-    _f("verdict", "string", "what became of it",
+    _f("verdict", "string", "the verdict",
        enum=("reproduced", "contradicted", "undecided", "not testable here")),
     _f("why", "string", "one sentence"),
     _f("p", "number?", "of the verdict, adjusted over the experiment; null: none"),
     _f("published", "number?", "the same ratio in the article; null: it gives none"),
-    _f("stand_in", "string", "what stands for a machine that cannot exist here"),
+    _f("stand_in", "string", "the stand-in for a machine that cannot be rebuilt"),
     _f("region", "array?", "ratios that the conclusion states: least and most, null for no bound"),
     _f("contrasts", "contrast[]", "the ratios it was judged by"),
 )  # fmt: skip
@@ -141,7 +141,7 @@ CONTRAST = (
     _f("low", "number?", "of its 95 % interval"),
     _f("high", "number?", "of its 95 % interval"),
     _f("n", "integer", "repeats"),
-    _f("detectable", "number?", "a true ratio this factor away from the edge is told in 80 of 100 cases"),
+    _f("detectable", "number?", "a true ratio this factor away from the edge is detected in 80 of 100 cases"),
 )
 
 CALIBRATION = (

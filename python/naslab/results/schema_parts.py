@@ -6,10 +6,10 @@ from naslab.results.fields import field as _f
 
 ENVIRONMENT = (
     _f("client", "environment_client?", "the machine that measured", required=False),
-    _f("target", "object?", "what the target told about itself", required=False),
-    _f("space", "environment_space?", "room on the target before the run", required=False),
-    _f("during", "environment_during?", "what else this machine did meanwhile", required=False),
-    _f("load", "object?", "what the target's generator or publisher told of its load", required=False),
+    _f("target", "object?", "what the target reports about itself", required=False),
+    _f("space", "environment_space?", "space on the target before the run", required=False),
+    _f("during", "environment_during?", "what else this machine did during the run", required=False),
+    _f("load", "object?", "what the source reports about its load", required=False),
     _f("route", "environment_route?", "the network interface towards the server", required=False),
     _f("clients", "environment_of_client[]?", "each client of many", required=False),
 )
@@ -65,7 +65,7 @@ ENVIRONMENT_OF_CLIENT = (
 
 VERIFIED = (
     _f("blocks", "integer", "blocks checked"),
-    _f("bad", "integer", "those that held something else"),
+    _f("bad", "integer", "those with different contents"),
     _f("first_bad", "string?", "the first of them", required=False),
 )
 

@@ -18,11 +18,15 @@ SOURCE = (
     _f("format", "string", "what was read, e.g. iozone-text, iozone-biff, fio-json, article"),
     _f("file", "string?", "base name of the file; null: there was none"),
     _f("sha256", "string?", "of the file's bytes"),
-    _f("title", "string?", "title of the article, or what the source calls the test"),
+    _f("title", "string?", "title of the article, or the source's name of the test"),
     _f("place", "string?", "where in it: page, table, figure, sheet"),
     _f("url", "string?", "address of the source; null: none is known"),
-    _f("command_line", "string?", "the tool's command line as the source tells it", required=False),
-    _f("unknown", "string[]", "fields of cells and run that the source does not tell, by name; in cells they are null"),
+    _f("command_line", "string?", "the tool's command line, as reported by the source", required=False),
+    _f(
+        "unknown",
+        "string[]",
+        "fields of cells and run that the source does not report, by name; in cells they are null",
+    ),
 )
 
 UNTOLD = (

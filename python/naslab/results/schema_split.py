@@ -7,7 +7,7 @@ from naslab.results.fields import field as _f
 CLIENT_SPLIT = (
     _f("mount", "object", "what is mounted: type, source, options that change the speed"),
     _f("own", "object", "naslab's own client at the same server: url, run_id of its own run"),
-    _f("not_carried", "string[]", "what the mount has and naslab's own client has not, in words"),
+    _f("not_carried", "string[]", "features of the mount that naslab's own client lacks, as text"),
     _f("ended", "string", "repeats, budget, interrupted, or what went wrong"),
     _f("cells", "client_split_cell[]", "what both measured, in turns"),
 )
@@ -22,7 +22,7 @@ CLIENT_SPLIT_CELL = (
     _f("ci95", "array", "its 95 % interval; an end that is null: none", open_ends=True),
     _f("n", "integer", "pairs"),
     _f("verdict", "string?", "of the mount: better, worse, equivalent, undecided; null: too few pairs"),
-    _f("different", "boolean", "the adjusted test says that the clients differ"),
+    _f("different", "boolean", "by the adjusted test the clients differ"),
 )
 
 CLIENT_SPLIT_SIDE = (

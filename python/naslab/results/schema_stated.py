@@ -13,22 +13,22 @@ COVERS_FILE_BYTES = _f(
 )
 
 STATED = (
-    _f("limits", "stated_limit[]", "limits of the system as the source tells them"),
-    _f("derived", "stated_number[]", "numbers that the source computed from others of its own"),
+    _f("limits", "stated_limit[]", "limits of the system, as stated by the source"),
+    _f("derived", "stated_number[]", "numbers that the source derived from its other numbers"),
 )
 
 STATED_LIMIT = (
     _f("what", "string", "what has the limit"),
     _f("kind", "string", "of a link, or of disks", enum=("link", "disk")),
     _f("bytes_per_s", "number", "the limit", "bytes/s"),
-    _f("op", "string?", "the only operation it holds for; null: for all"),
+    _f("op", "string?", "the only operation it applies to; null: all"),
 )
 
 STATED_NUMBER = (
     _f("what", "string", "what it is"),
     _f("how", "string", "how it was computed", enum=("mean", "difference")),
     _f("bytes_per_s", "number", "as printed", "bytes/s"),
-    _f("printed_to_bytes_per_s", "number", "one of its last place", "bytes/s"),
+    _f("printed_to_bytes_per_s", "number", "one unit of its last digit", "bytes/s"),
     _f("of", "stated_part[]", "what it was computed from"),
 )
 

@@ -47,7 +47,7 @@ def of_field(field: Field, value: Any, where: str) -> str | None:
     if value is None:
         return None if field.nullable else f"{where} is null"
     if field.enum and value not in field.enum:
-        return f"{where} is none of {', '.join(field.enum)}"
+        return f"{where} is not one of {', '.join(field.enum)}"
     if field.type == "array" and _INTERVAL.search(field.name):
         return _of_interval(value, where, field.open_ends)
     return _of_type(field, field.type, value, where)
@@ -56,7 +56,7 @@ def of_field(field: Field, value: Any, where: str) -> str | None:
 def _of_interval(value: Any, where: str, open_ends: bool) -> str | None:
     whole = isinstance(value, list) and len(value) == 2
     numbers = whole and all((open_ends and end is None) or _fits("number", end) for end in value)
-    return None if numbers else f"{where} is no interval: two numbers, low and high"
+    return None if numbers else f"{where} is not an interval: two numbers, low and high"
 
 
 def leaf_fault(value: Any, where: str = "") -> str | None:
@@ -73,7 +73,7 @@ def leaf_fault(value: Any, where: str = "") -> str | None:
     elif isinstance(value, str):
         return f"{where} holds half a character" if _is_halved(value) else None
     else:
-        return f"{where} is no number that can be" if is_number(value) and not _fits("number", value) else None
+        return f"{where} is not a valid number" if is_number(value) and not _fits("number", value) else None
     return next((found for key, each in pairs if (found := leaf_fault(each, f"{where}.{key}".lstrip(".")))), None)
 
 

@@ -42,6 +42,12 @@ class Listed:
         """ISO 8601, UTC."""
         return iso_utc(self.start_wall_ns)
 
+    @property
+    def other_name(self) -> str:
+        """The label without what names the device already; empty where nothing is left."""
+        named = (self.device, *(f"{name}={self.device}" for name in summaries.NAMING_LABELS))
+        return ", ".join(part for part in (self.label or "").split(", ") if part and part not in named)
+
 
 _LISTED = (
     "seq, run_id, start_wall_ns, status, command, device, label, target, protocol, origin, cells, best_bytes_per_s"

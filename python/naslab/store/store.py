@@ -32,7 +32,7 @@ Found = TypeVar("Found")
 
 _measuring: dict[str, Path] = {}
 """Runs that this process measures, each with its store."""
-_UNFINISHED = "the process that measured this run ended before the run did; the cells stored until then are here"
+_UNFINISHED = "the process ended before the run was complete; the cells stored until then are kept"
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ class Store:
             db = self._open(write=True)
             if self._is_gone():
                 raise StoreError(
-                    f"store {self.path} was removed or replaced while it was written to; what it held went with it"
+                    f"store {self.path} was removed or replaced while naslab wrote to it; its contents are lost"
                 )
             try:
                 try:
@@ -434,7 +434,7 @@ class Store:
     def _no_match(self, ref: str, several: list[str]) -> str:
         if several:
             shown = ", ".join(several[:5]) + (f" and {len(several) - 5} more" if len(several) > 5 else "")
-            return f"{ref!r} begins the ids of {len(several)} runs in {self.path}: {shown}; write more of it"
+            return f"{ref!r} begins the ids of {len(several)} runs in {self.path}: {shown}; give more of the id"
         ids = [run.run_id for run in self.list_runs(limit=1000)]
         if not ids:
             return f"no run {ref!r}: no runs are stored in {self.path} yet"

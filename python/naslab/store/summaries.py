@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+from naslab.analysis.cell_names import op_words
 from naslab.comparison.collect import Key, Side
 
 VERSION = 2
@@ -125,6 +126,6 @@ def _words(run_id: str, document: Mapping[str, Any], tests: list[str]) -> str:
     found = [
         run_id, document.get("command"), document.get("label"), document.get("note"), document.get("started_at"),
         *target.values(), *(f"{name}={value}" for name, value in labels.items()),
-        *tests, *(test.replace("_", " ") for test in tests), device_of(document), origin_of(document),
+        *tests, *(op_words(test) for test in tests), device_of(document), origin_of(document),
     ]  # fmt: skip
     return " ".join(str(one) for one in found if isinstance(one, str | int)).lower()[:WORDS_LIMIT]

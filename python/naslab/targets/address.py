@@ -76,7 +76,7 @@ def _host_and_port(shown: str, place: str) -> tuple[str, int | None]:
     if ":" in port:
         raise _error(shown, "an IPv6 address is written in brackets, as //[fe80::1]:port/…")
     if not _HOST.match(host):
-        raise _error(shown, "the host's name is missing or not one that a host can have; write it after ://")
+        raise _error(shown, "the host name is missing or invalid; write it after ://")
     return host, _port(shown, port) if colon else None
 
 
@@ -118,7 +118,7 @@ def _decoded(shown: str, text: str) -> str:
     except UnicodeError:
         raise _error(shown, "percent-encoded characters must be UTF-8") from None
     if "\0" in decoded:
-        raise _error(shown, "it holds a zero byte")
+        raise _error(shown, "it contains a zero byte")
     return decoded
 
 
@@ -132,7 +132,7 @@ def _checked(shown: str, parts: list[str]) -> tuple[str, ...]:
     if ".." in kept:
         raise _error(shown, "a path with .. is not followed; write the folder itself")
     if any("/" in part or "\\" in part for part in kept):
-        raise _error(shown, "a name in the path holds / or \\, which no server takes")
+        raise _error(shown, "a name in the path contains / or \\, which no server accepts")
     if sum(map(len, kept)) > MAX_PATH_CHARS:
         raise _error(shown, "the path is too long")
     return kept

@@ -58,6 +58,6 @@ def check_local(text: str, option: str) -> None:
     if scheme in (*PLACELESS, "lab", "published"):
         raise UsageError(f"{option} {text}: {scheme}: has no place for it; give a path of this machine")
     raise UsageError(
-        f"{option} {without_secrets(text)}: this names a server, and a path of this machine is needed; "
+        f"{option} {without_secrets(text)}: this names a server, but a local path is needed; "
         "give one, or mount the share and give a path below the mount point"
     )

@@ -54,7 +54,7 @@ def _folder(shown: str, path: Path) -> Path:
         str(root).encode()
         is_there, is_folder = root.exists(), root.is_dir()
     except (OSError, ValueError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or "not a name that a folder can have"
+        reason = getattr(error, "strerror", None) or "not a valid folder name"
         raise UsageError(f"target {shown!r}: {reason}; give another folder") from None
     if not is_there:
         server = (
@@ -62,5 +62,5 @@ def _folder(shown: str, path: Path) -> Path:
         )
         raise UsageError(f"target {shown!r}: there is no such folder; create it or mount the share first{server}")
     if not is_folder:
-        raise UsageError(f"target {shown!r} is not a folder; give the folder that naslab shall work in")
+        raise UsageError(f"target {shown!r} is not a folder; give the folder to work in")
     return root

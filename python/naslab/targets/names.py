@@ -18,14 +18,14 @@ FORMS = "give a folder, smb://host/share, nfs://host/export, lab:NAME, sim:… o
 _MOUNT = "mount it and give the mount point"
 _ELSE = "give a folder, smb:// or nfs://"
 _REFUSED = {
-    "published": "these are results that an article prints; see them: naslab show published:NAME",
-    "lab": "a server of the lab is measured by a command, which starts and ends it; it has no address before",
+    "published": "these are results printed in an article; see them: naslab show published:NAME",
+    "lab": "a command that measures a server of the lab starts and ends it; it has no address before",
     "cifs": "write smb:// instead of cifs://",
     "smb1": "SMB1 is not supported: enable SMB 2 or 3 on the server and write smb://",
     "nfs3": "write nfs://host/export?version=3",
     "nfs4": "write nfs://host/export?version=4",
-    "pnfs": "pNFS layouts are not supported: write nfs://host/export, data then go through that server",
-    "iscsi": "iSCSI is not supported: mount a file system that lies on it and give the mount point",
+    "pnfs": "pNFS layouts are not supported: write nfs://host/export; data then go through that server",
+    "iscsi": "iSCSI is not supported: mount a file system on it and give the mount point",
     "afp": f"AFP is not supported: {_MOUNT}, or use smb:// if the server has it",
     "ftp": f"FTP is not supported: {_ELSE}",
     "ftps": f"FTP is not supported: {_ELSE}",
@@ -63,7 +63,7 @@ def parse_target(text: str, *, whole_server: bool = False) -> Target:
         )
     if text.startswith("//") and not os.path.lexists(text.partition("?")[0]):
         raise UsageError(
-            f"target {shown!r} is a path here, and there is no such folder; "
+            f"target {shown!r} is a local path, and there is no such folder; "
             r"a share is written smb://host/share or \\host\share"
         )
     return parse_path(text, shown)

@@ -83,7 +83,7 @@ def _version(options: Options) -> str | None:
             )
     version = options.text("version")
     if version == "2":
-        raise options.error("version=2 is not supported: NFSv2 is long retired; use version=3 or 4")
+        raise options.error("version=2 is not supported: NFSv2 is obsolete; use version=3 or 4")
     if version not in ("", *VERSIONS):
         raise options.error(f"version={version!r}; use {', '.join(VERSIONS[:-1])} or {VERSIONS[-1]}")
     return version or None

@@ -45,7 +45,8 @@ class Options:
         for name in self._left:
             if name.lower() in _SECRETS:
                 raise UsageError(
-                    f"target {shown!r}: passwords are no option of a target; use NASLAB_PASSWORD or --credentials FILE"
+                    f"target {shown!r}: a password is not an option of a target; use NASLAB_PASSWORD or "
+                    "--credentials FILE"
                 )
 
     def given(self, name: str) -> bool:

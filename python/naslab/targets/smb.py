@@ -72,7 +72,7 @@ def _auth(options: Options) -> str:
     value = options.text("auth").lower()
     if value in ("kerberos", "krb5", "gssapi"):
         raise options.error(
-            "auth=kerberos is not supported: no sound pure implementation exists and naslab links no system "
+            "auth=kerberos is not supported: naslab has no implementation of it and links no system "
             "library for it; use auth=ntlm, or mount the share with sec=krb5 and give the mount point"
         )
     if value not in ("", "ntlm", "guest", "anonymous"):
@@ -84,7 +84,7 @@ def _dialect_and_crypto(options: Options) -> dict[str, Any]:
     dialect = options.text("dialect").lower()
     if dialect in _SMB1:
         raise options.error(
-            "SMB1 is not supported: it is unsafe and long retired; enable SMB 2 or 3 on the server, "
+            "SMB1 is not supported: it is unsafe and obsolete; enable SMB 2 or 3 on the server, "
             "or mount the share with vers=1.0 and give the mount point"
         )
     if dialect not in ("", *DIALECTS):

@@ -47,7 +47,7 @@ def convert(
     """
     kind = _kind(source, kind)
     if kind == "strace" and root is None:
-        raise UsageError("--root is needed for strace's text: the folder whose files the trace is of")
+        raise UsageError("--root is needed for strace's text: the folder of the traced files")
     if kind in ("dbench", "pcap") and root is not None:
         whose = "dbench's names" if kind == "dbench" else "names in captures"
         raise UsageError(f"--root {root}: {whose} have no folder of this machine; leave it out")
@@ -88,9 +88,7 @@ def _kind(source: Path, kind: str) -> str:
                 return name
         if number >= 20:
             break
-    raise TraceError(
-        f"{source}: looks like nothing that is known; say with --from what it is (strace, fio, dbench, pcap)"
-    )
+    raise TraceError(f"{source}: unknown format; name it with --from (strace, fio, dbench, pcap)")
 
 
 def _begins(source: Path) -> bytes:

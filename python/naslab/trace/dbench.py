@@ -88,7 +88,7 @@ class Loadfile:
             return
         handler = _HANDLERS.get(name)
         if handler is None:
-            raise self._wrong(f"{shown(words[0])} is no operation of dbench's")
+            raise self._wrong(f"{shown(words[0])} is not an operation of dbench")
         handler(self)
         self._writer.settle(self._now_ns)
 
@@ -287,4 +287,4 @@ _HANDLERS: dict[str, Callable[[Loadfile], None]] = {
 def convert_dbench(path: Path, writer: TraceWriter) -> None:
     """Writes the operations of a load file. Raises TraceError."""
     Loadfile(path, writer).convert()
-    writer.note("a load file is what one client does once; dbench repeats it and runs several side by side")
+    writer.note("a load file is one pass of one client; dbench repeats it and runs several in parallel")

@@ -67,7 +67,7 @@ def convert_fio(path: Path, writer: TraceWriter, root: bytes | None) -> bytes:
     for operation in heapq.merge(*jobs, key=lambda operation: operation.start_ns):
         writer.write(operation)
         writer.settle(operation.start_ns)
-    writer.note("fio's logs have no durations and do not tell how many requests were in flight")
+    writer.note("fio's logs have no durations and no queue depth")
     return folder
 
 
@@ -131,7 +131,7 @@ def _line(path: Path, number: int, raw: bytes, version: int) -> _Line:
     if len(words) == 2 and words[1] in _FILE_ACTIONS:
         return _Line(number, time_us, words[0], words[1])
     text = shown(raw.decode("utf-8", "backslashreplace"))
-    raise TraceError(f"{where}: {text} is no line of fio's log; {_HINT}")
+    raise TraceError(f"{where}: {text} is not a line of fio's log; {_HINT}")
 
 
 def _number(where: str, word: bytes, limit: int) -> int:
@@ -160,7 +160,7 @@ class _Job:
             if line.action == b"wait":
                 self._now_us += line.offset
                 if self._now_us > _MAX_US:
-                    raise self._wrong(line, "waits too long")
+                    raise self._wrong(line, "the wait is too long")
             elif line.action == b"add":
                 self._added.add(line.name)
             else:

@@ -179,5 +179,5 @@ def _fields_problem(op: str, present: int, needs: int, forbidden: int) -> str:
         if needs & bit and not present & bit:
             return f'{op} without "{name}"'
         if forbidden & bit and present & bit:
-            return f'{op} with "{name}", which it has no use for'
+            return f'{op} with "{name}", which it does not use'
     return f'{op} without "h" or "f"'

@@ -79,4 +79,4 @@ def _read(stream: BinaryIO, path: Path, number: int) -> bytes:
 
 
 def _too_long(path: Path, number: int, limit_bytes: int) -> TraceError:
-    return TraceError(f"{path}, line {number}: longer than {limit_bytes} bytes; this is no trace")
+    return TraceError(f"{path}, line {number}: longer than {limit_bytes} bytes; this is not a trace")

@@ -91,9 +91,9 @@ def _nothing_found(writer: TraceWriter, reading: _Reading) -> str:
             "(smbclient --client-protection=sign, NFS sec=sys)"
         )
     if not reading.segments:
-        return "no TCP packets with data are in it; capture the server's port, 445 for SMB or 2049 for NFS"
-    told = ", ".join(f"{count} {reason}" for reason, count in sorted(skipped.items())) or "nothing of it was skipped"
-    return f"no file operations of SMB 2/3 or NFS 3/4 over TCP are in it ({told})"
+        return "it contains no TCP packets with data; capture the server's port, 445 for SMB or 2049 for NFS"
+    told = ", ".join(f"{count} {reason}" for reason, count in sorted(skipped.items())) or "nothing was skipped"
+    return f"it contains no file operations of SMB 2/3 or NFS 3/4 over TCP ({told})"
 
 
 class _Reading:
@@ -200,4 +200,4 @@ def parse_line(source: Path, line: bytes) -> Segment:
         )  # fmt: skip
     except ValueError as error:
         packet = words[0].decode("ascii", "replace")[:20] if len(words) > 1 else "unknown"
-        raise TraceError(f"{source}, packet {packet}: tshark told what is not understood ({error})") from error
+        raise TraceError(f"{source}, packet {packet}: naslab does not understand tshark's output ({error})") from error

@@ -15,8 +15,8 @@ _NO_REPLY_NS = 120_000_000_000
 NO_REPLY = "requests without a reply"
 AGAIN = "requests sent again"
 NO_REQUEST = "replies without a request"
-UNNAMED = "files whose names the capture does not tell"
-BAD_NAME = "names that no trace may have"
+UNNAMED = "files whose names are not in the capture"
+BAD_NAME = "names that are not allowed in a trace"
 
 
 class Sink(Protocol):

@@ -16,7 +16,7 @@ from naslab.trace.pcap_xdr import FILEHANDLE, FOLDER, KIND, SIZE, Cut, Xdr
 if TYPE_CHECKING:
     from naslab.trace.pcap_nfs import Nfs
 
-_UNKNOWN = "NFS 4 operations that are not read, and what follows them: number"
+_UNKNOWN = "NFS 4 operations that are not decoded, and those after them: number"
 _CUT = "rest of an NFS 4 compound that is not in the capture"
 _ILLEGAL = 10044
 """OP_ILLEGAL in a reply."""

@@ -17,7 +17,7 @@ _ROW = 22
 _SERIES = (
     ("read_bytes", "Read over time", "a", "MB/s", 1e3), ("written_bytes", "Written over time", "b", "MB/s", 1e3),
     ("operations", "Operations over time", "a", "per second", 1e9),
-    ("busy_ns", "Operations under way over time", "b", "at once", 1.0),
+    ("busy_ns", "Outstanding operations over time", "b", "at once", 1.0),
 )  # fmt: skip
 """Series, title, colour, unit of the rate, and what makes it from value per ns of the interval."""
 _PAGE = """<!doctype html>
@@ -48,7 +48,7 @@ def picture(document: dict[str, Any]) -> str:
     parts = [f"<h1>What {name} does</h1>", f"<p>{escape(_summary(profile))}</p>"]
     parts += _over_time(profile) + _sizes(profile["requests"]) + _kinds(profile) + _levels(profile["concurrency"])
     parts += _file_sizes(profile["files"])
-    parts += ["<h2>All of it</h2>", f"<pre>{escape(profile_text(document))}</pre>"]
+    parts += ["<h2>Complete profile</h2>", f"<pre>{escape(profile_text(document))}</pre>"]
     return _PAGE.format(title=f"Trace {name}", body="\n".join(parts))
 
 
@@ -61,7 +61,7 @@ def _summary(profile: dict[str, Any]) -> str:
     shares = profile["sequential"]
     if shares["global"] is not None and shares["per_handle"] is not None:
         words.append(
-            f"{shares['per_handle']:.1%} of requests are sequential in their own file, {shares['global']:.1%} as a "
+            f"{shares['per_handle']:.1%} of requests are sequential within their file, {shares['global']:.1%} as a "
             "server sees them"
         )
     return "; ".join(words) + "."
@@ -148,14 +148,14 @@ def _levels(concurrency: dict[str, Any] | None) -> list[str]:
     if concurrency is None or not concurrency["share_of_time"]:
         return []
     rows = [
-        (f"{row['operations']} under way", row["share"], f"{row['share']:.1%}", "b")
+        (f"{row['operations']} outstanding", row["share"], f"{row['share']:.1%}", "b")
         for row in concurrency["share_of_time"][:24]
     ]
     finding = (
-        f"On average {concurrency['mean']:.2f} operations are under way, at most {concurrency['max']}; "
+        f"On average {concurrency['mean']:.2f} operations are outstanding, at most {concurrency['max']}; "
         "the bars are shares of the time."
     )
-    return _chart("How many at once", finding, *_rows(rows))
+    return _chart("Concurrency", finding, *_rows(rows))
 
 
 def _file_sizes(files: dict[str, Any]) -> list[str]:
@@ -165,5 +165,5 @@ def _file_sizes(files: dict[str, Any]) -> list[str]:
         (f"up to {size_label(row['up_to_bytes'])}", row["count"], f"{row['count']:,}", "a")
         for row in files["needed_sizes"]
     ]
-    finding = f"{files['needed_files']:,} files, {amount_text(files['needed_bytes'])}, must be there at the start."
+    finding = f"{files['needed_files']:,} files, {amount_text(files['needed_bytes'])}, must exist at the start."
     return _chart("Sizes of the files it needs", finding, *_rows(rows))

@@ -49,7 +49,7 @@ class Trace:
         finally:
             lines.close()  # type: ignore[attr-defined]
         if first is None:
-            raise TraceError(f"{path}: is empty, or cut off before its first line ended; this is no trace")
+            raise TraceError(f"{path}: is empty, or cut off before its first line ended; this is not a trace")
         self.header = _header(path, first[1])
 
     def __iter__(self) -> Iterator[Operation]:
@@ -82,7 +82,7 @@ class Trace:
             )
         for number, line in lines:
             if line.strip():
-                raise TraceError(f"{self.path}, line {number}: something follows the end line")
+                raise TraceError(f"{self.path}, line {number}: there is more after the end line")
 
     def _end(self, line: bytes, number: int, count: int, streams: int, error: ValueError) -> End:
         where = f"{self.path}, line {number}"
@@ -96,8 +96,8 @@ class Trace:
             raise TraceError(f"{where}: {_reason(wrong)}") from wrong
         if (end.operations, end.streams) != (count, streams):
             raise TraceError(
-                f"{where}: it says {end.operations} operations of {end.streams} streams, but {count} of {streams} "
-                "stand above; lines were lost or added"
+                f"{where}: it reports {end.operations} operations of {end.streams} streams, but {count} of {streams} "
+                "are above; lines were lost or added"
             )
         return end
 
@@ -118,7 +118,7 @@ def _header(path: Path, line: bytes) -> Header:
             found = None
         if not isinstance(found, dict) or "naslab_trace" not in found:
             raise TraceError(
-                f"{path}, line 1: no header of a trace; texts of other tools become one with naslab trace convert"
+                f"{path}, line 1: not a trace header; use naslab trace convert for texts of other tools"
             ) from error
         if found["naslab_trace"] != VERSION:
             version = shown(str(found["naslab_trace"]))

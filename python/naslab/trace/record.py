@@ -71,7 +71,9 @@ def record(
         text = Path(folder) / "strace.txt"
         code, interrupted = _run([*strace, "-o", str(text), "--", *command], stdout)
         if not text.exists() or not text.stat().st_size:
-            raise NaslabError("strace could not run the command (it says why above); may this user trace processes?")
+            raise NaslabError(
+                "strace could not run the command (see its message above); may this user trace processes?"
+            )
         # The trace is begun only now: a file of ours that appears under the root would be seen by the command.
         with TraceWriter(path, header, anonymise) as writer:
             convert_strace(text, writer, os.fsencode(real), os.fsencode(here), os.fsencode(_as_named(root)))

@@ -20,11 +20,12 @@ _SETTLE_EVERY = 256
 _NEVER = frozenset(("fcntl", "flock", "io_submit", "mmap"))
 """Calls that may take long and become no operation."""
 _NOTES = {
-    "mmap": "files were mapped into memory: what was read or written through mappings is not in the trace",
+    "mmap": "files were mapped into memory: reads and writes through mappings are not in the trace",
     "io_uring": "io_uring was used: strace does not see its operations, so they are not in the trace",
     "aio": "Linux asynchronous I/O (io_submit) was used: its operations are not in the trace",
     "server-side copy": "copy_file_range and splice are in the trace as a read and a write",
-    "offset unknown": "files opened before the trace began, or by another process, are taken to be at their beginning",
+    "offset unknown": "files opened before the trace began, or by another process, are assumed to be at their "
+    "beginning",
 }
 
 
@@ -229,7 +230,7 @@ def convert_strace(
     converter.finish()
     if converter.bad_lines and converter.bad_lines * 2 > converter.lines:
         raise TraceError(
-            f"{path}: {converter.bad_lines} of its {converter.lines} lines are not strace's; give the file that "
+            f"{path}: {converter.bad_lines} of its {converter.lines} lines are not from strace; give the file that "
             "strace -f -ttt -T -y -o FILE wrote"
         )
     return converter

@@ -130,7 +130,7 @@ class Lexer:
             return None
         if unfinished := _UNFINISHED.search(rest):
             if len(self.half) >= MAX_HALF:
-                raise BadLineError("more calls that have not ended than there can be")
+                raise BadLineError("too many calls that have not ended")
             begun = self.half[pid] = Begun(pid, now_ns, name[0], rest[: unfinished.start()])
             return begun
         return _call(pid, now_ns, name[0], rest)

@@ -92,8 +92,8 @@ def _patterns(profile: dict[str, Any]) -> list[str]:
     lines = [f"  sequential   {'; '.join(rows)}"] if rows else []
     concurrency, think = profile["concurrency"], profile["think"]
     if concurrency and concurrency["mean"] is not None:
-        busy = f", {concurrency['mean_while_busy']:.2f} while any" if concurrency["mean_while_busy"] else ""
-        lines.append(f"  under way    mean {concurrency['mean']:.2f}{busy}, at most {concurrency['max']}")
+        busy = f", {concurrency['mean_while_busy']:.2f} while busy" if concurrency["mean_while_busy"] else ""
+        lines.append(f"outstanding    mean {concurrency['mean']:.2f}{busy}, at most {concurrency['max']}")
     if think:
         lines.append(
             f"  think time   mean {duration_text(think['mean_ns'])}; half below {duration_text(think['p50_below_ns'])}"

@@ -31,7 +31,7 @@ from naslab.trace.names import Anonymiser, too_long
 _LEVEL = 6
 MAX_WAITING = 100_000
 """Operations kept back for one that began before them and has not ended; then its place is given up."""
-LONG_HIDDEN = "its name is too long once it is hidden"
+LONG_HIDDEN = "its hashed name is too long"
 LATE = "began long before it ended; placed where it ended"
 
 

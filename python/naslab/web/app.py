@@ -133,7 +133,7 @@ class _Served:
         from starlette.concurrency import run_in_threadpool
 
         if self.streams.full:
-            raise HTTPException(503, "too many browsers follow runs already; close one")
+            raise HTTPException(503, "too many browsers are already watching runs; close one")
         run_id = await run_in_threadpool(self._id, request)
         last = request.headers.get("last-event-id", "0")
         since = int(last[:18]) if last.isascii() and last.isdigit() else 0
@@ -153,7 +153,7 @@ class _Served:
 
     def broken(self, request: Request, error: Exception) -> Response:
         """A defect: told without its insides, which the terminal has."""
-        return _error_page(request, 500, "this page failed; the terminal that serves the library says why")
+        return _error_page(request, 500, "this page failed; the terminal of naslab serve shows why")
 
 
 def _error_page(request: Request, status: int, words: str) -> Response:

@@ -50,7 +50,7 @@ def _check(sides: Sequence[Sequence[Run]]) -> None:
     if len(sides) > MOST_SIDES or len(ids) > MOST_RUNS:
         raise UsageError(f"a comparison has at most {MOST_SIDES} sides and {MOST_RUNS} runs; choose fewer")
     if len(set(ids)) < len(ids):
-        raise UsageError("a run is named twice; a run is no comparison for itself")
+        raise UsageError("a run is named twice; a run cannot be compared with itself")
 
 
 def _start(side: Sequence[Run]) -> int:
@@ -102,7 +102,7 @@ def _choose(library: Library, sides: Sequence[Sequence[Run]], links: Links) -> H
     chosen = {run.run_id for side in sides for run in side}
     boxes = [
         checkbox(
-            f"{row.device}, {row.label or row.command}, {row.started_at[:16].replace('T', ' ')}",
+            f"{row.device}, {row.other_name or row.command}, {row.started_at[:16].replace('T', ' ')}",
             "run",
             row.run_id,
             row.run_id in chosen,
@@ -111,7 +111,8 @@ def _choose(library: Library, sides: Sequence[Sequence[Run]], links: Links) -> H
     ]
     extra = [tag("input", type="hidden", name="run", value=one) for one in chosen - {row.run_id for row in rows}]
     lead = (
-        "Choose two runs or more; the oldest is the baseline at first. The newest are listed, the list of runs has all."
+        "Choose two or more runs; the oldest is the baseline at first. The newest are listed here, all of them in "
+        "the list of runs."
     )
     return join(
         [

@@ -55,7 +55,7 @@ def render(page: Page, links: Links) -> str:
         _bar(page, links),
         tag("main", page.body, id="content"),
         tag("footer", f"naslab {__version__}. Rates in MB/s (10", tag("sup", "6"), " bytes), sizes in powers of 1024. "
-            "Charts: Plotly.js, MIT licence. Nothing is loaded from elsewhere."),
+            "Charts: Plotly.js, MIT licence. No external content is loaded."),
         *_blocks(page, links),
     ]  # fmt: skip
     return f'<!doctype html>\n<html lang="en">\n{tag("head", *meta, *scripts)}\n{tag("body", *body)}\n</html>\n'

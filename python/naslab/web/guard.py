@@ -58,7 +58,8 @@ class Guard:
         headers = Headers(scope=scope)
         if not host_allowed(headers.getlist("host"), self.names):
             return PlainTextResponse(
-                "This library does not answer to that host name. Open it by the address that naslab serve printed, or "
+                "This library does not answer to that host name. Open it with the address that naslab serve printed, "
+                "or "
                 "start it with --host NAME.\n", 400,
             )  # fmt: skip
         if self.token is not None and scope["path"] == "/login" and scope["method"] == "POST":
@@ -161,12 +162,12 @@ def _ask(headers: Headers, status: int) -> Response:
     if "text/html" not in headers.get("accept", ""):
         words = "This library needs its token: send the header Authorization: Bearer TOKEN.\n"
         return PlainTextResponse(words, status, more)
-    wrong = tag("p", "That is not the token of this library.", role="alert", class_="wrong") if status == 403 else None
+    wrong = tag("p", "Wrong token.", role="alert", class_="wrong") if status == 403 else None
     box = tag("input", type="password", name="token", autocomplete="current-password", required=True)
     send = tag("button", "Open", type="submit")
     name = tag("label", tag("span", "Token"), box, class_="choice search")
     form = tag("form", name, send, method="post", action="/login", class_="controls filters")
-    words = tag("p", "Who started it with --token knows it; programs send Authorization: Bearer TOKEN instead.",
+    words = tag("p", "Ask whoever started it with --token; programs send Authorization: Bearer TOKEN instead.",
                 class_="note")  # fmt: skip
     body = [tag("nav", tag("span", "naslab library", class_="name"), class_="bar", aria_label="Library"),
             tag("main", tag("h1", "This library needs its token"), wrong, form, words)]  # fmt: skip

@@ -63,7 +63,7 @@ def _found(wanted: Wanted, total: int) -> str:
 def _nothing(wanted: Wanted) -> str:
     if wanted == Wanted():
         return "No run is stored here yet. Measure one: naslab run TARGET"
-    return "No run matches. Take words or filters away, or show all."
+    return "No run matches. Remove words or filters, or show all."
 
 
 def search_form(wanted: Wanted, facets: Mapping[str, Sequence[tuple[str, int]]], links: Links) -> Html:
@@ -105,7 +105,7 @@ def _unfinished(library: Library, live: Sequence[Listed], links: Links) -> Html 
             where, words = links.live(run.run_id), "being measured: watch it"
             cells += f"; now {now.words}, {now.facts}" if now.facts else ""
         else:
-            where, words = links.run(run.run_id), "its process ended before it did"
+            where, words = links.run(run.run_id), "its process ended before the run was complete"
         items.append(tag("li", tag("a", run.device, href=where), f", {cells}; {words}"))
     return tag("section", tag("h2", "Not finished"), tag("ul", *items), class_="now", aria_label="Runs not finished")
 
@@ -128,7 +128,7 @@ def chooser(rows: Sequence[Listed], links: Links, marks: Mapping[str, Mapping[st
 
 def _row(run: Listed, links: Links) -> list[object]:
     box = tag("input", type="checkbox", name="run", value=run.run_id, aria_label=f"Choose {run.device}, {run.run_id}")
-    label = tag("span", run.label or run.run_id, class_="where")
+    label = tag("span", run.other_name or run.run_id, class_="where")
     name = join([tag("a", run.device, href=links.run(run.run_id)), label])
     status = tag("span", run.status, class_=f"status {_STATUS.get(run.status, 'unknown')}")
     origin = "" if run.origin == "own" else tag("span", run.origin, class_="where")

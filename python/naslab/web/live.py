@@ -89,7 +89,7 @@ def now_of(state: Mapping[str, Any] | None, now_wall_ns: int) -> Now:
     """What the page says of `naslab.store.underway`'s state at this time of the day."""
     cell = (state or {}).get("cell")
     if state is None or not cell:
-        return Now("No cell at the moment.", "")
+        return Now("No cell is being measured.", "")
     told, waited_ns = state["told"], max(0, now_wall_ns - state["written_wall_ns"])
     words, planned = cell_words(cell), cell.get("cells_planned")
     if not told or not cell["timed"]:
@@ -108,7 +108,7 @@ def now_of(state: Mapping[str, Any] | None, now_wall_ns: int) -> Now:
     if told.get("errors"):
         facts.append(count_label(told["errors"], "error"))
     if waited_ns > SILENT_NS:
-        facts.append(f"nothing heard for {clock_text(waited_ns)}")
+        facts.append(f"no news for {clock_text(waited_ns)}")
     return Now(words, tight(", ".join(facts)), _share(cell, told), x, y, unit, planned)
 
 
@@ -215,17 +215,17 @@ def live_page(library: Library, run_id: str, links: Links) -> Page:
             tag("h1", f"{document['command']}: {target.get('url') or 'a target'}"),
             tag("p", tag("span", document["status"], id="status", class_=f"status {document['status']}"), " ",
                 tag("span", "", id="count"), class_="facts", role="status"),
-            tag("section", tag("h2", "Under way"), tag("p", "", id="now-words"),
+            tag("section", tag("h2", "Current cell"), tag("p", "", id="now-words"),
                 tag("progress", max="1", id="now-share", aria_label="Of this cell", hidden=True),
                 tag("p", "", id="now-facts", class_="note"),
                 tag("div", class_="plot small", id="now-plot", role="img", hidden=True,
-                    aria_label="Rate within the cell under way"), class_="under-way", id="now"),
-            tag("h2", "Cells as they end"),
-            tag("p", "Each cell is shown when it has ended and is stored. ",
-                tag("a", "The run's page", href=links.run(run.run_id)), " has everything."),
-            tag("p", "None has ended yet.", id="none", class_="note"),
+                    aria_label="Rate within the current cell"), class_="under-way", id="now"),
+            tag("h2", "Finished cells"),
+            tag("p", "Each cell appears here when it is finished and stored. ",
+                tag("a", "The run's page", href=links.run(run.run_id)), " shows everything."),
+            tag("p", "No cell is finished yet.", id="none", class_="note"),
             tag("div", class_="plot small", id="live-plot", role="img", data_plotly=plotly, hidden=True,
-                aria_label="Throughput of each cell as it ended"),
+                aria_label="Throughput of each finished cell"),
             table("Cells, the newest first", HEADS, [], (1, 2, 3, 4, 5), id="live", data_events=f"{links.root}events/"
                   f"{links.run(run.run_id).removeprefix(links.root).removeprefix('run/').removesuffix('/')}"),
         ]

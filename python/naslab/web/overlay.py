@@ -80,7 +80,7 @@ def _devices(library: Library, query: Query) -> list[str]:
     known = library.newest(asked)
     for name in asked:
         if name not in known:
-            raise UsageError(f"device {name[:MOST_WORDS]!r}: the library has no run of it; choose one of the list")
+            raise UsageError(f"device {name[:MOST_WORDS]!r}: the library has no run of it; choose one from the list")
     return asked
 
 
@@ -88,7 +88,7 @@ def _test(library: Library, query: Query, devices: Sequence[str], tests: Sequenc
     """The test asked for, else the one most of the devices have, else the one most runs have. Raises UsageError."""
     asked = (query.get("test") or [""])[0]
     if asked and asked not in tests:
-        raise UsageError(f"test={asked[:MOST_WORDS]}: no run has it; choose one of the list")
+        raise UsageError(f"test={asked[:MOST_WORDS]}: no run has it; choose one from the list")
     of_devices = [name for name in library.tests_of_devices(devices) if name not in NO_RESULTS]
     return asked or next(iter([*of_devices, *tests]), "")
 
@@ -114,7 +114,7 @@ def loaded(library: Library, run_id: str) -> Run:
 def _nothing(runs: Sequence[Run]) -> str:
     if runs:
         return "The chosen runs have nothing to draw for this metric."
-    return "Choose devices: the newest run of each is drawn. Single runs are chosen in the list of runs."
+    return "Choose devices: the newest run of each is drawn. Choose single runs in the list of runs."
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _undrawn(named: Sequence[Shown], drawn: Sequence[Chart]) -> Html | None:
     missing = [run.name for run in named if run.name not in shown_runs]
     if not missing or not drawn:
         return None
-    words = f"Not in the charts, for nothing of it can be drawn by this metric: {', '.join(missing)}."
+    words = f"Not in the charts, because this metric has no values for them: {', '.join(missing)}."
     return tag("p", words, class_="leftout", role="note")
 
 
@@ -219,7 +219,7 @@ def _without(named: Sequence[Shown], cases: Sequence[str], label: str) -> str:
     return f" Without a value of {label}: {', '.join(missing)}." if missing else ""
 
 
-_LEAD = "One colour for each run, the median of its repeats; a test that a run did not measure has no line of it."
+_LEAD = "One colour for each run, the median of its repeats; a run without a test has no line for it."
 
 
 def _labels(named: Sequence[Shown], fits: Callable[[Case], bool]) -> list[str]:

@@ -57,9 +57,7 @@ def shown_page(found: Sequence[Ranked], head: Sequence[Html | None], links: Link
             tag("p", _RULE, class_="lead"),
             _total(found) if len(found) > 1 else None,
             *map(_section, found),
-            sections([drawn])
-            if drawn.entries
-            else tag("p", "Nothing is measured that could be ranked.", class_="lead"),
+            sections([drawn]) if drawn.entries else tag("p", "There are no measurements to rank.", class_="lead"),
         ]
     )
     if not drawn.entries:
@@ -68,15 +66,16 @@ def shown_page(found: Sequence[Ranked], head: Sequence[Html | None], links: Link
 
 
 _RULE = (
-    "The value is the geometric mean over what all devices of a category measured alike, with the 95 % interval over "
-    "its repeats. Devices whose intervals touch share their ranks; with fewer than four repeats a device has none."
+    "The value is the geometric mean over the measurements that all devices of a category share, with the 95 % "
+    "interval over "
+    "its repeats. Devices with overlapping intervals share their ranks; a device with fewer than four repeats has none."
 )
 
 
 def _known(asked: Sequence[str], known: Sequence[str], name: str) -> list[str]:
     for one in asked:
         if one not in known:
-            raise UsageError(f"{name}={one[:MOST_WORDS]}: no run has it; choose one of the list")
+            raise UsageError(f"{name}={one[:MOST_WORDS]}: no run has it; choose one from the list")
     return list(dict.fromkeys(asked))
 
 
@@ -171,10 +170,10 @@ def _form(
 def _section(one: Ranked) -> Html:
     said = f"{count_label(one.found.measurements, 'measurement')} in common."
     if one.found.left_out:
-        said += f" Left out, for they measured nothing of it: {', '.join(one.found.left_out)}."
+        said += f" Left out, without a measurement of it: {', '.join(one.found.left_out)}."
     if one.cached:
         said += (
-            " Marked (client's cache): this machine's own memory answered some of it, which says nothing about the "
+            " Marked (client's cache): this machine's own memory answered a part of it, which shows nothing about the "
             "device."
         )
     rows = [
@@ -196,7 +195,8 @@ def _total(shown: Sequence[Ranked]) -> Html:
         words = "Fewer than two devices have a rank in every category, so there is no rank over all."
         return tag("section", head, tag("p", words, class_="note"), class_="ranking")
     words = (
-        "How many times as good as the geometric mean of these devices, every category counting the same; above 1 is "
+        "How many times as good as the geometric mean of these devices, with equal weight for every category; above "
+        "1 is "
         "better."
     )
     if others:
@@ -219,7 +219,7 @@ def rank_text(one: Standing) -> str:
 
 def chart(shown: Sequence[Ranked]) -> Chart:
     """A dot with its interval for each device, one picture for each category."""
-    lead = "A dot is the value, the line its 95 % interval; without a line there are too few repeats to know one."
+    lead = "A dot is the value, the line its 95 % interval; without a line there are too few repeats for one."
     made = Chart("ranking", "In pictures", lead, ["Category"])
     for one in shown:
         if one.found.standings:

@@ -53,11 +53,11 @@ def listen_on(text: str) -> Where:
         ipaddress.ip_address(address)
     except ValueError:
         raise UsageError(
-            f"--listen {text}: {address} is no address; write 127.0.0.1:8321, 0.0.0.0:8321 or [::]:8321"
+            f"--listen {text}: {address} is not an address; write 127.0.0.1:8321, 0.0.0.0:8321 or [::]:8321"
         ) from None
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise UsageError(
-            f"--listen {text}: {port or 'nothing'} is no port; give a number up to 65535, e.g. {address}:8321"
+            f"--listen {text}: {port or 'nothing'} is not a port; give a number up to 65535, e.g. {address}:8321"
         )
     return Where(address, int(port))
 
@@ -68,7 +68,7 @@ def token_of(text: str, where: Where) -> str | None:
         return secrets.token_urlsafe(24)
     if text and (len(text) < LEAST_TOKEN or not text.isascii() or not text.isprintable() or " " in text):
         raise UsageError(
-            f"--token: give at least {LEAST_TOKEN} characters without spaces, or --token auto, which makes one"
+            f"--token: give at least {LEAST_TOKEN} characters without spaces, or --token auto, which creates one"
         )
     if not text and not where.loopback:
         raise UsageError(
@@ -127,4 +127,4 @@ def _greet(request: Request, port: int) -> None:
     if request.made and request.token is not None:
         print(f"Token: {request.token}", file=sys.stderr, flush=True)
     if not request.quiet:
-        print("Ctrl-C ends it.", file=sys.stderr, flush=True)
+        print("Press Ctrl-C to stop.", file=sys.stderr, flush=True)

@@ -57,7 +57,7 @@ def write_site(store: Store, chosen: Chosen, output: Path) -> Path:
         output.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=f".{output.name}.", suffix=".part", dir=output.parent))
     except OSError as error:
-        raise UsageError(f"--site {output}: it cannot be written there: {error.strerror or error}") from error
+        raise UsageError(f"--site {output}: it cannot be written: {error.strerror or error}") from error
     try:
         with tempfile.TemporaryDirectory(prefix="naslab-site-") as folder, Store(Path(folder) / "site.sqlite") as own:
             for run in runs:
@@ -88,7 +88,7 @@ def runs_of(store: Store, chosen: Chosen) -> list[Run]:
         found = [store.load_id(run.run_id) for run in newest]
     runs = {run.run_id: run for run in found if run.document["status"] != "running"}
     if not runs:
-        raise UsageError("--site: no ended run is chosen; list them with: naslab runs")
+        raise UsageError("--site: no finished run is chosen; list them with: naslab runs")
     return list(runs.values())
 
 
@@ -147,8 +147,8 @@ class _Site:
             sides = [[run], *([other] for other in ordered if other is not run)]
             self._page(f"compare/{folder_of(run.run_id)}", comparepage.compared(sides, Links(2, files=True)))
             items.append(tag("li", tag("a", f"against {name}", href=f"{folder_of(run.run_id)}/index.html")))
-        words = "The newest run of each device against the one chosen as the baseline."
-        lead = words if items else "There is one device; a comparison needs two."
+        words = "The newest run of each device, compared with the baseline."
+        lead = words if items else "There is only one device; a comparison needs two."
         body = join([tag("h1", "Compare"), tag("p", lead, class_="lead"), tag("ul", *items, class_="runs")])
         self._page("compare", Page("Compare", body, scripts=["library.js"], here="compare"), links)
 

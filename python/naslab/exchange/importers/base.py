@@ -196,9 +196,9 @@ def date_ns(text: str) -> int:
 def checked(draft: Draft, source: Input) -> Draft:
     """The draft, if it holds a result of sane size. Raises ForeignFileError."""
     if not draft.cells:
-        raise source.broken(f"looks like {draft.format}, but holds no result (cut off before the first?)")
+        raise source.broken(f"looks like {draft.format}, but contains no result (cut off before the first?)")
     if len(draft.cells) > MAX_CELLS:
-        raise source.broken(f"holds {len(draft.cells)} results; at most {MAX_CELLS} are read")
+        raise source.broken(f"holds {len(draft.cells)} results; at most {MAX_CELLS} are imported")
     return draft
 
 

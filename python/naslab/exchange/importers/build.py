@@ -82,7 +82,7 @@ def _of_folder(folder: Path, skipped: list[str]) -> list[tuple[Format, list[Inpu
         except ForeignFileError as error:
             skipped.append(str(error).partition("; known formats")[0])
     if not found:
-        raise ForeignFileError(f"{folder} holds no benchmark's output among {len(paths)} files; {known()}")
+        raise ForeignFileError(f"{folder} contains no benchmark's output among {len(paths)} files; {known()}")
     return found
 
 
@@ -106,7 +106,7 @@ def _as_repeats(drafts: Sequence[tuple[Draft, list[Input]]]) -> tuple[Draft, lis
     """All as one run, a block for each file. Raises UsageError for files of several tools."""
     if len({draft.tool for draft, _ in drafts}) != 1:
         tools = ", ".join(dict.fromkeys(draft.tool for draft, _ in drafts))
-        raise UsageError(f"--repeats: these files are of {tools}; repeats of one test are of one tool")
+        raise UsageError(f"--repeats: these files come from {tools}; repeats of one test come from one tool")
     whole, sources = drafts[0][0], [source for _, parts in drafts for source in parts]
     cells: list[dict[str, Any]] = []
     blobs: dict[int, dict[str, bytes]] = {}

@@ -67,7 +67,7 @@ def _finish(draft: Draft, found: list[Span], host: str) -> None:
     if interrupted:
         draft.warnings.append(("interrupted", f"{interrupted} time spans have no result and were left out"))
     if any(span.rounded for span in found):
-        draft.warnings.append(("rounded", "sizes of files are as DiskSpd's text rounds them; its XML tells them whole"))
+        draft.warnings.append(("rounded", "file sizes are rounded by DiskSpd's text output; its XML has exact values"))
     draft.target = short(", ".join(dict.fromkeys(s.path for span in found for s in span.settings)))
     usage = next((span.cpu_percent for span in found if span.cpu_percent is not None), None)
     draft.environment = environment(host, {"cpu_usage_percent": usage})

@@ -55,7 +55,7 @@ def parse(source: Input) -> Draft:
                 cell["block"] = seen[same] = seen.get(same, -1) + 1
                 draft.cells.append(cell)
     except csv.Error as error:
-        raise source.broken(f"is no CSV of elbencho: {error}") from error
+        raise source.broken(f"is not a CSV of elbencho: {error}") from error
     left = [f"{count} of {name}" for name, count in others.items() if count]
     if left:
         draft.warnings.append(("left_out", f"phases without a counterpart here: {', '.join(left[:10])}"))
@@ -76,7 +76,9 @@ def _objects(source: Input, draft: Draft) -> Iterator[dict[str, str]]:
             if not draft.cells:
                 raise
             line = text.count("\n", 0, at) + 1
-            draft.warnings.append(("cut_off", f"the file is damaged from line {line} on; what stands before is read"))
+            draft.warnings.append(
+                ("cut_off", f"the file is damaged from line {line} on; the part before it is imported")
+            )
             return
         yield _line_of(found if isinstance(found, dict) else {})
 

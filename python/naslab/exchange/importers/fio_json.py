@@ -82,7 +82,7 @@ def load(source: Input) -> dict[str, Any]:
     source.values(b",[{")
     found, _ = source.json(max(0, source.text.find("{")))
     if not isinstance(found, dict):
-        raise source.broken("is JSON, but no object")
+        raise source.broken("is JSON, but not an object")
     return found
 
 
@@ -231,8 +231,8 @@ def _together(kinds: Mapping[str, Any], histograms: Mapping[str, Histogram | Non
 def _notes(document: Mapping[str, Any], draft: Draft) -> list[tuple[str, str]]:
     notes = []
     if draft.tool == "fio" and any(cell["latency_ns"]["p50"] is not None for cell in draft.cells):
-        text = "percentiles are fio's completion latency unless it was told --lat_percentiles; mean, least and most are"
-        notes.append(("completion_latency", f"{text} of the whole"))
+        text = "percentiles are fio's completion latency unless fio had --lat_percentiles; mean, min and max are those"
+        notes.append(("completion_latency", f"{text} of the total latency"))
     trims = [job for job in document.get("jobs") or [] if _object(_object(job).get("trim")).get("total_ios")]
     if trims:
         notes.append(("left_out", f"trims of {len(trims)} jobs are left out"))

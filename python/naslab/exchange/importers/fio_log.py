@@ -38,12 +38,12 @@ MEANINGS = {"bw": "bandwidth", "iops": "operations per second", "lat": "latency"
 
 def parse(sources: Sequence[Input]) -> Draft:
     """The run in the logs of one job: a cell a direction. Raises ForeignFileError where nothing can be read."""
-    draft = Draft("fio", "fio-log", [], unknown=("what a job's options were", "time zone"))
+    draft = Draft("fio", "fio-log", [], unknown=("the options of a job", "time zone"))
     logs: dict[str, list[Any]] = {}
     for source in sources:
         found = NAME.match(source.name)
         if not found:
-            what = "is a log of fio, but its name does not tell of what"
+            what = "is a log of fio, but its name does not show of what"
             raise source.broken(f"{what}; name it as fio does: NAME_bw.1.log, NAME_iops.1.log, NAME_lat.1.log")
         if found[2] in MEANINGS and source.data.strip():
             logs.setdefault(found[2], []).append(_read(source))
@@ -58,9 +58,9 @@ def parse(sources: Sequence[Input]) -> Draft:
     if not draft.cells:
         names = ", ".join(source.name for source in sources[:4])
         raise ForeignFileError(
-            f"{names}: looks like fio-log, but holds no bandwidth, IOPS or latency of a read or write"
+            f"{names}: looks like fio-log, but contains no bandwidth, IOPS or latency of a read or write"
         )
-    draft.warnings.append(("of_logs", "made of logs: file size, depth and workers are not told by them"))
+    draft.warnings.append(("of_logs", "from logs, which do not contain file size, queue depth and workers"))
     return draft
 
 
@@ -83,7 +83,7 @@ def _read(source: Input) -> Rows:
             rows = []
     if len(odd) > 1 or not total:  # the last line may be cut off
         where = ", ".join(map(str, odd)) or "1"
-        raise source.broken(f"is no log of fio: line {where} is not `time, value, direction, block`")
+        raise source.broken(f"is not a log of fio: line {where} is not `time, value, direction, block`")
     return np.concatenate([*parts, np.array(rows, np.int64).reshape(-1, _COLUMNS)])
 
 

@@ -49,7 +49,7 @@ def parse(source: Input) -> Draft:
         draft.cells = rows or _tables(lines, told)
         _cpu_tables(lines, draft.cells)
     if draft.command_line and not any("test complete" in line for line in lines):
-        draft.warnings.append(("cut_off", "the output ends before IOzone says that its test is complete"))
+        draft.warnings.append(("cut_off", "the output ends before IOzone reports that its test is complete"))
     return checked(draft, source)
 
 

@@ -18,7 +18,7 @@ def parse(source: Input) -> list[Run]:
         several = found.get("runs") if isinstance(found, dict) and "run_id" not in found else None
         runs = [run_from_object(each, source.name) for each in (several if isinstance(several, list) else [found])]
     except (StoreError, ValueError, RecursionError) as error:
-        raise source.broken(f"is no whole run that naslab exported: {str(error)[:200]}") from error
+        raise source.broken(f"is not a complete run exported by naslab: {str(error)[:200]}") from error
     if not runs:
-        raise source.broken("holds no run")
+        raise source.broken("contains no run")
     return runs

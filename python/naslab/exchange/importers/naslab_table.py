@@ -78,7 +78,7 @@ def _rows(source: Input, in_sheet: bool) -> Iterator[tuple[int, Row]]:
             if any(value not in (None, "") for value in values):
                 yield line, dict(zip(names, values, strict=False))
     except csv.Error as error:
-        raise source.broken(f"is no whole table of naslab's cells: {error}") from error
+        raise source.broken(f"is not a complete table of naslab's cells: {error}") from error
 
 
 def _cell(at: int, row: Row) -> Cell | None:

@@ -62,6 +62,6 @@ def _check(source: Input) -> None:
     except Exception as error:  # as above
         raise source.broken(f"is a damaged .xlsx: {type(error).__name__}") from error
     if len(found) > MAX_PARTS or others > MAX_OTHER_BYTES or large:
-        raise source.broken(f"unpacks to more than {MAX_OTHER_BYTES + MAX_SHEET_BYTES} bytes, which no result does")
+        raise source.broken(f"unpacks to more than {MAX_OTHER_BYTES + MAX_SHEET_BYTES} bytes, more than any result")
     if typed:
-        raise source.broken("has a document type, which no spreadsheet program writes")
+        raise source.broken("has a document type, which no spreadsheet program creates")

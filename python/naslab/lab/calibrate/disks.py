@@ -22,7 +22,7 @@ from naslab.lab.definition import Disk
 from naslab.lab.limits import kinds
 from naslab.lab.native import backend, plan
 
-_IN_USE = "its disks are in use, and a volume lies on them: calibrate a system that is not up"
+_IN_USE = "its disks are in use by a volume: calibrate a system that is not up"
 _TOGETHER = 300_000_000
 """Bytes per second that disks measured at once may come to; beyond that the processor might be measured."""
 _LONGEST_BURST_S = 60.0
@@ -70,7 +70,7 @@ def _burst(probe: Probe, name: str, device: str, rate: int, base: int, size: int
     if not probe.scratch:
         for each in names:
             probe.skip(
-                each, "the system was up, so that its credit is not known: calibrate one that is not up", tool="fio"
+                each, "the system is already up, so its credit is unknown: calibrate one that is not up", tool="fio"
             )
         return
     if seconds > _LONGEST_BURST_S:
@@ -191,9 +191,7 @@ def _requests(probe: Probe, name: str, at: int, disk: Disk, way: str, filled: bo
     """Small requests per second of one disk."""
     rate = {"read": disk.reads_bytes_per_s, "write": disk.writes_bytes_per_s}[way]
     if rate is not None and disk.iops is not None and rate < disk.iops * _SMALL_BYTES * 1.2:
-        return probe.skip(
-            name, f"{disk.iops} requests of 4 KiB need more than the disk's rate: that limits first", f"{way}s"
-        )
+        return probe.skip(name, f"{disk.iops} requests of 4 KiB exceed the disk's rate, which limits first", f"{way}s")
     value: Value = (lambda job: job.read_iops) if way == "read" else (lambda job: job.write_iops)
     return _each(probe, name, [at], Work(f"rand{way}", "4k", 16), value, f"{way}s", filled=filled)
 
@@ -285,7 +283,7 @@ def measure_volume(probe: Probe) -> None:
         if name not in probe.planted:
             continue
         if found.filesystem.type == "ntfs":
-            probe.skip(name, "ntfs-3g takes no direct reads and writes", tool="fio")
+            probe.skip(name, "ntfs-3g accepts no direct reads and writes", tool="fio")
             continue
         words = fio_words(Work(rw, "128k", 16, probe.seconds), {"volume": file_words(probe, _FILE_MIB)})
         results = _repeated(probe, words)

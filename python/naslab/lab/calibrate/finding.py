@@ -132,7 +132,7 @@ class Calibration:
         words = ", ".join(f"{len(found)} {verdict}" for verdict, found in counts.items() if found)
         missed = "; ".join(f"{placed(each)} {each.deviation or 0.0:+.1%}" for each in counts[MISSES])
         return f"{self.system}: of {len(judged)} limits {words}." + (
-            f" Off by more than allowed: {missed}." if missed else ""
+            f" Outside the tolerance: {missed}." if missed else ""
         )
 
 

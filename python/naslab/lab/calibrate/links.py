@@ -92,7 +92,7 @@ def _link_rate(probe: Probe) -> None:
     needed = 1 if own is None else math.ceil(rate / own.value)
     for way, reverse in _WAYS.items():
         if needed > _clients(probe):
-            probe.skip("link.rate", "its clients' own links come to less together", way, "iperf3")
+            probe.skip("link.rate", "its clients' own links are slower in total", way, "iperf3")
         else:
             _rate(probe, "link.rate", way, list(range(1, needed + 1)), reverse)
 
@@ -143,7 +143,7 @@ def _burst(probe: Probe, way: str, reverse: bool) -> None:
         why = (
             f"the credit lasts {seconds} s: calibrate a smaller one (--set link.burst=...)"
             if probe.scratch
-            else "the system was up, so that its credit is not known: calibrate one that is not up"
+            else "the system is already up, so its credit is unknown: calibrate one that is not up"
         )
         for each in names.values():
             probe.skip(each, why, way, "iperf3")
@@ -186,7 +186,7 @@ def measure_latency(probe: Probe) -> None:
         return [(statistics.median(part) - own_ns) / 2 for part in (delayed[at::3] for at in range(3))]
 
     told = ["python3", "-c", "(one byte of TCP there and back)", _host(probe), str(_EXCHANGES)]
-    own = "less that without what was added" if probe.scratch else "the ends' own time included"
+    own = "less the time without the added latency" if probe.scratch else "including the time of both ends"
     probe.add("link.latency", "each direction", "one byte there and back", told, measure,
               note=f"half of the time there and back, {own}")  # fmt: skip
 

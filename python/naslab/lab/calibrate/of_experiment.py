@@ -83,4 +83,4 @@ def _note(one: dict[str, Any]) -> str:
         for each in one["limits"]
         if each["verdict"] == MISSES
     ]
-    return f"{one['system']} is not as planted: {'; '.join(missed)}" if missed else ""
+    return f"{one['system']} differs from its limits: {'; '.join(missed)}" if missed else ""

@@ -98,5 +98,5 @@ def _ordered(probe: Probe) -> list[Finding]:
     said = {each.name for each in probe.found}
     for name in order:
         if name not in said:
-            probe.skip(name, "naslab has no way to measure it on this system")
+            probe.skip(name, "naslab cannot measure it on this system")
     return sorted(probe.found, key=lambda each: order.get(each.name, len(order)))

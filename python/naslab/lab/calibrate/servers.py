@@ -117,7 +117,7 @@ def _ram(probe: Probe) -> None:
         finally:
             probe.run(["rm", "-f", str(path)], 0, check=False)
 
-    probe.add("server.ram", "", "memory in use", told, measure, note=f"{note}; what it held when more was read")
+    probe.add("server.ram", "", "memory in use", told, measure, note=f"{note}; the amount it kept when more was read")
 
 
 def _cached_folder(probe: Probe) -> str:
@@ -132,7 +132,7 @@ def _guest_ram(probe: Probe) -> None:
     """A guest's memory is a file of the host's that takes what the guest ever used: it is made to use all of it."""
     limit, found = probe.planted["server.ram"].value, probe.definition
     if not probe.devices or found is None or found.filesystem.type == "fat":
-        probe.skip("server.ram", "its volume takes no file with a hole, which would fill the memory")
+        probe.skip("server.ram", "its volume accepts no file with a hole, which is needed to fill the memory")
         return
     hole, size = f"{probe.file}-hole", int(limit * _OVER)
     fill = [sys.executable, "-c", _FILL, "", hole, str(size)]
@@ -146,7 +146,12 @@ def _guest_ram(probe: Probe) -> None:
             probe.run(["rm", "-f", hole], 0, check=False)
 
     probe.add(
-        "server.ram", "", "memory in use", told, measure, note="its kernel's own included; what it held on the host"
+        "server.ram",
+        "",
+        "memory in use",
+        told,
+        measure,
+        note="its kernel's own included; the amount it used on the host",
     )
 
 
@@ -160,7 +165,7 @@ def _taken_bytes(probe: Probe) -> int:
                 files = [file for file in Path(f"/proc/{each.pid}/fd").iterdir() if _is_memory(file)]
                 if files:
                     return max(512 * file.stat().st_blocks for file in files) + _kernel_bytes(each.pid)
-    raise TargetError("the guest's memory is not found among the host's files")
+    raise TargetError("cannot identify the guest's memory among the host's files")
 
 
 def _kernel_bytes(pid: int) -> int:

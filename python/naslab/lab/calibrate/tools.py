@@ -80,7 +80,7 @@ def fio_jobs(out: str) -> dict[str, FioJob]:
         return {each["jobname"]: _job(each) for each in found}
     except (ValueError, KeyError, TypeError) as error:
         said = " ".join(out.split())[:200]
-        raise TargetError(f"fio gave no result ({type(error).__name__}): {said or 'it said nothing'}") from None
+        raise TargetError(f"fio gave no result ({type(error).__name__}): {said or 'it printed nothing'}") from None
 
 
 def _job(job: Mapping[str, Any]) -> FioJob:
@@ -145,7 +145,7 @@ def iperf_series(out: str) -> list[tuple[float, float]]:
             found.append((float(each["sum"]["end"]), moved))
     except (ValueError, KeyError, TypeError) as error:
         said = " ".join(out.split())[:200]
-        raise TargetError(f"iperf3 gave no result ({type(error).__name__}): {said or 'it said nothing'}") from None
+        raise TargetError(f"iperf3 gave no result ({type(error).__name__}): {said or 'it printed nothing'}") from None
     if len(found) < 3:
         raise TargetError("iperf3 reported no intervals")
     return found
@@ -165,7 +165,7 @@ def smbclient_rate(out: str, get: bool) -> float:
     found = (_GET if get else _PUT).search(out)
     if found is None or float(found[1]) <= 0:
         said = " ".join(out.split())[-200:]
-        raise TargetError(f"smbclient transferred nothing: {said or 'it said nothing'}")
+        raise TargetError(f"smbclient transferred nothing: {said or 'it printed nothing'}")
     return float(found[1]) * 1024
 
 

@@ -158,7 +158,7 @@ class Attendant:
         connection, wire = self.clients.pop(number)
         if any(task.client is wire and task.what == "hold" for task in self.tasks.values()):
             self.machine.cut()
-            self._lost("whoever held it ended")
+            self._lost("its controller ended")
         for own, task in list(self.tasks.items()):
             if task.client is wire:
                 del self.tasks[own]

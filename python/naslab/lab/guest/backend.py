@@ -41,20 +41,20 @@ def refusals(definition: Definition) -> list[str]:
         found.append("server.kind = 'demo': it serves the loopback interface alone")
     if definition.disks:
         if definition.filesystem.type == "ntfs":
-            found.append("filesystem.type = 'ntfs': a guest's kernel has none")
+            found.append("filesystem.type = 'ntfs': a guest's kernel does not support it")
         if level in ("pool", "duplicated"):
-            found.append(f"volume.level = {level!r}: pools are built natively")
+            found.append(f"volume.level = {level!r}: pools need the native backend")
     if len(definition.disks) > MOST_DISKS:
         found.append(f"disks: a guest has {MOST_DISKS} at most")
     found += [f"disks.{name}: {why}" for name, why, given in _native_limits(definition) if given]
     if odd := [each.error_rate for each in definition.disks if each.error_rate and not _period(each.error_rate)]:
-        found.append(f"disks.errors = {odd[0]:.2%}: a guest fails one request in a whole number of them")
+        found.append(f"disks.errors = {odd[0]:.2%}: a guest can only fail one request in a whole number of requests")
     if server.cpu is not None and server.cpu > 1:
         found.append(f"server.cpu = {server.cpu}: a guest has one processor")
     if server.cpu is not None and server.kind == "knfsd":
-        found.append("server.cpu: threads of a kernel take the processor that they need")
+        found.append("server.cpu: the kernel's threads cannot be limited")
     if access == "direct" and definition.clients.count > 1:
-        found.append("clients.count: several direct clients are built natively")
+        found.append("clients.count: several direct clients need the native backend")
     return found
 
 
@@ -62,14 +62,14 @@ def _native_limits(definition: Definition) -> list[tuple[str, str, bool]]:
     """Limits of disks that only the native backend plants: name, why, whether they are given."""
     disks = definition.disks
     return [
-        ("rate", "a guest limits reads and writes, each by itself", any(each.rate_bytes_per_s for each in disks)),
+        ("rate", "a guest limits reads and writes separately", any(each.rate_bytes_per_s for each in disks)),
         (
             "burst",
-            "a guest's kernel lets requests past a limit that changes under them",
+            "a guest's kernel does not apply a changed limit to waiting requests",
             any(each.burst for each in disks),
         ),
         ("latency", "a guest's clock ticks every 10 ms, too coarse", any(each.latency_ns for each in disks)),
-        ("seek", "nothing packaged delays seeks alone", any(each.seek_ns for each in disks)),
+        ("seek", "no packaged program delays only seeks", any(each.seek_ns for each in disks)),
     ]
 
 
@@ -105,7 +105,7 @@ def problems(definition: Definition) -> list[str]:
 def prepare(place: Place, definition: Definition) -> Service:
     """The server to start, and the keeper of its guests. Raises UsageError, TargetError."""
     if place.folder not in place.data.parents:
-        raise UsageError(f"{definition.name}: its share lies in a guest; leave --folder out")
+        raise UsageError(f"{definition.name}: its share is in a guest; leave out --folder")
     server_net, client_net = _networks(definition)
     made = _volume(definition)
     server = Spec(

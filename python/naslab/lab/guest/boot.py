@@ -120,14 +120,14 @@ class Machine:
 
     def why(self) -> str:
         """The end of what its kernel said."""
-        return last_words(self.console) or "it said nothing"
+        return last_words(self.console) or "it printed nothing"
 
 
 def check(spec: Spec, folder: Path) -> None:
     """Raises UsageError where no such guest can be started."""
     if os.geteuid() != 0:
         raise UsageError(
-            "lab: a guest has a network interface and mounts of its own: run as root, or in a user namespace: "
+            "lab: a guest needs its own network interface and mounts: run as root, or in a user namespace: "
             "unshare --user --map-root-user naslab ..."
         )
     missing = [package for name, package in PROGRAMS.items() if shutil.which(name, path=search_path()) is None]
@@ -139,10 +139,10 @@ def check(spec: Spec, folder: Path) -> None:
         )
     check_folder(str(folder))
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        raise UsageError("lab: /dev/net/tun is not there: this machine (a container?) gives no tap interfaces")
+        raise UsageError("lab: /dev/net/tun is not there: this machine (a container?) has no tap interfaces")
     room = os.statvfs(_MEMORY) if os.path.isdir(_MEMORY) else None
     if room is not None and room.f_bavail * room.f_frsize < spec.ram_bytes:
-        raise UsageError(f"guest: {_MEMORY} has no room for ram_bytes={spec.ram_bytes}: make it larger, or give less")
+        raise UsageError(f"guest: {_MEMORY} has no space for ram_bytes={spec.ram_bytes}: make it larger, or give less")
     for disk in spec.disks:
         if disk.path and not os.access(disk.path, os.R_OK | os.W_OK):
             raise UsageError(f"guest: disk {disk.path!r} cannot be read and written; name a file or a block device")

@@ -42,7 +42,7 @@ class Done:
     def words(self) -> str:
         """The end of what it said, as one line, to explain a failure."""
         said = (self.err or self.out).decode(errors="replace").strip().splitlines()[-3:]
-        return " | ".join(said)[-400:] or f"it ended with code {self.code} and said nothing"
+        return " | ".join(said)[-400:] or f"it ended with code {self.code} and printed nothing"
 
 
 @dataclass
@@ -185,8 +185,8 @@ class Guest:
             except TimeoutError:
                 raise TargetError(f"guest: no answer within {timeout_s:.0f} s", before_run=True) from None
             except OSError as error:
-                raise TargetError(f"guest: its attendant does not answer: {error.strerror}", before_run=True) from None
-        raise TargetError("guest: its attendant ended", before_run=True)
+                raise TargetError(f"guest: its supervisor does not answer: {error.strerror}", before_run=True) from None
+        raise TargetError("guest: its supervisor ended", before_run=True)
 
 
 def _answers(connection: socket.socket) -> Iterator[dict[str, Any]]:
@@ -205,7 +205,7 @@ def find(folder: Path) -> Guest:
     try:
         return from_facts(json.loads((folder / attendant.FACTS).read_text(encoding="ascii")))
     except (OSError, ValueError, KeyError, TypeError):
-        raise TargetError(f"guest: none lives in {folder}", before_run=True) from None
+        raise TargetError(f"guest: no guest is running in {folder}", before_run=True) from None
 
 
 def start(spec: Spec, folder: Path | None = None, *, fast: bool = False) -> Guest:
@@ -247,7 +247,7 @@ def _first_words(child: subprocess.Popen[bytes]) -> dict[str, Any]:
     assert child.stdout is not None
     ready, _, _ = select.select([child.stdout], [], [], START_S)
     line = child.stdout.readline() if ready else b""
-    return dict(json.loads(line)) if line else {"error": "lab: the guest's attendant does not answer", "usage": False}
+    return dict(json.loads(line)) if line else {"error": "lab: the guest's supervisor does not answer", "usage": False}
 
 
 @contextlib.contextmanager

@@ -44,13 +44,13 @@ def refusals(definition: Definition) -> list[str]:
     if odd := [each.latency_ns for each in definition.disks if each.latency_ns % 10**6]:
         found.append(f"disks.latency = {odd[0]} ns: disks are delayed by whole milliseconds")
     if any(each.seek_ns for each in definition.disks):
-        found.append("disks.seek: nothing packaged delays seeks alone; iops bounds small requests")
+        found.append("disks.seek: no packaged program delays only seeks; use iops to limit small requests")
     if server.kind == "knfsd":
         found.append("server.kind = 'knfsd': the kernel's server belongs to the whole machine; a guest has its own")
     if server.kind == "demo" and link is not None:
-        found.append("server.kind = 'demo': it serves the loopback interface alone; leave [link] out")
+        found.append("server.kind = 'demo': it serves the loopback interface only; leave out [link]")
     if access != "direct":
-        found.append(f"clients.access = {access!r}: kernels mount in a guest only, and only what another guest serves")
+        found.append(f"clients.access = {access!r}: kernel mounts are possible in guests only, from servers in guests")
     return found
 
 
@@ -86,7 +86,7 @@ def problems(definition: Definition) -> list[str]:
         except UsageError as error:
             found.append(str(error).removeprefix("lab: "))
     if any(each.burst for each in definition.disks) and plan.is_escaped(definition, _version(definition)):
-        found.append("disks.burst: limits of cgroup v2 miss the threads of a RAID; use one disk, or a guest")
+        found.append("disks.burst: limits of cgroup v2 do not cover the threads of a RAID; use one disk, or a guest")
     return found
 
 
@@ -94,9 +94,9 @@ def prepare(place: Place, definition: Definition) -> Service:
     """The server to start, and the keeper of its disks. Raises UsageError, TargetError."""
     if definition.disks or definition.link:
         if not place.can_mount:
-            raise UsageError(f"{definition.name}: naslab may make no namespaces here: run it outside a container")
+            raise UsageError(f"{definition.name}: naslab cannot create namespaces here: run it outside a container")
         if place.folder not in place.data.parents:
-            raise UsageError(f"{definition.name}: its share lies on its own disks; leave --folder out")
+            raise UsageError(f"{definition.name}: its share is on its own disks; leave out --folder")
     limits = _groups(definition, place.folder.name)
     build = None
     if definition.disks or limits:
@@ -212,7 +212,8 @@ def _check_memory(definition: Definition) -> None:
     free = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), 0)
     if needed > free * MEMORY_SHARE:
         raise UsageError(
-            f"lab: disks.size: {amount_text(needed)} of disks lie in memory, and {amount_text(free)} are available; "
+            f"lab: disks.size: {amount_text(needed)} of disks are in memory, but only {amount_text(free)} is "
+            "available;  "
             "make them smaller (--set disks.size=...)"
         )
 

@@ -104,5 +104,5 @@ def _wait_for(path: Path, child: subprocess.Popen[bytes], name: str, log: Path) 
     while not path.exists():
         if child.poll() is not None or time.monotonic() > deadline:
             words = " ".join(log.read_text(encoding="utf-8", errors="replace").split())[-300:]
-            raise TargetError(f"{name} does not serve a disk: {words or 'it said nothing'}", before_run=True)
+            raise TargetError(f"{name} does not serve a disk: {words or 'it printed nothing'}", before_run=True)
         time.sleep(0.005)

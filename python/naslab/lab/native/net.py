@@ -156,7 +156,7 @@ def check_delay() -> None:
     done = subprocess.run(words, check=False, capture_output=True, env=env)
     if done.returncode != 0:
         raise UsageError(
-            "lab: link.latency: this kernel has no netem (module sch_netem), which delays packets; a guest has one"
+            "lab: link.latency: this kernel has no netem (module sch_netem), which delays packets; a guest has it"
         )
 
 

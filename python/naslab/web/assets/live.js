@@ -76,7 +76,7 @@
     while (body.rows.length > MOST_ROWS) body.lastElementChild.remove();
     showCount();
     part("none").hidden = true;
-    plot.setAttribute("aria-label", `Throughput of each cell as it ended; ${count.textContent}, the newest: ${cells.at(-1).row.join(", ")}`);
+    plot.setAttribute("aria-label", `Throughput of each finished cell; ${count.textContent}, the newest: ${cells.at(-1).row.join(", ")}`);
     drawCells();
   }
 
@@ -87,7 +87,7 @@
     const share = part("now-share");
     share.hidden = told.share === null;
     if (told.share !== null) share.value = told.share;
-    nowPlot.setAttribute("aria-label", `Rate within the cell under way. ${told.words}: ${told.facts}`);
+    nowPlot.setAttribute("aria-label", `Rate within the current cell. ${told.words}: ${told.facts}`);
     showCount();
     drawNow();
   }
