@@ -370,5 +370,5 @@ def test_no_measured_number_is_below_zero() -> None:
     assert signed == {
         "seed", "status", "clock_step_ns", "wall_clock_step_ns", "clock_rate_off", "late_ns", "earliest_ns", "effect",
         "drift", "snia_range_share", "snia_excursion_share", "value", "limit", "deviation", "autocorrelation",
-        "other_autocorrelation",
+        "other_autocorrelation", "measured",
     }  # fmt: skip

@@ -178,8 +178,7 @@ CELL = may_be_untold((
     _f("verified", "verified?", "--verify: blocks checked, blocks bad, the first bad one"),
     _f("direct_proof", "direct_proof?", "evidence that the client's cache did not answer"),
     _f("data_measured", "number?{}?", "written data: compress_ratio_zlib, compress_ratio_lz4, dedupe_ratio"),
-    _f("client", "cell_client", "how much processor time the client was allowed, and what restricted "
-        "it", required=False),
+    _f("client", "cell_client", "processor time the client was allowed, and what restricted it", required=False),
     _f("client_stall", "client_stall?", "how long this client itself stalled; null: not watched, or simulated"),
     _f("clients", "cell_clients", "of a cell that many clients measured together", required=False),
     _f("warnings", "warning[]", "about this cell"),

@@ -24,8 +24,8 @@ LIMIT = (
     _f("unit", "string?", "bytes_per_s, iops, ns or bytes", required=False),
     _f("ci95", "array?", "95 % interval of the value within this run: low, high; it names a limit, and never a "
        "difference between targets", required=False),
-    _f("measured", "number?", "where `value` is the fitted model's alone: what was measured of this class, in `unit`; "
-       "null: nothing was; left out where `value` was measured", required=False, least=None),
+    _f("measured", "number?", "if `value` is only the fitted model's: the measured value of this class, in `unit`; "
+       "null: not measured; left out if `value` was measured", required=False, least=None),
     _f("evidence", "string", "the reasons, as text with numbers"),
 )  # fmt: skip
 
