@@ -4,7 +4,8 @@ A ceiling is in operations per second of one busy connection. Ceilings of plante
 (`real_machine`) is measured once per session on an unshaped server and counted at `SAFETY` of that, half of it beside
 other load, because it varies with what else runs here. A class is judged where the planted limit lies `APART` below the
 next ceiling, `FAR_APART` where more connections multiply it, `COSTS_APART` where it follows from
-what an operation costs a processor, which varies by a factor of two with caches and queues.
+what an operation costs a processor, which varies by a factor of two with caches and queues. Where the machine's is the
+lowest, what it may do at most has to be the lowest, too.
 
 Conventions, in which several names are right (`ALSO`):
 
@@ -134,6 +135,12 @@ def _value(spec: Mapping[str, Any], where: Class, first: str, rate: float) -> fl
 def _why(system: System, where: Class, first: str, table: Table) -> str:
     """Why a class is not judged; empty: nothing is against it."""
     spec = system.spec
+    if first == "machine" and len(table) > 1:
+        most = table[first] * (2 if spec.get("load") else 1) / SAFETY
+        if most * (FAR_APART if "slow" in table else APART) > min(
+            rate for kind, rate in table.items() if kind != first
+        ):
+            return "the machine may do as much as the part that was planted"
     if first == "burst_credit":
         if where[1] == "small":
             return "credit is judged on large I/O"

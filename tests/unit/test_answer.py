@@ -325,6 +325,13 @@ def test_counted_bytes_stay_certain() -> None:
     assert trust.claimed(found)[0]["confidence"] == 0.97
 
 
+def test_a_rationed_client_is_no_less_surely_the_limit() -> None:
+    """What a condition shows it does not make doubtful."""
+    cells = [{"warnings": warned("client_throttled", "client_stall")}]
+    found = document([limit("client_cpu", "read", "large", 0.95), limit("disk", "read", "small", 0.95)], cells=cells)
+    assert [each["confidence"] for each in trust.claimed(found)] == [0.95, 0.7]
+
+
 def test_an_interrupted_run_never_says_that_nothing_is_open() -> None:
     for stopped in ("certain", "open", "interrupted", "failed"):
         for status, kinds in (("partial", ["interrupted"]), ("failed", []), ("running", []), ("partial", [])):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from made_evidence import GIB, KIB, MB, MIB, Server, evidence, ladder, point
+from made_evidence import GIB, KIB, MB, MIB, SECOND, Server, evidence, ladder, point
 from naslab.explain import conclusion, measured, reasons
 from naslab.explain.conclusion import conclude
 from naslab.explain.evidence import Evidence, memory_gap
@@ -83,7 +83,7 @@ def test_writes_beyond_a_link_that_is_shaped_for_reads_alone_are_not_said_to_mee
 
 
 def test_two_close_limits_are_open_and_the_question_names_the_step_that_tells() -> None:
-    found = verdict("pair")
+    found = conclude(ladder(SERVERS["pair"], noise=0.01, seed=2))
     (asked,) = [q for q in found.open if (q.op, q.size) == ("write", "large")]
     assert set(asked.between) == {"disk", "link"} and asked.step == "set"
     assert all(limit.confidence < 0.9 for limit in found.of("write", "large"))
@@ -125,6 +125,26 @@ def test_stops_are_on_no_list() -> None:
     limit = first(conclude(found, runs=1))
     assert limit.kind == "unknown" and conclusion.is_stopped(found) and not conclusion.is_stopped(made("link"))
     assert "for 400 ms about every 1.30 s" in limit.evidence
+
+
+def test_stops_of_writes_alone_are_not_sure() -> None:
+    """Writes that are made durable together end in bunches: reads go on beside them."""
+    found = made("link")
+    stops = Stalls(0.4, 9, 300_000_000, 600_000_000)
+    found.points["long"] = [
+        replace(point(op, depth=8, durability="each" if op == "write" else "none", end_ns=20 * SECOND), stalls=each)
+        for op, each in (("read", Stalls(0.0, 0, 0, 0)), ("write", stops))
+    ]
+    told = conclude(found, runs=1)
+    assert first(told, "write", "large").kind == "unknown" and first(told, "write", "large").confidence < 0.9
+    assert first(told, "read", "large").kind == first(told, "read", "small").kind == "link"
+
+
+def test_a_few_long_stops_among_many_short_pauses_are_none() -> None:
+    found = made("link")
+    pauses = [Stalls(0.4, 35, 200_000_000, 300_000_000), Stalls(0.5, 6, 262_000_000, 375_000_000)]
+    found.points["long"] = [replace(point(depth=8, end_ns=20 * SECOND), stalls=each) for each in pauses]
+    assert not conclusion.is_stopped(found)
 
 
 def test_pauses_of_a_rationed_processor_are_no_stops() -> None:

@@ -136,6 +136,37 @@ def test_the_posterior_names_the_injected_limits_and_holds_their_values() -> Non
         assert list(each.ceilings) == sorted(each.ceilings, key=lambda c: -c.probability)
 
 
+FAST = {"link": 1e10, "disk_read": 5e9, "disk_write": 5e9, "request_s": 1e-6, "seek_s": 1e-8, "cache": 1e12,
+        "write_back": 3e9}  # fmt: skip
+
+
+@pytest.mark.parametrize(("parts", "named"), [
+    ({**FAST, "memory": 1.3e9, "copy_lanes": 4.0}, "server_cache"),
+    ({**FAST, "window": 2e7}, "protocol"),
+    ({**FAST, "memory": 1.4e9, "cold": 1.4}, "server_cache"),
+    ({"lock_on": 0.99, "lock_s": 1.3e-3, "lock_share": 0.9, **FAST, "memory": 3e9, "copy_lanes": 4.0}, "unknown"),
+], ids=("copied side by side", "a window", "beyond processor caches", "held while it is copied"))  # fmt: skip
+def test_what_one_connection_gets(parts: dict[str, float], named: str) -> None:
+    """A processor that copies for each connection is no window; sets that it copies more slowly are on no disk."""
+    loads = rows_of(ladder(Server()))
+    assert loads is not None
+    seen = shown_by(theta_of(**parts), loads, np.random.default_rng(11), noise=0.03)
+    found = {(each.op, each.size): each for each in verdict.judge(seen, infer(seen))}
+    assert found["read", "large"].first.kind == named
+
+
+def test_copying_and_cold_memory_are_what_they_say() -> None:
+    loads = rows_of(ladder(Server()))
+    assert loads is not None
+    copied = {**FAST, "memory": 1e9}
+    one, four = (rate(loads, "connections", MIB, **copied, copy_lanes=lanes) for lanes in (1.0, 4.0))
+    assert four == pytest.approx(4 * one, rel=0.1) and one == pytest.approx(1e9, rel=0.1)
+    large, small = (rate(loads, step, MIB, **copied, cold=2.0) for step in ("set", "depth"))
+    assert small == pytest.approx(2 * large, rel=0.1)
+    held = {**copied, "lock_on": 0.99, "lock_s": 1e-3, "lock_share": 0.99}
+    assert rate(loads, "same_file", MIB, **held, copy_lanes=4.0) == pytest.approx(MIB / (1e-3 + MIB / 1e9), rel=0.1)
+
+
 def test_the_same_data_give_the_same_verdict() -> None:
     seen = shown_by(theta_of(), rows(), np.random.default_rng(7))
     one, two = (infer(seen, runs=1, count=60) for _ in range(2))

@@ -66,6 +66,13 @@ def test_a_limit_counts_only_well_below_the_next() -> None:
     assert near["write large"].value == pytest.approx(fast)
 
 
+def test_the_machine_counts_where_the_most_it_may_do_is_least() -> None:
+    """Its own ceiling is a careful guess: it is the limit only where nothing that was planted may be slower."""
+    far, near = (of(lock_us=hold)["read large"] for hold in (100, 1e6 / MACHINE["nfs3"]["read large"]["ops_per_s"]))
+    assert far.part == "machine" and far.judged
+    assert near.part == "machine" and not near.judged and "may do as much" in near.why
+
+
 def test_a_disk_counts_where_the_budget_gets_beyond_the_memory() -> None:
     disk = {"read": 20e6, "write": 20e6}
     assert of(60, disk=disk, memory_bytes=300 << 20)["read large"].why

@@ -88,11 +88,13 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
     let cached = load.read && PAGE_SLACK * value(Param::Cache) >= load.reach;
     let queued = !load.read && load.large && value(Param::WriteBack) > HIT_EDGE_BYTES;
     let disk = if cached { 0.0 } else { at_disk(theta, load) };
-    let memory = if cached || queued { record / value(Param::Memory) } else { 0.0 };
+    let cold = if load.read { value(Param::Cold) } else { 1.0 };
+    let memory = if cached || queued { record / value(Param::Memory) * cold } else { 0.0 };
     let client = value(Param::ClientS) + value(Param::ClientByteS) * record;
     let limit = if conditions.cpu_limit > 0.0 { conditions.cpu_limit.min(1.0) } else { 1.0 };
     let (server, lock) = (value(Param::ServerS), existing(Param::LockOn, Param::LockS));
     let (delay, slow) = (value(Param::DelayS), existing(Param::SlowOn, Param::SlowS));
+    let held = lock + existing(Param::LockOn, Param::LockShare) * (memory + disk);
     let undisked = client + server + lock + memory + wire / link;
     let slots = value(Param::Slots) / load.charge;
     let most = if load.granted > 0.0 { load.granted } else { load.busy };
@@ -109,7 +111,7 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
         (value(Param::Window) / wire).min(if few && !slowed { waits } else { NEVER }),
         per(disk),
         if few || slowed { NEVER } else { waits },
-        per(lock).min(if slowed { waits } else { NEVER }),
+        per(held).min(if slowed { waits } else { NEVER }),
         per(machine / conditions.cpus.max(1.0)),
         NEVER,
     ];

@@ -47,8 +47,12 @@ pub(crate) struct Servers {
     pub(crate) queue: Lanes,
     pub(crate) header: Lanes,
     pub(crate) server_s: Lanes,
-    per_lane: Lanes,
+    pub(crate) per_lane: Lanes,
     per_memory: Lanes,
+    /// Inverse of the connections whose data are copied side by side.
+    pub(crate) per_copy_lane: Lanes,
+    /// Logs of how much longer data take that the processor's caches do not hold.
+    ln_cold: Lanes,
     cache: Lanes,
     ln_cache: Lanes,
     has_cache: Lanes,
@@ -63,6 +67,8 @@ pub(crate) struct Servers {
     sharpness: Lanes,
     blunt: Lanes,
     lock_s: Lanes,
+    /// Share of the time at memory and disks for which a file is held, too; 0 without a lock.
+    lock_share: Lanes,
     pub(crate) has_bucket: Lanes,
     pub(crate) buckets: [Option<Bucket>; WIDTH],
 }
@@ -82,6 +88,7 @@ impl Servers {
         let (down, ratio) = (inverse(Param::Link), inverse(Param::UplinkRatio));
         let (delay_s, slow_s, slow) = (value(Param::DelayS), value(Param::SlowS), exists(Param::SlowOn));
         let (lock_s, lock) = (value(Param::LockS), exists(Param::LockOn));
+        let lock_share = value(Param::LockShare);
         let (cache, write_back, overlap) = (value(Param::Cache), value(Param::WriteBack), value(Param::Overlap));
         Servers {
             client_s: value(Param::ClientS),
@@ -95,6 +102,8 @@ impl Servers {
             server_s: value(Param::ServerS),
             per_lane: inverse(Param::ServerLanes),
             per_memory: inverse(Param::Memory),
+            per_copy_lane: inverse(Param::CopyLanes),
+            ln_cold: lanes(|i| theta[i][Param::Cold as usize]),
             ln_cache: lanes(|i| theta[i][Param::Cache as usize] + ln(PAGE_SLACK)),
             has_cache: lanes(|i| flag(cache[i] > HIT_EDGE_BYTES)),
             cache,
@@ -109,6 +118,7 @@ impl Servers {
             sharpness: value(Param::Sharpness),
             blunt: inverse(Param::Sharpness),
             lock_s: lanes(|i| lock[i] * lock_s[i]),
+            lock_share: lanes(|i| lock[i] * lock_share[i]),
             has_bucket: exists(Param::BucketOn),
             buckets: std::array::from_fn(|i| table.is_on(&theta[i], Param::BucketOn).then(|| bucket(&theta[i], table))),
         }
@@ -166,7 +176,10 @@ pub(crate) fn storage(s: &Servers, row: &Row) -> Storage {
             false => fits,
         };
         return Storage {
-            memory: lanes(|i| hit[i] * row.data * s.per_memory[i]),
+            memory: match row.cold > 0.0 {
+                true => lanes(|i| hit[i] * row.data * s.per_memory[i] * exp(s.ln_cold[i] * row.cold)),
+                false => lanes(|i| hit[i] * row.data * s.per_memory[i]),
+            },
             disk: lanes(|i| moves * (1.0 - hit[i]) * disk[i]),
             drain: disk,
             seeks,
@@ -222,11 +235,13 @@ fn times(rows: &Rows, s: &Servers, row: &Row, stored: &Storage) -> (Lanes, Lanes
         let (window, link) = (wire * s.per_window[i], wire * per_link[i]);
         let (lock, server_s) = (locks * s.lock_s[i], s.server_s[i]);
         let stores = larger(stored.memory[i], stored.disk[i]);
+        let held = lock + s.lock_share[i] * (stored.memory[i] + stored.disk[i]);
+        let copies = stored.memory[i] * larger(s.per_copy_lane[i], row.per_worker);
         let server = server_s * larger(s.per_lane[i], row.per_worker);
         let machine = (client + server_s + row.data * s.per_memory[i]) * shared;
         let slowest = larger(
             larger(larger(client * row.client_lanes, window * row.per_worker), larger(link, server)),
-            larger(larger(lock * row.per_file, stores), machine),
+            larger(larger(held * row.per_file, larger(copies, stored.disk[i])), machine),
         );
         let longest = larger(larger(larger(client, window), larger(link, server_s)), larger(lock, stores));
         let sum = ((client + window) + (link + server_s)) + (lock + (stored.memory[i] + stored.disk[i]));

@@ -14,6 +14,16 @@ const CLIENT_ERROR: f64 = 0.05;
 const CLIENT_MOST: f64 = 60.0;
 /// A link shaped one way costs so many nats; one in twenty.
 const SHAPED_ONE_WAY: f64 = 7.8;
+/// As `hypotheses.log_prior`: bytes a second that a processor copies at least, and of a window that is seldom one.
+const COPIED: f64 = 60e6;
+const SLOW_COPY: f64 = 2.0;
+const FASTEST_WINDOW: [f64; 2] = [4e8, 8e9];
+const FAST_WINDOW: f64 = 2.5;
+const COPIES: f64 = 0.5;
+const COLD: f64 = 3.0;
+/// Bytes that nearly every server keeps of what was read, and nats of one that does not.
+const LEAST_CACHE: f64 = 1e8;
+const UNCACHED: f64 = 1.5;
 
 /// Rows that were seen, with the bounds of what may explain them.
 #[derive(Clone, Debug)]
@@ -26,6 +36,10 @@ pub struct Model {
     write_back_edge: f64,
     slots_edge: f64,
     lanes_edge: f64,
+    cache_edge: f64,
+    copied: f64,
+    step: f64,
+    fast_window: std::ops::Range<f64>,
 }
 
 /// Room for the rows of a few particles.
@@ -74,7 +88,20 @@ impl Model {
         let most = rows.weight * ln(PEAK);
         let client = client.iter().map(|(record, seconds)| (*record, ln(*seconds))).collect();
         let (write_back_edge, slots_edge, lanes_edge) = (ln(HIT_EDGE_BYTES), ln(300.0), ln(1.15));
-        Ok(Model { table, rows, client, most, write_back_edge, slots_edge, lanes_edge })
+        let (copied, step, fast_window) = (ln(COPIED), ln(4.0), ln(FASTEST_WINDOW[0])..ln(FASTEST_WINDOW[1]));
+        Ok(Model {
+            table,
+            rows,
+            client,
+            most,
+            write_back_edge,
+            slots_edge,
+            lanes_edge,
+            cache_edge: ln(LEAST_CACHE),
+            copied,
+            step,
+            fast_window,
+        })
     }
 
     /// Bounds of the parameters.
@@ -272,13 +299,22 @@ impl Model {
         if value(Param::WriteBack) < self.write_back_edge {
             found -= 1.2;
         }
+        if value(Param::Cache) < self.cache_edge {
+            found -= UNCACHED;
+        }
         if value(Param::Slots) < self.slots_edge {
             found -= 2.0;
         }
         if value(Param::ServerLanes) > self.lanes_edge {
             found -= 1.0;
         }
-        found
+        if value(Param::CopyLanes) > self.lanes_edge {
+            found -= COPIES + SLOW_COPY * ((self.copied - value(Param::Memory)) / self.step).clamp(0.0, 2.0);
+        }
+        if self.fast_window.contains(&value(Param::Window)) {
+            found -= FAST_WINDOW;
+        }
+        found - COLD * value(Param::Cold)
     }
 }
 

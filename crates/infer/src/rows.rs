@@ -7,6 +7,10 @@ use std::collections::HashMap;
 /// Degrees of freedom of Student's t: a row that nothing explains costs little.
 pub(crate) const FREEDOM: f64 = 4.0;
 
+/// A processor's caches hold sets of up to so much, and nothing of those from `COLD_BYTES` on.
+const WARM_BYTES: f64 = 4_194_304.0;
+const COLD_BYTES: f64 = 67_108_864.0;
+
 /// Columns of numbers by name; flags are 0 or 1. Names and units are those of `Rows`.
 pub type Columns = HashMap<String, Vec<f64>>;
 
@@ -46,6 +50,8 @@ pub(crate) struct Row {
     pub(crate) client_lanes: f64,
     pub(crate) per_within: f64,
     pub(crate) ln_within: f64,
+    /// How far the set lies beyond what a processor's caches hold, 0 to 1.
+    pub(crate) cold: f64,
     /// Share of the requests that do not follow the one before.
     pub(crate) apart: f64,
     /// Share of the bytes that reach the disks where what is written again is written once.
@@ -134,6 +140,7 @@ fn row(columns: &Columns, conditions: Conditions, at: usize, count: usize) -> Re
         client_lanes: 1.0 / if limit > 0.0 { workers.min(limit) } else { workers },
         per_within: 1.0 / (size * files),
         ln_within: ln(size * files),
+        cold: (ln(size * files / WARM_BYTES) / ln(COLD_BYTES / WARM_BYTES)).clamp(0.0, 1.0),
         apart: if random || files > 1.0 { 1.0 } else { (data / size).min(1.0) },
         once: (size * files / moved.max(1.0)).min(1.0),
         start: number("start")?,

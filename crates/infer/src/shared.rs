@@ -8,6 +8,8 @@ use crate::rows::Row;
 const EACH_WAY: u8 = 6;
 /// Scopes below this count what the disks move.
 const LINKS: u8 = 3;
+/// Share of one connection, of a reader's and a writer's.
+const EACH: f64 = 0.5;
 
 /// The rates of a reader and a writer side by side: they share the server's processor, its memory, its disks.
 ///
@@ -15,8 +17,10 @@ const LINKS: u8 = 3;
 pub(crate) fn beside(s: &Servers, rows: [&Row; 2], stored: &[Storage; 2], rates: &mut [Lanes; 2]) {
     queue(s, rows, rates);
     let alike = [1.0; WIDTH];
-    share(rates, &s.server_s, &s.server_s, &alike, &Lanes::default());
-    share(rates, &stored[0].memory, &stored[1].memory, &alike, &Lanes::default());
+    let server = lanes(|i| s.server_s[i] * larger(s.per_lane[i], EACH));
+    share(rates, &server, &server, &alike, &Lanes::default());
+    let copied = |of: &Storage| lanes(|i| of.memory[i] * larger(s.per_copy_lane[i], EACH));
+    share(rates, &copied(&stored[0]), &copied(&stored[1]), &alike, &Lanes::default());
     let queued = &stored[1].queued;
     let room = lanes(|i| queued[i] * s.write_back[i] / (rows[0].record * rows[0].seconds));
     // What a write-back drains is one request at a time, beside all of the readers'.

@@ -39,10 +39,14 @@ BUCKET_SCOPES = 7
 EACH_WAY = 6
 FULL = 8
 """Exponent by which a queue forms as a link comes to be full."""
+WARM_BYTES, COLD_BYTES = float(4 << 20), float(64 << 20)
+"""A processor's caches hold sets of up to the former, and nothing of those from the latter on."""
 DRAIN_BYTES = float(1 << 20)
 """A write-back joins neighbours into requests of so much."""
 
 
+PAIR = 2.0
+"""Connections of a reader and a writer beside it."""
 Places = NDArray[np.int64]
 
 
@@ -92,8 +96,14 @@ def storage(v: Values, r: Rows) -> Storage:
     queued = ~r.read & ~r.durable & (v["write_back"] > HIT_EDGE_BYTES)
     once = np.where(queued & (v["joins"] > 0), np.minimum(within / np.maximum(r.moved, 1.0), 1.0), 1.0)
     at_disk = np.where(r.null, 0.0, np.where(r.read, (1 - hit) * disk, np.where(queued, 0.0, disk)))
-    memory = np.where(r.read, hit, queued) * size / v["memory"]
+    memory = np.where(r.read, hit * v["cold"] ** coldness(within), queued) * size / v["memory"]
     return Storage(memory, at_disk, disk * once, seeks, queued, np.where(r.read, 1 - hit, once), once)
+
+
+def coldness(within: Array) -> Array:
+    """How far a set lies beyond what the processor's caches hold, 0 to 1, by its bytes."""
+    found = np.log(within / WARM_BYTES) / np.log(COLD_BYTES / WARM_BYTES)
+    return np.asarray(np.clip(found, 0.0, 1.0))
 
 
 def predict(v: Values, r: Rows) -> Array:
@@ -112,7 +122,9 @@ def demands(v: Values, r: Rows, s: Storage) -> tuple[list[Array], Array]:
     seconds = [station.seconds(v, r) for station in STATIONS if station.kind != "machine"]
     busy = [each / station.lanes(v, r) for each, station in zip(seconds, STATIONS, strict=False)]
     seconds += [s.memory, s.disk]
-    busy += [s.memory, s.disk]
+    busy += [s.memory / np.minimum(v["copy_lanes"], r.workers), s.disk]
+    stored = np.where(v["lock_s"] > 0, v["lock_share"] * (s.memory + s.disk), 0.0)
+    busy.append((np.where(r.null, 0.0, v["lock_s"]) + stored) / r.files)
     if r.same_machine:
         busy += [station.seconds(v, r) / station.lanes(v, r) for station in STATIONS if station.kind == "machine"]
     return seconds, _longest(busy)
@@ -172,9 +184,10 @@ def _beside(v: Values, r: Rows, s: Storage, x: Array) -> Array:
     x = x.copy()
     others = r.pair[pairs]
     _queue(v, r, x, pairs, others)
-    server = np.broadcast_to(v["server_s"], (len(x), len(pairs)))
+    server = np.broadcast_to(v["server_s"] / np.minimum(v["server_lanes"], PAIR), (len(x), len(pairs)))
     _share(x, pairs, others, server, server, 1.0)
-    _share(x, pairs, others, s.memory[:, pairs], s.memory[:, others], 1.0)
+    copies = np.minimum(v["copy_lanes"], PAIR)
+    _share(x, pairs, others, s.memory[:, pairs] / copies, s.memory[:, others] / copies, 1.0)
     queued = s.queued[:, others]
     room = np.where(queued, v["write_back"] / r.record[pairs] / r.seconds[pairs], 0.0)
     # What a write-back drains is one request at a time, beside all of the readers'.

@@ -55,6 +55,8 @@ PARAMETERS = (
     Parameter("server_s", 1e-7, 0.1, "s", "server processor time per operation"),
     Parameter("server_lanes", 1.0, 16.0, "", "connections that server processors serve in parallel"),
     Parameter("memory", 3e6, 3e11, "B/s", "server cache, or the processor that copies, both directions together"),
+    Parameter("copy_lanes", 1.0, 16.0, "", "connections whose data server processors copy in parallel"),
+    Parameter("cold", 1.0, 2.5, "", "time to copy data that processor caches do not hold, divided by that of data they do"),
     Parameter("cache", 1.2e5, 3e12, "B", "server cache"),
     Parameter("disk_read", 3e6, 3e11, "B/s", "disks, reads"),
     Parameter("disk_write", 3e6, 3e11, "B/s", "disks, writes"),
@@ -69,6 +71,7 @@ PARAMETERS = (
     Parameter("slow_s", 1e-4, 1.0, "s", "mean time that slow operations add"),
     Parameter("lock_on", 1e-3, 1.0, "", "switch: a lock per file"),
     Parameter("lock_s", 1e-5, 5e-3, "s", "time that an operation holds its file"),
+    Parameter("lock_share", 1e-2, 1.0, "", "share of the time in memory and at disks for which the lock is held, too"),
     Parameter("bucket_on", 1e-3, 1.0, "", "switch: a token bucket"),
     Parameter("base", 3e6, 3e9, "B/s", "rate without credit"),
     Parameter("burst", 1.3, 12.0, "", "rate with credit, divided by the rate without"),
@@ -89,19 +92,40 @@ def switched_on(theta: Array, name: str) -> NDArray[np.bool_]:
     return np.asarray(theta[:, AT[name]] > math.log(1e-3) * SWITCHES[name])
 
 
+LANES = 1.15
+"""From here on connections are served side by side."""
+COPIES, COPIED, SLOW_COPY = 0.5, 60e6, 2.0
+"""Nats of copying side by side; bytes a second that one processor of a server usually copies at least, and nats of each
+factor of four less."""
+FASTEST_WINDOW, FAST_WINDOW = (4e8, 8e9), 2.5
+"""Bytes a second at which one processor's copying, and seldom a window, is what one connection gets; nats."""
+LEAST_CACHE, UNCACHED = 1e8, 1.5
+"""Bytes that nearly every server keeps of what was read; nats of one that does not."""
+COLD = 3.0
+"""Nats of each factor of e by which data beyond the processor's caches are copied more slowly."""
+
+
 def log_prior(theta: Array) -> Array:
     """Log density of the priors that are not log-uniform, against the log-uniform ones, by particle.
 
     Disks write about as fast as they read (log-ratio of sd 0.7). A link carries as much up as down (Cauchy, 2 %), or
-    is shaped one way (one in twenty). Few servers hold no unstable writes at all, few connections have fewer slots than
-    a client asks for, few servers serve them side by side.
+    is shaped one way (one in twenty). Few servers hold no unstable writes at all or cache no reads, few connections
+    have fewer slots than a client asks for, few servers serve them side by side. Data beyond the processor's caches are
+    copied a third more slowly (exponential). A window seldom has the rate at which one processor copies.
     """
     disks = (theta[:, AT["disk_read"]] - theta[:, AT["disk_write"]]) / 0.7
     found = -np.minimum(disks**2 / 2, 8.0)
     found = found - np.minimum(np.log1p((theta[:, AT["uplink_ratio"]] / 0.02) ** 2), SHAPED_ONE_WAY)
     found = found - 1.2 * (theta[:, AT["write_back"]] < math.log(HIT_EDGE_BYTES))
+    found = found - UNCACHED * (theta[:, AT["cache"]] < math.log(LEAST_CACHE))
     found = found - 2.0 * (theta[:, AT["slots"]] < math.log(300.0))
-    return np.asarray(found - 1.0 * (theta[:, AT["server_lanes"]] > math.log(1.15)))
+    found = found - 1.0 * (theta[:, AT["server_lanes"]] > math.log(LANES))
+    copies = theta[:, AT["copy_lanes"]] > math.log(LANES)
+    slow = np.clip((math.log(COPIED) - theta[:, AT["memory"]]) / math.log(4), 0, 2)
+    found = found - copies * (COPIES + SLOW_COPY * slow)
+    window = theta[:, AT["window"]]
+    found = found - FAST_WINDOW * ((window > math.log(FASTEST_WINDOW[0])) & (window < math.log(FASTEST_WINDOW[1])))
+    return np.asarray(found - COLD * theta[:, AT["cold"]])
 
 
 USUAL_MEMORY, USUAL_WINDOW = 500e6, 4e9

@@ -42,6 +42,9 @@ LEFT_OUT = frozenset(("security", "clients", "buffered_round_trip"))
 MIN_STALLS = 3
 RATION_NS = 250_000_000
 """Pauses shorter than this are those of a processor whose time is rationed, which does less work, or of a busy host."""
+HEAVY, HEAVY_ERROR = 0.4, 0.12
+"""Processors of the client in use from which on a rate is one of processors, too, the server's among them: schedulers,
+clocks and caches make it differ from cell to cell by this standard deviation of its logarithm; by less below."""
 CREDIT_BYTES = 65536
 BUSY = 0.9
 """Share of a machine's processors in use from which on they may be what limits."""
@@ -63,8 +66,8 @@ class Rows:
     durable: each operation is durable before its answer. whole: the time counts until all is durable. late: only the
     latter half of the pass counts. pair: the row that ran beside this one, or -1. moved: bytes of this row alone.
     sigma: standard deviation of `seen`, without the model's error; time that the host of a virtual machine took adds
-    to it. client_s: client's processor time per operation,
-    NaN where it tells nothing.
+    to it, and so does the use of processors. client_s: client's processor time per operation, NaN where it tells
+    nothing.
     """
 
     read: Flags
@@ -109,6 +112,8 @@ class Rows:
     local_disk: bool = False
     protocol: str = ""
     burst: tuple[float, float, float] | None = None
+    credited: frozenset[str] = frozenset()
+    """Operations whose large loads fell to a lower rate, and were as fast as before after a rest."""
     usual: bool = False
     """Whether the rows are cells of any run, which no ladder chose: what was not varied is as it usually is."""
     order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -163,6 +168,7 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
         rationed=_is_rationed(evidence.round_trip), turns=_turns(evidence, points), own_limit=_own_limit(points),
         local_disk=evidence.local_disk, protocol=evidence.protocol,
         burst=hint, usual=usual,
+        credited=frozenset(burst.get("applies_to") or ()) if hint and burst.get("proved") else frozenset(),
     )  # fmt: skip
 
 
@@ -197,11 +203,16 @@ def _row(p: Point, step: str, op: str, rate: float, whole: bool = False, late: b
         "size": float(p.set_bytes), "start": p.start_ns / NS_PER_S, "seconds": max(seconds, 1e-6), "pair": -1,
         "moved": (p.reads if op == "read" else p.writes) * seconds, "count": count,
         "seen": float(np.log(max(rate, 1.0) / p.record_bytes)),
-        "sigma": float(np.sqrt(half**2 + (COUNTING / count) ** 2 + p.steal**2)),
+        "sigma": float(np.sqrt(half**2 + (COUNTING / count) ** 2 + p.steal**2 + _heavy(p) ** 2)),
         "client_s": np.nan if mixed or rate <= 0 else p.cpu * p.record_bytes / rate, "step": step, "cell": p.cell,
         "group": (op, p.durability == "each", p.record_bytes, whole, mixed, p.depth == 1, p.set_bytes > SMALL_BYTES,
                   p.workers > 1, p.files > 1),
     }  # fmt: skip
+
+
+def _heavy(p: Point) -> float:
+    """What busy processors add to a row's standard deviation."""
+    return HEAVY_ERROR * min(p.cpu / HEAVY, 1.0)
 
 
 def _null(like: dict[str, Any], latency_ns: Mapping[str, float], rationed: bool) -> dict[str, Any]:
@@ -330,18 +341,18 @@ def _stall(points: Iterable[Point]) -> dict[str, float]:
     operations goes on with the others.
     """
     timed = [p for p in points if p.stalls and (p.op == "read" or p.durability == "each")]
-    usual = sorted(p.stalls.length_ns for p in timed if p.stalls and p.stalls.count)
-    if not usual or usual[len(usual) // 2] < RATION_NS:
-        return {}
-    if sum(p.stalls.count for p in timed if p.stalls) < MIN_STALLS:
+    lengths = [stalls.length_ns for p in timed if (stalls := p.stalls) for _ in range(stalls.count)]
+    if len(lengths) < MIN_STALLS or median(lengths) < RATION_NS:
         return {}
     large, small = (_lost([p for p in timed if (p.record_bytes > SMALL_RECORD) == wanted]) for wanted in (True, False))
     # Small operations are measured for a second or less, which may lie between two stops.
     found = {"large": large, "small": max(large, small)}
-    for op, size in (("read", "large"), ("write", "large")):
+    for op in ("read", "write"):
         mine = [p for p in timed if p.op == op and p.record_bytes > SMALL_RECORD]
         if sum(p.end_ns - p.start_ns for p in mine) >= OWN_NS:
-            found[f"{op} {size}"] = _lost(mine)
+            few = [p for p in timed if p.op == op and p.record_bytes <= SMALL_RECORD]
+            found[f"{op} large"] = _lost(mine)
+            found[f"{op} small"] = max(_lost(mine), _lost(few))
     return found
 
 

@@ -32,6 +32,8 @@ TELLING = 2
 OPERATIONS = ("read", "write")
 OWN = frozenset(("client_cache",))
 """Limits that were counted in bytes: no condition makes them less sure."""
+SHOWN: Mapping[str, str] = {"client_throttled": "client_cpu", "client_stall": "client_cpu"}
+"""Conditions that are themselves evidence of a limit, which they make no less sure."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,11 @@ def ended_early(document: Document) -> bool:
     return was_interrupted(document) or (status in ("partial", "failed", "running") and not spent)
 
 
-def most(found: Iterable[Doubt], op: str = "") -> float:
-    """The highest probability that doubts leave a limit. op: read or write; empty for both."""
-    mine = [doubt.most for doubt in found if op in doubt.ops or not op]
+def most(found: Iterable[Doubt], op: str = "", limit: str = "") -> float:
+    """The highest probability that doubts leave a limit. op: read or write; empty for both. limit: its kind."""
+    mine = [
+        doubt.most for doubt in found if (op in doubt.ops or not op) and not (limit and SHOWN.get(doubt.kind) == limit)
+    ]
     grave = sum(each <= DISTURBED for each in mine)
     return min(mine, default=WHOLE) if grave < 2 else DISTURBED_TWICE
 
@@ -82,10 +86,11 @@ def lowered(limits: Sequence[Mapping[str, Any]], found: Sequence[Doubt]) -> list
 
     def one(limit: Mapping[str, Any]) -> dict[str, Any]:
         share = limit.get("confidence")
-        if not is_number(share) or limit.get("kind") in OWN:
+        kind = str(limit.get("kind") or "")
+        if not is_number(share) or kind in OWN:
             return dict(limit)
         op = str((limit.get("applies_to") or {}).get("op") or "")
-        return {**limit, "confidence": min(share, most(found, op))}
+        return {**limit, "confidence": min(share, most(found, op, kind))}
 
     return [one(limit) for limit in limits]
 

@@ -52,8 +52,11 @@ TURNS_SHOWN = dict.fromkeys(
 )  # fmt: skip
 """How often single requests come in turns, as calls without data do, where something else than the server's processor
 limits. A processor whose time is rationed does all of it, copying included."""
+REST_SHOWN = 0.1
+"""How often a large load falls as bytes are moved, and is as fast as before after a rest, where no credit limits it."""
 LIMIT_SHOWN = 0.05
 """How often a client is stopped for all the processor time that it may use where something else limits."""
+OTHER = {"read": "write", "write": "read"}
 BUSY_DEPTH = 256
 REACH_BYTES = 4.0 * (1 << 30)
 """Reads are judged for working sets of at least this size, measured or not: smaller ones are no file server's job."""
@@ -106,7 +109,8 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     if size == "small":
         disk = disk + v["seek_s"] + (0.0 if read else v["commit_s"])
     disk = np.where(cached, 0.0, disk)
-    memory = np.where(cached if read else queued, record / v["memory"], 0.0)
+    copied = record / v["memory"] * (v["cold"] if read else 1.0)
+    memory = np.where(cached if read else queued, copied, 0.0)
     client = v["client_s"] + v["client_byte_s"] * record
     lanes = min(1.0, r.cpu_limit or 1.0)
     stations = client + v["server_s"] + v["lock_s"] + disk + memory + wire / link
@@ -122,6 +126,7 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     network = np.where(spent | (v["kind"] < 3), link / wire, np.minimum(link / wire, base))
     machine = (client + v["server_s"] + memory) / max(r.cpus, 1.0) if r.same_machine else np.zeros(len(theta))
     slow = v["slow_s"] > v["delay_s"]
+    held = np.where(v["lock_s"] > 0, v["lock_s"] + v["lock_share"] * (memory + disk), 0.0)
     with np.errstate(divide="ignore"):
         found = {
             "client_cpu": lanes / client, "server_cpu": 1 / v["server_s"], "server_cache": 1 / memory,
@@ -129,7 +134,7 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
             "protocol": np.minimum(v["window"] / wire, np.where(few & ~slow, waits, np.inf)),
             "disk" if size == "large" else "disk_iops": disks,
             "latency": np.where(few | slow, np.inf, waits),
-            "unknown": np.minimum(1 / v["lock_s"], np.where(slow, waits, np.inf)),
+            "unknown": np.minimum(1 / held, np.where(slow, waits, np.inf)),
             "burst_credit": np.where(spent, base, np.inf),
             "shared_machine": 1 / machine,
         }  # fmt: skip
@@ -192,6 +197,8 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
         shares = _weighed(shares, TURNS_SHOWN)
     if (op, size) in r.own_limit:
         shares = _weighed(shares, {kind: LIMIT_SHOWN for kind in shares if kind != "client_cpu"})
+    if op in r.credited and size == "large":
+        shares = _weighed(shares, {kind: REST_SHOWN for kind in shares if kind != "burst_credit"})
     near = order[1] / order[0]
     close = _close(names, table, posterior)
     first = names[int(np.argmax([shares[name] for name in names]))]
@@ -242,11 +249,17 @@ def _close(names: Sequence[str], table: Array, posterior: Posterior) -> dict[tup
 
 
 def _most(name: str, most: float, r: Rows, op: str, size: str) -> float:
-    """Highest probability of a kind. most: of kinds of the model. What it does not explain is sure of stops only."""
+    """Highest probability of a kind. most: of kinds of the model.
+
+    What it does not explain is sure of stops only, and of those where reads and writes stop alike: writes alone also
+    end in bunches where they are made durable together. Credit is sure where a rest brought a fast rate back.
+    """
     if name == "client_cache":
         return 1.0
+    if name == "burst_credit" and not r.credited:
+        return min(most, DOUBTED)
     if name == "unknown":
-        return 1.0 if r.stopped(op, size) > STRANGE_STALL else DOUBTED
+        return 1.0 if all(r.stopped(each, size) > STRANGE_STALL for each in (op, OTHER[op])) else DOUBTED
     return min(most, DOUBTED) if r.rationed and name in IN_TURNS else most
 
 
