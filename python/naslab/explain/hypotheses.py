@@ -56,7 +56,9 @@ PARAMETERS = (
     Parameter("server_lanes", 1.0, 16.0, "", "connections that server processors serve in parallel"),
     Parameter("memory", 3e6, 3e11, "B/s", "server cache, or the processor that copies, both directions together"),
     Parameter("copy_lanes", 1.0, 16.0, "", "connections whose data server processors copy in parallel"),
-    Parameter("cold", 1.0, 2.5, "", "time to copy data that processor caches do not hold, divided by that of data they do"),
+    Parameter(
+        "cold", 1.0, 2.5, "", "time to copy data that processor caches do not hold, divided by that of data they do"
+    ),
     Parameter("cache", 1.2e5, 3e12, "B", "server cache"),
     Parameter("disk_read", 3e6, 3e11, "B/s", "disks, reads"),
     Parameter("disk_write", 3e6, 3e11, "B/s", "disks, writes"),
