@@ -88,7 +88,7 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
     let cached = load.read && PAGE_SLACK * value(Param::Cache) >= load.reach;
     let queued = !load.read && load.large && value(Param::WriteBack) > HIT_EDGE_BYTES;
     let disk = if cached { 0.0 } else { at_disk(theta, load) };
-    let cold = if load.read { value(Param::Cold) } else { 1.0 };
+    let cold = if load.read { value(Param::Cold).max(1.0) } else { 1.0 };
     let memory = if cached || queued { record / value(Param::Memory) * cold } else { 0.0 };
     let client = value(Param::ClientS) + value(Param::ClientByteS) * record;
     let limit = if conditions.cpu_limit > 0.0 { conditions.cpu_limit.min(1.0) } else { 1.0 };

@@ -83,6 +83,7 @@ impl Servers {
     pub(crate) fn new(theta: &[Theta; WIDTH], table: &Table, nic_bytes_per_s: f64) -> Servers {
         let value = |at: Param| lanes(|i| exp(theta[i][at as usize]));
         let inverse = |at: Param| lanes(|i| exp(-theta[i][at as usize]));
+        let fewer = |at: Param| lanes(|i| smaller(exp(-theta[i][at as usize]), 1.0));
         let exists = |switch: Param| lanes(|i| flag(table.is_on(&theta[i], switch)));
         let nic = if nic_bytes_per_s > 0.0 { 1.0 / nic_bytes_per_s } else { 0.0 };
         let (down, ratio) = (inverse(Param::Link), inverse(Param::UplinkRatio));
@@ -100,10 +101,10 @@ impl Servers {
             queue: value(Param::Queue),
             header: value(Param::Header),
             server_s: value(Param::ServerS),
-            per_lane: inverse(Param::ServerLanes),
+            per_lane: fewer(Param::ServerLanes),
             per_memory: inverse(Param::Memory),
-            per_copy_lane: inverse(Param::CopyLanes),
-            ln_cold: lanes(|i| theta[i][Param::Cold as usize]),
+            per_copy_lane: fewer(Param::CopyLanes),
+            ln_cold: lanes(|i| larger(theta[i][Param::Cold as usize], 0.0)),
             ln_cache: lanes(|i| theta[i][Param::Cache as usize] + ln(PAGE_SLACK)),
             has_cache: lanes(|i| flag(cache[i] > HIT_EDGE_BYTES)),
             cache,

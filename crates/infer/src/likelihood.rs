@@ -18,8 +18,8 @@ const SHAPED_ONE_WAY: f64 = 7.8;
 const COPIED: f64 = 60e6;
 const SLOW_COPY: f64 = 2.0;
 const FASTEST_WINDOW: [f64; 2] = [4e8, 8e9];
-const FAST_WINDOW: f64 = 2.5;
-const COPIES: f64 = 0.5;
+const FAST_WINDOW: f64 = 3.5;
+const COPIES: f64 = 1.0;
 const COLD: f64 = 3.0;
 /// Bytes that nearly every server keeps of what was read, and nats of one that does not.
 const LEAST_CACHE: f64 = 1e8;
@@ -35,7 +35,6 @@ pub struct Model {
     most: f64,
     write_back_edge: f64,
     slots_edge: f64,
-    lanes_edge: f64,
     cache_edge: f64,
     copied: f64,
     step: f64,
@@ -87,7 +86,7 @@ impl Model {
         }
         let most = rows.weight * ln(PEAK);
         let client = client.iter().map(|(record, seconds)| (*record, ln(*seconds))).collect();
-        let (write_back_edge, slots_edge, lanes_edge) = (ln(HIT_EDGE_BYTES), ln(300.0), ln(1.15));
+        let (write_back_edge, slots_edge) = (ln(HIT_EDGE_BYTES), ln(300.0));
         let (copied, step, fast_window) = (ln(COPIED), ln(4.0), ln(FASTEST_WINDOW[0])..ln(FASTEST_WINDOW[1]));
         Ok(Model {
             table,
@@ -96,7 +95,6 @@ impl Model {
             most,
             write_back_edge,
             slots_edge,
-            lanes_edge,
             cache_edge: ln(LEAST_CACHE),
             copied,
             step,
@@ -305,16 +303,16 @@ impl Model {
         if value(Param::Slots) < self.slots_edge {
             found -= 2.0;
         }
-        if value(Param::ServerLanes) > self.lanes_edge {
+        if value(Param::ServerLanes) > 0.0 {
             found -= 1.0;
         }
-        if value(Param::CopyLanes) > self.lanes_edge {
+        if value(Param::CopyLanes) > 0.0 {
             found -= COPIES + SLOW_COPY * ((self.copied - value(Param::Memory)) / self.step).clamp(0.0, 2.0);
         }
         if self.fast_window.contains(&value(Param::Window)) {
             found -= FAST_WINDOW;
         }
-        found - COLD * value(Param::Cold)
+        found - COLD * value(Param::Cold).max(0.0)
     }
 }
 

@@ -20,8 +20,8 @@ ABOVE = (0.1, 3.5)
 """How far other parts lie above that, in logarithms."""
 LARGE = ("link", "window", "memory", "disk")
 SMALL = ("server_s", "disk", "client_s", "delay_s")
-LANES = np.log((1.01, 2.0, 4.0, 8.0))
-"""Connections whose data are copied side by side, in logarithms."""
+LANES, LANES_OFTEN = np.log((0.5, 2.0, 4.0, 8.0)), (0.7, 0.1, 0.1, 0.1)
+"""Connections whose data are copied in parallel, in logarithms, and how often each is tried."""
 NONE_SHARE = 0.4
 """Of servers whose reads the disks limit: those that have no cache."""
 Draw = np.random.Generator
@@ -71,7 +71,7 @@ def _large(made: Array, rates: dict[str, float], by: dict[str, NDArray[np.int64]
     for name in ("link", "window", "memory", "disk_read", "disk_write"):
         made[:, AT[name]] = _above(top, count, rng)
     made[:, AT["uplink_ratio"]] = 0.01 * rng.standard_normal(count)
-    made[:, AT["copy_lanes"]] = rng.choice(LANES, count) + 0.01 * rng.standard_normal(count)
+    made[:, AT["copy_lanes"]] = rng.choice(LANES, count, p=LANES_OFTEN) + 0.01 * rng.standard_normal(count)
     for op, disk in (("read", "disk_read"), ("write", "disk_write")):
         for at, name in enumerate(LARGE):
             mine = by[op] == at

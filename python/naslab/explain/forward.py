@@ -45,6 +45,8 @@ DRAIN_BYTES = float(1 << 20)
 """A write-back joins neighbours into requests of so much."""
 
 
+AT_LEAST_ONE = ("server_lanes", "copy_lanes", "cold")
+"""Parameters whose values below 1 count as 1: so much of the prior has it exactly."""
 PAIR = 2.0
 """Connections of a reader and a writer beside it."""
 Places = NDArray[np.int64]
@@ -55,6 +57,8 @@ def values_of(theta: Array) -> dict[str, Array]:
     v = {name: np.exp(theta[:, [at]]) for at, name in enumerate(NAMES)}
     v["lock_s"] = np.where(switched_on(theta, "lock_on")[:, None], v["lock_s"], 0.0)
     v["slow_s"] = np.where(switched_on(theta, "slow_on")[:, None], v["slow_s"], 0.0)
+    for name in AT_LEAST_ONE:
+        v[name] = np.maximum(v[name], 1.0)
     v["joins"] = switched_on(theta, "joins_on")[:, None].astype(float)
     v["bucket"] = switched_on(theta, "bucket_on")[:, None].astype(float)
     scope = np.log(v["scope"]) / LOW[NAMES.index("scope")] * BUCKET_SCOPES

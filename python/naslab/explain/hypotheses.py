@@ -53,11 +53,11 @@ PARAMETERS = (
     Parameter("queue", 1e-2, 1.0, "", "share of the outstanding requests that wait in the queue of a full link"),
     Parameter("header", 20.0, 500.0, "B", "bytes of a message besides its data"),
     Parameter("server_s", 1e-7, 0.1, "s", "server processor time per operation"),
-    Parameter("server_lanes", 1.0, 16.0, "", "connections that server processors serve in parallel"),
+    Parameter("server_lanes", 0.25, 16.0, "", "connections that server processors serve in parallel; 1 at least"),
     Parameter("memory", 3e6, 3e11, "B/s", "server cache, or the processor that copies, both directions together"),
-    Parameter("copy_lanes", 1.0, 16.0, "", "connections whose data server processors copy in parallel"),
+    Parameter("copy_lanes", 0.25, 16.0, "", "connections whose data server processors copy in parallel; 1 at least"),
     Parameter(
-        "cold", 1.0, 2.5, "", "time to copy data that processor caches do not hold, divided by that of data they do"
+        "cold", 0.4, 2.5, "", "time to copy data beyond processor caches, divided by that of data in them; 1 at least"
     ),
     Parameter("cache", 1.2e5, 3e12, "B", "server cache"),
     Parameter("disk_read", 3e6, 3e11, "B/s", "disks, reads"),
@@ -94,12 +94,10 @@ def switched_on(theta: Array, name: str) -> NDArray[np.bool_]:
     return np.asarray(theta[:, AT[name]] > math.log(1e-3) * SWITCHES[name])
 
 
-LANES = 1.15
-"""From here on connections are served side by side."""
-COPIES, COPIED, SLOW_COPY = 0.5, 60e6, 2.0
-"""Nats of copying side by side; bytes a second that one processor of a server usually copies at least, and nats of each
+COPIES, COPIED, SLOW_COPY = 1.0, 60e6, 2.0
+"""Nats of copying in parallel; bytes a second that one processor of a server usually copies at least, and nats of each
 factor of four less."""
-FASTEST_WINDOW, FAST_WINDOW = (4e8, 8e9), 2.5
+FASTEST_WINDOW, FAST_WINDOW = (4e8, 8e9), 3.5
 """Bytes a second at which one processor's copying, and seldom a window, is what one connection gets; nats."""
 LEAST_CACHE, UNCACHED = 1e8, 1.5
 """Bytes that nearly every server keeps of what was read; nats of one that does not."""
@@ -121,13 +119,13 @@ def log_prior(theta: Array) -> Array:
     found = found - 1.2 * (theta[:, AT["write_back"]] < math.log(HIT_EDGE_BYTES))
     found = found - UNCACHED * (theta[:, AT["cache"]] < math.log(LEAST_CACHE))
     found = found - 2.0 * (theta[:, AT["slots"]] < math.log(300.0))
-    found = found - 1.0 * (theta[:, AT["server_lanes"]] > math.log(LANES))
-    copies = theta[:, AT["copy_lanes"]] > math.log(LANES)
+    found = found - 1.0 * (theta[:, AT["server_lanes"]] > 0)
+    copies = theta[:, AT["copy_lanes"]] > 0
     slow = np.clip((math.log(COPIED) - theta[:, AT["memory"]]) / math.log(4), 0, 2)
     found = found - copies * (COPIES + SLOW_COPY * slow)
     window = theta[:, AT["window"]]
     found = found - FAST_WINDOW * ((window > math.log(FASTEST_WINDOW[0])) & (window < math.log(FASTEST_WINDOW[1])))
-    return np.asarray(found - COLD * theta[:, AT["cold"]])
+    return np.asarray(found - COLD * np.maximum(theta[:, AT["cold"]], 0.0))
 
 
 USUAL_MEMORY, USUAL_WINDOW = 500e6, 4e9

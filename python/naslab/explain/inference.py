@@ -36,7 +36,7 @@ BELIEVED = 0.5
 one may always be there."""
 NOISES, NOISE_GAIN = (0.05, 0.1, 0.2, 0.3), 3.0
 """Noise of log rates that is tried, and nats by which it has to make the rows likelier."""
-RUNS = 6
+RUNS = 9
 PARTICLES = 350
 EVIDENCE_ERROR = 3.0
 """Two runs on the same data differ in their log evidence by several: differences count by so much less."""
@@ -88,7 +88,7 @@ class Guess:
             **dict.fromkeys(("server_s", "request_s", "seek_s", "commit_s", "lock_s", "delay_s"), times),
             "cache": np.append(sizes, np.log(NONE_BYTES)), "write_back": np.log([NONE_BYTES, 1e7, 1e8, 1e9]),
             "uplink_ratio": _uplinks(r), "slots": np.log(np.array([1.0, 2, 4, 8, 16, 32, 64, 2000])),
-            "server_lanes": np.full(1, 0.01), "copy_lanes": np.log([1.01, 2.0, 4.0, 8.0]), "cold": np.full(1, 0.01),
+            **dict.fromkeys(("server_lanes", "copy_lanes", "cold"), np.log([0.5, 0.7])),
         }  # fmt: skip
         near |= _client_guess(r)
         if r.usual:

@@ -42,7 +42,7 @@ LEFT_OUT = frozenset(("security", "clients", "buffered_round_trip"))
 MIN_STALLS = 3
 RATION_NS = 250_000_000
 """Pauses shorter than this are those of a processor whose time is rationed, which does less work, or of a busy host."""
-HEAVY, HEAVY_ERROR = 0.4, 0.12
+HEAVY, HEAVY_ERROR = 0.4, 0.10
 """Processors of the client in use from which on a rate is one of processors, too, the server's among them: schedulers,
 clocks and caches make it differ from cell to cell by this standard deviation of its logarithm; by less below."""
 CREDIT_BYTES = 65536
