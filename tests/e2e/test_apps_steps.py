@@ -78,8 +78,8 @@ def test_other_options_and_targets_are_refused(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("target", "words", "says"),
     [
-        ("sim:", ("--step", "prepare"), "nothing stays on sim:"),
-        ("null:", ("--step", "run"), "nothing stays on null:"),
+        ("sim:", ("--step", "prepare"), "sim: keeps nothing"),
+        ("null:", ("--step", "run"), "null: keeps nothing"),
         ("folder", ("--step", "wash"), "--step 'wash': use prepare, run, clean"),
         ("folder", ("--step", "prepare", "--repeat", "2"), "--repeat: not with --step prepare"),
         ("folder", ("--step", "run", "--budget", "1m"), "--budget: not with --step run"),

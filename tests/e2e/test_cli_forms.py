@@ -73,7 +73,7 @@ WRONG: dict[str, str] = {
     "lab:nope": r"demo|lab:nope/file",
     "sim:nope.toml": r"sim:\?field=value",
     "null:x": r"null:",
-    "smb://127.0.0.1:1/share": r"check|switch SMB on|give a file",
+    "smb://127.0.0.1:1/share": r"check|enable SMB there|give a file",
     "nfs://127.0.0.1:1/export?mountport=1": r"check|switch NFS on|export is missing",
 }
 """What is no target, or none that answers, and what its refusal says to type or do."""

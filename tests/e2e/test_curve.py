@@ -68,7 +68,7 @@ def test_disk_and_depth(cli: Cli) -> None:
     assert disk["capacity_per_s"] == pytest.approx(2000, rel=0.02) and not disk["depth_limited"]
     bound = curve_of(cli, "sim:?latency_ns=1ms", *QUICK, "--depth", "4", "--workers", "2")
     assert bound["curve"]["capacity_per_s"] == pytest.approx(8 / 1.001e-3, rel=0.02)
-    assert bound["curve"]["depth_limited"] and "raise --depth" in " ".join(bound["summary"])
+    assert bound["curve"]["depth_limited"] and "Raise --depth" in " ".join(bound["summary"])
 
 
 def test_comparison_words_and_report(cli: Cli) -> None:

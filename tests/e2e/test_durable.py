@@ -144,7 +144,7 @@ def test_killed_naslab_is_checked_later(cli: Cli, samba: Server) -> None:
     log = cli.folder / "log"
     child = begin(cli, samba, log)
     running_check = cli("durable", samba.url, *login(samba), "--check", log)
-    assert running_check.code == 2 and "still runs" in running_check.err
+    assert running_check.code == 2 and "still running" in running_check.err
     samba.kill()
     child.send_signal(signal.SIGKILL)
     child.communicate()

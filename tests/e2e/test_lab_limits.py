@@ -96,7 +96,7 @@ def test_a_folder_of_the_user_is_no_disk(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     for name in ("burst-disk", "burst-link"):
         done = cli("lab", "up", name, "--folder", tmp_path / "mine").sound()
-        assert done.code == 2 and "leave --folder out" in done.err
+        assert done.code == 2 and "leave out --folder" in done.err
 
 
 # that nothing is left: see the fixture own_folders

@@ -32,7 +32,7 @@ def server() -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.parametrize(("share", "reason"), [("readonly", ("may not write", "not allow"))])
+@pytest.mark.parametrize(("share", "reason"), [("readonly", ("no write access", "not allow"))])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_reason_is_the_servers(command: str, share: str, reason: tuple[str, ...], server: Server, cli: Cli) -> None:
     target = server.facts["targets"][share]

@@ -160,7 +160,7 @@ def test_a_working_set_that_is_not_found(cli: Cli) -> None:
     server = "sim:?server_cache_bytes=2g&disk_read_bytes_per_s=50MB&link_bytes_per_s=120MB&latency_ns=1us"
     document = measured(cli, server, "--find-cache", "--size", "512m", "--depth", 4)
     found = document["sustained"]["working_set"]
-    assert found["knee_bytes"] is None and "--size" in found["reason"] and "not found" in document["summary"][0]
+    assert found["knee_bytes"] is None and "--size" in found["reason"] and "not detected" in document["summary"][0]
     server = server.replace("2g", "100m")
     found = measured(cli, server, "--find-cache", "--size", "512m", "--budget", "1s")["sustained"]["working_set"]
     assert len(found["steps"]) == 2, "what the bracket needs is measured whatever the budget"

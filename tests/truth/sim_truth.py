@@ -22,7 +22,20 @@ from truth.sim_ceilings import Class
 from truth.sim_systems import System, draw
 from truth.sim_truths import Truth
 
-LOOKED_AT = (1001, 2002, 3003, 4004, 5005, 495689503, 771204433, 834741868, 1337717122, 1424009718, 1681177604, 1919754107)
+LOOKED_AT = (
+    1001,
+    2002,
+    3003,
+    4004,
+    5005,
+    495689503,
+    771204433,
+    834741868,
+    1337717122,
+    1424009718,
+    1681177604,
+    1919754107,
+)
 COUNT = 100
 WRONG, ERROR, UNDECIDED = 0.01, 0.10, 0.25
 """Most of the certain statements that may be wrong; most expected calibration error; most undecided classes."""

@@ -40,7 +40,7 @@ def extended(command: Callable[..., Any], entry: Command) -> Callable[..., Any]:
     """The command with what all share, and the groups that it belongs to."""
     names = inspect.signature(command).parameters
     command = _surrounded(_with_local_paths(command), entry)
-    if command.__name__ in OF_FOLDERS or not any(name in names for name in OUTPUTS):
+    if command.__name__ in OF_FOLDERS or not (any(name in names for name in OUTPUTS) or LIVE in entry.shared()):
         return command
 
     def forced(values: dict[str, Any]) -> Any:
