@@ -253,5 +253,5 @@ class InferGuess:
     def log_density(self, theta: bytes) -> bytearray:
         """Log density against the log-uniform prior's, by particle and parameter."""
 
-_Run = tuple[InferGuess, list[tuple[int, float]], bytes, int, int, Literal["sample", "lead_on", "follow"]]
+_Run = tuple[InferGuess, list[tuple[int, float]], bytes, int, int, Literal["sample", "lead_on", "gather", "follow"]]
 """(guess, places of parameters that keep a value, particles to begin with, how many are wanted, seed, way)."""

@@ -50,8 +50,7 @@ def _login(place: _Place, facts: dict[str, str]) -> str:
     user = facts.get("user") or "guest"
     return (
         f"{place.host} refuses the login of user {user}: check the user name and the password, and give the password "
-        "with "
-        "NASLAB_PASSWORD, --credentials FILE or at the prompt"
+        "with NASLAB_PASSWORD, --credentials FILE or at the prompt"
     )
 
 

@@ -74,7 +74,7 @@ WRONG: dict[str, str] = {
     "sim:nope.toml": r"sim:\?field=value",
     "null:x": r"null:",
     "smb://127.0.0.1:1/share": r"check|enable SMB there|give a file",
-    "nfs://127.0.0.1:1/export?mountport=1": r"check|switch NFS on|export is missing",
+    "nfs://127.0.0.1:1/export?mountport=1": r"check|enable NFS there|export is missing",
 }
 """What is no target, or none that answers, and what its refusal says to type or do."""
 WORKING = ("sim:?link_bytes_per_s=125MB&latency_ns=200us&store_data=true", "null:", "lab:demo", "TARGET")

@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "run": ("run", "--budget", "20s"),
 }
 MODES = ("freeze", "reset", "garbage")
-EMPTY_WORDS = ("no run '", "lost before", "Traceback", "connect anew")
+EMPTY_WORDS = ("no run '", "lost before", "Traceback", "connect again")
 """What told of a consequence in place of the first cause."""
 
 

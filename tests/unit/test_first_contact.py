@@ -18,7 +18,7 @@ SMB, NFS = "smb://ann@nas:1445/photos/raw", "nfs://nas/export"
          ("no user ann", "auth=guest")),
         (SMB, "connect: the server has no share of this name (STATUS_BAD_NETWORK_NAME), share=photos",
          ("no share photos", "naslab doctor smb://nas:1445")),
-        (SMB, "connect: there is nothing of this name (STATUS_OBJECT_NAME_NOT_FOUND), path=, folder=raw, share=photos",
+        (SMB, "connect: nothing has this name (STATUS_OBJECT_NAME_NOT_FOUND), path=, folder=raw, share=photos",
          ("the folder raw", "smb://nas:1445/photos", "create it")),
         (SMB, "connect: not allowed (STATUS_ACCESS_DENIED), share=photos", ("share photos", "another user")),
         (SMB, "connect: Connection refused (os error 111), host=nas, port=1445", ("port 1445 of nas", "enable SMB")),

@@ -222,7 +222,7 @@ def test_damaged_scripts_are_refused(carry_out: CarryOut, writer: ScriptWriter, 
         with pytest.raises(NaslabError, match=words):
             carry_out(bad)
 
-    refused(b"", "no script of naslab")
+    refused(b"", "not a naslab script")
     refused(good[:40], "ends within its head")
     refused(good[:-3], "ends within path 0")
     refused(good[:8] + struct.pack("<I", 60_000) + good[12:], "ends within its head")

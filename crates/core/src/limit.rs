@@ -90,7 +90,7 @@ pub fn is_timed() -> bool {
 pub fn check(operation: &'static str) -> Result<()> {
     let ask = WATCH.with_borrow(Clone::clone);
     if ask.is_some_and(|ask| ask()) {
-        return Err(Error::new(ErrorKind::Interrupted, operation, "interrupted while the server was waited for"));
+        return Err(Error::new(ErrorKind::Interrupted, operation, "interrupted while waiting for the server"));
     }
     match DEADLINE.get() {
         Some(Deadline { at, limit }) if Instant::now() >= at => Err(late(operation, limit)),

@@ -32,7 +32,7 @@ impl Listing {
         self.entries += 1;
         self.name_bytes += name.len();
         if self.entries > MAX_ENTRIES || self.name_bytes > MAX_NAME_BYTES {
-            let message = format!("the folder holds more than {MAX_ENTRIES} names, or longer ones than can be kept");
+            let message = format!("the folder has more than {MAX_ENTRIES} names, or too many long ones");
             return Err(Error::new(ErrorKind::Protocol, "readdir", message));
         }
         Ok(true)
@@ -58,10 +58,10 @@ pub fn endless() -> Error {
 
 fn check_name(name: &str, separators: &[char]) -> Result<()> {
     if name.is_empty() {
-        return Err(Error::new(ErrorKind::Protocol, "readdir", "the server lists a name that is empty"));
+        return Err(Error::new(ErrorKind::Protocol, "readdir", "the server lists an empty name"));
     }
     if name.contains('\0') || name.contains(separators) {
-        let message = "the server lists a name that leads out of its folder or cannot be one";
+        let message = "the server lists an invalid name, or one that leads out of its folder";
         let shown: String = name.chars().take(80).collect();
         return Err(Error::new(ErrorKind::Protocol, "readdir", message).with("name", format!("{shown:?}")));
     }

@@ -76,7 +76,7 @@ fn too_much(len: usize) -> Error {
     Error::new(
         ErrorKind::Invalid,
         "buffers",
-        format!("{len} bytes of buffers cannot be had: use a smaller --record, --depth or --workers"),
+        format!("cannot allocate {len} bytes of buffers: use a smaller --record, --depth or --workers"),
     )
 }
 

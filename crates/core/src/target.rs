@@ -235,7 +235,7 @@ pub trait Session: Send {
     /// Sets the times of a file or folder. Blocks.
     fn set_times(&mut self, path: &str, times: FileTimes) -> Result<()> {
         let _ = times;
-        Err(crate::Error::new(crate::ErrorKind::Unsupported, "set_times", "this target keeps no times")
+        Err(crate::Error::new(crate::ErrorKind::Unsupported, "set_times", "this target does not store times")
             .with("path", path))
     }
     /// Remembers which folder `folder`, directly below the root, is now. From here on calls of all sessions of this

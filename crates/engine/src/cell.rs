@@ -540,13 +540,13 @@ pub(crate) fn check_caps(spec: &CellSpec, caps: &Caps, protocol: &str) -> Result
         return refuse("unbuffered I/O", "leave out --direct");
     }
     if spec.syncs() && !caps.sync_writes {
-        return refuse("writes that are durable one by one", "use --durability end");
+        return refuse("durable single writes", "use --durability end");
     }
     if spec.timed_flush && !caps.flush {
         return refuse("flush", "use --durability none");
     }
     if spec.verify && !caps.keeps_data {
-        return refuse("memory of what was written", "leave out --verify (simulator: ?store_data=true)");
+        return refuse("stored file contents", "leave out --verify (simulator: ?store_data=true)");
     }
     if spec.cold && !caps.evict {
         return refuse("way to drop cached data", "leave out --cold");

@@ -152,7 +152,7 @@ impl Run {
     /// Carries out cells, in order. `Err` only when none of them was begun; later failures are in [`StageEnd`].
     pub fn stage(&mut self, cells: &[CellSpec], events: &mut dyn Events) -> Result<StageEnd> {
         if self.over {
-            return invalid("the run has ended: no further stage can be measured".to_string());
+            return invalid("the run has ended: it cannot measure another stage".to_string());
         }
         let caps = self.target.caps();
         for cell in cells {
@@ -265,7 +265,7 @@ fn lost_connection(workers: &[WorkerResult]) -> Option<String> {
 fn check_cell(cell: &CellSpec) -> Result<()> {
     let id = cell.id;
     if cell.record_bytes == 0 || cell.file_bytes < cell.record_bytes as u64 || cell.workers == 0 {
-        return invalid(format!("cell {id}: record, file and workers must fit one another"));
+        return invalid(format!("cell {id}: record, file and workers must fit together"));
     }
     if cell.script.is_none() && cell.files.len() != 1 && cell.files.len() != cell.workers as usize
         || cell.queue_depth == 0

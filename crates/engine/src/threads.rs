@@ -97,7 +97,7 @@ impl Threads {
             let order = Order { job: job.clone(), gate: gate.clone(), index };
             if self.orders[index as usize].send(order).is_err() {
                 gate.set(Signal::Abort);
-                return Err(Error::new(ErrorKind::Io, "workers", "a worker thread ended before its time"));
+                return Err(Error::new(ErrorKind::Io, "workers", "a worker thread ended early"));
             }
         }
         Ok(gate)

@@ -533,7 +533,7 @@ impl<'a> Worker<'a> {
     fn refused(&mut self, payload_slot: u32, read_buffer: u32) -> Result<bool> {
         self.give_back(payload_slot, read_buffer);
         if self.outstanding() == 0 {
-            return Err(Error::new(ErrorKind::Io, "submit", "the target is busy with nothing in flight"));
+            return Err(Error::new(ErrorKind::Io, "submit", "the target is busy although no operation is outstanding"));
         }
         Ok(false)
     }
@@ -751,7 +751,7 @@ impl<'a> Worker<'a> {
             }
             match self.session.next_event_ns() {
                 Some(at) if self.clock.is_virtual() => self.clock.advance_to(at),
-                _ => return Err(Error::new(ErrorKind::Timeout, "reap", "operations in flight did not end")),
+                _ => return Err(Error::new(ErrorKind::Timeout, "reap", "outstanding operations did not end")),
             }
         }
         Ok(())

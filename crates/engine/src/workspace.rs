@@ -146,12 +146,12 @@ fn is_vain(error: &Error) -> bool {
 fn remove_tree(session: &mut dyn Session, folder: &str, depth: u32, left: &mut u64) -> Result<()> {
     let endless = |what: &str| Err(Error::new(ErrorKind::Invalid, "clean", what).with("folder", shortened(folder)));
     if depth > MAX_DEPTH {
-        return endless("folders lie too deep in one another");
+        return endless("the folders are nested too deeply");
     }
     let mut failed = Ok(());
     for entry in session.readdir_within(folder)? {
         if *left == 0 {
-            return endless("the folder holds more than naslab makes");
+            return endless("the folder contains more than naslab creates");
         }
         *left -= 1;
         let path = format!("{folder}/{}", entry.name);

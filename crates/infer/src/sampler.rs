@@ -18,7 +18,7 @@ const KEPT: f64 = 0.6;
 const MAX_STEPS: usize = 120;
 const MOVES: usize = 8;
 const LAST_MOVES: usize = 30;
-/// Particles that were found already are led on from this power: low enough for their parts to be exchanged.
+/// Particles are led on from this power: low enough for their parts to be exchanged.
 const REHEATED: f64 = 0.2;
 const MIXING_MOVES: usize = 16;
 /// Moves of a posterior that further rows were added to.
@@ -83,7 +83,9 @@ impl Likelihood for Seen<'_> {
 pub enum Way {
     /// From draws of the guess to the posterior.
     Sample,
-    /// What several runs found is heated up, mixed and led on.
+    /// Particles from anywhere are mixed and led on; what comes out lies closer together than it should.
+    Gather,
+    /// What several runs found is gathered, heated up by steps, and gathered once more.
     LeadOn,
     /// So many moves of a posterior that is nearly right.
     Follow(usize),
@@ -117,11 +119,13 @@ impl Run<'_> {
         let mut cloud = Cloud::new(self, likelihood)?;
         match self.way {
             Way::Sample => cloud.lead(0.0, likelihood),
+            Way::Gather => cloud.gather(likelihood),
             Way::LeadOn => {
-                for turn in 0..MIXING_MOVES {
-                    cloud.step(if turn % 2 == 0 { CROSSING } else { turn }, REHEATED, likelihood)?;
-                }
-                cloud.lead(REHEATED, likelihood)
+                let (theta, _) = cloud.gather(likelihood)?;
+                let again = Run { start: theta, ..self.clone() };
+                let mut cloud = Cloud::new(&again, likelihood)?;
+                cloud.heat(likelihood)?;
+                cloud.gather(likelihood)
             }
             Way::Follow(moves) => {
                 for turn in 0..moves {
@@ -178,7 +182,7 @@ impl<'a> Cloud<'a> {
     fn lead<L: Likelihood>(mut self, mut power: f64, likelihood: &mut L) -> Result<Found, L::Error> {
         let mut evidence = 0.0;
         for _ in 0..MAX_STEPS {
-            let (step, gained) = self.temper(power);
+            let (step, gained) = self.temper(1.0 - power);
             power = (power + step).min(1.0);
             evidence += gained;
             for turn in 0..if power < 1.0 { MOVES } else { LAST_MOVES } {
@@ -191,16 +195,42 @@ impl<'a> Cloud<'a> {
         Ok((self.theta, evidence))
     }
 
-    /// Takes particles for the next power: how far that is, and its share of the log evidence.
-    fn temper(&mut self, power: f64) -> (f64, f64) {
-        let gains: Vec<f64> = self.like.iter().zip(&self.drawn).map(|(like, drawn)| like - drawn).collect();
+    /// Mixes particles from anywhere and leads them to the posterior.
+    fn gather<L: Likelihood>(mut self, likelihood: &mut L) -> Result<Found, L::Error> {
+        for turn in 0..MIXING_MOVES {
+            self.step(if turn % 2 == 0 { CROSSING } else { turn }, REHEATED, likelihood)?;
+        }
+        self.lead(REHEATED, likelihood)
+    }
+
+    /// From the posterior to the reheated power: particles that lie too close together for it would be led back to a
+    /// posterior that is too narrow.
+    fn heat<L: Likelihood>(&mut self, likelihood: &mut L) -> Result<(), L::Error> {
+        let mut power = 1.0;
+        for _ in 0..MAX_STEPS {
+            power = (power + self.temper(REHEATED - power).0).max(REHEATED);
+            for turn in 0..MOVES {
+                self.step(turn, power, likelihood)?;
+            }
+            if power <= REHEATED {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes particles for the next power, `left` or less from here, down where that is below nothing: how far it is,
+    /// and its share of the log evidence.
+    fn temper(&mut self, left: f64) -> (f64, f64) {
+        let way = left.signum();
+        let gains: Vec<f64> = self.like.iter().zip(&self.drawn).map(|(like, drawn)| way * (like - drawn)).collect();
         let top = gains.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights = |step: f64| gains.iter().map(move |gain| exp(step * (gain - top)));
         let effective = |step: f64| {
             let (sum, squares) = weights(step).fold((0.0, 0.0), |(sum, squares), w| (sum + w, squares + w * w));
             sum * sum / squares / gains.len() as f64
         };
-        let (mut low, mut high) = (0.0, 1.0 - power);
+        let (mut low, mut high) = (0.0, left.abs());
         if effective(high) > KEPT {
             low = high;
         }
@@ -214,7 +244,7 @@ impl<'a> Cloud<'a> {
         let offset = self.generator(WHOLE_MOVE).unit();
         self.turn += 1;
         self.take(&taken(&weights, sum, offset, self.run.count));
-        (step, ln(sum / weights.len() as f64) + step * top)
+        (way * step, ln(sum / weights.len() as f64) + step * top)
     }
 
     fn take(&mut self, places: &[usize]) {
@@ -325,7 +355,7 @@ fn taken(weights: &[f64], sum: f64, offset: f64, count: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::params::{Param, DIMS};
+    use crate::params::Param;
     use crate::testing::unit_table;
 
     const SPREAD: f64 = 0.02;
@@ -388,11 +418,14 @@ mod tests {
         let table = unit_table();
         let guess = Guess::new(&table, &[], 0.3, 0.05).unwrap();
         let (found, _) = run_of(&table, &guess, 8, 800).go(&mut Bell(0)).unwrap();
+        let (_, before) = moments(&found, Param::Link);
         for way in [Way::LeadOn, Way::Follow(8)] {
             let again = Run { start: found.clone(), way, ..run_of(&table, &guess, 9, 800) };
             let (theta, _) = again.go(&mut Bell(0)).unwrap();
             let (mean, deviation) = moments(&theta, Param::Link);
-            assert!((mean - 0.3).abs() < 0.3 * SPREAD && (deviation / SPREAD - 1.0).abs() < 0.2, "{mean} {deviation}");
+            // Mixed and led on without the heating by steps, it came out at 0.71 of the width.
+            assert!((mean - 0.3).abs() < 0.3 * SPREAD, "{mean}");
+            assert!((deviation / before - 1.0).abs() < 0.25, "{way:?}: {deviation} {before}");
         }
     }
 
@@ -410,6 +443,5 @@ mod tests {
         let found = taken(&[1.0, 0.0, 3.0], 4.0, 0.5, 8);
         assert_eq!(found, [0, 0, 2, 2, 2, 2, 2, 2]);
         assert_eq!(taken(&[0.0, 1.0], 1.0, 0.0, 2).len(), 2);
-        assert_eq!(DIMS, 31);
     }
 }

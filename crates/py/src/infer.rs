@@ -131,6 +131,7 @@ impl PyModel {
         let way = match way.as_str() {
             "sample" => Way::Sample,
             "lead_on" => Way::LeadOn,
+            "gather" => Way::Gather,
             "follow" => Way::Follow(FOLLOW_MOVES),
             other => return Err(PyValueError::new_err(format!("no way of the sampler: {other}"))),
         };

@@ -272,7 +272,7 @@ pub(crate) fn explain(operation: &'static str, err: io::Error) -> Error {
              there; nothing was touched"
         }
         Some(libc::EXDEV) => {
-            "another file system is mounted inside the run's folder, and naslab does not go into it: unmount it first"
+            "another file system is mounted inside the run's folder, which naslab does not enter: unmount it first"
         }
         _ => return Error::from_io(operation, err),
     };

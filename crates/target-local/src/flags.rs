@@ -13,7 +13,7 @@ const MODE: libc::c_uint = 0o640;
 fn check(options: &OpenOptions) -> Result<()> {
     let refuse = |kind: ErrorKind, message: &str| Err(Error::new(kind, "open", message.to_string()));
     if !options.read && !options.write {
-        return refuse(ErrorKind::Invalid, "neither read nor write was asked for");
+        return refuse(ErrorKind::Invalid, "neither read nor write was requested");
     }
     if options.truncate && !options.write {
         return refuse(ErrorKind::Invalid, "truncate needs write");

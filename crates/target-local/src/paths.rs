@@ -46,7 +46,7 @@ impl Root {
         }
         let meta = std::fs::metadata(&path).map_err(|err| Error::from_io("open root", err).with("root", root))?;
         if !meta.is_dir() {
-            let message = "the root is not a folder: name the folder that is to be tested";
+            let message = "the root is not a folder: name the folder to test";
             return Err(Error::new(ErrorKind::Invalid, "open root", message).with("root", root));
         }
         Ok(Root { path })
@@ -110,7 +110,7 @@ impl Root {
     fn entry(&self, operation: &'static str, path: &str) -> Result<PathBuf> {
         let full = self.join(operation, path)?;
         if full == self.path {
-            let message = "the target's root itself cannot be made, renamed or removed";
+            let message = "the target's root itself cannot be created, renamed or removed";
             return Err(Error::new(ErrorKind::Invalid, operation, message).with("path", path));
         }
         Ok(full)

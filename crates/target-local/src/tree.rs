@@ -82,7 +82,7 @@ impl Tree {
 
     pub(crate) fn evict(&self, path: &str) -> Result<()> {
         if let Some(mount) = self.mount().filter(|mount| mount.is_memory()) {
-            let message = "files of this file system live in memory: nothing can be dropped";
+            let message = "this file system is in memory: there are no cached pages to drop";
             let error = Error::new(ErrorKind::Unsupported, "evict", message);
             return Err(error.with("filesystem", &mount.fs_type));
         }

@@ -249,7 +249,7 @@ fn ring_error(err: io::Error) -> Error {
     let mut error = Error::from_io("io_uring", err);
     if error.status == libc::EEXIST as i64 {
         error.kind = ErrorKind::Invalid;
-        error.message = "the session moved to another thread with operations in flight".to_string();
+        error.message = "the session moved to another thread with outstanding operations".to_string();
     }
     error
 }
@@ -263,7 +263,7 @@ fn check(options: &OpenOptions) -> Result<()> {
         (Access::Stdio, _) => "streams",
         (Access::Mmap, _) => "memory maps",
     };
-    let message = format!("io_uring does not go with {what}: use engine=posix at depth 1");
+    let message = format!("io_uring cannot be used with {what}: use engine=posix at depth 1");
     Err(Error::new(ErrorKind::Unsupported, "open", message))
 }
 
@@ -310,7 +310,7 @@ impl Session for UringSession {
 
     fn close(&mut self, file: FileId) -> Result<()> {
         if self.is_used(file) {
-            let message = "operations of the file are still in flight";
+            let message = "operations on the file are still outstanding";
             return Err(Error::new(ErrorKind::Invalid, "close", message).with("file", file.0));
         }
         let open = self.files.take(file, "close")?;

@@ -508,7 +508,7 @@ fn check_data(call: &Call, outcome: &Outcome, behind_head: usize) -> Result<()> 
         return Ok(());
     };
     if reply.count > call.piece.len {
-        return Err(Bad::Wrong("more bytes were moved than asked for").error("receive"));
+        return Err(Bad::Wrong("more bytes were moved than requested").error("receive"));
     }
     if read_bytes(call, outcome) > behind_head {
         return Err(Bad::Wrong("a read's data is longer than its reply").error("receive"));

@@ -143,7 +143,7 @@ impl Refusal {
             }
             Refusal::ProcedureUnavailable => "the server does not offer this procedure".into(),
             Refusal::GarbageArguments => "the server could not decode the call".into(),
-            Refusal::SystemError => "the server failed inside (RPC SYSTEM_ERR): see its log".into(),
+            Refusal::SystemError => "internal error of the server (RPC SYSTEM_ERR): see its log".into(),
         };
         Error { status: self.op_error().status, ..Error::new(self.kind(), operation, message) }
     }
@@ -159,7 +159,7 @@ fn auth_name(status: u32) -> String {
 pub(crate) fn reply(d: &mut Decoder<'_>) -> Decoded<(u32, Result<(), Refusal>)> {
     let xid = d.u32()?;
     if d.u32()? != REPLY {
-        return Err(Bad::Wrong("a message of the server is no reply"));
+        return Err(Bad::Wrong("a message of the server is not a reply"));
     }
     match d.u32()? {
         0 => {}

@@ -117,7 +117,7 @@ fn port_of(settings: &Settings, program: u32, version: u32, what: &str) -> Resul
         Ok(0) => Err(Error::new(
             ErrorKind::Unsupported,
             "portmap",
-            format!("the server's portmapper knows no {what} over TCP: is NFS version {version} switched on there?"),
+            format!("the server's portmapper knows no {what} over TCP: is NFS version {version} enabled there?"),
         )),
         Ok(port) => Ok(port),
         Err(_) => Err(Error::new(ErrorKind::Protocol, "portmap", "the portmapper answers with a port above 65535")),
@@ -243,7 +243,7 @@ fn mount_one(service: &mut Service, path: &str) -> Result<Handle> {
     let high = !is_privileged(&service.wire);
     let (handle, flavours) = outcome.map_err(|found| port_advice(status::error("mount", false, found), high))?;
     if !flavours.is_empty() && !flavours.iter().any(|f| matches!(*f, AUTH_NONE | AUTH_SYS)) {
-        let message = "the export wants a security flavour other than AUTH_SYS: allow sec=sys on it";
+        let message = "the export requires a security flavour other than AUTH_SYS: allow sec=sys on it";
         return Err(Error::new(ErrorKind::Permission, "mount", message).with("flavours", format!("{flavours:?}")));
     }
     Ok(handle)

@@ -205,7 +205,7 @@ fn check_open(options: &OpenOptions) -> Result<()> {
         return refuse("reach files by position only: use pread and pwrite");
     }
     if options.lock != Lock::None {
-        return refuse("take no locks");
+        return refuse("support no locks");
     }
     if (options.truncate || options.create != Create::Never) && !options.write {
         return Err(Error::new(ErrorKind::Invalid, "open", "creating and truncating need write access"));

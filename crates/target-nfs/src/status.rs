@@ -192,17 +192,19 @@ fn meaning(status: u32) -> &'static str {
         1 | 13 => ": this user may not do that",
         2 => ": it does not exist",
         17 => ": it exists already",
-        20 => ": a part of the path is no folder",
+        20 => ": a part of the path is not a folder",
         21 => ": it is a folder",
         28 | 69 => ": no space or quota is left",
         30 => ": the export is read-only",
         63 => ": a name is longer than the server allows",
         66 => ": the folder is not empty",
         70 | 10014 => ": the file was removed or the server lost it",
-        10008 => ": the server asks to come back later",
+        10008 => ": the server is temporarily busy",
         10013 => ": the server has just started and lets old clients reclaim their files",
-        10011 | 10022 | 10023 | 10047 | 10052 | 10078 | 10087 => ": the server has forgotten this client; connect anew",
-        10016 => ": the export wants another security flavour than AUTH_SYS",
+        10011 | 10022 | 10023 | 10047 | 10052 | 10078 | 10087 => {
+            ": the server has forgotten this client; connect again"
+        }
+        10016 => ": the export requires a security flavour other than AUTH_SYS",
         _ => "",
     }
 }

@@ -208,7 +208,7 @@ const NO_IDS: [u32; 3] = [status::INVALID_INFO_CLASS, status::NOT_SUPPORTED, sta
 /// An answer that nobody depends on: one that is too short says that the server cannot tell, and ends nothing.
 fn optional<T>(operation: &'static str, answer: Result<T>) -> Result<T> {
     answer.map_err(|e| {
-        Error::new(ErrorKind::Unsupported, operation, format!("the server cannot tell this: {}", e.message))
+        Error::new(ErrorKind::Unsupported, operation, format!("the server cannot report this: {}", e.message))
     })
 }
 

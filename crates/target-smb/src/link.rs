@@ -308,7 +308,7 @@ impl Link {
     pub(crate) fn count_break(&mut self) -> Result<()> {
         self.breaks += 1;
         if self.breaks > MAX_BREAKS || self.owed.len() >= MAX_BREAKS {
-            return Err(broken("the server takes back more leases than it ever gave: it sends nothing else any more"));
+            return Err(broken("the server breaks more leases than it granted, and sends nothing else"));
         }
         Ok(())
     }

@@ -184,7 +184,7 @@ fn logon_error(plan: &Plan, server: &Server, code: u32) -> Error {
         None => error,
     };
     if plan.auth != Auth::Ntlm && error.kind == ErrorKind::Permission {
-        let message = format!("{}: the server lets no guests in, name a user and a password", error.message);
+        let message = format!("{}: the server accepts no guests, give a user and a password", error.message);
         return Error { message, ..error };
     }
     error
@@ -260,7 +260,7 @@ fn protect(link: &mut Link, plan: &Plan, server: &Server, login: &Login, channel
         return Ok(());
     };
     if options.sign == Sign::Off && server.requires_signing() {
-        let message = "the server demands signed messages: use sign=on or sign=auto, or change its setting";
+        let message = "the server requires signed messages: use sign=on or sign=auto, or change its setting";
         return Err(Error::new(ErrorKind::Permission, "connect", message));
     }
     link.sign_all = options.sign == Sign::On || server.requires_signing();
@@ -274,14 +274,14 @@ fn protect(link: &mut Link, plan: &Plan, server: &Server, login: &Login, channel
         Encrypt::Preferred | Encrypt::Required => server.cipher.is_some(),
     };
     if link.seal_all && link.seal.is_none() {
-        return Err(broken("the server demands encryption and agreed on no cipher"));
+        return Err(broken("the server requires encryption but agreed on no cipher"));
     }
     Ok(())
 }
 
 fn demands_encryption(who: &str) -> Error {
     let message =
-        format!("this {who} demands encryption: use encrypt=auto or encrypt=required, and dialect 3.0 or later");
+        format!("this {who} requires encryption: use encrypt=auto or encrypt=required, and dialect 3.0 or later");
     Error::new(ErrorKind::Permission, "connect", message)
 }
 
@@ -316,7 +316,7 @@ fn connect_tree(link: &mut Link, plan: &Plan, server: &Server, login: &Login, sh
             (Encrypt::Off, _) => return Err(demands_encryption("share").with("share", share)),
             (_, Some(_)) => link.seal_all = true,
             _ if login.keys.is_none() => {
-                let message = "this share demands encryption, and a guest has no key: name a user and a password";
+                let message = "this share requires encryption, and a guest has no key: name a user and a password";
                 return Err(Error::new(ErrorKind::Permission, "connect", message).with("share", share));
             }
             _ => return Err(demands_encryption("share").with("share", share)),
@@ -331,7 +331,7 @@ fn denied(plan: &Plan, server: &Server, code: u32, who: &str) -> Error {
     let unencrypted = plan.options.encrypt == Encrypt::Off || server.cipher.is_none();
     if code == status::ACCESS_DENIED && unencrypted {
         let hint =
-            format!("a {who} that demands encryption also answers so: try encrypt=auto and dialect 3.0 or later");
+            format!("a {who} that requires encryption also answers so: try encrypt=auto and dialect 3.0 or later");
         return Error { message: format!("{}; {hint}", error.message), ..error };
     }
     error
@@ -365,7 +365,9 @@ fn validate_negotiation(link: &mut Link, server: &Server) -> Result<()> {
     let asked = call(from_mut(link), 0, &[Part { command: IOCTL, charge: 1, body: &body }], Proof::Signed, None);
     asked.map_err(|error| match error.kind {
         // A server that saw another offer ends the connection instead of answering (3.3.5.15.12).
-        ErrorKind::Disconnected => changed_on_its_way("the server hangs up when asked what it was offered"),
+        ErrorKind::Disconnected => {
+            changed_on_its_way("the server closes the connection when asked what it was offered")
+        }
         ErrorKind::Protocol => Error {
             message: format!(
                 "{}. If this is an old server in a network that you trust, name its dialect: dialect={}",
@@ -393,5 +395,5 @@ fn validate_negotiation(link: &mut Link, server: &Server) -> Result<()> {
     if same {
         return Ok(());
     }
-    Err(changed_on_its_way("the server negotiated something else than what arrived here"))
+    Err(changed_on_its_way("the server negotiated something other than what arrived here"))
 }

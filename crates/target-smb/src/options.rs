@@ -42,7 +42,7 @@ pub enum Sign {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Encrypt {
-    /// When the server or the share demands it.
+    /// When the server or the share requires it.
     #[default]
     Auto,
     /// Never; an error where it is demanded.
@@ -327,7 +327,7 @@ fn parse_dialect(name: &str) -> Result<Dialect> {
         "1" | "1.0" | "NT1" | "smb1" | "cifs" => {
             Err(unsupported("SMB1 is not supported: it is obsolete and unsafe; enable SMB2 on the server"))
         }
-        _ => Err(invalid(format!("dialect={name} is none of 2.0.2, 2.1, 3.0, 3.0.2, 3.1.1"))),
+        _ => Err(invalid(format!("dialect={name} is not one of 2.0.2, 2.1, 3.0, 3.0.2, 3.1.1"))),
     }
 }
 
@@ -335,7 +335,7 @@ fn parse_signing(name: &str) -> Result<SigningId> {
     SigningId::ALL
         .into_iter()
         .find(|s| s.name() == name)
-        .ok_or_else(|| invalid(format!("signing_algorithm={name} is none of hmac-sha256, aes-cmac, aes-gmac")))
+        .ok_or_else(|| invalid(format!("signing_algorithm={name} is not one of hmac-sha256, aes-cmac, aes-gmac")))
 }
 
 fn parse_cipher(name: &str) -> Result<CipherId> {
@@ -343,7 +343,7 @@ fn parse_cipher(name: &str) -> Result<CipherId> {
     CipherId::ALL
         .into_iter()
         .find(|c| c.name() == name)
-        .ok_or_else(|| invalid(format!("cipher={name} is none of {known}")))
+        .ok_or_else(|| invalid(format!("cipher={name} is not one of {known}")))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ fn frame_bytes(prefix: &[u8], most: usize) -> Result<usize> {
         return Err(broken("an answer does not begin with the length of a message: is this an SMB server?"));
     }
     if len > most {
-        return Err(broken(format!("an answer of {len} bytes is longer than the {most} that were agreed on")));
+        return Err(broken(format!("an answer of {len} bytes is longer than the {most} that were negotiated")));
     }
     Ok(len)
 }
@@ -68,7 +68,7 @@ impl Link {
         match View(self.wire.buffered()).array(4)? {
             PLAIN_MAGIC => self.receive_plain(len)?,
             TRANSFORM_MAGIC => self.receive_sealed(len)?,
-            COMPRESSED_MAGIC => return Err(broken("the server compresses although nobody asked for it")),
+            COMPRESSED_MAGIC => return Err(broken("the server compresses although compression was not requested")),
             SMB1_MAGIC => return Err(smb1()),
             _ => return Err(broken("an answer is not SMB: is this an SMB server?")),
         }
@@ -387,7 +387,7 @@ fn may_be_plain(header: &Header) -> bool {
 
 #[cold]
 fn unsigned() -> Error {
-    broken("an answer is not signed although the session is: somebody may be in between")
+    broken("an answer is not signed although the session is: a third party may be in between")
 }
 
 #[cold]

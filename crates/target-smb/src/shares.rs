@@ -137,7 +137,7 @@ impl<'a> Pipe<'a> {
         let view = View(&message);
         let data = view.piece(usize::from(view.array::<1>(66)?[0]), view.u32(68)? as usize)?;
         if data.is_empty() || into.len() + data.len() > MOST_BYTES {
-            return Err(broken("the list of shares has no end, or too late a one"));
+            return Err(broken("the list of shares does not end"));
         }
         into.put(data);
         Ok(())

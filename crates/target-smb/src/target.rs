@@ -82,7 +82,7 @@ impl SmbTarget {
         let about = |error: Error| error.with("folder", root).with("share", &self.share);
         let found = session.stat("").map_err(|e| about(Error { operation: "connect", ..e }))?;
         if !found.is_dir {
-            let message = "this is a file: give the folder that naslab shall work in";
+            let message = "this is a file: give the folder to work in";
             return Err(about(Error::new(ErrorKind::Invalid, "connect", message)));
         }
         Ok(())

@@ -70,7 +70,7 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
 
 fn unresolved(error: Error) -> Error {
     match error.kind {
-        ErrorKind::Timeout => Error { message: "nobody answers where this host name leads".to_string(), ..error },
+        ErrorKind::Timeout => Error { message: "no answer from the address of this host name".to_string(), ..error },
         _ => error,
     }
 }

@@ -198,7 +198,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// are no head of a script.
 pub fn stream_count(head: &[u8]) -> Result<u32> {
     if head.len() < SCRIPT_HEAD_BYTES || head[..8] != SCRIPT_MAGIC {
-        return Err(wrong("this is no script of naslab"));
+        return Err(wrong("this is not a naslab script"));
     }
     match u32_at(head, 8) {
         0 => Err(wrong("the script has no stream")),
@@ -240,7 +240,7 @@ impl ScriptHead {
             let cut = || wrong(format!("the script ends within path {i}"));
             let len = if rest.len() < 4 { return Err(cut()) } else { u32_at(rest, 0) as usize };
             let text = rest.get(4..4 + len).filter(|_| len <= MOST_PATH_BYTES).ok_or_else(cut)?;
-            let path = std::str::from_utf8(text).map_err(|_| wrong(format!("path {i} is no UTF-8")))?;
+            let path = std::str::from_utf8(text).map_err(|_| wrong(format!("path {i} is not UTF-8")))?;
             let inside = path.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0'));
             if !inside && !path.is_empty() {
                 return Err(wrong(format!("path {i}, {path:?}, is not a plain relative path")));
@@ -287,7 +287,7 @@ impl ScriptHead {
         let steps = u64::from(step.wait_steps & !STARTED);
         match self.streams.get(step.wait_stream as usize) {
             Some(other) if steps <= other.steps && step.wait_stream as usize != stream => None,
-            _ => Some("it waits for what never happens"),
+            _ => Some("it waits for a step that never happens"),
         }
     }
 }
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         let parse = |bytes: &[u8], file| ScriptHead::parse(bytes, file).unwrap_err().to_string();
-        assert!(parse(b"no script", 9).contains("no script of naslab"));
+        assert!(parse(b"no script", 9).contains("not a naslab script"));
         assert!(parse(&head_bytes(&[], 0, 0), 99).contains("no stream"));
         assert!(parse(&head_bytes(&[stream()], 0, 0), 99).contains("outside of the script"));
         let head = ScriptHead::parse(&head_bytes(&[stream(), stream()], 1, 144), 200).unwrap();

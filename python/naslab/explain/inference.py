@@ -4,7 +4,7 @@ Particles are drawn from a guess around what was measured and led to the posteri
 Jasra 2006), moved by differential evolution (ter Braak 2006), by exchanging explanations, by fresh draws of
 parameters that belong together, and by crossing: of two particles one may be right about the network and the other
 about the disks (Liang and Wong 2001). All that is the engine's (`crates/infer`). One run can settle on one of several
-explanations, so `RUNS` of them are made; what they found is mixed, heated up and led to the posterior once more.
+explanations, so `RUNS` of them are made; what they found is mixed, led to the posterior, heated up and led back.
 Optional stations (a lock, a token bucket) are structures of their own, weighed by evidence and prior.
 The seed is that of the data, so one document always gives one answer.
 """
@@ -32,8 +32,7 @@ MODEL_ERROR = 0.04
 FREEDOM = 4.0
 """Degrees of freedom of Student's t, as in the engine."""
 BELIEVED = 0.5
-"""Probability of a token bucket from which on rates that differ are its doing, and predictions reckon with it; unseen,
-one may always be there."""
+"""Probability of a token bucket from which on predictions reckon with it; unseen, one may always be there."""
 NOISES, NOISE_GAIN = (0.05, 0.1, 0.2, 0.3), 3.0
 """Noise of log rates that is tried, and nats by which it has to make the rows likelier."""
 RUNS = 9
@@ -161,8 +160,9 @@ def _client_guess(r: Rows) -> dict[str, Array]:
 # The sampler.
 
 
-Way = Literal["sample", "lead_on", "follow"]
-"""From the guess to the posterior; from what several runs found, heated up; a posterior with further rows, moved."""
+Way = Literal["sample", "lead_on", "gather", "follow"]
+"""From the guess to the posterior; from what several runs found, heated up; from particles of any kind, mixed; from a
+posterior to that of further rows."""
 Run = tuple[_engine.InferGuess, list[tuple[int, float]], bytes, int, int, Way]
 
 
@@ -258,8 +258,7 @@ def infer(r: Rows, runs: int = RUNS, count: int = PARTICLES) -> Posterior:
     explains the rows, and more noise would make them likelier, the posterior is sought anew with that noise.
     """
     found = _inferred(r, runs, count)
-    spent = found.share(switched_on(found.theta, "bucket_on"))
-    noise = noise_of(found, r) if spent < BELIEVED else 0.0  # credit is no noise
+    noise = noise_of(found, r)  # credit that was spent explains its rows, and leaves none
     if not noise:
         return found
     return dataclasses.replace(_inferred(noisier(r, noise), runs, count), noise=noise)
@@ -320,7 +319,7 @@ def _structures(
 def updated(before: Posterior, old: Rows, new: Rows) -> Posterior:
     """The posterior after further rows, from the one before.
 
-    Where these surprise it, its particles and whole explanations of all rows are heated up and led on together.
+    Where these surprise it, its particles and whole explanations of all rows are mixed and led on together.
     """
     old, new = noisier(old, before.noise), noisier(new, before.noise)
     gain = log_likelihood(before.theta, new) - log_likelihood(before.theta, old)
@@ -332,7 +331,7 @@ def updated(before: Posterior, old: Rows, new: Rows) -> Posterior:
         begun, way = _resampled(before.theta, weight, rng), "follow"
     else:
         fresh = guess.start(count, rng, scout=True)
-        begun, way = np.concatenate((_resampled(before.theta, before.weight, rng), fresh)), "lead_on"
+        begun, way = np.concatenate((_resampled(before.theta, before.weight, rng), fresh)), "gather"
     theta = _made(new, [(guess.engine, [], packed(begun), count, _seed(rng), way)])[0][0]
     return Posterior(theta, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence, before.noise)
 

@@ -158,7 +158,7 @@ class Stream:
         self.request("set_times", self.session.set_times, path, accessed_ns, modified_ns)
 
     def is_missing(self, path: str) -> bool:
-        """Whether there is nothing of this name yet; that answer is a request like others."""
+        """Whether nothing has this name yet; that answer is a request like others."""
 
         def look(path: str) -> bool:
             try:

@@ -55,7 +55,11 @@ impl Worker<'_> {
             self.stop = None;
             let Some(op) = self.next_op() else { break };
             if !self.start_op(&Op { due_ns: None, ..op })? {
-                return Err(Error::new(ErrorKind::Io, "submit", "no buffer is free with nothing in flight"));
+                return Err(Error::new(
+                    ErrorKind::Io,
+                    "submit",
+                    "no buffer is free although no operation is outstanding",
+                ));
             }
             self.drain(REAP_SLICE * 200)?;
             if self.stop.is_some() {

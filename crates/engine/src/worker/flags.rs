@@ -20,10 +20,10 @@ impl Flags {
     /// Why nobody waits for what is in flight, if so.
     pub fn over(&self) -> Option<Error> {
         if self.cut.load(Ordering::Relaxed) {
-            let message = "interrupted while operations were in flight";
+            let message = "interrupted while operations were outstanding";
             return Some(Error::new(ErrorKind::Interrupted, "reap", message));
         }
         let hangs = self.give_up.load(Ordering::Relaxed);
-        hangs.then(|| Error::new(ErrorKind::Timeout, "reap", "operations in flight did not end"))
+        hangs.then(|| Error::new(ErrorKind::Timeout, "reap", "outstanding operations did not end"))
     }
 }

@@ -140,7 +140,7 @@ impl Values {
                 let (seconds, ns) = (d.u64()? as i64, d.u32()?);
                 self.modified_ns = seconds.checked_mul(NS_PER_SECOND).and_then(|whole| whole.checked_add(ns.into()));
             }
-            _ => return Err(Bad::Wrong("an attribute came that was not asked for")),
+            _ => return Err(Bad::Wrong("an attribute came that was not requested")),
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ pub(super) fn take_exchanged(d: &mut Decoder<'_>) -> Decoded<Exchanged> {
     let (client_id, sequence) = (d.u64()?, d.u32()?);
     d.u32()?;
     if d.u32()? != 0 {
-        return Err(Bad::Wrong("state protection came that was not asked for"));
+        return Err(Bad::Wrong("state protection came that was not requested"));
     }
     d.u64()?;
     let mut server = Vec::new();

@@ -271,7 +271,7 @@ impl Dialect for V4 {
         let values = self.get(t, "space", root, bit::SPACE)?;
         match (values.space_available, values.space_total) {
             (Some(free_bytes), Some(total_bytes)) => Ok(Space { free_bytes, total_bytes }),
-            _ => Err(Error::new(ErrorKind::Unsupported, "space", "the server does not tell how much room is left")),
+            _ => Err(Error::new(ErrorKind::Unsupported, "space", "the server does not report its free space")),
         }
     }
 

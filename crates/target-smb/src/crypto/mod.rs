@@ -136,7 +136,7 @@ impl Preauth {
 pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut out = [0; N];
     getrandom::fill(&mut out)
-        .map_err(|e| Error::new(ErrorKind::Io, "connect", format!("the system gives no random numbers: {e}")))?;
+        .map_err(|e| Error::new(ErrorKind::Io, "connect", format!("the system provides no random numbers: {e}")))?;
     Ok(out)
 }
 

@@ -79,7 +79,7 @@ fn refused(error: io::Error) -> Error {
     }
     let found = Error::from_io("connect", error);
     if found.status as i32 == libc::ECONNREFUSED {
-        let message = "nobody listens there: run `naslab reference net --listen` on that host first";
+        let message = "nothing listens there: run `naslab reference net --listen` on that host first";
         return Error { kind: ErrorKind::Disconnected, message: message.into(), ..found };
     }
     found
@@ -96,18 +96,18 @@ impl Measurement<'_> {
         let duration_ms = self.options.duration.as_millis().max(1) as u32;
         line.send_all(&Hello { mode, duration_ms, session: self.session }.to_bytes())?;
         let mut bytes = [0; ANSWER_BYTES];
-        let other = "something else than `naslab reference net --listen` answers there: check the port";
+        let other = "a program other than `naslab reference net --listen` answers there: check the port";
         line.receive_all(&mut bytes).map_err(|e| match e.kind {
             ErrorKind::Disconnected => Error::new(ErrorKind::Protocol, "connect", other),
             _ => e,
         })?;
         let (kind, message) = match Answer::from_bytes(&bytes) {
             Some(Answer::Welcome) => return Ok(line),
-            Some(Answer::Busy) => (ErrorKind::Delayed, "another measurement is going on there: wait for its end"),
+            Some(Answer::Busy) => (ErrorKind::Delayed, "another measurement is running there: wait until it ends"),
             Some(Answer::OtherVersion) => {
                 (ErrorKind::Protocol, "naslab there speaks another version: use the same naslab on both hosts")
             }
-            Some(Answer::Refused) => (ErrorKind::Protocol, "the listener refused: it was restarted meanwhile"),
+            Some(Answer::Refused) => (ErrorKind::Protocol, "the listener refused: it has been restarted"),
             None => (ErrorKind::Protocol, other),
         };
         Err(Error::new(kind, "connect", message))

@@ -177,7 +177,7 @@ fn bounded(
             return Err(stopped());
         }
         if since.get_or_insert_with(Instant::now).elapsed() >= patience {
-            return Err(Error::new(ErrorKind::Timeout, operation, "the other side does not answer any more"));
+            return Err(Error::new(ErrorKind::Timeout, operation, "the other side no longer answers"));
         }
     }
 }
