@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from naslab import _engine
 from naslab.explain.coherent import coherent
 from naslab.explain.compiled import model_of, packed, predicted, unpacked
-from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, SWITCHES, Array, switched_on
+from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, SWITCHES, Array
 from naslab.explain.rows import Rows
 from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
 
