@@ -45,7 +45,7 @@ def run(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """The main job: find what limits the target, with evidence, in five minutes; then a small sweep.
+    """Find what limits the target, with evidence, in five minutes; then a small sweep.
 
     With --direct a folder that is a mounted share is measured both ways, through the mount and by naslab's own client,
     in turns: what this kernel's client costs, and what the server does without it.
@@ -182,7 +182,7 @@ def sustained(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """One load for a while: rate over time, burst and floor, steadiness, what ended the burst."""
+    """One load for minutes: rate over time, burst and baseline, steadiness, what ended the burst."""
     from naslab.cli.sustained import run_sustained
 
     return run_sustained(context.params)
@@ -235,10 +235,8 @@ def curve(
 
 
 def runs(
-    label: Annotated[
-        str, typer.Option("--label", metavar="TEXT", help="Only runs whose labels contain this text.")
-    ] = "",
-    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets that contain this text.")] = "",
+    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="Only runs with labels like this.")] = "",
+    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets named like this.")] = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="List at most N runs, newest first.", min=1)] = 50,
     published: Annotated[
         bool, typer.Option("--published", help="Results that articles print, instead of stored runs.")
@@ -267,16 +265,18 @@ def show(
 
 
 def mkfile(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="File to make; it must not exist.", show_default=False)],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="File to create; it must not exist.", show_default=False)
+    ],
     size: o.SizeOpt,
     sparse: Annotated[
-        bool, typer.Option("--sparse", help="Make holes only; reads of them do not reach the disk.")
+        bool, typer.Option("--sparse", help="Make a sparse file; reads of it do not reach the disk.")
     ] = False,
     seed: o.SeedOpt = 0,
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Make a file for a test, of incompressible data (or of holes)."""
+    """Create a test file of incompressible data (or a sparse file)."""
     from naslab.cli.mkfile import make_file
 
     return make_file(path, size, sparse, seed, as_json, quiet)
@@ -325,7 +325,7 @@ def net(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Raw TCP to another host, both ways: the reference for what a file protocol reaches."""
+    """Raw TCP to another host, both ways: the reference for the rates of file protocols."""
     from naslab.cli.net import NetRequest
     from naslab.cli.net import net as run_net
 
@@ -337,7 +337,7 @@ def profile(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="As elsewhere, or an existing file or block device of this machine, which is only read.",
+            help="A target, or an existing file or block device of this machine, which is only read.",
             show_default=False,
         ),
     ],
@@ -411,7 +411,7 @@ def apps(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Application workloads: the twelve of NASPT's kind, and others."""
+    """Application workloads: twelve like NASPT's, and newer ones."""
     from naslab.cli.apps import AppsRequest, list_apps, run_apps
     from naslab.cli.common import Common, Load
 
@@ -447,7 +447,7 @@ def replay(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Do again what an application did: the operations of a trace, on files made for it."""
+    """Replay a trace: every operation of an application, on files created for it."""
     from naslab.cli.common import Common
     from naslab.cli.replay import ReplayRequest, run_replay
 
@@ -482,7 +482,7 @@ def job(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Real work on real files: copy in and out, zip, unzip, checksum, find, checkout; and what limited it."""
+    """Real jobs on real files: copy in and out, zip, unzip, checksum, find, checkout; and what limited them."""
     from naslab.cli.common import Common
     from naslab.cli.job import JobRequest, run_job
 
@@ -520,7 +520,7 @@ def durable(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Cut the server's power under load, and tell which acknowledged writes survived."""
+    """Cut the server's power under load, and report which acknowledged writes survived."""
     from naslab.cli.common import Common
     from naslab.cli.durable import DurableRequest, run_durable
 
@@ -561,7 +561,7 @@ def tree(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Metadata and small files: make, stat, open, read, list, rename and remove a tree of them, warm and cold."""
+    """Metadata and small files: create, stat, open, read, list, rename and remove a tree of them, warm and cold."""
     from naslab.cli.common import Common, Load
     from naslab.cli.tree import TreeRequest, run_tree
 
@@ -589,7 +589,7 @@ def fsx(
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
-    """What Amazon publishes about an FSx for Windows file system: limits, burst credit, times."""
+    """Amazon's published limits of an FSx for Windows file system: throughput, burst credit, times."""
     from naslab.cli.fsx import print_model
 
     return print_model(tier, storage, tib, year, run, store, as_json)
@@ -608,7 +608,7 @@ def doctor(
     credentials: o.CredentialsOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
-    """What this machine has, or what a target is, may be used for, and what to fix."""
+    """Check what this machine can do, or what a target supports, and say what to fix."""
     from naslab.cli.doctor import run_doctor
 
     return run_doctor(target, timeout, credentials, as_json)

@@ -53,7 +53,7 @@ def audit(
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
-    """List what cannot be true in any result, own, imported or published; exit code 1 if anything cannot."""
+    """Check results, own, imported or published, for impossible values; exit code 1 if there are any."""
     from naslab.audit import audit as look
     from naslab.audit.redacted import without_names
     from naslab.audit.words import as_json as entry

@@ -28,7 +28,7 @@ def ceiling(
     host: HostArg = "", again: AgainOpt = False, store: o.StoreOpt = None, as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:  # fmt: skip
-    """What this client can do at most: without any server, memory, zlib, AES, TCP to itself."""
+    """What this client can do at most, without any server: memory, zlib, AES, TCP to itself."""
     from naslab.client import ceiling_for, keep, measure, route_to
     from naslab.client.kept import is_quiet
     from naslab.errors import UsageError

@@ -27,8 +27,8 @@ COMMANDS: tuple[Command, ...] = (
         measures=True,
     ),
     Command(
-        "explain", START, "What limits the target, by a stored run", "explain_run:explain", (
-            X("naslab explain", "The newest run: limits, evidence, what is open, what to do next."),
+        "explain", START, "What limits a target, from a stored run", "explain_run:explain", (
+            X("naslab explain", "The newest run: limits, evidence, open questions, what to do next."),
             X("naslab explain RUN --json", "Another run, by its id or the beginning of it, as JSON."),
         ),
         old_options={"--output": "naslab report RUN -o FILE", "--force": "naslab report RUN -o FILE --force"},
@@ -49,7 +49,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "sustained", MEASURE, "One load for minutes: burst, floor, server cache, cost", "app:sustained", (
+        "sustained", MEASURE, "One load for minutes: burst, baseline, server cache, cost", "app:sustained", (
             X("naslab sustained smb://nas/media --size 20g --write 100 --duration 15m", "Write for 15 minutes."),
             X("naslab sustained /mnt/nas --size 4g --random --block 4k --depth 32", "Random reads of 4 KiB."),
             X("naslab sustained smb://nas/media --size 20g --find-burst --budget 1h", "Until a burst ends, and why."),
@@ -70,21 +70,21 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "tree", MEASURE, "Metadata and small files: make, stat, list, rename, remove", "app:tree", (
+        "tree", MEASURE, "Metadata and small files: create, stat, list, rename, remove", "app:tree", (
             X("naslab tree smb://nas/media --files 10000 --workers 8", "Eight trees of 10,000 files each."),
             X("naslab tree nfs://nas/export --cold", "The reading phases, a second time with cold caches."),
             X("naslab tree sim: --files 100", "A simulated server."),
         ),
     ),
     Command(
-        "apps", MEASURE, "Application workloads: the twelve of NASPT's kind, others", "app:apps", (
+        "apps", MEASURE, "Application workloads: twelve like NASPT's, and newer ones", "app:apps", (
             X("naslab apps smb://nas/media", "The twelve workloads of NASPT's kind."),
             X("naslab apps smb://nas/media --only modern --pace recorded", "Newer applications, at their own pace."),
             X("naslab apps --list", "Every workload, each number with its source."),
         ),
     ),
     Command(
-        "job", MEASURE, "Real work on real files: copy, zip, checksum, checkout", "app:job", (
+        "job", MEASURE, "Real jobs on real files: copy, zip, checksum, checkout", "app:job", (
             X("naslab job smb://user@nas/media copy-in,copy-out", "Copy a generated corpus to the share, and back."),
             X("naslab job /mnt/nas zip,unzip --source ~/documents", "Pack and unpack a copy of your own folder."),
         ),
@@ -96,7 +96,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "replay", MEASURE, "The operations of a recorded trace, on any target", "app:replay", (
+        "replay", MEASURE, "Replay a recorded trace on any target", "app:replay", (
             X("naslab replay smb://user@nas/media build.trace.zst", "As fast as the operations' order allows."),
             X("naslab replay nfs://nas/export build.trace.zst --pace recorded", "Each at its recorded time."),
         ),
@@ -121,7 +121,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "audit", RESULTS, "What cannot be true in a result, from any tool", "audit:audit", (
+        "audit", RESULTS, "Check the results of any tool for impossible values", "audit:audit", (
             X("naslab audit last", "The newest run."),
             X("naslab audit nas.txt --link 1g --client-memory 4g", "Another tool's output, with known facts."),
         ),
@@ -133,13 +133,13 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "whatif", RESULTS, "What a server would do with another link, disk or memory", "whatif:whatif", (
+        "whatif", RESULTS, "Predict what another link, disk or memory would change", "whatif:whatif", (
             X("naslab whatif --link 10g", "The server of the newest run, with a 10 Gbit/s link."),
             X("naslab whatif last --ram 2x --disk 400MB", "Twice the server cache and another disk."),
         ),
     ),
     Command(
-        "compare", COMPARE, "Is the difference real? Of runs, or of targets in turns", "comparing:compare", (
+        "compare", COMPARE, "Is the difference real? Stored runs, or targets in turns", "comparing:compare", (
             X("naslab compare RUN OTHER", "Two stored runs; the first is the baseline."),
             X("naslab compare RUN OTHER --why", "Also the first step at which their ladders differ."),
             X("naslab compare --run smb://nas/media nfs://nas/media", "Two targets, measured in turns."),
@@ -147,13 +147,13 @@ COMMANDS: tuple[Command, ...] = (
         measures=True,
     ),
     Command(
-        "compare check", COMPARE, "A gate for releases: exit code 3 when a run is worse", "comparing:check", (
+        "compare check", COMPARE, "A gate for releases: exit code 3 if a run is worse", "comparing:check", (
             X("naslab compare check last --baseline RUN", "0: not worse, 3: worse, 4: undecided."),
             X("naslab compare check last --baseline RUN --junit gate.xml", "With JUnit XML for a CI server."),
         ),
     ),
     Command(
-        "compare rerun", COMPARE, "A stored run again on any target, and both compared", "comparing:rerun", (
+        "compare rerun", COMPARE, "Repeat a stored run on any target, and compare both", "comparing:rerun", (
             X("naslab compare rerun RUN smb://nas/media", "After a change of the server."),
             X("naslab compare rerun last nfs://nas/media --margin 3", "Less than 3 % apart is equivalent."),
         ),
@@ -186,7 +186,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "trace", TOOLS, "Record, convert and describe what applications do", "", (
+        "trace", TOOLS, "Record, convert and describe traces of applications", "", (
             X("naslab trace record -o build.trace.zst -- make -j4", "Every operation of a command on files."),
             X("naslab trace show build.trace.zst", "Its kinds, sizes, sequentiality and concurrency."),
         ),
@@ -206,7 +206,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "trace show", "", "The profile of a trace", "trace:show", (
-            X("naslab trace show build.trace.zst -o build.html", "Also as a picture."),
+            X("naslab trace show build.trace.zst -o build.html", "Also as a chart."),
             X("naslab trace show build.trace.zst --emit-app build.toml", "Also as an application for naslab apps."),
         ),
     ),
@@ -218,7 +218,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "lab list", LAB, "Systems, which of them are up, what the others lack", "lab:list_systems", (
+        "lab list", LAB, "List the systems, which are running, what others require", "lab:list_systems", (
             X("naslab lab list", "All systems."),
             X("naslab lab list --json", "For programs."),
         ),
@@ -267,14 +267,14 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "lab run", LAB, "Repeat an article's experiment, and test its conclusions", "experiment:run", (
+        "lab run", LAB, "Run an article's experiment, and test its conclusions", "experiment:run", (
             X("naslab lab run fast-nas --dry-run", "What would be built and measured."),
             X("naslab lab run nas4220 --quick -o nas4220.html", "The smallest sizes, with a report."),
         ),
         measures=True,
     ),
     Command(
-        "reference", EXPERT, "Ceilings to hold results against: client, net, fsx", "", (
+        "reference", EXPERT, "Ceilings to compare results with: client, net, fsx", "", (
             X("naslab reference client", "What this client can do at most, without any server."),
             X("naslab reference net --listen", "On the server's side; then naslab reference net HOST here."),
         ),
@@ -299,9 +299,9 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "mkfile", EXPERT, "Make a file for a test, of incompressible data", "app:mkfile", (
+        "mkfile", EXPERT, "Create a test file of incompressible data", "app:mkfile", (
             X("naslab mkfile test.dat --size 4g", "Four GiB that do not compress."),
-            X("naslab mkfile holes.dat --size 1t --sparse", "Make holes only; reads of them do not reach the disk."),
+            X("naslab mkfile holes.dat --size 1t --sparse", "Make a sparse file; reads of it do not reach the disk."),
         ),
     ),
     Command(
@@ -311,7 +311,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "completion", EXPERT, "Completion of commands, options and runs by your shell", "completing:completion", (
+        "completion", EXPERT, "Shell completion of commands, options and runs", "completing:completion", (
             X("naslab completion bash > ~/.local/share/bash-completion/completions/naslab", "From the next login."),
             X("naslab completion zsh > ~/.zfunc/_naslab", "Zsh, where fpath has ~/.zfunc."),
             X("naslab completion fish > ~/.config/fish/completions/naslab.fish", "Fish."),

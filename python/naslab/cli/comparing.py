@@ -102,7 +102,7 @@ def check(
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
-    """A gate: exit code 0 not worse than the baseline, 3 worse, 4 undecided."""
+    """A gate for releases: exit code 0 if a run is not worse than the baseline, 3 worse, 4 undecided."""
     from naslab.cli.check import Gate, run_check
     from naslab.cli.compare import Request
 
@@ -124,7 +124,7 @@ def rerun(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """The cells of a stored run again, on any target, compared with the stored run."""
+    """Repeat the tests of a stored run on any target, and compare the two."""
     from naslab.cli.common import Common
     from naslab.cli.compare import Request
     from naslab.cli.rerun import run_rerun
@@ -146,7 +146,7 @@ def history(
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
-    """Stored runs of a target over time, and the run where it changed."""
+    """Stored runs of a target over time, and the run at which it changed."""
     from naslab.cli.history import Request, run_history
 
     return run_history(Request(target, label, command, report, store, as_json, redact))

@@ -85,7 +85,7 @@ ShellArg = Annotated[
 
 
 def completion(shell: ShellArg) -> int:
-    """Print the script that makes a shell complete commands, options, runs and targets of naslab."""
+    """Print the script by which a shell completes commands, options, runs and targets of naslab."""
     if shell not in SCRIPTS:
         raise UsageError(f"completion {shell!r}: choose one of {', '.join(SCRIPTS)}")
     print(SCRIPTS[shell], end="")

@@ -39,9 +39,7 @@ RestoreCommandOpt = Annotated[
         help="Shell command that restores the power. Its text is not stored.",
     ),
 ]  # fmt: skip
-LoadOpt = Annotated[
-    str, typer.Option("--load", metavar="TIME", help="How long the load runs before a cut it can time.")
-]
+LoadOpt = Annotated[str, typer.Option("--load", metavar="TIME", help="How long the load runs before a cut.")]
 WaitOpt = Annotated[
     str, typer.Option("--wait", metavar="TIME", help="Longest wait for your cut, and for the server to answer again.")
 ]
@@ -54,9 +52,11 @@ ModesOpt = Annotated[
     ),
 ]
 GroupOpt = Annotated[
-    int, typer.Option("--group", metavar="N", help="Writes before each flush where flushes are tested.", min=1)
+    int, typer.Option("--group", metavar="N", help="Writes before each flush, in the mode that flushes.", min=1)
 ]
-CutsOpt = Annotated[int, typer.Option("--repeat", metavar="N", help="Cuts, one after the other.", min=1, max=1000)]
+CutsOpt = Annotated[
+    int, typer.Option("--repeat", metavar="N", help="Number of cuts, one after the other.", min=1, max=1000)
+]
 JournalOpt = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(

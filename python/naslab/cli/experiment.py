@@ -40,7 +40,7 @@ DryOpt = Annotated[bool, typer.Option("--dry-run", help="Show what would be buil
 RepeatsOpt = Annotated[
     Optional[int],  # noqa: UP045 - Typer reads this at run time
     typer.Option(
-        "--repeat", metavar="N", help="Blocks; 3 are the fewest that decide anything.", min=1, max=1000,
+        "--repeat", metavar="N", help="Repeats of every condition; at least 3 to decide anything.", min=1, max=1000,
         show_default="the experiment's own",
     ),
 ]  # fmt: skip
@@ -77,7 +77,7 @@ def run(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Carry an article's experiment out, and test its conclusions on what was measured."""
+    """Run an article's experiment, and test its conclusions against the measurements."""
     from naslab.execute import termination_as_interrupt
     from naslab.lab import experiment
     from naslab.lab.calibrate import of_experiment

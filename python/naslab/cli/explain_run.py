@@ -30,7 +30,7 @@ def explain(
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
-    """What limits the target, by a stored run: evidence, what is open, the next experiment, advice."""
+    """What limits a target, from a stored run: evidence, open questions, the next experiment, advice."""
     return explain_run(run, output, store, as_json, redact)
 
 

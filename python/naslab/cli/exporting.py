@@ -46,7 +46,7 @@ def export(
         ),
     ] = "",
     site: SiteOpt = None,
-    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets that contain this text.")] = "",
+    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets named like this.")] = "",
     limit: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option("--limit", metavar="N", help="At most N runs, newest first.", min=1, show_default=str(NEWEST)),

@@ -42,7 +42,7 @@ InFlightOpt = Annotated[
         show_default="4 on a server, 1 on a folder",
     ),
 ]
-MethodOpt = Annotated[str, typer.Option("--method", metavar="deflate|zstd", help="Of zip and unzip.")]
+MethodOpt = Annotated[str, typer.Option("--method", metavar="deflate|zstd", help="Compression of zip and unzip.")]
 ToOpt = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(
@@ -61,4 +61,4 @@ DurabilityOpt = Annotated[
     ),
 ]
 VerifyOpt = Annotated[bool, typer.Option("--verify", help="Compare with the source by SHA-256, outside the timing.")]
-RepeatOpt = Annotated[int, typer.Option("--repeat", metavar="N", help="Do all jobs this many times.", min=1, max=1000)]
+RepeatOpt = Annotated[int, typer.Option("--repeat", metavar="N", help="Repeat all jobs this often.", min=1, max=1000)]

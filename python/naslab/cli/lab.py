@@ -31,7 +31,7 @@ SystemArg = Annotated[
 
 
 def list_systems(as_json: o.JsonOpt = False) -> int:
-    """List the systems, which of them run, and what this machine lacks for the others."""
+    """List the systems, which of them are running, and what the others require."""
     from naslab.lab import state
     from naslab.lab.systems import DefinedSystem, missing_packages, names, said_of, system
 
@@ -64,7 +64,7 @@ def list_systems(as_json: o.JsonOpt = False) -> int:
 
 
 def doctor(as_json: o.JsonOpt = False) -> int:
-    """Tell which systems this machine can build, by which backend, and what the others lack."""
+    """List which systems this machine can build, by which backend, and what the others require."""
     from naslab.lab.systems import names, said_of, system
 
     found = {name: said_of(system(name)) for name in names()}
@@ -90,7 +90,7 @@ def doctor(as_json: o.JsonOpt = False) -> int:
 
 
 def status(as_json: o.JsonOpt = False) -> int:
-    """Tell what is up: addresses, processes, memory that the disks take."""
+    """Show running servers: addresses, processes, memory used by their disks."""
     from naslab.lab import state
 
     servers = state.all_servers()
@@ -213,7 +213,7 @@ def down(
     ] = "",
     as_json: o.JsonOpt = False,
 ) -> int:
-    """End a server, or all of them, and remove what it kept; a folder given with --folder stays."""
+    """Stop one server, or all, and remove its files; a folder given with --folder stays."""
     from naslab.lab import state
 
     with state.locked():
@@ -239,7 +239,7 @@ def execute(
         typer.Argument(metavar="COMMAND...", help="The program and its arguments, after --.", show_default=False),
     ],
 ) -> int:
-    """Run a command where a running server's disk is mounted, and at a client's end of its link."""
+    """Run a command at a running server's client: its disk mounted, behind its link."""
     found = [*_running(name).inside(client), *command]
     try:
         os.execvp(found[0], found)

@@ -102,7 +102,10 @@ WorkersOpt = Annotated[
     int, typer.Option("--workers", metavar="N", help="Workers, each with a file of its own.", min=1, max=4096)
 ]
 RepeatOpt = Annotated[
-    int, typer.Option("--repeat", metavar="N", help="Blocks; above 1 rows run in random order.", min=1, max=1000)
+    int,
+    typer.Option(
+        "--repeat", metavar="N", help="Repeat everything this often; from 2 on in random order.", min=1, max=1000
+    ),
 ]
 DurabilityOpt = Annotated[
     str,
@@ -111,10 +114,10 @@ DurabilityOpt = Annotated[
     ),
 ]
 CompressOpt = Annotated[
-    float, typer.Option("--compress", metavar="RATIO", help="Write data that compress by this ratio.", min=1.0)
+    float, typer.Option("--compress", metavar="RATIO", help="Write data that compresses by this ratio.", min=1.0)
 ]
 DedupeOpt = Annotated[
-    float, typer.Option("--dedupe", metavar="RATIO", help="Write data that deduplicate by this ratio.", min=1.0)
+    float, typer.Option("--dedupe", metavar="RATIO", help="Write data that deduplicates by this ratio.", min=1.0)
 ]
 FileSizesOpt = Annotated[
     str, typer.Option("--file-size", metavar="LIST", help="File sizes: 64k..64m (doubling) or a list with commas.")

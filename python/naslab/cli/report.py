@@ -40,7 +40,7 @@ LineOpt = Annotated[
     ),
 ]  # fmt: skip
 YMaxOpt = Annotated[
-    str, typer.Option("--y-max", metavar="RATE", help="Rates are drawn up to here, e.g. 150MB/s.", show_default=False)
+    str, typer.Option("--y-max", metavar="RATE", help="Upper end of the rate axis, e.g. 150MB/s.", show_default=False)
 ]
 
 

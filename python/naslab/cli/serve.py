@@ -58,7 +58,9 @@ def site(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write; new, empty, or written before.")
     ] = Path("naslab-site"),
-    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets that contain this text.")] = "",
+    target: Annotated[
+        str, typer.Option("--target", metavar="TEXT", help="Only targets whose names contain this text.")
+    ] = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="List at most N runs, newest first.", min=1)] = 50,
     redact: o.RedactOpt = False,
     store: o.StoreOpt = None,

@@ -41,7 +41,7 @@ def record(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Run a command under strace and write down every operation on files; exit code 1 if the command failed."""
+    """Run a command under strace and record every file operation; exit code 1 if the command failed."""
     from naslab.trace.record import record as run
 
     check_output(output, "-o", NEW_TRACE)
@@ -85,7 +85,7 @@ def convert(
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
-    """Make a trace of strace's text, fio's I/O logs (versions 2 and 3), dbench's load files or captured packets."""
+    """Create a trace from strace's output, fio's I/O logs (version 2 or 3), dbench's load files or captured packets."""
     from naslab.trace.convert import convert as run
 
     check_output(output, "-o", NEW_TRACE)
@@ -98,14 +98,16 @@ def show(
     trace: Annotated[Path, typer.Argument(metavar="FILE", help="A trace.", show_default=False)],
     output: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--output", "-o", metavar="FILE.html", help="Also draw it in this HTML file.", show_default=False),
+        typer.Option(
+            "--output", "-o", metavar="FILE.html", help="Also write an HTML file with its charts.", show_default=False
+        ),
     ] = None,
     emit_app: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
             "--emit-app",
             metavar="FILE.toml",
-            help="Also write an application like it, for naslab apps --app.",
+            help="Also write an application with this profile, for naslab apps --app.",
             show_default=False,
         ),
     ] = None,

@@ -62,11 +62,11 @@ def whatif(
         ),
     ] = None,
     record: Annotated[str, _text("--record", "SIZE", "Bytes of one request, e.g. 64k, for all loads.")] = "",
-    data: Annotated[str, _text("--set", "SIZE", "Working set, e.g. 20g.")] = "",
+    data: Annotated[str, _text("--set", "SIZE", "Size of the working set, e.g. 20g.")] = "",
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
-    """What a server would do with another link, disk or memory, by a run of it. It measures nothing."""
+    """Predict from a run what another link, disk or memory would change. Measures nothing."""
     from naslab.explain.loads import Asked
 
     words = {"link": link, "disk": disk, "disk-iops": disk_iops, "ram": ram, "latency": latency, "cpu": cpu}
