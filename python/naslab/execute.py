@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -536,6 +537,31 @@ def _present_bytes(target: Target, spec: RunSpec, names: list[str]) -> dict[str,
                 blocks = os.stat(os.path.join(target.options["root"], name)).st_blocks
                 found[name] = min(size_bytes, blocks * 512)
     return found
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Interruptions wait for the end of the context, as while a child is started that has to be ended by them.
+
+    An interruption inside of `subprocess.Popen` would leave a child that nobody knows of. Main thread only; elsewhere
+    none arrives.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    previous = {number: signal.getsignal(number) for number in numbers}
+    previous = {number: handler for number, handler in previous.items() if callable(handler)}
+    for number in previous:
+        signal.signal(number, lambda number, _frame: heard.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    for number in heard[:1]:
+        os.kill(os.getpid(), number)
 
 
 @contextlib.contextmanager

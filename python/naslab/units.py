@@ -37,6 +37,11 @@ def _size_factor(suffix: str) -> int | None:
     return None
 
 
+def percent_text(share: float, digits: int = 0, signed: bool = False) -> str:
+    """`93 %`, `0.4 %`, `+2.0 %` of a share."""
+    return f"{100 * share:{'+' if signed else ''}.{digits}f} %"
+
+
 def parse_size(text: str, option: str = "size") -> int:
     """Bytes from `64k` (65536), `1.5g`, `64kB` (64000), `512`.
 

@@ -78,7 +78,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(tmp_path: Any) -> None:
     cli = Cli(tmp_path)
     for words, said in (
         ((*GRID, "--max-bytes", "1m"), "--max-bytes 1m"),
-        (("--file-size", "64k", "--record", "4k"), "leave --adaptive out"),
+        (("--file-size", "64k", "--record", "4k"), "leave out --adaptive"),
     ):
         done = cli("sweep", DISK, "--adaptive", *words)
         assert done.code == 2 and said in done.err, done.err

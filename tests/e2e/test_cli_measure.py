@@ -51,7 +51,7 @@ def test_run_fits_a_slow_server(cli: Cli) -> None:
     summary = " ".join(document["summary"])
     assert (
         "written at 7.99 MB/s, 7.99 MB/s including the flush" in summary
-        and "random read of 4 KiB at queue depth 1: 1,403 IOPS" in summary
+        and "Random read of 4 KiB at queue depth 1: 1,403 IOPS" in summary
     )
 
 

@@ -37,7 +37,7 @@ def test_a_sustained_run_beside_it(cli: Cli) -> None:
     cli("sustained", "sim:?link_bytes_per_s=16MB", *words).ok()
     measured = cli(*ARTICLE, "--run", "last", "--json").ok().json()["measured"]
     assert measured["baseline_bytes_per_s"] == pytest.approx(16e6, rel=0.02)
-    assert "50% of the published 32 MB/s" in cli(*ARTICLE, "--run", "last").ok().out
+    assert "50 % of the published 32 MB/s" in cli(*ARTICLE, "--run", "last").ok().out
 
 
 @pytest.mark.parametrize(

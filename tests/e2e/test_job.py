@@ -121,7 +121,7 @@ def test_words_show_and_report(cli: Cli) -> None:
         .out
     )
     assert "corpus article at scale 0.001, 757 files" in said and "Archives: 4" in said
-    assert "copy-in (prepares)" in said and "\ncopy-in:" not in said and "\nzip: 757 files in" in said
+    assert "copy-in (prepares)" in said and "\nCopy-in:" not in said and "\nZip: 757 files in" in said
     assert "zip" in cli("show", "last").ok().out and "<h2>Jobs</h2>" in page.read_text()
     document = cli("show", "last", "--json").ok().json()
     assert document["job"]["source_ratio"] == pytest.approx(5.72, rel=0.05)

@@ -31,7 +31,7 @@ def test_a_lost_connection_ends_one_cell(times: int, whole: bool, cli: Cli) -> N
         return
     assert done.code == 0 and document["status"] == "complete", done.err
     assert [one["cell"] for one in lost] == failed and len(failed) == 1
-    assert "went on" in lost[0]["message"]
+    assert "continued over a new connection" in lost[0]["message"]
     assert [cell["id"] for cell in document["cells"] if cell["id"] > failed[0]], "it went on"
     limits = document["verdict"]["limits"]
     assert limits and all(limit["confidence"] < 0.9 for limit in limits)

@@ -103,7 +103,7 @@ def test_burst_and_floor_in_a_plain_run(cli: Cli) -> None:
     (cell,) = loads(document)
     assert cell["flush_ns"] is not None and cell["durability"] == "end" and cell["interval_ns"] == 100_000_000
     text = " ".join(document["summary"])
-    assert "then 32.0 MB/s" in text and "SNIA's rule: steady" in text and "Cost at 640 a month" in text
+    assert "then 32.0 MB/s" in text and "SNIA's criterion: steady" in text and "Cost at 640 a month" in text
 
 
 def test_mixed_random_load_is_told_by_kind(cli: Cli) -> None:

@@ -172,7 +172,7 @@ def test_the_list_is_searched_filtered_and_paged(opened: Open, address: str) -> 
     page.get_by_role("link", name="Show all").click()
     page.locator("select[name=device]").select_option("A")
     page.wait_for_selector("text=1 run found")
-    assert "device=A" in page.locator("#runs tbody").inner_text()
+    assert "20261120-190000-deva" in page.locator("#runs tbody").inner_text()
 
 
 def test_chosen_runs_are_overlaid_zoomed_and_compared(opened: Open, address: str, store: Store) -> None:

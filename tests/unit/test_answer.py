@@ -126,7 +126,7 @@ def some(rng: random.Random) -> Brief:
         Gain(key, noun, tuple(rng.sample(helped, rng.randint(0, len(helped)))), ("read large", "write large"))
         for key, noun in rng.sample(list(words.items()), rng.randint(0, 4))
     ]
-    doubts = [f"other programs used up to {rng.randint(16, 100)}% of this client's CPU", "the run was interrupted",
+    doubts = [f"other programs used up to {rng.randint(16, 100)} % of this client's CPU", "the run was interrupted",
               "what limits large reads, large writes, small reads and small writes is not decided"]  # fmt: skip
     open_ = [Question(e.op, e.size, (kinds[0], kinds[5]), "naslab run TARGET --budget 10m") for e in found]
     document = {"environment": {"route": {"speed_bits_per_s": 1e9, "interface": "eth0"}}}
@@ -272,13 +272,13 @@ CONDITIONS: dict[str, tuple[dict[str, Any], float, str]] = {
         {"warnings": warned("client_busy"), "environment": {"client": {"load_1min": 7.0}}}, 0.89, "a load of 7.0"),
     "other load": (
         {"warnings": warned("other_load"), "environment": {"during": {"foreign_cpu_fraction_max": 0.6}}}, 0.8,
-        "other programs used up to 60%"),
+        "other programs used up to 60 %"),
     "a little load": (
         {"warnings": warned("other_load"), "environment": {"during": {"foreign_cpu_fraction_max": 0.2}}}, 0.89,
-        "other programs used up to 20%"),
+        "other programs used up to 20 %"),
     "a busy host": (
         {"warnings": warned("other_load"), "environment": {"during": {"stolen_cpu_fraction_max": 0.3}}}, 0.8,
-        "took up to 30% of its CPU"),
+        "took up to 30 % of its CPU"),
     "others on the link": (
         {"warnings": warned("other_load"), "environment": {"during": {"foreign_bytes_per_s_max": 1e7}}}, 0.8,
         "other programs used this client"),

@@ -111,7 +111,7 @@ PLANTED: dict[str, tuple[str, str, Callable[[dict[str, Any]], object]]] = {
     "data that shrink": ("doubtful", "validity", cell(data_measured={"compress_ratio_zlib": 9.0, "dedupe_ratio": 1.0})),
     "no time at all": ("impossible", "validity", cell(duration_ns=0)),
     "what was doubted then": ("doubtful", "validity", lambda d: d.update(validity=[
-        {"kind": "drift", "message": "rates fell by 9%", "cells": [], "value": -0.09, "unit": "fraction",
+        {"kind": "drift", "message": "rates fell by 9 %", "cells": [], "value": -0.09, "unit": "fraction",
          "limit": 0.03}])),
 }  # fmt: skip
 

@@ -41,7 +41,7 @@ def test_the_kernels_share_of_large_reads() -> None:
     assert [found[side]["process_cpu_ns_per_gib"] for side in ("mount", "own")] == [200_000_000] * 2
     assert [found[side]["machine_cpu_ns_per_gib"] for side in ("mount", "own")] == [1_000_000_000, 400_000_000]
     (said,) = sentences([found])
-    assert said.startswith("The kernel's client costs 12.0% of large reads (1 MiB, 8 at a time)")
+    assert said.startswith("The kernel's client costs 12.0 % of large reads (1 MiB, 8 at a time)")
     assert "the rest is the server and the link" in said and "100 MB/s through the mount" in said
 
 
@@ -49,7 +49,7 @@ def test_the_kernels_share_of_large_reads() -> None:
     ("mount", "own", "said"),
     [
         (100e6, 100.5e6, "equal within 5 %"),
-        (110e6, 100e6, "has no cost for small writes (4 KiB, one at a time): it is 10.0%"),
+        (110e6, 100e6, "has no cost for small writes (4 KiB, one at a time): it is 10.0 %"),
     ],
 )
 def test_words_where_nothing_is_lost(mount: float, own: float, said: str) -> None:

@@ -156,7 +156,7 @@ def test_a_burst_from_the_clients_own_cache_proves_nothing() -> None:
     little = replace(evidence, wire_bytes=evidence.before.total_bytes // 3)
     verdict = decide_cause(little)
     assert verdict.word == "undecided"
-    assert "33%" in verdict.findings[0].text
+    assert "33 %" in verdict.findings[0].text
     assert decide_cause(replace(evidence, wire_bytes=evidence.before.total_bytes)).word == "token_bucket"
 
 

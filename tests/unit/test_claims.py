@@ -181,7 +181,7 @@ def test_more_dips(holes: int, right: str) -> None:
 def test_fewer_than_three_repeats_decide_nothing(count: int) -> None:
     samples = [sample(name, block, [cell(rate)]) for block in range(count) for name, rate in (("a", 9e6), ("b", 1e6))]
     found = one(ratio("c", "a", "b", MORE), samples)
-    assert found.verdict == "undecided" and found.p is None and "3 are the fewest" in found.why
+    assert found.verdict == "too few repeats" and found.p is None and "at least 3 are needed" in found.why
 
 
 def test_pairs_count_not_samples() -> None:

@@ -101,8 +101,9 @@ def stretches(*shares: tuple[float, float], took_ns: int = 10**9) -> Watch:
 @pytest.mark.parametrize(
     ("shares", "told"),
     [
-        ([(0.05, 0.0)] * 5, []), ([(0.14, 0.04)] * 5, []), ([(0.4, 0.0)], ["40%"]), ([(0.0, 0.3)], ["took up to 30%"]),
-        ([(0.0, 0.0), (0.5, 0.2)], ["50%", "20%"]), ([(0.0, 0.0)] * 60 + [(0.9, 0.0)], []),
+        ([(0.05, 0.0)] * 5, []), ([(0.14, 0.04)] * 5, []), ([(0.4, 0.0)], ["40 %"]),
+        ([(0.0, 0.3)], ["took up to 30 %"]),
+        ([(0.0, 0.0), (0.5, 0.2)], ["50 %", "20 %"]), ([(0.0, 0.0)] * 60 + [(0.9, 0.0)], []),
     ],
 )  # fmt: skip
 def test_other_programs_are_told_where_they_matter(shares: list[tuple[float, float]], told: list[str]) -> None:

@@ -161,7 +161,7 @@ def test_undecided_says_what_would_have_been_seen() -> None:
     found = compare([run(1, repeats=5, spread=0.3)], [run(2, repeats=5, spread=0.3)], NAMES)
     assert found.verdict == "undecided"
     sentence = words.sentence(found)
-    assert "in 80 of 100 cases" in sentence and "repeats would detect 5%" in sentence
+    assert "in 80 of 100 cases" in sentence and "repeats would detect 5 %" in sentence
 
 
 def test_the_document_is_plain_and_whole() -> None:

@@ -135,9 +135,9 @@ def made_comparison(**more: object) -> dict[str, object]:
 def test_a_comparison_in_words() -> None:
     text = " ".join(loadcurve.compared_sentences(made_curve(compared=made_comparison())))
     assert "Capacity: 0.5 times that of run other, 95 % interval 0.49 to 0.51: worse." in text
-    assert "Knee: 1 times that of run other, 95 % interval 0.98 to 1.02: equivalent within 5%; only a diff" in text
+    assert "Knee: 1 times that of run other, 95 % interval 0.98 to 1.02: equivalent within 5 %; only a diff" in text
     assert "p99 at 3 equal loads (100/s to 600/s, Holm over them): worse at 1 (1.5 times as long)" in text
-    assert "undecided at 1 (1.1 times as long; in the median only a difference of 14% or more would have" in text
+    assert "undecided at 1 (1.1 times as long; in the median only a difference of 14 % or more would have" in text
     assert "they do not cover how much runs differ from one another" in text
     wide = ratio("undecided", minimum_detectable=5.0)
     bare = made_comparison(differs=["queue_depth"], capacity=None, knee=ratio(None), p99=[])
@@ -170,7 +170,7 @@ def test_a_compared_curve_is_offered_the_loads_of_the_other() -> None:
 
 def test_a_curve_in_words() -> None:
     text = " ".join(loadcurve.sentences(made_curve()))
-    assert "Capacity: 1,000/s" in text and "Knee: 600/s, 60% of the capacity" in text
+    assert "Capacity: 1,000/s" in text and "Knee: 600/s, 60 % of the capacity" in text
     assert "No knee below the capacity" in " ".join(
         loadcurve.sentences(made_curve(knee_per_s=1000, knee_ci95_per_s=[1000, 1000]))
     )

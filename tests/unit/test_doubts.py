@@ -197,7 +197,7 @@ def run_kinds(cells: list[dict[str, Any]], **more: Any) -> list[str]:
 def test_drift_over_repeats() -> None:
     falling = repeats(100, 98, 95, 93, 91, 88)
     assert run_kinds(falling) == ["drift"]
-    assert "fell by 12%" in run_findings(document(*falling))[0].message
+    assert "fell by 12 %" in run_findings(document(*falling))[0].message
     assert run_kinds(repeats(100, 93, 101, 95, 99, 96)) == []  # noise
     assert run_kinds(repeats(100, 99.8, 99.6, 99.4, 99.2, 99)) == []  # a drift that changes nothing
     assert run_kinds(falling[:8]) == []  # too few to tell

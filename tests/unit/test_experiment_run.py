@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator, Sequence
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from claim_truth import cell
+from fake_bench import Fake
 from naslab.errors import TargetError, UsageError
+from naslab.execute import termination_as_interrupt
 from naslab.lab import experiment
 from naslab.lab.experiment import System
 from naslab.lab.experiment_result import published_copies
@@ -155,40 +160,6 @@ def test_an_experiment_without_any_sample_has_a_report(loaded: experiment.Experi
 # --- benches that fail -------------------------------------------------------------------------------------
 
 
-class Fake:
-    """A bench that notes what is asked of it. fails: which measurement, from 0, fails."""
-
-    place, limits, seed = "host", {"disk": 60e6}, 0
-
-    def __init__(self, log: list[str], fails: Sequence[int] = ()) -> None:
-        self.log, self.fails = log, fails
-
-    def measure(self, words: Sequence[str], client: str = "") -> Document:
-        count = sum(line.startswith("measure") for line in self.log)
-        self.log.append(f"measure {' '.join(words)}")
-        if count in self.fails:
-            raise TargetError("the server went away")
-        return {"command": words[0], "cells": [cell(1e8 + count, 32 << 20)], "run_id": str(count), "status": "complete"}
-
-    @contextlib.contextmanager
-    def beside(self, commands: Sequence[Sequence[str]]) -> Iterator[None]:
-        self.log += [f"beside {' '.join(words)}" for words in commands]
-        yield
-        self.log += [f"end {' '.join(words)}" for words in commands]
-
-    def prepare(self, words: Sequence[str]) -> None:
-        self.log.append(f"prepare {' '.join(words)}")
-
-    def empty(self) -> None:
-        self.log.append("empty")
-
-    def set_cpu(self, share: float) -> None:
-        self.log.append(f"cpu {share:.3f}")
-
-    def close(self) -> None:
-        self.log.append("close")
-
-
 ONE = """
 title = "One"
 about = "One condition."
@@ -245,8 +216,8 @@ def test_a_test_that_was_cut_short_is_told() -> None:
 
 def test_enough_is_enough_after_a_block() -> None:
     found = run_experiment(experiment.parse(ONE, "f", "n"), lambda system, seed: Fake([]), enough=lambda: True)
-    assert len(found["measurements"]) == 1 and "ended after 1 repeats" in found["notes"][0]
-    assert found["claims"][0]["verdict"] == "undecided"
+    assert len(found["measurements"]) == 1 and "ended after 1 repeat:" in found["notes"][0]
+    assert found["claims"][0]["verdict"] == "too few repeats"
 
 
 def test_an_interruption_keeps_what_was_measured() -> None:
@@ -425,3 +396,23 @@ def test_a_condition_can_have_fewer_repeats_unless_they_are_asked_for() -> None:
         told = run_experiment(found, lambda system, seed: Fake([]), repeats=asked)
         assert len(told["measurements"]) == blocks
         assert f"in {blocks} repeat{'s' if blocks > 1 else ''} each" in told["summary"][1]
+
+
+def test_an_interruption_while_a_child_is_started_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It arrived inside of Popen: the child went on, and what it wrote stayed on the target."""
+    made: list[subprocess.Popen[str]] = []
+
+    class Slow(subprocess.Popen[str]):
+        def __init__(self, *words: Any, **more: Any) -> None:
+            super().__init__([sys.executable, "-c", "import time; time.sleep(60)"], **more)
+            made.append(self)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(subprocess, "Popen", Slow)
+    bench = AddressBench(str(tmp_path))
+    with termination_as_interrupt():
+        with pytest.raises(KeyboardInterrupt):
+            bench.prepare(["sweep"])
+        with pytest.raises(KeyboardInterrupt), bench.beside([["sweep"]]):
+            pass
+    assert [child.returncode for child in made] == [-signal.SIGTERM] * 2

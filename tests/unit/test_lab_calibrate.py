@@ -152,7 +152,7 @@ def test_a_calibration_says_what_misses_and_comes_back_from_json() -> None:
     found = calibration(good, bad, none)
     assert not found.holds and found.misses == [bad] and calibration(good, none).holds
     assert found.measured("disks.read", "disk 1") == 102.0 and found.measured("volume.read") is None
-    assert "1 holds, 1 misses, 1 not measured" in found.summary() and "(disk 2) -20.0%" in found.summary()
+    assert "1 holds, 1 misses, 1 not measured" in found.summary() and "(disk 2) -20.0 %" in found.summary()
     assert Calibration.from_dict(json.loads(json.dumps(found.as_dict()))) == found
     lines = table(found.findings)
     assert "MISSES" in lines[2] and lines[-1].strip() == "why"
@@ -174,7 +174,7 @@ def test_a_result_carries_the_place_that_is_furthest_off() -> None:
     ("value", "unit", "text"),
     [(67e6, "bytes_per_s", "67 MB/s"), (2.5e9, "bits_per_s", "2.5 Gbit/s"), (1e8, "bits_per_s", "100 Mbit/s"),
      (1500, "bytes", "1500 B"), (268435456, "bytes", "268 MB"), (8.4e6, "ns", "8.40 ms"), (500, "per_s", "500 /s"),
-     (0.011, "share", "1.10%"), (2.0, "share", "2"), (None, "share", "-")],
+     (0.011, "share", "1.10 %"), (2.0, "share", "2"), (None, "share", "-")],
 )  # fmt: skip
 def test_values_are_told_in_their_units(value: float | None, unit: str, text: str) -> None:
     assert amount(value, unit) == text
@@ -277,9 +277,9 @@ def test_an_experiment_tells_planted_and_measured(tmp_path: Path, monkeypatch: p
     records.keep(Calibration("one", "native", key, "2026-01-01T00:00:00+00:00", (found,)))
     result = {"notes": []}
     of_experiment.record(whole, result, [])
-    assert result["notes"] == ["one differs from its limits: disks.read 50 MB/s instead of 67 MB/s (-25.4%)"]
+    assert result["notes"] == ["one differs from its limits: disks.read 50 MB/s instead of 67 MB/s (-25.4 %)"]
     told = calibrations_table(result).replace("\u00a0", " ")
-    assert "50 MB/s (-25.4%)" in told and "misses" in told and "2026-01-01" in told
+    assert "50 MB/s (-25.4 %)" in told and "misses" in told and "2026-01-01" in told
     assert calibrations_table({"calibrations": []}) == "" and calibrations_table({}) == ""
 
 

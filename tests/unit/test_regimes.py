@@ -156,9 +156,9 @@ def test_local_paths_are_told_by_counted_bytes_and_flushes() -> None:
     local: dict[str, Any] = {"protocol": "local", "environment": {"target": {"filesystem": "ext4"}}}
     moved = {"storage_read_bytes": 16 * MIB, "storage_write_bytes": 0}
     (disk,) = found(cell(0, **moved), **local)
-    assert disk == Regime("disk", "the device moved 100% of the bytes")
+    assert disk == Regime("disk", "the device moved 100 % of the bytes")
     (memory,) = found(cell(0, **{**moved, "storage_read_bytes": 0}), **local)
-    assert memory == Regime("client_cache", "the device moved 0% of the bytes")
+    assert memory == Regime("client_cache", "the device moved 0 % of the bytes")
     flushed = {"op": "write", "flush_ns": 9 * 10**8, "storage_read_bytes": 0, "storage_write_bytes": 0}
     (kept,) = found(cell(0, **flushed, durable_bytes_per_s=20 * MB), **local)
     assert kept.word == "client_cache" and "durable at 20 MB/s" in kept.evidence

@@ -194,7 +194,7 @@ def test_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     text = capsys.readouterr().out
     assert text == profile_text(document)
     for words in (
-        "4,001", "262 MB read", "65,536 B (4,000)", "100.0% as a server sees it", "a note",
+        "4,001", "262 MB read", "65,536 B (4,000)", "100.0 % as a server sees it", "a note",
         "needed first 1 files (262 MB", "mean 0.90", "         3  mmap",
     ):  # fmt: skip
         assert words in text, words

@@ -64,7 +64,7 @@ def test_regimes(more: dict[str, Any], where: dict[str, Any], regime: str | None
 CELL_WARNINGS: list[tuple[dict[str, Any], list[str], str]] = [
     ({}, [], ""),
     ({"direct_proof": {"proven": True, "cached_fraction": 0.0}}, [], ""),
-    ({"direct_proof": {"proven": False, "cached_fraction": 0.5}}, ["not_direct"], "50% of the file is cached"),
+    ({"direct_proof": {"proven": False, "cached_fraction": 0.5}}, ["not_direct"], "50 % of the file is cached"),
     ({"direct_proof": {"proven": False, "cached_fraction": None}}, ["not_direct"], "could not be proven; do not"),
     ({"verified": {"blocks": 9, "bad": 0, "first_bad": None}}, [], ""),
     ({"verified": {"blocks": 9, "bad": 2, "first_bad": "at 4096"}}, ["corrupt"], "2 records"),
@@ -119,10 +119,10 @@ def test_summary() -> None:
         cell(op="read", bytes=0, status="failed"),
     ]
     assert summarise(document(*cells)) == [
-        "write: up to 100 MB/s (1 MiB file, 4 KiB records).",
-        "random read: up to 300 MB/s (1 MiB file, 64 KiB records); 150 MB/s at 16 MiB (median over records).",
-        "random read of 4 KiB at queue depth 1: 24,414 IOPS, median 200 µs, p99 400 µs.",
-        "write of 1 MiB: acknowledged at 100 MB/s, 50 MB/s including the flush.",
+        "Write: up to 100 MB/s (1 MiB file, 4 KiB records).",
+        "Random read: up to 300 MB/s (1 MiB file, 64 KiB records); 150 MB/s at 16 MiB (median over records).",
+        "Random read of 4 KiB at queue depth 1: 24,414 IOPS, median 200 µs, p99 400 µs.",
+        "Write of 1 MiB: acknowledged at 100 MB/s, 50 MB/s including the flush.",
         "Of 5 cells, 1 waiting for the disks.",
         "1 cell did not complete, marked in the table.",
     ]
@@ -143,7 +143,7 @@ def test_summary_of_a_survey_puts_the_large_file_first() -> None:
     assert summarise(document(*cells))[:4] == [
         "1 GiB file in 1 MiB records: written at 100 MB/s, 50 MB/s including the flush.",
         "1 GiB file in 1 MiB records: read at 110 MB/s, caches dropped first.",
-        "random read of 4 KiB at queue depth 1: 24,414 IOPS, median 200 µs, p99 400 µs.",
+        "Random read of 4 KiB at queue depth 1: 24,414 IOPS, median 200 µs, p99 400 µs.",
         "Files of 1 MiB to 4 MiB: writes 100 MB/s to 100 MB/s, reads 700 MB/s to 900 MB/s.",
     ]
 

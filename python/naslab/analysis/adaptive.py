@@ -11,7 +11,7 @@ from naslab.analysis.surface_model import LEAST_WIDTH, REAL_WIDTH, Model, Predic
 from naslab.plans.adaptive import WORKLOAD
 from naslab.results.document import cell_document
 from naslab.spec import CellSpec
-from naslab.units import amount_text, duration_text
+from naslab.units import amount_text, duration_text, percent_text
 
 Cell = dict[str, Any]
 
@@ -91,12 +91,12 @@ def sentences(part: Mapping[str, Any]) -> list[str]:
     said = [
         f"Adaptive: {part['measured_cells']} of {part['grid_cells']} cells were measured and "
         f"{part['predicted_cells']} predicted, from {amount_text(moved)} instead of {amount_text(full)} "
-        f"({moved / full:.1%}), in {duration_text(part['moved_ns'])} of reading and writing instead of about "
-        f"{duration_text(part['full_grid_ns'])}."
+        f"({percent_text(moved / full, 1)}), in {duration_text(part['moved_ns'])} of reading and writing instead of "
+        f"about {duration_text(part['full_grid_ns'])}."
     ]
     if part["median_ci90"] is not None:
         said.append(
-            f"90 % intervals of predicted cells: ±{part['median_ci90']:.1%} in the median, "
-            f"±{part['p90_ci90']:.1%} or less for nine of ten."
+            f"90 % intervals of predicted cells: ±{percent_text(part['median_ci90'], 1)} in the median, "
+            f"±{percent_text(part['p90_ci90'], 1)} or less for nine of ten."
         )
     return said

@@ -32,6 +32,7 @@ from naslab.analysis.changepoints import find_changes
 from naslab.analysis.series import NS_PER_S, RateSeries
 from naslab.analysis.steady import judge
 from naslab.errors import UsageError
+from naslab.units import percent_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -183,7 +184,7 @@ def decide_cause(evidence: BurstEvidence) -> CauseVerdict:
     shape = _shape(before, fit)
     if evidence.wire_bytes is not None and evidence.wire_bytes < CLIENT_CACHE_SHARE * before.total_bytes:
         share = evidence.wire_bytes / max(before.total_bytes, 1)
-        text = f"only {share:.0%} of the bytes were on the wire: the burst came from the client's own cache"
+        text = f"only {percent_text(share)} of the bytes were on the wire: the burst came from the client's own cache"
         return CauseVerdict(
             "undecided", (Finding("wire bytes", text),), fit, ("a run that bypasses the client's cache",)
         )
@@ -321,12 +322,12 @@ def _flush(evidence: BurstEvidence, fit: BucketFit, pace: _Pace | None) -> Findi
     share = _waiting_share(evidence, fit)
     if share is None:
         return None
-    text = f"{share:.0%} of the burst was not yet on the disks when the run ended"
+    text = f"{percent_text(share)} of the burst was not yet on the disks when the run ended"
     if share >= WAITING_SHARE:
         return Finding("flush", text, ("write_back_cache",), ("token_bucket", "slc_cache", "thermal_or_drift"))
     if share <= DURABLE_SHARE and fit.floor_cv <= EVEN_FLOOR_CV and pace not in ("slowed", "somewhat"):
         # A short flush alone may be a lie; a floor this even is no disk that drains a cache, unless reads say so.
-        text += f", and the floor is steady within {fit.floor_cv:.1%}"
+        text += f", and the floor is steady within {percent_text(fit.floor_cv, 1)}"
         return Finding("flush and floor", text, (), ("write_back_cache",))
     return Finding("flush", text)
 

@@ -28,6 +28,16 @@ _TREES = ("tree",)
 """Workloads whose operation is name enough."""
 
 
+_SMALL = frozenset(("naslab", "fio"))
+"""Names that begin a sentence as they are."""
+
+
+def capital(text: str) -> str:
+    """A sentence with a capital letter, where it begins with a word."""
+    first = text.partition(" ")[0].rstrip(",:;")
+    return text if not first.replace("-", "").isalpha() or first in _SMALL else text[0].upper() + text[1:]
+
+
 def op_words(op: str) -> str:
     """`random read`, `backward read`."""
     return op.replace("_", " ")

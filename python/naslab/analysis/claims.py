@@ -6,6 +6,7 @@ lies in when the article is right (`more`: above 1 + margin, `less`: below 1 / (
 or a range of its own). Two one-sided t tests decide: all of the evidence inside the region is reproduced, outside is
 contradicted. Exactly one of the two null hypotheses is true, so each may be tested at the full level (Finner &
 Strassburger 2002, the partitioning principle). Over the claims of one experiment p values are adjusted by Holm (1979).
+Repeats that are judged again and again until the answer is clear have the p values of `sequential.py` (`Looks`).
 
 Nothing is decided with fewer than LEAST_REPEATS repeats, nor between samples from two sides of a guest's boundary:
 the guest's processor is slower, so the difference would be the guest's.
@@ -13,6 +14,7 @@ the guest's processor is slower, so the difference would be the guest's.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,15 +25,17 @@ from numpy.typing import NDArray
 
 from naslab.analysis import surface
 from naslab.analysis.families import holm
-from naslab.analysis.intervals import LEVEL, detectable, p_above, p_below, p_binomial, t_interval
+from naslab.analysis.intervals import LEVEL, detectable, p_above, p_below, p_binomial, t_interval, t_quantile
 from naslab.analysis.quantities import Quantity, Sample, of_blocks, surfaces_of
+from naslab.analysis.sequential import LOOKS, nominal_level, overall_p, repeats_needed
 from naslab.units import size_label
 
-Verdict = Literal["reproduced", "contradicted", "undecided", "not testable here"]
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "undecided", "not testable here")
+Verdict = Literal["reproduced", "contradicted", "undecided", "too few repeats", "not testable here"]
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "undecided", "too few repeats", "not testable here")
 KINDS = ("ratio", "order", "limit", "dips")
 MARGIN = 0.05
 LEAST_REPEATS = 3
+MORE_REPEATS = f"at least {LEAST_REPEATS} are needed: use --until decided, or --repeat"
 Floats = NDArray[np.float64]
 
 
@@ -72,13 +76,40 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a claim. why: one sentence. p: of the verdict, adjusted over the experiment; None without one."""
+    """What became of a claim. why: one sentence. p: of the verdict, adjusted over the experiment; None without one.
+
+    repeats_needed: of an undecided claim, in all, if its ratios stay as they are; infinite at the edge of its region;
+    None where that is not known.
+    """
 
     claim: Claim
     verdict: Verdict
     why: str
     p: float | None = None
     contrasts: tuple[Contrast, ...] = ()
+    repeats_needed: float | None = None
+
+
+@dataclass
+class Looks:
+    """Earlier looks at repeats of one experiment that goes on until its claims are decided.
+
+    planned: after which numbers of repeats the claims are judged, fixed before the first. smallest: by claim, the
+    smallest p values of the looks so far: that its region holds, and that it does not.
+    """
+
+    planned: tuple[int, ...] = LOOKS
+    smallest: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def add(self, claim: str, p_in: float, p_out: float) -> None:
+        """Another look at a claim."""
+        before = self.smallest.get(claim, (1.0, 1.0))
+        self.smallest[claim] = min(before[0], p_in), min(before[1], p_out)
+
+    def overall(self, claim: str) -> tuple[float, float]:
+        """p values that count all planned looks."""
+        p_in, p_out = self.smallest[claim]
+        return overall_p(p_in, self.planned), overall_p(p_out, self.planned)
 
 
 @dataclass(frozen=True)
@@ -107,12 +138,36 @@ class Measured:
         return self.limits.get(f"{condition}/{name}", self.limits.get(name))
 
 
-def judge(claims: Sequence[Claim], measured: Measured) -> list[Outcome]:
-    """All claims of one experiment, in order, p values adjusted over those that were tested."""
+def judge(
+    claims: Sequence[Claim], measured: Measured, looks: Looks | None = None, look: bool = False
+) -> list[Outcome]:  # fmt: skip
+    """All claims of one experiment, in order, p values adjusted over those that were tested.
+
+    looks: of repeats that are judged more than once; only what a planned look showed counts. look: this is one.
+    """
     evidence = [_evidence(claim, measured) for claim in claims]
+    if looks is not None:
+        evidence = [_of_looks(claim, found, looks, look) for claim, found in zip(claims, evidence, strict=True)]
     tested = [at for at, found in enumerate(evidence) if not found.reason]
     adjusted = dict(zip(tested, holm([min(evidence[at].p_in, evidence[at].p_out) for at in tested]), strict=True))
-    return [_outcome(claim, evidence[at], adjusted.get(at)) for at, claim in enumerate(claims)]
+    open_ = sum(p > LEVEL for p in adjusted.values())
+    return [_outcome(claim, evidence[at], adjusted.get(at), looks, open_) for at, claim in enumerate(claims)]
+
+
+def _of_looks(claim: Claim, found: _Evidence, looks: Looks, look: bool) -> _Evidence:
+    """The evidence with p values over all looks so far."""
+    if found.reason:
+        return found
+    if look:
+        looks.add(claim.id, found.p_in, found.p_out)
+    if claim.id not in looks.smallest:
+        return dataclasses.replace(
+            found,
+            verdict="too few repeats",
+            reason=f"the run ended before the first look, at {looks.planned[0]} repeats",
+        )
+    p_in, p_out = looks.overall(claim.id)
+    return dataclasses.replace(found, p_in=p_in, p_out=p_out)
 
 
 def _evidence(claim: Claim, measured: Measured) -> _Evidence:
@@ -126,7 +181,13 @@ def _evidence(claim: Claim, measured: Measured) -> _Evidence:
     if len(places) > 1:
         reason = f"{' and '.join(names)} were measured on two sides of a guest's boundary ({', '.join(sorted(places))})"
         return _Evidence(reason=reason, verdict="not testable here")
-    return {"ratio": _ratio, "order": _order, "limit": _limit, "dips": _dips}[claim.kind](claim, measured)
+    found = {"ratio": _ratio, "order": _order, "limit": _limit, "dips": _dips}[claim.kind](claim, measured)
+    if found.verdict != "too few repeats":
+        return found
+    blocks = [{sample.block for sample in measured.samples if sample.condition == name} for name in names]
+    if min(map(len, blocks)) >= LEAST_REPEATS:  # there are repeats, without what the claim is about
+        return dataclasses.replace(found, verdict="undecided")
+    return dataclasses.replace(found, reason=f"{found.reason}; {MORE_REPEATS}")
 
 
 def _paired(one: Mapping[int, float], other: Mapping[int, float]) -> Floats:
@@ -142,9 +203,7 @@ def _too_few(logs: Floats, words: str) -> _Evidence | None:
     if len(logs):
         value = math.exp(float(np.mean(logs)))
         values = (Contrast(words, value, math.nan, math.nan, len(logs)),)
-    return _Evidence(
-        contrasts=values, reason=f"{count} with all its numbers; {LEAST_REPEATS} are the fewest that decide anything"
-    )
+    return _Evidence(contrasts=values, reason=f"{count} with all its numbers", verdict="too few repeats")
 
 
 def _ratio(claim: Claim, measured: Measured) -> _Evidence:
@@ -233,7 +292,7 @@ def _dips(claim: Claim, measured: Measured) -> _Evidence:
         repeats.append(len(found[2]) if found else 0)
         counts.append(len(surface.dips(found[2], found[0], found[1])) if found else 0)
     if min(repeats) < LEAST_REPEATS:
-        return _Evidence(reason=f"{min(repeats)} repeats of it; a dip needs {LEAST_REPEATS}")
+        return _Evidence(reason=f"{min(repeats)} repeats of it; a dip needs {LEAST_REPEATS}", verdict="too few repeats")
     one, other = counts if claim.region[0] >= 1 else counts[::-1]
     words = f"dips: {claim.sides[0].condition} {counts[0]}, {claim.sides[1].condition} {counts[1]}"
     share = counts[0] / counts[1] if counts[1] else math.inf if counts[0] else 1.0
@@ -241,16 +300,41 @@ def _dips(claim: Claim, measured: Measured) -> _Evidence:
     return _Evidence(p_binomial(one, one + other), p_binomial(other, one + other), (contrast,))
 
 
-def _outcome(claim: Claim, found: _Evidence, adjusted: float | None) -> Outcome:
+def _outcome(
+    claim: Claim, found: _Evidence, adjusted: float | None, looks: Looks | None = None, open_: int = 1
+) -> Outcome:  # fmt: skip
     if adjusted is None:
         return Outcome(claim, found.verdict, found.reason, None, found.contrasts)
     verdict: Verdict = "undecided"
     if adjusted <= LEVEL:
         verdict = "reproduced" if found.p_in < found.p_out else "contradicted"
-    return Outcome(claim, verdict, _why(claim, verdict, found, adjusted), adjusted, found.contrasts)
+    needed = _needed(claim, found.contrasts, looks, open_) if verdict == "undecided" else None
+    return Outcome(claim, verdict, _why(claim, verdict, found, adjusted, needed), adjusted, found.contrasts, needed)
 
 
-def _why(claim: Claim, verdict: Verdict, found: _Evidence, p: float) -> str:
+def _needed(claim: Claim, contrasts: Sequence[Contrast], looks: Looks | None, open_: int) -> float | None:
+    """Repeats that would decide a claim in 80 of 100 cases, with the ratios and spreads of the repeats so far.
+
+    All ratios inside the region: the slowest of them; else the one outside that is told first.
+    """
+    level = LEVEL / max(open_, 1)
+    level = level if looks is None else nominal_level(level, looks.planned)
+    low, high = (math.log(end) if end > 0 else -math.inf for end in claim.region)
+    inside: list[float] = []
+    outside: list[float] = []
+    for each in contrasts:
+        if each.n < LEAST_REPEATS or math.isnan(each.low):
+            return None
+        middle = math.log(each.value)
+        error = math.log(each.high / each.low) / 2 / t_quantile(1 - LEVEL / 2, each.n - 1)
+        spread = error * math.sqrt(each.n)
+        distance, both = min(middle - low, high - middle), math.isfinite(low) and math.isfinite(high)
+        found = repeats_needed(abs(distance), spread, level, both=both and distance > 0)
+        (inside if distance > 0 else outside).append(max(found, each.n + 1))
+    return min(outside) if outside else max(inside, default=None)
+
+
+def _why(claim: Claim, verdict: Verdict, found: _Evidence, p: float, needed: float | None = None) -> str:
     told = "; ".join(_told(contrast) for contrast in found.contrasts)
     said = f" (published {claim.published:.3g})" if claim.published is not None else ""
     chance = "p below 0.0001" if p < 0.0001 else f"p {p:.2g}"
@@ -262,9 +346,21 @@ def _why(claim: Claim, verdict: Verdict, found: _Evidence, p: float) -> str:
         return f"{told}; {expected}; {chance}: too few for a verdict"
     return (
         f"{told}; {expected}; {chance}. With these repeats a true ratio is separated from the edge if it is "
-        f"{reach:.2f} "
-        "times or more away from it; more repeats lower that"
+        f"{reach:.2f} times or more away from it{needed_words(needed)}"
     )
+
+
+MOST_REPEATS = 1000
+"""More are not worth a number."""
+
+
+def needed_words(needed: float | None) -> str:
+    """`; about 16 repeats would decide it`, from `Outcome.repeats_needed`; empty where nothing is known."""
+    if needed is None:
+        return ""
+    if needed > MOST_REPEATS:
+        return "; the ratio is too close to the edge for any number of repeats"
+    return f"; about {math.ceil(needed)} repeats would decide it"
 
 
 def _told(contrast: Contrast) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from naslab.analysis import curvecompare as beside
 from naslab.analysis import knee as knees
 from naslab.results.histogram import Histogram, merge
-from naslab.units import count_text, duration_text, rate_text, size_label
+from naslab.units import count_text, duration_text, percent_text, rate_text, size_label
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -196,7 +196,7 @@ def _knee_words(curve: Mapping[str, Any]) -> str:
             f"No knee below the capacity: p99 of the response time reaches twice its {low_p99} at low load only there."
         )
     return (
-        f"Knee: {_per_s(curve['knee_per_s'])}, {share:.0%} of the capacity, 95 % interval {_per_s(low)} to "
+        f"Knee: {_per_s(curve['knee_per_s'])}, {percent_text(share)} of the capacity, 95 % interval {_per_s(low)} to "
         f"{_per_s(high)}; there p99 of the response time is twice its {low_p99} at low load."
     )
 
@@ -244,13 +244,13 @@ def _rate_words(what: str, found: Mapping[str, Any] | None, run_id: str, why_not
         return f"{text}no verdict, because there are fewer than {beside.LEAST_BATCHES} parts."
     if found["verdict"] in ("better", "worse"):
         return f"{text}{found['verdict']}."
-    within = f" within {found['margin']:.0%}" if found["verdict"] == "equivalent" else ""
+    within = f" within {percent_text(found['margin'])}" if found["verdict"] == "equivalent" else ""
     return f"{text}{found['verdict']}{within}; {_least_words(found['minimum_detectable'])}."
 
 
 def _least_words(share: float) -> str:
     """What a comparison without a difference could have found."""
-    least = f"{share:.0%} or more" if share <= 1 else f"a factor of {min(1 + share, 100):.2g} or more"
+    least = f"{percent_text(share)} or more" if share <= 1 else f"a factor of {min(1 + share, 100):.2g} or more"
     return f"only a difference of {least} would have been detected"
 
 

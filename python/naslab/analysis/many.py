@@ -9,7 +9,7 @@ from typing import Any
 from naslab.analysis.cell_names import load_name, op_words
 from naslab.analysis.findings import Finding
 from naslab.analysis.saturation import BUSY_CORE, LEAST_NS, busy_thread
-from naslab.units import duration_text, rate_text, size_label
+from naslab.units import duration_text, percent_text, rate_text, size_label
 
 LEAST_SKEW_NS, SKEW_SHARE = 50_000_000, 0.01
 """Starts further apart than the larger of 50 ms and 1 % of the window are no common start."""
@@ -84,7 +84,7 @@ def _row(
     notes = [str(about.get("lost") or ""), "far slower" if each["client"] in slow else "", _not_complete(each)]
     return (
         name_of(each["client"], document), f"{each['bytes_per_s'] / 1e6:,.1f}",
-        f"{each['bytes_per_s'] / even:.0%}" if even else "-", duration_text(each["start_offset_ns"]),
+        f"{percent_text(each['bytes_per_s'] / even)}" if even else "-", duration_text(each["start_offset_ns"]),
         str(each["errors"]), duration_text(clock["bound_ns"]) if clock else "-", ", ".join(filter(None, notes)),
     )  # fmt: skip
 
@@ -114,8 +114,8 @@ def _apart(cell: Cell, clients: Mapping[str, Any], document: Mapping[str, Any]) 
     if clients["count"] > 1 and clients["common_window_ns"] < LEAST_OVERLAP * cell["window_ns"]:
         share = clients["common_window_ns"] / max(cell["window_ns"], 1)
         text = (
-            f"all clients were under load together for only {share:.0%} of the window: one was finished long before "
-            "another; choose larger files or a time"
+            f"all clients were under load together for only {percent_text(share)} of the window: one "
+            "finished long before another; choose larger files or a duration"
         )
         yield Finding("clients_apart", text, cell["id"], share, "fraction", LEAST_OVERLAP)
 

@@ -31,7 +31,9 @@ def sentences(cells: Sequence[Cell]) -> list[str]:
     told = _counts(cells)
     if not told:
         return []
-    total = len(cells)
+    total, said = len(cells), example(cells, "unknown")
+    if told == [("unknown", total)] and said:
+        return [f"What limited {'it' if total == 1 else f'these {total} cells'} is not known: {said}."]
     if told[0][1] == total:
         whose = "The cell" if total == 1 else f"All {total} cells"
         out = [f"{whose} {REGIME_WORDS.get(told[0][0], told[0][0])}."]
@@ -39,7 +41,7 @@ def sentences(cells: Sequence[Cell]) -> list[str]:
         parts = [f"{count} {REGIME_WORDS.get(word, word)}" for word, count in told]
         out = [f"Of {total} cells, {', '.join(parts)}."]
     unknown = next((count for word, count in told if word == "unknown"), 0)
-    if 2 * unknown >= len(cells) and (said := example(cells, "unknown")):
+    if 2 * unknown >= total and said:
         out.append(f"Unexplained: {said}.")
     return out
 

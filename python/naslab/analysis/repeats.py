@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from naslab.analysis.findings import Finding
 from naslab.analysis.intervals import t_below
+from naslab.units import percent_text
 
 LEAST_DRIFT, DRIFT_P = 0.03, 0.01
 """A course over the repeats counts from so much between first and last, and only when it is hardly chance."""
@@ -64,8 +65,10 @@ def _drift(rates: Rates) -> Iterator[Finding]:
     change, p = course([float(np.mean([math.log(rate) for rate in of.values()])) for of in rates.values()])
     if p <= DRIFT_P and abs(change) >= LEAST_DRIFT:
         word = "rose" if change > 0 else "fell"
-        text = f"rates {word} by {abs(change):.0%} from the first repeat to the last: the target or this client changed"
-        yield Finding("drift", f"{text} meanwhile", None, change, "fraction", LEAST_DRIFT)
+        text = f"rates {word} by {percent_text(abs(change))} from the first repeat to the last"
+        yield Finding(
+            "drift", f"{text}: the target or this client changed meanwhile", None, change, "fraction", LEAST_DRIFT
+        )
 
 
 def _twice(rates: Rates) -> Iterator[Finding]:

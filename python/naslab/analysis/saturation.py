@@ -8,7 +8,7 @@ from typing import Any
 from naslab.analysis.findings import Finding
 from naslab.analysis.linkrate import ABOVE_LINK, known_link
 from naslab.results.foreign import is_foreign
-from naslab.units import rate_text
+from naslab.units import percent_text, rate_text
 
 Document = Mapping[str, Any]
 Cell = Mapping[str, Any]
@@ -75,7 +75,7 @@ def busy_thread(cell: Cell, who: str = "the client") -> Finding | None:
     if busiest is None or busiest <= BUSY_THREAD:
         return None
     text = (
-        f"one thread of {who} was always busy, {busiest:.0%} of a processor: this may be its rate, not the "
+        f"one thread of {who} was always busy, {percent_text(busiest)} of a processor: this may be its rate, not the "
         "server's; spread the load over more --workers"
     )
     return Finding("client_saturated", text, cell["id"], busiest, "fraction", BUSY_THREAD)
@@ -89,8 +89,8 @@ def _throttled(cell: Cell) -> Iterator[Finding]:
     who = "a client" if many else "the client"
     may = "" if many or not limit else f", which allows it {limit:g} processors"
     text = (
-        f"{who} was throttled by its control group for {share:.0%} of the time{may}: this is the quota's rate, not the "
-        "server's; raise the quota and measure again"
+        f"{who} was throttled by its control group for {percent_text(share)} of the time{may}: this is the quota's "
+        "rate, not the server's; raise the quota and measure again"
     )
     yield Finding("client_throttled", text, cell["id"], share, "fraction", THROTTLED)
 
@@ -105,8 +105,8 @@ def _near_floor(cell: Cell, document: Document) -> Finding | None:
     if floor is None or cell["iops"] <= NEAR_FLOOR * floor:
         return None
     text = (
-        f"{cell['iops']:,.0f} operations/s are {cell['iops'] / floor:.0%} of what this client reached without any "
-        "server: this may be its rate, not the server's"
+        f"{cell['iops']:,.0f} operations/s are {percent_text(cell['iops'] / floor)} of what this client reached "
+        "without any server: this may be its rate, not the server's"
     )
     return Finding("client_saturated", text, cell["id"], cell["iops"], "per_s", NEAR_FLOOR * floor)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from naslab.analysis.findings import Finding
-from naslab.units import duration_text
+from naslab.units import duration_text, percent_text
 
 STALL_SHARE = 0.01
 """Standing still for this share of the window moves the rate by as much."""
@@ -46,7 +46,7 @@ def _stood_still(cell: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[F
         return
     times = "once" if seen["count"] == 1 else f"{seen['count']} times"
     text = (
-        f"this client stalled {times} for {duration_text(total_ns)} in all, {share:.0%} of the cell: it was "
+        f"this client stalled {times} for {duration_text(total_ns)} in all, {percent_text(share)} of the cell: it was "
         "stopped, paused or had no processor; rate and latency are not the server's"
     )
     yield Finding("client_stall", text, cell["id"], share, "fraction", STALL_SHARE)

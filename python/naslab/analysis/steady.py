@@ -17,6 +17,7 @@ import numpy as np
 from naslab.analysis.changepoints import Changes, Segment, find_changes
 from naslab.analysis.series import LEAST_COMPLETIONS, NS_PER_S, RateSeries
 from naslab.errors import UsageError
+from naslab.units import percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,22 +178,24 @@ def judge(
 
     if len(window) < 2 * LEAST_BATCHES or mean <= 0:
         needed = 2 * LEAST_BATCHES * work.bin_ns
-        reason = f"{len(window)} bins since the last change; at least {2 * LEAST_BATCHES} are needed"
+        reason = f"{len(window)} intervals since the last change; at least {2 * LEAST_BATCHES} are needed"
         return verdict("too short", False, reason, needed)
     slope = slope_of(window.rates_bytes_per_s, found.noise.rho)
     low, high = slope.drift_ci90
-    drift = f"drift {slope.drift:+.1%} over {window.duration_ns / NS_PER_S:.0f} s (90 %: {low:+.1%} to {high:+.1%})"
+    low_text, high_text = (percent_text(end, 1, signed=True) for end in slope.drift_ci90)
+    change = f"{percent_text(slope.drift, 1, signed=True)} in {window.duration_ns / NS_PER_S:.0f} s"
+    drift, most = f"change of {change} (90 % interval {low_text} to {high_text})", percent_text(margin)
     if low > margin or high < -margin:
-        return verdict("drifting", False, f"{drift}, beyond {margin:.0%}", slope=slope)
+        return verdict("drifting", False, f"{drift}, more than {most}", slope=slope)
     if low < -margin or high > margin:
         needed = _needed_ns(window.duration_ns, slope, margin)
-        return verdict("too short", False, f"{drift}: too uncertain to compare with {margin:.0%}", needed, slope)
+        return verdict("too short", False, f"{drift}, which may be more than {most}", needed, slope)
     missing = RAM_FACTOR * (server_ram_bytes or 0) - window.total_bytes
     if missing > 0:
         needed = window.duration_ns + math.ceil(missing / mean * NS_PER_S)
-        reason = f"{drift}; but fewer bytes were moved than {RAM_FACTOR} times the server's memory"
+        reason = f"{drift}, but fewer bytes were moved than {RAM_FACTOR} times the server's memory"
         return verdict("too short", False, reason, needed, slope)
-    return verdict(_word(regimes, margin), True, f"{drift}, inside {margin:.0%}", slope=slope)
+    return verdict(_word(regimes, margin), True, f"{drift}, within {most}", slope=slope)
 
 
 def completions(series: RateSeries) -> float:

@@ -40,6 +40,12 @@ _CAUSE_WORDS = {
     "token_bucket": "a token bucket", "write_back_cache": "a write-back cache", "slc_cache": "an SLC cache",
     "thermal_or_drift": "heat or drift", "none": "none: the rate did not drop", "undecided": "undecided",
 }  # fmt: skip
+STEADY_WORDS = {
+    "steady": "Steady", "warm-up": "Steady after a warm-up", "slowdown": "Steady after a slowdown",
+    "drifting": "Not steady", "too short": "Too short to call it steady",
+}  # fmt: skip
+"""What is said of a run by the word of its verdict."""
+_MIXED = {"all": "reads and writes", "read": "reads among writes", "write": "writes among reads"}
 _SHARING_WORDS = {"shared": "; reads spend it, too", "separate": "; reads do not spend it", "unknown": ""}
 
 
@@ -243,11 +249,11 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
 
 
 def _regime_words(found: Mapping[str, Any], cell: Mapping[str, Any]) -> str:
-    kind = op_words(cell["op"]) + (f", {found['kind']}s" if cell["op"] == "mixed" and found["kind"] != "all" else "")
+    kind = _MIXED[found["kind"]] if cell["op"] == "mixed" else op_words(cell["op"])
     head = f"{kind} of {size_label(cell['record_bytes'])} at queue depth {cell['queue_depth']}"
     steady = found["steady"]
-    snia = {None: "not applicable", True: "steady", False: "not steady"}[steady["snia_steady"]]
-    state = f"{steady['word']} ({steady['reason']}; SNIA's rule: {snia})"
+    snia = {None: "too short for it", True: "steady", False: "not steady"}[steady["snia_steady"]]
+    state = f"{STEADY_WORDS.get(steady['word'], steady['word'])}: {steady['reason']}. SNIA's criterion: {snia}"
     if found["burst_bytes_per_s"] is None:
         rates = f"{rate_text(found['mean_bytes_per_s'])}, best second {rate_text(found['best_second_bytes_per_s'])}"
     else:
@@ -255,7 +261,7 @@ def _regime_words(found: Mapping[str, Any], cell: Mapping[str, Any]) -> str:
             f"best second {rate_text(found['best_second_bytes_per_s'])}, {rate_text(found['burst_bytes_per_s'])} "
             f"for {duration_text(found['dropped_ns'])}, then {rate_text(found['baseline_bytes_per_s'])}"
         )
-    return f"{head}: {rates}; {state}."
+    return f"{head}: {rates}. {state}."
 
 
 def _burst_words(burst: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from naslab.analysis.saturation import client_findings, link_findings
 from naslab.analysis.stall import stall_findings
 from naslab.analysis.stated import derived_findings, limit_findings
 from naslab.results.document import RunWarning
+from naslab.units import percent_text
 
 if TYPE_CHECKING:
     from naslab.spec import CellSpec
@@ -101,7 +102,7 @@ def _troubles(cell: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[
     proof = cell.get("direct_proof")
     if proof and not proof["proven"]:
         share = proof["cached_fraction"]
-        seen = "" if share is None else f": {share:.0%} of the file is cached"
+        seen = "" if share is None else f": {percent_text(share)} of the file is cached"
         yield "not_direct", f"direct I/O was requested but could not be proven{seen}; do not read this as a disk rate"
     verified = cell.get("verified")
     if verified and verified["bad"]:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from naslab.analysis import many, regimes_words
-from naslab.analysis.cell_names import op_words
+from naslab.analysis.cell_names import capital, op_words
 from naslab.units import duration_text, rate_text, size_label
 
 Cell = Mapping[str, Any]
@@ -15,7 +15,7 @@ Cell = Mapping[str, Any]
 
 def summarise(document: Mapping[str, Any]) -> list[str]:
     """What `_of_one` says, and what many clients got together."""
-    return [*_of_one(document), *many.sentences(document)]
+    return [capital(told) for told in (*_of_one(document), *many.sentences(document))]
 
 
 def _of_one(document: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from naslab.analysis.repeats import COMMANDS
 from naslab.audit.figures import digits, number, rounding
 from naslab.audit.finding import Finding, Grade
 from naslab.audit.subject import Cell, Subject
-from naslab.units import rate_text, size_label
+from naslab.units import percent_text, rate_text, size_label
 
 _SURE_DIGITS = 9
 """So many digits beyond the first two of each number are alike by chance once in 10^9."""
@@ -118,7 +118,8 @@ def round_values(subject: Subject) -> Iterator[Finding]:
             yield Finding("doubtful", text, step, numbers)
     coarse = max(rounding(rate) / rate for rate in rates)
     if coarse > 0.02:
-        text = f"rates are rounded to {coarse:.0%} at worst: differences below {2 * coarse:.0%} mean nothing"
+        most, least = percent_text(coarse), percent_text(2 * coarse)
+        text = f"rates are rounded to {most} at worst: differences below {least} mean nothing"
         step = "look for a table of the source with more digits"
         yield Finding("missing", text, step, {"rounding_fraction": coarse}, about="coarse")
 

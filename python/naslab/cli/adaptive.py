@@ -18,7 +18,7 @@ from naslab.plans.sweep import SweepOptions, plan_cells, rows_of
 from naslab.spec import CellSpec, RunSpec
 from naslab.store import Store
 from naslab.targets import Target
-from naslab.units import amount_text
+from naslab.units import amount_text, percent_text
 
 TOO_MUCH = 0.5
 """Of the grid's bytes: a plan that needs more saves too little."""
@@ -41,8 +41,8 @@ class AdaptiveSweep:
         needed, most = plan.moved_bytes * options.repeat, common.most_bytes()
         if needed > TOO_MUCH * plan.full_bytes:
             raise UsageError(
-                f"--adaptive: this grid is so small that {needed / plan.full_bytes:.0%} of its bytes would have to "
-                "be moved; leave --adaptive out, or widen --file-size or --record"
+                f"--adaptive: this grid is so small that {percent_text(needed / plan.full_bytes)} of its bytes would "
+                "have to be moved; leave out --adaptive, or widen --file-size or --record"
             )
         if most is not None and needed > most:
             raise UsageError(

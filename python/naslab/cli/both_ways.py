@@ -83,7 +83,7 @@ def _mount(text: str, found: Behind, load: Load, common: Common) -> Target:
     if load.depth > 1:
         raise UsageError(
             f"--depth {load.depth}: a mount of CIFS is compared with naslab's own client one operation at a time; "
-            "leave --depth out, or measure each way by itself: naslab sweep"
+            "leave out --depth, or measure each way by itself: naslab sweep"
         )
     return target.with_options(engine="posix")
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from naslab.cli import options as o
+from naslab.units import percent_text
 
 SECONDS = 5.0
 
@@ -70,5 +71,7 @@ def lines(found: Mapping[str, Any], route: Mapping[str, Any] | None = None, fres
     told += [f"  {name:<34}{value:>16}  {more}".rstrip() for name, value, more in rows(found, route)]
     foreign = found["foreign_cpu_fraction"] or 0.0
     if foreign > QUIET_SHARE:
-        told.append(f"Other programs used {foreign:.0%} of the processors meanwhile: these figures are too low.")
+        told.append(
+            f"Other programs used {percent_text(foreign)} of the processors meanwhile: these figures are too low."
+        )
     return told

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from naslab.errors import TargetError, UsageError
-from naslab.execute import probe
+from naslab.execute import held_back, probe
 from naslab.plans.tree import Cold
 from naslab.printable import printable
 from naslab.units import duration_text
@@ -87,16 +87,19 @@ class ColdCommand:
         # A file, not a pipe: what the command leaves behind (a server it started) may hold it open for ever.
         with tempfile.TemporaryFile() as words:
             # A session of its own: Ctrl-C is naslab's to handle, and a command that hangs goes with its children.
-            child = subprocess.Popen(
-                ["/bin/sh", "-c", self.command], stdin=subprocess.DEVNULL, stdout=words, stderr=words,
-                start_new_session=True,
-            )  # fmt: skip
+            children: list[subprocess.Popen[bytes]] = []
             try:
-                code: int | None = child.wait(self.limit_s)
+                with held_back():
+                    children.append(subprocess.Popen(
+                        ["/bin/sh", "-c", self.command], stdin=subprocess.DEVNULL, stdout=words, stderr=words,
+                        start_new_session=True,
+                    ))  # fmt: skip
+                code: int | None = children[0].wait(self.limit_s)
             except subprocess.TimeoutExpired:
                 code = None
             finally:
-                _end(child)
+                for child in children:
+                    _end(child)
             self.said = "" if code == 0 else _tail(words)
         if code is None:
             limit = duration_text(int(self.limit_s * 1e9))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ import typer
 
 from naslab.cli import options as o
 from naslab.errors import INTERRUPTED, UsageError
+from naslab.units import percent_text
 
 if TYPE_CHECKING:
     from naslab.lab.experiment import Experiment
@@ -44,6 +46,13 @@ RepeatsOpt = Annotated[
         show_default="the experiment's own",
     ),
 ]  # fmt: skip
+UntilOpt = Annotated[
+    str,
+    typer.Option(
+        "--until", metavar="decided", show_default=False,
+        help="Repeat what open claims need until all are decided, at most 40 times, or --repeat, or --budget.",
+    ),
+]  # fmt: skip
 OnlyOpt = Annotated[
     str,
     typer.Option("--only", metavar="IDS", help="Measure only these conditions, with commas.", show_default="all"),
@@ -55,6 +64,9 @@ ImportOpt = Annotated[
         help="A condition measured elsewhere: a run's id or exported file; once for each repeat.",
     ),
 ]  # fmt: skip
+DECIDED = "decided"
+PLANNED_SPREADS = (0.05, 0.07)
+"""Standard deviations of a rate that equivalence claims are planned with."""
 ReportOpt = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--output", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),
@@ -68,6 +80,7 @@ def run(
     calibrate: CalibrateOpt = False,
     dry_run: DryOpt = False,
     repeat: RepeatsOpt = None,
+    until: UntilOpt = "",
     only: OnlyOpt = "",
     given: ImportOpt = None,
     seed: o.SeedOpt = 0,
@@ -88,9 +101,11 @@ def run(
 
     if full and quick:
         raise UsageError("--full and --quick: sizes are the article's or the smallest; leave one out")
+    if until not in ("", DECIDED):
+        raise UsageError(f"--until {until!r}: write --until {DECIDED}, or give a number of repeats with --repeat")
     found = _chosen(experiment.load(name, "full" if full else "quick" if quick else "scaled"), only)
     if dry_run:
-        print("\n".join(_plan(found, found.repeats if repeat is None else repeat)))
+        print("\n".join(_plan(found, found.repeats if repeat is None else repeat, bool(until))))
         return 0
     if report is not None:
         check_output(report, "-o", HTML)
@@ -101,8 +116,8 @@ def run(
     with termination_as_interrupt():
         failed = of_experiment.calibrate_experiment(found, say) if calibrate else []
         result = run_experiment(
-            found, bring_up_lab(store), repeats=repeat, keep=quick, seed=seed, given=documents, say=say,
-            enough=lambda: time.monotonic() - started > limit_s,
+            found, bring_up_lab(store), repeats=repeat, keep=quick, until=bool(until), seed=seed, given=documents,
+            say=say, enough=lambda: time.monotonic() - started > limit_s,
         )  # fmt: skip
     of_experiment.record(found, result, failed)
     return _tell(result, report, as_json, quiet, store)
@@ -164,9 +179,10 @@ def _chosen(found: Experiment, only: str) -> Experiment:
     return dataclasses.replace(found, conditions=conditions)
 
 
-def _plan(found: Experiment, repeats: int) -> list[str]:
+def _plan(found: Experiment, repeats: int, until: bool = False) -> list[str]:
     """What a run would build and measure, for a terminal."""
-    lines = [f"{found.title}: {found.scale}, {repeats} repeats of", ""]
+    count = "until all claims are decided, repeats" if until else f"{repeats} repeats"
+    lines = [f"{found.title}: {found.scale}, {count} of", ""]
     for one in found.conditions:
         if one.missing:
             lines.append(f"{one.id:<16} not measured: {one.missing}")
@@ -181,7 +197,24 @@ def _plan(found: Experiment, repeats: int) -> list[str]:
     if found.tune:
         wanted = f"{found.tune.wanted / 1e6:.4g} MB/s"
         lines += ["", f"First the share of a processor is searched with which {found.tune.system} comes to {wanted}."]
-    return [*lines, "", f"{len(found.claims)} claims, {len(found.published)} published numbers"]
+    return [*lines, "", f"{len(found.claims)} claims, {len(found.published)} published numbers", *_equivalences(found)]
+
+
+def _equivalences(found: Experiment) -> list[str]:
+    """How many repeats the claims of `the same` take, where the ratio is exactly 1."""
+    from naslab.analysis.intervals import LEVEL
+    from naslab.analysis.sequential import nominal_level, repeats_needed
+
+    claims = [one for one in found.claims if 0 < one.region[0] < 1 < one.region[1] < math.inf and len(one.sides) == 2]
+    if not claims:
+        return []
+    level = nominal_level(LEVEL)
+    near = min(min(-math.log(low), math.log(high)) for low, high in (one.region for one in claims))
+    told = [
+        f"{math.ceil(repeats_needed(near, math.sqrt(2) * spread, level, both=True))} repeats at a spread of "
+        f"{percent_text(spread)}" for spread in PLANNED_SPREADS
+    ]  # fmt: skip
+    return [f"Of these, {len(claims)} say that two rates are equal; to show it takes about {' and '.join(told)}."]
 
 
 def _parts(parts: Mapping[str, Any]) -> str:

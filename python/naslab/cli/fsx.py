@@ -12,7 +12,7 @@ from typing import Any
 from naslab.analysis import fsx as model
 from naslab.errors import UsageError
 from naslab.store import Store
-from naslab.units import duration_text, rate_text, size_label
+from naslab.units import duration_text, percent_text, rate_text, size_label
 
 _WHICH = {"the guide is known": "--year", "no tier": "--tier", "storage is": "--storage"}
 """Beginnings of the model's refusals, and the options they are about; the others are about --tib."""
@@ -125,7 +125,7 @@ def _beside(limits: model.FsxLimits, measured: Mapping[str, Any]) -> list[str]:
     found = ["", f"Run {measured['run_id']} (naslab {measured['command']})"]
     for name, value, published, text in rows:
         if value is not None:
-            share = f", {value / published:.0%} of the published {text(published)}" if published else ""
+            share = f", {percent_text(value / published)} of the published {text(published)}" if published else ""
             found.append(f"{name:<{WIDTH}}  {text(value)}{share}")
     if len(found) == 2:
         value = rate_text(measured["highest_bytes_per_s"])

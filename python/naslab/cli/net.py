@@ -11,7 +11,7 @@ from typing import Any
 
 from naslab.errors import TargetError, UsageError
 from naslab.messages import readable
-from naslab.units import duration_text, parse_duration, rate_text
+from naslab.units import duration_text, parse_duration, percent_text, rate_text
 
 DEFAULT_PORT = 6277
 """As in crates/wire/src/reference.rs."""
@@ -148,7 +148,7 @@ def describe(result: dict[str, Any]) -> str:
         flows = result["flows"]
         share = again * wire["mss_bytes"] / max(1, flows["upload"]["bytes"] + flows["both_upload"]["bytes"])
         lost = ": packets are lost on the path to the server" if share > LOSS_SHARE else ""
-        lines.append(f"  sent again  {again:>8} segments, {share:.2%} of the upload{lost}")
+        lines.append(f"  sent again  {again:>8} segments, {percent_text(share, 2)} of the upload{lost}")
     return "\n".join(lines)
 
 

@@ -99,7 +99,7 @@ def _existing(text: str) -> Path | None:
 def _of_existing(path: Path, request: ProfileRequest, common: Common) -> tuple[Target, profiles.ProfileOptions]:
     """Target and options of a file or device that is only read. Raises UsageError."""
     if request.size:
-        raise UsageError(f"--size {request.size}: {path} exists and is read as it is; leave --size out")
+        raise UsageError(f"--size {request.size}: {path} exists and is read as it is; leave out --size")
     try:
         handle = os.open(path, os.O_RDONLY)
         try:

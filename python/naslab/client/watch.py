@@ -15,7 +15,7 @@ from typing import Any
 from naslab.analysis.findings import Finding, cells_words
 from naslab.client import clocks
 from naslab.client.procs import Foreign, foreign_share, foreign_ticks, interface_bytes
-from naslab.units import duration_text, rate_text
+from naslab.units import duration_text, percent_text, rate_text
 
 LEAST_STRETCH_NS = 500_000_000
 """Ticks are 10 ms: a shorter stretch says too little."""
@@ -154,14 +154,14 @@ class Watch:
     def _cpu(self) -> list[Finding]:
         return self._loaded(
             lambda s: s.foreign, FOREIGN_CPU,
-            "other programs used up to {share:.0%} of this client's processors while {cells} measured: end them and "
+            "other programs used up to {share} of this client's processors while {cells} measured: end them and "
             "measure again",
         )  # fmt: skip
 
     def _steal(self) -> list[Finding]:
         return self._loaded(
             lambda s: s.stolen, STOLEN,
-            "this client is a virtual machine whose host took up to {share:.0%} of its processor time while "
+            "this client is a virtual machine whose host took up to {share} of its processor time while "
             "{cells} measured: other machines on that host slow it down",
         )  # fmt: skip
 
@@ -170,7 +170,7 @@ class Watch:
         if not disturbed:
             return []
         share, cells = max(map(share_of, disturbed)), [cell for s in disturbed for cell in s.cells]
-        text = words.format(share=share, cells=cells_words(cells))
+        text = words.format(share=percent_text(share), cells=cells_words(cells))
         return [Finding("other_load", text, None, share, "fraction", limit, tuple(cells))]
 
     def _disturbed(self, share: Callable[[Stretch], float], limit: float) -> list[Stretch]:
@@ -229,9 +229,10 @@ def clock_findings(found: clocks.Trouble) -> list[Finding]:
         text = f"this machine slept {duration_text(found.asleep_ns)} during the run: the cell of that time is wrong"
         told.append(Finding("clock", text, None, float(found.asleep_ns), "ns", float(clocks.STEP_NS)))
     if found.rate_off:
+        off = percent_text(found.rate_off, 2, signed=True)
         text = (
-            f"the clock ran {found.rate_off:+.2%} off the hardware clock during the run: rates are wrong by "
-            "as much; wait until the time daemon has caught up"
+            f"the clock ran {off} off the hardware clock during the run: rates are wrong by as much; wait until the "
+            "time daemon has caught up"
         )
         told.append(Finding("clock", text, None, found.rate_off, "fraction", clocks.RATE_OFF))
     return told

@@ -13,6 +13,7 @@ from naslab.analysis.ratios import LEAST_REPEATS
 from naslab.analysis.repeats import DRIFT_P, LEAST_DRIFT, LEAST_FOR_COURSE, course
 from naslab.comparison.collect import Block, Key, Side
 from naslab.results.foreign import is_foreign
+from naslab.units import percent_text
 
 WARN_BELOW = 5
 
@@ -112,7 +113,7 @@ def _drift(name: str, side: Side, keys: Sequence[Key], paired: bool) -> Iterator
     change, p = course(logs)
     if p <= DRIFT_P and abs(change) >= LEAST_DRIFT:
         word = "rose" if change > 0 else "fell"
-        text = f"the {name} side {word} by {abs(change):.0%} from its first repeat to its last"
+        text = f"the {name} side {word} by {percent_text(abs(change))} from its first repeat to its last"
         yield "drift", text + ("; pairs cancel changes that both sides share" if paired else "")
 
 
@@ -129,4 +130,7 @@ def _order(sides: tuple[Side, Side], shared: Sequence[tuple[Key, Key]]) -> Itera
     gap = float(one.mean() - other.mean())
     p = 2 * t_below(-abs(gap) / math.sqrt(max(float(square), 1e-18)), min(len(one), len(other)) - 1)
     if p <= DRIFT_P and abs(math.expm1(gap)) >= LEAST_DRIFT:
-        yield "order", f"the side measured first in a block differs by {abs(math.expm1(gap)):.0%}: the order matters"
+        yield (
+            "order",
+            f"the side measured first in a block differs by {percent_text(abs(math.expm1(gap)))}: the order matters",
+        )

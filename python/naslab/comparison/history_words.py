@@ -6,6 +6,7 @@ from naslab.analysis.history import LEAST_RUNS
 from naslab.comparison import words
 from naslab.comparison.history import Change, Course
 from naslab.comparison.names import short
+from naslab.units import percent_text
 
 
 def text_of(course: Course) -> str:
@@ -41,4 +42,4 @@ def change_lines(course: Course, change: Change) -> list[str]:
 
 def apart(ratio: float) -> str:
     """`3.1% slower`."""
-    return f"{abs(ratio - 1):.1%} {'faster' if ratio > 1 else 'slower'}"
+    return f"{percent_text(abs(ratio - 1), 1)} {'faster' if ratio > 1 else 'slower'}"

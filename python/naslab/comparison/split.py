@@ -17,7 +17,7 @@ from naslab.analysis import ratios
 from naslab.analysis.cell_names import op_words
 from naslab.analysis.ratios import Judged
 from naslab.plans.both_ways import SMALL_BYTES, WORKLOAD
-from naslab.units import duration_text, rate_text, size_label
+from naslab.units import duration_text, percent_text, rate_text, size_label
 
 Cells = Sequence[Mapping[str, Any]]
 Kind = tuple[str, int, int]
@@ -129,13 +129,15 @@ def _cost(cell: Mapping[str, Any]) -> str:
     if cell["verdict"] == "equivalent":
         return f"The kernel's client has no measurable cost for {what}: both are equal within 5 %: {rates}."
     if not cell["different"]:
-        most = f"the kernel's client may cost up to {max(1 - low, 0):.1%}"
+        most = f"the kernel's client may cost up to {percent_text(max(1 - low, 0), 1)}"
         return f"No difference between the clients was detected for {what}; {most}: {rates}."
     if cell["ratio"] < 1:
-        interval = f"95 % {max(1 - high, 0):.1%} to {1 - low:.1%}"
+        interval = f"95 % {percent_text(max(1 - high, 0), 1)} to {percent_text(1 - low, 1)}"
         rest = "the rest is the server and the link"
-        return f"The kernel's client costs {1 - cell['ratio']:.1%} of {what} ({interval}); {rest}: {rates}."
-    more = f"{cell['ratio'] - 1:.1%} (95 % {low - 1:.1%} to {high - 1:.1%})"
+        return (
+            f"The kernel's client costs {percent_text(1 - cell['ratio'], 1)} of {what} ({interval}); {rest}: {rates}."
+        )
+    more = f"{percent_text(cell['ratio'] - 1, 1)} (95 % {percent_text(low - 1, 1)} to {percent_text(high - 1, 1)})"
     return f"The kernel's client has no cost for {what}: it is {more} faster than naslab's own: {rates}."
 
 

@@ -11,7 +11,7 @@ from naslab.analysis.ratios import Judged
 from naslab.comparison.collect import Key
 from naslab.comparison.judgement import Comparison, Row
 from naslab.comparison.names import short
-from naslab.units import count_text, duration_text, rate_text, size_label
+from naslab.units import count_text, duration_text, percent_text, rate_text, size_label
 
 _WORDS = {"better": "faster", "worse": "slower"}
 MOST_REPEATS = 500
@@ -37,9 +37,9 @@ def sentence(comparison: Comparison) -> str:
     if found is None:
         return f"No verdict: too few repeats. {other} / {one} = {basis}."
     if found in _WORDS:
-        return f"{other} is {apart:.1%} {_WORDS[found]} than {one}: {basis}."
+        return f"{other} is {percent_text(apart, 1)} {_WORDS[found]} than {one}: {basis}."
     if found == "equivalent":
-        return f"{other} and {one} are equivalent within {judged.ratio.margin:.0%}: {basis}."
+        return f"{other} and {one} are equivalent within {percent_text(judged.ratio.margin)}: {basis}."
     different = "they differ, but by how much is undecided" if judged.different else "no difference was detected"
     return f"Undecided; {different}: {other} / {one} = {basis}. {detectable(judged)}"
 
@@ -66,10 +66,10 @@ def detectable(judged: Judged) -> str:
     ratio = judged.ratio
     if math.isinf(ratio.mde):
         return "More repeats are needed to detect any difference."
-    text = f"A difference of {ratio.mde:.1%} would have been detected in 80 of 100 cases"
+    text = f"A difference of {percent_text(ratio.mde, 1)} would have been detected in 80 of 100 cases"
     needed = math.ceil(min(ratio.n, ratio.other_n) * (ratio.mde / ratio.margin) ** 2)
     if needed > min(ratio.n, ratio.other_n) and needed <= MOST_REPEATS:
-        text += f"; about {needed} repeats would detect {ratio.margin:.0%}"
+        text += f"; about {needed} repeats would detect {percent_text(ratio.margin)}"
     return text + "."
 
 

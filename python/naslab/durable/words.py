@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from naslab.units import duration_text, size_text
+from naslab.units import duration_text, percent_text, size_text
 
 Part = Mapping[str, Any]
 Row = dict[str, Any]
@@ -124,7 +124,7 @@ def verdict(part: Part) -> str:
     at_risk = sum(row["at_risk"] for row in part["modes"])
     each = (
         f" {at_risk:,} guaranteed writes of the last 30 s were at risk; if independent, that would bound their loss by "
-        f"{3 / at_risk:.1%}, but writes of one cut are lost together."
+        f"{percent_text(3 / at_risk, 1)}, but writes of one cut are lost together."
         if at_risk
         else ""
     )

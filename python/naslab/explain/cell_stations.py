@@ -26,7 +26,7 @@ from naslab.explain.inference import FREEDOM, MISFIT, MODEL_ERROR, Posterior, lo
 from naslab.explain.rows import Rows, rows_of
 from naslab.explain.stations import AT, KINDS, LOWERED, Split, split
 from naslab.explain.verdict import DOUBTED
-from naslab.units import duration_text, rate_text, size_label
+from naslab.units import duration_text, percent_text, rate_text, size_label
 
 ASKED = 120
 """Particles that are asked about each cell."""
@@ -108,7 +108,7 @@ class Answers:
         if word == "mixed":
             return f"{each}, no part takes half of it ({sure})"
         part = self.parts[at, WORD[word]] / max(self.parts[at].sum(), 1e-15)
-        return f"{each}, {part:.0%} of it for {_NAMES[word]} ({sure})"
+        return f"{each}, {percent_text(part)} of it for {_NAMES[word]} ({sure})"
 
     def at_link(self, rate: float) -> bool:
         """Whether a rate is about what the link carries."""

@@ -15,7 +15,7 @@ from naslab.explain.measured import Measured, acknowledged, record_of
 from naslab.explain.points import Point
 from naslab.explain.steps import LARGE_RECORD, SMALL_BYTES, SMALL_RECORD
 from naslab.explain.tell import BY_MODEL, interval_text, kind_name, value_text
-from naslab.units import amount_text, count_text, duration_text, rate_text, size_label
+from naslab.units import amount_text, count_text, duration_text, percent_text, rate_text, size_label
 
 ALIKE = 0.03
 """Two rates within this share of each other are called alike."""
@@ -362,7 +362,7 @@ def _unknown(facts: Facts) -> Clauses:
     evidence = facts.evidence
     told = [_stalls(facts), _lock(facts), _rationed(evidence)]
     if facts.misfit > MISFIT:
-        told.append(f"the model does not explain {facts.misfit:.0%} of the rates of {facts.op}s")
+        told.append(f"the model does not explain {percent_text(facts.misfit)} of the rates of {facts.op}s")
     return told
 
 
@@ -376,7 +376,7 @@ def _stalls(facts: Facts) -> str:
     if worst is None:
         return ""
     every = f" about every {duration_text(worst.every_ns)}" if worst.every_ns else ""
-    return f"nothing moves for {facts.stall:.0%} of the time, for {duration_text(worst.length_ns)}{every}"
+    return f"nothing moves for {percent_text(facts.stall)} of the time, for {duration_text(worst.length_ns)}{every}"
 
 
 def _lock(facts: Facts) -> str:

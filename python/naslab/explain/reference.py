@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from naslab.explain.hypotheses import PARAMETERS, STATIONS, SWITCHES, Parameter
+from naslab.units import percent_text
 
 _HEAD = """\
 <!-- Made by tools/make-docs from python/naslab/explain/hypotheses.py; edit there. -->
@@ -43,7 +44,9 @@ def page() -> str:
                          for p in PARAMETERS)  # fmt: skip
     stations = "".join(f"| `{each.kind}` | {each.words} | `{each.by}` |\n" for each in STATIONS)
     named = {p.name: p.what for p in PARAMETERS}
-    parts = "".join(f"| {named[name].removeprefix('switch: ')} | {share:.0%} |\n" for name, share in SWITCHES.items())
+    parts = "".join(
+        f"| {named[name].removeprefix('switch: ')} | {percent_text(share)} |\n" for name, share in SWITCHES.items()
+    )
     return _HEAD + parameters + _STATIONS + stations + _SWITCHES + parts
 
 

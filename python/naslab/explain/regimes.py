@@ -22,7 +22,7 @@ from naslab.analysis.linkrate import ABOVE_LINK, known_link
 from naslab.analysis.regimes_cells import View
 from naslab.analysis.regimes_series import SAME_RATE, Drop, drops_of, held_words, is_write_back
 from naslab.analysis.validity import cell_regime
-from naslab.units import duration_text, rate_text
+from naslab.units import duration_text, percent_text, rate_text
 
 if TYPE_CHECKING:
     from naslab.explain.cell_stations import Answers
@@ -117,11 +117,11 @@ def _at_the_ends(view: View) -> bool:
 def _counted_words(cell: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     claimed = cell["bytes"]
     if cell.get("wire_bytes") is not None:
-        return f"{cell['wire_bytes'] / claimed:.0%} of the bytes crossed the wire"
+        return f"{percent_text(cell['wire_bytes'] / claimed)} of the bytes crossed the wire"
     if (document["environment"].get("target") or {}).get("filesystem") == "tmpfs":
         return "the file system is this machine's memory (tmpfs)"
     moved = cell["storage_read_bytes"] + (cell["storage_write_bytes"] if "write" in cell["kinds"] else 0)
-    return f"the device moved {moved / claimed:.0%} of the bytes"
+    return f"the device moved {percent_text(moved / claimed)} of the bytes"
 
 
 def _kept_by_client(view: View) -> Regime | None:
@@ -214,7 +214,7 @@ def _from_model(view: View, fitted: Answers | None, nic: Mapping[str, Any] | Non
     if view.direction == "none":
         return _call(view, fitted)
     if not view.plain:
-        return Regime("unknown", "operations of many sizes or kinds: a sweep separates them")
+        return Regime("unknown", "operations of several sizes or kinds; naslab sweep measures each alone")
     told = fitted.of(view) if fitted is not None else None
     if told is None and nic and view.rate >= OF_NIC * nic["bytes_per_s"]:
         return Regime("link", f"{rate_text(view.rate)}; {nic['says']} carries {rate_text(nic['bytes_per_s'])}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from naslab.results.fields import is_number
+from naslab.units import percent_text
 
 Document = Mapping[str, Any]
 
@@ -165,11 +166,11 @@ def _others(during: Mapping[str, Any]) -> Iterator[Doubt]:
     known = False
     if is_number(foreign) and foreign > FOREIGN_CPU:
         known, grave = True, foreign > GRAVE_LOAD
-        text = f"other programs used up to {foreign:.0%} of this client's CPU"
+        text = f"other programs used up to {percent_text(foreign)} of this client's CPU"
         yield Doubt("other_load", DISTURBED if grave else SHAKEN, text)
     if is_number(stolen) and stolen > STOLEN:
         known, grave = True, stolen > GRAVE_STEAL
-        text = f"the host of this virtual client took up to {stolen:.0%} of its CPU"
+        text = f"the host of this virtual client took up to {percent_text(stolen)} of its CPU"
         yield Doubt("stolen", DISTURBED if grave else SHAKEN, text)
     if not known:
         yield Doubt("other_traffic", DISTURBED, "other programs used this client or its link during the run")

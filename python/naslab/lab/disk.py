@@ -59,7 +59,7 @@ def prepare(place: Place, options: DiskOptions) -> Service:
             "burst-disk: naslab cannot create a mount namespace on this machine: run it outside a container"
         )
     if place.folder not in place.data.parents:
-        raise UsageError("burst-disk: its share is a disk of its own; leave --folder out")
+        raise UsageError("burst-disk: its share is a disk of its own; leave out --folder")
     limits = throttle.find("", place.folder.name)
     (minor,) = loops.reserve(place.folder, groups=[] if limits.join is None else [str(limits.folder)])
     throttle.make_group(limits)

@@ -18,6 +18,7 @@ from naslab.lab.guest import house
 from naslab.lab.run_experiment import AddressBench, Bench, BringUp, Document, document_of
 from naslab.lab.server import Server, start_system
 from naslab.lab.systems import defined
+from naslab.units import percent_text
 
 _STORE = Path("/tmp/naslab-store.sqlite")
 """In the client's guest, and gone with it: what it measured comes home as a document."""
@@ -109,7 +110,9 @@ class MountBench:
 
     def set_cpu(self, share: float) -> None:
         """Raises UsageError: a mount's own memory would answer, not the server."""
-        raise UsageError(f"tune: {share:.1%} of a processor is set where clients are direct; name another system")
+        raise UsageError(
+            f"tune: {percent_text(share, 1)} of a processor is set where clients are direct; name another system"
+        )
 
     def close(self) -> None:
         """Ends the server and the guests."""

@@ -15,7 +15,8 @@ import numpy as np
 
 from naslab import __version__
 from naslab.analysis import surface
-from naslab.analysis.claims import VERDICTS, Contrast, Measured, Outcome, identical, judge
+from naslab.analysis.claims import VERDICTS, Contrast, Looks, Measured, Outcome, identical, judge
+from naslab.analysis.intervals import LEVEL
 from naslab.analysis.quantities import Quantity, Sample, of_blocks, surfaces_of
 from naslab.lab.experiment import Chart, Experiment, Published, System
 from naslab.lab.experiment_parts import UNITS, Table, where_of
@@ -37,12 +38,18 @@ class Measurements:
     started_at: str = ""
     finished_at: str = ""
     interrupted: bool = False
+    looks: Looks | None = None
+    """Of a run that goes on until its claims are decided."""
+
+    def of(self, experiment: Experiment) -> Measured:
+        """What claims are judged by: the planted limits, too, where none was measured."""
+        return Measured(self.samples, {**_planted(experiment), **self.limits}, self.missing)
 
 
 def result_of(experiment: Experiment, found: Measurements) -> dict[str, Any]:
     """The document of an experiment. Numbers are bytes per second, bytes and nanoseconds."""
-    measured = Measured(found.samples, {**_planted(experiment), **found.limits}, found.missing)
-    outcomes = judge(experiment.claims, measured)
+    measured = found.of(experiment)
+    outcomes = judge(experiment.claims, measured, found.looks)
     return {
         "schema": SCHEMA, "kind": "experiment", "naslab_version": __version__, "name": experiment.name,
         "scale": experiment.scale, "title": experiment.title, "source": dict(experiment.source),
@@ -65,6 +72,7 @@ def result_of(experiment: Experiment, found: Measurements) -> dict[str, Any]:
         "published": [{**dataclasses.asdict(one), "scaled": one.scaled} for one in experiment.published],
         "claims": [_claim(outcome) for outcome in outcomes],
         "notes": [*found.notes, *_notes(experiment, found.samples)],
+        **({} if found.looks is None else {"sequential": {"looks": list(found.looks.planned), "level": LEVEL}}),
     }  # fmt: skip
 
 
@@ -108,7 +116,8 @@ def _claim(outcome: Outcome) -> dict[str, Any]:
     claim = outcome.claim
     return {
         "id": claim.id, "words": claim.words, "place": claim.place, "verdict": outcome.verdict, "why": outcome.why,
-        "p": outcome.p, "published": claim.published, "stand_in": claim.stand_in,
+        "p": outcome.p, "repeats_needed": None if outcome.repeats_needed is None else _finite(outcome.repeats_needed),
+        "published": claim.published, "stand_in": claim.stand_in,
         "region": None if claim.not_testable else [_finite(end) for end in claim.region],
         "contrasts": [_contrast(one) for one in outcome.contrasts],
     }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 
 from naslab.analysis.quantities import Quantity, read
 from naslab.errors import TargetError
+from naslab.units import percent_text
 
 CLOSE = 0.03
 """The search ends within so much of the wanted rate."""
@@ -39,7 +40,7 @@ class Tuned:
     def words(self) -> str:
         """For the report."""
         return (
-            f"calibrated on this machine: with {self.share:.1%} of a processor the server came to "
+            f"calibrated on this machine: with {percent_text(self.share, 1)} of a processor the server came to "
             f"{self.rate / 1e6:.1f} MB/s, where {self.wanted / 1e6:.1f} were wanted; all systems with a share of a "
             "processor have this one"
         )

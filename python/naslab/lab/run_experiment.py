@@ -8,7 +8,9 @@ already and the lab's own go the same way.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
+import math
 import random
 import signal
 import subprocess
@@ -18,11 +20,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from naslab.analysis.claims import Looks, judge, needed_words
 from naslab.analysis.quantities import Sample
+from naslab.analysis.sequential import LOOKS
 from naslab.errors import NaslabError, TargetError, UsageError
+from naslab.execute import held_back
 from naslab.lab.experiment import Condition, Experiment, System
 from naslab.lab.experiment_result import Measurements, result_of
 from naslab.lab.experiment_tune import Tune, rate_of, search
+from naslab.units import percent_text
 
 if TYPE_CHECKING:
     from naslab.lab.experiment_pool import Pool
@@ -111,15 +117,18 @@ class AddressBench:
             raise TargetError(f"naslab {words[0]}: {last_line(err, code)}")
 
     def _run(self, words: Sequence[str]) -> tuple[int, str, str]:
-        child = subprocess.Popen(
-            self.command(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        children: list[subprocess.Popen[str]] = []
         try:
-            out, err = child.communicate()
+            with held_back():
+                children.append(subprocess.Popen(
+                    self.command(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    text=True,
+                ))  # fmt: skip
+            out, err = children[0].communicate()
         except BaseException:
-            _end(child)  # in order, so that it removes what it wrote
+            _end(*children)  # in order, so that it removes what it wrote
             raise
-        return child.returncode, out, err
+        return children[0].returncode, out, err
 
     def empty(self) -> None:
         """Raises UsageError: nobody here can reach into a server that was there already."""
@@ -133,10 +142,11 @@ class AddressBench:
         children: list[subprocess.Popen[str]] = []
         try:
             for words in commands:
-                children.append(subprocess.Popen(
-                    self.command(words), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                    text=True,
-                ))  # fmt: skip
+                with held_back():
+                    children.append(subprocess.Popen(
+                        self.command(words), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                        stderr=subprocess.PIPE, text=True,
+                    ))  # fmt: skip
             yield
             for words, child in zip(commands, children, strict=True):
                 if child.poll() is not None:
@@ -149,7 +159,7 @@ class AddressBench:
     def set_cpu(self, share: float) -> None:
         """Raises UsageError: nothing is known of a server that was there already."""
         raise UsageError(
-            f"tune: the share of a processor, {share:.1%}, can only be set in a guest; name another system"
+            f"tune: the share of a processor, {percent_text(share, 1)}, can only be set in a guest; name another system"
         )
 
     def close(self) -> None:
@@ -201,6 +211,7 @@ def run_experiment(
     *,
     repeats: int | None = None,
     keep: bool = False,
+    until: bool = False,
     seed: int = 0,
     enough: Callable[[], bool] = lambda: False,
     given: Mapping[str, Sequence[Document]] | None = None,
@@ -209,7 +220,8 @@ def run_experiment(
     """The result of an experiment, as `result_of` has it.
 
     repeats: blocks, for all conditions; the experiment's own numbers if left out. keep: systems of guests
-    stay up for all blocks. enough: asked before each block; True ends the run after
+    stay up for all blocks. until: blocks go on until every claim is decided, with the conditions that open claims
+    need, up to `repeats` or the last of `LOOKS`. enough: asked before each block; True ends the run after
     those done. given: documents of conditions measured elsewhere, by id, one for each repeat. A condition that cannot
     be built or fails is missing with its reason; the others go on. Raises UsageError for unknown ids of `given`.
     """
@@ -218,24 +230,33 @@ def run_experiment(
     pool = Pool(bring_up, keep)
     run = _Run(experiment, pool, seed, say)
     run.take(given or {})
+    if until:
+        run.looks = Looks(_planned(repeats))
     started = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         run.prepare()
-        for block in range(experiment.repeats if repeats is None else repeats):
+        for block in range(run.last or (experiment.repeats if repeats is None else repeats)):
             if block and enough():
-                run.notes.append(f"ended after {block} repeats: the time was used up")
+                run.notes.append(f"ended after {block} {'repeat' if block == 1 else 'repeats'}: the time was used up")
                 break
-            run.block(block, all_of_them=repeats is not None)
+            run.block(block, all_of_them=until or repeats is not None)
+            if run.decided(block + 1):
+                break
     except KeyboardInterrupt:
         run.interrupted = True
         run.notes.append("interrupted: the results so far are judged")
     finally:
         pool.close()
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    found = Measurements(
-        run.samples, run.limits, run.missing, run.notes, seed, started, finished, run.interrupted
-    )  # fmt: skip
+    found = dataclasses.replace(run.measurements(), seed=seed, started_at=started, finished_at=finished)
     return result_of(experiment, found)
+
+
+def _planned(repeats: int | None) -> tuple[int, ...]:
+    """After which numbers of repeats claims are judged. repeats: the last of them."""
+    if repeats is None or repeats in LOOKS:
+        return LOOKS if repeats is None else LOOKS[: LOOKS.index(repeats) + 1]
+    return (*(each for each in LOOKS if each < repeats), repeats)
 
 
 class _Run:
@@ -248,6 +269,37 @@ class _Run:
         self.missing = {one.id: one.missing for one in experiment.conditions if one.missing}
         self.notes: list[str] = []
         self.interrupted = False
+        self.looks: Looks | None = None
+        self.needed: set[str] | None = None
+        """Conditions of open claims; None while all are measured."""
+
+    @property
+    def last(self) -> int:
+        """The most blocks of a run that ends when its claims are decided; 0 for others."""
+        return self.looks.planned[-1] if self.looks else 0
+
+    def measurements(self) -> Measurements:
+        """What there is so far."""
+        return Measurements(
+            self.samples, self.limits, self.missing, self.notes, interrupted=self.interrupted, looks=self.looks
+        )
+
+    def decided(self, repeats: int) -> bool:
+        """Judges the claims where a look is planned; whether none is open. Says what each open one still needs."""
+        if self.looks is None or repeats not in self.looks.planned:
+            return False
+        found = judge(self.experiment.claims, self.measurements().of(self.experiment), self.looks, look=True)
+        open_ = [one for one in found if one.verdict in ("undecided", "too few repeats")]
+        there = {one.id for one in self._wanted()}
+        sides = [
+            {side.condition for side in one.claim.sides} for one in open_
+            if one.repeats_needed is None or one.repeats_needed < math.inf
+        ]  # fmt: skip
+        self.needed = {name for of_claim in sides if of_claim <= there for name in of_claim}
+        self.say(f"{repeats} repeats: {len(found) - len(open_)} of {len(found)} claims decided")
+        for one in open_:
+            self.say(f"open: {one.claim.words}{needed_words(one.repeats_needed)}")
+        return not self.needed
 
     def take(self, given: Mapping[str, Sequence[Document]]) -> None:
         """Documents of conditions measured elsewhere."""
@@ -283,7 +335,9 @@ class _Run:
                 def measure(share: float) -> float:
                     bench.set_cpu(share)
                     rate = rate_of(tune.of, bench.measure([test.command, *test.words]))
-                    self.say(f"{share:.1%} of a processor: {rate / 1e6:.1f} of {tune.wanted / 1e6:.1f} MB/s")
+                    self.say(
+                        f"{percent_text(share, 1)} of a processor: {rate / 1e6:.1f} of {tune.wanted / 1e6:.1f} MB/s"
+                    )
                     return rate
 
                 found = search(system.checked.server.cpu, tune.wanted, measure)
@@ -295,7 +349,11 @@ class _Run:
 
     def block(self, block: int, all_of_them: bool = False) -> None:
         """Every condition once, in an order drawn for this block. all_of_them: those with fewer repeats, too."""
-        order = [one for one in self._wanted() if all_of_them or one.repeats is None or block < one.repeats]
+        order = [
+            one for one in self._wanted()
+            if (all_of_them or one.repeats is None or block < one.repeats)
+            and (self.needed is None or one.id in self.needed)
+        ]  # fmt: skip
         random.Random(f"{self.seed} {block}").shuffle(order)
         for condition in order:
             self.say(f"repeat {block + 1}: {condition.id}")

@@ -11,7 +11,7 @@ from naslab.report import theme
 from naslab.report.axes import base_layout, legend_above, number, numbers, plain_axis
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import plot_text
-from naslab.units import duration_text, rate_text, size_label
+from naslab.units import duration_text, percent_text, rate_text, size_label
 
 if TYPE_CHECKING:
     from naslab.report.views import Chart, Shown
@@ -121,7 +121,7 @@ def fill_server(chart: Chart, runs: Sequence[Shown]) -> None:
             shares, rates = of_server(found)
             early = " The connection to it ended before the run." if found["ended_early"] else ""
             busiest = max(each["cpu_fraction"] for each in found["samples"])
-            words = f"{found['url']}: its processors were at most {busiest:.0%} busy.{early}"
+            words = f"{found['url']}: its processors were at most {percent_text(busiest)} busy.{early}"
             chart.add([run.name, "Processors and disks"], shares, words)
             chart.add([run.name, "Disks and network, MB/s"], rates, words)
 

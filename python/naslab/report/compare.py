@@ -15,6 +15,7 @@ from naslab.report.axes import base_layout, legend_above, number, numbers, plain
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import count_label, esc, op_label, plot_text, text_table, tight
 from naslab.report.views import Chart
+from naslab.units import percent_text
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -101,7 +102,7 @@ def _cells(row: Row) -> list[str]:
     ratio = row.judged.ratio
     high = "no end" if math.isinf(ratio.high) else f"{ratio.high:.3f}"
     interval = f"{ratio.low:.3f} to {high}" if _has_interval(row) else "none"
-    mde = "" if math.isinf(ratio.mde) else f"{ratio.mde:.1%}"
+    mde = "" if math.isinf(ratio.mde) else f"{percent_text(ratio.mde, 1)}"
     one, other = words.amount(row, row.one), words.amount(row, row.other)
     return [words.what(row), one, other, f"{ratio.value:.3f}", interval, words.verdict(row), mde]
 

@@ -17,6 +17,7 @@ from naslab.report.experiment_time import over_time, timed_runs
 from naslab.report.labels import esc, tight
 from naslab.report.model import place
 from naslab.report.views import Chart
+from naslab.units import percent_text
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -25,7 +26,7 @@ __all__ = ["charts", "render", "section", "timed_runs", "write"]
 
 Result = Mapping[str, Any]
 _MARKS = {"reproduced": ("✓", "complete"), "contradicted": ("✕", "failed"), "undecided": ("?", "partial"),
-          "not testable here": ("–", "unknown")}  # fmt: skip
+          "too few repeats": ("?", "unknown"), "not testable here": ("–", "unknown")}  # fmt: skip
 _RATES = ("MB/s", "KiB/s", "Gbit/s")
 _FEW_WORDS = 24
 """A chart with more values tells only the lowest and highest of each condition in words."""
@@ -166,7 +167,9 @@ def _surface_words(series: Mapping[str, Any]) -> str:
     told = f"{series['condition']}: {min(rates):,.4g} to {max(rates):,.4g} MB/s"
     if rough:
         told += f"; as rough as noise of {median(rough) * 100:.2g} %"
-    where = ", ".join(f"{place((dip['file_bytes'], dip['record_bytes']))} ({dip['share']:.0%})" for dip in dips[:5])
+    where = ", ".join(
+        f"{place((dip['file_bytes'], dip['record_bytes']))} ({percent_text(dip['share'])})" for dip in dips[:5]
+    )
     return told + (f"; {len(dips)} {'dip' if len(dips) == 1 else 'dips'}: {where}." if dips else "; no dip.")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from naslab.lab.calibrate.finding import MISSES, amount
 from naslab.report import page
 from naslab.report.labels import esc, tight
+from naslab.units import percent_text
 
 _MARKS = {"holds": ("✓", "complete"), MISSES: ("✕", "failed"), "not measured": ("–", "unknown")}
 
@@ -21,7 +22,7 @@ def calibrations_table(result: Mapping[str, Any]) -> str:
             verdict = (
                 f'<span class="status {kind}"><span aria-hidden="true">{mark}</span> {esc(limit["verdict"])}</span>'
             )
-            off = "" if limit["deviation"] is None else f" ({limit['deviation']:+.1%})"
+            off = "" if limit["deviation"] is None else f" ({percent_text(limit['deviation'], 1, signed=True)})"
             measured = amount(limit["measured"], limit["unit"]) + off
             with_tool = f"{measured}, {limit['tool']}" if limit["tool"] else measured
             rows.append([

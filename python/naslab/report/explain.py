@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from naslab.analysis.cell_names import capital
 from naslab.explain import ladder_table, tell
 from naslab.report import theme
 from naslab.report.axes import base_layout, number, numbers, plain_axis, rate_axis, size_axis
@@ -288,7 +289,9 @@ def advice(document: Mapping[str, Any]) -> str:
     if ladder["open"]:
         parts.append(f"<h3>Still open</h3><ul>{''.join(map(_question, ladder['open']))}</ul>")
     if found:
-        parts.append(f"<h3>What to do</h3><ul>{''.join(f'<li>{esc(tight(text))}</li>' for text in found)}</ul>")
+        parts.append(
+            f"<h3>What to do</h3><ul>{''.join(f'<li>{esc(tight(capital(text)))}</li>' for text in found)}</ul>"
+        )
     return "".join(parts)
 
 

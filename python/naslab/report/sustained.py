@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naslab.analysis.sustained import percentile_rows, regime_name
+from naslab.analysis.sustained import STEADY_WORDS, percentile_rows, regime_name
 from naslab.report import theme
 from naslab.report.axes import base_layout, legend_above, number, numbers, plain_axis
 from naslab.report.labels import count_label, esc, percent, text_table, time_label, value_label
@@ -197,14 +197,17 @@ def words(regime: Part) -> str:
     )  # fmt: skip
     more = len(regime["segments"]) - 6
     stretches += f" and {count_label(more, 'further stretch', 'further stretches')}" if more > 0 else ""
-    snia = {None: "", True: " SNIA's rule: steady.", False: " SNIA's rule: not steady."}[steady["snia_steady"]]
+    snia = {None: "", True: " SNIA's criterion: steady.", False: " SNIA's criterion: not steady."}[
+        steady["snia_steady"]
+    ]
     changes = ", ".join(
         f"{percent(c['effect'])} at {c['at_ns'] / _NS:,.4g} s" for c in regime["changes"][:6]
     )  # fmt: skip
     tail = f" Changes: {changes}." if changes else " No change of rate was detected."
     latency = regime["percentiles_ns"].get("p99")
     slow = f" 99 % of the operations within {time_label(latency)}." if latency else ""
-    return f"Best second {best}; {stretches}.{tail} {steady['word'].capitalize()}: {steady['reason']}.{snia}{slow}"
+    state = f" {STEADY_WORDS.get(steady['word'], steady['word'])}: {steady['reason']}."
+    return f"Best second {best}; {stretches}.{tail}{state}{snia}{slow}"
 
 
 def section(runs: Sequence[tuple[str, Run]]) -> str:

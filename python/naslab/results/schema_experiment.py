@@ -36,7 +36,13 @@ EXPERIMENT = (
     _f("calibrations", "calibration[]", "systems from parts: planted limits and what other tools measured",
        required=False),
     _f("notes", "array", "what else must be known, one sentence each"),
+    _f("sequential", "sequential", "of a run that went on until its claims were decided", required=False),
 )  # fmt: skip
+
+SEQUENTIAL = (
+    _f("looks", "array", "numbers of repeats after which all claims are judged"),
+    _f("level", "number", "chance of any wrong verdict over all looks and claims"),
+)
 
 CONDITION = (
     _f("id", "string", "its name"),
@@ -126,9 +132,11 @@ CLAIM = (
     _f("words", "string", "the conclusion, in our words"),
     _f("place", "string", "where in the article"),
     _f("verdict", "string", "the verdict",
-       enum=("reproduced", "contradicted", "undecided", "not testable here")),
+       enum=("reproduced", "contradicted", "undecided", "too few repeats", "not testable here")),
     _f("why", "string", "one sentence"),
     _f("p", "number?", "of the verdict, adjusted over the experiment; null: none"),
+    _f("repeats_needed", "number?", "of an undecided claim: repeats that would decide it in 80 of 100 cases; null: not "
+       "known, or no number would", required=False),
     _f("published", "number?", "the same ratio in the article; null: it gives none"),
     _f("stand_in", "string", "the stand-in for a machine that cannot be rebuilt"),
     _f("region", "array?", "ratios that the conclusion states: least and most, null for no bound"),
@@ -154,6 +162,7 @@ CALIBRATION = (
 
 TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "experiment": ("Experiment", EXPERIMENT),
+    "sequential": ("Looks at the repeats", SEQUENTIAL),
     "condition": ("Condition", CONDITION),
     "test": ("Test", TEST),
     "limit": ("Limit", LIMIT),

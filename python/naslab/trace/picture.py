@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from naslab.trace.text import profile_text
-from naslab.units import amount_text, count_text, duration_text, size_label
+from naslab.units import amount_text, count_text, duration_text, percent_text, size_label
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 150, 4, 24
 _ROW = 22
@@ -60,10 +60,8 @@ def _summary(profile: dict[str, Any]) -> str:
     ]
     shares = profile["sequential"]
     if shares["global"] is not None and shares["per_handle"] is not None:
-        words.append(
-            f"{shares['per_handle']:.1%} of requests are sequential within their file, {shares['global']:.1%} as a "
-            "server sees them"
-        )
+        own, all_ = (percent_text(shares[name], 1) for name in ("per_handle", "global"))
+        words.append(f"{own} of requests are sequential within their file, {all_} as the server receives them")
     return "; ".join(words) + "."
 
 
@@ -148,7 +146,7 @@ def _levels(concurrency: dict[str, Any] | None) -> list[str]:
     if concurrency is None or not concurrency["share_of_time"]:
         return []
     rows = [
-        (f"{row['operations']} outstanding", row["share"], f"{row['share']:.1%}", "b")
+        (f"{row['operations']} outstanding", row["share"], f"{percent_text(row['share'], 1)}", "b")
         for row in concurrency["share_of_time"][:24]
     ]
     finding = (

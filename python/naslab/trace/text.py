@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from naslab.printable import printable
-from naslab.units import amount_text, duration_text, size_label
+from naslab.units import amount_text, duration_text, percent_text, size_label
 
 _BAR = 30
 _LEVELS = " ▁▂▃▄▅▆▇█"
@@ -43,7 +43,7 @@ def _plain(text: str) -> str:
 
 
 def _share(value: float | None, what: str) -> str:
-    return "" if value is None else f", {value:.1%} {what}"
+    return "" if value is None else f", {percent_text(value, 1)} {what}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -88,7 +88,7 @@ def _patterns(profile: dict[str, Any]) -> list[str]:
     sequential, rows = profile["sequential"], []
     for name, label in (("per_handle", "per handle"), ("per_stream", "per stream"), ("global", "as a server sees it")):
         if sequential[name] is not None:
-            rows.append(f"{sequential[name]:.1%} {label}")
+            rows.append(f"{percent_text(sequential[name], 1)} {label}")
     lines = [f"  sequential   {'; '.join(rows)}"] if rows else []
     concurrency, think = profile["concurrency"], profile["think"]
     if concurrency and concurrency["mean"] is not None:

@@ -21,6 +21,7 @@ from naslab.lab.calibrate.tools import FioJob, Work, fio_jobs, fio_series, fio_w
 from naslab.lab.definition import Disk
 from naslab.lab.limits import kinds
 from naslab.lab.native import backend, plan
+from naslab.units import percent_text
 
 _IN_USE = "its disks are in use by a volume: calibrate a system that is not up"
 _TOGETHER = 300_000_000
@@ -210,7 +211,7 @@ def _errors(probe: Probe, name: str, at: int, share: float) -> None:
     if job:
         chance = 1.96 * math.sqrt((1 - share) / share / max(1, job[0].requests))
         last = probe.found.pop()
-        note = f"{job[0].requests:,} reads: chance alone gives {chance:.0%}" if chance > ALLOWANCE else ""
+        note = f"{job[0].requests:,} reads: chance alone gives {percent_text(chance)}" if chance > ALLOWANCE else ""
         probe.found.append(dataclasses.replace(last, allowance=max(ALLOWANCE, chance), note=note))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from naslab.lab.limits import BITS_PER_S, BYTES, BYTES_PER_S, NS, PER_S, SHARE
-from naslab.units import amount_text, duration_text, rate_text
+from naslab.units import amount_text, duration_text, percent_text, rate_text
 
 SCHEMA = 1
 ALLOWANCE = 0.05
@@ -130,7 +130,9 @@ class Calibration:
             verdict: [each for each in judged if each.verdict == verdict] for verdict in (HOLDS, MISSES, UNMEASURED)
         }
         words = ", ".join(f"{len(found)} {verdict}" for verdict, found in counts.items() if found)
-        missed = "; ".join(f"{placed(each)} {each.deviation or 0.0:+.1%}" for each in counts[MISSES])
+        missed = "; ".join(
+            f"{placed(each)} {percent_text(each.deviation or 0.0, 1, signed=True)}" for each in counts[MISSES]
+        )
         return f"{self.system}: of {len(judged)} limits {words}." + (
             f" Outside the tolerance: {missed}." if missed else ""
         )
@@ -146,7 +148,7 @@ def amount(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
     if unit == SHARE:
-        return f"{value:.4g}" if value >= 1 else f"{value:.2%}"
+        return f"{value:.4g}" if value >= 1 else f"{percent_text(value, 2)}"
     if unit == BITS_PER_S:
         scale, word = (1e9, "Gbit/s") if value >= 1e9 else (1e6, "Mbit/s")
         return f"{value / scale:.4g} {word}"
@@ -182,4 +184,4 @@ def _row(finding: Finding) -> tuple[str, ...]:
 
 
 def _percent(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
+    return "" if value is None else format(value, form).replace("%", " %")

@@ -18,6 +18,7 @@ from naslab.lab.experiment import Experiment, System
 from naslab.lab.limits import planted
 from naslab.lab.server import start_system
 from naslab.lab.systems import defined
+from naslab.units import percent_text
 
 Say = Callable[[str], None]
 
@@ -79,7 +80,7 @@ def _kept(system: System) -> Calibration | None:
 def _note(one: dict[str, Any]) -> str:
     missed = [
         f"{each['name']} {amount(each['measured'], each['unit'])} instead of {amount(each['planted'], each['unit'])} "
-        f"({each['deviation']:+.1%})"
+        f"({percent_text(each['deviation'], 1, signed=True)})"
         for each in one["limits"]
         if each["verdict"] == MISSES
     ]

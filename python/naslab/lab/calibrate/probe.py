@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from naslab.errors import TargetError, UsageError
+from naslab.execute import held_back
 from naslab.lab import definition as definitions
 from naslab.lab.backends import search_path, which
 from naslab.lab.calibrate.finding import Finding
@@ -105,14 +106,15 @@ class Probe:
     @contextlib.contextmanager
     def beside(self, words: Sequence[str], client: int, ready: str) -> Iterator[None]:
         """A command that runs meanwhile; `ready` is in a line that it prints first. Raises TargetError."""
-        child = subprocess.Popen(
-            self.words(words, client), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, env=_env(),
-        )  # fmt: skip
-        assert child.stdout is not None
+        children: list[subprocess.Popen[str]] = []
         try:
+            with held_back():
+                children.append(subprocess.Popen(
+                    self.words(words, client), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT, text=True, env=_env(),
+                ))  # fmt: skip
             said = []
-            for line in child.stdout:
+            for line in children[0].stdout or ():
                 said.append(line.strip())
                 if ready in line:
                     break
@@ -120,8 +122,9 @@ class Probe:
                 raise TargetError(f"{words[0]} does not start: {' '.join(said)[-200:]}")
             yield
         finally:
-            child.terminate()
-            child.communicate()
+            for child in children:
+                child.terminate()
+                child.communicate()
 
     def add(
         self,
