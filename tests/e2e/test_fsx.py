@@ -51,3 +51,9 @@ def test_a_sustained_run_beside_it(cli: Cli) -> None:
 def test_what_the_guide_does_not_have(words: tuple[str, ...], says: str, cli: Cli) -> None:
     done = cli(*ARTICLE, *words).sound()
     assert done.code == 2 and says in done.err and done.out == "" and done.err.count("\n") == 1
+
+
+def test_the_article_beside_the_model(cli: Cli) -> None:
+    measured = cli(*ARTICLE, "--run", "published:fsx-32", "--json").ok().json()["measured"]
+    rates = [measured[f"{name}_bytes_per_s"] for name in ("network", "baseline", "burst")]
+    assert rates == [625e6, 32e6, 287.5e6]

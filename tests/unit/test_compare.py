@@ -104,6 +104,42 @@ def test_a_run_counted_twice_is_flagged() -> None:
     assert "duplicate" not in kinds(compare([run(1)], [run(2)], NAMES))
 
 
+def test_repeats_that_agree_to_the_last_digit_are_told_in_one_line() -> None:
+    """Of a simulated server without noise there are as many as repeats."""
+    same = run(1, repeats=5, spread=0.0)
+    told = [doubt.message for doubt in compare([same], [run(2)], NAMES).doubts if doubt.kind == "duplicate"]
+    assert told == ["repeats 1 to 5 of the first side have exactly the same numbers: is one run counted twice?"]
+
+
+def as_apps(document: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Its cells as applications of these names, and what prepares and removes their files ten times as slow."""
+    cells: list[dict[str, Any]] = []
+    for cell in document["cells"]:
+        if cell["op"] != "read" or cell["file_bytes"] != 1 << 20 or cell["record_bytes"] != 4096:
+            continue
+        made = [{**cell, "workload": name} for name in names]
+        slow = cell["throughput_bytes_per_s"] / (10 if "zip" in names else 1)
+        made += [{**cell, "workload": name, "throughput_bytes_per_s": slow} for name in ("prepare", "clean")]
+        cells += [{**one, "id": len(cells) + at} for at, one in enumerate(made)]
+    return {**document, "cells": cells}
+
+
+def test_what_only_prepares_is_no_part_of_the_verdict_and_what_one_side_lacks_is_named() -> None:
+    found = compare([as_apps(run(1), "Photo", "Film", "Copy")], [as_apps(run(2), "Photo", "zip")], NAMES)
+    assert {row.key.fields()["workload"] for row in found.rows} == {"Photo"} and found.verdict == "equivalent"
+    told = [doubt.message for doubt in found.doubts if doubt.kind == "not_shared"]
+    assert told == ["not compared: Film and Copy, only on the first side; zip, only on the second side"]
+    alike = compare([as_apps(run(1), "Photo")], [as_apps(run(2), "Photo")], NAMES)
+    assert "not_shared" not in kinds(alike)
+
+
+def test_sizes_of_one_side_alone_are_counted() -> None:
+    other = run(2)
+    other["cells"] = [cell for cell in other["cells"] if cell["file_bytes"] == 1 << 20]
+    told = [doubt.message for doubt in compare([run(1)], [other], NAMES).doubts if doubt.kind == "not_shared"]
+    assert told == ["not compared: 4 measurements, only on the first side"]
+
+
 def test_unlike_conditions_are_named_and_compared_all_the_same() -> None:
     other = run(2)
     other["target"] = {**other["target"], "protocol": "smb", "signing": "aes-gmac", "dialect": "3.1.1"}

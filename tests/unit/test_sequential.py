@@ -32,7 +32,7 @@ def test_nominal_levels_are_pococks(looks: int, constant: float) -> None:
 
 
 def test_an_overall_p_value_is_no_smaller_and_rises() -> None:
-    ps = [1e-6, 0.001, 0.01, 0.05, 0.2, 0.9]
+    ps = [1e-300, 1e-20, 1e-13, 1e-12, 1e-9, 1e-6, 0.001, 0.01, 0.05, 0.2, 0.9]
     overall = [overall_p(p) for p in ps]
     assert all(one >= p for one, p in zip(overall, ps, strict=True)) and overall == sorted(overall)
     assert overall_p(0.01, (5,)) == pytest.approx(0.01, rel=1e-4), "one look costs nothing"
@@ -72,6 +72,17 @@ def test_clear_claims_are_decided_at_the_first_looks() -> None:
     rng = np.random.default_rng(3)
     assert [until_decided(rng, 1.5, MORE, LOOKS[:2]) for _ in range(10)] == ["reproduced"] * 10
     assert [until_decided(rng, 0.7, MORE, LOOKS[:2]) for _ in range(10)] == ["contradicted"] * 10
+
+
+@pytest.mark.parametrize(("truth", "verdict"), [(8.0, "reproduced"), (0.1, "contradicted")])
+def test_what_is_beyond_all_doubt_stays_what_it_is(truth: float, verdict: str) -> None:
+    """p values below what 1 - p can tell from 1; they once came out as the opposite verdict."""
+    samples = repeats(np.random.default_rng(6), {"a": truth, "b": 1.0}, 27, 0.01)
+    looks, claim = Looks(), ratio("c", "a", "b", MORE)
+    for count in LOOKS[:6]:
+        (found,) = judge([claim], Measured([one for one in samples if one.block < count]), looks, look=True)
+        assert found.verdict == verdict and found.p is not None and found.p < 0.05
+    assert found.p < 1e-12
 
 
 @pytest.mark.parametrize(("distance", "both"), [(0.05, False), (0.05, True), (0.1, False)])

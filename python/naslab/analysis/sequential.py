@@ -23,6 +23,7 @@ LOOKS = (3, 5, 8, 12, 18, 27, 40)
 """Numbers of repeats after which claims are judged."""
 _GRID = 161
 _WIDTH = 8.5
+_TINY = 1e-12
 """Points of the numerical integration, and how many standard deviations they reach."""
 
 
@@ -31,8 +32,8 @@ def overall_p(p: float, looks: tuple[int, ...] = LOOKS) -> float:
 
     looks: numbers of repeats, rising. By recursive integration over the looks (Armitage, McPherson & Rowe 1969).
     """
-    if p <= 0.0 or p >= 1.0:
-        return min(max(p, 0.0), 1.0)
+    if p < _TINY or p >= 1.0:  # so far out the looks are as good as independent
+        return min(len(looks) * max(p, 0.0), 1.0)
     return min(max(_crossing(p, looks), p), 1.0, len(looks) * p)
 
 
@@ -54,7 +55,7 @@ def repeats_needed(distance: float, spread: float, level: float, power: float = 
     """
     if distance <= 0.0:
         return math.inf
-    one, other = _quantile(1 - level), _quantile(1 - (1 - power) / 2 if both else power)
+    one, other = -_quantile(level), _quantile(1 - (1 - power) / 2 if both else power)
     return (one + other) ** 2 * (spread / distance) ** 2 + one**2 / 2
 
 
@@ -63,7 +64,7 @@ def _crossing(p: float, looks: tuple[int, ...]) -> float:
     """Of a Brownian motion seen at times `looks`: P(any of its standardised values is at or above p's quantile)."""
     from scipy.special import ndtr
 
-    edge = _quantile(1 - p)
+    edge = -_quantile(p)
     sums, weights = _grid(edge * math.sqrt(looks[0]), looks[0])
     density = np.exp(-(sums**2) / (2 * looks[0])) / math.sqrt(2 * math.pi * looks[0]) * weights
     crossed = float(ndtr(-edge))

@@ -60,18 +60,22 @@ def measured_rates(document: Mapping[str, Any], reference: str) -> dict[str, Any
     loads = [r for r in part.get("regimes") or [] if r["kind"] == "all"] or part.get("regimes") or []
     last = loads[-1] if loads else {}
     cells = [
-        c for c in document["cells"] if c["bytes"] and not c["errors"] and c.get("workload") not in ("fill", "probe")
-    ]
+        c for c in document["cells"]
+        if c.get("throughput_bytes_per_s") and not c["errors"] and c.get("workload") not in ("fill", "probe")
+    ]  # fmt: skip
+    published = {c["workload"]: c["throughput_bytes_per_s"] for c in cells if c.get("workload")}
     best = max((c["throughput_bytes_per_s"] for c in cells), default=None)
     if best is None:
         raise UsageError(f"--run {reference}: the run moved no data; name a run of `naslab sustained`")
 
     def one(name: str) -> float | None:
-        return bucket[name]["value"] if name in bucket else last.get(name)
+        found = bucket[name]["value"] if name in bucket else last.get(name)
+        return found or published.get(f"{name.partition('_')[0]} write")
 
     return {
         "run_id": document["run_id"], "command": document["command"],
-        "network_bytes_per_s": (part.get("cached") or {}).get("network_only_bytes_per_s"),
+        "network_bytes_per_s": (part.get("cached") or {}).get("network_only_bytes_per_s")
+        or published.get("cached read"),
         "baseline_bytes_per_s": one("baseline_bytes_per_s"), "burst_bytes_per_s": one("burst_bytes_per_s"),
         "bucket_bytes": bucket["size_bytes"]["value"] if bucket else None, "refill_ns": bucket.get("refill_ns"),
         "best_second_bytes_per_s": last.get("best_second_bytes_per_s"), "highest_bytes_per_s": best,

@@ -28,6 +28,8 @@ LEAST_OPS = {"p50": 20, "p99": 1000}
 """So many operations until a percentile of one repeat says something."""
 _INTERNAL = ("probe", "sample")
 """Workloads that a plan measures for itself."""
+_PREPARING = ("fill", "prepare", "clean")
+"""Workloads that make or remove the files of others: no part of a verdict on a run that has others."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class Side:
         """Collects every whole cell. left_out: cells that failed or ended early."""
         side = cls(documents)
         for number, document in enumerate(documents):
-            side._cells(number, document["cells"])
+            cells = [cell for cell in document["cells"] if cell.get("workload") not in _INTERNAL]
+            side._cells(number, [cell for cell in cells if cell.get("workload") not in _PREPARING] or cells)
             side._capacity(number, document)
         return side
 
@@ -94,7 +97,7 @@ class Side:
     def _cells(self, number: int, cells: Iterable[Mapping[str, Any]]) -> None:
         seen: dict[tuple[Any, ...], int] = {}
         for cell in cells:
-            if cell.get("workload") in _INTERNAL or cell.get("predicted"):
+            if cell.get("predicted"):
                 continue
             if cell["status"] != "complete" or cell["errors"]:
                 self.left_out += 1

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.analysis.cell_names import op_words, stage_words
 from naslab.analysis.intervals import t_below
 from naslab.analysis.ratios import LEAST_REPEATS
 from naslab.analysis.repeats import DRIFT_P, LEAST_DRIFT, LEAST_FOR_COURSE, course
@@ -16,6 +17,7 @@ from naslab.results.foreign import is_foreign
 from naslab.units import percent_text
 
 WARN_BELOW = 5
+_RATES = ("throughput", "iops", "capacity")
 
 
 def doubts_of(sides: tuple[Side, Side], paired: bool, shared: Sequence[tuple[Key, Key]]) -> Iterator[tuple[str, str]]:
@@ -26,6 +28,7 @@ def doubts_of(sides: tuple[Side, Side], paired: bool, shared: Sequence[tuple[Key
     yield from _foreign(sides)
     if not any(_without_spread(side) for side in sides):
         yield from _repeats(sides, shared)
+    yield from _not_shared(sides, shared)
     yield from _twice(sides, shared)
     if not paired:
         text = "the sides were measured one after the other: a change in between counts as a difference"
@@ -80,17 +83,56 @@ def _repeats(sides: tuple[Side, Side], shared: Sequence[tuple[Key, Key]]) -> Ite
 
 def _twice(sides: tuple[Side, Side], shared: Sequence[tuple[Key, Key]]) -> Iterator[tuple[str, str]]:
     """Repeats with exactly the same numbers: one run counted twice, or a clock that does not tell."""
-    seen: dict[tuple[float, ...], str] = {}
+    alike: dict[tuple[float, ...], list[tuple[str, int]]] = {}
     for at, name in ((0, "first"), (1, "second")):
         keys = [pair[at] for pair in shared]
-        for block in _blocks(sides[at], keys):
+        for number, block in enumerate(_blocks(sides[at], keys), 1):
             told = tuple(sides[at].values[key].get(block, math.nan) for key in keys)
-            if len(told) < 2 or any(map(math.isnan, told)):
-                continue
-            here = f"repeat {block[1] + 1} of the {name} side"
-            if told in seen:
-                yield "duplicate", f"{here} has exactly the numbers of {seen[told]}: is one run counted twice?"
-            seen.setdefault(told, here)
+            if len(told) >= 2 and not any(map(math.isnan, told)):
+                alike.setdefault(told, []).append((name, number))
+    for same in alike.values():
+        if len(same) > 1:
+            parts = [_numbered([number for side, number in same if side == name], name) for name in ("first", "second")]
+            which = " and ".join(filter(None, parts))
+            yield "duplicate", f"{which} have exactly the same numbers: is one run counted twice?"
+
+
+def _numbered(numbers: Sequence[int], side: str) -> str:
+    """`repeats 1 to 5 of the first side`; empty without any."""
+    if not numbers:
+        return ""
+    if len(numbers) == 1:
+        return f"repeat {numbers[0]} of the {side} side"
+    row = len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1
+    told = f"{numbers[0]} to {numbers[-1]}" if row else listed([str(number) for number in numbers])
+    return f"repeats {told} of the {side} side"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """`a, b and c`; of many the first, and how many more there are."""
+    shown = [*names[:most], f"{len(names) - most} more"] if len(names) > most + 1 else list(names)
+    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+
+
+def _not_shared(sides: tuple[Side, Side], shared: Sequence[tuple[Key, Key]]) -> Iterator[tuple[str, str]]:
+    """What only one side measured: by name where the other has nothing of that name, else how many."""
+    names = [dict.fromkeys(_name(key) for key in side.values) for side in sides]
+    told = []
+    for at, word in ((0, "first"), (1, "second")):
+        lacking = [name for name in names[at] if name not in names[1 - at]]
+        both = {pair[at] for pair in shared}
+        rest = sum(key not in both and _name(key) not in lacking for key in sides[at].values if key.measure in _RATES)
+        parts = [listed(lacking)] if lacking else []
+        parts += [f"{rest} {'measurement' if rest == 1 else 'measurements'}"] if rest else []
+        told += [f"{' and '.join(parts)}, only on the {word} side"] if parts else []
+    if told:
+        yield "not_shared", f"not compared: {'; '.join(told)}"
+
+
+def _name(key: Key) -> str:
+    """The workload's or the operation's name."""
+    fields = key.fields()
+    return stage_words(fields.get("workload")) or op_words(str(fields["op"]))
 
 
 def _blocks(side: Side, keys: Sequence[Key]) -> list[Block]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import math
 import random
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from naslab.analysis.claims import Looks, judge, needed_words
+from naslab.analysis.claims import MOST_REPEATS, Looks, judge, needed_words
 from naslab.analysis.quantities import Sample
 from naslab.analysis.sequential import LOOKS
 from naslab.errors import NaslabError, TargetError, UsageError
@@ -76,6 +75,8 @@ class Bench(Protocol):
 BringUp = Callable[[System, int], Bench]
 """A Bench of a system; the number is a seed. Raises NaslabError when it cannot be built here."""
 Say = Callable[[str], None]
+FUTILE_FROM = 8
+"""Repeats from which on a claim at the edge of its region is given up; earlier it may lie there by chance."""
 
 
 class AddressBench:
@@ -293,7 +294,7 @@ class _Run:
         there = {one.id for one in self._wanted()}
         sides = [
             {side.condition for side in one.claim.sides} for one in open_
-            if one.repeats_needed is None or one.repeats_needed < math.inf
+            if one.repeats_needed is None or one.repeats_needed <= MOST_REPEATS or repeats < FUTILE_FROM
         ]  # fmt: skip
         self.needed = {name for of_claim in sides if of_claim <= there for name in of_claim}
         self.say(f"{repeats} repeats: {len(found) - len(open_)} of {len(found)} claims decided")
