@@ -121,6 +121,8 @@ def test_tools_may_have_another_licence_and_one_package_its_own(licences: Any) -
         ({"License-Expression": "MIT"}, "MIT"),
         ({"License": "BSD"}, "BSD-3-Clause"),
         ({"License": "Copyright\nand much text", "Classifier": "License :: OSI Approved :: MIT License"}, "MIT"),
+        ({"License": "UNKNOWN", "Classifier": "License :: OSI Approved :: MIT License"}, "MIT"),
+        ({"License": "UNKNOWN"}, ""),
         ({"Classifier": "License :: OSI Approved"}, ""),
         ({"License": "GPL"}, "GPL"),
     ],
