@@ -130,6 +130,7 @@ COMMANDS: tuple[Command, ...] = (
         "serve", RESULTS, "The library of results in a browser, read-only", "serve:serve", (
             X("naslab serve", "On this machine, http://127.0.0.1:8321."),
             X("naslab serve --listen 0.0.0.0:8321 --token auto", "On all interfaces, with a token that it prints."),
+            X("naslab serve --metrics", "Also http://127.0.0.1:8321/metrics for Prometheus."),
         ),
     ),
     Command(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from naslab.cli import options as o
+from naslab.errors import UsageError
 from naslab.printable import raw
 
 if TYPE_CHECKING:
@@ -33,21 +34,33 @@ HostOpt = Annotated[
     Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
     typer.Option("--host", metavar="NAME", help="Another name of this machine in browsers; may be repeated."),
 ]
+MetricsOpt = Annotated[
+    bool,
+    typer.Option("--metrics", help="Also /metrics for Prometheus: newest run of each target; with --redact it alone."),
+]
 
 
 def serve(
     listen: ListenOpt = "127.0.0.1:8321",
     token: TokenOpt = "",
     host: HostOpt = None,
+    metrics: MetricsOpt = False,
+    redact: o.RedactOpt = False,
     store: o.StoreOpt = None,
     quiet: o.QuietOpt = False,
 ) -> int:
     """The library of results in a browser: search, overlay, rank, compare, watch a running test. Read-only."""
     from naslab.web.server import AUTO, Request, listen_on, run_server, token_of
 
+    if redact and not metrics:
+        raise UsageError(
+            "--redact: pages of the library show names; add --metrics to serve /metrics alone without them, or write "
+            "pages without names: naslab export --site DIR --redact"
+        )
     where = listen_on(listen)
     library = open_library(store, quiet)
-    return run_server(library, Request(where, token_of(token, where), tuple(host or ()), quiet, token == AUTO))
+    asked = Request(where, token_of(token, where), tuple(host or ()), quiet, token == AUTO, metrics, redact)
+    return run_server(library, asked)
 
 
 def site(

@@ -89,27 +89,27 @@ def _runs_info(runs: Sequence[Run], openmetrics: bool) -> Iterator[str]:
             "target": target.get("url"), "protocol": target.get("protocol"), "dialect": target.get("dialect"),
             "signing": target.get("signing"), "encryption": target.get("encryption"),
         }  # fmt: skip
-        yield f"naslab_run_info{_labels(named)} 1{_time(document.get('end_wall_ns'), openmetrics)}"
+        yield f"naslab_run_info{labels_of(named)} 1{_time(document.get('end_wall_ns'), openmetrics)}"
 
 
 def _family(metric: Metric, runs: Sequence[Run], openmetrics: bool) -> Iterator[str]:
-    head = _head(metric.name, "gauge", metric.unit, metric.about, openmetrics)
+    head = head_of(metric.name, "gauge", metric.unit, metric.about, openmetrics)
     for run, cell in _cells(runs):
-        value = _number(lookup(cell, metric.field), metric.scale)
+        value = number_of(lookup(cell, metric.field), metric.scale)
         if value is None or (cell["status"] == "failed" and not metric.failed):
             continue
         yield from head
         head = []
-        yield f"{metric.name}{_labels(_cell_labels(run, cell))} {value}{_time(_end_ns(cell), openmetrics)}"
+        yield f"{metric.name}{labels_of(_cell_labels(run, cell))} {value}{_time(_end_ns(cell), openmetrics)}"
 
 
 def _latency(runs: Sequence[Run], openmetrics: bool) -> Iterator[str]:
     """A summary: quantiles of each cell; quantile 0 is the smallest, 1 the largest."""
     about = "Latency of operations; in an open loop from the due time."
-    head = _head(LATENCY, "summary", "seconds", about, openmetrics)
+    head = head_of(LATENCY, "summary", "seconds", about, openmetrics)
     for run, cell in _cells(runs):
         latency = cell.get("latency_ns") or {}
-        found = [(q, _number(latency.get(name), 1e-9)) for q, name in QUANTILES]
+        found = [(q, number_of(latency.get(name), 1e-9)) for q, name in QUANTILES]
         if cell["status"] == "failed" or all(value is None for _, value in found):
             continue
         yield from head
@@ -118,12 +118,12 @@ def _latency(runs: Sequence[Run], openmetrics: bool) -> Iterator[str]:
         when = _time(_end_ns(cell), openmetrics)
         for quantile, value in found:
             if value is not None:
-                yield f"{LATENCY}{_labels({**named, 'quantile': quantile})} {value}{when}"
+                yield f"{LATENCY}{labels_of({**named, 'quantile': quantile})} {value}{when}"
         if isinstance(count := cell.get("ops"), int):
-            yield f"{LATENCY}_count{_labels(named)} {count}{when}"
+            yield f"{LATENCY}_count{labels_of(named)} {count}{when}"
 
 
-def _head(name: str, kind: str, unit: str, about: str, openmetrics: bool) -> list[str]:
+def head_of(name: str, kind: str, unit: str, about: str, openmetrics: bool) -> list[str]:
     units = [f"# UNIT {name} {unit}"] if unit and openmetrics else []
     return [f"# TYPE {name} {kind}", *units, f"# HELP {name} {about}"]
 
@@ -137,7 +137,7 @@ def _cell_labels(run: Run, cell: Mapping[str, Any]) -> dict[str, Any]:
     return {"run": run.run_id, "cell": cell["id"], "target": run.document["target"].get("url"), **own}
 
 
-def _labels(values: Mapping[str, Any]) -> str:
+def labels_of(values: Mapping[str, Any]) -> str:
     pairs = (f'{name}="{_escaped(value)}"' for name, value in values.items() if value not in (None, ""))
     return "{" + ",".join(pairs) + "}"
 
@@ -150,7 +150,7 @@ def _escaped(value: Any) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", " ")
 
 
-def _number(value: Any, scale: float) -> str | None:
+def number_of(value: Any, scale: float) -> str | None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
         return None
     return repr(value) if scale == 1 else f"{value * scale:.9g}"

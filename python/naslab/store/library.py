@@ -5,6 +5,7 @@ Every method asks a fixed number of queries, however many runs there are, and re
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,6 +48,22 @@ class Listed:
         """The label without what names the device already; empty where nothing is left."""
         named = (self.device, *(f"{name}={self.device}" for name in summaries.NAMING_LABELS))
         return ", ".join(part for part in (self.label or "").split(", ") if part and part not in named)
+
+
+@dataclass(frozen=True)
+class OfTarget:
+    """A target, and its newest runs. first_seq: of its oldest run. last: the newest that ended, whatever came of it;
+    last_wall_ns: its end, or its beginning where its process left it. run_id: the newest that did not fail, empty
+    without one.
+    """
+
+    target: str
+    first_seq: int
+    last_run_id: str
+    last_command: str
+    last_status: str
+    last_wall_ns: int
+    run_id: str
 
 
 _LISTED = (
@@ -174,6 +191,31 @@ class Library:
             (*devices, *([test] if test else [])),
         )
         return {row[0]: row[1] for row in rows}
+
+    def newest_of_targets(self) -> list[OfTarget]:
+        """Every target that has a run that ended, and the newest of these. Published results are none."""
+        found: dict[str, OfTarget] = {}
+        for row in self._newest("1"):
+            target, first, run_id, command, status, owner, wall_ns = row
+            if (now := status_now(status, owner)) != "running" and target not in found:
+                found[target] = OfTarget(target, first, run_id, command, now, wall_ns, "")
+        for target, _, run_id, _, status, owner, _ in self._newest("status != 'failed'"):
+            if target in found and not found[target].run_id and status_now(status, owner) != "running":
+                found[target] = dataclasses.replace(found[target], run_id=run_id)
+        return list(found.values())
+
+    def _newest(self, where: str, most: int = 16) -> list[Any]:
+        """The newest runs of each target, newest first. most: of one target; more than run at once."""
+        return self.store.rows(
+            f"""SELECT target, first, run_id, command, status, owner, wall_ns FROM (
+                  SELECT target, run_id, command, status, owner, start_wall_ns, seq,
+                         min(seq) OVER (PARTITION BY target) AS first,
+                         coalesce(json_extract(document, '$.end_wall_ns'), start_wall_ns) AS wall_ns,
+                         row_number() OVER (PARTITION BY target ORDER BY start_wall_ns DESC, seq DESC) AS at
+                  FROM runs WHERE target != '' AND {where})
+                WHERE at <= ? ORDER BY start_wall_ns DESC, seq DESC""",
+            (most,),
+        )
 
     def tests_of_devices(self, devices: Sequence[str]) -> list[str]:
         """Tests of the runs of these devices, those that most of the devices have first, then by their runs."""

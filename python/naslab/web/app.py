@@ -26,6 +26,7 @@ from naslab.web.html import join, tag
 from naslab.web.links import Links, folder_of
 from naslab.web.listing import Query, listing
 from naslab.web.live import Streams, live_page
+from naslab.web.metrics import Metrics
 from naslab.web.overlay import loaded, overlay_page, stored
 from naslab.web.rankpage import rank_page
 from naslab.web.runpage import DOWNLOADS, run_page
@@ -38,9 +39,14 @@ MEDIA_TYPES = {
 Make = Callable[[Library, Query, Links], Page]
 
 
-def application(library: Library, names: Sequence[str] = ("localhost",), token: str | None = None) -> ASGIApp:
-    """The library over HTTP, guarded. names: hosts it answers to. token: asked of every request where given."""
-    served = _Served(library)
+def application(
+    library: Library, names: Sequence[str] = ("localhost",), token: str | None = None, metrics: Metrics | None = None
+) -> ASGIApp:
+    """The library over HTTP, guarded. names: hosts it answers to. token: asked of every request where given.
+
+    metrics: of the page /metrics, None for none; a redacted one is the only page, for the others have names.
+    """
+    served = _Served(library, metrics)
     routes = [
         Route("/", served.of(listing, 0)),
         Route("/overlay/", served.of(overlay_page, 1)),
@@ -52,6 +58,9 @@ def application(library: Library, names: Sequence[str] = ("localhost",), token: 
         Route("/events/{run}", served.events),
         Route("/static/{name}", served.asset),
     ]
+    if metrics is not None:
+        page = Route("/metrics", served.metrics)
+        routes = [page] if metrics.redacted else [page, *routes]
     handlers = {NaslabError: served.failed, HTTPException: served.failed, Exception: served.broken}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), tuple(names), token)
 
@@ -67,8 +76,9 @@ def query_of(request: Request) -> dict[str, list[str]]:
 class _Served:
     """The handlers. Those that read the store run in threads; one connection serves them one after the other."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, metrics: Metrics | None = None) -> None:
         self.library = library
+        self.scraped = metrics
         self.pages = Pages(library)
         self.streams = Streams()
 
@@ -119,6 +129,12 @@ class _Served:
         name = f"naslab-{folder_of(run_id)}.{kind}"
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(data, media_type=MEDIA_TYPES[kind], headers=headers)
+
+    def metrics(self, request: Request) -> Response:
+        from naslab.exchange.scrape import MEDIA_TYPE
+
+        assert self.scraped is not None
+        return Response(self.scraped.text(), headers={"Content-Type": MEDIA_TYPE})
 
     def asset(self, request: Request) -> Response:
         found = by_full_name().get(request.path_params["name"])

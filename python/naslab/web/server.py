@@ -35,13 +35,15 @@ class Where:
 @dataclass(frozen=True)
 class Request:
     """What `naslab serve` was asked for. token: None where none is needed. hosts: further names. made: the token is
-    new, so it has to be told."""
+    new, so it has to be told. metrics: also /metrics. redacted: /metrics alone, without names."""
 
     where: Where
     token: str | None
     hosts: Sequence[str]
     quiet: bool
     made: bool = False
+    metrics: bool = False
+    redacted: bool = False
 
 
 def listen_on(text: str) -> Where:
@@ -90,6 +92,7 @@ def run_server(library: Library, request: Request) -> int:
 
     from naslab.web.app import application
     from naslab.web.connections import connection_class
+    from naslab.web.metrics import Metrics
 
     family = socket.AF_INET6 if ":" in request.where.address else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -101,13 +104,17 @@ def run_server(library: Library, request: Request) -> int:
         where = f"{request.where.address}:{request.where.port}"
         raise UsageError(f"--listen {where}: {error.strerror or error}; choose another port") from error
     bound.listen(128)
+    metrics = Metrics(library, request.redacted) if request.metrics else None
     config = uvicorn.Config(
-        application(library, names_of(request), request.token), log_level="warning", access_log=False, use_colors=False,
+        application(library, names_of(request), request.token, metrics), log_level="warning", access_log=False,
+        use_colors=False,
         server_header=False, date_header=True, lifespan="off", ws="none", timeout_graceful_shutdown=2,
         proxy_headers=False, limit_concurrency=256, http=connection_class(),
     )  # fmt: skip
     assets()  # read and packed once, and the statistics loaded, before the first page is asked for
     t_quantile(0.5, 1)
+    if metrics is not None:
+        metrics.text()  # verdicts of older runs, computed once: a scrape has ten seconds
     _greet(request, bound.getsockname()[1])
     try:
         uvicorn.Server(config).run(sockets=[bound])
@@ -123,7 +130,10 @@ def _greet(request: Request, port: int) -> None:
     any_address = ipaddress.ip_address(request.where.address).is_unspecified
     host = socket.gethostname() if any_address else request.where.address
     host = f"[{host}]" if ":" in host else host
-    print(f"Library: http://{host}:{port}/", flush=True)
+    if not request.redacted:
+        print(f"Library: http://{host}:{port}/", flush=True)
+    if request.metrics:
+        print(f"Metrics: http://{host}:{port}/metrics", flush=True)
     if request.made and request.token is not None:
         print(f"Token: {request.token}", file=sys.stderr, flush=True)
     if not request.quiet:
