@@ -24,7 +24,7 @@ from typing import Any
 from cli_tools import TOOLS, Done
 
 EXTRA = (
-    "openpyxl", "rich.live", "rich.progress", "rich.table", "scipy.ndimage", "scipy.special", "typer._adapters",
+    "openpyxl", "rich.live", "rich.progress", "rich.table", "typer._adapters",
 )  # fmt: skip
 """What commands import at their first use, beside naslab's own modules."""
 TOLD = "NASLAB_TESTS_TOLD"

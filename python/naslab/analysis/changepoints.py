@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from naslab._engine import segment_edges
+from naslab.analysis.distributions import running_medians, t_quantile
 from naslab.analysis.series import NS_PER_S, RateSeries, completions_factor
 from naslab.errors import UsageError
 
@@ -174,19 +175,17 @@ def batch_mean_ci(values: NDArray[np.float64], noise: Noise, confidence: float =
     5 to 20 batches, each long against the correlation of the noise; where the stretch is too short for five,
     the long-run variance of `noise` gives the width instead.
     """
-    from scipy.special import stdtrit
-
     mean = float(np.mean(values))
     batch = max(1, math.ceil(2 * (1 + noise.rho) / (1 - noise.rho)))
     batches = min(20, len(values) // batch)
     if batches < 5:
-        half = float(stdtrit(max(len(values) - 1, 4), (1 + confidence) / 2)) * math.sqrt(
+        half = t_quantile((1 + confidence) / 2, max(len(values) - 1, 4)) * math.sqrt(
             noise.long_run_variance / len(values)
         )
         return mean - half, mean + half
     means = _batches(values, batches)
     spread = float(np.std(means, ddof=1)) / math.sqrt(batches)
-    half = float(stdtrit(batches - 1, (1 + confidence) / 2)) * spread
+    half = t_quantile((1 + confidence) / 2, batches - 1) * spread
     return mean - half, mean + half
 
 
@@ -242,10 +241,8 @@ def _segment(values: NDArray[np.float64], shortest: int, variance: float) -> lis
 
 
 def _noise_around_median(rates: NDArray[np.float64], least: int) -> Noise:
-    from scipy.ndimage import median_filter
-
     window = max(3, min(_MEDIAN_SEGMENTS * least, len(rates) // 2)) | 1
-    return noise_of(rates - median_filter(rates, size=window, mode="nearest"), _least_sd(rates))
+    return noise_of(rates - running_medians(rates, window), _least_sd(rates))
 
 
 def _noise_in_segments(rates: NDArray[np.float64], edges: Sequence[int]) -> Noise:

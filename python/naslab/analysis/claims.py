@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.analysis import surface
+from naslab.analysis.distributions import t_quantile
 from naslab.analysis.families import holm
-from naslab.analysis.intervals import LEVEL, detectable, p_above, p_below, p_binomial, t_interval, t_quantile
+from naslab.analysis.intervals import LEVEL, detectable, p_above, p_below, p_binomial, t_interval
 from naslab.analysis.quantities import Quantity, Sample, of_blocks, surfaces_of
 from naslab.analysis.sequential import LOOKS, nominal_level, overall_p, repeats_needed
 from naslab.units import size_label

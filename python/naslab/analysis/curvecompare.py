@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.analysis import knee as knees
+from naslab.analysis.distributions import normal_quantile
 from naslab.analysis.families import holm
 
 Verdict = Literal["better", "worse", "equivalent", "undecided"]
@@ -194,7 +195,7 @@ def _of(sides: Sequence[_Drawn], margin: float, family: int) -> Ratio:
     value = one.value / other.value
     low, high = np.exp(np.quantile(logs, (LEVEL / 2, 1 - LEVEL / 2)))
     spread = float(np.std(logs))
-    mde = math.expm1(math.log1p(margin) + (_z(1 - LEVEL / 2 / family) + POWER_Z) * spread)
+    mde = math.expm1(math.log1p(margin) + (normal_quantile(1 - LEVEL / 2 / family) + POWER_Z) * spread)
     p = max(min(2 * min(_tails(logs, margin).values()), 1.0), least_p(one.n, other.n))
     low, high = min(float(low), value), max(float(high), value)
     return Ratio(value, low, high, one.n, other.n, margin, p, mde, None)
@@ -214,12 +215,6 @@ def _tails(logs: NDArray[np.float64], margin: float) -> dict[str, float]:
 def least_p(n: int, other_n: int) -> float:
     """The smallest two-sided p of an exact rank test of n and other_n values (FIELD: n = 3 0.1, n = 5 0.0079)."""
     return min(2 / math.comb(n + other_n, n), 1.0) if n and other_n else 1.0
-
-
-def _z(share: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(share))
 
 
 def _family(ratios: Sequence[Ratio], higher: bool) -> list[Ratio]:

@@ -10,6 +10,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.analysis.distributions import t_below, t_quantile
+
 LEVEL = 0.05
 LEAST_SPREAD = 0.001
 """No deviation below 0.1 % is believed: clocks and record counts are no finer, and repeats that agree entirely would
@@ -50,16 +52,3 @@ def detectable(values: NDArray[np.float64], level: float = LEVEL) -> float:
 def p_binomial(successes: int, of: int) -> float:
     """P(at least so many of so many tosses of a fair coin): the exact sign test, one-sided."""
     return float(sum(math.comb(of, k) for k in range(successes, of + 1)) / 2**of)
-
-
-def t_quantile(share: float, freedom: float) -> float:
-    """Quantile of Student's t."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, share))
-
-
-def t_below(t: float, freedom: float) -> float:
-    from scipy.special import stdtr
-
-    return float(stdtr(freedom, t))

@@ -22,8 +22,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.analysis.distributions import t_below, t_quantile
 from naslab.analysis.families import benjamini_hochberg, holm
-from naslab.analysis.intervals import LEAST_SPREAD, LEVEL, POWER, t_below, t_quantile
+from naslab.analysis.intervals import LEAST_SPREAD, LEVEL, POWER
 from naslab.errors import UsageError
 
 Verdict = Literal["better", "worse", "equivalent", "undecided"]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.analysis.distributions import t_below
 from naslab.analysis.findings import Finding
-from naslab.analysis.intervals import t_below
 from naslab.units import percent_text
 
 LEAST_DRIFT, DRIFT_P = 0.03, 0.01

@@ -19,6 +19,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.analysis.distributions import normal_below, normal_quantile
+
 LOOKS = (3, 5, 8, 12, 18, 27, 40)
 """Numbers of repeats after which claims are judged."""
 _GRID = 161
@@ -55,22 +57,20 @@ def repeats_needed(distance: float, spread: float, level: float, power: float = 
     """
     if distance <= 0.0:
         return math.inf
-    one, other = -_quantile(level), _quantile(1 - (1 - power) / 2 if both else power)
+    one, other = -normal_quantile(level), normal_quantile(1 - (1 - power) / 2 if both else power)
     return (one + other) ** 2 * (spread / distance) ** 2 + one**2 / 2
 
 
 @lru_cache(maxsize=4096)
 def _crossing(p: float, looks: tuple[int, ...]) -> float:
     """Of a Brownian motion seen at times `looks`: P(any of its standardised values is at or above p's quantile)."""
-    from scipy.special import ndtr
-
-    edge = -_quantile(p)
+    edge = -normal_quantile(p)
     sums, weights = _grid(edge * math.sqrt(looks[0]), looks[0])
     density = np.exp(-(sums**2) / (2 * looks[0])) / math.sqrt(2 * math.pi * looks[0]) * weights
-    crossed = float(ndtr(-edge))
+    crossed = normal_below(-edge)
     for before, now in itertools.pairwise(looks):
         step, bound = math.sqrt(now - before), edge * math.sqrt(now)
-        crossed += float(density @ ndtr((sums - bound) / step))
+        crossed += float(density @ np.array([normal_below(z) for z in ((sums - bound) / step).tolist()]))
         after, weights = _grid(bound, now)
         moved = np.exp(-((after[:, None] - sums[None, :]) ** 2) / (2 * step**2)) / (math.sqrt(2 * math.pi) * step)
         sums, density = after, (moved @ density) * weights
@@ -84,9 +84,3 @@ def _grid(bound: float, time: int) -> tuple[NDArray[np.float64], NDArray[np.floa
     weights[1::2] = 4.0
     weights[[0, -1]] = 1.0
     return points, weights * (points[1] - points[0]) / 3
-
-
-def _quantile(share: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(share))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from naslab.analysis.changepoints import Changes, Segment, find_changes
+from naslab.analysis.distributions import t_quantile
 from naslab.analysis.series import LEAST_COMPLETIONS, NS_PER_S, RateSeries
 from naslab.errors import UsageError
 from naslab.units import percent_text
@@ -122,8 +123,6 @@ def slope_of(values: NDArray[np.float64], rho: float = 0.0) -> Slope:
     taken where it is high, so that batches are nearly independent. Raises UsageError below 10 values.
     Source: batch means (Law & Kelton), ordinary least squares with Student's t at n - 2.
     """
-    from scipy.special import stdtrit
-
     if len(values) < LEAST_BATCHES:
         raise UsageError(f"a slope needs at least {LEAST_BATCHES} values, not {len(values)}")
     independent = int(len(values) * (1 - rho) / (2 * (1 + rho)))
@@ -135,7 +134,7 @@ def slope_of(values: NDArray[np.float64], rho: float = 0.0) -> Slope:
     at = np.arange(batches) - (batches - 1) / 2
     residuals = means - means.mean() - slope * at
     error = math.sqrt(float(np.square(residuals).sum()) / (batches - 2) / float(np.square(at).sum()))
-    half = float(stdtrit(batches - 2, 0.95)) * error * batches / mean
+    half = t_quantile(0.95, batches - 2) * error * batches / mean
     drift = slope * batches / mean
     return Slope(drift, (drift - half, drift + half), batches)
 

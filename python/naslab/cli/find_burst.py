@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -34,8 +33,6 @@ def find_burst(
     from naslab.analysis.causes import BurstEvidence, Retest, decide_cause
     from naslab.plans import burst
 
-    for name in ("scipy.ndimage", "scipy.special"):
-        importlib.import_module(name)  # half a second that must not fall between two parts of the run
     retests, reads = list[Retest](), None
     op: Literal["read", "write"] = "write" if options.writes else "read"
     try:

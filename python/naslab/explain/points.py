@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.analysis.changepoints import batch_mean_ci, noise_of
-from naslab.analysis.intervals import t_quantile
+from naslab.analysis.distributions import t_quantile
 from naslab.analysis.series import NS_PER_S, RateSeries
 from naslab.analysis.sustained import series_of_cell
 from naslab.explain.steps import SMALL_BYTES

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from naslab.analysis.intervals import t_quantile
+from naslab.analysis.distributions import t_quantile
 from naslab.errors import UsageError
 from naslab.store.library import Library
 from naslab.web.assets import assets
