@@ -11,6 +11,7 @@ from naslab.analysis.cell_names import op_words, stage_words
 from naslab.facts import fact
 from naslab.printable import colours_of, printable
 from naslab.results.fields import is_number
+from naslab.results.foreign import who_measured
 from naslab.telling import told_once
 from naslab.units import duration_text, size_text, three_digits
 
@@ -259,7 +260,7 @@ def source_text(source: Mapping[str, Any]) -> str:
     """Where a run is from that naslab did not measure, in a line."""
     tool = " ".join(str(source[name]) for name in ("tool", "tool_version") if source.get(name))
     found = [str(source[name]) for name in ("title", "place", "file", "url") if source.get(name)]
-    return f"{source['kind']}: {', '.join([tool, *found])}; naslab did not measure this"
+    return f"{source['kind']}: {', '.join([tool, *found])}; {who_measured(source)}"
 
 
 def _target(target: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +106,20 @@ def test_readable_on_the_terminal(cli: Cli) -> None:
     done = cli("reference", "net", far.place, "--duration", "50ms", "--quiet").ok()
     assert done.err == "" and all(word in done.out for word in ("upload", "download", "both", "round trip"))
     assert far.end() == (0, "", "")
+
+
+def test_a_measurement_is_a_run_and_a_line_of_reports(cli: Cli, tmp_path: Path) -> None:
+    far = Far(cli, "--once")
+    result = cli("reference", "net", far.place, "--duration", "100ms", "--json", "--quiet").ok().json()
+    far.end()
+    shown = cli("show", result["run_id"]).ok().out
+    assert "raw TCP, upload" in shown and "naslab did not measure" not in shown
+    document = cli("show", result["run_id"], "--json").ok().json()
+    rates = {cell["workload"]: cell["throughput_bytes_per_s"] for cell in document["cells"]}
+    assert rates["raw TCP, download"] == pytest.approx(result["download_bytes_per_s"])
+    cli.sweep("sim:")
+    page = tmp_path / "page.html"
+    cli("report", "last", "--line", result["run_id"], "-o", page).ok()
+    assert all(name in page.read_text("utf-8") for name in rates)
+    refused = cli("report", "last", "--line", "nothing", "-o", tmp_path / "none.html")
+    assert refused.code == 2 and "give a rate as" in refused.err and not (tmp_path / "none.html").exists()

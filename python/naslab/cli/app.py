@@ -322,6 +322,7 @@ def net(
         ),
     ] = "1h",
     timeout: o.TimeoutOpt = "30s",
+    store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
     quiet: o.QuietOpt = False,
 ) -> int:
@@ -329,7 +330,7 @@ def net(
     from naslab.cli.net import NetRequest
     from naslab.cli.net import net as run_net
 
-    return run_net(NetRequest(host, listen, connections, duration, once, idle, timeout, as_json, quiet))
+    return run_net(NetRequest(host, listen, connections, duration, once, idle, timeout, store, as_json, quiet))
 
 
 def profile(

@@ -5,19 +5,33 @@ from __future__ import annotations
 import ipaddress
 import json
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from naslab import __version__
 from naslab.errors import TargetError, UsageError
 from naslab.messages import readable
+from naslab.results.foreign import foreign_cell, foreign_document
+from naslab.store import Store, new_run_id
 from naslab.units import duration_text, parse_duration, percent_text, rate_text
+
+if TYPE_CHECKING:
+    from naslab.results.document import RunDocument
 
 DEFAULT_PORT = 6277
 """As in crates/wire/src/reference.rs."""
 MAX_DURATION_NS = 600 * 10**9
 LOSS_SHARE = 0.001
 """More than this share of the segments sent again is loss, less is ordinary."""
+_FLOWS = {
+    "upload": ("raw TCP, upload", "write"), "download": ("raw TCP, download", "read"),
+    "both_upload": ("raw TCP, upload beside download", "write"),
+    "both_download": ("raw TCP, download beside upload", "read"),
+}  # fmt: skip
+"""What each is called in the library, and the operation of files whose data go the same way."""
 _PHASES = {
     "upload": "sending", "download": "receiving", "both": "both at once", "round_trip": "round trips",
 }  # fmt: skip
@@ -34,6 +48,7 @@ class NetRequest:
     once: bool = False
     idle: str = "1h"
     timeout: str = "30s"
+    store: Path | None = None
     as_json: bool = False
     quiet: bool = False
 
@@ -100,12 +115,35 @@ def _measure(request: NetRequest, host: str, port: int) -> int:
 
     found = _call(lambda: _engine.net_measure(json.dumps(options), on_event))
     result: dict[str, Any] = json.loads(found)
+    document = run_of(result)
+    run_id = Store(request.store).save(document)
     if request.as_json:
-        json.dump(result, sys.stdout)
+        json.dump({**result, "run_id": run_id}, sys.stdout)
         print()
     else:
         print(describe(result))
+        print(f"Run {run_id}: draw it beside a file server with naslab report RUN --line {run_id}")
     return 0
+
+
+def run_of(result: Mapping[str, Any]) -> RunDocument:
+    """The measurement as a run of the library: a cell for each way, and for both at once."""
+    ended = time.time_ns()
+    cells = []
+    for number, (flow, (what, op)) in enumerate(_FLOWS.items(), 1):
+        told = result["flows"][flow]
+        cells.append(foreign_cell(
+            number, op, result[f"{flow}_bytes_per_s"], workload=what, workers=result["connections"],
+            bytes=told["bytes"], duration_ns=told["duration_ns"], errors=0,
+        ))  # fmt: skip
+    source = {"kind": "imported", "tool": "naslab reference net", "tool_version": __version__, "format": "raw TCP"}
+    wire = result["wire"]
+    route = {"mtu_bytes": wire["mtu_bytes"]} if wire["mtu_bytes"] else {}
+    return foreign_document(
+        new_run_id(), source, cells, target=f"tcp://{result['host']}:{result['port']}", protocol="tcp",
+        label=f"raw TCP to {result['host']}", environment={"route": route} if route else {},
+        start_wall_ns=ended - 4 * result["duration_ns"], end_wall_ns=ended,
+    )  # fmt: skip
 
 
 def _call(work: Callable[[], Any]) -> Any:

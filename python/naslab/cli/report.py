@@ -13,6 +13,7 @@ from naslab.errors import UsageError
 
 if TYPE_CHECKING:
     from naslab.report.drawing import Drawing
+    from naslab.results.run import Run
 
 _LINK = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgKMG]?)(?:bit(?:/s|ps)?)?(?::([0-9]+))?\Z")
 _FACTOR = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
@@ -36,7 +37,7 @@ LineOpt = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(
         "--line", metavar="RATE=TEXT", show_default=False,
-        help="Draw a line at a rate, with its name: 110MB/s=raw network, or published:NAME; may be repeated.",
+        help="Draw a line at a rate, with its name: 110MB/s=raw network, published:NAME, or a run; may be repeated.",
     ),
 ]  # fmt: skip
 YMaxOpt = Annotated[
@@ -57,29 +58,72 @@ def report(
     """Write one self-contained HTML file, or one page for print."""
     from naslab.cli.read import write_report
 
-    return write_report(runs, output, store, parse_drawing(link or [], line or [], y_max), redact, one_page)
+    return write_report(runs, output, store, parse_drawing(link or [], line or [], y_max, store), redact, one_page)
 
 
-def parse_drawing(links: list[str], lines: list[str], y_max: str) -> Drawing:
-    """The reference lines and the limit of the axis from the words of the command line. Raises UsageError."""
+def parse_drawing(links: list[str], lines: list[str], y_max: str, store: Path | None = None) -> Drawing:
+    """The reference lines and the limit of the axis from the words of the command line. Raises UsageError.
+
+    store: has the runs that lines are of.
+    """
     from naslab.report.drawing import Drawing
 
     limit = _rate(y_max, "--y-max", "150MB/s") if y_max else None
-    drawn = [each for line in lines for each in (published_lines(line) or [parse_line(line)])]
+    drawn = [each for line in lines for each in _drawn(line, store)]
     return Drawing((*map(parse_link, links), *drawn), limit)
 
 
-def published_lines(text: str) -> list[tuple[str, float]]:
-    """(text, bytes per second) of each rate of `published:NAME`; nothing for other words. Raises UnknownRunError."""
-    if not text.startswith("published:"):
-        return []
+def _drawn(text: str, store: Path | None) -> list[tuple[str, float]]:
+    """The lines of one --line: those of a run where it is no rate."""
+    try:
+        return [parse_line(text)]
+    except UsageError:
+        found = run_lines(text, store)
+        if not found and "=" not in text:
+            raise UsageError(
+                f"--line {text!r}: no such rate or run; give a rate as 110MB/s=raw network, or a run"
+            ) from None
+        if not found:
+            raise
+        return found
+
+
+MOST_LINES = 6
+"""Of a run with more cells than these, other than a published one, the fastest of each operation is a line."""
+
+
+def run_lines(text: str, store: Path | None = None) -> list[tuple[str, float]]:
+    """(text, bytes per second) of each rate of a run: `published:NAME`, `last`, an id; nothing where there is none.
+
+    Raises UnknownRunError for a published one.
+    """
+    from naslab import load
     from naslab.analysis.cell_names import op_words
-    from naslab.published import load
+    from naslab.errors import UnknownRunError
     from naslab.units import rate_text
 
-    run = load(text.strip())
-    rates = [(cell["workload"] or op_words(cell["op"]), cell["throughput_bytes_per_s"]) for cell in run.cells]
-    return [(f"{run.document['label']} {what}, {rate_text(rate)}", rate) for what, rate in rates]
+    name = text.strip()
+    if "=" in name:
+        return []
+    try:
+        run = load(name, None if store is None else str(store))
+    except UnknownRunError:
+        if name.startswith("published:"):
+            raise
+        return []
+    cells = [cell for cell in run.cells if cell["throughput_bytes_per_s"]]
+    if len(cells) > MOST_LINES and not name.startswith("published:"):
+        best = {cell["op"]: cell for cell in sorted(cells, key=lambda cell: float(cell["throughput_bytes_per_s"]))}
+        rates = [(f"fastest {op_words(op)}", float(cell["throughput_bytes_per_s"])) for op, cell in best.items()]
+    else:
+        rates = [(cell["workload"] or op_words(cell["op"]), float(cell["throughput_bytes_per_s"])) for cell in cells]
+    return [(f"{_named(run)}{what}, {rate_text(rate)}", rate) for what, rate in rates]
+
+
+def _named(run: Run) -> str:
+    """What a line's run is called before what it measured."""
+    label = run.document["label"] or run.document["target"]["url"]
+    return "" if any(str(cell["workload"]).startswith("raw TCP") for cell in run.cells) else f"{label} "
 
 
 def parse_link(text: str) -> tuple[str, float]:

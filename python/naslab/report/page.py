@@ -35,6 +35,7 @@ from naslab.report.tree import section as tree_section
 from naslab.report.views import Chart, Shown, charts, shown
 from naslab.results.columns import CELL_COLUMNS, Column
 from naslab.results.fields import is_number
+from naslab.results.foreign import who_measured
 from naslab.telling import told_once
 from naslab.units import duration_text
 
@@ -411,7 +412,7 @@ def _validity(runs: list[Shown]) -> str:
 def _notes(run: Shown) -> Iterator[str]:
     """Warnings of the run, then what the cells say, each once with its count."""
     if run.run.document.get("source"):
-        yield f"naslab did not measure this; {testbed.source_text(run.run.document['source'])}"  # type: ignore[arg-type]
+        yield f"{who_measured(run.run.document['source'])}; {testbed.source_text(run.run.document['source'])}"  # type: ignore[arg-type]
     cells = run.run.cells
     told = told_once(run.run.document.get("warnings") or [], cells)
     for _, message, count in told[:MAX_TOLD]:

@@ -24,6 +24,11 @@ def is_foreign(document: Mapping[str, Any]) -> bool:
     return bool(document.get("source"))
 
 
+def who_measured(source: Mapping[str, Any]) -> str:
+    """A warning for people; naslab measures raw TCP without the cells of a file system."""
+    return "no file system was measured" if source["tool"].startswith("naslab ") else "naslab did not measure this"
+
+
 def foreign_cell(number: int, op: str, throughput_bytes_per_s: float | None, **told: Any) -> dict[str, Any]:
     """One cell of a foreign run, with every field of a cell; those not in `told` are None where they may be.
 
