@@ -45,6 +45,7 @@ WRITERS: dict[str, tuple[str, ...]] = {
     "compare check --junit": ("compare", "check", "last", "--baseline", "last", "--junit", "FILE"),
     "compare history --output": ("compare", "history", "sim", "-o", "FILE"),
     "site --output": ("site", "-o", "FILE"),
+    "lab run --state": ("lab", "run", "fast-nas", "--state", "FILE"),
     "lab run --output": ("lab", "run", "fast-nas", "-o", "FILE"),
     "trace record --output": ("trace", "record", "-o", "FILE", "--", "true"),
     "trace convert --output": ("trace", "convert", "a.fio", "-o", "FILE"),

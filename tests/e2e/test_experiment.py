@@ -51,7 +51,7 @@ def test_a_run_measured_elsewhere_can_be_given(done: tuple[Any, Path], cli: Cli)
 
 def test_words_for_people(cli: Cli) -> None:
     told = cli("lab", "run", SIM, "--repeat", "1", "--only", "slow").ok()
-    assert "undecided          The faster disk" not in told.out and "3 are the fewest" in told.out
+    assert "undecided          The faster disk" not in told.out and "too few repeats" in told.out
     assert "1 of 5 conditions in 1 repeat each" in told.out and "repeat 1: slow" in told.err
 
 
@@ -90,6 +90,40 @@ def test_an_interruption_judges_what_there_is_and_cleans_up(cli: Cli, tmp_path: 
     assert child.returncode == 130 and found["interrupted"] and len(found["measurements"]) >= 2
     assert any("interrupted" in note for note in found["notes"])
     assert list(folder.iterdir()) == []
+
+
+def test_an_experiment_goes_on_where_it_was_killed(cli: Cli, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    words = ("lab", "run", SIM, "--only", "slow,fast", "--state", state)
+    child = cli.start(*words, "--repeat", "500")
+    assert child.stderr is not None
+    while "repeat 3" not in child.stderr.readline():
+        pass
+    child.kill()
+    child.communicate(timeout=60)
+    kept = json.loads(state.read_text("utf-8"))
+    before = [(m["condition"], m["block"], m["run_id"]) for m in kept["measurements"]]
+    assert {block for _, block, _ in before} == {0, 1} and not kept["interrupted"]
+    result = cli(*words, "--repeat", "4", "--json", "--quiet").ok().json()
+    after = [(m["condition"], m["block"], m["run_id"]) for m in result["measurements"]]
+    assert after[: len(before)] == before and len(after) == 4 * len(before) // 2
+    assert json.loads(state.read_text("utf-8"))["measurements"] == result["measurements"]
+    again = cli(*words, "--repeat", "4", "--json", "--quiet").ok().json()
+    assert again["measurements"] == result["measurements"], "nothing is left to measure"
+    other = tmp_path / "other.sqlite"
+    for more, said in ((("--seed", "5"), "seed 0 there, 5 here"), (("--store", other), "--store that it was measured")):
+        refused = cli(*words, *more)
+        assert refused.code == 2 and said in refused.err and refused.err.count("\n") == 1, refused.err
+
+
+def test_an_experiment_until_decided_goes_on_with_the_looks_it_took(cli: Cli, tmp_path: Path) -> None:
+    words = ("lab", "run", SIM, "--only", "slow,fast", "--state", tmp_path / "state.json", "--until", "decided")
+    first = cli(*words, "--repeat", "3", "--json", "--quiet").ok().json()
+    again = cli(*words, "--repeat", "5", "--json", "--quiet").ok().json()
+    decided = {claim["id"]: claim["verdict"] for claim in first["claims"] if claim["p"] is not None}
+    assert decided and all(
+        claim["verdict"] == decided[claim["id"]] for claim in again["claims"] if claim["id"] in decided
+    )
 
 
 @pytest.fixture(scope="module")

@@ -67,6 +67,13 @@ ImportOpt = Annotated[
 DECIDED = "decided"
 PLANNED_SPREADS = (0.05, 0.07)
 """Standard deviations of a rate that equivalence claims are planned with."""
+StateOpt = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "--state", metavar="FILE", show_default=False,
+        help="Keep the result here after each repeat; the same command goes on from it.",
+    ),
+]  # fmt: skip
 ReportOpt = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--output", "-o", metavar="FILE", help="Also write an HTML report to this file.", show_default=False),
@@ -85,6 +92,7 @@ def run(
     given: ImportOpt = None,
     seed: o.SeedOpt = 0,
     budget: o.BudgetOpt = "",
+    state: StateOpt = None,
     report: ReportOpt = None,
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
@@ -95,8 +103,9 @@ def run(
     from naslab.lab import experiment
     from naslab.lab.calibrate import of_experiment
     from naslab.lab.experiment_bench import bring_up_lab
+    from naslab.lab.experiment_state import read_state
     from naslab.lab.run_experiment import run_experiment
-    from naslab.outputs import HTML, check_output
+    from naslab.outputs import EXPERIMENT, HTML, check_output
     from naslab.units import parse_duration
 
     if full and quick:
@@ -109,6 +118,10 @@ def run(
         return 0
     if report is not None:
         check_output(report, "-o", HTML)
+    before = None
+    if state is not None:
+        check_output(state, "--state", EXPERIMENT)
+        before = read_state(state, found, seed, lambda run_id: _document(run_id, store))
     limit_s = parse_duration(budget, "--budget") / 1e9 if budget else float("inf")
     documents = _given(given or [], store)
     started = time.monotonic()
@@ -117,10 +130,25 @@ def run(
         failed = of_experiment.calibrate_experiment(found, say) if calibrate else []
         result = run_experiment(
             found, bring_up_lab(store), repeats=repeat, keep=quick, until=bool(until), seed=seed, given=documents,
-            say=say, enough=lambda: time.monotonic() - started > limit_s,
+            before=before, kept=lambda result: _keep(result, state), say=say,
+            enough=lambda: time.monotonic() - started > limit_s,
         )  # fmt: skip
     of_experiment.record(found, result, failed)
     return _tell(result, report, as_json, quiet, store)
+
+
+def _keep(result: dict[str, Any], state: Path | None) -> None:
+    """Writes the state of the experiment."""
+    from naslab.outputs import EXPERIMENT, write_output
+
+    if state is not None:
+        write_output(json.dumps(result, allow_nan=False), state, "--state", EXPERIMENT)
+
+
+def _document(run_id: str, store: Path | None) -> dict[str, Any]:
+    from naslab import load
+
+    return dict(load(run_id, None if store is None else str(store)).document)
 
 
 def _sayer(quiet: bool) -> Callable[[str], None]:
@@ -229,14 +257,13 @@ def _parts(parts: Mapping[str, Any]) -> str:
 
 def _given(pairs: Sequence[str], store: Path | None) -> dict[str, list[dict[str, Any]]]:
     """Run documents by condition. Raises UsageError, StoreError."""
-    from naslab import load
 
     found: dict[str, list[dict[str, Any]]] = {}
     for pair in pairs:
         name, equals, run_name = pair.partition("=")
         if not equals:
             raise UsageError(f"--import {pair!r}: write ID=RUN with a condition, and a run's id or file")
-        found.setdefault(name, []).append(dict(load(run_name, str(store) if store else None).document))
+        found.setdefault(name, []).append(_document(run_name, store))
     return found
 
 

@@ -65,13 +65,14 @@ def result_of(experiment: Experiment, found: Measurements) -> dict[str, Any]:
                    for one in experiment.limits],
         "measurements": [
             {"condition": sample.condition, "test": sample.test, "block": sample.block,
-             "run_id": sample.document.get("run_id"), "status": sample.document.get("status")}
+             "run_id": sample.document.get("run_id"), "status": sample.document.get("status"),
+             "place": sample.place}
             for sample in found.samples
         ],
         "charts": [_chart(chart, experiment, found.samples) for chart in experiment.charts],
         "published": [{**dataclasses.asdict(one), "scaled": one.scaled} for one in experiment.published],
         "claims": [_claim(outcome) for outcome in outcomes],
-        "notes": [*found.notes, *_notes(experiment, found.samples)],
+        "notes": list(dict.fromkeys([*found.notes, *_notes(experiment, found.samples)])),
         **({} if found.looks is None else {"sequential": {"looks": list(found.looks.planned), "level": LEVEL}}),
     }  # fmt: skip
 

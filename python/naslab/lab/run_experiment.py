@@ -216,6 +216,8 @@ def run_experiment(
     seed: int = 0,
     enough: Callable[[], bool] = lambda: False,
     given: Mapping[str, Sequence[Document]] | None = None,
+    before: Measurements | None = None,
+    kept: Callable[[Document], None] = lambda _: None,
     say: Say = lambda _: None,
 ) -> Document:
     """The result of an experiment, as `result_of` has it.
@@ -223,7 +225,9 @@ def run_experiment(
     repeats: blocks, for all conditions; the experiment's own numbers if left out. keep: systems of guests
     stay up for all blocks. until: blocks go on until every claim is decided, with the conditions that open claims
     need, up to `repeats` or the last of `LOOKS`. enough: asked before each block; True ends the run after
-    those done. given: documents of conditions measured elsewhere, by id, one for each repeat. A condition that cannot
+    those done. given: documents of conditions measured elsewhere, by id, one for each repeat. before: what an ended
+    run of the same experiment measured; its last repeat is finished first. kept: gets the result of each block. A
+    condition that cannot
     be built or fails is missing with its reason; the others go on. Raises UsageError for unknown ids of `given`.
     """
     from naslab.lab.experiment_pool import Pool
@@ -233,24 +237,27 @@ def run_experiment(
     run.take(given or {})
     if until:
         run.looks = Looks(_planned(repeats))
+    first = run.resume(before) if before else 0
     started = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         run.prepare()
-        for block in range(run.last or (experiment.repeats if repeats is None else repeats)):
+        for block in range(first, run.last or (experiment.repeats if repeats is None else repeats)):
+            if run.all_decided:
+                break
             if block and enough():
                 run.notes.append(f"ended after {block} {'repeat' if block == 1 else 'repeats'}: the time was used up")
                 break
             run.block(block, all_of_them=until or repeats is not None)
-            if run.decided(block + 1):
-                break
+            run.look(block + 1)
+            kept(run.result(started))
     except KeyboardInterrupt:
         run.interrupted = True
         run.notes.append("interrupted: the results so far are judged")
     finally:
         pool.close()
-    finished = datetime.now(UTC).isoformat(timespec="seconds")
-    found = dataclasses.replace(run.measurements(), seed=seed, started_at=started, finished_at=finished)
-    return result_of(experiment, found)
+    found = run.result(started)
+    kept(found)
+    return found
 
 
 def _planned(repeats: int | None) -> tuple[int, ...]:
@@ -285,11 +292,38 @@ class _Run:
             self.samples, self.limits, self.missing, self.notes, interrupted=self.interrupted, looks=self.looks
         )
 
-    def decided(self, repeats: int) -> bool:
-        """Judges the claims where a look is planned; whether none is open. Says what each open one still needs."""
+    def result(self, started: str) -> Document:
+        """The document of what there is so far."""
+        finished = datetime.now(UTC).isoformat(timespec="seconds")
+        found = self.measurements()
+        return result_of(
+            self.experiment, dataclasses.replace(found, seed=self.seed, started_at=started, finished_at=finished)
+        )
+
+    def resume(self, before: Measurements) -> int:
+        """Takes what an ended run measured, and looks as it did; the block to go on with."""
+        self.samples += before.samples
+        self.limits |= before.limits
+        self.missing |= before.missing
+        self.notes += before.notes
+        last = max((sample.block for sample in before.samples), default=0)
+        for look in self.looks.planned if self.looks else ():
+            if look <= last:
+                self.look(look)
+        return last
+
+    @property
+    def all_decided(self) -> bool:
+        """Whether no claim is open that more repeats could decide."""
+        return self.needed is not None and not self.needed
+
+    def look(self, repeats: int) -> None:
+        """Judges the claims where a look is planned, and says what each open one still needs."""
         if self.looks is None or repeats not in self.looks.planned:
-            return False
-        found = judge(self.experiment.claims, self.measurements().of(self.experiment), self.looks, look=True)
+            return
+        samples = [sample for sample in self.samples if sample.block < repeats]
+        measured = dataclasses.replace(self.measurements(), samples=samples).of(self.experiment)
+        found = judge(self.experiment.claims, measured, self.looks, look=True)
         open_ = [one for one in found if one.verdict in ("undecided", "too few repeats")]
         there = {one.id for one in self._wanted()}
         sides = [
@@ -300,7 +334,6 @@ class _Run:
         self.say(f"{repeats} repeats: {len(found) - len(open_)} of {len(found)} claims decided")
         for one in open_:
             self.say(f"open: {one.claim.words}{needed_words(one.repeats_needed)}")
-        return not self.needed
 
     def take(self, given: Mapping[str, Sequence[Document]]) -> None:
         """Documents of conditions measured elsewhere."""
@@ -353,7 +386,7 @@ class _Run:
         order = [
             one for one in self._wanted()
             if (all_of_them or one.repeats is None or block < one.repeats)
-            and (self.needed is None or one.id in self.needed)
+            and (self.needed is None or one.id in self.needed) and not self._has(one, block)
         ]  # fmt: skip
         random.Random(f"{self.seed} {block}").shuffle(order)
         for condition in order:
@@ -362,6 +395,15 @@ class _Run:
                 self._condition(condition, block)
             except NaslabError as error:
                 self._failed(condition, block, error)
+
+    def _has(self, condition: Condition, block: int) -> bool:
+        """Whether this repeat of a condition was measured, as before the run was ended; drops a part of one."""
+        tests = {name for name in condition.tests if self.experiment.tests[name].measures}
+        mine = [sample for sample in self.samples if (sample.condition, sample.block) == (condition.id, block)]
+        if tests <= {sample.test for sample in mine}:
+            return True
+        self.samples = [sample for sample in self.samples if sample not in mine]
+        return False
 
     def _condition(self, condition: Condition, block: int) -> None:
         with self.pool.bench(self.experiment.systems[condition.system], self.seed + block) as bench:

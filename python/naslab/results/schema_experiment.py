@@ -78,6 +78,7 @@ MEASUREMENT = (
     _f("block", "integer", "which repeat, from 0"),
     _f("run_id", "string?", "the run in the store"),
     _f("status", "string?", "of that run"),
+    _f("place", "string", "where naslab ran", required=False),
 )
 
 CHART = (
