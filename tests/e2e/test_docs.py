@@ -330,7 +330,7 @@ def test_every_block_says_what_it_is(page: str) -> None:
             assert list(yaml.safe_load_all(block.text))
 
 
-@pytest.mark.parametrize("page", [*pages(), "ARCHITECTURE.md"])
+@pytest.mark.parametrize("page", [*pages(), "ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_links_lead_somewhere(page: str) -> None:
     """To a file that is there, and to a heading in it."""
     for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text("utf-8")):
