@@ -1,7 +1,8 @@
 """Passwords for servers: where they come from, in which order, and never where they stay.
 
 Order: the target's name, `--credentials FILE`, `NASLAB_PASSWORD`, the keyring, a prompt on the terminal. Only
-smb:// targets log in. A target that names no user logs in as a guest when no credentials are found.
+smb:// targets log in. A target that names no user logs in as a guest when no credentials are found. With auth=kerberos
+none are looked for: the system's library has the ticket.
 """
 
 from __future__ import annotations

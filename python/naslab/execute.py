@@ -470,8 +470,8 @@ def _reference(url: str) -> str:
 
 
 def _negotiated(facts: Mapping[str, Any]) -> dict[str, str | None]:
-    """Dialect, signing and encryption of the target record, where the protocol has them; "none" is null there."""
-    known = {name: str(facts[name]) for name in ("dialect", "signing", "encryption") if name in facts}
+    """Login, dialect, signing and encryption, where the protocol has them; "none" is null in the target record."""
+    known = {name: str(facts[name]) for name in ("auth", "dialect", "signing", "encryption") if name in facts}
     return {name: None if value == "none" else value for name, value in known.items()}
 
 

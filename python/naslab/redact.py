@@ -478,6 +478,7 @@ _RULES: dict[str, Rule] = {
         ("run.naslab_version", "client_ceiling.naslab_version", "target.dialect"), _version
     ),
     **dict.fromkeys(("target.signing", "target.encryption", "client_cipher.cipher"), _one_of(*_CIPHERS)),
+    "target.auth": _one_of("ntlmv2", "kerberos", "guest", "anonymous"),
     "source.format": _Redaction.form, "source.tool_version": _Redaction.told, "source.unknown": _Redaction.untold,
     "run.label": _gone, "run.labels": _gone, "run.note": _gone,
     "run.target": _Redaction.target, "run.argv": _Redaction.argv, "client_ceiling.host": _Redaction.host,

@@ -154,6 +154,9 @@ def test_without_user_it_is_a_guest(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert (own.options["auth"], own.options["user"], own.url) == ("ntlm", "login", "smb://login@nas/data")
     assert password_of("smb://nas/data?auth=guest") is None, "said so: no login then"
     assert password_of("smb://nas/data?auth=anonymous") is None
+    assert (
+        password_of("smb://nas/data?auth=kerberos") is None and password_of("smb://ann@nas/data?auth=kerberos") is None
+    )
     assert own.engine_spec()["options"]["password"] == CANARY
     assert CANARY not in repr(own) + str(own.stored_spec()) + own.url
 
@@ -165,6 +168,7 @@ def test_without_user_it_is_a_guest(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         ("smb://a;ann@nas/data", "domain=b\npassword=x", ("domain",)),
         ("smb://ann:x@nas/data", "password=y", ("password",)),
         ("smb://nas/data?auth=guest", "username=bob\npassword=x", ("guest",)),
+        ("smb://ann@nas/data?auth=kerberos", "username=ann\npassword=x", ("kerberos",)),
         ("nfs://nas/data", "username=bob\npassword=x", ("smb://",)),
         ("null:", "username=bob\npassword=x", ("smb://",)),
     ],

@@ -27,6 +27,7 @@ mod session;
 mod shares;
 mod slots;
 mod speed;
+mod spnego;
 mod status;
 mod target;
 mod window;

@@ -9,8 +9,10 @@ use crate::negotiate::{negotiate, Server};
 use crate::ntlm::{self, Fresh, Identity};
 use crate::options::{Auth, Dialect, Encrypt, Plan, Sign};
 use crate::seal::Seal;
+use crate::spnego;
 use crate::status;
 use naslab_core::{Error, ErrorKind, Result};
+use naslab_gss::Initiator;
 use std::slice::from_mut;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,6 +23,9 @@ const SHARE_ENCRYPTS: u32 = 0x8000;
 const SETUP_BINDING: u8 = 1;
 /// Seconds from the year 1601 to 1970.
 const WINDOWS_EPOCH_SECONDS: u64 = 11_644_473_600;
+
+/// Rounds of a Kerberos login; one is usual, and clocks that differ may take another.
+const MAX_KERBEROS_ROUNDS: u32 = 4;
 
 /// Most requests made only to be granted credits.
 const MOST_ASKS: u32 = 10;
@@ -37,7 +42,7 @@ pub(crate) struct Keys {
 #[derive(Clone)]
 pub(crate) struct Login {
     pub session_id: u64,
-    /// `ntlmv2`, `guest` or `anonymous`.
+    /// `ntlmv2`, `kerberos`, `guest` or `anonymous`.
     pub auth: &'static str,
     pub keys: Option<Keys>,
     pub encrypts: bool,
@@ -132,41 +137,118 @@ fn windows_time() -> u64 {
     (since.as_secs() + WINDOWS_EPOCH_SECONDS) * 10_000_000 + u64::from(since.subsec_nanos()) / 100
 }
 
+/// What client and server agreed on when they proved who they are.
+struct Agreed {
+    /// The key as long as the mechanism makes it: 16 bytes with NTLM, up to 32 with Kerberos.
+    key: Vec<u8>,
+    server_name: String,
+}
+
 fn log_on(link: &mut Link, plan: &Plan, server: &Server, bound: Option<&Login>) -> Result<Login> {
-    if server.refuses_ntlm && plan.auth != Auth::Anonymous {
-        let message =
-            "the server offers only Kerberos, which is not supported: allow NTLM there or use a local account";
-        return Err(Error::new(ErrorKind::Unsupported, "connect", message));
+    check_mechanism(plan, server)?;
+    let mut preauth = server.preauth.clone();
+    let agreed = match plan.auth {
+        Auth::Kerberos => by_kerberos(link, plan, server, bound.is_some(), &mut preauth)?,
+        _ => by_ntlm(link, plan, server, bound.is_some(), &mut preauth)?,
+    };
+    finish_logon(link, plan, server, agreed, &preauth)
+}
+
+fn check_mechanism(plan: &Plan, server: &Server) -> Result<()> {
+    let message = match plan.auth {
+        Auth::Kerberos if server.refuses_kerberos => {
+            "the server offers no Kerberos: it is in no realm or domain; log in with a user and a password (auth=ntlm)"
+        }
+        Auth::Ntlm | Auth::Guest if server.refuses_ntlm => {
+            "the server offers only Kerberos: get a ticket with kinit and use auth=kerberos"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Unsupported, "connect", message))
+}
+
+/// Takes an answer that is not the last one.
+fn take_interim(link: &mut Link, bound: bool, preauth: &mut Preauth) -> Result<Vec<u8>> {
+    let message = link.replies.get(0).1.to_vec();
+    preauth.add(&message);
+    if bound {
+        // Still signed with the key of the session that is being bound to, unless it came encrypted.
+        link.check_reply_signature(0)?;
+    } else {
+        link.session_id = Header::parse(&message)?.session_id;
     }
+    Ok(message)
+}
+
+fn by_ntlm(link: &mut Link, plan: &Plan, server: &Server, bound: bool, preauth: &mut Preauth) -> Result<Agreed> {
     let options = &plan.options;
     let (user, password) = match plan.auth {
         Auth::Guest => (options.user.as_deref().unwrap_or("guest"), options.password.as_deref().unwrap_or("")),
         _ => (options.user.as_deref().unwrap_or(""), options.password.as_deref().unwrap_or("")),
     };
     let identity = Identity { auth: plan.auth, user, password, domain: &options.domain };
-    let mut preauth = server.preauth.clone();
     let first = ntlm::negotiate();
-    let body = setup_request(plan, bound.is_some(), &first);
-    let code = setup_call(link, &body, bound.is_some(), &mut preauth)?;
+    let code = setup_call(link, &setup_request(plan, bound, &first), bound, preauth)?;
     if code != status::MORE_PROCESSING_REQUIRED {
         return Err(logon_error(plan, server, code));
     }
-    let (_, message) = link.replies.get(0);
-    preauth.add(message);
-    if bound.is_some() {
-        // Still signed with the key of the session that is being bound to, unless it came encrypted.
-        link.check_reply_signature(0)?;
-    } else {
-        link.session_id = Header::parse(message)?.session_id;
-    }
+    let message = take_interim(link, bound, preauth)?;
     let fresh = Fresh { client_challenge: random()?, session_key: random()?, time: windows_time() };
-    let proof = ntlm::authenticate(&identity, &first, setup_token(message)?, &fresh)?;
-    let body = setup_request(plan, bound.is_some(), &proof.message);
-    let code = setup_call(link, &body, bound.is_some(), &mut preauth)?;
+    let proof = ntlm::authenticate(&identity, &first, setup_token(&message)?, &fresh)?;
+    let code = setup_call(link, &setup_request(plan, bound, &proof.message), bound, preauth)?;
     if code != status::SUCCESS {
         return Err(logon_error(plan, server, code));
     }
-    finish_logon(link, plan, server, &proof, &preauth)
+    Ok(Agreed { key: proof.session_key.to_vec(), server_name: proof.server_name })
+}
+
+/// The principal that a target names: its user, of the realm that its domain gives.
+fn principal(plan: &Plan) -> Option<String> {
+    let user = plan.options.user.as_deref()?;
+    let realm = plan.options.domain.to_uppercase();
+    Some(if realm.is_empty() || user.contains('@') { user.to_string() } else { format!("{user}@{realm}") })
+}
+
+fn by_kerberos(link: &mut Link, plan: &Plan, server: &Server, bound: bool, preauth: &mut Preauth) -> Result<Agreed> {
+    let host = plan.options.host.trim_matches(['[', ']']);
+    let (mut login, token) = Initiator::begin("cifs", host, principal(plan).as_deref())?;
+    let mut body = setup_request(plan, bound, &spnego::first(&token));
+    for _ in 0..MAX_KERBEROS_ROUNDS {
+        let code = setup_call(link, &body, bound, preauth)?;
+        let last = match code {
+            status::SUCCESS => true,
+            status::MORE_PROCESSING_REQUIRED => false,
+            _ => return Err(kerberos_error(plan, server, code)),
+        };
+        let message = if last { link.replies.get(0).1.to_vec() } else { take_interim(link, bound, preauth)? };
+        let answer = spnego::answer(setup_token(&message)?)?;
+        if answer.rejected {
+            return Err(kerberos_error(plan, server, status::LOGON_FAILURE));
+        }
+        // Without its token a server has not proved who it is: `session_key` refuses that.
+        let token = if answer.token.is_empty() { Vec::new() } else { login.step(Some(answer.token))? };
+        if last {
+            if !bound {
+                link.session_id = Header::parse(&message)?.session_id;
+            }
+            return Ok(Agreed { key: login.session_key()?, server_name: host.to_string() });
+        }
+        body = setup_request(plan, bound, &spnego::next(&token));
+    }
+    Err(broken("the server's Kerberos login does not end"))
+}
+
+fn kerberos_error(plan: &Plan, server: &Server, code: u32) -> Error {
+    let error = logon_error(plan, server, code);
+    if code != status::LOGON_FAILURE && code != status::ACCESS_DENIED {
+        return error;
+    }
+    let host = &plan.options.host;
+    let message = format!(
+        "the server does not take the Kerberos ticket: it must know this user, and its keytab must hold the key of \
+         cifs/{host}"
+    );
+    Error { message, ..error }
 }
 
 /// One round; the messages of a binding are signed with the session's key.
@@ -183,7 +265,7 @@ fn logon_error(plan: &Plan, server: &Server, code: u32) -> Error {
         Some(user) => error.with("user", user),
         None => error,
     };
-    if plan.auth != Auth::Ntlm && error.kind == ErrorKind::Permission {
+    if !plan.auth.has_key() && error.kind == ErrorKind::Permission {
         let message = format!("{}: the server accepts no guests, give a user and a password", error.message);
         return Error { message, ..error };
     }
@@ -191,21 +273,17 @@ fn logon_error(plan: &Plan, server: &Server, code: u32) -> Error {
 }
 
 /// Takes the last answer: what kind of session it is, its keys, and whether the server knows them.
-fn finish_logon(
-    link: &mut Link,
-    plan: &Plan,
-    server: &Server,
-    proof: &ntlm::Proof,
-    preauth: &Preauth,
-) -> Result<Login> {
+fn finish_logon(link: &mut Link, plan: &Plan, server: &Server, agreed: Agreed, preauth: &Preauth) -> Result<Login> {
     let (_, message) = link.replies.get(0);
     let flags = View(message).u16(66)?;
     let auth = match flags {
         flags if flags & SESSION_ANONYMOUS != 0 || plan.auth == Auth::Anonymous => "anonymous",
         flags if flags & SESSION_GUEST != 0 => "guest",
+        _ if plan.auth == Auth::Kerberos => "kerberos",
         _ => "ntlmv2",
     };
-    if plan.auth == Auth::Ntlm && auth != "ntlmv2" {
+    let known = matches!(auth, "ntlmv2" | "kerberos");
+    if plan.auth.has_key() && !known {
         let message =
             "the server does not know this user and would let us in as a guest: check the name, or use auth=guest";
         return Err(Error::new(ErrorKind::Permission, "connect", message)
@@ -216,12 +294,12 @@ fn finish_logon(
         auth,
         keys: None,
         encrypts: flags & SESSION_ENCRYPTS != 0,
-        server_name: proof.server_name.clone(),
+        server_name: agreed.server_name,
     };
-    if auth != "ntlmv2" {
+    if !known {
         return Ok(login);
     }
-    let keys = derive_keys(server, &proof.session_key, preauth);
+    let keys = derive_keys(server, &agreed.key, preauth);
     link.signer = Some(Signer::new(server.signing, &keys.signing));
     let header = Header::parse(message)?;
     if header.flags & crate::codec::FLAG_SIGNED != 0 || server.dialect == Dialect::D311 {
@@ -231,11 +309,16 @@ fn finish_logon(
     Ok(login)
 }
 
-/// The keys of a session (MS-SMB2 3.1.4.2 and 3.2.5.3.1).
-fn derive_keys(server: &Server, session_key: &[u8; 16], preauth: &Preauth) -> Keys {
+/// The keys of a session (MS-SMB2 3.1.4.2 and 3.2.5.3.1). All come from the first 16 bytes of what was agreed on, but
+/// for ciphers of 256 bits, which take all of it.
+fn derive_keys(server: &Server, agreed: &[u8], preauth: &Preauth) -> Keys {
+    let mut short = [0; 16];
+    let len = agreed.len().min(16);
+    short[..len].copy_from_slice(&agreed[..len]);
+    let session_key = &short;
     let long = server.cipher.is_some_and(|c| c.key_bytes() == 32);
     let cipher_key = |label: &[u8], context: &[u8]| match long {
-        true => derive::<32>(session_key, label, context).to_vec(),
+        true => derive::<32>(agreed, label, context).to_vec(),
         false => derive::<16>(session_key, label, context).to_vec(),
     };
     match server.dialect {

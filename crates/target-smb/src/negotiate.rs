@@ -4,6 +4,7 @@ use crate::codec::{broken, Put, View, HEADER_BYTES, NEGOTIATE};
 use crate::crypto::{random, CipherId, Preauth, SigningId};
 use crate::link::{call, Link, Part, Proof};
 use crate::options::{check_cipher, check_signing, Dialect, Encrypt, Plan, Sign};
+use crate::spnego::{KERBEROS_OID, KERBEROS_OID_OF_WINDOWS};
 use crate::status;
 use naslab_core::{Error, ErrorKind, Result};
 use naslab_wire::{dial, DialOptions};
@@ -65,6 +66,8 @@ pub(crate) struct Server {
     pub signing: SigningId,
     /// The mechanisms that the server offers do not hold NTLM.
     pub refuses_ntlm: bool,
+    /// They do not hold Kerberos.
+    pub refuses_kerberos: bool,
     pub preauth: Preauth,
 }
 
@@ -170,7 +173,7 @@ impl Server {
         let limit = if large { MOST_BYTES } else { SMALL_BYTES };
         let size = |at| view.u32(at).map(|bytes| bytes.min(limit));
         let token = view.piece(usize::from(view.u16(120)?), usize::from(view.u16(122)?))?;
-        let ntlm = token.is_empty() || token.windows(NTLM_OID.len()).any(|w| w == NTLM_OID);
+        let offers = |oid: &[u8]| token.is_empty() || token.windows(oid.len()).any(|w| w == oid);
         let mut server = Server {
             dialect,
             capabilities,
@@ -181,7 +184,8 @@ impl Server {
             max_write: size(100)?,
             cipher: None,
             signing: if dialect < Dialect::D300 { SigningId::HmacSha256 } else { SigningId::AesCmac },
-            refuses_ntlm: !ntlm,
+            refuses_ntlm: !offers(&NTLM_OID),
+            refuses_kerberos: !offers(&KERBEROS_OID) && !offers(&KERBEROS_OID_OF_WINDOWS),
             preauth: Preauth::new(),
             offer,
         };

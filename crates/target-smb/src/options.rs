@@ -21,8 +21,15 @@ pub enum Auth {
     Guest,
     /// No name at all.
     Anonymous,
-    /// Known by name only, to be refused with advice.
+    /// A Kerberos ticket from the system's ticket cache or client keytab.
     Kerberos,
+}
+
+impl Auth {
+    /// Whether the login gives a key to sign and encrypt with.
+    pub(crate) fn has_key(self) -> bool {
+        matches!(self, Auth::Ntlm | Auth::Kerberos)
+    }
 }
 
 /// Whether messages are signed.
@@ -76,7 +83,7 @@ pub struct SmbOptions {
     pub share: Option<String>,
     /// Folder inside the share, parts separated by `/`; empty for its top.
     pub root: String,
-    /// User name; none means anonymous.
+    /// User name; none means anonymous, or with Kerberos whom the default ticket is of.
     pub user: Option<String>,
     /// Password.
     pub password: Option<String>,
@@ -218,7 +225,7 @@ fn unsupported(message: impl Into<String>) -> Error {
 
 impl Plan {
     /// Checks options without any I/O. `Invalid` for values that are wrong or contradict each other,
-    /// `Unsupported` for Kerberos, SMB1 and ciphers that a pinned dialect does not know.
+    /// `Unsupported` for SMB1 and ciphers that a pinned dialect does not know.
     pub fn new(options: SmbOptions) -> Result<Plan> {
         if options.host.is_empty() {
             return Err(invalid("no host: write smb://HOST/SHARE"));
@@ -244,10 +251,10 @@ impl Plan {
 
     fn check_security(&self) -> Result<()> {
         let options = &self.options;
-        if self.auth != Auth::Ntlm && options.sign == Sign::On {
+        if !self.auth.has_key() && options.sign == Sign::On {
             return Err(invalid("sign=on needs a user and a password: guests and anonymous sessions have no key"));
         }
-        if self.auth != Auth::Ntlm && options.encrypt == Encrypt::Required {
+        if !self.auth.has_key() && options.encrypt == Encrypt::Required {
             return Err(invalid("encrypt=required needs a user and a password: guests have no key"));
         }
         if options.sign == Sign::Off && self.signing.is_some() {
@@ -309,9 +316,9 @@ pub(crate) fn check_signing(dialect: Dialect, signing: Option<SigningId>) -> Res
 fn choose_auth(options: &SmbOptions) -> Result<Auth> {
     let auth = options.auth.unwrap_or(if options.user.is_some() { Auth::Ntlm } else { Auth::Anonymous });
     match auth {
-        Auth::Kerberos => Err(unsupported(
-            "Kerberos is not supported: log on with a local user of the server or a domain user and password (auth=ntlm)",
-        )),
+        Auth::Kerberos if options.password.is_some() => {
+            Err(invalid("auth=kerberos logs in with the ticket of kinit: leave the password out"))
+        }
         Auth::Ntlm if options.user.is_none() => Err(invalid("auth=ntlm needs a user")),
         Auth::Ntlm if options.password.is_none() => Err(invalid("a user needs a password: set NASLAB_PASSWORD")),
         Auth::Anonymous if options.user.is_some() => Err(invalid("auth=anonymous contradicts a user name")),
@@ -384,7 +391,7 @@ mod tests {
         use ErrorKind::{Invalid, Unsupported};
         assert_eq!(refused(|o| o.host.clear()).0, Invalid);
         let (kind, message) = refused(|o| o.auth = Some(Auth::Kerberos));
-        assert!(kind == Unsupported && message.contains("Kerberos"));
+        assert!(kind == Invalid && message.contains("leave the password out"));
         let (kind, message) = refused(|o| o.dialect = Some("smb1".into()));
         assert!(kind == Unsupported && message.contains("SMB1"));
         assert_eq!(refused(|o| o.dialect = Some("4".into())).0, Invalid);
@@ -401,6 +408,13 @@ mod tests {
         assert_eq!(refused(|o| o.depth = MAX_DEPTH + 1).0, Invalid);
         assert_eq!(refused(|o| o.root = "a/../b".into()).0, Invalid);
         assert_eq!(refused(|o| o.share = Some("a/b".into())).0, Invalid);
+    }
+
+    #[test]
+    fn a_kerberos_login_has_keys_and_needs_no_user() {
+        let kerberos = SmbOptions { user: None, password: None, auth: Some(Auth::Kerberos), ..options() };
+        let strict = SmbOptions { sign: Sign::On, encrypt: Encrypt::Required, ..kerberos };
+        assert_eq!(Plan::new(strict).unwrap().auth, Auth::Kerberos);
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub(crate) const INVALID_INFO_CLASS: u32 = 0xC000_0003;
 pub(crate) const INVALID_PARAMETER: u32 = 0xC000_000D;
 /// Refused.
 pub(crate) const ACCESS_DENIED: u32 = 0xC000_0022;
+pub(crate) const LOGON_FAILURE: u32 = 0xC000_006D;
 /// Not known to this server.
 pub(crate) const NOT_SUPPORTED: u32 = 0xC000_00BB;
 /// A name is taken.
@@ -61,7 +62,7 @@ const TABLE: &[Row] = &[
     (0xC000_0056, "STATUS_DELETE_PENDING", ErrorKind::Permission, "it is being deleted: close its other handles"),
     (0xC000_0061, "STATUS_PRIVILEGE_NOT_HELD", ErrorKind::Permission, "this identity lacks a privilege for it"),
     (0xC000_006A, "STATUS_WRONG_PASSWORD", ErrorKind::Permission, "the server refuses this user name or password"),
-    (0xC000_006D, "STATUS_LOGON_FAILURE", ErrorKind::Permission, "the server refuses this user name or password"),
+    (LOGON_FAILURE, "STATUS_LOGON_FAILURE", ErrorKind::Permission, "the server refuses this user name or password"),
     (0xC000_006E, "STATUS_ACCOUNT_RESTRICTION", ErrorKind::Permission, "restrictions of this account forbid the logon"),
     (0xC000_006F, "STATUS_INVALID_LOGON_HOURS", ErrorKind::Permission, "this account may not log on at this hour"),
     (0xC000_0070, "STATUS_INVALID_WORKSTATION", ErrorKind::Permission, "this account may not log on from here"),
@@ -120,7 +121,7 @@ const TABLE: &[Row] = &[
         NETWORK_SESSION_EXPIRED,
         "STATUS_NETWORK_SESSION_EXPIRED",
         ErrorKind::Disconnected,
-        "the logon of this session has expired",
+        "the logon of this session has expired: with Kerberos, renew the ticket (kinit) before a long run",
     ),
     (
         0xC05D_0000,
@@ -145,6 +146,8 @@ const TABLE: &[Row] = &[
      "the server reaches no domain controller that could check the login: look at the domain, or use a local account"),
     (0xC000_0064, "STATUS_NO_SUCH_USER", ErrorKind::Permission, "the server does not know this user name"),
     (0xC000_00A3, "STATUS_DEVICE_NOT_READY", ErrorKind::Io, "the server's disk is not ready: try again in a minute"),
+    (0xC000_00A8, "STATUS_BAD_TOKEN_TYPE", ErrorKind::Permission,
+     "the server is in no domain and takes no Kerberos tickets of a domain controller: join it to the domain"),
     (0xC000_00BC, "STATUS_REMOTE_NOT_LISTENING", ErrorKind::Disconnected, "the machine behind the server does not answer"),
     (0xC000_00BE, "STATUS_BAD_NETWORK_PATH", ErrorKind::NotFound, "the server does not find the machine behind this path"),
     (0xC000_00BF, "STATUS_NETWORK_BUSY", ErrorKind::Disconnected, "the server's network is too busy: try again later"),
@@ -170,7 +173,7 @@ const TABLE: &[Row] = &[
     (0xC000_0388, "STATUS_DOWNGRADE_DETECTED", ErrorKind::Permission,
      "the server suspects that somebody weakened the login on its path: check the network, or allow NTLM there"),
     (0xC000_0418, "STATUS_NTLM_BLOCKED", ErrorKind::Permission,
-     "the server accepts only Kerberos logins, which naslab does not support: allow NTLM for this user"),
+     "the server accepts only Kerberos logins: get a ticket with kinit and use auth=kerberos"),
     (0xC000_0466, "STATUS_SERVER_UNAVAILABLE", ErrorKind::Disconnected, "the server is not available: try again in a minute"),
     (0xC000_0467, "STATUS_FILE_NOT_AVAILABLE", ErrorKind::Disconnected,
      "the file is not available just now, as in a failover: try again in a minute"),

@@ -69,9 +69,9 @@ def login_advice(target: Target, error: Mapping[str, Any], names: list[str] | No
 
 def _smb_login(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:
     status, options = error["status"] & 0xFFFFFFFF, target.options
-    user, share = options["user"] or "guest", options["share"]
+    user, share = options["user"] or ("of the ticket" if options["auth"] == "kerberos" else "guest"), options["share"]
     if status in _LOGON_FAILED or status in _ACCOUNT:
-        return _refused_user(options, user, status)
+        return _refused_user(options, user, status, str(error["message"]))
     if status == _BAD_SHARE:
         return Advice("error", "share", f"there is no share {share}; {_there_are(names, 'shares')}")
     if error["kind"] == "permission" and status:
@@ -85,9 +85,11 @@ def _smb_login(target: Target, error: Mapping[str, Any], names: list[str] | None
     return Advice("error", error["kind"], message)
 
 
-def _refused_user(options: Mapping[str, Any], user: str, status: int) -> Advice:
+def _refused_user(options: Mapping[str, Any], user: str, status: int, message: str) -> Advice:
     if status in _ACCOUNT:
         return Advice("error", "account", f"user {user}: {_ACCOUNT[status]}")
+    if options["auth"] == "kerberos":
+        return Advice("error", "kerberos", f"{message}: see the server's log")
     if options["auth"] != "ntlm":
         return Advice("error", "guest", "the server accepts no guests: give a user as smb://USER@host/share")
     domain = f" in domain {options['domain']}" if options["domain"] else " (no domain= given)"
@@ -186,7 +188,7 @@ def _smb_advice(target: Target, facts: Mapping[str, str]) -> list[Advice]:
             compare = "the server or the share requires it" if demanded else f"compare with ?{option}=off"
             found.append(Advice("hint", name, f"{facts[name]} {name} costs CPU on both sides: {compare}"))
             break
-    if target.options["auth"] != "ntlm":
+    if target.options["auth"] not in ("ntlm", "kerberos"):
         found.append(Advice("hint", "guest", "no user was given: to log in, use smb://USER@host/share"))
     return found
 

@@ -75,10 +75,7 @@ RUN = (
     _f("apps", "apps", "application workloads; of `naslab apps`", required=False),
     _f("durable", "durable", "which acknowledged writes survived a cut; of `naslab durable`", required=False),
     _f("rerun_of", "string", "id of the run whose cells these are; of `naslab compare rerun`", required=False),
-    _f(
-        "interleaved", "interleaved", "measured in turns with other runs",
-        required=False,
-    ),
+    _f("interleaved", "interleaved", "measured in turns with other runs", required=False),
     _f("client_ceiling", "client_ceiling", "the client's own ceiling, if it was measured", required=False),
     _f("validity", "doubt[]", "what makes numbers doubtful: the figures behind warnings", required=False),
     _f("scaling", "scaling", "throughput by number of clients; of --scale", required=False),
@@ -98,6 +95,7 @@ TARGET = (
     _f("dialect", "string?", "protocol version, e.g. 3.1.1 or 4.1"),
     _f("signing", "string?", "signing algorithm in use, e.g. aes-gmac; null: unsigned"),
     _f("encryption", "string?", "cipher in use; null: not encrypted"),
+    _f("auth", "string", "of SMB: the kind of login: ntlmv2, kerberos, guest or anonymous", required=False),
     _f("planted", "planted[]", "of a system of the lab: its limits", required=False),
     _f("calibrated_at", "string?", "when they were measured; null: never on a system of these parts", required=False),
 )

@@ -11,6 +11,7 @@ from naslab.targets.target import DEFAULT_TIMEOUT_NS, Target
 
 DEFAULT_PORT = 445
 DIALECTS = ("2.0.2", "2.1", "3.0", "3.0.2", "3.1.1")
+LOGINS = ("ntlm", "kerberos", "guest", "anonymous")
 _SMB1 = ("1", "1.0", "nt1", "nt lm 0.12", "smb1", "cifs", "core")
 _CIPHERS = {f"aes{bits}{mode}": f"aes-{bits}-{mode}" for bits in (128, 256) for mode in ("gcm", "ccm")}
 _MAX_CONNECTIONS = 32
@@ -70,13 +71,8 @@ def _domain(address: Address, options: Options) -> str:
 def _auth(options: Options) -> str:
     """How to log in; empty when not given."""
     value = options.text("auth").lower()
-    if value in ("kerberos", "krb5", "gssapi"):
-        raise options.error(
-            "auth=kerberos is not supported: naslab has no implementation of it and links no system "
-            "library for it; use auth=ntlm, or mount the share with sec=krb5 and give the mount point"
-        )
-    if value not in ("", "ntlm", "guest", "anonymous"):
-        raise options.error(f"auth={value!r}; use ntlm, guest or anonymous")
+    if value not in ("", *LOGINS):
+        raise options.error(f"auth={value!r}; use {', '.join(LOGINS[:-1])} or {LOGINS[-1]}")
     return value
 
 
@@ -125,5 +121,9 @@ def _check_login(options: Options, address: Address, engine: dict[str, Any]) -> 
     auth = engine["auth"]
     if auth in ("guest", "anonymous") and address.password is not None:
         raise options.error(f"auth={auth} logs in without a password; leave the password out")
+    if auth == "kerberos" and address.password is not None:
+        raise options.error("auth=kerberos logs in with the ticket of kinit; leave the password out")
+    if auth == "kerberos" and engine["domain"] and not address.user:
+        raise options.error("the domain is the realm of a user; name the user too, or leave the domain out")
     if auth == "anonymous" and address.user:
         raise options.error("auth=anonymous has no user; leave the user out or use auth=guest")
