@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli_tools import Cli
+from cli_tools import Cli, need
 from kerberos_lab import REALM, Realm, realm
 from lab_tools import need_system
 from naslab.lab import running
@@ -69,9 +71,9 @@ def test_a_verified_sweep(user: Cli, place: Place, query: str, facts: dict[str, 
     assert checked and all(each["blocks"] > 0 and each["bad"] == 0 for each in checked), checked
 
 
-def failure(user: Cli, url: str) -> str:
+def failure(user: Cli, url: str, **more: Any) -> str:
     """The one line of a refused sweep."""
-    done = user("sweep", url, *SMALL).sound()
+    done = user("sweep", url, *SMALL, **more).sound()
     assert done.code == 2 and done.out == "", done
     assert user("runs", "--json").ok().json()["runs"] == []
     return done.err.strip().splitlines()[-1]
@@ -129,3 +131,12 @@ def test_connections_of_one_session(user: Cli, place: Place) -> None:
     found = user("doctor", place.url("&sign=on&connections=2"), "--json").ok().json()
     assert found["usable"] and found["negotiated"]["multichannel"] == "yes", found["negotiated"]
     assert found["negotiated"]["server_name"] == "localhost"
+
+
+def test_without_the_library(user: Cli, place: Place) -> None:
+    """An empty file lies over it, for this one program."""
+    libraries = [str(path) for path in Path("/usr/lib").glob("*/libgssapi_krb5.so.2")]
+    need(os.geteuid() == 0 and libraries, "root, and libgssapi-krb5-2")
+    hide = f'for each in {" ".join(libraries)}; do mount --bind /dev/null $(realpath $each) || exit 9; done; exec "$@"'
+    line = failure(user, place.url(), prefix=["unshare", "-m", "sh", "-c", hide, "sh"])
+    holds(line, "libgssapi_krb5.so.2", "apt install libgssapi-krb5-2")

@@ -187,6 +187,8 @@ def test_the_folder_bears_the_mark_while_it_is_used(serve: Serve) -> None:
         ("smb://ann:x@127.0.0.1/data", failure("permission", BAD_LOGON), (), "password", ("ann", "password", "domain")),
         ("smb://c;ann:x@127.0.0.1/data", failure("permission", BAD_LOGON), (), "password", ("domain c",)),
         ("smb://127.0.0.1/data", failure("permission", BAD_LOGON), (), "guest", ("no guests", "smb://USER@")),
+        ("smb://127.0.0.1/data?auth=kerberos", failure("permission", BAD_LOGON), (), "kerberos", ("server's log",)),
+        ("smb://127.0.0.1/data?auth=kerberos", failure("permission", DENIED), (), "permission", ("of the Kerberos",)),
         ("smb://ann:x@127.0.0.1/data", failure("permission", 0xC0000234), (), "account", ("locked",)),
         ("smb://ann:x@127.0.0.1/data", failure("permission", 0xC0000071), (), "account", ("expired",)),
         ("smb://ann:x@127.0.0.1/data", failure("not_found", NO_SHARE), ("a", "b"), "share", ("data", "a, b")),

@@ -69,7 +69,7 @@ def login_advice(target: Target, error: Mapping[str, Any], names: list[str] | No
 
 def _smb_login(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:
     status, options = error["status"] & 0xFFFFFFFF, target.options
-    user, share = options["user"] or ("of the ticket" if options["auth"] == "kerberos" else "guest"), options["share"]
+    user, share = _user(options), options["share"]
     if status in _LOGON_FAILED or status in _ACCOUNT:
         return _refused_user(options, user, status, str(error["message"]))
     if status == _BAD_SHARE:
@@ -83,6 +83,10 @@ def _smb_login(target: Target, error: Mapping[str, Any], names: list[str] | None
     if error["kind"] == "unsupported" and options["dialect"]:
         message = f"{message}; leave dialect={options['dialect']} out to let the server choose"
     return Advice("error", error["kind"], message)
+
+
+def _user(options: Mapping[str, Any]) -> str:
+    return str(options["user"] or ("of the Kerberos ticket" if options["auth"] == "kerberos" else "guest"))
 
 
 def _refused_user(options: Mapping[str, Any], user: str, status: int, message: str) -> Advice:
@@ -137,7 +141,7 @@ def right_advice(target: Target, refused: Mapping[str, Mapping[str, Any]]) -> li
         elif error["kind"] == "permission" and target.protocol == "nfs":
             message = f"{what}: {_squashed(target.options['uid'])}"
         elif error["kind"] == "permission" and target.protocol == "smb":
-            user = target.options["user"] or "guest"
+            user = _user(target.options)
             message = f"{what}: give user {user} write access to the share and to its folder, or name another user"
         elif error["kind"] == "permission":
             message = f"{what}: give a folder with write access"
