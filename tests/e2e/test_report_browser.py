@@ -235,9 +235,14 @@ def test_the_demo_report_holds_the_numbers_of_its_run(opened: Open, tmp_path: Pa
     page = opened(tmp_path / "report.html")
     lines = [trace for trace in drawn(page, "throughput") if trace["mode"] == "lines+markers"]
     shown = {("write", file, t["meta"]["record"]): mb for t in lines for file, mb in zip(t["x"], t["y"], strict=True)}
-    assert set(shown) == {spot for spot in swept if spot[0] == "write"}
+    written = {spot for spot in swept if spot[0] == "write"}
+    curves = len({file for _, file, _ in written}) > 1  # on a busy machine the budget is spent before the second size
+    assert set(shown) == written if curves else shown.keys().isdisjoint(written)
     for (op, file, record), mb in shown.items():
-        assert mb == pytest.approx(median_mb(run, op, file, record), rel=1e-5)
+        rates = [c["throughput_bytes_per_s"] / 1e6 for c in run.cells
+                 if (c["op"], c["file_bytes"], c["record_bytes"], c["workload"] is None) == (op, file, record, curves)
+                 and c["workload"] != "ladder"]  # fmt: skip
+        assert mb == pytest.approx(statistics.median(rates), rel=1e-5)
     text = page.locator("body").inner_text().replace("\xa0", " ")
     # The page has the verdict as a list with its evidence, the terminal as sentences.
     limits = run.document["verdict"]["limits"]
