@@ -20,6 +20,7 @@ from naslab.units import percent_text
 
 if TYPE_CHECKING:
     from naslab.lab.experiment import Experiment
+    from naslab.lab.experiment_result import Measurements
     from naslab.results.run import Run
 
 ExperimentArg = Annotated[
@@ -103,9 +104,8 @@ def run(
     from naslab.lab import experiment
     from naslab.lab.calibrate import of_experiment
     from naslab.lab.experiment_bench import bring_up_lab
-    from naslab.lab.experiment_state import read_state
     from naslab.lab.run_experiment import run_experiment
-    from naslab.outputs import EXPERIMENT, HTML, check_output
+    from naslab.outputs import HTML, check_output
     from naslab.units import parse_duration
 
     if full and quick:
@@ -118,10 +118,7 @@ def run(
         return 0
     if report is not None:
         check_output(report, "-o", HTML)
-    before = None
-    if state is not None:
-        check_output(state, "--state", EXPERIMENT)
-        before = read_state(state, found, seed, lambda run_id: _document(run_id, store))
+    before = _before(state, found, seed, store)
     limit_s = parse_duration(budget, "--budget") / 1e9 if budget else float("inf")
     documents = _given(given or [], store)
     started = time.monotonic()
@@ -135,6 +132,17 @@ def run(
         )  # fmt: skip
     of_experiment.record(found, result, failed)
     return _tell(result, report, as_json, quiet, store)
+
+
+def _before(state: Path | None, found: Experiment, seed: int, store: Path | None) -> Measurements | None:
+    """What the file of --state holds. Raises UsageError, also where it is a file of somebody's."""
+    from naslab.lab.experiment_state import read_state
+    from naslab.outputs import EXPERIMENT, check_output
+
+    if state is None:
+        return None
+    check_output(state, "--state", EXPERIMENT)
+    return read_state(state, found, seed, lambda run_id: _document(run_id, store))
 
 
 def _keep(result: dict[str, Any], state: Path | None) -> None:
