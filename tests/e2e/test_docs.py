@@ -68,6 +68,7 @@ AUTO = re.compile("-R?a")
 """How a command line of IOzone asks for its automatic mode."""
 ELSEWHERE: tuple[tuple[str, str], ...] = (
     (r"^lab (up|down|exec|calibrate|run|show samba)", "builds servers"),
+    (r"^mcp\b", "waits for a client"),
     (r"^(net|serve|ceiling|reference (client|net))\b", "waits for another machine"),
     (r" --(hosts|scheduler|remote-python|monitor)\b", "needs other machines"),
     (r"^durable\b", "cuts a server's power"),

@@ -97,13 +97,13 @@ def test_shared_options_mean_the_same_everywhere() -> None:
                 continue
             if name.startswith(("lab ", "trace ")):
                 continue
-            if parameter.param_type_name == "option" and name not in ("runs", "compare history", "whatif"):
+            if parameter.param_type_name == "option" and name not in ("runs", "compare history", "whatif", "mcp"):
                 texts.setdefault(parameter.opts[0], set()).add(parameter.help)
     several = {option for option, text in texts.items() if len(text) > 1}
     # A sweep takes a list of file sizes, a tree the one of all its files; a sweep makes reads cold by itself, a tree
     # does them a second time; fsx names a run, compare makes them. whatif tells of a server that is not there;
     # audit checks by a link, report draws it; net listens for measurements, serve for browsers. apps make files
-    # smaller by a scale, sustained goes up one of clients.
+    # smaller by a scale, sustained goes up one of clients. mcp allows others to measure, within limits.
     assert several <= {"--force", "--output", "--file-size", "--cold", "--run", "--link", "--listen", "--scale"}
     measuring = {
         "--timeout", "--repeat", "--budget", "--max-bytes", "--seed", "--verify", "--store", "--json", "--quiet",

@@ -134,6 +134,12 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "mcp", RESULTS, "Stored runs as tools for language models (MCP)", "mcp:mcp", (
+            X("naslab mcp", "Read the results; nothing can be measured. A client of MCP starts this."),
+            X("naslab mcp --target smb://nas/media --budget 2m", "Also measure this share, two minutes at a time."),
+        ),
+    ),
+    Command(
         "whatif", RESULTS, "Predict what another link, disk or memory would change", "whatif:whatif", (
             X("naslab whatif --link 10g", "The server of the newest run, with a 10 Gbit/s link."),
             X("naslab whatif last --ram 2x --disk 400MB", "Twice the server cache and another disk."),

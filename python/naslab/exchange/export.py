@@ -76,10 +76,10 @@ def _write_csv(runs: list[Run], path: Path, say: Say) -> None:
         writer.writerow([column.name for column in CELL_COLUMNS])
         for run in runs:
             for cell in run.cells:
-                writer.writerow([_csv_value(value) for value in cell_row(run.document, cell)])
+                writer.writerow([csv_value(value) for value in cell_row(run.document, cell)])
 
 
-def _csv_value(value: Any) -> Any:
+def csv_value(value: Any) -> Any:
     if value is None:
         return ""
     if isinstance(value, bool):
