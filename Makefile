@@ -1,5 +1,5 @@
 # naslab: `make demo` builds all and shows the main job; `make test` runs the tests that any machine can.
-# Other targets: build, test-lab, check, bench, truth, hostile, docs, sanitize, supply, clean.
+# Other targets: build, test-lab, check, bench, truth, hostile, docs, site, sanitize, supply, clean.
 
 PYTHON ?= python3
 VENV := .venv
@@ -15,7 +15,7 @@ QUIETLY = tools/quietly $(STAMPS)/$(@F).log
 unexport PYTHONDONTWRITEBYTECODE
 unexport NASLAB_STORE
 
-.PHONY: build demo test test-lab check bench truth hostile docs sanitize supply clean tools
+.PHONY: build demo test test-lab check bench truth hostile docs site sanitize supply clean tools
 .DEFAULT_GOAL := build
 
 tools:
@@ -66,6 +66,10 @@ check: $(STAMPS)/dev
 
 docs: build
 	$(BIN)/python tools/make-docs
+
+# docs/ as a web site with search, in target/site.
+site: $(STAMPS)/dev
+	@$(BIN)/python tools/make-site
 
 bench: $(STAMPS)/dev
 	@tools/system-packages bench
