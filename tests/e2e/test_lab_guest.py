@@ -261,7 +261,7 @@ def test_what_the_native_backend_plants_with_another_kernel() -> None:
     rate = guest_plants.DISK_BYTES_PER_S
     assert 0.8 * rate < found["limited"] < 1.15 * rate
     assert 2 * guest_plants.LATENCY_NS <= found["there_and_back_ns"] < 2.8 * guest_plants.LATENCY_NS
-    assert min(found["free"], found["lifted"]) > 2 * rate, "who is not in the group is not limited, nor is it later"
+    assert min(found["free"], found["lifted"]) > 1.3 * rate, "who is not in the group is not limited, nor is it later"
 
 
 @pytest.mark.usefixtures("own_folders")
