@@ -21,9 +21,16 @@ GOLDEN = Path(__file__).parent / "golden"
 # Of what a shell runs in its background Ctrl-C is ignored, and so it would be of every program that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Examples have no time limit: machines are busy, and how long one takes is no property of what it tests.
-settings.register_profile("naslab", settings.get_profile(settings.get_current_profile_name()), deadline=None)
-settings.load_profile("naslab")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The same examples every time, unless `--hypothesis-seed` draws others, as `make hostile` does for hours.
+
+    They have no time limit: machines are busy, and how long one takes is no property of what it tests.
+    """
+    drawn = config.getoption("--hypothesis-seed") is not None
+    usual = settings.get_profile(settings.get_current_profile_name())
+    settings.register_profile("naslab", usual, deadline=None, derandomize=not drawn, database=None)
+    settings.load_profile("naslab")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
