@@ -245,7 +245,8 @@ def _header(run: Run) -> list[RenderableType]:
         (document["status"], _STATUS_STYLE.get(document["status"], "")),
     )  # fmt: skip
     table = Table.grid(padding=(0, 2))
-    rows = [("Target", _target(document["target"]) or "not reported"), ("When", _when(document))]
+    told = not document.get("source")
+    rows = [("Target", _target(document["target"], told) or "not reported"), ("When", _when(document))]
     if source := document.get("source"):
         rows.append(("Source", source_text(source)))
     if document.get("label"):
@@ -263,22 +264,28 @@ def source_text(source: Mapping[str, Any]) -> str:
     return f"{source['kind']}: {', '.join([tool, *found])}; {who_measured(source)}"
 
 
-def _target(target: Mapping[str, Any]) -> str:
+def _target(target: Mapping[str, Any], told: bool) -> str:
+    """told: whether None means that there is none, and not that nothing is known."""
     parts = [str(target.get("url", ""))]
     protocol = " ".join(str(target[k]) for k in ("protocol", "dialect") if target.get(k))
     if protocol:
         parts.append(protocol)
     if target.get("protocol") in ("smb", "nfs"):
-        parts.append(f"signed {target['signing']}" if target.get("signing") else "not signed")
-        parts.append(f"encrypted {target['encryption']}" if target.get("encryption") else "not encrypted")
-    known = ("url", "protocol", "dialect", "signing", "encryption")
-    return ", ".join(parts + _pairs({k: v for k, v in target.items() if k not in known}))
+        words = {"signing": "signed", "encryption": "encrypted"}
+        known = {name: f"{word} {target[name]}" for name, word in words.items() if target.get(name)}
+        silent = [name for name in words if name not in known]
+        if told:
+            parts += [known.get(name, f"not {word}") for name, word in words.items()]
+        else:
+            parts += [*known.values(), *([f"{' and '.join(silent)} not reported"] if silent else [])]
+    said = ("url", "protocol", "dialect", "signing", "encryption")
+    return ", ".join(parts + _pairs({k: v for k, v in target.items() if k not in said}))
 
 
 def _when(document: Mapping[str, Any]) -> str:
     source = document.get("source")
     if source and not document["start_wall_ns"]:
-        return "not reported"
+        return f"not reported; the article is of {source['date']}" if source.get("date") else "not reported"
     text = str(document.get("started_at", "")).replace("T", " ").replace("Z", " UTC")
     if source and "start_wall_ns" in source["unknown"]:
         return f"{text}, when the file was written; its contents have no time"

@@ -15,6 +15,7 @@ from naslab import load, published, report
 from naslab.analysis.fsx import _TIERS
 from naslab.cli.published import list_published
 from naslab.cli.report import parse_drawing
+from naslab.comparison.conditions import differences
 from naslab.comparison.judgement import compare
 from naslab.comparison.ranges import over_ranges
 from naslab.errors import UnknownRunError, UsageError
@@ -27,6 +28,7 @@ from naslab.report.page import parts
 from naslab.results.foreign import foreign_cell, foreign_document
 from naslab.results.run import Run
 from naslab.results.schema import json_schema
+from naslab.show import show_run
 from naslab.store import Store
 
 ARTICLES = ("fast-nas", "fsx-32", "nas4220", "nfs-servers", "raid5-naspt")
@@ -129,7 +131,7 @@ def test_repeated_runs_are_found_by_the_check_of_repeats() -> None:
 
 def test_rates_above_the_link_are_found_by_its_formula() -> None:
     found = published.load("nas4220-rewrite").document["validity"]
-    assert [one["kind"] for one in found] == ["above_link"]
+    assert [one["kind"] for one in found] == ["above_link", "file_sizes"]
     assert found[0]["value"] == 652e6 and found[0]["limit"] == pytest.approx(1e9 / 8 * 1460 / 1538)
     for name in ("nas4220-raid0", "nas4220-span-ext2", "fast-nas-vista"):
         assert "above_link" not in kinds(name), name
@@ -137,7 +139,7 @@ def test_rates_above_the_link_are_found_by_its_formula() -> None:
 
 def test_rates_above_what_the_article_says_is_the_most() -> None:
     assert kinds("fsx-32") == ["above_limit"] * 3  # 287.5 and 400 over the disk's 260, 625 over the network's 600
-    assert kinds("fsx-32-baseline") == [] and kinds("fsx-32-memory") == ["above_limit"]
+    assert kinds("fsx-32-baseline") == [] and kinds("fsx-32-memory") == ["above_limit", "unwritten"]
     above = {c["workload"] for c in published.load("raid5-naspt-6").cells if c["warnings"]}
     assert above == {"HDVideo_1Record", "FileCopyToNAS"}  # faster than the four ports of the disks
 
@@ -154,6 +156,43 @@ def test_a_difference_that_does_not_follow_is_found() -> None:
     assert len(found) == 1 and "ext2 above ext3" in found[0]["message"]
     for name in ("nas4220-raid0", "nas4220-jbod-fat"):
         assert "arithmetic" not in kinds(name), "their differences are right"
+
+
+def test_a_command_line_that_measures_other_sizes_than_the_text_says_is_found() -> None:
+    found = [one for one in published.load("nas4220-raid1").document["validity"] if one["kind"] == "file_sizes"]
+    assert [(one["value"], one["limit"]) for one in found] == [(2 << 30, 1 << 30)]
+    said = found[0]["message"]
+    assert "files of 2 MiB to 2 GiB" in said and "measures 2 MiB to 1 GiB" in said
+    assert "file_sizes" not in kinds("nfs-servers"), "its text gives no sizes beside those of its command"
+
+
+def test_reads_of_a_file_that_was_only_allocated_are_doubtful() -> None:
+    for name in ("fsx-32-burst", "fsx-32-baseline"):
+        assert "unwritten" not in kinds(name), "these write the file themselves"
+    found = [one for one in published.load("fsx-32-memory").document["validity"] if one["kind"] == "unwritten"]
+    assert len(found) == 1 and found[0]["cells"] == [1]
+
+
+def test_what_an_article_does_not_tell_is_not_called_absent() -> None:
+    target = next(line for line in show_run(published.load("nas4220-span"), 120).splitlines() if "Target" in line)
+    assert "signing and encryption not reported" in target and "not signed" not in target
+    own = make_run()
+    own.document["target"] |= {"protocol": "smb", "signing": "aes-gmac", "encryption": None}
+    said = {text for kind, text in differences([own.document], [published.load("nas4220-span").document], [])}
+    assert not any("signing" in text or "encryption" in text for text in said), said
+    assert "signed aes-gmac" in show_run(own, 120) and "not encrypted" in show_run(own, 120)
+
+
+def test_machines_and_dates_are_told_where_an_article_tells_them() -> None:
+    client = published.load("nas4220-span").document["environment"]["client"]
+    assert client == {
+        "machine": "Thinkpad T60", "system": "Windows XP SP2", "cpu": "Core Duo 1.83 GHz", "memory_bytes": 3 << 30,
+    }  # fmt: skip
+    assert published.load("fast-nas-barracuda").document["environment"]["target"]["memory_bytes"] == 1 << 30
+    assert published.load("fast-nas-raptor").document["environment"]["client"]["memory_bytes"] == 512 << 20
+    shown = show_run(published.load("raid5-naspt-memory"), 120)
+    assert "the article is of 2009-02-15" in shown and "6,270" in shown and "3,340" in shown
+    assert published.load("fast-nas-raptor").document["source"]["date"] is None
 
 
 def test_no_doubt_is_written_by_hand() -> None:

@@ -146,7 +146,8 @@ def cached(subject: Subject) -> Iterator[Finding]:
             text = f"{cell_name(cell)}: the client's own cache answered (regime client_cache)"
             step = "do not report it as the server's rate; use --direct, or a file larger than the client's memory"
             yield Finding("doubtful", text, step, {}, (cell["id"],), about="regime")
-        size, op = number(cell, "file_bytes"), str(cell.get("op"))
+        size = number(cell, "file_bytes") or float((cell.get("covers_file_bytes") or (0,))[-1])
+        op = str(cell.get("op"))
         if not size or not (op in _READS or "read" in (cell.get("kinds") or {})):
             continue
         size *= number(cell, "workers") or 1.0
@@ -165,8 +166,8 @@ def cached(subject: Subject) -> Iterator[Finding]:
 
 def _memories(subject: Subject, cell: Cell) -> Iterator[tuple[str, float]]:
     told = cell.get("regime") in ("client_cache", "server_cache", "mixed")
-    if subject.server_memory_bytes and not told:
-        yield "server", subject.server_memory_bytes
+    if subject.server_memory and not told:
+        yield "server", subject.server_memory
     by_own_client = subject.own and subject.document["target"].get("protocol") != "local"
     judged = subject.own and cell.get("regime") not in (None, "unknown")  # by counted bytes, which is better
     if subject.client_memory and not (

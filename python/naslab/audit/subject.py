@@ -114,3 +114,9 @@ class Subject:
         """Memory of the machine that measured, bytes; given or found."""
         found = self.client_memory_bytes or self.part("client").get("memory_bytes")
         return found if isinstance(found, int) else None
+
+    @cached_property
+    def server_memory(self) -> int | None:
+        """Memory of the machine that was measured, bytes; given, or told by the source."""
+        found = self.server_memory_bytes or self.part("target").get("memory_bytes")
+        return found if isinstance(found, int) else None

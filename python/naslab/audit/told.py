@@ -25,6 +25,7 @@ _NEXT = {
     "unwritten": "write the whole file first: naslab mkfile",
     "drift": "compare the first and the last repeats; let the target settle first",
     "above_limit": "find out which cache took the data: no disk or link of this source has that rate",
+    "file_sizes": "leave out rates of sizes that the command does not measure, or find the command that did",
     "clock": "do not use this cell",
     "client_stall": "repeat this cell on a client that is not stopped, paused or suspended",
     "clock_step": "repeat the measurement, and set the clock before or after it",
@@ -104,13 +105,15 @@ def untold(subject: Subject) -> Iterator[Finding]:
     if "latency_ns.mean" in unknown or "queue_depth" in unknown:
         text = "Little's law was not applied: mean latency or queue depth is not reported"
         yield _untold("little", text, "look for the tool's raw output, or its command line")
-    if subject.client_memory is None or subject.server_memory_bytes is None:
+    if subject.client_memory is None or subject.server_memory is None:
         who = " and ".join(
-            who for who, amount in (("client", subject.client_memory), ("server", subject.server_memory_bytes))
+            who for who, amount in (("client", subject.client_memory), ("server", subject.server_memory))
             if amount is None
         )  # fmt: skip
         options = " ".join(f"--{each}-memory 4g" for each in who.split(" and "))
-        yield _untold("memory", f"the memory of {who} is unknown: reads may come from a cache", f"give it: {options}")
+        yield _untold(
+            "memory", f"the memory of the {who} is unknown: reads may come from a cache", f"give it: {options}"
+        )
     if "spread" in unknown and len({c.get("block") for c in cells}) < 2:
         text = "single values without a spread: differences cannot be judged"
         yield _untold("spread", text, "look for repeats, or repeat the test with naslab")

@@ -31,9 +31,10 @@ def differences(
     one: Sequence[Document], other: Sequence[Document], loose: Sequence[tuple[Key, Key]]
 ) -> Iterator[tuple[str, str]]:
     """(kind, sentence) of each condition that differs. loose: measurements under unlike conditions."""
-    told = [any(not is_foreign(d) or d["target"].get("protocol") for d in side) for side in (one, other)]
-    for name, words in _TARGET.items() if all(told) else ():
-        yield from _told("target", words, [d["target"].get(name) for d in one], [d["target"].get(name) for d in other])
+    for name, words in _TARGET.items():
+        sides = [[d for d in side if not is_foreign(d) or d["target"].get(name)] for side in (one, other)]
+        if all(sides):
+            yield from _told("target", words, *([d["target"].get(name) for d in side] for side in sides))
     clients = [[(d["environment"].get("client") or {}) for d in side] for side in (one, other)]
     for name, words in _CLIENT.items():
         yield from _told("client", words, *([c.get(name) for c in side] for side in clients))

@@ -19,7 +19,11 @@ from naslab.results.fields import is_positive
 from naslab.spec import DATA_OPS
 
 _TOP = ("source", "setting", "numbers", "tables", "findings", "run", "derived")
-_SETTING = ("tool", "tool_version", "target", "protocol", "link", "limits", "labels", "depth", "workers", "command")
+_SETTING = (
+    "tool", "tool_version", "target", "protocol", "link", "limits", "labels", "depth", "workers", "command", "prepare",
+    "sizes", "client", "server",
+)  # fmt: skip
+_MACHINE = ("machine", "system", "cpu")
 _RUN = ("name", "what", "place", "cells", "table", "columns", *_SETTING)
 _CELL = ("number", "op", "file", "record", "workload", "regime")
 RATE_UNITS = ("MB/s", "KiB/s", "Gbit/s")
@@ -214,12 +218,26 @@ def _setting(table: Table, run: Table) -> dict[str, Any]:
     found: dict[str, Any] = {key: table.text(key) for key in ("tool", "target")}
     found["labels"] = _labels(run.table("labels"), f"{table.where}.labels")
     found["protocol"] = table.word("protocol", ("smb", "nfs", "local"))
-    for key in ("tool_version", "command"):
+    for key in ("tool_version", "command", "prepare"):
         found[key] = table.text(key) if key in table.data else None
     for key in ("depth", "workers"):
         found[key] = table.whole(key, 0, 1, 1 << 20) if key in table.data else None
     found["link"] = limit_value(table.text("link"), f"{table.where}.link") * 8 if "link" in table.data else None
     found["limits"] = tuple(_limit(each, at) for each, at in table.tables("limits"))
+    sizes = where_of(Table({"file": table.data["sizes"]}, table.where, None)) if "sizes" in table.data else {}
+    found["sizes"] = sizes.get("file")
+    for key in ("client", "server"):
+        found[key] = _machine(Table(table.table(key), f"{table.where}.{key}", (*_MACHINE, "cpus", "memory")))
+    return found
+
+
+def _machine(table: Table) -> dict[str, Any]:
+    """What the article tells of a computer, as a run of naslab's own has it of its client."""
+    found: dict[str, Any] = {key: table.text(key) for key in _MACHINE if key in table.data}
+    if "cpus" in table.data:
+        found["cpus"] = table.whole("cpus", 0, 1, 1 << 12)
+    if "memory" in table.data:
+        found["memory_bytes"] = where_of(Table({"file": table.data["memory"]}, table.where, None))["file"][0]
     return found
 
 

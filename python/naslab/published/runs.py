@@ -6,13 +6,16 @@ What makes them doubtful is found by the checks that naslab's own runs pass thro
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from naslab.errors import UnknownRunError
+from naslab.units import size_label
 
 if TYPE_CHECKING:
+    from naslab.analysis.findings import Finding
     from naslab.published.article import Article, Derived, PublishedCell, PublishedRun
     from naslab.results.run import Run
 
@@ -56,7 +59,7 @@ def _document(article: Article, run: PublishedRun) -> Any:
     source = {
         "kind": "published", "tool": setting["tool"], "tool_version": setting["tool_version"], "format": "article",
         "title": article.source["title"], "place": run.place, "url": article.source.get("url"),
-        "command_line": setting["command"],
+        "command_line": setting["command"], "date": article.source.get("date"),
     }  # fmt: skip
     cells = [_cell(number, cell, setting) for number, cell in enumerate(run.cells, 1)]
     stated = {
@@ -70,6 +73,7 @@ def _document(article: Article, run: PublishedRun) -> Any:
     document["note"] = run.what
     document["summary"] = [words for _, words in article.findings.values()] if _is_whole(article, run) else []
     found = [each for cell in document["cells"] for each in cell_findings(cell, document)] + run_findings(document)
+    found += [*_other_sizes(setting), *_unwritten(setting, document["cells"])]
     for cell in document["cells"]:
         cell["warnings"] = [each.warning() for each in found if each.cell == cell["id"]]
     document["warnings"] = [each.warning() for each in found]
@@ -83,11 +87,43 @@ def _is_whole(article: Article, run: PublishedRun) -> bool:
 
 
 def _environment(setting: Mapping[str, Any]) -> dict[str, Any]:
-    """The link, as a run of naslab's own names the client's interface."""
-    if setting["link"] is None:
-        return {}
-    speed = round(setting["link"])
-    return {"route": {"interface": "network card", "mtu_bytes": 1500, "speed_bits_per_s": speed}}
+    """Client, server and the link, as a run of naslab's own names the client's interface."""
+    found = {part: setting[key] for part, key in (("client", "client"), ("target", "server")) if setting[key]}
+    if setting["link"] is not None:
+        speed = round(setting["link"])
+        found["route"] = {"interface": "network card", "mtu_bytes": 1500, "speed_bits_per_s": speed}
+    return found
+
+
+def _other_sizes(setting: Mapping[str, Any]) -> Iterator[Finding]:
+    """`file_sizes`: the article tells other file sizes than its IOzone command line measures."""
+    from naslab.analysis.findings import Finding
+    from naslab.iozone.args import parse
+    from naslab.iozone.plan import file_sizes
+
+    if setting["tool"] != "iozone" or not setting["command"] or not setting["sizes"]:
+        return
+    measured = file_sizes(parse(shlex.split(setting["command"])[1:]))
+    told, low, high = setting["sizes"], measured[0] << 10, measured[-1] << 10
+    if told != (low, high):
+        text = (
+            f"The article speaks of files of {size_label(told[0])} to {size_label(told[1])}, but its command line "
+            f"measures {size_label(low)} to {size_label(high)}"
+        )
+        yield Finding("file_sizes", text, None, float(told[1]), "bytes", float(high))
+
+
+def _unwritten(setting: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """`unwritten`: reads of a file whose blocks were allocated, and never written before."""
+    from naslab.analysis.findings import Finding
+
+    read = tuple(cell["id"] for cell in cells if cell["write_fraction"] == 0)
+    if read and "fsutil file createnew" in (setting["prepare"] or ""):
+        text = (
+            "The file that was read was made by fsutil file createnew, which allocates it and writes nothing: a server "
+            "may answer with zeros that neither its disks nor its memory hold"
+        )
+        yield Finding("unwritten", text, read[0] if len(read) == 1 else None, cells=read)
 
 
 def _cell(number: int, cell: PublishedCell, setting: Mapping[str, Any]) -> dict[str, Any]:

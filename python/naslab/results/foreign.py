@@ -107,8 +107,8 @@ def source_part(
     source: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], start_wall_ns: int, target: str
 ) -> dict[str, Any]:
     """The `source` part with every field; `unknown` holds what no cell tells, and what the run does not."""
-    fields: tuple[Literal["tool_version", "file", "sha256", "title", "place", "url", "command_line"], ...] = (
-        "tool_version", "file", "sha256", "title", "place", "url", "command_line",
+    fields: tuple[Literal["tool_version", "file", "sha256", "title", "place", "url", "command_line", "date"], ...] = (
+        "tool_version", "file", "sha256", "title", "place", "url", "command_line", "date",
     )  # fmt: skip
     unknown = list(source.get("unknown") or ())
     unknown += [name for name in UNTOLD if all(cell.get(name) is None for cell in cells)]

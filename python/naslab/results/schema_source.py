@@ -21,6 +21,7 @@ SOURCE = (
     _f("title", "string?", "title of the article, or the source's name of the test"),
     _f("place", "string?", "where in it: page, table, figure, sheet"),
     _f("url", "string?", "address of the source; null: none is known"),
+    _f("date", "string?", "date of the article, not of the measurement; null: not reported", required=False),
     _f("command_line", "string?", "the tool's command line, as reported by the source", required=False),
     _f(
         "unknown",
