@@ -47,8 +47,8 @@ def run(
 ) -> int:
     """Find what limits the target, with evidence, in five minutes; then a small sweep.
 
-    With --direct a folder that is a mounted share is measured both ways, through the mount and by naslab's own client,
-    in turns: what this kernel's client costs, and what the server does without it.
+    With --direct a mounted share is measured through the mount and by naslab's own client, alternately: this shows
+    what the kernel's client costs.
     """
     from naslab.cli.both_ways import mount_behind, run_both_ways
     from naslab.cli.common import Common, Load
@@ -235,8 +235,8 @@ def curve(
 
 
 def runs(
-    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="Only runs with labels like this.")] = "",
-    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets named like this.")] = "",
+    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="Only runs whose labels contain this.")] = "",
+    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets with this in the name.")] = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="List at most N runs, newest first.", min=1)] = 50,
     published: Annotated[
         bool, typer.Option("--published", help="Results that articles print, instead of stored runs.")
@@ -284,9 +284,9 @@ def mkfile(
 
 def clean(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Target to clean up.", show_default=False)],
-    force: Annotated[bool, typer.Option("--force", help="Remove also folders whose run may not have ended.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also remove folders whose run may not have ended.")] = False,
     recycle_bin: Annotated[
-        bool, typer.Option("--recycle-bin", help="Also what the share's recycle bin holds of naslab's.")
+        bool, typer.Option("--recycle-bin", help="Also remove naslab's folders from the share's recycle bin.")
     ] = False,
     credentials: o.CredentialsOpt = None,
     timeout: o.TimeoutOpt = "30s",
@@ -395,7 +395,7 @@ def apps(
     list_: Annotated[bool, typer.Option("--list", help="Print the definitions, each number with its source.")] = False,
     csv: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--csv", metavar="FILE", help="Also write lines as in NASPerf-APP.csv.", show_default=False),
+        typer.Option("--csv", metavar="FILE", help="Also write a NASPerf-APP.csv, as NASPT does.", show_default=False),
     ] = None,
     repeat: o.RepeatOpt = 1,
     compress: o.CompressOpt = 1.0,

@@ -38,9 +38,7 @@ ClientMemoryOpt = Annotated[
 ]
 ServerMemoryOpt = Annotated[
     str,
-    typer.Option(
-        "--server-memory", metavar="SIZE", help="The server has this much memory, e.g. 4g.", show_default=False
-    ),
+    typer.Option("--server-memory", metavar="SIZE", help="RAM of the server, e.g. 4g.", show_default=False),
 ]
 
 

@@ -72,7 +72,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "tree", MEASURE, "Metadata and small files: create, stat, list, rename, remove", "app:tree", (
             X("naslab tree smb://nas/media --files 10000 --workers 8", "Eight trees of 10,000 files each."),
-            X("naslab tree nfs://nas/export --cold", "The reading phases, a second time with cold caches."),
+            X("naslab tree nfs://nas/export --cold", "The reading phases, a second time with new connections."),
             X("naslab tree sim: --files 100", "A simulated server."),
         ),
     ),
@@ -97,7 +97,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "replay", MEASURE, "Replay a recorded trace on any target", "app:replay", (
-            X("naslab replay smb://user@nas/media build.trace.zst", "As fast as the operations' order allows."),
+            X("naslab replay smb://user@nas/media build.trace.zst", "As fast as the order of operations allows."),
             X("naslab replay nfs://nas/export build.trace.zst --pace recorded", "Each at its recorded time."),
         ),
     ),
@@ -135,7 +135,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "mcp", RESULTS, "Stored runs as tools for language models (MCP)", "mcp:mcp", (
-            X("naslab mcp", "Read the results; nothing can be measured. A client of MCP starts this."),
+            X("naslab mcp", "Read the results; nothing can be measured. An MCP client starts this."),
             X("naslab mcp --target smb://nas/media --budget 2m", "Also measure this share, two minutes at a time."),
         ),
     ),
@@ -146,10 +146,10 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "compare", COMPARE, "Is the difference real? Stored runs, or targets in turns", "comparing:compare", (
+        "compare", COMPARE, "Is the difference between runs, or between targets, real?", "comparing:compare", (
             X("naslab compare RUN OTHER", "Two stored runs; the first is the baseline."),
             X("naslab compare RUN OTHER --why", "Also the first step at which their ladders differ."),
-            X("naslab compare --run smb://nas/media nfs://nas/media", "Two targets, measured in turns."),
+            X("naslab compare --run smb://nas/media nfs://nas/media", "Two targets, measured alternately."),
         ),
         measures=True,
     ),
@@ -162,7 +162,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "compare rerun", COMPARE, "Repeat a stored run on any target, and compare both", "comparing:rerun", (
             X("naslab compare rerun RUN smb://nas/media", "After a change of the server."),
-            X("naslab compare rerun last nfs://nas/media --margin 3", "Less than 3 % apart is equivalent."),
+            X("naslab compare rerun last nfs://nas/media --margin 3", "Differences below 3 % count as equivalent."),
         ),
         measures=True,
     ),
@@ -206,7 +206,7 @@ COMMANDS: tuple[Command, ...] = (
         settings={"allow_interspersed_args": False},
     ),
     Command(
-        "trace convert", "", "A trace of strace's, fio's or dbench's text, or of packets", "trace:convert", (
+        "trace convert", "", "Make a trace from strace, fio, dbench or packet captures", "trace:convert", (
             X("naslab trace convert capture.pcap -o office.trace.zst", "SMB or NFS packets."),
             X("naslab trace convert app.txt --root /srv/data -o app.trace.zst", "Text that strace wrote."),
         ),
@@ -225,7 +225,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "lab list", LAB, "List the systems, which are running, what others require", "lab:list_systems", (
+        "lab list", LAB, "List the systems, what is running, and what is missing", "lab:list_systems", (
             X("naslab lab list", "All systems."),
             X("naslab lab list --json", "For programs."),
         ),
@@ -237,7 +237,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "lab status", "", "What is up: addresses, processes, memory of the disks", "lab:status", (
+        "lab status", "", "Running servers: addresses, processes, memory of disks", "lab:status", (
             X("naslab lab status", "All servers that are up."),
             X("naslab lab status --json", "For programs."),
         ),
@@ -255,7 +255,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "lab down", "", "End a server, or all of them, and remove what it kept", "lab:down", (
+        "lab down", "", "Stop a server, or all of them, and remove its files", "lab:down", (
             X("naslab lab down samba", "One server."),
             X("naslab lab down", "All of them."),
         ),
@@ -314,7 +314,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "clean", EXPERT, "Remove folders that killed runs left on a target", "app:clean", (
             X("naslab clean smb://nas/media", "Folders of runs that have ended."),
-            X("naslab clean /mnt/nas --force", "Remove also folders whose run may not have ended."),
+            X("naslab clean /mnt/nas --force", "Also remove folders whose run may not have ended."),
         ),
     ),
     Command(

@@ -32,7 +32,7 @@ InTurnsOpt = Annotated[
     bool,
     typer.Option(
         "--run",
-        help="The names are targets: measure them in turns until the answer is certain, with these tests and sizes.",
+        help="Names are targets: measure them alternately until the verdict is certain, with these tests and sizes.",
     ),
 ]
 

@@ -85,7 +85,7 @@ ShellArg = Annotated[
 
 
 def completion(shell: ShellArg) -> int:
-    """Print the script by which a shell completes commands, options, runs and targets of naslab."""
+    """Print a script that lets the shell complete commands, options, runs and targets of naslab."""
     if shell not in SCRIPTS:
         raise UsageError(f"completion {shell!r}: choose one of {', '.join(SCRIPTS)}")
     print(SCRIPTS[shell], end="")
@@ -200,7 +200,7 @@ def _targets(current: str) -> Iterator[Answer]:
     yield "nfs://", "an export, directly"
     yield "lab:", "a server of the lab"
     yield "sim:", "a simulated server"
-    yield "null:", "the engine's own floor"
+    yield "null:", "the limits of the engine itself"
 
 
 def _stored(query: str) -> list[tuple[Any, ...]]:

@@ -116,4 +116,9 @@ def range_text(parameter: Any) -> str:
         return ""
     if high is None or high >= 1 << 62:
         return f" At least {low:g}."
-    return f" {low:g} to {high:g}."
+    return f" {low:g} to {_number(high)}."
+
+
+def _number(value: float) -> str:
+    """`4096`, `1.05`, and `2,000,000` instead of 2e+06."""
+    return f"{value:,.0f}" if value >= 10_000 else f"{value:g}"

@@ -29,14 +29,14 @@ CutCommandOpt = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
         "--cut-command", metavar="CMD", show_default=False,
-        help="Shell command that cuts the power, e.g. of a switchable plug. Its text is not stored.",
+        help="Shell command that cuts the power, e.g. of a switchable plug. It is not stored.",
     ),
 ]  # fmt: skip
 RestoreCommandOpt = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
         "--restore-command", metavar="CMD", show_default=False,
-        help="Shell command that restores the power. Its text is not stored.",
+        help="Shell command that restores the power. It is not stored.",
     ),
 ]  # fmt: skip
 LoadOpt = Annotated[str, typer.Option("--load", metavar="TIME", help="How long the load runs before a cut.")]

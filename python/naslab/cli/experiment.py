@@ -51,7 +51,7 @@ UntilOpt = Annotated[
     str,
     typer.Option(
         "--until", metavar="decided", show_default=False,
-        help="Repeat what open claims need until all are decided, at most 40 times, or --repeat, or --budget.",
+        help="Repeat what open claims need until all are decided, at most 40 times, or up to --repeat or --budget.",
     ),
 ]  # fmt: skip
 OnlyOpt = Annotated[
@@ -72,7 +72,7 @@ StateOpt = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(
         "--state", metavar="FILE", show_default=False,
-        help="Keep the result here after each repeat; the same command goes on from it.",
+        help="Keep the result here after each repeat; the same command continues from it.",
     ),
 ]  # fmt: skip
 ReportOpt = Annotated[

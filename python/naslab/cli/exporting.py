@@ -15,7 +15,7 @@ SiteOpt = Annotated[
     Optional[Path],  # noqa: UP045 - Typer reads this at run time
     typer.Option(
         "--site", metavar="DIR", show_default=False,
-        help="Write pages for any web server instead of a file; a folder that is new, empty, or written before.",
+        help="Write pages for any web server instead of a file; DIR is new, empty or an earlier export.",
     ),
 ]  # fmt: skip
 NEWEST = 50
@@ -46,7 +46,7 @@ def export(
         ),
     ] = "",
     site: SiteOpt = None,
-    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets named like this.")] = "",
+    target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets with this in the name.")] = "",
     limit: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option("--limit", metavar="N", help="At most N runs, newest first.", min=1, show_default=str(NEWEST)),
@@ -57,7 +57,7 @@ def export(
     """Write runs as JSON (one, complete), CSV, XLSX, Parquet, Prometheus or OpenMetrics text, fio's JSON, or a site.
 
     With --site the library is written as files, for any web server or to be opened from a disk; --target and --limit
-    choose its runs where none are named.
+    choose its runs if none are named.
     """
     if site is not None:
         if output is not None or format:

@@ -32,7 +32,9 @@ ScaleOpt = Annotated[
     Optional[float],  # noqa: UP045
     typer.Option("--scale", metavar="X", help="Use this fraction of the corpus, e.g. 0.1.", show_default="1"),
 ]
-StreamsOpt = Annotated[int, typer.Option("--streams", metavar="N", help="Parallel streams; archives of zip.")]
+StreamsOpt = Annotated[
+    int, typer.Option("--streams", metavar="N", help="Parallel streams; also the number of zip archives.")
+]
 InFlightOpt = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(
@@ -61,4 +63,4 @@ DurabilityOpt = Annotated[
     ),
 ]
 VerifyOpt = Annotated[bool, typer.Option("--verify", help="Compare with the source by SHA-256, outside the timing.")]
-RepeatOpt = Annotated[int, typer.Option("--repeat", metavar="N", help="Repeat all jobs this often.", min=1, max=1000)]
+RepeatOpt = Annotated[int, typer.Option("--repeat", metavar="N", help="Repeat all jobs N times.", min=1, max=1000)]

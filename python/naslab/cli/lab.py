@@ -121,7 +121,7 @@ def up(
             "--set",
             metavar="NAME=VALUE",
             show_default=False,
-            help="Of a system with limits: burst=120MB/s; of one from parts: disks.size=1GiB, link.rate=100Mbit/s.",
+            help="Change a value: burst=120MB/s or, for a system with parts, disks.size=1GiB, link.rate=100Mbit/s.",
         ),
     ] = None,
     as_json: o.JsonOpt = False,
@@ -147,7 +147,7 @@ def up(
 
 
 def show(name: SystemArg, as_json: o.JsonOpt = False) -> int:
-    """Draw a system with its limits; of a running one also addresses, user, credentials file, processes, folder."""
+    """Draw a system with its limits; if it is running, show addresses, user, credentials file, processes, folder."""
     from naslab.lab import state
     from naslab.lab.drawing import draw
 

@@ -31,7 +31,7 @@ SetOpt = Annotated[
     Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
     typer.Option(
         "--set", metavar="NAME=VALUE", show_default=False,
-        help="Of a system with limits: burst=120MB/s; of one from parts: disks.size=1GiB, link.rate=100Mbit/s.",
+        help="Change a value: burst=120MB/s or, for a system with parts, disks.size=1GiB, link.rate=100Mbit/s.",
     ),
 ]  # fmt: skip
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from naslab.cli.build import NaslabCommand
 
 _EXITS = (
-    ("0", "Done; a run that --budget ended early too."),
+    ("0", "Done, even if --budget ended the run early."),
     ("1", "It ran, but failed; what was measured is stored."),
-    ("2", "Refused: a wrong option, a target that cannot take the plan; nothing was measured or stored."),
+    ("2", "Refused: a wrong option, a target that cannot carry out the plan; nothing was measured or stored."),
     ("3", "naslab compare check: worse than the baseline."),
     ("4", "naslab compare, naslab compare check: undecided."),
     ("130", "Interrupted by Ctrl-C; what was measured is stored."),

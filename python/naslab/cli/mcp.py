@@ -17,15 +17,21 @@ TargetsOpt = Annotated[
 ]
 BudgetOpt = Annotated[
     str,
-    typer.Option("--budget", metavar="TIME", help="Time of one measurement at most.", show_default="5m"),
+    typer.Option("--budget", metavar="TIME", help="Maximum time of one measurement.", show_default="5m"),
 ]
 MaxBytesOpt = Annotated[
     str,
-    typer.Option("--max-bytes", metavar="SIZE", help="Bytes that one measurement moves at most.", show_default="20g"),
+    typer.Option("--max-bytes", metavar="SIZE", help="Maximum bytes that one measurement moves.", show_default="20g"),
 ]
 CountOpt = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--measurements", metavar="N", help="Measurements until the server ends.", min=1, show_default="10"),
+    typer.Option(
+        "--measurements",
+        metavar="N",
+        help="Maximum number of measurements until the server ends.",
+        min=1,
+        show_default="10",
+    ),
 ]
 
 

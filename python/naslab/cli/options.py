@@ -90,7 +90,7 @@ CredentialsOpt = Annotated[
     typer.Option(
         "--credentials",
         metavar="FILE",
-        help="File with username=, password= and domain= for the server, as mount.cifs takes it.",
+        help="File with username=, password= and domain=, in the format of mount.cifs.",
         show_default="NASLAB_PASSWORD, keyring or prompt",
     ),
 ]
@@ -104,13 +104,15 @@ WorkersOpt = Annotated[
 RepeatOpt = Annotated[
     int,
     typer.Option(
-        "--repeat", metavar="N", help="Repeat everything this often; from 2 on in random order.", min=1, max=1000
+        "--repeat", metavar="N", help="Repeat everything N times; from 2 on in random order.", min=1, max=1000
     ),
 ]
 DurabilityOpt = Annotated[
     str,
     typer.Option(
-        "--durability", metavar="none|end|each", help="none, end (one flush, timed apart) or each (durable writes)."
+        "--durability",
+        metavar="none|end|each",
+        help="none, end (a flush, timed separately), each (durable writes).",
     ),
 ]
 CompressOpt = Annotated[
@@ -198,14 +200,12 @@ OwnAppOpt = Annotated[
 DeadlineOpt = Annotated[
     str,
     typer.Option(
-        "--deadline", metavar="TIME", help="At recorded pace, an operation later than this missed its deadline."
+        "--deadline", metavar="TIME", help="At recorded pace, an operation that starts later than this counts as late."
     ),
 ]
 MaxStreamsOpt = Annotated[
     int,
-    typer.Option(
-        "--max-streams", metavar="N", help="At most so many streams; those that do not overlap in time are joined."
-    ),
+    typer.Option("--max-streams", metavar="N", help="At most N streams; those that do not overlap in time are joined."),
 ]
 TreeDepthOpt = Annotated[
     int, typer.Option("--depth-of-tree", metavar="N", help="Levels of folders below the top folder.", min=0, max=20)
@@ -231,13 +231,16 @@ NeighbourOpt = Annotated[
 ]
 ShuffleOpt = Annotated[bool, typer.Option("--shuffle", help="Look up files and folders in random order (mdtest -R).")]
 ColdOpt = Annotated[
-    bool, typer.Option("--cold", help="Repeat the reading phases with new connections and cold caches.")
+    bool,
+    typer.Option(
+        "--cold", help="Repeat the reading phases with new connections; with --cold-command also with cold caches."
+    ),
 ]
 ColdCommandOpt = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
         "--cold-command", metavar="CMD", show_default=False,
-        help="Shell command run before each cold pass that empties the server's caches. Its text is not stored.",
+        help="Shell command run before each cold pass that empties the server's caches. It is not stored.",
     ),
 ]  # fmt: skip
 ReportOpt = Annotated[

@@ -31,14 +31,14 @@ _INTRO = """\
 A TARGET is one of
 
 - `/mnt/nas`, `./folder`: a folder, with `?engine=posix|uring` and `?direct=1`;
-- `smb://[domain;][user@]host[:port]/share[/dir]` or `\\\\host\\share[\\dir]`: a share, spoken to directly;
+- `smb://[domain;][user@]host[:port]/share[/dir]` or `\\\\host\\share[\\dir]`: a share, accessed directly;
   [options](../guide/direct.md) pin dialect, signing, encryption and connections;
-- `nfs://host[:port]/export[/dir]`: an export, spoken to directly; [options](../guide/direct.md) pin version,
+- `nfs://host[:port]/export[/dir]`: an export, accessed directly; [options](../guide/direct.md) pin version,
   ports, identity and connections;
 - `lab:NAME[?share=...&option=...]`: a private server of [the lab](../guide/lab.md), started for the command and
-  removed after it;
+  removed afterwards;
 - `sim:?field=value&...` or `sim:FILE.toml`: a simulated server ([fields](sim.md));
-- `null:`, which answers at once and shows the engine's own floor.
+- `null:`, which answers at once and shows the limits of the engine itself.
 
 Everything happens in one folder `naslab-<run id>` inside the target, which is removed at the end. A RUN is an
 id, a unique prefix of one, `last`, or a file that `naslab export` wrote.
@@ -48,9 +48,9 @@ exactly one JSON document ([fields](run-document.md)).
 
 | exit code | meaning |
 |---|---|
-| 0 | done; a run that `--budget` ended early too |
+| 0 | done, even if `--budget` ended the run early |
 | 1 | it ran, but failed; what was measured is stored |
-| 2 | refused: a wrong option, a target that cannot take the plan; nothing was measured or stored |
+| 2 | refused: a wrong option, a target that cannot carry out the plan; nothing was measured or stored |
 | 130 | interrupted by Ctrl-C (a run also by SIGTERM or SIGHUP); what was measured is stored |
 """
 
@@ -98,7 +98,7 @@ def _body(entry: Command) -> str:
             "",
             f"{entry.brief}. {_FOREIGN[entry.name]}",
             "",
-            "Beside that tool's own options:",
+            "In addition to that tool's own options:",
             "",
             *(f"- `{each.option} {_cell(each.value)}`: {_cell(each.text)}" for each in entry.shared()),
         ]

@@ -33,7 +33,7 @@ OPTIONS = Shared(
     "--options", "FILE.toml", "Options from a file, one per line: depth = 4; other options given here win."
 )
 LIVE = Shared("--live", "FILE|-", "Also write events as JSON lines, for other programs.")
-NOTIFY = Shared("--notify", "bell|COMMAND", "At the end ring, or run this with NASLAB_RUN_ID and NASLAB_EXIT_CODE.")
+NOTIFY = Shared("--notify", "bell|COMMAND", "At the end, ring or run this with NASLAB_RUN_ID and NASLAB_EXIT_CODE.")
 
 
 class Example(NamedTuple):

@@ -26,17 +26,21 @@ TokenOpt = Annotated[
         metavar="TOKEN|auto",
         envvar="NASLAB_TOKEN",
         show_envvar=False,
-        help="Secret of every reader; auto makes one and prints it. NASLAB_TOKEN keeps it off the command line.",
+        help="Secret that all readers need; auto makes one and prints it. NASLAB_TOKEN keeps it off the command line.",
         show_default=False,
     ),
 ]
 HostOpt = Annotated[
     Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
-    typer.Option("--host", metavar="NAME", help="Another name of this machine in browsers; may be repeated."),
+    typer.Option(
+        "--host", metavar="NAME", help="Another name by which browsers address this machine; may be repeated."
+    ),
 ]
 MetricsOpt = Annotated[
     bool,
-    typer.Option("--metrics", help="Also /metrics for Prometheus: newest run of each target; with --redact it alone."),
+    typer.Option(
+        "--metrics", help="Also serve /metrics for Prometheus: the newest run of each target; with --redact only that."
+    ),
 ]
 
 

@@ -13,13 +13,18 @@ AlignOpt = Annotated[
 DistributionOpt = Annotated[
     str,
     typer.Option(
-        "--distribution", metavar="KIND", help="Of random positions: uniform, zipf:THETA or hot:90/10 (ops/file)."
+        "--distribution",
+        metavar="KIND",
+        help="Distribution of random positions: uniform, zipf:THETA or hot:90/10 (ops/file).",
     ),
 ]
 StrideOpt = Annotated[
     str,
     typer.Option(
-        "--stride", metavar="SIZE", help="Sequential: from one operation to the next.", show_default="the block"
+        "--stride",
+        metavar="SIZE",
+        help="Sequential: distance from one operation to the next.",
+        show_default="the block",
     ),
 ]
 InterlockedOpt = Annotated[
@@ -42,7 +47,12 @@ CooldownOpt = Annotated[
 ]
 RateOpt = Annotated[
     str,
-    typer.Option("--rate", metavar="RATE", help="At most 100MB/s or 5000iops over all workers.", show_default=False),
+    typer.Option(
+        "--rate",
+        metavar="RATE",
+        help="Limit the rate of all workers together: 100MB/s or 5000iops.",
+        show_default=False,
+    ),
 ]
 BurstOpsOpt = Annotated[
     int, typer.Option("--burst-ops", metavar="N", help="Pause after this many operations of a worker.", min=0)

@@ -22,7 +22,7 @@ TraceOutOpt = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="Trace to write: FILE.trace.zst, or FILE.trace.")
 ]
 AnonymiseOpt = Annotated[
-    bool, typer.Option("--anonymise", help="Replace each name by a keyed hash; the key is kept nowhere.")
+    bool, typer.Option("--anonymise", help="Replace each name by a keyed hash; the key is not kept.")
 ]
 DropOpt = Annotated[bool, typer.Option("--drop-extensions", help="With --anonymise: hide .jpg and the like too.")]
 

@@ -39,10 +39,12 @@ def _text(name: str, metavar: str, words: str) -> Any:
 def whatif(
     run: o.RunArg = "last",
     link: Annotated[str, _text("--link", "RATE", "Another link, in bits per second: 10g, 2.5g, 100m; or 10x.")] = "",
-    disk: Annotated[str, _text("--disk", "RATE", "Another disk: 2x as fast, or 400MB of bytes per second.")] = "",
-    disk_iops: Annotated[str, _text("--disk-iops", "N", "Other requests per second of the disk: 2x or 20000.")] = "",
+    disk: Annotated[str, _text("--disk", "RATE", "Another disk: 2x as fast, or 400MB per second.")] = "",
+    disk_iops: Annotated[
+        str, _text("--disk-iops", "N", "Another number of disk requests per second: 2x or 20000.")
+    ] = "",
     ram: Annotated[str, _text("--ram", "SIZE", "Another server cache (memory): 2x or 8g.")] = "",
-    latency: Annotated[str, _text("--latency", "TIME", "Another round trip of the network: 5ms or 0.5x.")] = "",
+    latency: Annotated[str, _text("--latency", "TIME", "Another round-trip time of the network: 5ms or 0.5x.")] = "",
     cpu: Annotated[str, _text("--cpu", "NNx", "Another processor in the server: 2x.")] = "",
     depth: Annotated[
         Optional[int],  # noqa: UP045 - Typer reads this at run time
@@ -58,7 +60,7 @@ def whatif(
     connections: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
-            "--connections", metavar="N", help="Connections at once.", min=1, max=4096, show_default="as measured"
+            "--connections", metavar="N", help="Number of connections.", min=1, max=4096, show_default="as measured"
         ),
     ] = None,
     record: Annotated[str, _text("--record", "SIZE", "Bytes of one request, e.g. 64k, for all loads.")] = "",

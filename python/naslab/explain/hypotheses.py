@@ -53,11 +53,11 @@ PARAMETERS = (
     Parameter("queue", 1e-2, 1.0, "", "share of the outstanding requests that wait in the queue of a full link"),
     Parameter("header", 20.0, 500.0, "B", "bytes of a message besides its data"),
     Parameter("server_s", 1e-7, 0.1, "s", "server processor time per operation"),
-    Parameter("server_lanes", 0.25, 16.0, "", "connections that server processors serve in parallel; 1 at least"),
+    Parameter("server_lanes", 0.25, 16.0, "", "connections that server processors serve in parallel; at least 1"),
     Parameter("memory", 3e6, 3e11, "B/s", "server cache, or the processor that copies, both directions together"),
-    Parameter("copy_lanes", 0.25, 16.0, "", "connections whose data server processors copy in parallel; 1 at least"),
+    Parameter("copy_lanes", 0.25, 16.0, "", "connections whose data server processors copy in parallel; at least 1"),
     Parameter(
-        "cold", 0.4, 2.5, "", "time to copy data beyond processor caches, divided by that of data in them; 1 at least"
+        "cold", 0.4, 2.5, "", "time to copy data beyond processor caches, divided by that of data in them; at least 1"
     ),
     Parameter("cache", 1.2e5, 3e12, "B", "server cache"),
     Parameter("disk_read", 3e6, 3e11, "B/s", "disks, reads"),

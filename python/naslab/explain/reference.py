@@ -9,8 +9,8 @@ _HEAD = """\
 <!-- Made by tools/make-docs from python/naslab/explain/hypotheses.py; edit there. -->
 # The model of a file server
 
-What `naslab run` fits to the rates of its ladder. How it is made: [the model](../concepts/model.md); what its
-probabilities are worth: [calibration](../concepts/calibration.md).
+What `naslab run` fits to the rates of its ladder. How it works: [the model](../concepts/model.md); how
+reliable its probabilities are: [calibration](../concepts/calibration.md).
 
 ## Parameters
 
@@ -25,13 +25,13 @@ _STATIONS = """
 An operation visits each. `memory` and `disk` depend on earlier operations and are not in this table: a read
 is answered by the server cache or the disks, a write by the write-back or the disks.
 
-| limit | what it is | the step that tells it from others |
+| limit | what it is | the step that separates it from others |
 |---|---|---|
 """
 _SWITCHES = """
 ## Optional parts
 
-Each exists with a prior probability, and is kept only where it explains what nothing else does.
+Each exists with a prior probability, and is kept only if it explains what no other part does.
 
 | part | prior probability |
 |---|---|

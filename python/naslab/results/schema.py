@@ -65,8 +65,8 @@ RUN = (
     _f("verdict", "verdict", "what limits the target; empty if no limit was detected or looked for"),
     _f("answer", "answer", "the answer in ten lines, as data and as text; of `naslab run`", required=False),
     _f("ladder", "ladder", "the steps that the verdict rests on; of `naslab run`", required=False),
-    _f("adaptive", "adaptive", "what was saved, of what; of `naslab sweep --adaptive`", required=False),
-    _f("sustained", "sustained", "naslab sustained: what the series over time say", required=False),
+    _f("adaptive", "adaptive", "what was measured, predicted and saved; of `naslab sweep --adaptive`", required=False),
+    _f("sustained", "sustained", "naslab sustained: results from the series over time", required=False),
     _f("curve", "curve", "latency against offered load; of `naslab curve`", required=False),
     _f("profile", "profile", "rate by position; of `naslab profile`", required=False),
     _f("job", "job", "real work on real files; of `naslab job`", required=False),
@@ -75,7 +75,7 @@ RUN = (
     _f("apps", "apps", "application workloads; of `naslab apps`", required=False),
     _f("durable", "durable", "which acknowledged writes survived a cut; of `naslab durable`", required=False),
     _f("rerun_of", "string", "id of the run whose cells these are; of `naslab compare rerun`", required=False),
-    _f("interleaved", "interleaved", "measured in turns with other runs", required=False),
+    _f("interleaved", "interleaved", "measured alternately with other runs", required=False),
     _f("client_ceiling", "client_ceiling", "the client's own ceiling, if it was measured", required=False),
     _f("validity", "doubt[]", "what makes numbers doubtful: the figures behind warnings", required=False),
     _f("scaling", "scaling", "throughput by number of clients; of --scale", required=False),
@@ -118,7 +118,7 @@ CELL = may_be_untold((
     _f("workers", "integer", "threads, each with its own session", least=1),
     _f("block", "integer", "which repeat: cells of one block were measured together, blocks in random order"),
     _f("durability", "string", "none; end: one flush at the end; each: every write", enum=("none", "end", "each")),
-    _f("cache_state", "string", "of caches before the cell", enum=("warm", "cold", "unknown")),
+    _f("cache_state", "string", "state of the caches before the cell", enum=("warm", "cold", "unknown")),
     _f("bytes", "integer", "bytes moved in the timed window", "bytes"),
     _f("ops", "integer", "operations completed in the timed window"),
     _f("errors", "integer", "operations that failed"),
@@ -237,7 +237,7 @@ CURVE = (
     _f("random", "boolean", "random offsets, or one after another"),
     _f("file_bytes", "integer", "size of each worker's file", "bytes"),
     _f("workers", "integer", "workers, each with a file of its own"),
-    _f("queue_depth", "integer", "most queue depth per worker"),
+    _f("queue_depth", "integer", "maximum queue depth per worker"),
     _f("step_ns", "integer", "how long each load is offered, over its parts", "ns"),
     _f("factor", "number", "each load of the curve is this many times the previous one"),
     _f(
@@ -252,11 +252,11 @@ CURVE = (
     _f("capacity_ci95_per_s", "array?", "95 % interval of it, block bootstrap over intervals: low, high", "1/s"),
     _f("capacity_bytes_per_s", "number?", "the capacity in bytes", "bytes/s"),
     _f("depth_limited", "boolean", "the allowed queue depth limited the capacity, not the target"),
-    _f("knee_per_s", "number?", "the load where latency begins to climb; null: it does not", "1/s"),
+    _f("knee_per_s", "number?", "the load at which latency begins to climb; null: it does not", "1/s"),
     _f("knee_ci95_per_s", "array?", "95 % interval of it, bootstrap over the parts of the loads: low, high", "1/s"),
-    _f("knee_method", "string", "what the knee is"),
+    _f("knee_method", "string", "how the knee is defined"),
     _f("low_load_p99_ns", "integer?", "p99 of the response time at low load", "ns"),
-    _f("compared", "curve_comparison?", "beside the curve of another run (--compare)"),
+    _f("compared", "curve_comparison?", "comparison with the curve of another run (--compare)"),
 )  # fmt: skip
 
 CURVE_STEP = (
@@ -305,7 +305,7 @@ REPLAY = (
     _f("told_apart", "integer", "names that differ from another only in case, written with %XX", required=False),
     _f("missed_deadlines", "integer?", "operations that started later than --deadline after they were due"),
     _f("operations", "replay_kind[]", "by kind"),
-    _f("equal", "boolean", "of each kind as many operations were issued as the trace asks for"),
+    _f("equal", "boolean", "as many operations of each kind were issued as the trace requires"),
     _f("skipped", "replay_note[]", "operations of the trace that were not carried out"),
     _f("instead", "replay_note[]", "operations that were carried out as one of another kind"),
     _f("added", "replay_note[]", "operations that are not in the trace"),
@@ -335,18 +335,16 @@ ZONE = (
 )
 
 APPS = (
-    _f("scale", "number", "share of their size that files were given (--scale)"),
+    _f("scale", "number", "factor applied to all file sizes (--scale)"),
     _f("pace", "string", "fast: as fast as possible; recorded: at the media's rate", enum=("fast", "recorded")),
     _f("throughput", "string", "what the rates are"),
     _f("results", "app[]", "the applications that were run"),
     _f(
         "identical_repeats",
         "integer[][]",
-        "groups of repeats whose rates agree to 0.001 MB/s in all applications",
+        "groups of repeats whose rates agree within 0.001 MB/s in all applications",
     ),
-    _f(
-        "streams_held", "streams_held[]", "how many streams the target holds; [] without --find-streams", required=False
-    ),
+    _f("streams_held", "streams_held[]", "streams that the target sustains; [] without --find-streams", required=False),
 )
 
 STREAMS_HELD = (
@@ -355,7 +353,7 @@ STREAMS_HELD = (
     _f("failed_streams", "integer?", "smallest number of streams that did not; null: none failed"),
     _f("stream_bytes_per_s", "number", "what one stream asks for", "bytes/s"),
     _f("tried", "streams_tried[]", "numbers tried, in order"),
-    _f("stopped", "string?", "why no more were tried; null: the two numbers are neighbours, or the most was held"),
+    _f("stopped", "string?", "why no more were tried; null: the two numbers are neighbours, or the maximum was held"),
 )
 
 STREAMS_TRIED = (
@@ -374,7 +372,7 @@ STREAMS_TRIED = (
 
 APP = (
     _f("name", "string", "name of the application; of the twelve it is NASPT's name of the result"),
-    _f("set", "string", "which collection it is of", enum=("naspt", "older", "modern")),
+    _f("set", "string", "set that it belongs to", enum=("naspt", "older", "modern")),
     _f("about", "string", "what it does"),
     _f("files_prepared", "integer", "files that are made before"),
     _f("prepared_bytes", "integer", "their size together", "bytes"),
@@ -405,7 +403,7 @@ APP = (
     _f("missed_starts", "integer?", "steps that started later than the buffer allows, over the repeats; null: unpaced"),
     _f("streams_kept_up", "integer?", "streams that were in time, in the worst repeat; null: unpaced"),
     _f(
-        "needs_bytes_per_s", "number?", "what its streams take at the media's rate; null: it has none", "bytes/s",
+        "needs_bytes_per_s", "number?", "rate that its streams need at the media's pace; null: it has none", "bytes/s",
         required=False,
     ),
 )  # fmt: skip
@@ -418,7 +416,7 @@ PROBE = (
 CURVE_COMPARISON = (
     _f("run_id", "string", "the other run"),
     _f(
-        "unit", "string", "what is drawn for the intervals: batch, the parts of the loads within the two runs",
+        "unit", "string", "unit of the bootstrap: batch, the parts of the loads within the two runs",
         enum=("batch",),
     ),
     _f("differs", "string[]", "names of settings in which the two differ"),
@@ -438,7 +436,7 @@ CURVE_RATIO = (
     _f("p_value", "number", "of the verdict, two-sided; above 0.05 it is undecided"),
     _f("minimum_detectable", "number", "a true difference of this share would be detected in 80 of 100 cases"),
     _f(
-        "verdict", "string?", "this beside the other; null: fewer than 4 parts",
+        "verdict", "string?", "this compared with the other; null: fewer than 4 parts",
         enum=("better", "worse", "equivalent", "undecided"),
     ),
 )  # fmt: skip
@@ -474,7 +472,7 @@ JOB = (
 ARCHIVES = (
     _f("files", "integer", "archives"),
     _f("bytes", "integer", "their size together", "bytes"),
-    _f("ratio", "number", "size of what is in them over that"),
+    _f("ratio", "number", "size of their contents divided by that"),
 )
 
 JOB_STEP = (
@@ -595,8 +593,8 @@ BURST = (
 FINDING = (
     _f("probe", "string", "the experiment"),
     _f("text", "string", "what came out"),
-    _f("supports", "string[]", "causes it speaks for"),
-    _f("against", "string[]", "causes it rules out"),
+    _f("supports", "string[]", "causes that it supports"),
+    _f("against", "string[]", "causes that it rules out"),
 )
 
 BUCKET = (
@@ -624,7 +622,7 @@ COST = (
 
 RATE_COST = (
     _f("bytes_per_s", "number", "the rate", "bytes/s"),
-    _f("per_mb_per_s_month", "number", "a month's cost by MB/s (10^6)"),
+    _f("per_mb_per_s_month", "number", "a month's cost per MB/s (10^6)"),
     _f("per_tib_moved", "number", "cost of the time that 2^40 bytes take"),
 )
 
@@ -697,12 +695,12 @@ RAW_DATA = (
     ("latency:KIND", "service time of one kind of operation", "HdrHistogram V2 compressed, ns"),
     ("response:KIND", "response time from the due time (open loop)", "HdrHistogram V2 compressed, ns"),
     (
-        "series", "one row an interval of interval_ns",
+        "series", "one row per interval of interval_ns",
         "int64 little-endian, rows of 7: read_ops, read_bytes, write_ops, write_bytes, flush_ops, errors, "
         "max_latency_ns",
     ),
     (
-        "op_log", "one row an operation, in completion order",
+        "op_log", "one row per operation, in completion order",
         "int64 little-endian, rows of 4: offset_bytes, latency_ns, len_bytes, worker",
     ),
 )  # fmt: skip
@@ -753,10 +751,10 @@ _TABLES_INTRO = """
 import naslab
 
 run = naslab.load("last")             # an id, a prefix, "last" or an exported file
-table = run.table()                   # NumPy structured array, a row a cell; also run.to_pandas(), run.to_polars()
+table = run.table()                   # NumPy structured array, one row per cell; also run.to_pandas(), run.to_polars()
 files, records, matrix = run.grid("read", "latency_ns.p99")  # median over repeats, NaN where nothing was measured
 cell = next(cell for cell in run.cells if cell["op"] == "read")
-series = run.series(cell)             # structured array, a row an interval: t_s and the columns above
+series = run.series(cell)             # structured array, one row per interval: t_s and the columns above
 values_ns, counts = run.histogram(cell, "latency:read")
 p50, p99 = run.quantiles(cell, [0.5, 0.99])          # ns
 ```

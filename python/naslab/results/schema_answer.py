@@ -6,7 +6,7 @@ from naslab.results.fields import field as _f
 
 ANSWER = (
     _f("place", "string", "what the target is called in the lines"),
-    _f("bottlenecks", "answer_bottleneck[]", "of each kind of I/O what limits it"),
+    _f("bottlenecks", "answer_bottleneck[]", "what limits each kind of I/O"),
     _f("normal", "answer_normal[]", "whether the rates of large files are normal for such a link and such disks"),
     _f("gains", "answer_gain[]", "what changes would bring by the fitted model: first those that help, the most "
        "effective first, then those that change nothing"),
@@ -27,7 +27,7 @@ BOTTLENECK = (
     _f("ci95", "array?", "95 % interval of the rate within the run: low, high"),
     _f("limits", "answer_limit[]", "one where it is decided, else the two most probable"),
     _f("ceiling", "number?", "of the first limit by the fitted model, in `unit`; null: it is `value`", required=False),
-    _f("modelled", "boolean", "whether `value` is the model's, for nothing was measured", required=False),
+    _f("modelled", "boolean", "true: `value` is from the model, because nothing was measured", required=False),
 )
 
 NAMED = (
@@ -69,7 +69,7 @@ MEASURED = (
 WORK = (
     _f("name", "string", "name of the application"),
     _f("rate", "number", "its median rate", "bytes/s"),
-    _f("needs", "number?", "what it takes at its own pace; null: it has none", "bytes/s"),
+    _f("needs", "number?", "rate that it needs at its own pace; null: it has none", "bytes/s"),
 )
 
 QUESTION = (

@@ -7,7 +7,9 @@ from naslab.results.fields import field as _f
 CACHED = (
     _f("file_bytes", "integer", "size of the file", "bytes"),
     _f("first_bytes_per_s", "number", "first read of a file right after it was written", "bytes/s", required=False),
-    _f("cold_bytes_per_s", "number", "first read after other data was written, of the telling or last step", "bytes/s"),
+    _f(
+        "cold_bytes_per_s", "number", "first read after other data was written, of the decisive or last step", "bytes/s"
+    ),
     _f("warm_bytes_per_s", "number", "repeated reads of one file", "bytes/s"),
     _f("evicted_bytes", "integer", "other data written before the cold reads", "bytes", required=False),
     _f("steps", "cached_step[]", "increasing amounts of other data, until a file was evicted", required=False),
@@ -22,7 +24,7 @@ CACHED_STEP = (
     _f("cold_bytes_per_s", "number", "fastest first read of two files written before it", "bytes/s"),
     _f("warm_bytes_per_s", "number", "of the slower file, the median of its reads right after", "bytes/s"),
     _f("contrast", "number", "warm / cold"),
-    _f("least_contrast", "number", "that shows a cache; more for reads too short to time well"),
+    _f("least_contrast", "number", "lowest contrast that shows a cache; higher for reads too short to time well"),
 )
 
 WORKING_SET = (

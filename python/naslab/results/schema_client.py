@@ -8,9 +8,9 @@ CLIENT_CEILING = (
     _f("measured_wall_ns", "integer", "when it was measured", "ns since 1970"),
     _f("took_ns", "integer", "how long that took", "ns"),
     _f("host", "string", "the client's name"),
-    _f("boot", "string?", "id of the system's start: a measurement does not outlive it"),
+    _f("boot", "string?", "id of the system's boot: the measurement is not used after a restart"),
     _f("naslab_version", "string", "version of naslab that measured"),
-    _f("cpus", "integer", "threads that are busy at once at most: processors that naslab may use, rounded up"),
+    _f("cpus", "integer", "maximum number of threads busy at once: processors that naslab may use, rounded up"),
     _f("cpu_limit_cores", "number", "processors that naslab may use, quotas included", required=False),
     _f("null", "null_rate[]", "the engine on a target that answers immediately: the cost of the engine itself"),
     _f("memory", "client_memory", "bandwidth and latency of the client's memory"),
@@ -21,13 +21,13 @@ CLIENT_CEILING = (
 )
 
 CELL_CLIENT = (
-    _f("cpu_limit_cores", "number?", "processors it may use: the least of its affinity and its control groups' quotas"),
+    _f("cpu_limit_cores", "number?", "processors it may use: the smallest of its affinity and control groups' quotas"),
     _f(
         "throttled_fraction", "number?",
-        "share of the time in which a control group held it back, over as many processors as its workers keep busy; "
+        "share of the time in which a control group throttled it, over as many processors as its workers keep busy; "
         "null: no quota",
     ),
-    _f("throttled_periods_fraction", "number?", "share of that group's periods in which it did"),
+    _f("throttled_periods_fraction", "number?", "share of that group's periods in which it was throttled"),
     _f("steal_fraction", "number?", "share of all processors' time that the host of a virtual machine took"),
     _f("busiest_core_fraction", "number?", "busy share of the busiest processor, whoever used it; interrupts count"),
     _f("others_cores", "number?", "processors in use by all but this process and its children; no interrupts"),
@@ -50,7 +50,7 @@ NULL_RATE = (
 CLIENT_MEMORY = (
     _f("buf_bytes", "integer", "memory that was gone through, all threads together; larger than the caches", "bytes"),
     _f("one", "memory_rates", "one thread"),
-    _f("all", "memory_rates", "one thread a processor"),
+    _f("all", "memory_rates", "one thread per processor"),
     _f("latency_ns", "number", "one load that waits for the one before, in random order over that memory", "ns"),
 )
 

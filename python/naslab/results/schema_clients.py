@@ -48,12 +48,12 @@ MONITOR = (
     _f("url", "string", "the server's host"),
     _f("memory_bytes", "integer?", "its memory; null: no sample", "bytes"),
     _f("ended_early", "boolean", "the connection ended before the run did"),
-    _f("samples", "monitor_sample[]", "about one a second"),
+    _f("samples", "monitor_sample[]", "about one per second"),
 )
 
 MONITOR_SAMPLE = (
-    _f("at_ns", "integer", "after the run's begin, when it arrived here", "ns"),
-    _f("cpu_fraction", "number", "of all processors, busy since the sample before"),
+    _f("at_ns", "integer", "time since the start of the run, when it arrived here", "ns"),
+    _f("cpu_fraction", "number", "busy share of all processors since the previous sample"),
     _f("memory_used_bytes", "integer", "not available to programs", "bytes"),
     _f("cached_bytes", "integer", "page cache", "bytes"),
     _f("dirty_bytes", "integer", "written by programs and not yet on the disks", "bytes"),

@@ -36,7 +36,7 @@ EXPERIMENT = (
     _f("calibrations", "calibration[]", "systems from parts: planted limits and what other tools measured",
        required=False),
     _f("notes", "array", "what else must be known, one sentence each"),
-    _f("sequential", "sequential", "of a run that went on until its claims were decided", required=False),
+    _f("sequential", "sequential", "of a run with --until decided", required=False),
 )  # fmt: skip
 
 SEQUENTIAL = (
@@ -64,7 +64,7 @@ TEST = (
 )
 
 LIMIT = (
-    _f("name", "string", "what it is of"),
+    _f("name", "string", "its name"),
     _f("what", "string", "as text"),
     _f("value", "number", "planted: bytes per second or bytes"),
     _f("condition", "string", "the only condition that has it; empty: all"),
@@ -140,7 +140,7 @@ CLAIM = (
        "known, or no number would", required=False),
     _f("published", "number?", "the same ratio in the article; null: it gives none"),
     _f("stand_in", "string", "the stand-in for a machine that cannot be rebuilt"),
-    _f("region", "array?", "ratios that the conclusion states: least and most, null for no bound"),
+    _f("region", "array?", "ratios that the conclusion states: lowest and highest, null for no bound"),
     _f("contrasts", "contrast[]", "the ratios it was judged by"),
 )  # fmt: skip
 

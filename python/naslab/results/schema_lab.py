@@ -14,5 +14,5 @@ PLANTED = (
     _f("measured", "number?", "by another tool; of several places the one furthest off; null: not measured"),
     _f("deviation", "number?", "measured / planted - 1", least=None),
     _f("tool", "string?", "what measured it"),
-    _f("verdict", "string", "whether it is as planted, to 5 %", enum=("holds", "misses", "not measured")),
+    _f("verdict", "string", "whether it is as planted, within 5 %", enum=("holds", "misses", "not measured")),
 )  # fmt: skip

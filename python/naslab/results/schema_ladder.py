@@ -133,7 +133,7 @@ LADDER_CONDITIONS = (
 )  # fmt: skip
 
 LADDER_BURST = (
-    _f("scope", "string", "what the credit is of", enum=("link", "disk")),
+    _f("scope", "string", "part that has the credit", enum=("link", "disk")),
     _f("applies_to", "string[]", "read, write"),
     _f("burst_bytes_per_s", "number", "rate on credit", "bytes/s"),
     _f("burst_ci95", "array", "its 95 % interval"),

@@ -24,7 +24,7 @@ ENVIRONMENT_CLIENT = (
     _f("cpu_quota_cores", "number?", "what a control group leaves of them", required=False),
     _f("cpu_limit_cores", "number?", "processors that naslab may use, quotas included", required=False),
     _f("memory_bytes", "integer?", "memory", "bytes", required=False),
-    _f("memory_available_bytes", "integer?", "memory that was free or could be", "bytes", required=False),
+    _f("memory_available_bytes", "integer?", "memory that was free or could be freed", "bytes", required=False),
     _f("load_1min", "number?", "programs that ran or waited, mean of a minute", required=False),
     _f("python", "string?", "version of Python", required=False),
     _f("interfaces", "environment_interface[]?", "network interfaces that are up", required=False),
@@ -44,9 +44,9 @@ ENVIRONMENT_SPACE = (
 ENVIRONMENT_DURING = (
     _f("watched_ns", "integer?", "how long it was watched", "ns", required=False),
     _f("foreign_cpu_fraction", "number?", "share of all processors that other programs used", required=False),
-    _f("foreign_cpu_fraction_max", "number?", "the most in a second", required=False),
-    _f("stolen_cpu_fraction_max", "number?", "the most that a virtual machine's host took", required=False),
-    _f("foreign_bytes_per_s_max", "number?", "the most that others sent and received", "bytes/s", required=False),
+    _f("foreign_cpu_fraction_max", "number?", "maximum within a second", required=False),
+    _f("stolen_cpu_fraction_max", "number?", "maximum that a virtual machine's host took", required=False),
+    _f("foreign_bytes_per_s_max", "number?", "maximum that others sent and received", "bytes/s", required=False),
     _f("wall_clock_step_ns", "integer?", "steps of the wall clock, added up", "ns", required=False, least=None),
     _f("asleep_ns", "integer?", "time the machine slept", "ns", required=False),
     _f("clock_rate_off", "number?", "how far the clocks drift apart", required=False, least=None),
@@ -76,10 +76,10 @@ DIRECT_PROOF = (
 )
 
 INTERLEAVED = (
-    _f("id", "string", "what the runs measured in turns share"),
-    _f("position", "integer", "this run's place in a turn, from 0"),
+    _f("id", "string", "shared by the runs that were measured alternately"),
+    _f("position", "integer", "this run's place in a round, from 0"),
     _f("level", "number", "significance level of each look"),
-    _f("ended", "string?", "why the turns ended", required=False),
+    _f("ended", "string?", "why the rounds ended", required=False),
 )
 
 WORKER_KIND = (
@@ -128,7 +128,7 @@ TABLES = {
     "environment_of_client": ("Environment: one of many clients", ENVIRONMENT_OF_CLIENT),
     "verified": ("Checked data", VERIFIED),
     "direct_proof": ("Proof of direct access", DIRECT_PROOF),
-    "interleaved": ("Measured in turns", INTERLEAVED),
+    "interleaved": ("Measured alternately", INTERLEAVED),
     "worker_kind": ("Operations of a worker", WORKER_KIND),
     "job_shares": ("Shares of a step's time", JOB_SHARES),
     "job_stream": ("Stream of a job", JOB_STREAM),

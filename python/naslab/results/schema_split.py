@@ -9,7 +9,7 @@ CLIENT_SPLIT = (
     _f("own", "object", "naslab's own client at the same server: url, run_id of its own run"),
     _f("not_carried", "string[]", "features of the mount that naslab's own client lacks, as text"),
     _f("ended", "string", "repeats, budget, interrupted, or what went wrong"),
-    _f("cells", "client_split_cell[]", "what both measured, in turns"),
+    _f("cells", "client_split_cell[]", "what both measured, alternately"),
 )
 
 CLIENT_SPLIT_CELL = (
