@@ -15,14 +15,17 @@ import pytest
 
 from claim_truth import cell
 from fake_bench import Fake
+from naslab.cli.experiment import _given
 from naslab.errors import TargetError, UsageError
 from naslab.execute import termination_as_interrupt
 from naslab.lab import experiment
 from naslab.lab.experiment import System
 from naslab.lab.experiment_result import published_copies
+from naslab.lab.experiment_state import read_state
 from naslab.lab.experiment_tune import search
 from naslab.lab.run_experiment import AddressBench, Bench, bring_up_addresses, run_experiment
 from naslab.report.experiment import charts, ours, render, section
+from naslab.results.foreign import foreign_cell, foreign_document
 
 SIM = Path(__file__).parents[1] / "sim_experiment.toml"
 Document = dict[str, Any]
@@ -416,3 +419,55 @@ def test_an_interruption_while_a_child_is_started_ends_it(monkeypatch: pytest.Mo
         with pytest.raises(KeyboardInterrupt), bench.beside([["sweep"]]):
             pass
     assert [child.returncode for child in made] == [-signal.SIGTERM] * 2
+
+
+def foreign(rate: float, block: int) -> Document:
+    """An IOzone result over the sizes of nfs-servers at its smallest scale."""
+    sizes = [(128 << 10, 4 << 10), (512 << 10, 64 << 10), (2 << 20, 4 << 10), (2 << 20, 1 << 20), (16 << 20, 1 << 20)]
+    cells = [
+        foreign_cell(number, op, rate * (1 + 0.01 * (block % 3)), file_bytes=file, record_bytes=record)
+        for number, (op, (file, record)) in enumerate(
+            ((op, size) for op in ("write", "read", "random_read", "random_write") for size in sizes), 1
+        )
+    ]
+    source = {"kind": "imported", "tool": "iozone", "format": "iozone-text"}
+    return dict(foreign_document(f"import-{rate:.0f}-{block}", source, cells))
+
+
+def test_claims_are_tested_on_what_a_stand_in_stood_for_once_it_is_given() -> None:
+    loaded = experiment.load("nfs-servers", "quick")
+    given = {
+        "kernel": [foreign(100e6, at) for at in range(5)], "windows": [foreign(70e6, at + 1) for at in range(5)],
+    }  # fmt: skip
+    found = run_experiment(loaded, bring_up_addresses(), repeats=1, given=given)
+    claims = {claim["id"]: claim for claim in found["claims"]}
+    for name in ("kernel-faster-overall", "random-writes-of-small-records", "random-reads-top-speed"):
+        assert claims[name]["verdict"] == "reproduced" and not claims[name]["stand_in"], claims[name]
+    assert claims["reads-equal"]["verdict"] == "contradicted"
+    assert claims["kernel-faster-overall"]["contrasts"][0]["value"] == pytest.approx(100 / 70, rel=0.03)
+    alone = run_experiment(loaded, bring_up_addresses(), repeats=1, given={"kernel": given["kernel"]})
+    told = next(claim for claim in alone["claims"] if claim["id"] == "kernel-faster-overall")
+    assert told["verdict"] == "not testable here" and "Ganesha" in told["stand_in"]
+
+
+def test_results_of_other_places_are_given_again_after_an_interruption(tmp_path: Path) -> None:
+    loaded = experiment.load("nfs-servers", "quick")
+    given = {name: [foreign(rate, at) for at in range(4)] for name, rate in (("kernel", 9e7), ("windows", 7e7))}
+    kept = tmp_path / "state.json"
+    kept.write_text(json.dumps(run_experiment(loaded, bring_up_addresses(), repeats=1, given=given)))
+
+    def never(run_id: str) -> Document:
+        raise AssertionError(f"{run_id} is in no store")
+
+    before = read_state(kept, loaded, 0, never)
+    assert before is not None and not before.samples
+    again = run_experiment(loaded, bring_up_addresses(), repeats=1, given=given, before=before)
+    assert len(again["measurements"]) == 2 * 2 * 4
+
+
+@pytest.mark.parametrize("name", ["iozone_auto.xls", "iozone_auto.xlsx", "iozone_auto.txt"])
+def test_a_condition_measured_elsewhere_may_be_a_file_of_iozones(name: str) -> None:
+    path = Path(__file__).parents[1] / "samples" / name
+    found = _given([f"windows={path}"], None)["windows"]
+    assert len(found) == 1 and found[0]["source"]["tool"] == "iozone"
+    assert {"write", "read", "random_read", "random_write"} <= {cell["op"] for cell in found[0]["cells"]}

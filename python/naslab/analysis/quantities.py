@@ -22,9 +22,11 @@ FIELDS = {
     "cpu": "cpu_fraction",
 }
 PERCENTILES = ("p50", "p90", "p99", "p99_9")
-TAKES = ("mean", "median", "most", "least", "knee", "roughness")
+TAKES = ("mean", "median", "geometric", "most", "least", "knee", "roughness")
 CACHED_STEP = 1.25
 """A curve against file size has a knee where its high part is at least so many times its low part."""
+ELSEWHERE = "elsewhere"
+"""The place of results that were given: nothing is known of what they share with those measured here."""
 _KEYS = {"op": "op", "workload": "workload", "file": "file_bytes", "record": "record_bytes", "depth": "queue_depth",
          "workers": "workers"}  # fmt: skip
 WHERE = tuple(_KEYS)
@@ -51,8 +53,8 @@ class Quantity:
 
     value: throughput, durable, iops, cpu, p50 ... p99_9, or the dotted path of a field of the document, in which the
     element of a list is named by its `name`, `job`, `op` or `kind`. where: by key the word, or the (low, high) that a
-    size lies in, ends included. take: of several cells the mean, median, most or least; knee: the file size at which
-    throughput has fallen half way from the cached to the uncached rate; roughness: of the surface.
+    size lies in, ends included. take: of several cells the mean, median, geometric mean, most or least; knee: the file
+    size at which throughput has fallen half way from the cached to the uncached rate; roughness: of the surface.
     """
 
     condition: str
@@ -90,11 +92,15 @@ def read(quantity: Quantity, document: Mapping[str, Any]) -> float | None:
         grid = surface_of(cells, quantity.value)
         return surface.roughness(grid[2]) if grid else None
     values = [value for cell in cells if (value := _of_cell(cell, quantity.value)) is not None]
-    if not values:
-        return None
-    if quantity.take in ("most", "least"):
-        return max(values) if quantity.take == "most" else min(values)
-    return float(np.median(values) if quantity.take == "median" else np.mean(values))
+    return _of_many(values, quantity.take) if values else None
+
+
+def _of_many(values: Sequence[float], take: str) -> float | None:
+    if take in ("most", "least"):
+        return max(values) if take == "most" else min(values)
+    if take == "geometric":
+        return float(np.exp(np.mean(np.log(values)))) if min(values) > 0 else None
+    return float(np.median(values) if take == "median" else np.mean(values))
 
 
 def matching(where: Mapping[str, Any], document: Mapping[str, Any]) -> list[Cell]:

@@ -62,7 +62,7 @@ ImportOpt = Annotated[
     Optional[list[str]],  # noqa: UP045 - Typer reads this at run time
     typer.Option(
         "--import", metavar="ID=RUN", show_default=False,
-        help="A condition measured elsewhere: a run's id or exported file; once for each repeat.",
+        help="A condition measured elsewhere: a run's id, or a file of naslab or IOzone; once for each repeat.",
     ),
 ]  # fmt: skip
 DECIDED = "decided"
@@ -271,8 +271,20 @@ def _given(pairs: Sequence[str], store: Path | None) -> dict[str, list[dict[str,
         name, equals, run_name = pair.partition("=")
         if not equals:
             raise UsageError(f"--import {pair!r}: write ID=RUN with a condition, and a run's id or file")
-        found.setdefault(name, []).append(_document(run_name, store))
+        found.setdefault(name, []).append(_measured_elsewhere(run_name, store))
     return found
+
+
+def _measured_elsewhere(name: str, store: Path | None) -> dict[str, Any]:
+    """The document of a stored run, of an exported one, or of another tool's file. Raises UsageError."""
+    from naslab.exchange.importers.recognise import read_file
+
+    if not Path(name).is_file():
+        return _document(name, store)
+    runs = read_file(Path(name))
+    if len(runs) != 1:
+        raise UsageError(f"--import {name}: it holds {len(runs)} runs; give a file with one")
+    return dict(runs[0].document)
 
 
 def _words(result: dict[str, Any], report: Path | None) -> list[str]:

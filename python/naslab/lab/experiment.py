@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -72,7 +72,8 @@ class Condition:
 
     words: further options of its tests. beside: commands that run meanwhile on the same target. client: one of CLIENTS,
     of a system whose clients are guests; empty elsewhere. missing: why it cannot exist here; then it is never measured.
-    repeats: in how many of the blocks it is measured, where not in all.
+    repeats: in how many of the blocks it is measured, where not in all. replaces: the condition that stands for it in
+    the claims while nothing is known of it.
     """
 
     id: str
@@ -84,6 +85,7 @@ class Condition:
     client: str = ""
     missing: str = ""
     repeats: int | None = None
+    replaces: str = ""
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,9 @@ def parse(words: str, file: str, name: str, scale: str = "scaled") -> Experiment
     conditions = tuple(_condition(each, at, systems, tests, at_scale) for each, at in top.tables("condition"))
     _unique([each.id for each in conditions], f"{where}condition")
     ids = {each.id: each for each in conditions}
+    for each in conditions:
+        if each.replaces and each.replaces not in ids:
+            raise UsageError(f"{where}condition {each.id}.replaces = {each.replaces!r}: no such condition")
     limits = tuple(_limit(key, each, f"{where}limits.{key}", ids) for key, each in top.table("limits").items())
     margin = top.share("margin", 0.05)
     charts = tuple(Chart(**chart_of(each, at, ids, tests, limits)) for each, at in top.tables("chart"))
@@ -328,7 +333,8 @@ def _words(text: str, where: str) -> tuple[str, ...]:
 def _condition(
     data: Any, where: str, systems: Mapping[str, System], tests: Mapping[str, Test], scale: int
 ) -> Condition:
-    table = Table(data, where, ("id", "what", "system", "tests", "options", "beside", "client", "missing", "repeats"))
+    known = ("id", "what", "system", "tests", "options", "beside", "client", "missing", "repeats", "replaces")
+    table = Table(data, where, known)
     missing = table.text("missing", "")
     system = "" if missing and "system" not in table.data else table.word("system", tuple(systems))
     chosen = table.texts("tests", tuple(tests))
@@ -342,7 +348,21 @@ def _condition(
     options = _words(table.text("options", ""), f"{where}.options")
     client = _client(table, systems.get(system))
     repeats = _repeats(table, scale) if "repeats" in table.data else None
-    return Condition(table.name("id"), table.text("what"), system, chosen, options, beside, client, missing, repeats)
+    told = (table.name("id"), table.text("what"), system, chosen, options, beside, client, missing, repeats)
+    return Condition(*told, table.text("replaces", ""))
+
+
+def without_stand_ins(experiment: Experiment, there: Collection[str]) -> Experiment:
+    """The experiment with claims on the conditions of `there`, where others stood for them."""
+    instead = {one.replaces: one.id for one in experiment.conditions if one.replaces and one.id in there}
+
+    def on(claim: Claim) -> Claim:
+        if not any(side.condition in instead for side in claim.sides):
+            return claim
+        sides = (replace(side, condition=instead.get(side.condition, side.condition)) for side in claim.sides)
+        return replace(claim, sides=tuple(sides), stand_in="")
+
+    return replace(experiment, claims=tuple(map(on, experiment.claims)))
 
 
 def _client(table: Table, system: System | None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from naslab.analysis.quantities import Sample
+from naslab.analysis.quantities import ELSEWHERE, Sample
 from naslab.errors import UnknownRunError, UsageError
 from naslab.lab.experiment import Experiment
 from naslab.lab.experiment_result import Measurements
@@ -48,7 +48,9 @@ def read_state(path: Path, experiment: Experiment, seed: int, load: Load) -> Mea
         raise UsageError(f"--state {path}: it is of another experiment: {told}; name another file")
     try:
         samples = [
-            Sample(condition, test, block, place, load(run_id)) for condition, test, block, place, run_id in measured
+            Sample(condition, test, block, place, load(run_id))
+            for condition, test, block, place, run_id in measured
+            if place != ELSEWHERE  # these are given again
         ]
     except UnknownRunError as error:
         raise UsageError(f"--state {path}: {error}; give the --store that it was measured with") from None

@@ -20,21 +20,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from naslab.analysis.claims import MOST_REPEATS, Looks, judge, needed_words
-from naslab.analysis.quantities import Sample
+from naslab.analysis.quantities import ELSEWHERE, Sample
 from naslab.analysis.sequential import LOOKS
 from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.execute import held_back
-from naslab.lab.experiment import Condition, Experiment, System
+from naslab.lab.experiment import Condition, Experiment, System, without_stand_ins
 from naslab.lab.experiment_result import Measurements, result_of
 from naslab.lab.experiment_tune import Tune, rate_of, search
+from naslab.results.foreign import is_foreign
 from naslab.units import percent_text
 
 if TYPE_CHECKING:
     from naslab.lab.experiment_pool import Pool
 
 Document = dict[str, Any]
-ELSEWHERE = "elsewhere"
-"""The place of results that were given: nothing is known of what they share with ours."""
 _STOP_S = 30
 
 
@@ -336,15 +335,20 @@ class _Run:
             self.say(f"open: {one.claim.words}{needed_words(one.repeats_needed)}")
 
     def take(self, given: Mapping[str, Sequence[Document]]) -> None:
-        """Documents of conditions measured elsewhere."""
+        """Documents of conditions measured elsewhere; claims are tested on these, not on what stands for them.
+
+        A result of another tool belongs to all tests of its condition: the cells that each wants are chosen by size.
+        """
         for name, documents in given.items():
             if name not in [one.id for one in self.experiment.conditions]:
                 raise UsageError(f"{self.experiment.name} has no condition {name!r}")
             condition = self.experiment.condition(name)
             self.missing.pop(name, None)
             for block, document in enumerate(documents):
-                test = next((t for t in condition.tests if self.experiment.tests[t].command == document["command"]), "")
-                self.samples.append(Sample(name, test or condition.tests[0], block, ELSEWHERE, document))
+                of_it = [t for t in condition.tests if self.experiment.tests[t].command == document["command"]]
+                tests = condition.tests if is_foreign(document) else of_it[:1] or condition.tests[:1]
+                self.samples += [Sample(name, test, block, ELSEWHERE, document) for test in tests]
+        self.experiment = without_stand_ins(self.experiment, set(given))
 
     def _wanted(self) -> list[Condition]:
         """Conditions that are to be measured here."""
