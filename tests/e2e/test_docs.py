@@ -69,6 +69,7 @@ AUTO = re.compile("-R?a")
 ELSEWHERE: tuple[tuple[str, str], ...] = (
     (r"^lab (up|down|exec|calibrate|run|show samba)", "builds servers"),
     (r"^mcp\b", "waits for a client"),
+    (r"^discover\b", "asks the networks that a machine happens to be on"),
     (r"^(net|serve|ceiling|reference (client|net))\b", "waits for another machine"),
     (r" --(hosts|scheduler|remote-python|monitor)\b", "needs other machines"),
     (r"^durable\b", "cuts a server's power"),

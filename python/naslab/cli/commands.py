@@ -19,6 +19,12 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "discover", START, "Find the file servers that announce themselves here", "discover:discover", (
+            X("naslab discover", "Ask on all networks of this machine, for three seconds."),
+            X("naslab discover --interface eth0 --for 10s", "Ask on one network, and wait longer."),
+        ),
+    ),
+    Command(
         "run", START, "Find what limits a target, with evidence, in five minutes", "app:run", (
             X("naslab run smb://user@nas/media", "A share, measured directly: no mount, no client cache."),
             X("naslab run /mnt/nas --budget 2m -o nas.html", "A mounted folder in two minutes, with an HTML report."),

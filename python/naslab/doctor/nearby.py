@@ -141,11 +141,12 @@ def advice(nearby: Nearby, command: str) -> str:
         )
     lines = [f"{host} is a server; name what to measure on it:"]
     for offer in offers:
-        lines += _lines(offer, host, command)
+        lines += to_type(offer, host, command)
     return "\n".join(lines)
 
 
-def _lines(offer: Offer, host: str, command: str) -> list[str]:
+def to_type(offer: Offer, host: str, command: str) -> list[str]:
+    """Command lines for what a machine offers by one protocol, or why it lists nothing."""
     server = f"{offer.scheme}://{host}"
     if offer.names:
         shown = [f"  {command} {server}/{name.strip('/')}" for name in offer.names[:MAX_SHOWN]]
