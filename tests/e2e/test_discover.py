@@ -146,6 +146,11 @@ def test_avahi_wsdd_and_samba_are_one_server_with_its_shares(cli: Cli, network: 
         f"  naslab run smb://{FAR}/backup", f"  naslab run nfs://{FAR}:12049/EXPORT",
     ):  # fmt: skip
         assert line in said.out.splitlines(), said.out
+    whole = cli("doctor", FAR)
+    assert whole.code == 0, whole
+    assert "Speaks SMB 2.1, 3.0, 3.0.2, 3.1.1." in whole.out and f"  naslab run smb://{FAR}/media" in whole.out
+    told = json.loads(cli("doctor", FAR, "--json").out)
+    assert told["host"] == FAR and [each["target"]["protocol"] for each in told["checkups"]] == ["smb"]
 
 
 def test_a_network_where_nobody_announces_is_said(cli: Cli, network: Network) -> None:

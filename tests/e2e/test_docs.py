@@ -78,7 +78,7 @@ ELSEWHERE: tuple[tuple[str, str], ...] = (
     (r"^trace record\b", "needs strace"),
     (r"^iozone .* -U ", "unmounts and mounts"),
     (r"^trace convert \w+\.pcap", "needs captured packets, and tshark"),
-    (r"^doctor (smb|nfs)://\w+$", "asks a server for its shares"),
+    (r"^doctor ((smb|nfs)://\w+|[\d.]+)$", "asks a server for its shares"),
 )
 """Commands, as a page has them, that are parsed only, and why."""
 TRACE = """\

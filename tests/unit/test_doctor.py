@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from naslab import _engine
 from naslab.cli import main
+from naslab.cli.doctor import describe
 from naslab.doctor import advice, check_target, checkup, describe_machine, machine_advice
 from naslab.doctor.checkup import percentiles
 from naslab.errors import TargetError
@@ -32,6 +34,8 @@ class Session:
         self.facts_known = facts or {}
         self.ended = False
         self.free, self.total = 1 << 40, 1 << 41
+        self.ahead_ns = 0
+        self.versions: tuple[str, ...] | None = None
 
     def _check(self, name: str) -> None:
         if name in self.fails:
@@ -67,6 +71,10 @@ class Session:
         self._check("set_len")
         data = self._bytes(path)
         self.entries[path] = data[:length] + bytes(max(0, length - len(data)))
+
+    def modified_ns(self, path: str) -> int | None:
+        self._check("modified_ns")
+        return time.time_ns() + self.ahead_ns if path in self.entries else None
 
     def stat(self, path: str) -> tuple[int, bool]:
         found = self.entries[path]
@@ -127,9 +135,13 @@ def serve(monkeypatch: pytest.MonkeyPatch, port: int) -> Serve:
     """Puts a session (or the error of opening one) and a list of shares behind an address."""
 
     def put(session: Session | TargetError, text: str = "smb://ann:pw@127.0.0.1/data", names: Any = ()) -> Target:
-        def make(_json: str, _depth: int = 1) -> Session:
+        def make(target: str, _depth: int = 1) -> Session:
             if isinstance(session, TargetError):
                 raise session
+            options = json.loads(target)["options"]
+            asked = options.get("dialect") or options.get("version")
+            if asked and session.versions is not None and asked not in session.versions:
+                raise failure("unsupported", 0xC00000BB)
             return session
 
         def listing(_json: str) -> str:
@@ -334,6 +346,46 @@ def test_packets_and_space() -> None:
     assert [one.severity for one in advice.path_advice(1400, 1400)] == ["hint"]
     assert advice.path_advice(9000, 9000) == advice.path_advice(None, None) == advice.path_advice(1500, None) == []
     assert advice.space_advice(10**9) == [] and "999 MB" in advice.space_advice(999_000_000)[0].message
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken", "kinds"),
+    [
+        ("smb://ann:x@127.0.0.1/data", ("2.1", "3.0", "3.0.2", "3.1.1"), set()),
+        ("smb://ann:x@127.0.0.1/data", ("2.0.2", "2.1"), {"old_dialect"}),
+        ("nfs://127.0.0.1/export", ("3", "4.1"), set()),
+    ],
+)
+def test_versions_are_asked_one_after_the_other(
+    text: str, spoken: tuple[str, ...], kinds: set[str], serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = Session()
+    session.versions = spoken
+    found = check_target(serve(session, text), 10**9)
+    assert found.versions == list(spoken) and {one.kind for one in found.advice} & {"old_dialect"} == kinds
+    assert f"Speaks {text[:3].upper()} {', '.join(spoken)}." in describe(found)
+    option = "?dialect=2.1" if text.startswith("smb") else "?version=3"
+    assert check_target(serve(Session(), text + option), 10**9).versions is None, "one was asked for"
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "said"),
+    [
+        (0, "Clock: as this machine's."),
+        (1.5, "Clock: as this machine's."),
+        (3600, "1 h ahead of"),
+        (-90, " behind this"),
+    ],
+)
+def test_the_servers_clock_is_compared(ahead_s: float, said: str, serve: Serve) -> None:
+    session = Session()
+    session.ahead_ns = round(ahead_s * 1e9)
+    found = check_target(serve(session), 10**9)
+    assert found.clock_ahead_ns is not None and abs(found.clock_ahead_ns - session.ahead_ns) < 10**9
+    assert said in describe(found)
+    assert ("clock" in {one.kind for one in found.advice}) == (abs(ahead_s) > 3)
+    silent = Session({"modified_ns": failure("unsupported")})
+    assert check_target(serve(silent), 10**9).clock_ahead_ns is None
 
 
 @given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=300))

@@ -72,7 +72,7 @@ def test_a_real_machine_is_asked(capsys: pytest.CaptureFixture[str], monkeypatch
         closed.close()
         monkeypatch.setattr(nearby, "NFS_PORT", port)
         monkeypatch.setattr(nearby, "PORTMAP_PORT", port)
-        for command in ("run", "sweep", "doctor"):
+        for command in ("run", "sweep"):
             assert main([command, "127.0.0.1"]) == 2
             said = capsys.readouterr()
             assert said.out == "" and f"naslab {command} smb://127.0.0.1/SHARE" in said.err

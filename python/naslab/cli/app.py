@@ -601,7 +601,7 @@ def doctor(
         str,
         typer.Argument(
             metavar="[TARGET]",
-            help="What to check: as elsewhere, or smb://host, nfs://host to list shares and exports.",
+            help="What to check: as elsewhere; a host alone, or smb://host, nfs://host for its shares and exports.",
             show_default=False,
         ),
     ] = "",

@@ -14,7 +14,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "doctor", START, "Check this machine or a target, and say what to fix", "app:doctor", (
             X("naslab doctor", "What this machine can measure and build, and which packages are missing."),
-            X("naslab doctor smb://nas", "The shares of a server; nfs://nas lists its exports."),
+            X("naslab doctor 192.168.1.5", "What a machine offers by SMB and NFS, with the versions it speaks."),
             X("naslab doctor smb://user@nas/media", "What this share allows: protocol, signing, free space."),
         ),
     ),

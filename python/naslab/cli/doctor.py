@@ -10,7 +10,10 @@ from typing import Any
 
 from naslab.credentials import open_target
 from naslab.doctor import Advice, Checkup, Step, check_target, describe_machine, machine_advice
+from naslab.doctor.advice import WRONG_CLOCK_NS
+from naslab.doctor.nearby import advice, host_of, look, to_type
 from naslab.errors import UsageError
+from naslab.targets import Target
 from naslab.units import amount_text, duration_text, parse_duration
 
 _LABELS = {"error": "FIX", "warning": "look at", "hint": "know"}
@@ -27,16 +30,46 @@ def run_doctor(target_text: str, timeout: str, credentials: Path | None, as_json
                 f"--credentials {credentials}: there is no login without TARGET; give TARGET or leave it out"
             )
         return _machine(as_json)
-    target = open_target(target_text, credentials, whole_server=True, timeout_ns=timeout_ns)
-    if not as_json:
-        print(f"naslab doctor {target.url}")
-    found = check_target(target, timeout_ns, (lambda step: None) if as_json else _say_step)
+    if "://" not in target_text and (host := host_of(target_text)):
+        return _host(host, timeout_ns, credentials, as_json)
+    found = _checked(
+        open_target(target_text, credentials, whole_server=True, timeout_ns=timeout_ns), timeout_ns, as_json
+    )
     if as_json:
         json.dump(found.document(), sys.stdout)
         print()
-    else:
-        print(describe(found))
     return 0 if found.usable else 1
+
+
+def _checked(target: Target, timeout_ns: int, as_json: bool) -> Checkup:
+    """The checkup of a target; told while it goes on, unless it is to be JSON."""
+    if not as_json:
+        print(f"naslab doctor {target.url}")
+    found = check_target(target, timeout_ns, (lambda step: None) if as_json else _say_step)
+    if not as_json:
+        print(describe(found))
+    return found
+
+
+def _host(host: str, timeout_ns: int, credentials: Path | None, as_json: bool) -> int:
+    """All protocols that a machine answers; 0 if one of them can be used. Raises UsageError where it answers none."""
+    nearby = look(host)
+    if not any(offer.open for offer in nearby.offers):
+        raise UsageError(advice(nearby, "naslab doctor"))
+    checkups = []
+    for offer in nearby.offers:
+        if offer.open:
+            guest = "?auth=guest" if offer.scheme == "smb" and credentials is None else ""
+            target = open_target(
+                f"{offer.scheme}://{host}{guest}", credentials, whole_server=True, timeout_ns=timeout_ns
+            )
+            checkups.append(_checked(target, timeout_ns, as_json))
+            if not as_json:
+                print("\n".join(["", "Next:", *to_type(offer, host, "naslab run"), ""]))
+    if as_json:
+        json.dump({"schema": 1, "host": host, "checkups": [each.document() for each in checkups]}, sys.stdout)
+        print()
+    return 0 if any(each.usable for each in checkups) else 1
 
 
 def _machine(as_json: bool) -> int:
@@ -69,15 +102,26 @@ def describe(found: Checkup) -> str:
         lines += ["", "Negotiated:"]
         width = max(map(len, found.negotiated))
         lines += [f"  {name.replace('_', ' '):<{width}}  {value}" for name, value in found.negotiated.items()]
+    if found.versions:
+        lines += ["", f"Speaks {found.target.protocol.upper()} {', '.join(found.versions)}."]
     if found.rights:
         lines += ["", *_rights(found)]
     if found.space:
         free, total = (amount_text(found.space[name]) for name in ("free_bytes", "total_bytes"))
         lines.append(f"Space: {free} free of {total}.")
+    if found.clock_ahead_ns is not None:
+        lines.append(f"Clock: {_clock(found.clock_ahead_ns)}.")
     if found.round_trip_ns:
         p50, p99 = (duration_text(found.round_trip_ns[name]) for name in ("p50", "p99"))
         lines.append(f"Null operation: {p50} (p50), {p99} (p99), {found.round_trip_ns['count']} times.")
     return "\n".join([*lines, _advice_text(found.advice, "Nothing to fix.")])
+
+
+def _clock(ahead_ns: int) -> str:
+    """The server's clock beside this machine's."""
+    if abs(ahead_ns) < WRONG_CLOCK_NS:
+        return "as this machine's"
+    return f"{duration_text(abs(ahead_ns))} {'ahead of' if ahead_ns > 0 else 'behind'} this machine's"
 
 
 def _entry(entry: dict[str, str]) -> str:

@@ -100,7 +100,8 @@ def _with_local_paths(command: Callable[..., Any]) -> Callable[..., Any]:
     }
 
     def checked(values: dict[str, Any]) -> Any:
-        if command.__name__ in OF_TARGETS and isinstance(values.get("target"), str):
+        of_target = command.__name__ in OF_TARGETS and command.__name__ != "doctor"  # which looks at a whole machine
+        if of_target and isinstance(values.get("target"), str):
             _refuse_host(values["target"], command.__name__)
         for name, value in values.items():
             for path in value if isinstance(value, list) else [value]:

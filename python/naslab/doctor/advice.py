@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +17,8 @@ SLOW_NS, UNEVEN = 2_000_000, 50
 SLOW_SERVER = 10
 """A null operation may take so many times the round trip of TCP."""
 SMALL_PACKET_BYTES = 1500
+WRONG_CLOCK_NS = 3_000_000_000
+"""Times of files may be whole seconds, or of FAT, two."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,26 @@ def connect_advice(target: Target, kind: str, port: int) -> Advice:
     else:
         message = f"{host} cannot be reached: check the network and the route to it"
     return Advice("error", "connect", message)
+
+
+def version_advice(target: Target, versions: Sequence[str]) -> list[Advice]:
+    """What a server goes without that speaks none but old versions of its protocol."""
+    if target.protocol == "smb" and versions and not any(each.startswith("3") for each in versions):
+        message = "the server speaks no SMB 3: nothing can be encrypted; turn SMB 3 on there"
+        return [Advice("hint", "old_dialect", message)]
+    return []
+
+
+def clock_advice(ahead_ns: int | None) -> list[Advice]:
+    """What a wrong clock of the server does."""
+    if ahead_ns is None or abs(ahead_ns) < WRONG_CLOCK_NS:
+        return []
+    way = "ahead of" if ahead_ns > 0 else "behind"
+    message = (
+        f"the server's clock is {duration_text(abs(ahead_ns))} {way} this machine's: set both by NTP; times of files "
+        "are wrong, and Kerberos refuses logins from 5 min on"
+    )
+    return [Advice("hint", "clock", message)]
 
 
 def login_advice(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:

@@ -17,13 +17,17 @@ from naslab.doctor.network import Reached, Unreached, ports, reach, resolve
 from naslab.errors import NaslabError, TargetError
 from naslab.messages import readable
 from naslab.store import new_run_id
-from naslab.targets import Target
+from naslab.targets import Target, smb
 from naslab.targets.target import SERVERS
 from naslab.units import duration_text
 from naslab.workspace import MARK, owner_mark
 
 PINGS, PING_NS = 1000, 2_000_000_000
 """A null operation is timed so often, or so long."""
+VERSIONS_OF = {"smb": ("dialect", smb.DIALECTS), "nfs": ("version", ("3", "4.0", "4.1", "4.2"))}
+"""The option that asks for a version of a protocol, and the versions."""
+VERSION_NS = 3_000_000_000
+"""How long one version is waited for: some servers leave questions in an unknown one unanswered."""
 PROBE_BYTES, LONGER_BYTES = 64 << 10, 100_000
 
 
@@ -53,7 +57,11 @@ class Right:
 
 @dataclass
 class Checkup:
-    """All that was found out about a target. usable: nothing found prevents measuring."""
+    """All that was found out about a target. usable: nothing found prevents measuring.
+
+    versions: of the protocol that the server accepts; None where one was asked for. clock_ahead_ns: by how much the
+    server's clock is ahead of this machine's; None where it was not seen.
+    """
 
     target: Target
     steps: list[Step] = field(default_factory=list)
@@ -64,6 +72,8 @@ class Checkup:
     space: dict[str, int] | None = None
     probe_folder: str | None = field(default=None, repr=False)
     round_trip_ns: dict[str, int] | None = None
+    versions: list[str] | None = None
+    clock_ahead_ns: int | None = None
     left_behind: str | None = None
     recycle_bin: str | None = None
     advice: list[Advice] = field(default_factory=list)
@@ -160,6 +170,7 @@ class _Doctor:
             self._step("list", False, told["message"], since, error)
             self.found.advice.append(words.login_advice(self.target, told, None))
             return
+        self._ask_versions(lambda target: _engine.list_exports(target.engine_json()))
         self._step("list", True, f"{len(self.found.exports or [])} {self._plural()}", since)
 
     def _plural(self) -> str:
@@ -191,6 +202,19 @@ class _Doctor:
             return None
         return [entry["name"] for entry in self.found.exports or []]
 
+    def _ask_versions(self, ask: Callable[[Target], object]) -> None:
+        """Which versions of its protocol the server accepts, one after the other; `ask` raises where it does not."""
+        option, every = VERSIONS_OF.get(self.target.protocol, ("", ()))
+        if not option or self.target.options[option] is not None:
+            return
+        self.found.versions = []
+        hurried = self.target.with_timeout(min(round(self._timeout_s * 1e9), VERSION_NS))
+        for version in every:
+            with contextlib.suppress(NaslabError):
+                ask(hurried.with_options(**{option: version}))
+                self.found.versions.append(version)
+        self.found.advice += words.version_advice(self.target, self.found.versions)
+
     def _who(self) -> str:
         options = self.target.options
         if self.target.protocol == "smb":
@@ -203,11 +227,13 @@ class _Doctor:
     def _look(self, session: _engine.Session) -> None:
         found = self.found
         found.advice += words.negotiated_advice(self.target, found.negotiated)
+        self._ask_versions(lambda target: _engine.Session(target.engine_json()).end())
         refused = _Rights(session, found).try_all()
         found.advice += words.right_advice(self.target, refused)
         if found.left_behind:
             message = f"left on the target: {found.left_behind}; remove it with naslab clean"
             found.advice.append(Advice("warning", "left_behind", message))
+        found.advice += words.clock_advice(found.clock_ahead_ns)
         self._look_for_a_bin()
         try:
             free, total = session.space()
@@ -331,10 +357,20 @@ class _Rights:
         mark = f"{self._folder}/{MARK}"
         new = json.dumps({"read": True, "write": True, "create": "new"})
         handle = self._session.open(mark, new)
+        before = time.time_ns()
         self._session.write(handle, 0, owner_mark(self._run_id).encode())
         self._session.close(handle)
+        self._compare_clocks(mark, before, time.time_ns())
         self._file = self._session.open(path, new)
         self._session.write(self._file, 0, self._data)
+
+    def _compare_clocks(self, path: str, before_ns: int, after_ns: int) -> None:
+        """By the time that the server gave a file that was written between these two times of ours."""
+        with contextlib.suppress(NaslabError):
+            written_ns = self._session.modified_ns(path)
+            if written_ns is not None:
+                early, late = written_ns - after_ns, written_ns - before_ns
+                self._found.clock_ahead_ns = early if early > 0 else late if late < 0 else 0
 
     def _open_file(self) -> int:
         if self._file is None:
