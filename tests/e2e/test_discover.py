@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -56,16 +58,19 @@ guest ok = yes
 
 @dataclass
 class Network:
-    """A network of two ends. interface: ours. Its other end lies in a namespace, with files of /run of its own."""
+    """A network of two ends. interface: ours. Its other end lies in a namespace, with files of /run of its own.
+
+    first: its first process.
+    """
 
     interface: str
-    keeper: subprocess.Popen[bytes]
+    first: int
     folder: Path
     children: list[subprocess.Popen[bytes]]
 
     def start(self, *words: str) -> None:
         """A program at the far end."""
-        inside = ["nsenter", "-t", str(self.keeper.pid), "-n", "-m", *words]
+        inside = ["nsenter", "-t", str(self.first), "-n", "-m", "-p", *words]
         with (self.folder / f"{words[0]}.log").open("wb") as log:
             self.children.append(
                 subprocess.Popen(
@@ -77,33 +82,30 @@ class Network:
 @pytest.fixture
 def network(tmp_path: Path) -> Iterator[Network]:
     need(os.geteuid() == 0 and all(shutil.which(each, path=_PATH) for each in PROGRAMS), f"root, {', '.join(PROGRAMS)}")
-    keeper = subprocess.Popen(
-        [
-            "unshare",
-            "-n",
-            "-m",
-            "sh",
-            "-c",
-            "mount -t tmpfs tmpfs /run && mkdir /run/avahi-daemon && "
-            "mount -t tmpfs tmpfs /etc/avahi && echo ready && exec sleep 300",
-        ],
-        stdout=subprocess.PIPE,
+    # The first process of a namespace of processes: with it all others end, Samba's helpers among them.
+    ready = (
+        "mount -t tmpfs tmpfs /run && mkdir /run/avahi-daemon && mount -t tmpfs tmpfs /etc/avahi && echo ready && "
+        "exec sleep 300"
     )
-    found = Network(f"nsd{os.getpid() % 10**6}", keeper, tmp_path, [])
+    words = ["unshare", "-n", "-m", "-p", "--mount-proc", "--fork", "--kill-child", "sh", "-c", ready]
+    keeper = subprocess.Popen(words, stdout=subprocess.PIPE)
+    found = Network(f"nsd{os.getpid() % 10**6}", 0, tmp_path, [])
     try:
         assert keeper.stdout is not None and keeper.stdout.readline() == b"ready\n"
+        found.first = int(Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children").read_text())
         for words in (
-            ["ip", "link", "add", found.interface, "type", "veth", "peer", "name", "eth0", "netns", str(keeper.pid)],
+            ["ip", "link", "add", found.interface, "type", "veth", "peer", "name", "eth0", "netns", str(found.first)],
             ["ip", "address", "add", f"{NEAR}/24", "dev", found.interface],
             ["ip", "link", "set", found.interface, "up"],
-            *(["nsenter", "-t", str(keeper.pid), "-n", "ip", *each.split()] for each in (
+            *(["nsenter", "-t", str(found.first), "-n", "ip", *each.split()] for each in (
                 f"address add {FAR}/24 dev eth0", "link set eth0 up", "link set lo up")),
         ):  # fmt: skip
             subprocess.run(words, check=True, timeout=10, env={**os.environ, "PATH": _PATH})
         yield found
     finally:
-        for each in [*reversed(found.children), keeper]:
-            each.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(found.first or keeper.pid, signal.SIGKILL)
+        for each in (*found.children, keeper):
             each.wait(10)
         if keeper.stdout is not None:
             keeper.stdout.close()
@@ -126,7 +128,7 @@ def test_avahi_wsdd_and_samba_are_one_server_with_its_shares(cli: Cli, network: 
     (folder / "smb.conf").write_text(_SAMBA.format(folder=folder))
     (folder / "avahi.conf").write_text(_AVAHI)
     (folder / "lab.service").write_text(_SERVICES)
-    inside = ["nsenter", "-t", str(network.keeper.pid), "-n", "-m", "sh", "-c"]
+    inside = ["nsenter", "-t", str(network.first), "-n", "-m", "sh", "-c"]
     put = f"mkdir /etc/avahi/services; cp {folder}/lab.service /etc/avahi/services/"
     subprocess.run([*inside, put], check=True, timeout=10)
     network.start("avahi-daemon", "-f", str(folder / "avahi.conf"), "--no-drop-root", "--no-chroot", "--no-rlimits")

@@ -62,6 +62,7 @@ def dns_answer(*records: tuple[str, str, str]) -> bytes:
 
 
 NAS = "Disk\\032Station._smb._tcp.local."
+INFO = "Disk\\032Station._device-info._tcp.local."
 
 
 def asked(data: bytes) -> set[tuple[str, str]]:
@@ -74,10 +75,10 @@ def test_a_service_is_asked_for_what_its_first_answer_left_out() -> None:
     def answer(data: bytes) -> list[bytes]:
         questions.append(asked(data))
         if ("_smb._tcp.local.", "PTR") in questions[-1]:
-            model = ("Disk\\032Station._device-info._tcp.local.", "TXT", '"model=Xserve"')
-            return [dns_answer(("_smb._tcp.local.", "PTR", NAS), model)]
+            return [dns_answer(("_smb._tcp.local.", "PTR", NAS))]
         if (NAS, "SRV") in questions[-1]:
-            return [dns_answer((NAS, "SRV", "0 0 445 nas.local."))]
+            assert (INFO, "TXT") in questions[-1]
+            return [dns_answer((NAS, "SRV", "0 0 445 nas.local.")), dns_answer((INFO, "TXT", '"model=Xserve"'))]
         return [dns_answer(("nas.local.", "A", "192.168.1.5"))]
 
     with responder(dns_sd.GROUP, answer) as group:

@@ -77,7 +77,8 @@ class _Heard:
         for record in [*message.answer, *message.additional]:
             if len(self.places) + len(self.senders) < MOST_NAMES:
                 self._keep(sender, record)
-        wanted = [(name, kind) for name, _ in self.senders if name not in self.places for kind in ("SRV", "TXT")]
+        wanted = [(name, "SRV") for name, _ in self.senders if name not in self.places]
+        wanted += [(name.removesuffix(kind) + MODELS, "TXT") for name, kind in self.senders]
         wanted += [(host, "A") for host, _ in self.places.values() if host not in self.addresses]
         new = [each for each in dict.fromkeys(wanted) if each not in self.asked][:16]
         self.asked.update(new)
