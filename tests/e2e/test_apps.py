@@ -254,7 +254,7 @@ def test_conditions_are_kept_apart(cli: Cli) -> None:
     page = (cli.folder / "r.html").read_text()
     heads = [page.index(f'<th scope="col">condition={name}') for name in ("idle", "busy", "again")]
     assert heads == sorted(heads) and "runs are not averaged" in page
-    assert "condition=idle, condition=again: the same rates to" in page
+    assert "condition=idle, condition=again: the same rates within" in page
     listed = cli("runs", "--label", "condition=busy", "--json").ok().json()["runs"]
     assert [run["labels"] for run in listed] == [{"condition": "busy"}]
 

@@ -151,7 +151,7 @@ def test_what_was_synced_survives_a_power_cut(server: Guest) -> None:
     server.write("/lab/data/lost", data)
     server.kill()
     assert not server.is_up
-    with pytest.raises(TargetError, match="the guest does not run"):
+    with pytest.raises(TargetError, match="the guest is not running"):
         server.run(["true"])
     server.boot()
     volume.reopen(server, RAID)

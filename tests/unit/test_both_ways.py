@@ -147,7 +147,7 @@ def test_a_share_is_compared_one_operation_at_a_time(tmp_path: Path) -> None:
     common = Common("run", None, False, True, 0, {}, "", "30s", None)
     mount = both_ways._mount(str(tmp_path), found, Load(direct=True), common)
     assert mount.options["engine"] == "posix" and both_ways._Both._most_depth(mount, 8) == 1
-    with pytest.raises(UsageError, match="--depth 4: a mount of CIFS"):
+    with pytest.raises(UsageError, match="--depth 4: a CIFS mount"):
         both_ways._mount(str(tmp_path), found, Load(depth=4, direct=True), common)
 
 

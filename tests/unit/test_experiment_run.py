@@ -365,12 +365,12 @@ def test_a_share_is_found_and_planted() -> None:
     words = (ONE + TUNE).replace('[systems.s]\ntarget = "sim:"\n', PARTS)
     found = run_experiment(experiment.parse(words, "f", "n"), lambda system, seed: Slow([]), repeats=2)
     assert shares[0] == 0.4 and shares[-1] == pytest.approx(0.475, rel=0.03) == shares[-2]
-    assert "where 30.0 were wanted" in found["notes"][0]
+    assert "and 30.0 were wanted" in found["notes"][0]
 
 
 def test_a_share_that_cannot_be_found_ends_at_the_whole_processor() -> None:
     found = search(0.4, 100e6, lambda share: share * 50e6)
-    assert (found.share, found.rate) == (1.0, 50e6) and "50.0 MB/s, where 100.0 were wanted" in found.words()
+    assert (found.share, found.rate) == (1.0, 50e6) and "50.0 MB/s, and 100.0 were wanted" in found.words()
 
 
 def test_tune_needs_a_server_with_a_share() -> None:

@@ -136,7 +136,7 @@ MISTAKES = [
     ('command = "sweep"', 'command = "rm"', "tests.files.command = 'rm': use one of sweep"),
     ('options = "--file', "options = \"'--file", "close the quotes"),
     ('system = "slow"', 'system = "slw"', "condition[slow].system = 'slw': use one of slow, fast"),
-    ('id = "fast"\nwhat', 'id = "slow"\nwhat', "'slow' is there 2 times"),
+    ('id = "fast"\nwhat', 'id = "slow"\nwhat', "'slow' is used 2 times"),
     ('id = "slow"', 'id = "s l"', "give at most 64 letters"),
     ('missing = "cannot exist here"', "", "condition[elsewhere].system is missing"),
     ('server = { kind = "samba" }', 'server = { kind = "sambo" }', "kind = 'sambo'"),

@@ -116,7 +116,7 @@ def test_rates_are_drawn_from_zero(tmp_path: Path) -> None:
     flat = [text for text in charts if "surface3DChart" not in text]
     assert len(flat) > 5 and all(re.search(r"<valAx>.*?<min val=\"0\" ?/>", text, re.S) for text in flat)
     titles = re.findall(r"<a:t>(.*?)</a:t>", "".join(charts))
-    assert "read: MB/s by file size, one line a record size, NAS 1" in titles
+    assert "read: MB/s by file size, one line per record size, NAS 1" in titles
 
 
 def test_runs_without_a_record_size_in_common_keep_their_own(tmp_path: Path) -> None:

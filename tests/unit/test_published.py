@@ -280,7 +280,7 @@ MISTAKES = [
     ("1m..4m", "4m..1m", "the range is empty"),
     ("copy = [10, 10]", "copy = [10]", "rows.copy: give 2 numbers above 0"),
     (', play = "read" }', " }", "its ops do not contain play"),
-    ('name = "all"', 'name = "slow"', "'two-slow' is there 2 times"),
+    ('name = "all"', 'name = "slow"', "'two-slow' is used 2 times"),
     ('table = "all"', 'table = "none"', "table = 'none': use one of all"),
     ('table = "all"', "", "give cells, or a table and its columns"),
     ('of = ["fast", "slow"]', 'of = ["fast"]', "name two numbers or more"),

@@ -44,7 +44,7 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
     where = f"{op_words(cell['op'])} of {size_label(cell['record_bytes'])}"
     told = [
         f"{found['count']} clients together, {where}: {rate_text(found['common_bytes_per_s'])} over "
-        f"{duration_text(found['common_window_ns'])} in which all were under load; until the first was finished "
+        f"{duration_text(found['common_window_ns'])} in which all were under load; until the first client finished "
         f"{rate_text(found['first_done_bytes_per_s'])}, until the last {rate_text(found['last_done_bytes_per_s'])}.",
         f"They began within {duration_text(found['start_skew_ns'])} of one another (clocks known to "
         f"{duration_text(found['clock_bound_ns'])})"

@@ -40,9 +40,9 @@ def sentences(document: Mapping[str, Any]) -> Iterator[str]:
     if not replay["equal"]:
         yield f"Not all were issued: {issued:,}; the table lists them by kind."
     elif not (replay["skipped"] or replay["instead"] or replay["added"]):
-        yield "Of each kind as many operations were issued as the trace has."
+        yield "As many operations of each kind were issued as the trace contains."
     else:
-        yield "Of each kind as many operations were issued as the trace has, except these:"
+        yield "As many operations of each kind were issued as the trace contains, except these:"
     for note in replay["skipped"]:
         yield f"not carried out: {note['count']:,} {note['kind']}: {note['reason']}."
     for note in replay["instead"]:
@@ -57,7 +57,7 @@ def sentences(document: Mapping[str, Any]) -> Iterator[str]:
             f"{replay['told_apart']:,} names differ from another only in case; their first letters are written as %XX."
         )
     if replay["missed_deadlines"] is not None:
-        yield f"{replay['missed_deadlines']:,} operations started later than the deadline after they were due."
+        yield f"{replay['missed_deadlines']:,} operations started later than --deadline after they were due."
 
 
 def _streams(replay: Mapping[str, Any]) -> str:

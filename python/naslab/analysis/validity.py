@@ -137,8 +137,7 @@ def _reducible(cell: Mapping[str, Any], spec: CellSpec | None) -> Iterator[Findi
         times = f"{found:.0f}" if found >= 10 else f"{found:.2g}"
         than = f", not {wanted:g} times as {option} asked" if wanted > 1 else ""
         text = (
-            f"the written data {word} {times} times{than}: the disks of a server that does so write less than was "
-            "written"
+            f"the written data {word} {times} times{than}: a server that uses this writes less than that to its disks"
         )
         yield Finding(
             "compressible" if ratio == "compress_ratio" else "dedupable", text, cell["id"], found, "ratio", most

@@ -269,7 +269,7 @@ class _Measure:
         if o.op == "create":
             opened.made = True
             if not new:
-                self.left_out["files made anew that were there: new files"] += 1
+                self.left_out["existing files that were created again: new files"] += 1
         else:
             kind.counts["opens"] += 1
 
@@ -297,7 +297,7 @@ class _Measure:
             for size in kind.borrowed.values():
                 kind.sizes["files"].add(size)
             if kind.borrowed:
-                self.left_out["files that one kind of stream made and another used: there from the start"] += len(
+                self.left_out["files that one kind of stream made and another used: exist from the start"] += len(
                     kind.borrowed
                 )
         other = next(iter(self.kinds.values()))
@@ -397,7 +397,7 @@ def _lines(trace: Trace, measure: _Measure, spans: list[tuple[int, int, int]], t
     late = "how late a request may start at recorded pace is not in a trace"
     yield f'buffer = {{ is = "{BUFFER}", from = "chosen", why = "{late}" }}'
     if measure.timed and measure.idle_ns:
-        why = "so long nothing was under way; without the # in front it is kept at any pace"
+        why = "time without any operation; remove the # to keep it at any pace"
         yield "# " + _number("think", _seconds(measure.idle_ns), why)
     for kind in sorted(measure.kinds.values(), key=lambda one: min(one.lanes)):
         yield ""
@@ -407,13 +407,15 @@ def _lines(trace: Trace, measure: _Measure, spans: list[tuple[int, int, int]], t
 def _part(kind: _Kind) -> Iterator[str]:
     yield "[[part]]"
     yield 'does = "mix"'
-    yield _number("streams", len(kind.lanes), "at work at the same time, and alike")
+    yield _number("streams", len(kind.lanes), "alike, and active at the same time")
     if kind.sizes["files"]:
-        yield _rows("files", kind.sizes["files"], "files that must be there: size, number")
+        yield _rows("files", kind.sizes["files"], "files that must exist: size, number")
     if kind.folders:
         parents = {path[:at] for path in kind.folders for at in _slashes(path)} | kind.folders
-        yield _number("folders", len(parents), "folders that must be there", True)
-        yield _number("levels", min(max(path.count("/") + 1 for path in parents), MOST_LEVELS), "how deep they lie")
+        yield _number("folders", len(parents), "folders that must exist", True)
+        yield _number(
+            "levels", min(max(path.count("/") + 1 for path in parents), MOST_LEVELS), "depth of these folders"
+        )
     for name, why in (("makes", "new files: size, number"), ("reads", "requests: size, number"),
                       ("writes", "requests: size, number")):  # fmt: skip
         if kind.sizes[name]:
@@ -421,9 +423,9 @@ def _part(kind: _Kind) -> Iterator[str]:
     if kind.onward.of or kind.sizes["reads"] or kind.sizes["writes"]:
         for op in ("read", "write"):
             if kind.sizes[f"{op}s"]:
-                why = f"percent of the {op}s that go on where the one before on the open file ended"
+                why = f"percent of the {op}s that continue the previous one on the same open file"
                 yield _number(f"sequential_{op}s", kind.sequential[op].percent(), why)
-        yield _number("onward", kind.onward.percent(), "percent that go on where the stream's request before ended")
+        yield _number("onward", kind.onward.percent(), "percent that continue the stream's previous request")
         used = sum(count * number for count, number in kind.open_at_once.items()) / kind.open_at_once.total()
         yield _number("at_once", max(round(used), 1), f"files that a stream has in use, {used:.1f} on average")
     for name in ("opens", "idle", "ends", "flushes", "truncates", "stats", "missing", "missing_opens", "lists",

@@ -171,8 +171,8 @@ def identical_text(group: Sequence[int]) -> str:
     """What is odd about repeats that are the same."""
     numbers = ", ".join(map(str, group[:-1]))
     return (
-        f"repeats {numbers} and {group[-1]} are identical in every test to 0.001 MB/s: those of a real server "
-        "would differ"
+        f"repeats {numbers} and {group[-1]} are identical in every test within 0.001 MB/s: those of a real "
+        "server would differ"
     )
 
 
@@ -190,7 +190,7 @@ def sentences(apps: Mapping[str, Any]) -> Iterator[str]:
     for one in apps["results"]:
         if one.get("think_ns") and not one["paced"]:
             most = (one["read_bytes"] + one["written_bytes"]) * 1e9 / one["think_ns"]
-            yield f"{one['name']} pauses by itself: no server lets it exceed about {rate_text(most)}."
+            yield f"{one['name']} pauses by itself: on no server does it exceed about {rate_text(most)}."
         if one["paced"]:
             streams = f"{one['streams_kept_up']} of {one['streams']} streams kept up"
             yield f"{one['name']} at recorded pace: {streams}, {one['missed_starts']} steps started too late."
@@ -200,13 +200,13 @@ def sentences(apps: Mapping[str, Any]) -> Iterator[str]:
 
 def _held_text(one: Mapping[str, Any]) -> str:
     """How many streams were held, and why no more were found."""
-    text = f"{one['name']}: {one['streams']} streams of {rate_text(one['stream_bytes_per_s'])} were held"
+    text = f"{one['name']}: {one['streams']} streams of {rate_text(one['stream_bytes_per_s'])} were sustained"
     if one["failed_streams"] is not None:
         text += f", {one['failed_streams']} were not"
     if one["stopped"]:
         text += f"; the true number may lie between, the search ended early: {one['stopped']}"
     elif one["failed_streams"] is None:
-        text += ", the maximum that is tried"
+        text += ", the maximum that naslab tries"
     return f"{text}."
 
 

@@ -81,7 +81,7 @@ class Finder:
             return "the budget was used up"
         needed = round(room_bytes(made) * SPACE_FACTOR)
         if self.free_bytes is not None and needed > self.free_bytes:
-            return "no space for the films of more"
+            return "no space for more films"
         most = self.common.most_bytes()
         moved = sum(cell["bytes"] for cell in self.execution.cells)
         if (

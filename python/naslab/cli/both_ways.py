@@ -82,7 +82,7 @@ def _mount(text: str, found: Behind, load: Load, common: Common) -> Target:
         return target
     if load.depth > 1:
         raise UsageError(
-            f"--depth {load.depth}: a mount of CIFS is compared with naslab's own client one operation at a time; "
+            f"--depth {load.depth}: a CIFS mount is compared with naslab's own client one operation at a time; "
             "leave out --depth, or measure each way by itself: naslab sweep"
         )
     return target.with_options(engine="posix")
@@ -100,7 +100,7 @@ def _own_client(found: Behind, common: Common) -> Target:
 def _mount_only(target_text: str, load: Load, common: Common, why: str, sweep: bool) -> int:
     from naslab.cli.survey import run_survey
 
-    message = f"naslab's own client did not get in, so the mount alone is measured: {why}"
+    message = f"naslab's own client gets no access, so only the mount is measured: {why}"
     if not common.quiet:
         print(f"naslab: {message}", file=sys.stderr)
     values = {each.name: getattr(common, each.name) for each in dataclasses.fields(common)}
@@ -182,7 +182,7 @@ class _Both:
             extra = {**self.common.document_extra(), **mark}
             execution = start(spec, target, Store(self.common.store), document_extra=extra)
             for words in self.found.left_out:
-                execution.warn("not_carried", f"the mount has what naslab's own client has not: {words}")
+                execution.warn("not_carried", f"the mount uses features that naslab's own client lacks: {words}")
             meter = _Meter()
             execution.hooks = Hooks(before_cell=meter.before, on_cell=meter.after)
             self.executions.append(execution)

@@ -91,9 +91,7 @@ def clean_folders(target: Target, force: bool, only: str | None = None) -> Clean
 def _emptied(target: Target, cleaned: Cleaned) -> list[str]:
     """Bins from which what is naslab's was removed for good. Raises UsageError, TargetError."""
     if target.protocol != "smb":
-        raise UsageError(
-            f"--recycle-bin: {target.url} is no share that naslab speaks SMB to; give it as smb://HOST/SHARE"
-        )
+        raise UsageError(f"--recycle-bin: {target.url} is not an smb:// share; give it as smb://HOST/SHARE")
     with engine_errors(target.url):
         return _bins(target, cleaned, remove=True)
 
@@ -152,16 +150,16 @@ def _say(cleaned: Cleaned, emptied: list[str]) -> None:
         if folder == PREPARED_FOLDER:
             print(f"kept {folder}: applications were prepared there; naslab apps TARGET --step clean removes them")
             continue
-        print(f"kept {folder}: its run is still going, or runs on another host (--force removes it all the same)")
+        print(f"kept {folder}: its run is still going, or runs on another host (--force removes it anyway)")
     for each in cleaned.failed:
         print(f"kept {each['folder']}: {each['why']}")
     for path in cleaned.foreign:
         print(f"kept {path}: naslab did not make it; move it away and clean again")
     if emptied:
-        print(f"removed {len(cleaned.recycled)} things of naslab's from the recycle bin ({', '.join(emptied)})")
+        print(f"removed {len(cleaned.recycled)} naslab items from the recycle bin ({', '.join(emptied)})")
     elif cleaned.recycled:
         count, first = len(cleaned.recycled), cleaned.recycled[0]
-        print(f"kept {count} things of naslab's in the recycle bin ({first} ...): --recycle-bin removes them")
+        print(f"kept {count} naslab items in the recycle bin ({first} ...): --recycle-bin removes them")
     if not (cleaned.recycled or cleaned.removed or cleaned.running or cleaned.failed or cleaned.foreign):
         print("nothing to clean")
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 MOST_RECORD_BYTES, MOST_FILE_BYTES = 1 << 20, 1 << 32
 LATER = "later"
 _LOCAL = (
-    "a path is read through this machine's caches: the check holds for the disk if it was this machine that lost its "
-    "power; a share is better named smb:// or nfs:// than by its mount point"
+    "a path is read through this machine's caches: the check covers the disk only if this machine lost its "
+    "power; name a share as smb:// or nfs://, not by its mount point"
 )
 
 
@@ -148,7 +148,7 @@ def _lab_cutter(target: Target) -> Cutter:
 
     server = session.started(target.lab["name"])
     if server is None:
-        raise UsageError(f"--cut lab: the lab's {target.lab['name']} does not run; name it again as target")
+        raise UsageError(f"--cut lab: the lab's {target.lab['name']} is not running; name it again as target")
     # A guest goes with its server's program, and what it had not written to its disks goes with it.
     return LabCutter("power" if server.facts.get("guests") else "process", server.kill, server.restart)
 

@@ -217,8 +217,8 @@ def _chosen(found: Experiment, only: str) -> Experiment:
 
 def _plan(found: Experiment, repeats: int, until: bool = False) -> list[str]:
     """What a run would build and measure, for a terminal."""
-    count = "until all claims are decided, repeats" if until else f"{repeats} repeats"
-    lines = [f"{found.title}: {found.scale}, {count} of", ""]
+    count = "repeats until all claims are decided" if until else f"{repeats} repeats"
+    lines = [f"{found.title}: {found.scale}, {count}", ""]
     for one in found.conditions:
         if one.missing:
             lines.append(f"{one.id:<16} not measured: {one.missing}")
@@ -232,7 +232,7 @@ def _plan(found: Experiment, repeats: int, until: bool = False) -> list[str]:
         lines += [f"{one.id:<16} {system.what}", *(f"{'':<16} {line}" for line in told)]
     if found.tune:
         wanted = f"{found.tune.wanted / 1e6:.4g} MB/s"
-        lines += ["", f"First the share of a processor is searched with which {found.tune.system} comes to {wanted}."]
+        lines += ["", f"First, naslab searches for the processor share at which {found.tune.system} reaches {wanted}."]
     return [*lines, "", f"{len(found.claims)} claims, {len(found.published)} published numbers", *_equivalences(found)]
 
 
@@ -250,7 +250,7 @@ def _equivalences(found: Experiment) -> list[str]:
         f"{math.ceil(repeats_needed(near, math.sqrt(2) * spread, level, both=True))} repeats at a spread of "
         f"{percent_text(spread)}" for spread in PLANNED_SPREADS
     ]  # fmt: skip
-    return [f"Of these, {len(claims)} say that two rates are equal; to show it takes about {' and '.join(told)}."]
+    return [f"Of these, {len(claims)} say that two rates are equal; showing that takes about {' and '.join(told)}."]
 
 
 def _parts(parts: Mapping[str, Any]) -> str:

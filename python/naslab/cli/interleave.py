@@ -159,7 +159,7 @@ def _begin(plan: Plan, common: Common) -> _Turns:
         turns.sides.append(_start(turns, targets[position], caps[position], {"id": shared, "position": position}))
     if shifts and not common.quiet:
         print(
-            "naslab: the systems do not fit beside each other: each is started only for its part of a block",
+            "naslab: the systems do not fit in memory together: each is started only for its part of a block",
             file=sys.stderr,
         )
     return turns

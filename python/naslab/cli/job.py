@@ -86,9 +86,9 @@ class JobRequest:
         if self.to is None:
             return
         if "copy-out" not in names or names.count("copy-out") * self.repeat != 1:
-            raise UsageError(f"--to {self.to}: goes with one copy-out and without --repeat; leave it out")
+            raise UsageError(f"--to {self.to}: needs exactly one copy-out and no --repeat; leave it out")
         if self.to.exists() or self.to.is_symlink():
-            raise UsageError(f"--to {self.to}: it exists; name a folder that is still to be made")
+            raise UsageError(f"--to {self.to}: it exists; name a new folder")
         if not self.to.absolute().parent.is_dir():
             raise UsageError(f"--to {self.to}: there is no folder {self.to.absolute().parent}; create it first")
         if self.source is not None and self.to.resolve().is_relative_to(self.source.resolve()):

@@ -23,8 +23,8 @@ _EXITS = (
 )
 _VARIABLES = (
     ("NASLAB_STORE", "File that keeps results, as --store."),
-    ("NASLAB_PASSWORD", "Password of the server, where no --credentials are given."),
-    ("NASLAB_TOKEN", "What a reader of naslab serve must know, as --token."),
+    ("NASLAB_PASSWORD", "Password of the server, if no --credentials are given."),
+    ("NASLAB_TOKEN", "Token that readers of naslab serve need, as --token."),
     ("NO_COLOR", "No bold headings in help."),
 )
 

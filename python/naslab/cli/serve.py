@@ -73,7 +73,7 @@ def site(
         typer.Argument(metavar="[RUN]...", help="Runs to publish; none: the newest ones.", show_default=False),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write; new, empty, or written before.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write; new, empty or an earlier export.")
     ] = Path("naslab-site"),
     target: Annotated[
         str, typer.Option("--target", metavar="TEXT", help="Only targets whose names contain this text.")

@@ -57,7 +57,7 @@ class Applications:
         budget.begin()
         if len(plans) < len(self.definitions):
             left = [one.name for one in self.definitions if one.name not in {made.definition.name for made in plans}]
-            execution.warn("budget", f"{', '.join(left)}: left out, they need more room, bytes or time than is left")
+            execution.warn("budget", f"{', '.join(left)}: left out: they need more space, bytes or time than is left")
         try:
             for at, made in enumerate(plans):
                 if execution.status != "complete" or (at and budget.spent()):

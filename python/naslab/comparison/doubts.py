@@ -32,7 +32,7 @@ def doubts_of(sides: tuple[Side, Side], paired: bool, shared: Sequence[tuple[Key
     yield from _twice(sides, shared)
     if not paired:
         text = "the sides were measured one after the other: a change in between counts as a difference"
-        yield "not_interleaved", f"{text}; `naslab compare --run` measures them in turns"
+        yield "not_interleaved", f"{text}; `naslab compare --run` measures them alternately"
     for name, side, at in (("first", sides[0], 0), ("second", sides[1], 1)):
         yield from _drift(name, side, [pair[at] for pair in shared], paired)
     if paired:

@@ -48,7 +48,7 @@ def repeats(comparison: Comparison) -> str:
     """How many of each, and whether in pairs."""
     one, other = comparison.repeats
     if comparison.paired:
-        return f"{min(one, other)} pairs measured in turns"
+        return f"{min(one, other)} pairs measured alternately"
     return f"{one} and {other} repeats" if one != other else f"{one} {'repeat' if one == 1 else 'repeats'} each"
 
 

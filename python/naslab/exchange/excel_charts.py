@@ -111,7 +111,7 @@ def _sweep_charts(sheet: Any, op: str, whose: str, files: int, records: int) -> 
             sheet.add_chart(surface, f"A{below}")
             below += _ROWS_OF_A_CHART
             sheet.row_breaks.append(Break(id=below - 1))  # the next one is printed whole
-        lines = line_chart(f"{op_words(op)}: MB/s by file size, one line a record size{whose}", data, names)
+        lines = line_chart(f"{op_words(op)}: MB/s by file size, one line per record size{whose}", data, names)
         sheet.add_chart(lines, f"A{below}")
         below += _ROWS_OF_A_CHART
 
@@ -169,7 +169,7 @@ def _runs_sheet(book: Any, runs: Sequence[Run], op: str) -> None:
         data = Reference(sheet, min_col=first, max_col=last, min_row=2, max_row=2 + len(rows))
         names = Reference(sheet, min_col=1, min_row=3, max_row=2 + len(rows))
         below = len(rows) + 5 + (first - 2) // MAX_LINES * _ROWS_OF_A_CHART
-        lines = line_chart(f"{op_words(op)}: MB/s by file size{records_of}, one line a run", data, names)
+        lines = line_chart(f"{op_words(op)}: MB/s by file size{records_of}, one line per run", data, names)
         lines.display_blanks = "span"  # runs may have other file sizes between
         sheet.add_chart(lines, f"A{below}")
 
@@ -254,7 +254,7 @@ def _over_time_sheet(book: Any, places: Sequence[Place]) -> None:
         return
     most = sorted(long, key=lambda place: place.first - place.last)[:MOST_CHARTS]
     sheet = new_sheet(book, "over time")
-    about = f"{len(most)} of {len(loads)} cells, those with most intervals; their numbers are in the series sheets"
+    about = f"{len(most)} of {len(loads)} cells, those with the most intervals; their numbers are in the series sheets"
     sheet.append([styled(sheet, f"Rate over time, MB/s (10^6 bytes per second): {about}", bold=True)])
     for at, place in enumerate(sorted(most, key=long.index)):
         sheet.add_chart(_over_time(book, place), f"A{3 + at * 16}")

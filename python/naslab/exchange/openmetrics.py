@@ -33,13 +33,13 @@ class Metric:
 
 
 METRICS = (
-    Metric("naslab_throughput_bytes_per_second", "bytes_per_second", "Bytes by the timed window.",
+    Metric("naslab_throughput_bytes_per_second", "bytes_per_second", "Bytes divided by the timed window.",
            "throughput_bytes_per_s"),
-    Metric("naslab_acknowledged_bytes_per_second", "bytes_per_second", "Bytes by the time to the last answer.",
+    Metric("naslab_acknowledged_bytes_per_second", "bytes_per_second", "Bytes divided by the time to the last answer.",
            "acknowledged_bytes_per_s"),
-    Metric("naslab_durable_bytes_per_second", "bytes_per_second", "Bytes by that time and the flush.",
+    Metric("naslab_durable_bytes_per_second", "bytes_per_second", "Bytes divided by that time and the flush.",
            "durable_bytes_per_s"),
-    Metric("naslab_operations_per_second", "", "Operations by the timed window.", "iops"),
+    Metric("naslab_operations_per_second", "", "Operations divided by the timed window.", "iops"),
     Metric("naslab_offered_operations_per_second", "", "Open loop: operations that fell due.", "offered_per_s"),
     Metric("naslab_moved_bytes", "bytes", "Bytes moved in the timed window.", "bytes"),
     Metric("naslab_operations", "", "Operations that ended in the timed window.", "ops"),
@@ -47,7 +47,7 @@ METRICS = (
     Metric("naslab_duration_seconds", "seconds", "Timed window less pauses.", "duration_ns", 1e-9),
     Metric("naslab_flush_seconds", "seconds", "Flush after it.", "flush_ns", 1e-9),
     Metric("naslab_wire_bytes", "bytes", "Bytes sent and received on the wire.", "wire_bytes"),
-    Metric("naslab_client_cpu_ratio", "ratio", "Processor time of the client by the window; 1 is one core.",
+    Metric("naslab_client_cpu_ratio", "ratio", "Processor time of the client divided by the window; 1 is one core.",
            "cpu_fraction"),
     Metric("naslab_latency_mean_seconds", "seconds", "Mean latency.", "latency_ns.mean", 1e-9),
 )  # fmt: skip

@@ -27,7 +27,7 @@ RATES = {
 WARNINGS = "naslab_run_warnings"
 WARNINGS_BY_KIND = "naslab_warnings"
 ABOUT = {
-    ENDED: "When the newest run of a target ended, also one that failed.",
+    ENDED: "When the newest run of a target ended, including a failed one.",
     PROBABILITY: "Probability that this limits the target for this class of I/O.",
     "naslab_limit_bytes_per_second": "Throughput that a limit allows.",
     "naslab_limit_operations_per_second": "Operations that a limit allows.",

@@ -55,7 +55,7 @@ def _cached(document: Mapping[str, Any]) -> Iterator[Limit]:
         why = next((str(cell["regime_evidence"]) for cell in cached if cell.get("regime_evidence")), "")
         said = f"{len(cached)} of {len(mine)} cells were answered by the client's own cache"
         figure = Figure(values[len(values) // 2], values[0], values[-1], unit)
-        yield Limit("client_cache", op, size, UNVARIED, figure, f"{said}; of one of them {why}" if why else said)
+        yield Limit("client_cache", op, size, UNVARIED, figure, f"{said}; one of them: {why}" if why else said)
 
 
 def _is_of(cell: Cell, op: str, size: str) -> bool:

@@ -166,7 +166,7 @@ def operations(evidence: Evidence) -> str:
     )  # fmt: skip
     costs = evidence.time_per_byte()
     if small.rate.value < PER_OPERATION * large.rate.value and costs and costs[0] > 0:
-        told += f": an operation takes {duration_text(costs[0] * 1e9)} beside its bytes"
+        told += f": an operation takes {duration_text(costs[0] * 1e9)} besides its bytes"
     return told
 
 

@@ -74,7 +74,7 @@ def _record(points: Sequence[Point], evidence: Evidence) -> str:
     costs = evidence.time_per_byte()
     reached = f"{size_label(points[-1].record_bytes)} at a time reach {rate_text(points[-1].rate.value)}"
     return (
-        f"{reached}; an operation costs {duration_text(costs[0] * 1e9)} beside its bytes"
+        f"{reached}; an operation costs {duration_text(costs[0] * 1e9)} besides its bytes"
         if costs and costs[0] > 1e-8
         else reached
     )

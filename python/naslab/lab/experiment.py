@@ -254,7 +254,7 @@ def _of_scale(found: list[Any], scale: int) -> Any:
 def _unique(names: list[str], where: str) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"{where}: {name!r} is there {names.count(name)} times; give each an id of its own")
+            raise UsageError(f"{where}: {name!r} is used {names.count(name)} times; give each an id of its own")
 
 
 def _with_values(data: dict[str, Any], where: str, scale: int) -> dict[str, Any]:

@@ -40,9 +40,9 @@ class Tuned:
     def words(self) -> str:
         """For the report."""
         return (
-            f"calibrated on this machine: with {percent_text(self.share, 1)} of a processor the server came to "
-            f"{self.rate / 1e6:.1f} MB/s, where {self.wanted / 1e6:.1f} were wanted; all systems with a share of a "
-            "processor have this one"
+            f"calibrated on this machine: with {percent_text(self.share, 1)} of a processor the server reached "
+            f"{self.rate / 1e6:.1f} MB/s, and {self.wanted / 1e6:.1f} were wanted; all systems with a share of a "
+            "processor use this one"
         )
 
 

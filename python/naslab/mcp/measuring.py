@@ -59,7 +59,7 @@ class Limits:
                 )
         for option, value in (("--budget", self.budget), ("--max-bytes", self.max_bytes)):
             if self._amount(option, value) <= 0:
-                raise UsageError(f"{option} {value}: give more than nothing")
+                raise UsageError(f"{option} {value}: give more than 0")
         return self
 
     def within(self, budget: str, max_bytes: str) -> tuple[str, str]:

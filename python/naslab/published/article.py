@@ -148,7 +148,7 @@ def parse(words: str, file: str, name: str) -> Article:
     known = [each.name for each in runs]
     for each in known:
         if known.count(each) > 1:
-            raise UsageError(f"{where}run: {each!r} is there {known.count(each)} times; give each a name of its own")
+            raise UsageError(f"{where}run: {each!r} is used {known.count(each)} times; give each a name of its own")
     derived = tuple(
         one for each, at in top.tables("derived") for one in _derived(each, at, name, runs, numbers, tables)
     )

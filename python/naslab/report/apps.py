@@ -26,7 +26,7 @@ def fill(chart: Chart, runs: Sequence[Shown]) -> None:
     found = [(name, apps) for name, apps in found if apps and apps["results"]]
     if found:
         words = [f"{name}: " * (len(found) > 1) + " ".join(sentences(apps)) for name, apps in found]
-        words += [f"{', '.join(group)}: the same rates to 0.001 MB/s." for group in identical_runs(found)]
+        words += [f"{', '.join(group)}: the same rates within 0.001 MB/s." for group in identical_runs(found)]
         chart.add(["Applications"], bars(found), " ".join([*words, _published_words()]))
 
 

@@ -89,7 +89,7 @@ def _chart(result: Result, one: Mapping[str, Any]) -> Chart:
     published = [_shown(each, unit) for each in result["published"] if each["chart"] == one["id"]]
     limits = _limits(result, one)
     what = "Lines" if one["kind"] == "line" else "Bars"
-    lead = f"{what} are medians, dots the repeats" + (", diamonds the article's numbers." if published else ".")
+    lead = f"{what} are medians, dots are repeats" + (", diamonds are the article's numbers." if published else ".")
     chart = Chart(f"chart-{one['id']}", one["title"], lead, ["Show"])
     made = draw.lines if one["kind"] == "line" else draw.bars
     chart.add([one["title"]], made(one, published, limits), " ".join(_told(one, published, limits)))

@@ -33,7 +33,9 @@ def calibrations_table(result: Mapping[str, Any]) -> str:
         return ""
     dates = sorted(one["calibrated_at"] for one in result["calibrations"] if one["calibrated_at"])
     when = f" Measured from {dates[0]} to {dates[-1]}." if dates else " None was measured: naslab lab run --calibrate."
-    lead = f"A part more than 5 % off its planted limit misses it; of several disks or ways the one furthest off.{when}"
+    lead = (
+        f"A part more than 5 % off its planted limit misses it; of several disks or directions, the worst counts.{when}"
+    )
     table = page._table("Planted and measured limits", ["System", "Limit", "Planted", "Measured", "Verdict"], rows)
     head = f'<h2>Planted and measured limits</h2><p class="lead">{esc(lead)}</p>'
     return f'<section id="calibrations">{head}{table}</section>'

@@ -30,7 +30,7 @@ def over_time(result: Result, runs: Mapping[str, Run]) -> Chart:
     """A chart with each of `runs` (by id) whose rate changed; the article's numbers are lines."""
     lead = (
         "Throughput of each interval, the mean of each stretch between two changes, and the slowest operation of each "
-        "interval; dashed the article's numbers for this test."
+        "interval; dashed lines are the article's numbers for this test."
     )
     chart = Chart("over-time", "Over time", lead, ["Measurement"])
     for one in result["measurements"]:

@@ -229,7 +229,7 @@ def _percentile_table(run: Run, part: Part) -> str:
         return ""
     heads = ["Latency", *(regime_name(run, regime) for regime in shown)]
     rows = [[label, *texts] for label, texts in percentile_rows(shown)]
-    return text_table("Latency percentiles, as far as there were operations enough", heads, rows)
+    return text_table("Latency percentiles, as far as there were enough operations", heads, rows)
 
 
 def _cost_table(part: Part) -> str:

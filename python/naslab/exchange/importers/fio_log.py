@@ -43,7 +43,7 @@ def parse(sources: Sequence[Input]) -> Draft:
     for source in sources:
         found = NAME.match(source.name)
         if not found:
-            what = "is a log of fio, but its name does not show of what"
+            what = "is a fio log, but its name does not show what it logs"
             raise source.broken(f"{what}; name it as fio does: NAME_bw.1.log, NAME_iops.1.log, NAME_lat.1.log")
         if found[2] in MEANINGS and source.data.strip():
             logs.setdefault(found[2], []).append(_read(source))

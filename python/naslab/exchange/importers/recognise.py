@@ -113,7 +113,7 @@ _TEXTS: tuple[tuple[str, str], ...] = (
     (r"^(?:3|5);fio-", "fio's terse output; run it with --output-format=json"),
     (r"\A\s*[{\[]\s*[\"{\[\]}]", "JSON, but not from a known benchmark"), (r"^<\?xml|^<\w", "XML, but not DiskSpd's"),
     (r"^\[(?:global|[\w-]+)\]\s*$", "a job file or settings, not results"),
-    (r"^(?:\d+ +)?(?:\d\d:\d\d:\d\d\S* )?\w+\(.{0,300}\) += ", "a trace of strace; naslab trace convert reads it"),
+    (r"^(?:\d+ +)?(?:\d\d:\d\d:\d\d\S* )?\w+\(.{0,300}\) += ", "a strace log; naslab trace convert reads it"),
     (r"\Arun_id[,;]cell[,;]t_s", "a series that naslab exported; import the run's .json, which contains it, too"),
     (r"^iperf|bits/sec", "iperf's output"),
     (r"^[^\s,;]+(?:[,;\t][^\s,;]*){3,}[ \r]*$", "a table, but not from a known benchmark"),

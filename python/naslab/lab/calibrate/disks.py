@@ -295,7 +295,11 @@ def measure_volume(probe: Probe) -> None:
 
         more: dict[str, Any] = {"note": f"by the arithmetic of {found.volume.level}"}
         if found.volume.level == "raid1" and rw == "read":
-            more = {"note": f"{_COPIES} are read by turns", "planted": 2 * probe.planted[name].value, "ceiling": True}
+            more = {
+                "note": f"{_COPIES} are read alternately",
+                "planted": 2 * probe.planted[name].value,
+                "ceiling": True,
+            }
         probe.add(name, "", "fio", words, taken, **more)
 
 

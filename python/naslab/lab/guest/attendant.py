@@ -197,7 +197,9 @@ class Attendant:
             self.boots.append(task)
             self.boot()
         elif task.what == "boot" or self.guest is None or self.ready is None:
-            self._answer(task, error="the guest runs already" if task.what == "boot" else "the guest does not run")
+            self._answer(
+                task, error="the guest is already running" if task.what == "boot" else "the guest is not running"
+            )
         else:
             self._next += 1
             self.tasks[self._next] = task
