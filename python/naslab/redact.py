@@ -450,13 +450,17 @@ _WORDS = (
     "ladder_figure.unit", "ladder_conditions.protocol", "burst.op", "finding.probe", "cache_mode.mode",
     "job.durability", "job_step.job", "replay.source", "replay.pace", "replay_kind.kind", "replay_note.kind",
     "replay_note.as_kind", "tree_phase.op", "planted.name", "planted.tool", "client_split_cell.op",
-    "client_split_cell.verdict", "stated_limit.op", "source.tool", "doubt.kind", "doubt.unit",
+    "client_split_cell.verdict", "security_combination.state", "security_load.op", "security_figure.verdict",
+    "stated_limit.op", "source.tool", "doubt.kind", "doubt.unit",
 )  # fmt: skip
 _SENTENCES = (
     "cell.regime_evidence", "warning.message", "limit.evidence", "ladder_step.title", "ladder_step.says",
     "ladder_burst.shown_by", "ladder_question.why", "ladder_question.experiment", "steady.reason", "finding.text",
     "cached.reason", "working_set.reason", "curve.knee_method", "job_step.evidence", "replay_note.reason",
     "tree.cold_note", "apps.throughput", "app.about", "streams_held.stopped", "client_split.ended", "doubt.message",
+    "security.baseline", "security.ended", "security_combination.name", "security_combination.reason",
+    "security_combination.signing", "security_combination.encryption", "security_contrast.baseline",
+    "security_contrast.name",
 )  # fmt: skip
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(_WORDS, _Redaction.word),
@@ -471,7 +475,8 @@ _RULES: dict[str, Rule] = {
     ),
     **dict.fromkeys(("cell.workload", "app.name", "streams_held.name", "answer_work.name"), _Redaction.named),
     **dict.fromkeys(
-        ("run.run_id", "run.rerun_of", "durable.checked_run", "curve_comparison.run_id"), _Redaction.run_id
+        ("run.run_id", "run.rerun_of", "durable.checked_run", "curve_comparison.run_id",
+         "security_combination.run_id"), _Redaction.run_id,
     ),
     **dict.fromkeys(("run.started_at", "run.finished_at", "target.calibrated_at"), _time),
     **dict.fromkeys(

@@ -65,6 +65,10 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
         from naslab.comparison import split
 
         parts += [split.table(run.document["client_split"]), ""]
+    elif run.document.get("security"):
+        from naslab.comparison import security_words
+
+        parts += security_words.tables(run.document["security"])
     elif rest:
         parts += [_cell_table(rest, columns), ""]
     parts += pictures.sparklines(run, grids, columns)

@@ -20,6 +20,8 @@ WRITERS: dict[str, tuple[str, ...]] = {
         "run", "sweep", "sustained", "curve", "profile", "tree", "apps")},
     "job --live": ("job", SIM, "copy-in", "--live", "FILE"),
     "replay --live": ("replay", SIM, "a.trace", "--live", "FILE"),
+    "security --live": ("security", "smb://ann@127.0.0.1:1/data", "--live", "FILE"),
+    "security --output": ("security", "smb://ann@127.0.0.1:1/data", "-o", "FILE"),
     "durable --live": ("durable", "TARGET", "--cut", "ask", "--live", "FILE"),
     "compare --live": ("compare", "--run", SIM, SIM, "--live", "FILE"),
     "compare rerun --live": ("compare", "rerun", "last", SIM, "--live", "FILE"),

@@ -73,6 +73,7 @@ ELSEWHERE: tuple[tuple[str, str], ...] = (
     (r"^(net|serve|ceiling|reference (client|net))\b", "waits for another machine"),
     (r" --(hosts|scheduler|remote-python|monitor)\b", "needs other machines"),
     (r"^durable\b", "cuts a server's power"),
+    (r"^security\b", "logs in to a server"),
     (r" /dev/", "reads a disk"),
     (r" --cold-command ", "needs a server to log in to"),
     (r"^trace record\b", "needs strace"),

@@ -184,6 +184,20 @@ def test_unknown_says_why(more: dict[str, Any], protocol: str, words: str) -> No
     assert told.word == "unknown" and words in told.evidence
 
 
+def test_a_client_that_does_not_keep_up_is_no_pace() -> None:
+    slow = cell(0, queue_depth=8)
+    slow["latency_ns"]["mean"] *= 0.6
+    (told,) = found(slow)
+    assert (
+        told.word == "unknown"
+        and "4.8 of 8 requests were outstanding" in told.evidence
+        and "paced" not in told.evidence
+    )
+    slow["pause_ns"] = slow["duration_ns"] // 5
+    (told,) = found(slow)
+    assert "the load was paced" in told.evidence, "pauses were asked for"
+
+
 def test_a_run_with_a_ladder_has_its_model() -> None:
     from made_evidence import Server, ladder
 

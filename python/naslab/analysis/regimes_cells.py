@@ -16,6 +16,10 @@ STEADY, FEW_BUSY = 8, 0.4
 """Of fewer operations than 8 times the depth, start and end count: all at once, half are in flight on average."""
 
 
+PAUSES = 0.05
+"""Pauses between operations below this share of the workers' time are no pace."""
+
+
 @dataclass(frozen=True)
 class View:
     """One cell. Rates in bytes per second, times in nanoseconds."""
@@ -98,9 +102,20 @@ class View:
         """Operations waited for their time, not for the server: offered load, pauses between them."""
         if self.cell.get("offered_per_s") or self.cell.get("workload") == "idle":
             return True
-        mean, iops = self.cell["latency_ns"].get("mean"), float(self.cell["iops"])
         busy = FEW_BUSY if self.short else BUSY
-        return bool(mean) and mean * iops / 1e9 < busy * self.in_flight
+        return 0 < self.outstanding < busy * self.in_flight
+
+    @cached_property
+    def outstanding(self) -> float:
+        """Requests under way on average, by Little's law; 0 where no latency is known."""
+        return float(self.cell["latency_ns"].get("mean") or 0) * float(self.cell["iops"]) / 1e9
+
+    @cached_property
+    def held_up(self) -> bool:
+        """Fewer requests were under way than asked for, and nothing asked for pauses: the client did not keep up."""
+        asked = self.cell.get("offered_per_s") or self.cell.get("workload") == "idle"
+        pauses = float(self.cell.get("pause_ns") or 0) / max(int(self.cell["duration_ns"]), 1)
+        return self.paced and not asked and pauses < PAUSES
 
     @cached_property
     def plain(self) -> bool:

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.intervals import LEVEL
+from naslab.analysis.ratios import LEAST_REPEATS
 from naslab.cli.caller import caller
 from naslab.cli.common import Common, Load
-from naslab.cli.interleave import end_interleaved
+from naslab.cli.interleave import end_interleaved, ended_by, exit_of, numbered
 from naslab.comparison import split
-from naslab.errors import INTERRUPTED, NaslabError, TargetError, UsageError
+from naslab.errors import TargetError, UsageError
 from naslab.execute import SPACE_FACTOR, Execution, Hooks, probe, start, termination_as_interrupt
 from naslab.plans import both_ways as plans
 from naslab.plans.sweep import SweepOptions
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from naslab.targets import Target
 
 BUDGET_NS = 120_000_000_000
-LEAST_BLOCKS = 4
-"""Fewer give no verdict."""
+OF_ITSELF = ("repeats", "budget")
+"""Ends that leave the runs complete."""
 
 
 def mount_behind(text: str) -> Behind | None:
@@ -133,21 +134,11 @@ class _Both:
     def run(self) -> int:
         """Measures, stores both runs and says what the kernel's client costs; the exit code."""
         options, plan = self._options(), self._plan()
-        ended = "repeats"
         with termination_as_interrupt(), contextlib.ExitStack() as stack:
             self._begin(options, plan)
             for each in self.executions:
                 stack.enter_context(contextlib.closing(each))
-            try:
-                ended = self._measure(options, plan)
-            except KeyboardInterrupt:
-                ended = "interrupted"
-            except NaslabError as error:
-                if not all(each.begun for each in self.executions):
-                    for each in self.executions:
-                        each.withdraw(error)
-                    raise
-                ended = str(error)
+            ended = ended_by(self.executions, lambda: self._measure(options, plan))
         return self._tell(ended)
 
     def _options(self) -> SweepOptions:
@@ -206,7 +197,7 @@ class _Both:
             for at, cell in enumerate(cells):
                 # Fewer blocks than give a verdict are ended only when the budget is gone twice over; one pair is
                 # always measured, else nothing would be said at all.
-                least = deadline if block >= LEAST_BLOCKS else deadline + budget_s
+                least = deadline if block >= LEAST_REPEATS else deadline + budget_s
                 if block + at > 0 and time.monotonic() > least:
                     return "budget"
                 turn = (block + at) % 2
@@ -226,9 +217,7 @@ class _Both:
 
     def _stage(self, side: int, cells: Sequence[CellSpec], block: int) -> None:
         execution = self.executions[side]
-        first = 1 + max(cell["id"] for cell in execution.cells)
-        numbered = [dataclasses.replace(cell, id=first + i, block=block) for i, cell in enumerate(cells)]
-        execution.stage(self._for(side, numbered))
+        execution.stage(self._for(side, numbered(execution, cells, block)))
 
     def _tell(self, ended: str) -> int:
         mount, own = self.executions
@@ -241,15 +230,14 @@ class _Both:
             "ended": ended,
             "cells": cells,
         }
-        of_itself, what = ("repeats", "budget"), "run"
-        stored = end_interleaved(own, ended, of_itself, what)
-        both = end_interleaved(mount, ended, of_itself, what, split.sentences(cells), client_split=result)
+        stored = end_interleaved(own, ended, OF_ITSELF, "run")
+        both = end_interleaved(mount, ended, OF_ITSELF, "run", split.sentences(cells), client_split=result)
         return self._say(both, stored, ended)
 
     def _say(self, mount: Run, own: Run, ended: str) -> int:
         if self.common.report is not None:
             _report(mount, own, self.common.report)
-        code, message = _how(ended)
+        code, message = exit_of(ended, OF_ITSELF)
         if (program := caller()) is not None:
             return program.take(mount, code, message)
         if self.common.as_json:
@@ -263,13 +251,6 @@ class _Both:
         if message:
             print(f"naslab: {message}", file=sys.stderr)
         return code
-
-
-def _how(ended: str) -> tuple[int, str]:
-    """The exit code, and what to say of it."""
-    if ended in ("repeats", "budget"):
-        return 0, ""
-    return (INTERRUPTED, "interrupted; the results so far are stored") if ended == "interrupted" else (1, ended)
 
 
 def _report(mount: Run, own: Run, path: Path) -> None:

@@ -102,6 +102,12 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "security", MEASURE, "What signing and encryption cost: a price list", "security:security", (
+            X("naslab security smb://user@nas/media", "Every way to sign and encrypt that the server allows."),
+            X("naslab security smb://user@nas/media --repeat 12 -o prices.html", "Twelve rounds, with an HTML report."),
+        ),
+    ),
+    Command(
         "replay", MEASURE, "Replay a recorded trace on any target", "app:replay", (
             X("naslab replay smb://user@nas/media build.trace.zst", "As fast as the order of operations allows."),
             X("naslab replay nfs://nas/export build.trace.zst --pace recorded", "Each at its recorded time."),

@@ -198,24 +198,29 @@ def finish(execution: Execution, common: Common, failure: NaslabError | None = N
         run = execution.finish(_concluded, summary=summarise(execution.document))
     except NaslabError as error:
         raise failure or error from error
-    unwritten = _report([run], common.report) if common.report and _has_charts(run) else ""
+    unwritten = report_of([run], common.report) if common.report and _has_charts(run) else ""
     code, message = _ended(run, failure)
     code = code or int(bool(unwritten))
     if (program := caller()) is not None:
         return program.take(run, code, message or unwritten)
     if unwritten:
         print(f"naslab: {unwritten}", file=sys.stderr)
-    if common.as_json:
-        json.dump(run.document, sys.stdout)
-        print()
-    elif not common.quiet:
-        _say(run, common, None if unwritten else common.report)
+    say_run(run, common, None if unwritten else common.report)
     if message:
         print(f"naslab: {message}", file=sys.stderr)
     return code
 
 
-def _report(runs: list[Run], path: Path) -> str:
+def say_run(run: Run, common: Common, report: Path | None) -> None:
+    """Prints a run that has just ended, as --json and --quiet say. report: the page that was written of it."""
+    if common.as_json:
+        json.dump(run.document, sys.stdout)
+        print()
+    elif not common.quiet:
+        _say(run, common, report)
+
+
+def report_of(runs: list[Run], path: Path) -> str:
     """Writes the page; why it could not be written, empty if it was. The run is none the worse for it."""
     from naslab.report import write
 

@@ -23,8 +23,8 @@ from naslab.targets.forms import check_local
 OUTPUTS = ("output", "report", "csv", "junit", "emit_app")
 """Parameters that name a file to write. A journal is never replaced."""
 OF_TARGETS = (
-    "run", "sweep", "sustained", "curve", "profile", "tree", "apps", "job", "replay", "durable", "rerun", "doctor",
-    "clean",
+    "run", "sweep", "sustained", "curve", "profile", "tree", "apps", "job", "replay", "durable", "security", "rerun",
+    "doctor", "clean",
 )  # fmt: skip
 """Commands whose `target` is one; `runs` and `history` look for a text in it."""
 OF_FOLDERS = ("site",)

@@ -13,7 +13,7 @@ import dataclasses
 import random
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from naslab.analysis.words import summarise
 from naslab.cli.common import Common, Load
 from naslab.comparison.judgement import Comparison, compare
 from naslab.comparison.words import sentence
-from naslab.errors import NaslabError, UsageError
+from naslab.errors import INTERRUPTED, NaslabError, UsageError
 from naslab.execute import Execution, probe, start, termination_as_interrupt
 from naslab.lab import session as lab
 from naslab.plans import sweep as sweeps
@@ -61,17 +61,7 @@ def run_interleaved(plan: Plan, common: Common) -> list[Run]:
         turns = _begin(plan, common)
         for each in turns.sides:
             stack.callback(turns.close, each)
-        ended = "repeats"
-        try:
-            ended = _until_certain(turns, plan, common)
-        except KeyboardInterrupt:
-            ended = "interrupted"
-        except NaslabError as error:
-            if not all(each.begun for each in turns.sides):
-                for each in turns.sides:
-                    each.withdraw(error)
-                raise
-            ended = str(error)
+        ended = ended_by(turns.sides, lambda: _until_certain(turns, plan, common))
         for each in turns.sides:
             turns.close(each)
     of_itself = ("certain", "budget", "repeats")
@@ -111,10 +101,8 @@ class _Turns:
 
     def _stage(self, at: int, cells: Sequence[CellSpec], block: int) -> None:
         side = self.sides[at]
-        first = 1 + max((cell["id"] for cell in side.cells), default=-1)
-        numbered = [dataclasses.replace(cell, id=first + i, block=block) for i, cell in enumerate(cells)]
         with lab.inside(side.target):
-            side.stage(numbered)
+            side.stage(numbered(side, cells, block))
 
     def reopen(self, at: int) -> None:
         """The system of one target, started anew, with no other beside it."""
@@ -212,6 +200,36 @@ def _compared(executions: Sequence[Execution], plan: Plan) -> list[Comparison]:
     documents = [[each.document] for each in executions]
     pairs = zip(documents[1:], plan.targets[1:], strict=True)
     return [compare(documents[0], other, (plan.targets[0], name), plan.margin) for other, name in pairs]
+
+
+def numbered(side: Execution, cells: Sequence[CellSpec], block: int) -> list[CellSpec]:
+    """Cells of a block, with ids that follow those measured before."""
+    first = 1 + max((cell["id"] for cell in side.cells), default=-1)
+    return [dataclasses.replace(cell, id=first + at, block=block) for at, cell in enumerate(cells)]
+
+
+def ended_by(sides: Sequence[Execution], measure: Callable[[], str]) -> str:
+    """What `measure` says ended it, `interrupted`, or what went wrong.
+
+    Raises NaslabError where not all of the runs had begun, which are then withdrawn.
+    """
+    try:
+        return measure()
+    except KeyboardInterrupt:
+        return "interrupted"
+    except NaslabError as error:
+        if not all(each.begun for each in sides):
+            for each in sides:
+                each.withdraw(error)
+            raise
+        return str(error)
+
+
+def exit_of(ended: str, of_itself: Collection[str]) -> tuple[int, str]:
+    """The exit code, and what to say of it."""
+    if ended in of_itself:
+        return 0, ""
+    return (INTERRUPTED, "interrupted; the results so far are stored") if ended == "interrupted" else (1, ended)
 
 
 def end_interleaved(

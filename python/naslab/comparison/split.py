@@ -32,7 +32,7 @@ def split(mount: Cells, own: Cells, busy: Sequence[Mapping[int, int]]) -> list[d
     mount, own: cells of the two runs. busy: of each of the two, by a cell's id, the time that all processors of this
     machine were busy from before its files were opened until it ended, in nanoseconds.
     """
-    sides = [_by_kind(cells) for cells in (mount, own)]
+    sides = [by_kind(cells, WORKLOAD) for cells in (mount, own)]
     shared = [
         kind
         for kind in sorted(sides[0], key=_order)
@@ -56,11 +56,11 @@ def _order(kind: Kind) -> tuple[bool, bool, int]:
     return kind[1] == SMALL_BYTES, not kind[0].endswith("write"), kind[2]
 
 
-def _by_kind(cells: Cells) -> dict[Kind, dict[int, Mapping[str, Any]]]:
-    """Whole cells by measurement and block."""
+def by_kind(cells: Cells, workload: str) -> dict[Kind, dict[int, Mapping[str, Any]]]:
+    """Whole cells of a workload by measurement and block."""
     found: dict[Kind, dict[int, Mapping[str, Any]]] = {}
     for cell in cells:
-        if cell["workload"] == WORKLOAD and cell["status"] == "complete" and not cell["errors"] and cell["bytes"]:
+        if cell["workload"] == workload and cell["status"] == "complete" and not cell["errors"] and cell["bytes"]:
             kind = (str(cell["op"]), int(cell["record_bytes"]), int(cell["queue_depth"]))
             found.setdefault(kind, {})[int(cell["block"])] = cell
     return found

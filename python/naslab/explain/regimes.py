@@ -210,7 +210,7 @@ def _level(view: View, credits: Credits) -> Regime | None:
 
 def _from_model(view: View, fitted: Answers | None, nic: Mapping[str, Any] | None) -> Regime:
     if view.paced:
-        return Regime("unknown", "the load was paced, it did not wait for the server: run it without a rate limit")
+        return _paced(view)
     if view.direction == "none":
         return _call(view, fitted)
     if not view.plain:
@@ -224,6 +224,14 @@ def _from_model(view: View, fitted: Answers | None, nic: Mapping[str, Any] | Non
             "another --depth or another --file-size helps",
         )  # fmt: skip
     return Regime(*told)
+
+
+def _paced(view: View) -> Regime:
+    """The server waited for requests: for their time, or for a client that was too slow to send them."""
+    if not view.held_up:
+        return Regime("unknown", "the load was paced, it did not wait for the server: run it without a rate limit")
+    kept = f"{view.outstanding:.1f} of {view.in_flight} requests were outstanding on average"
+    return Regime("unknown", f"{rate_text(view.rate)}, but {kept}: this client did not keep the server busy")
 
 
 def _call(view: View, fitted: Answers | None) -> Regime:

@@ -19,6 +19,7 @@ from naslab.report import durable as durable_view
 from naslab.report import explain as explain_view
 from naslab.report import job as job_view
 from naslab.report import profile as profile_view
+from naslab.report import security as security_view
 from naslab.report import sustained as sustained_view
 from naslab.report import tree as tree_view
 from naslab.report import workingset as working_set_view
@@ -96,7 +97,8 @@ def charts(runs: list[Shown], series: Sequence[Series], drawing: Drawing = PLAIN
     swept, maps = _throughput(runs, drawing), _latency_maps(runs)
     first = any(run.run.document.get("command") in ("sustained", "curve", "replay") for run in runs)
     every = [
-        _ladder(runs), _clients(runs), _server(runs), _durable(runs), _curve(runs), _profile(runs), _apps(runs),
+        _ladder(runs), _security(runs), _clients(runs), _server(runs), _durable(runs), _curve(runs), _profile(runs),
+        _apps(runs),
         _job(runs, series), _tree(runs),
         _working_set(runs), _regimes(runs, series, drawing), *([maps] if first else []),
         swept, _bars(runs, drawing), _heat(runs), _slices(runs, drawing), _surface(runs), *_differences(runs),
@@ -114,6 +116,16 @@ def _ladder(runs: list[Shown]) -> Chart:
     )
     chart = Chart("ladder", "Evidence", lead, ["Run", "Show"])
     explain_view.fill(chart, runs)
+    return chart
+
+
+def _security(runs: list[Shown]) -> Chart:
+    lead = (
+        "Every combination that the server allows, measured in turns with the same load; lines at the bars are 95 % "
+        "intervals."
+    )
+    chart = Chart("security", "Price of signing and encryption", lead, ["Run", "Load", "Show"])
+    security_view.fill(chart, runs)
     return chart
 
 

@@ -309,6 +309,7 @@ class RunDocument(TypedDict):
     scaling: NotRequired[dict[str, Any]]
     monitor: NotRequired[dict[str, Any]]
     client_split: NotRequired[dict[str, Any]]
+    security: NotRequired[dict[str, Any]]
     source: NotRequired[dict[str, Any] | None]
     stated: NotRequired[dict[str, Any]]
 

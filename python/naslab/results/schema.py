@@ -26,6 +26,7 @@ from naslab.results.schema_lab import PLANTED
 from naslab.results.schema_ladder import TABLES as LADDER_TABLES
 from naslab.results.schema_parts import OPEN as OPEN_PARTS
 from naslab.results.schema_parts import TABLES as PART_TABLES
+from naslab.results.schema_security import TABLES as SECURITY_TABLES
 from naslab.results.schema_source import SOURCE, may_be_untold
 from naslab.results.schema_split import TABLES as SPLIT_TABLES
 from naslab.results.schema_stated import COVERS_FILE_BYTES
@@ -81,6 +82,7 @@ RUN = (
     _f("scaling", "scaling", "throughput by number of clients; of --scale", required=False),
     _f("monitor", "monitor", "what the server did during the run; of --monitor", required=False),
     _f("client_split", "client_split", "what a kernel's client costs; of `naslab run MOUNT --direct`", required=False),
+    _f("security", "security", "what signing and encryption cost; of `naslab security`", required=False),
     _f("source", "source?", "origin of a run that naslab did not measure; null: measured by naslab", required=False),
     _f("stated", "stated", "what a source states besides its rates", required=False),
     _f(
@@ -683,6 +685,7 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "curve_load_ratio": ("Ratio at an equal load", CURVE_LOAD_RATIO),
     **CLIENTS_TABLES,
     **SPLIT_TABLES,
+    **SECURITY_TABLES,
     **STATED_TABLES,
     "source": ("Source", SOURCE),
     **CLIENT_TABLES,
