@@ -41,8 +41,9 @@ def fill(chart: Chart, runs: Sequence[Shown]) -> None:
 
 
 def _words(found: Mapping[str, Any]) -> str:
-    """What it costs, and of each combination without a bar why."""
-    reasons = [f"{name}: {why}." for name, why in security_words.refusals(found)]
+    """What it costs, and why the server refuses the others."""
+    refused = [each for each in found["combinations"] if each["state"] == "refused"]
+    reasons = [f"{each['name']}: {each['reason']}." for each in refused]
     return " ".join([*security_words.sentences(found), *reasons])
 
 

@@ -120,10 +120,7 @@ def _ladder(runs: list[Shown]) -> Chart:
 
 
 def _security(runs: list[Shown]) -> Chart:
-    lead = (
-        "Every combination that the server allows, measured in turns with the same load; lines at the bars are 95 % "
-        "intervals."
-    )
+    lead = "Every combination that the server allows, measured alternately; lines on the bars are 95 % intervals."
     chart = Chart("security", "Price of signing and encryption", lead, ["Run", "Load", "Show"])
     security_view.fill(chart, runs)
     return chart
