@@ -163,6 +163,27 @@ def grid(rng: np.random.Generator, holes: int) -> list[dict[str, object]]:
     return [cell(float(rates[f, r]), 1 << (20 + f), 1 << (12 + r)) for f in range(12) for r in range(9)]
 
 
+@pytest.mark.parametrize(
+    ("counts", "verdict"),
+    [
+        ([(900, 0), (1200, 0), (600, 0)], "reproduced"),
+        ([(0, 900), (0, 700), (0, 800)], "contradicted"),
+        ([(0, 0), (0, 0), (0, 0)], "undecided"),
+        ([(5, 0), (0, 7), (0, 0)], "undecided"),
+        ([(900, 0), (1200, 0)], "too few repeats"),
+    ],
+)
+def test_counts_may_be_zero(counts: list[tuple[int, int]], verdict: str) -> None:
+    samples = [
+        Sample(name, "t", block, "host", {"durable": {"violations": count}, "cells": []})
+        for block, pair in enumerate(counts) for name, count in zip("ab", pair, strict=True)
+    ]  # fmt: skip
+    sides = tuple(Quantity(name, "t", "durable.violations") for name in "ab")
+    found = one(Claim("c", "w", kind="counts", sides=sides, region=MORE), samples)
+    assert found.verdict == verdict and found.contrasts[0].words == "1 + count of a / b"
+    assert found.p is None or (counts != [(0, 0)] * 3 or found.p == 1), "events that never came decide nothing"
+
+
 @pytest.mark.parametrize(("holes", "right"), [(8, "reproduced"), (2, "undecided")])
 def test_more_dips(holes: int, right: str) -> None:
     rng = np.random.default_rng(8)

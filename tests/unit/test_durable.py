@@ -21,6 +21,7 @@ import pytest
 from durable_fakes import FakeServer, FakeSession
 from naslab import _engine, report, workspace
 from naslab.analysis.words import summarise
+from naslab.cli.durable import DurableRequest
 from naslab.durable import check, cutters, journal, metadata, words
 from naslab.durable.block import NEVER, SECTOR_BYTES, Found, Tagger
 from naslab.durable.check import Writes
@@ -34,7 +35,7 @@ from naslab.results.document import new_document
 from naslab.results.run import Run
 from naslab.results.schema import json_schema
 from naslab.show import show_run
-from naslab.targets import Target
+from naslab.targets import Target, parse_target
 
 PLAN = Plan("run", "naslab-run", 7, 64 * 4096, 4096, 4, 4)
 
@@ -520,3 +521,11 @@ def test_the_page_shows_what_the_numbers_say(prove: Callable[..., Any], tmp_path
     assert f"Complete: {part['violations']:,} guarantees broken" in text and 'class="status complete"' not in text
     shown = show_run(Run(document), 100)
     assert f"{end['violations']:,}" in shown and "flushed contents of new files" in shown
+
+
+def test_a_server_may_take_longer_to_come_back_than_a_request() -> None:
+    """The command that restores the power is waited for as the server is, by --wait."""
+    request = DurableRequest("smb://nas/s", cut_command="true", restore_command="sleep 5", wait="200ms")
+    cutter = request.cutter(parse_target("smb://nas/s"), 30.0)
+    with pytest.raises(TargetError, match=r"--restore-command: not done after 200 ms; raise --wait"):
+        cutter.restore()

@@ -241,6 +241,8 @@ def test_given_results_of_unknown_conditions_are_refused(loaded: experiment.Expe
 def test_a_command_that_fails_says_why() -> None:
     with pytest.raises(TargetError, match=r"naslab sweep: .*--tests"):
         AddressBench("null:").measure(["sweep", "--tests", "sing"])
+    with pytest.raises(UsageError, match="nobody here can cut the power"):
+        AddressBench("null:").measure(["durable"])
 
 
 def test_nothing_works_beside_a_simulated_server() -> None:

@@ -33,7 +33,7 @@ from naslab.units import size_label
 
 Verdict = Literal["reproduced", "contradicted", "undecided", "too few repeats", "not testable here"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "undecided", "too few repeats", "not testable here")
-KINDS = ("ratio", "order", "limit", "dips")
+KINDS = ("ratio", "order", "limit", "counts", "dips")
 MARGIN = 0.05
 LEAST_REPEATS = 3
 MORE_REPEATS = f"at least {LEAST_REPEATS} are needed: use --until decided, or --repeat"
@@ -45,9 +45,9 @@ class Claim:
     """One conclusion of an article, in our own words, and what would show it.
 
     kind: ratio (the first of `sides` over the second), order (each side over the one before), limit (the side over the
-    limit's value), dips (how many the first has, against the second). region: (low, high) of the true ratio when the
-    article is right; of dips only whether it lies above 1 or below counts. published: the same ratio in the article.
-    not_testable: why it cannot be tested here at all.
+    limit's value), counts (the ratio of 1 + count, as a count may be 0), dips (how many the first has, against the
+    second). region: (low, high) of the true ratio when the article is right; of dips only whether it lies above 1 or
+    below counts. published: the same ratio in the article. not_testable: why it cannot be tested here at all.
     """
 
     id: str
@@ -182,7 +182,9 @@ def _evidence(claim: Claim, measured: Measured) -> _Evidence:
     if len(places) > 1:
         reason = f"{' and '.join(names)} were measured on two sides of a guest's boundary ({', '.join(sorted(places))})"
         return _Evidence(reason=reason, verdict="not testable here")
-    found = {"ratio": _ratio, "order": _order, "limit": _limit, "dips": _dips}[claim.kind](claim, measured)
+    found = {"ratio": _ratio, "order": _order, "limit": _limit, "counts": _counts, "dips": _dips}[claim.kind](
+        claim, measured
+    )
     if found.verdict != "too few repeats":
         return found
     blocks = [{sample.block for sample in measured.samples if sample.condition == name} for name in names]
@@ -210,6 +212,20 @@ def _too_few(logs: Floats, words: str) -> _Evidence | None:
 def _ratio(claim: Claim, measured: Measured) -> _Evidence:
     one, other = (of_blocks(side, measured.samples) for side in claim.sides)
     return _tested(claim, _paired(one, other), _between(*claim.sides))
+
+
+def _counts(claim: Claim, measured: Measured) -> _Evidence:
+    """Counts of events; the unit is the repeat, however many events it has, since those of one repeat belong together.
+
+    Where no event came on either side, none may come the next time either, or some: that decides nothing.
+    """
+    one, other = (
+        {block: 1 + count for block, count in of_blocks(side, measured.samples, 0).items()} for side in claim.sides
+    )
+    found = _tested(claim, _paired(one, other), f"1 + count of {_between(*claim.sides)}")
+    if max((*one.values(), *other.values()), default=1) > 1:
+        return found
+    return dataclasses.replace(found, p_in=1.0, p_out=1.0)
 
 
 def _limit(claim: Claim, measured: Measured) -> _Evidence:

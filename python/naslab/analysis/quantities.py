@@ -69,13 +69,13 @@ def is_known(value: str) -> bool:
     return value in FIELDS or value in PERCENTILES or "." in value.strip(".")
 
 
-def of_blocks(quantity: Quantity, samples: Sequence[Sample]) -> dict[int, float]:
-    """The number of each repeat, by block; repeats without it are left out."""
+def of_blocks(quantity: Quantity, samples: Sequence[Sample], least: float = 5e-324) -> dict[int, float]:
+    """The number of each repeat, by block; repeats without it, or with less than `least`, are left out."""
     found = {}
     for sample in samples:
         if sample.condition == quantity.condition and sample.test == quantity.test:
             value = read(quantity, sample.document)
-            if value is not None and math.isfinite(value) and value > 0:
+            if value is not None and math.isfinite(value) and value >= least:
                 found[sample.block] = value
     return found
 

@@ -71,8 +71,8 @@ def cold_note(cold: Cold, target: Target) -> str:
 class ColdCommand:
     """Runs a shell command, and waits until a server that it restarted answers again.
 
-    limit_s: for the command, and for the server's answer. option: the one that gave it. waits: for the server to answer
-    again after it. said: the last words of a command that failed.
+    limit_s: for the command, and for the server's answer, from the option `limit`. option: the one that gave it. waits:
+    for the server to answer again after it. said: the last words of a command that failed.
     """
 
     command: str
@@ -80,6 +80,7 @@ class ColdCommand:
     limit_s: float
     option: str = OPTION
     waits: bool = True
+    limit: str = "--timeout"
     said: str = field(default="", init=False)
 
     def run(self) -> None:
@@ -102,8 +103,8 @@ class ColdCommand:
                     _end(child)
             self.said = "" if code == 0 else _tail(words)
         if code is None:
-            limit = duration_text(int(self.limit_s * 1e9))
-            raise TargetError(f"{self.option}: not done after {limit}; raise --timeout", self._kind)
+            after = duration_text(int(self.limit_s * 1e9))
+            raise TargetError(f"{self.option}: not done after {after}; raise {self.limit}", self._kind)
         if code:
             how = f"exit status {code}" if code > 0 else f"ended by {signal.Signals(-code).name}"
             raise TargetError(f"{self.option}: {how}; try the command by itself", self._kind)

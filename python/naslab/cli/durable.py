@@ -118,7 +118,9 @@ class DurableRequest:
             cutting = ColdCommand(self.cut_command, target, timeout_s, "--cut-command", waits=False)
             restoring = None
             if self.restore_command is not None:
-                restoring = ColdCommand(self.restore_command, target, timeout_s, "--restore-command", waits=False)
+                restoring = ColdCommand(
+                    self.restore_command, target, self.wait_s(), "--restore-command", waits=False, limit="--wait"
+                )
             return CommandCutter(cutting, restoring)
         if self.cut == "lab" or (target.lab and not self.cut):
             return _lab_cutter(target)

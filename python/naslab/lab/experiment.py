@@ -27,7 +27,7 @@ from naslab.lab.experiment_tune import Tune
 from naslab.results.fields import is_positive
 
 SCALES = ("quick", "scaled", "full")
-COMMANDS = ("sweep", "sustained", "apps", "job", "tree", "iozone", "diskspd", "profile", "curve", "run")
+COMMANDS = ("sweep", "sustained", "apps", "job", "tree", "iozone", "diskspd", "profile", "curve", "run", "durable")
 CLIENTS = ("mount", "own")
 """In a client's guest: what its kernel has mounted, or naslab's own client of the protocol."""
 _TOP = ("title", "source", "about", "repeats", "margin", "values", "systems", "limits", "tests", "condition",

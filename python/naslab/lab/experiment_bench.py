@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from naslab.errors import UsageError
+from naslab.lab import power
 from naslab.lab.experiment import System
 from naslab.lab.experiment_guest import Once
 from naslab.lab.guest import client as guests
 from naslab.lab.guest import house
-from naslab.lab.run_experiment import AddressBench, Bench, BringUp, Document, document_of
+from naslab.lab.run_experiment import POWER_TEST, AddressBench, Bench, BringUp, Document, document_of
 from naslab.lab.server import Server, start_system
 from naslab.lab.systems import defined
 from naslab.units import percent_text
@@ -36,6 +37,19 @@ class ServerBench(AddressBench):
         place = HOST if server.facts.get("backend") == "native" else GUEST_SERVER
         super().__init__(server.url, seed, store, place, prefix, server.credentials)
         self.server = server
+        self._share: float | None = None
+
+    def measure(self, words: Sequence[str], client: str = "") -> Document:
+        """As anywhere; `durable` has the power of the server's guest cut. Raises UsageError where it is no guest."""
+        if words[0] != POWER_TEST:
+            return super().measure(words, client)
+        if "server" not in self.server.facts.get("guests", {}):
+            raise UsageError(f"{POWER_TEST}: only a guest loses its power; give the system backend = 'uml'")
+        try:
+            return document_of(words, *self._run([*words, *power.cut_options(self.server)]))
+        finally:
+            if self._share is not None:  # the guest has started anew
+                self.set_cpu(self._share)
 
     def empty(self) -> None:
         """Empties this machine's page cache, or that of the server's guest. Raises UsageError without the right to."""
@@ -56,6 +70,7 @@ class ServerBench(AddressBench):
             super().set_cpu(share)
             return
         guests.find(Path(guest)).shell("\n".join(house.cpu_lines(share)))
+        self._share = share
 
     def close(self) -> None:
         """Ends the server with all that it stands on."""
@@ -79,7 +94,9 @@ class MountBench:
         self._once = Once(self.guest, _STORE)
 
     def measure(self, words: Sequence[str], client: str = "mount") -> Document:
-        """The document that naslab prints inside. client: one of CLIENTS. Raises TargetError."""
+        """The document that naslab prints inside. client: one of CLIENTS. Raises UsageError, TargetError."""
+        if words[0] == POWER_TEST:
+            raise UsageError(f"{POWER_TEST}: a kernel mount sends again what the server lost; use direct clients")
         done = self._once.run(
             [words[0], *self._target(client), *words[1:], "--json", "--quiet", "--seed", str(self.seed)]
         )

@@ -216,7 +216,7 @@ def claim_of(
 def _sides(
     table: Table, kind: str, conditions: Mapping[str, Condition], tests: Mapping[str, Test]
 ) -> tuple[Quantity, ...]:
-    for key, kinds in (("to", ("ratio", "dips")), ("conditions", ("order",))):
+    for key, kinds in (("to", ("ratio", "counts", "dips")), ("conditions", ("order",))):
         if (key in table.data) != (kind in kinds):
             word = "is missing" if kind in kinds else f"only of kind {' and '.join(kinds)}; leave it out"
             raise UsageError(f"{table.where}.{key}: {word}")

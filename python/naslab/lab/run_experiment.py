@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 _STOP_S = 30
+POWER_TEST = "durable"
+"""The command that needs somebody who cuts the server's power."""
 
 
 class Bench(Protocol):
@@ -107,7 +109,9 @@ class AddressBench:
         return [*self.prefix, sys.executable, "-m", "naslab", words[0], self.target, *words[1:], *more]
 
     def measure(self, words: Sequence[str], client: str = "") -> Document:
-        """The document that a child of this process prints. Raises TargetError with what it says."""
+        """The document that a child of this process prints. Raises TargetError with what it says, UsageError."""
+        if words[0] == POWER_TEST:
+            raise UsageError(f"{POWER_TEST}: nobody here can cut the power of a server with an address")
         return document_of(words, *self._run(words))
 
     def prepare(self, words: Sequence[str]) -> None:
