@@ -24,7 +24,7 @@ from naslab.lab.experiment_result import published_copies
 from naslab.lab.experiment_state import read_state
 from naslab.lab.experiment_tune import search
 from naslab.lab.run_experiment import AddressBench, Bench, bring_up_addresses, run_experiment
-from naslab.report.experiment import charts, ours, render, section
+from naslab.report.experiment import charts, ours, published_table, render, section
 from naslab.results.foreign import foreign_cell, foreign_document
 
 SIM = Path(__file__).parents[1] / "sim_experiment.toml"
@@ -136,6 +136,18 @@ def test_published_numbers_have_ours_beside_them(result: Document) -> None:
     assert float(ours(result, by_id["slow-write"]).split()[0]) == pytest.approx(50, rel=0.05)
     assert float(ours(result, by_id["fast-write"]).split()[0]) == pytest.approx(75, rel=0.05)
     assert ours(result, by_id["table.one.run 1"]) == "-"
+
+
+def test_published_rates_are_drawn_as_fast_as_the_systems_are(result: Document) -> None:
+    """Systems twice as fast as the article's: its rates twice as high in pictures, and both in the table."""
+    faster = {**result, "speed": 2.0}
+    drawn = {chart.id: chart for chart in charts(faster)}
+    point = next(t for t in drawn["chart-write"].entries[0]["figure"]["data"] if t["name"] == "slow, published")
+    diamonds = next(t for t in drawn["chart-bars"].entries[0]["figure"]["data"] if t["name"] == "fast, published")
+    assert (point["y"], diamonds["x"]) == ([96], [144])
+    told = "diamonds are the article's numbers times 2, as these systems are 2 times as fast."
+    assert told in drawn["chart-write"].lead and "48\u00a0MB/s; times 2: 96" in published_table(faster)
+    assert "times 2" not in published_table(result)
 
 
 def test_the_page_is_whole_and_foreign_text_stays_text(result: Document) -> None:

@@ -95,6 +95,13 @@ def test_published_ratios_come_from_published_numbers() -> None:
     assert experiment.load("fsx-32").claims[3].published == pytest.approx(625 / 600)
 
 
+def test_a_scaled_box_is_three_times_as_fast() -> None:
+    assert [experiment.load("nas4220", scale).speed for scale in SCALES] == [3, 3, 1]
+    assert experiment.load("fast-nas").speed == 1
+    with pytest.raises(UsageError, match=r"speed = 0: write a number above 0"):
+        experiment.parse(f"speed = 0\n{TEXT}", "e.toml", "e")
+
+
 def test_a_system_like_another_keeps_what_it_does_not_change() -> None:
     systems = experiment.load("fast-nas").systems
     raptor, plain = systems["raptor"].checked, systems["raptor-single"].checked

@@ -31,7 +31,7 @@ COMMANDS = ("sweep", "sustained", "apps", "job", "tree", "iozone", "diskspd", "p
 CLIENTS = ("mount", "own")
 """In a client's guest: what its kernel has mounted, or naslab's own client of the protocol."""
 _TOP = ("title", "source", "about", "repeats", "margin", "values", "systems", "limits", "tests", "condition",
-        "published", "claim", "chart", "tune")  # fmt: skip
+        "published", "claim", "chart", "tune", "speed")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One article, whole and checked."""
+    """One article, whole and checked. speed: how many times as fast as the article's systems its own are built."""
 
     name: str
     scale: str
@@ -163,6 +163,7 @@ class Experiment:
     claims: tuple[Claim, ...]
     charts: tuple[Chart, ...] = field(default=())
     tune: Tune | None = None
+    speed: float = 1.0
 
     def condition(self, name: str) -> Condition:
         """The condition of this id."""
@@ -224,7 +225,7 @@ def parse(words: str, file: str, name: str, scale: str = "scaled") -> Experiment
     return Experiment(
         name, scale, top.text("title"), {key: str(text) for key, text in top.table("source").items()},
         top.text("about"), _repeats(top, SCALES.index(scale)), margin, systems, limits, tests, conditions, published,
-        claims, charts, _tune(top, systems, tests) if "tune" in top.data else None,
+        claims, charts, _tune(top, systems, tests) if "tune" in top.data else None, _speed(top, at_scale),
     )  # fmt: skip
 
 
@@ -244,6 +245,15 @@ def _repeats(top: Table, scale: int) -> int:
     if isinstance(found, list) and len(found) in (2, 3):
         found = _of_scale(found, scale)
     return Table({"repeats": found}, top.where, None).whole("repeats", 5, 1, 1000)
+
+
+def _speed(top: Table, scale: int) -> float:
+    """A number, or one for each scale."""
+    found = top.data.get("speed", 1)
+    found = _of_scale(found, scale) if isinstance(found, list) and len(found) in (2, 3) else found
+    if not is_positive(found):
+        raise UsageError(f"{top.where}speed = {found!r}: write a number above 0, or [quick, scaled, full]")
+    return float(found)
 
 
 def _of_scale(found: list[Any], scale: int) -> Any:

@@ -71,6 +71,7 @@ def result_of(experiment: Experiment, found: Measurements) -> dict[str, Any]:
         ],
         "charts": [_chart(chart, experiment, found.samples) for chart in experiment.charts],
         "published": [{**dataclasses.asdict(one), "scaled": one.scaled} for one in experiment.published],
+        "speed": experiment.speed,
         "claims": [_claim(outcome) for outcome in outcomes],
         "notes": list(dict.fromkeys([*found.notes, *_notes(experiment, found.samples)])),
         **({} if found.looks is None else {"sequential": {"looks": list(found.looks.planned), "level": LEVEL}}),

@@ -86,19 +86,31 @@ def _claims_chart(result: Result) -> Chart:
 
 def _chart(result: Result, one: Mapping[str, Any]) -> Chart:
     unit = one["unit"]
-    published = [_shown(each, unit) for each in result["published"] if each["chart"] == one["id"]]
+    published = [_shown(result, each, unit) for each in result["published"] if each["chart"] == one["id"]]
     limits = _limits(result, one)
     what = "Lines" if one["kind"] == "line" else "Bars"
-    lead = f"{what} are medians, dots are repeats" + (", diamonds are the article's numbers." if published else ".")
+    lead = f"{what} are medians, dots are repeats" + (
+        f", diamonds are the article's numbers{_times(result, unit)}." if published else "."
+    )
     chart = Chart(f"chart-{one['id']}", one["title"], lead, ["Show"])
     made = draw.lines if one["kind"] == "line" else draw.bars
     chart.add([one["title"]], made(one, published, limits), " ".join(_told(one, published, limits)))
     return chart
 
 
-def _shown(published: Mapping[str, Any], unit: str) -> dict[str, Any]:
-    """A published number in a chart's unit."""
-    return {**published, "shown": published["scaled"] / _FACTORS.get(unit, 1.0)}
+def _shown(result: Result, published: Mapping[str, Any], unit: str) -> dict[str, Any]:
+    """A published number in a chart's unit; a rate as fast as the systems here are."""
+    return {**published, "shown": published["scaled"] / _FACTORS.get(unit, 1.0) * _speed(result, unit)}
+
+
+def _speed(result: Result, unit: str) -> float:
+    """So many times the article's rates are what is measured here; of other numbers 1."""
+    return result.get("speed", 1.0) if unit in _RATES else 1.0
+
+
+def _times(result: Result, unit: str) -> str:
+    speed = _speed(result, unit)
+    return "" if speed == 1 else f" times {speed:.3g}, as these systems are {speed:.3g} times as fast"
 
 
 def _limits(result: Result, one: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -232,7 +244,8 @@ def published_table(result: Result) -> str:
     """Every published number, where it is in the article, and ours where it was measured at the same size."""
     rows = []
     for one in result["published"]:
-        value = f"{one['value']:,.6g} {one['unit']}"
+        value, speed = f"{one['value']:,.6g} {one['unit']}", _speed(result, one["unit"])
+        value += "" if speed == 1 else f"; times {speed:.3g}: {one['value'] * speed:,.4g}"
         rows.append([esc(tight(text)) for text in (one["what"], value, ours(result, one), one["place"])])
     if not rows:
         return ""

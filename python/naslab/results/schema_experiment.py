@@ -32,6 +32,7 @@ EXPERIMENT = (
     _f("measurements", "measurement[]", "the runs, by their ids in the store"),
     _f("charts", "chart[]", "what the report draws"),
     _f("published", "published[]", "the article's own numbers"),
+    _f("speed", "number", "so many times as fast as the article's systems these are; 1 if left out", required=False),
     _f("claims", "claim[]", "the article's conclusions and their verdicts"),
     _f("calibrations", "calibration[]", "systems from parts: planted limits and what other tools measured",
        required=False),
