@@ -141,10 +141,15 @@ def limits(tier: int, storage: Storage, tib: float, year: int = 2022) -> FsxLimi
     )  # fmt: skip
 
 
+def tiers(year: int) -> list[int]:
+    """Throughput capacities that the guide of a year has, MB/s, rising."""
+    return sorted(name for name, row in _TIERS.items() if year in row.ram_gb)
+
+
 def _row(tier: int, storage: str, tib: float, year: int) -> _Tier:
     if year not in YEARS:
         raise UsageError(f"the guide is known as of {' and '.join(map(str, YEARS))}, not of {year}")
-    known = [name for name, row in _TIERS.items() if year in row.ram_gb]
+    known = tiers(year)
     if tier not in known:
         raise UsageError(f"no tier of {tier} MB/s in the guide of {year}; it has {', '.join(map(str, known))}")
     if storage not in _SMALLEST_GIB:

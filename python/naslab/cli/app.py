@@ -578,21 +578,49 @@ def tree(
 
 def fsx(
     tier: Annotated[
-        int, typer.Option("--tier", metavar="N", help="Throughput capacity in MB/s: 8 to 2048.", show_default=False)
-    ],
-    storage: Annotated[str, typer.Option("--storage", metavar="hdd|ssd", help="Kind of storage.", show_default=False)],
-    tib: Annotated[float, typer.Option("--tib", metavar="N", help="Size of the storage in TiB.", show_default=False)],
+        int | None,
+        typer.Option("--tier", metavar="N", help="Throughput capacity in MB/s: 8 to 2048.", show_default=False),
+    ] = None,
+    storage: Annotated[
+        str, typer.Option("--storage", metavar="hdd|ssd", help="Kind of storage.", show_default=False)
+    ] = "",
+    tib: Annotated[
+        float | None, typer.Option("--tib", metavar="N", help="Size of the storage in TiB.", show_default=False)
+    ] = None,
     year: Annotated[int, typer.Option("--year", metavar="2020|2022", help="As published in this year.")] = 2022,
     run: Annotated[
         str,
-        typer.Option("--run", metavar="RUN", help="Show this run's measurements beside the model.", show_default=False),
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            show_default=False,
+            help="Show this run's measurements beside the model; without --tier, what would carry its load.",
+        ),
     ] = "",
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="Without --tier: what would carry the load of this trace.",
+            show_default=False,
+        ),
+    ] = None,
+    price_hdd_gib: o.PriceHddOpt = None,
+    price_ssd_gib: o.PriceSsdOpt = None,
+    price_mb_s: o.PriceMbOpt = None,
     store: o.StoreOpt = None,
     as_json: o.JsonOpt = False,
 ) -> int:
-    """Amazon's published limits of an FSx for Windows file system: throughput, burst credit, times."""
+    """Amazon's published limits of an FSx for Windows file system, or the one that would carry a load."""
     from naslab.cli.fsx import print_model
+    from naslab.cli.fsx_advice import prices_of, print_advice, refuse_with_tier
 
+    prices = prices_of(price_hdd_gib, price_ssd_gib, price_mb_s, storage)
+    if tier is None:
+        return print_advice(run, trace, year, storage, tib, prices, store, as_json)
+    refuse_with_tier(trace, prices, storage, tib)
+    assert tib is not None
     return print_model(tier, storage, tib, year, run, store, as_json)
 
 

@@ -315,6 +315,7 @@ COMMANDS: tuple[Command, ...] = (
         "reference fsx", "", "What Amazon publishes about an FSx file system", "app:fsx", (
             X("naslab reference fsx --tier 32 --storage hdd --tib 5", "Limits, burst credit, times."),
             X("naslab reference fsx --tier 512 --storage ssd --tib 1 --run last", "And the newest run beside it."),
+            X("naslab reference fsx --run last", "The smallest file system that carries the newest run's load."),
         ),
     ),
     Command(

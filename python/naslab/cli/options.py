@@ -27,6 +27,18 @@ RunArg = Annotated[
         metavar="RUN", help="A run: its id, a unique prefix, `last`, `published:NAME`, or an exported .json file."
     ),
 ]
+PriceHddOpt = Annotated[
+    float | None,
+    typer.Option("--price-hdd-gib", metavar="N", help="Price of a GiB of HDD a month.", show_default=False),
+]
+PriceSsdOpt = Annotated[
+    float | None,
+    typer.Option("--price-ssd-gib", metavar="N", help="Price of a GiB of SSD a month.", show_default=False),
+]
+PriceMbOpt = Annotated[
+    float | None,
+    typer.Option("--price-mb-s", metavar="N", help="Price of 1 MB/s of throughput a month.", show_default=False),
+]
 StoreOpt = Annotated[
     Optional[Path],  # noqa: UP045 - Typer reads this at run time
     typer.Option(
