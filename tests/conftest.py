@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """`cli_tools.need` asks whose the test is."""
     cli_tools.under_way[:] = [item]
+
+
+@pytest.fixture(autouse=True)
+def what_others_find() -> Iterator[None]:
+    """A test that leaves another folder or other settings behind fails itself, not one that comes after it."""
+    before = _found()
+    yield
+    after = _found()
+    os.chdir(before[0])
+    assert after == before, "left behind: use monkeypatch"
+
+
+def _found() -> tuple[str, dict[str, str]]:
+    """Libraries set variables of their own when they are first imported: naslab's count."""
+    return os.getcwd(), {name: value for name, value in os.environ.items() if name.startswith("NASLAB_")}
 
 
 @pytest.fixture

@@ -25,6 +25,9 @@ from naslab.trace import Operation, Trace
 
 __all__ = ["own_folders"]
 
+TWICE = 0.15
+"""So many more requests follow their own stream's last one, as a share of all, where a busy machine lets one of several
+streams come twice in a row; where they did not take turns at all, nearly all would."""
 LINK = "sim:?link_bytes_per_s=118MB&latency_ns=200us"
 
 
@@ -175,7 +178,8 @@ def test_order_on_the_wire(system: str, cli: Cli) -> None:
         spans = [(one.path, one.offset_bytes or 0, one.len_bytes or 0) for one in issued]
         assert len(spans) == found[name]["requests"], name
         follows = [a[0] == b[0] and a[1] + a[2] == b[1] for a, b in pairwise(spans)]
-        assert sum(follows) / len(follows) == pytest.approx(definitions()[name].sequential, abs=0.04), name
+        more = TWICE if found[name]["streams"] > 1 else 0.04
+        assert -0.04 <= sum(follows) / len(follows) - definitions()[name].sequential <= more, name
 
 
 def is_preparation(one: Operation) -> bool:

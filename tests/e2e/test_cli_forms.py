@@ -5,7 +5,6 @@ Nothing is measured or written in place of what was named: `naslab iozone -f sim
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -173,6 +172,5 @@ def test_what_is_a_target_is_measured_and_nothing_else(name: str, filled: Cli) -
 def test_a_file_with_the_name_of_a_target_is_that_file(cli: Cli) -> None:
     """Who has such a file means it."""
     (cli.folder / "sim:").mkdir()
-    os.chdir(cli.folder)
     cli("iozone", "-i", "0", "-s", "64k", "-r", "64k", "-f", "sim:/file", "--quiet").ok()
     assert cli.runs()[0]["target"]["protocol"] == "local"
