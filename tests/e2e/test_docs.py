@@ -107,6 +107,7 @@ CONVERT = "trace convert app.txt --root /srv/data -o"
 PRELUDE = {
     "docs/guide/apps.md": (f"{CONVERT} app.trace.zst",),
     "docs/guide/trace.md": (f"{CONVERT} build.trace.zst",),
+    "docs/guide/sustained.md": (f"{CONVERT} office.trace",),
     "docs/guide/curve.md": (f"curve {SIM} --random --size 4m --step-duration 500ms",),
 }
 """What else was done before a page begins: `last` is the last of these."""
