@@ -262,6 +262,23 @@ def test_ending_it_early_keeps_what_was_recorded(cli: Cli, work: Path) -> None:
     assert +moved(made)[0] == Counter({"src/d/odd": 12_345})
 
 
+def test_a_command_that_starts_others_all_the_time_is_ended_whole(cli: Cli, work: Path) -> None:
+    """Whoever was started before the signal is ended, also one whose parent is gone; a trap cleans up undisturbed."""
+    made, done = cli.folder / "x.trace", cli.folder / "done"
+    script = f"""
+        trap 'sleep 0.3; echo clean > {done}; exit 3' TERM
+        (sleep 50 &)
+        cat '{work}/src/d/odd' > '{work}/seen'
+        for n in $(seq 300); do sleep 0.01; sleep 50 & done
+        sleep 50
+    """
+    child = cli.start("trace", "record", "-o", made, "--root", work, "--", "sh", "-c", script)
+    wait_until(lambda: (work / "seen").exists() and (work / "seen").stat().st_size, child, "first part of the command")
+    child.send_signal(signal.SIGTERM)
+    said = child.communicate(timeout=30)[1]
+    assert "exit code 3" in said and child.returncode == 130 and done.read_text() == "clean\n"
+
+
 def test_logs_of_the_real_fio(cli: Cli) -> None:
     """What this machine's fio writes down, job by job, moves the bytes that fio says it moved."""
     need(shutil.which("fio"), "fio")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -115,15 +118,12 @@ def _run(command: list[str], stdout: int | None) -> tuple[int, bool]:
     did until then.
     """
     started: list[subprocess.Popen[bytes]] = []
+    ended = threading.Event()
     heard: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
         heard.append(number)
-        # strace itself holds signals back until its command has ended.
-        for child in started:
-            for pid in _descendants(child.pid):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
+        threading.Thread(target=_end_traced, args=(number, started, ended), daemon=True).start()
 
     # A terminal sends Ctrl-C to the command by itself; naslab only has to live on.
     before = [(signal.SIGTERM, signal.signal(signal.SIGTERM, pass_on))]
@@ -132,20 +132,44 @@ def _run(command: list[str], stdout: int | None) -> tuple[int, bool]:
         started.append(subprocess.Popen(command, stdout=stdout))
         code = started[0].wait()
     finally:
+        ended.set()
         for number, handler in before:
             signal.signal(number, handler)
     return code if code >= 0 else 128 - code, bool(heard)
 
 
-def _descendants(pid: int) -> list[int]:
-    """The processes that a process started, and theirs: strace waits for all that it follows."""
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        for thread in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            with suppress(OSError):
-                waiting += (children := [int(word) for word in thread.read_text().split()])
-                found += children
+def _end_traced(number: int, started: Sequence[subprocess.Popen[bytes]], ended: threading.Event) -> None:
+    """Sends a signal to each process that strace follows, once; strace itself holds it back until they have ended.
+
+    A process may be forked while the others are looked for, and its parent be gone before it is found, so that those
+    looked for are what strace traces, again until there is no other. What begins after the signal was sent, as the
+    clean-up of a shell's trap, is left alone, to the 10 ms in which the kernel tells when a process began.
+    """
+    told: dict[int, float] = {}
+    until = math.inf
+    while not ended.is_set():
+        found = _traced(started[0].pid) if started else {}
+        new = {pid: began for pid, began in found.items() if told.get(pid) != began and began <= until}
+        for pid in new:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        told |= new
+        if told and not new:
+            return
+        if new:
+            until = time.clock_gettime(time.CLOCK_BOOTTIME)
+        else:
+            ended.wait(0.02)
+
+
+def _traced(tracer: int) -> dict[int, float]:
+    """Processes that another one traces, and when each began, seconds since the machine's start."""
+    found: dict[int, float] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if re.search(rf"^TracerPid:\t{tracer}$", (folder / "status").read_text("utf-8", "replace"), re.MULTILINE):
+                began = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
+                found[int(folder.name)] = int(began) / os.sysconf("SC_CLK_TCK")
     return found
 
 
