@@ -135,7 +135,8 @@ def test_avahi_wsdd_and_samba_are_one_server_with_its_shares(cli: Cli, network: 
     network.start("wsdd", "-i", "eth0", "-4", "-n", "LABNAS", "-w", "HOMEGROUP")
     network.start("smbd", "-F", "--no-process-group", "-s", str(folder / "smb.conf"))
     found = searched(
-        cli, network, lambda one: len(one["ways"]) == 2 and bool(one["group"]) and one["nearby"]["offers"][0]["open"],
+        cli, network,
+        lambda one: len(one["ways"]) == 2 and all((one["group"], one["model"], one["nearby"]["offers"][0]["open"])),
     )  # fmt: skip
     assert (found["address"], found["name"], found["model"], found["group"]) == (
         FAR, "Lab NAS, 2nd floor", "RackMac", "HOMEGROUP",
