@@ -2,8 +2,9 @@
 
 Conventions, so that a class has one truth:
 
-- Large reads are judged for data beyond the server's cache where there is a disk and the budget suffices to get beyond
-  (`REACH_S`); where nothing gets beyond it (`HOLDS_ALL`), for data in the cache. Small reads the same.
+- Large reads are judged for data beyond the server's cache where there is a disk, a set of 4 GiB is larger than the
+  cache and the budget suffices to get beyond (`REACH_S`); where nothing gets beyond it (`HOLDS_ALL`), for data in the
+  cache. Small reads the same.
 - Writes are sustained: what a write-back takes in a burst is no limit. Credit and fast cells are spent.
 - Disks are `disk` for large and `disk_iops` for small operations; either name counts for both.
 - Reads through a client's cache are limited by `client_cache`, whatever lies behind; where the client also holds
@@ -46,10 +47,14 @@ from truth.sim_ceilings import (
 CLOSE, APART, FAR_APART = 1.1, 1.3, 3.0
 """Two limits are a pair below this headroom; one is clear from APART on, from FAR_APART on where connections multiply
 it. Between them is between."""
+FAR = 1e6
+"""A headroom that is larger counts as this one."""
 REACH_S = 150.0
 """Simulated seconds that may go into a set of twice the server's cache, written and read once (half of the budget)."""
 CREDIT_S = 30.0
 """Simulated seconds of load that may go into spending credit: what lasts longer is `naslab sustained`'s to find."""
+SET_BYTES = int(0.95 * (4 << 30))
+"""A verdict is about working sets of 4 GiB: a cache that holds nearly all of one is not outgrown."""
 OVERTAKE = 0.05
 """Requests overtake each other where the round trip varies by more than this share of the time between them."""
 
@@ -58,14 +63,15 @@ OVERTAKE = 0.05
 class Truth:
     """ranked: (kind, ceiling in operations per second), the lowest first. why: not judged because; else empty.
 
-    steady: whether the first ceiling is one figure, to which a value can be held. tightest: the smallest headroom over
-    all variants.
+    steady: whether the first ceiling is one figure, to which a value can be held. tightest, widest: the smallest and
+    the largest headroom over all variants.
     """
 
     ranked: tuple[tuple[str, float], ...]
     why: str = ""
     steady: bool = True
     tightest: float = float("inf")
+    widest: float = 0.0
 
     @property
     def judged(self) -> bool:
@@ -86,7 +92,7 @@ class Truth:
     def level(self) -> str:
         """`clear`, `between` or `pair`."""
         if self.headroom < CLOSE:
-            return "pair"
+            return "pair" if max(_headroom(self.ranked), self.widest) < CLOSE else "between"
         return "clear" if self.headroom >= (FAR_APART if self.kind in MULTIPLY else APART) else "between"
 
     def accepts(self, kind: str) -> bool:
@@ -98,14 +104,14 @@ class Truth:
     def document(self) -> dict[str, Any]:
         """As it is kept."""
         return {"ranked": [list(pair) for pair in self.ranked], "judged": self.judged, "why": self.why,
-                "level": self.level, "steady": self.steady,
+                "level": self.level, "steady": self.steady, "widest": self.widest,
                 "headroom": None if self.headroom == float("inf") else self.headroom}  # fmt: skip
 
     @classmethod
     def from_document(cls, kept: Mapping[str, Any]) -> Truth:
         """As `document` gives it."""
         ranked = tuple((kind, rate) for kind, rate in kept["ranked"])
-        return cls(ranked, kept["why"], kept["steady"], kept["headroom"] or float("inf"))
+        return cls(ranked, kept["why"], kept["steady"], kept["headroom"] or float("inf"), kept.get("widest", 0.0))
 
 
 def truth(options: Options, where: Class) -> Truth:
@@ -115,14 +121,15 @@ def truth(options: Options, where: Class) -> Truth:
     said = _by_convention(options, where, ranked)
     if said:
         return said
-    steady, tightest = True, float("inf")
+    steady, tightest, widest = True, float("inf"), 0.0
     for name, other in _variants(options, where, table):
         first, rate = _ranked(other)[0]
         if not same(first, ranked[0][0]) or _slows(name, first):
             return Truth(ranked, name)
         steady &= abs(rate / ranked[0][1] - 1) < 0.005
         tightest = min(tightest, _headroom(_ranked(other)))
-    return Truth(ranked, steady=steady, tightest=tightest)
+        widest = max(widest, min(_headroom(_ranked(other)), FAR))
+    return Truth(ranked, steady=steady, tightest=tightest, widest=widest)
 
 
 def _by_convention(options: Options, where: Class, ranked: tuple[tuple[str, float], ...]) -> Truth | None:
@@ -191,6 +198,8 @@ def _outgrown(options: Options) -> bool:
     cached = options.get("server_cache_bytes", 0)
     if not cached or cached >= HOLDS_ALL or not has_disk(options):
         return True
+    if cached > SET_BYTES:
+        return False
     slowest = [min(ceilings(options, where).values()) * LARGE_BYTES for where in (WRITE_LARGE, READ_LARGE)]
     return sum(2 * cached / rate for rate in slowest) <= REACH_S
 

@@ -102,3 +102,26 @@ def test_a_pass_too_short_to_tell_gives_no_rate_to_fall_to(low: int, expected: i
     found = evidence(600 * MB, set=passes, long=[point(rate=230 * MB, set_bytes=256 * MIB)])
     slow = history._beyond_for_long(found)
     assert slow is not None and (slow.rate.value, slow.set_bytes) == (expected, 256 * MIB)
+
+
+def fallen(held: int, long_bytes: int) -> Any:
+    """A ladder whose long run of reads over the whole set has just ended. held: bytes a memory may hold at most."""
+    long = dataclasses.replace(point(depth=4, set_bytes=SET_BYTES), cell=7)
+    known = evidence(set=[dataclasses.replace(point(depth=4, set_bytes=SET_BYTES), cell=3)], long=[long])
+    wrapped = SimpleNamespace(step=known.step, memory_most_bytes=held)
+    return SimpleNamespace(evidence=wrapped, read_bytes=0, moved_bytes=lambda cell: long_bytes)
+
+
+@pytest.mark.parametrize(("held", "long_bytes", "part"), [
+    (64 * MIB, 400 * MIB, (0, 336 * MIB)),  # more of the head was read long ago than follows
+    (0, 400 * MIB, (400 * MIB, 112 * MIB)),  # nobody knows what is held: what follows was as slow as that before it
+    (0, 2 * SET_BYTES, (0, SET_BYTES)),  # the end of the set: its head follows
+])  # fmt: skip
+def test_after_a_rest_is_read_what_no_memory_holds(held: int, long_bytes: int, part: tuple[int, int]) -> None:
+    assert history._not_held(fallen(held, long_bytes), SET_BYTES) == part
+
+
+def test_what_a_memory_of_unknown_size_may_give_is_no_proof_of_credit() -> None:
+    slow = point(depth=4, set_bytes=SET_BYTES)
+    climb = SimpleNamespace(evidence=SimpleNamespace(memory_most_bytes=0))
+    assert history._may_be_held(climb, slow, history._Fast(FAST, FAST_BYTES))  # type: ignore[arg-type]

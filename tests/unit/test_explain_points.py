@@ -91,6 +91,29 @@ def test_stops_are_counted_with_length_and_time_between() -> None:
     assert found == Stalls(30 / 150, 3, 250_000_000, 1_000_000_000)
 
 
+def latencies(slow: int, ns: float = 3e8) -> tuple[np.ndarray, np.ndarray]:
+    """3000 operations of a millisecond, and so many that are slow."""
+    return np.array([1e6, ns]), np.array([3000.0, slow])
+
+
+def test_waiting_for_the_last_slow_request_is_no_stop() -> None:
+    """At a load's end nothing is sent any more: one slow request of 64 keeps everything waiting."""
+    busy = [100 * MB] * 30
+    assert stalls_of(series([*busy, *[0] * 12]), 64, latencies(1)) == Stalls(0.0, 0, 0, 0)
+    found = stalls_of(series([*busy, *[0] * 10, *busy, *[0] * 12]), 64, latencies(1))
+    assert found is not None and (found.count, found.lost) == (1, 10 / 70)
+
+
+def test_a_stop_at_the_end_keeps_all_requests_waiting() -> None:
+    found = stalls_of(series([*[100 * MB] * 30, *[0] * 12]), 64, latencies(64))
+    assert found is not None and (found.count, found.lost) == (1, 12 / 42)
+
+
+def test_a_stop_may_take_most_of_a_load() -> None:
+    found = stalls_of(series([*[100 * MB] * 12, *[0] * 46]), 16, latencies(16, 1.2e9))
+    assert found is not None and (found.count, found.lost) == (1, 46 / 58)
+
+
 def test_short_stops_are_a_shaper_at_work() -> None:
     """A processor share is handed out every 100 ms: 75 ms without anything is how it limits."""
     found = stalls_of(series(([100 * MB] + [0] * 3) * 30))

@@ -208,6 +208,45 @@ def test_stops_stop_all_requests_and_are_no_pauses_of_a_ration(
     assert found.stall.get("large") == (None if large is None else pytest.approx(large, abs=0.1))
 
 
+def test_stops_of_reads_are_not_said_of_writes_that_were_watched() -> None:
+    """Reads hang now and then, small durable writes never did in four seconds."""
+    read = dataclasses.replace(point(depth=8, **at(0, 4)), stalls=Stalls(0.4, 5, 600_000_000, SECOND))
+    each = dataclasses.replace(
+        point("write", 4 * KIB, MB, 8, durability="each", **at(10, 4)), stalls=Stalls(0.0, 0, 0, 0)
+    )
+    found = rows_of(evidence(depth=[read], writes=[each]))
+    assert found is not None
+    assert min(found.stopped("read", size) for size in ("large", "small")) > verdict.STRANGE_STALL
+    assert found.stopped("write", "small") == 0.0
+
+
+def test_a_writer_beside_cached_reads_goes_on_without_seeks() -> None:
+    """Only readers that miss the cache move the heads away from what is written."""
+    loads = rows()
+    beside = next(i for i in range(len(loads)) if loads.pair[i] >= 0 and not loads.read[i])
+    server = {"seek_s": 5e-3, "write_back": 1e5, "disk_write": 50e6, "disk_read": 50e6, "link": 1e9, "window": 1e12}
+    cached, missed = (
+        np.exp(predict(values_of(theta_of(**server, cache=cache)), loads)[0, beside]) for cache in (1e12, 1e5)
+    )
+    assert cached > 2 * missed
+
+
+def test_servers_without_a_cache_are_rivals_however_few_there_are() -> None:
+    """Small reads and durable ones at one rate: the processor's, or that of disks with nothing in front of them."""
+    small = [
+        point(record=4 * KIB, depth=d, rate=min(20, 12 * d) * 4096 * 500, random=True, **at(d)) for d in (1, 4, 16)
+    ]
+    each = [point("write", 4 * KIB, 20 * 4096 * 500, 16, durability="each", random=True, **at(40))]
+    shown = rows_of(evidence(depth=level(118 * MB), small_depth=small, writes=each, set=[], duplex=[]))
+    assert shown is not None
+    slow = theta_of(200, server_s=1e-4, link=118e6, cache=1e12, request_s=1e-6, commit_s=1e-7, seek_s=1e-8)
+    knows = Posterior(slow, np.full(200, 1 / 200), np.zeros(200, np.int64), np.zeros(1))
+    table = verdict.ceilings(slow, shown, "read", "small")
+    kinds = list(table)
+    most = verdict._hidden(shown, knows, "server_cpu", np.array(list(table.values())), kinds, "read", "small")
+    assert most == verdict.DOUBTED
+
+
 def test_disks_behind_a_memory_that_held_every_set_are_not_spoken_of() -> None:
     loads = rows()
     held = verdict.ceilings(theta_of(cache=1e12), loads, "read", "large")

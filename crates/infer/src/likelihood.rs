@@ -2,7 +2,7 @@
 
 use crate::ceilings::Forbidden;
 use crate::forward::{free_rate, lanes, rooms, storage, written_back, Lanes, Servers, Storage};
-use crate::forward::{HIT_EDGE_BYTES, LEAST, WIDTH};
+use crate::forward::{LEAST, WIDTH};
 use crate::math::{exp, larger, ln};
 use crate::params::{Mismatch, Param, Table, Theta};
 use crate::rows::{Columns, Conditions, Rows, FREEDOM};
@@ -12,8 +12,8 @@ use crate::shared::{beside, Credit};
 const PEAK: f64 = 0.375;
 const CLIENT_ERROR: f64 = 0.05;
 const CLIENT_MOST: f64 = 60.0;
-/// A link shaped one way costs so many nats; one in twenty.
-const SHAPED_ONE_WAY: f64 = 7.8;
+/// A link shaped one way costs so many nats; one in forty.
+const SHAPED_ONE_WAY: f64 = 8.5;
 /// As `hypotheses.log_prior`: bytes a second that a processor copies at least, and of a window that is seldom one.
 const COPIED: f64 = 60e6;
 const SLOW_COPY: f64 = 2.0;
@@ -33,7 +33,6 @@ pub struct Model {
     /// Bytes of an operation, and the log of the client's counted time for it.
     client: Vec<(f64, f64)>,
     most: f64,
-    write_back_edge: f64,
     slots_edge: f64,
     cache_edge: f64,
     copied: f64,
@@ -86,20 +85,9 @@ impl Model {
         }
         let most = rows.weight * ln(PEAK);
         let client = client.iter().map(|(record, seconds)| (*record, ln(*seconds))).collect();
-        let (write_back_edge, slots_edge) = (ln(HIT_EDGE_BYTES), ln(300.0));
+        let slots_edge = ln(300.0);
         let (copied, step, fast_window) = (ln(COPIED), ln(4.0), ln(FASTEST_WINDOW[0])..ln(FASTEST_WINDOW[1]));
-        Ok(Model {
-            table,
-            rows,
-            client,
-            most,
-            write_back_edge,
-            slots_edge,
-            cache_edge: ln(LEAST_CACHE),
-            copied,
-            step,
-            fast_window,
-        })
+        Ok(Model { table, rows, client, most, slots_edge, cache_edge: ln(LEAST_CACHE), copied, step, fast_window })
     }
 
     /// Bounds of the parameters.
@@ -294,9 +282,6 @@ impl Model {
         let disks = (value(Param::DiskRead) - value(Param::DiskWrite)) / 0.7;
         let shaped = value(Param::UplinkRatio) / 0.02;
         let mut found = -(disks * disks / 2.0).min(8.0) - ln(1.0 + shaped * shaped).min(SHAPED_ONE_WAY);
-        if value(Param::WriteBack) < self.write_back_edge {
-            found -= 1.2;
-        }
         if value(Param::Cache) < self.cache_edge {
             found -= UNCACHED;
         }

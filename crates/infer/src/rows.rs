@@ -141,7 +141,7 @@ fn row(columns: &Columns, conditions: Conditions, at: usize, count: usize) -> Re
         per_within: 1.0 / (size * files),
         ln_within: ln(size * files),
         cold: (ln(size * files / WARM_BYTES) / ln(COLD_BYTES / WARM_BYTES)).clamp(0.0, 1.0),
-        apart: if random || files > 1.0 { 1.0 } else { (data / size).min(1.0) },
+        apart: if random || (files > 1.0 && pair < 0.0) { 1.0 } else { (data / size).min(1.0) },
         once: (size * files / moved.max(1.0)).min(1.0),
         start: number("start")?,
         seconds: number("seconds")?,

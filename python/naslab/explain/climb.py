@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from naslab.analysis.series import NS_PER_S, RateSeries
 from naslab.analysis.sustained import series_of_cell
 from naslab.explain import security, steps
@@ -48,6 +50,8 @@ NOISY, LONGER, MOST_LONGER = 0.3, 3, 4
 """A rate known to no better than this share is measured again, so many times as long; so often in all."""
 DOUBTFUL = 1.6
 """A deeper queue whose rate may be so many times as high is not known to bring no more."""
+FULL, BESIDE_OPS, MOST_NS = 0.5, 12, 1 << 62
+"""A writer below this share of its highest rate waits for what was promised before; operations beside a reader."""
 QUICK_RUNS, QUICK_PARTICLES = 1, 220
 """Of the sampler, between two experiments; before the last word it runs as often as for a verdict."""
 MARGIN = 0.9
@@ -132,7 +136,7 @@ class Climb:
         promised = self._most_promised(record) if wanted.write_share and wanted.durability != "each" else None
         if promised and wanted.beside:
             # Bytes would be shared out among reader and writer, and who is through first leaves the other alone.
-            duration_ns = min(duration_ns, int(promised / self._writer_rate() * NS_PER_S))
+            duration_ns = min(duration_ns, int(promised / self._writer_rate() * NS_PER_S), self._quick_ns(record))
         cell = load_cell(dataclasses.replace(wanted, duration_ns=duration_ns), self.bounds)
         if promised and not wanted.beside:
             cell.stop_bytes = min(promised, cell.stop_bytes or promised)
@@ -151,6 +155,19 @@ class Climb:
         """Bytes a second that the last writer wrote alone: beside a reader it writes no faster."""
         alone = [p for p in self.evidence.step("duplex") if p.op == "write"]
         return max(alone[-1].rate.value if alone else 0.0, self._durable)
+
+    def _quick_ns(self, record: int) -> int:
+        """How long a writer beside a reader goes on as fast as the server promises; its own rate would hide what both
+        share. Half of the time that the last writer alone had, or what enough operations take.
+        """
+        alone = [p for p in self.evidence.step("duplex") if p.op == "write"]
+        series = self.series(alone[-1]) if alone else None
+        rates = series.rates_bytes_per_s if series else np.zeros(0)
+        if series is None or not len(rates) or rates.mean() >= FULL * rates.max():
+            return MOST_NS
+        slow = np.flatnonzero(rates < FULL * rates.max())
+        quick_ns = max(int(slow[0]), 1) * series.bin_ns
+        return int(max(quick_ns / 2, BESIDE_OPS * record / rates.max() * NS_PER_S))
 
     def _known(self, step: str, load: Load) -> Point | None:
         """A timed load; once more and longer where the first try's interval is too wide to compare with anything."""

@@ -91,8 +91,9 @@ def storage(v: Values, r: Rows) -> Storage:
     over = np.log(within) - np.log(PAGE_SLACK * v["cache"])
     fits = 1 / (1 + np.exp(CACHE_EDGE * np.minimum(over, 2.0)))
     hit = np.where(exists, np.where(r.random, np.clip(v["cache"] / within, 0, 1), fits), 0.0)
-    first = np.where(r.random | (r.files > 1), 1.0, np.minimum(size / r.size, 1.0))
-    # A stream beside another one off the disk makes both seek.
+    # A file of its own for each worker makes every stream seek; a writer beside a reader only if both use the disk.
+    several = (r.files > 1) & (r.pair < 0)
+    first = np.where(r.random | several, 1.0, np.minimum(size / r.size, 1.0))
     apart = np.where(r.pair >= 0, first + (1 - first) * (1 - np.where(exists, fits, 0.0)), first)
     seeks = v["seek_s"] * apart
     moved = np.where(r.read, size / v["disk_read"], size / v["disk_write"])

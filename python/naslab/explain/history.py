@@ -162,7 +162,10 @@ def _slow_again(climb: Climb, slow: Point) -> CellSpec | None:
 
 
 def _not_held(climb: Climb, set_bytes: int) -> tuple[int, int]:
-    """(start, length) of the larger part of the set that no memory holds since the last load went through it."""
+    """(start, length) of the larger part of the set that no memory holds since the last load went through it.
+
+    Where no end of the memory was seen, it is what follows the last read: that was as slow as what was read before.
+    """
     points = [p for p in climb.evidence.step("set", "set_taken_in", "long") if p.set_bytes > steps.SMALL_BYTES]
     last = max(points, key=lambda p: p.cell)
     at = climb.moved_bytes(last.cell) % last.set_bytes or last.set_bytes
@@ -172,7 +175,8 @@ def _not_held(climb: Climb, set_bytes: int) -> tuple[int, int]:
         start, length = climb.read_bytes, max(set_bytes - held - climb.read_bytes, 0)
     else:
         head, tail = max(at - held, 0), set_bytes - at
-        start, length = (0, head) if head > tail else (at, tail)
+        behind = head > tail if held else tail < LEAST_FRESH_BYTES
+        start, length = (0, head) if behind else (at, tail)
     return start // LARGE_RECORD * LARGE_RECORD, length // LARGE_RECORD * LARGE_RECORD
 
 
@@ -185,8 +189,8 @@ class _Fast:
 
 
 def _may_be_held(climb: Climb, slow: Point, fast: _Fast) -> bool:
-    """Whether a memory may have given what came fast: reads, and no more than it may hold."""
-    held = climb.evidence.memory_most_bytes
+    """Whether a memory may have given what came fast: reads, and no more than it may hold, or nobody knows how much."""
+    held = climb.evidence.memory_most_bytes or slow.set_bytes
     return slow.op == "read" and slow.set_bytes > steps.SMALL_BYTES and fast.bytes <= held
 
 

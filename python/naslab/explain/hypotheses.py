@@ -25,8 +25,8 @@ Values = Mapping[str, Array]
 
 HIT_EDGE_BYTES = 1 << 18
 """A cache or a write-back below this does not exist."""
-SHAPED_ONE_WAY = 7.8
-"""Nats that a link shaped one way costs, however far apart its two rates are: one in twenty, log-uniform over 1600."""
+SHAPED_ONE_WAY = 8.5
+"""Nats that a link shaped one way costs, however far apart its two rates are: one in forty, log-uniform over 1600."""
 NONE_BYTES = 1.8e5
 """A size that stands for none, in the middle of those below the edge."""
 
@@ -105,19 +105,23 @@ COLD = 3.0
 """Nats of each factor of e by which data beyond the processor's caches are copied more slowly."""
 
 
+def uncached(theta: Array) -> Array:
+    """Nats that servers cost which keep next to nothing of what was read."""
+    return np.asarray(UNCACHED * (theta[:, AT["cache"]] < math.log(LEAST_CACHE)))
+
+
 def log_prior(theta: Array) -> Array:
     """Log density of the priors that are not log-uniform, against the log-uniform ones, by particle.
 
     Disks write about as fast as they read (log-ratio of sd 0.7). A link carries as much up as down (Cauchy, 2 %), or
-    is shaped one way (one in twenty). Few servers hold no unstable writes at all or cache no reads, few connections
-    have fewer slots than a client asks for, few servers serve them side by side. Data beyond the processor's caches are
-    copied a third more slowly (exponential). A window seldom has the rate at which one processor copies.
+    is shaped one way (one in forty). Few servers cache no reads, few connections have fewer slots than a client asks
+    for, few servers serve them side by side. Data beyond the processor's caches are copied a third more slowly
+    (exponential). A window seldom has the rate at which one processor copies.
     """
     disks = (theta[:, AT["disk_read"]] - theta[:, AT["disk_write"]]) / 0.7
     found = -np.minimum(disks**2 / 2, 8.0)
     found = found - np.minimum(np.log1p((theta[:, AT["uplink_ratio"]] / 0.02) ** 2), SHAPED_ONE_WAY)
-    found = found - 1.2 * (theta[:, AT["write_back"]] < math.log(HIT_EDGE_BYTES))
-    found = found - UNCACHED * (theta[:, AT["cache"]] < math.log(LEAST_CACHE))
+    found = found - uncached(theta)
     found = found - 2.0 * (theta[:, AT["slots"]] < math.log(300.0))
     found = found - 1.0 * (theta[:, AT["server_lanes"]] > 0)
     copies = theta[:, AT["copy_lanes"]] > 0

@@ -35,8 +35,14 @@ EDGE = 0.1
 """Share of a series at its head that is left out: the pipe fills there."""
 STANDING, NOTHING = 0.25, 0.02
 """Bins below the former share of the usual one belong to a stop, where at least one of them is below the latter."""
+WAITED = 0.5
+"""A request waited for the end of a stop if it took so much of its length."""
 LEAST_STALL_NS = 120_000_000
 """Shorter stops are those of a scheduler or a shaper (a processor share is handed out every 100 ms)."""
+
+
+Latencies = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Of a cell's operations: nanoseconds, and how many took that."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +195,7 @@ def point_of(run: Run, cell: Mapping[str, Any], spec: Any) -> Point:
         durability=spec.durability, rate=rate, iops=rate.scaled(1 / spec.record_bytes, "iops"),
         reads=moved["read"], writes=moved["write"], durable=cell["durable_bytes_per_s"] if writes else None,
         p50_ns=float(latency["p50"] or 0), mean_ns=float(latency["mean"] or 0), p99_ns=float(latency["p99"] or 0),
-        cpu=float(cell["cpu_fraction"]), crossed=_crossed(cell), stalls=stalls_of(series),
+        cpu=float(cell["cpu_fraction"]), crossed=_crossed(cell), stalls=_stalls(run, cell, series, spec),
         start_ns=cell["start_ns"], end_ns=cell["end_ns"], quick=quick,
         clients=(cell.get("clients") or {"count": 1})["count"], **conditions_of(cell),
     )  # fmt: skip
@@ -274,15 +280,26 @@ def _less_counting(rates: NDArray[np.float64], ops: float) -> float:
     return float(np.sqrt(max(variance - 1 / (6 * ops**2), 0.01 * variance) / variance))
 
 
-def stalls_of(series: RateSeries) -> Stalls | None:
-    """Stops in a series whose bins are short enough to show them; None where they are not."""
+def stalls_of(series: RateSeries, outstanding: int = 1, latencies: Latencies | None = None) -> Stalls | None:
+    """Stops in a series whose bins are short enough to show them; None where they are not.
+
+    At the end no request is sent any more, and a single slow one keeps all waiting: a standstill that lasts until then
+    is a stop only if most of the `outstanding` requests waited for its end. latencies: (ns, operations); None: unknown.
+    """
     if len(series) < 2 * LEAST_BATCHES or series.bin_ns > LEAST_STALL_NS:
         return None
     rates = series.rates_bytes_per_s
-    usual = float(np.percentile(rates, 75))
+    moving = rates[rates > 0]
+    usual = float(np.percentile(moving, 75)) if len(moving) else 0.0
     if usual <= 0 or float(np.median(series.ops[rates >= usual / 2])) < 3:
         return None
-    lengths, starts = _runs(rates < STANDING * usual)
+    standing = rates < STANDING * usual
+    last = _at_the_end(standing)
+    if last and latencies is not None:
+        waited = latencies[1][latencies[0] >= WAITED * last * series.bin_ns].sum()
+        until = len(rates) - (last if waited < outstanding / 2 else 0)
+        rates, standing = rates[:until], standing[:until]
+    lengths, starts = _runs(standing)
     parts = (rates[at : at + length] for at, length in zip(starts, lengths, strict=True))
     still = np.array([part.min() < NOTHING * usual for part in parts], bool)
     stopped = (lengths * series.bin_ns >= LEAST_STALL_NS) & still
@@ -293,17 +310,32 @@ def stalls_of(series: RateSeries) -> Stalls | None:
     return Stalls(float(lengths.sum()) / len(rates), len(lengths), int(np.median(lengths) * series.bin_ns), int(every))
 
 
+def _at_the_end(marks: NDArray[np.bool_]) -> int:
+    """Length of the stretch that is true until the end."""
+    lengths, starts = _runs(marks)
+    return int(lengths[-1]) if len(lengths) and starts[-1] + lengths[-1] == len(marks) else 0
+
+
+def _stalls(run: Run, cell: Mapping[str, Any], series: RateSeries, spec: Any) -> Stalls | None:
+    return stalls_of(series, spec.queue_depth * spec.workers, _latencies(run, cell))
+
+
 def _runs(marks: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Lengths and starts of the stretches that are true."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], marks.astype(np.int8), [0]))))
     return (edges[1::2] - edges[::2]).astype(np.int64), edges[::2].astype(np.int64)
 
 
+def _latencies(run: Run, cell: Mapping[str, Any]) -> Latencies:
+    values, counts = run.histogram(cell)
+    return np.asarray(values, np.float64), np.asarray(counts, np.float64)
+
+
 def _quick(run: Run, cell: Mapping[str, Any], mean_ns: float) -> float:
     """Share of operations far below the mean latency, where next to none lie between those and three times as much."""
     if not mean_ns or not cell["ops"] or "write" in cell["kinds"]:
         return 0.0
-    values, counts = run.histogram(cell)
+    values, counts = _latencies(run, cell)
     total = float(counts.sum())
     for edge in QUICK:
         below, next_ = (float(counts[values < times * edge * mean_ns].sum()) for times in (1, 3))

@@ -344,16 +344,21 @@ def _stall(points: Iterable[Point]) -> dict[str, float]:
     lengths = [stalls.length_ns for p in timed if (stalls := p.stalls) for _ in range(stalls.count)]
     if len(lengths) < MIN_STALLS or median(lengths) < RATION_NS:
         return {}
-    large, small = (_lost([p for p in timed if (p.record_bytes > SMALL_RECORD) == wanted]) for wanted in (True, False))
+    most, least = (_lost([p for p in timed if (p.record_bytes > SMALL_RECORD) == large]) for large in (True, False))
     # Small operations are measured for a second or less, which may lie between two stops.
-    found = {"large": large, "small": max(large, small)}
+    found = {"large": most, "small": max(most, least)}
     for op in ("read", "write"):
-        mine = [p for p in timed if p.op == op and p.record_bytes > SMALL_RECORD]
-        if sum(p.end_ns - p.start_ns for p in mine) >= OWN_NS:
-            few = [p for p in timed if p.op == op and p.record_bytes <= SMALL_RECORD]
+        own = [p for p in timed if p.op == op]
+        mine, few = ([p for p in own if (p.record_bytes > SMALL_RECORD) == large] for large in (True, False))
+        if _watched_ns(mine) >= OWN_NS:
             found[f"{op} large"] = _lost(mine)
+        if _watched_ns([*mine, *few]) >= OWN_NS:
             found[f"{op} small"] = max(_lost(mine), _lost(few))
     return found
+
+
+def _watched_ns(points: Iterable[Point]) -> int:
+    return sum(p.end_ns - p.start_ns for p in points)
 
 
 def _lost(points: Sequence[Point]) -> float:

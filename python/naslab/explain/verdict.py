@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from naslab import _engine
 from naslab.explain.compiled import limited_by, predicted
 from naslab.explain.forward import NEVER, PAGE_SLACK, storage, values_of
-from naslab.explain.hypotheses import AT, HIGH, HIT_EDGE_BYTES, LOW, Array, switched_on
+from naslab.explain.hypotheses import AT, HIGH, HIT_EDGE_BYTES, LOW, NONE_BYTES, Array, switched_on, uncached
 from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, noisier, residuals, sample, seed_of
 from naslab.explain.rows import CREDIT_BYTES, Rows
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
@@ -56,6 +56,10 @@ REST_SHOWN = 0.1
 """How often a large load falls as bytes are moved, and is as fast as before after a rest, where no credit limits it."""
 LIMIT_SHOWN = 0.05
 """How often a client is stopped for all the processor time that it may use where something else limits."""
+FASTEST_DISKS = {
+    **dict.fromkeys(("disk_read", "disk_write"), np.inf), **dict.fromkeys(("request_s", "seek_s", "commit_s"), -np.inf)
+}  # fmt: skip
+"""Logarithms, before they are clipped to the ends of the priors."""
 OTHER = {"read": "write", "write": "read"}
 BUSY_DEPTH = 256
 REACH_BYTES = 4.0 * (1 << 30)
@@ -269,23 +273,30 @@ def _hidden(
     """Highest probability of a limit: less than one where the data do not exclude another station right behind it.
 
     In the likeliest particles one other station at a time is made hardly faster than the limit. Where the likelihood
-    falls by little, such a server would have shown the same.
+    falls by little, or such a server is among the likely ones anyway, it would have shown the same.
     """
     if first not in names or first == "unknown":
         return 1.0
     mine = np.flatnonzero(table.argmin(0) == names.index(first))
     if not len(mine):
         return 1.0
-    likes = log_likelihood(posterior.theta[mine], r)
+    likes = _fairly(posterior.theta[mine], r)
     best = mine[np.argsort(-likes)[:TRIED]]
     theta, rate = posterior.theta[best], table[names.index(first)][best] * BESIDE
     record = float(LARGE_RECORD if size == "large" else SMALL_RECORD)
     for kind, changed in _beside(theta, rate, record, op, size):
-        if kind == first or table[names.index(kind)][best].min() < rate.max():
+        if kind == first:
             continue
-        if likes.max() - log_likelihood(changed, r).max() < EXCLUDED:
+        near = table[names.index(kind)][mine] < BESIDE * table[names.index(first)][mine]
+        closest = max(float(_fairly(changed, r).max()), float(likes[near].max()) if near.any() else -np.inf)
+        if likes.max() - closest < EXCLUDED:
             return DOUBTED
     return 1.0
+
+
+def _fairly(theta: Array, r: Rows) -> Array:
+    """The likelihood, where a server without a cache counts as much as any other: only data exclude it."""
+    return np.asarray(log_likelihood(theta, r) + uncached(theta))
 
 
 def _rivalled(r: Rows, posterior: Posterior, first: str, where: tuple[str, str]) -> float:
@@ -300,9 +311,9 @@ def _rivalled(r: Rows, posterior: Posterior, first: str, where: tuple[str, str])
 
     def masked(theta: Array) -> Array:
         near = limited_by(theta, r, forbidden)
-        return np.asarray(log_likelihood(theta, r) - FORBIDDEN * (near | switched_on(theta, "bucket_on")))
+        return np.asarray(_fairly(theta, r) - FORBIDDEN * (near | switched_on(theta, "bucket_on")))
 
-    likes, best = log_likelihood(posterior.theta, r), float(masked(posterior.theta).max())
+    likes, best = _fairly(posterior.theta, r), float(masked(posterior.theta).max())
     if likes.max() - best >= EXCLUDED:
         rng = np.random.default_rng(seed_of(r) + CLASSES.index(where))
         sought, _ = sample(r, rng, count=RIVALS, scout=True, forbidden=forbidden)
@@ -320,13 +331,20 @@ def forbidden_of(r: Rows, kind: str, op: str, size: str) -> _engine.Forbidden:
 
 
 def _beside(theta: Array, rate: Array, record: float, op: str, size: str) -> Iterator[tuple[str, Array]]:
-    """The same servers with one station at a time that does `rate` operations a second: (kind, parameters)."""
+    """The same servers with one station at a time that does `rate` operations a second: (kind, parameters).
+
+    The disks twice: as they are, and without anything in front of them, no slower than that in any other way.
+    """
     data, wire = np.log(rate * record), np.log(rate * (record + np.exp(theta[:, AT["header"]])))
     read = op == "read"
     disk = ("disk", {"disk_read" if read else "disk_write": data}) if size == "large" else (
         "disk_iops", {"request_s": -np.log(rate)})  # fmt: skip
     up = {"link": wire} if read else {"uplink_ratio": wire - theta[:, AT["link"]]}
-    tried = (disk, ("link", up), ("server_cpu", {"server_s": -np.log(rate)}), ("server_cache", {"memory": data}))
+    bare = {name: np.full(len(theta), np.log(NONE_BYTES)) for name in ("cache", "write_back")} | FASTEST_DISKS
+    tried = (
+        disk, (disk[0], {**bare, **disk[1]}), ("link", up), ("server_cpu", {"server_s": -np.log(rate)}),
+        ("server_cache", {"memory": data}),
+    )  # fmt: skip
     for kind, values in tried:
         changed = theta.copy()
         for name, value in values.items():
