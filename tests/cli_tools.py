@@ -33,10 +33,15 @@ under_way: list[pytest.Item] = []
 """The test that runs, kept by conftest.py."""
 
 
-def need(available: object, what: str) -> None:
-    """Skips with a reason, or fails when the lab is required. What needs something of the machine is the lab's."""
+def of_the_lab(what: str) -> None:
+    """Fails unless the test that runs is the lab's: what it needs of the machine is not there everywhere."""
     if under_way and under_way[0].get_closest_marker("lab") is None:
         pytest.fail(f"{what}: what needs that is marked lab, so that `make test` runs the same tests everywhere")
+
+
+def need(available: object, what: str) -> None:
+    """Skips with a reason, or fails when the lab is required. What needs something of the machine is the lab's."""
+    of_the_lab(what)
     if not available:
         (pytest.fail if os.environ.get("NASLAB_LAB_REQUIRED") == "1" else pytest.skip)(f"{what} is needed")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cli_tools import need
+from cli_tools import need, of_the_lab
 from naslab import lab
 from naslab.errors import UsageError
 from naslab.lab.server import Server
@@ -95,7 +95,12 @@ class Servers:
         self._why_not: dict[str, str] = {}
 
     def get(self, name: str) -> Server:
-        """A running server. Skips, or fails where the lab is required, when this machine cannot run it."""
+        """A running server. Skips, or fails where the lab is required, when this machine cannot run it.
+
+        A test that needs one is the lab's also where it is there: else it would fail on a machine without it alone.
+        """
+        if name != "demo":
+            of_the_lab(name)
         if name not in self._running and name not in self._why_not:
             try:
                 self._running[name] = self._stack.enter_context(lab.running(name))

@@ -26,7 +26,9 @@ SPOKEN = (
 
 
 def chosen() -> list[Any]:
-    return [pytest.param(s, id=s.name) for s in SUBJECTS if s.name in SPOKEN]
+    """The subjects of SPOKEN; those that a server of this machine answers are the lab's."""
+    marks = {True: pytest.mark.lab, False: ()}
+    return [pytest.param(s, id=s.name, marks=marks[s.is_server]) for s in SUBJECTS if s.name in SPOKEN]
 
 
 @contextlib.contextmanager
