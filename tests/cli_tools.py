@@ -123,6 +123,18 @@ def called(
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+class Started(subprocess.Popen[str]):
+    """The program under way. One that does not end when it shall says where it is."""
+
+    def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:
+        try:
+            return super().communicate(input, timeout)
+        except subprocess.TimeoutExpired:
+            self.send_signal(signal.SIGABRT)
+            out, err = super().communicate(timeout=20)
+            raise AssertionError(f"not ended after {timeout} s; it was here:\n{err}\n{out}") from None
+
+
 class Cli:
     """Calls with a store of its own in `folder`; `target` is an empty folder there to measure."""
 
@@ -136,11 +148,12 @@ class Cli:
     def __call__(self, *words: object, **more: Any) -> Done:
         return called(words, **{"cwd": self.folder, "env": self.env, **more})
 
-    def start(self, *words: object) -> subprocess.Popen[str]:
+    def start(self, *words: object) -> Started:
         """The same without waiting."""
-        return subprocess.Popen(
-            [*PROGRAM, *map(str, words)], cwd=self.folder, env=self.env, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=default_signals,  # noqa: PLW1509
+        return Started(
+            [*PROGRAM, *map(str, words)], cwd=self.folder, env={**self.env, "PYTHONFAULTHANDLER": "1"}, text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=default_signals,
         )  # fmt: skip
 
     def sweep(self, target: object, *words: object, **more: Any) -> Any:

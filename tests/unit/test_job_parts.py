@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 import zipfile
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -517,6 +518,30 @@ def test_a_stream_that_is_killed_ends_the_job(tmp_path: Path) -> None:
 
     with pytest.raises(NaslabError, match="stream 2"):
         Streams(parse_target(str(tmp_path)), 2, "none").carry_out(Phase(each))
+
+
+def test_a_signal_amid_a_message_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a stream sends after the half that was read makes no sense: nobody may wait for the rest of it."""
+
+    def pipe() -> tuple[Any, Any]:
+        ours, theirs = Pipe()
+        whole = ours.recv
+
+        def first() -> Any:
+            ours.recv = half
+            return whole()
+
+        def half() -> Any:
+            os.read(ours.fileno(), 2)
+            ours.recv = whole
+            raise KeyboardInterrupt
+
+        ours.recv = first
+        return ours, theirs
+
+    monkeypatch.setattr(crew, "Pipe", pipe)
+    with pytest.raises(KeyboardInterrupt):
+        Streams(parse_target(str(tmp_path)), 2, "none").carry_out(Phase(lambda stream: stream.is_missing("x")))  # type: ignore[arg-type,return-value]
 
 
 def test_phases_follow_each_other_and_work_is_handed_out_once(tmp_path: Path) -> None:

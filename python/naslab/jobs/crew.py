@@ -137,6 +137,7 @@ class _Crew:
         self._links: dict[int, Connection] = {}
         self._pids: dict[int, int] = {}
         self._busy: set[int] = set()
+        self._broken: set[int] = set()
         self.ended: list[Ended] = []
         self.failed: BaseException | None = None
         self.used_ns = 0, 0
@@ -183,7 +184,7 @@ class _Crew:
 
     def _listen(self) -> None:
         """Takes what streams have to say, or waits a little while."""
-        numbers = {link: number for number, link in self._links.items()}
+        numbers = {link: number for number, link in self._links.items() if number not in self._broken}
         for link in wait(list(numbers), _LOOK_S):
             self._hear(numbers[link])  # type: ignore[index]
         if not self._board.stopped:
@@ -194,6 +195,9 @@ class _Crew:
             kind, what = self._links[number].recv()
         except (EOFError, OSError):
             kind, what = "lost", None
+        except BaseException:  # a signal's in the midst of it: what else comes there cannot be understood
+            self._broken.add(number)
+            raise
         if kind == "ask":
             for to, answer in self._answer(number, what):
                 self._links[to].send(("answer", answer))
@@ -214,8 +218,8 @@ class _Crew:
         deadline = time.monotonic() + _GRACE_S
         told: set[int] = set()
         try:
-            while self._links and time.monotonic() < deadline:
-                for number in self._links.keys() - self._busy - told:
+            while self._links.keys() - self._broken and time.monotonic() < deadline:
+                for number in self._links.keys() - self._busy - told - self._broken:
                     told.add(number)
                     with contextlib.suppress(OSError):
                         self._links[number].send(("end", None))
