@@ -20,7 +20,7 @@ from truth.asking import BUDGET, TOGETHER, Answer
 from truth.calibration import Claim, brier, calibration_error, certain, matrix, reliability, text
 from truth.sim_ceilings import Class
 from truth.sim_systems import System, draw
-from truth.sim_truths import Truth
+from truth.sim_truths import Truth, as_spent
 
 LOOKED_AT = (
     1001,
@@ -57,6 +57,8 @@ class Statement:
     named: str
     probability: float
     right: bool
+    strictly: bool = True
+    """Whether it is right also where credit counts that no load of the run spent."""
 
     @property
     def claim(self) -> Claim:
@@ -67,16 +69,24 @@ class Statement:
 def statements(system: System, answer: Answer) -> list[Statement]:
     """One for each class that counts."""
     limits = ((answer.document or {}).get("verdict") or {}).get("limits") or []
-    return [_statement(system, where, found, limits) for where, found in system.judged().items()]
+    return [
+        _statement(system, where, (as_spent(found, where, system.options, answer.document), found), limits)
+        for where, found in system.judged().items()
+    ]
 
 
-def _statement(system: System, where: Class, found: Truth, limits: Sequence[Mapping[str, Any]]) -> Statement:
+def _statement(
+    system: System, where: Class, truths: tuple[Truth, Truth], limits: Sequence[Mapping[str, Any]]
+) -> Statement:
+    """truths: of what the run measured, and of what there is."""
     mine = [x for x in limits if (x["applies_to"]["op"], x["applies_to"]["size"]) == where]
     first = max(mine, key=lambda limit: limit["confidence"], default=None)
     named, probability = (first["kind"], float(first["confidence"])) if first else (NOTHING, 0.0)
-    alone = found.level == "pair" and probability >= DECIDED_PAIR
-    right = found.accepts(named) and not alone
-    return Statement(system.name, system.group, where, found.kind, found.level, named, probability, right)
+    found = truths[0]
+    right, strictly = (
+        each.accepts(named) and not (each.level == "pair" and probability >= DECIDED_PAIR) for each in truths
+    )
+    return Statement(system.name, system.group, where, found.kind, found.level, named, probability, right, strictly)
 
 
 DECIDED_PAIR = 0.9
@@ -113,6 +123,7 @@ def summed(seed: int, answers: Sequence[tuple[System, Answer]]) -> dict[str, Any
     wrong, sure = certain(claims)
     alone = sum(s.probability >= DECIDED_PAIR for s in pairs)
     right = sum(c.right for c in claims)
+    strictly = [Claim(s.probability, s.strictly) for s in clear]
     undecided = sum(c.probability < DECIDED for c in claims) / max(len(claims), 1)
     error = calibration_error(claims)
     spent = [answer.document["ladder"]["spent_ns"] / 1e9 for _, answer in answers if answer.document]
@@ -121,6 +132,8 @@ def summed(seed: int, answers: Sequence[tuple[System, Answer]]) -> dict[str, Any
         f"{len(clear)} clear classes, {len(pairs)} of two close limits, {len(failed)} failed",
         f"named first: {right} of {len(claims)}; undecided {undecided:.0%} (at most {UNDECIDED:.0%})",
         f"certain and wrong: {wrong} of {sure} (at most {WRONG:.0%}); of two close limits one alone: {alone}",
+        f"with credit that no load spent as the limit: named first {sum(c.right for c in strictly)}, certain and wrong "
+        f"{certain(strictly)[0]}",
         f"expected calibration error {error:.3f} (at most {ERROR:.2f}), Brier score {brier(claims):.3f}",
         *text(claims),
         f"time to verdict: median {median(spent) if spent else 0:.0f} s of the server's own time",

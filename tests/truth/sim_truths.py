@@ -11,7 +11,9 @@ Conventions, so that a class has one truth:
   writes, writes are not judged.
 - A server that stops now and then is `unknown` in every class, whatever limits it while it moves, and so is a lock per
   file and a share of slow operations where its ceiling is the lowest. A ceiling of 0 marks a limit by convention.
-- Credit is judged on large I/O alone: whether small operations meet it depends on what went before them.
+- Credit is judged on large I/O alone: whether small operations meet it depends on what went before them. Where no load
+  of the run spent it, the class is judged by what limited these loads, too (`as_spent`): from outside there is no more
+  to be seen, and the verdict says how long its loads lasted. Both counts are printed.
 
 A class is not judged where arithmetic does not tell: what it calls a variant (credit that outlasts the budget, a cache
 that no set outgrows, read-ahead that is fetched twice, seeks of requests that overtake each other, a disk that heats
@@ -55,6 +57,8 @@ CREDIT_S = 30.0
 """Simulated seconds of load that may go into spending credit: what lasts longer is `naslab sustained`'s to find."""
 SET_BYTES = int(0.95 * (4 << 30))
 """A verdict is about working sets of 4 GiB: a cache that holds nearly all of one is not outgrown."""
+SPENT = 1.2
+"""A load below so many times the rate without credit has spent it."""
 OVERTAKE = 0.05
 """Requests overtake each other where the round trip varies by more than this share of the time between them."""
 
@@ -130,6 +134,28 @@ def truth(options: Options, where: Class) -> Truth:
         tightest = min(tightest, _headroom(_ranked(other)))
         widest = max(widest, min(_headroom(_ranked(other)), FAR))
     return Truth(ranked, steady=steady, tightest=tightest, widest=widest)
+
+
+def as_spent(found: Truth, where: Class, options: Options, document: Mapping[str, Any] | None) -> Truth:
+    """The truth of what a run measured: credit that none of its large loads spent limits by its rate with credit.
+
+    Such a verdict says how long a load went on without a fall, and no more.
+    """
+    ladder = (document or {}).get("ladder") or {}
+    if found.kind != "burst_credit" or where[1] != "large" or (ladder.get("conditions") or {}).get("burst"):
+        return found
+    base = found.ranked[0][1] * LARGE_BYTES
+    loads = [
+        point for step in ladder.get("steps", ()) for point in step["points"]
+        if point["op"] == where[0] and point["record_bytes"] == LARGE_BYTES and point["depth"] > 1
+    ]  # fmt: skip
+    if not loads or any(point["rate"]["value"] < SPENT * base for point in loads):
+        return found
+    fast = [
+        (bucket["scope"], bucket["burst_bytes_per_s"] / bucket_bytes(options, bucket, where[0], LARGE_BYTES))
+        for bucket in applying(options, where[0])
+    ]
+    return Truth(tuple(sorted((*found.ranked[1:], *fast), key=lambda pair: pair[1])), found.why, found.steady)
 
 
 def _by_convention(options: Options, where: Class, ranked: tuple[tuple[str, float], ...]) -> Truth | None:

@@ -12,7 +12,7 @@ from truth.asking import Answer
 from truth.calibration import Claim
 from truth.sim_ceilings import CLASSES, READ_LARGE, READ_SMALL, WRITE_LARGE
 from truth.sim_systems import LEFT_OUT, OVERLAYS, broken, draw
-from truth.sim_truths import Truth, truth
+from truth.sim_truths import Truth, as_spent, truth
 
 COUNT = 60
 
@@ -87,6 +87,21 @@ def test_truths_by_hand() -> None:
     cached = {**server, "server_cache_bytes": 256 << 30, "disk_read_bytes_per_s": 20_000_000}
     assert truth(cached, READ_LARGE).kind == "link"
     assert truth({**server, "stall_ns": 10**9, "stall_every_ns": 3 * 10**9}, READ_SMALL).kind == "unknown"
+
+
+def test_credit_that_no_load_spent_limits_by_its_high_rate() -> None:
+    bucket = {"scope": "disk", "applies_to": "read", "burst_bytes_per_s": 80_000_000, "base_bytes_per_s": 20_000_000,
+              "size_bytes": 300_000_000, "initial_fill": 1.0}  # fmt: skip
+    server = {"link_bytes_per_s": 100_000_000, "disk_read_bytes_per_s": 150_000_000, "latency_ns": 100_000,
+              "op_overhead_ns": 1000, "disk_write_bytes_per_s": 150_000_000, "buckets": [bucket]}  # fmt: skip
+
+    def seen(rate: float) -> str:
+        load = {"op": "read", "record_bytes": 1 << 20, "depth": 8, "rate": {"value": rate}}
+        document = {"ladder": {"conditions": {"burst": None}, "steps": [{"points": [load]}]}}
+        return as_spent(truth(server, READ_LARGE), READ_LARGE, server, document).kind
+
+    assert truth(server, READ_LARGE).kind == "burst_credit"
+    assert (seen(79e6), seen(21e6)) == ("disk", "burst_credit")
 
 
 def test_a_truth_survives_being_kept() -> None:

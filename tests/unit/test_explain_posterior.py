@@ -93,6 +93,28 @@ def test_one_outstanding_request_takes_the_sum_of_all_stations() -> None:
     assert rate(loads, "round_trip", 4 * KIB) == pytest.approx(4096 / whole, rel=0.02)
 
 
+def test_few_slots_limit_by_the_time_of_one_request_however_its_parts_overlap() -> None:
+    """Two slots; a processor takes most of a request: nothing is faster than two in the time of one."""
+    loads = dataclasses.replace(rows(), granted_depth=2)
+    server = {"slots": 2.0, "server_s": 8e-5, "delay_s": 1.2e-4, "overlap": 1.0, "link": 1e10, "cache": 1e12}
+    small = verdict.ceilings(theta_of(**server), loads, "read", "small")
+    assert small["protocol"][0] == pytest.approx(2 / (1.2e-4 + 8e-5), rel=0.02)
+    assert min(small, key=lambda kind: small[kind][0]) == "protocol"
+
+
+def test_single_requests_that_all_take_as_long_leave_none_of_them_slow() -> None:
+    """Two slots or a share of slow operations: the rates are the same, the times of single requests are not."""
+    slow, slots = (
+        theta_of(100, slow_on=0.9, slow_s=5e-4, delay_s=1e-5, slots=2.0), theta_of(100, slots=2.0, delay_s=5e-4)
+    )  # fmt: skip
+    both = Posterior(np.concatenate((slow, slots)), np.full(200, 1 / 200), np.zeros(200, np.int64), np.zeros(1))
+    tight, wide = (dataclasses.replace(rows(), slow_most_s=most) for most in (1e-4, 2e-3))
+    assert verdict._plausible(tight, both).weight[:100].sum() < 0.02
+    assert verdict._plausible(wide, both).weight[:100].sum() == pytest.approx(0.5)
+    seen = rows_of(evidence(round_trip=[point(record=4 * KIB, rate=8 * MB, p50_ns=5e5, mean_ns=5.2e5)]))
+    assert seen is not None and seen.slow_most_s < 1e-2
+
+
 def test_a_quota_of_the_client_is_a_limit_of_the_client() -> None:
     loads = dataclasses.replace(rows(), cpu_limit=0.15)
     slow = {"client_s": 2e-4, "link": 1e10, "server_s": 1e-6}

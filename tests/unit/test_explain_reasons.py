@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from made_evidence import GIB, KIB, MB, MIB, Server, evidence, ladder, point
+from made_evidence import GIB, KIB, MB, MIB, SECOND, Server, evidence, ladder, point
 from naslab.explain import reasons
 from naslab.explain.advice import advice
 from naslab.explain.evidence import Evidence, memory_gap
 from naslab.explain.limits import CLASSES, Limit, Verdict
 from naslab.explain.measured import Measured, measured
 from naslab.explain.points import Figure
-from naslab.explain.reasons import Facts, reason
+from naslab.explain.reasons import Facts, lasted, reason
 from naslab.explain.says import says
 
 KINDS = ("link", "server_cache", "server_cpu", "disk", "disk_iops", "protocol", "latency", "client_cpu", "client_nic",
@@ -155,3 +155,12 @@ def test_factors_have_the_digits_they_need() -> None:
     assert [reasons.factor_text(each) for each in (0.0351, 0.51, 0.96, 1.04, 1.34, 12.4, 4321.0)] == [
         "0.035", "0.51", "0.96", "1.04", "1.3", "12", "4,321",
     ]  # fmt: skip
+
+
+def test_how_long_no_credit_ran_out_is_told() -> None:
+    long = point(rate=100 * MB, depth=8, end_ns=20 * SECOND)
+    assert lasted(evidence(long=[long]), "read") == "no credit ran out in 20 s of reads (2 GB)"
+    assert lasted(evidence(long=[long]), "write") == ""
+    spent = evidence(long=[long])
+    spent.burst = {"base_bytes_per_s": 1.0}
+    assert lasted(spent, "read") == ""

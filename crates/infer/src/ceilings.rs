@@ -95,10 +95,12 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
     let (server, lock) = (value(Param::ServerS), existing(Param::LockOn, Param::LockS));
     let (delay, slow) = (value(Param::DelayS), existing(Param::SlowOn, Param::SlowS));
     let held = lock + existing(Param::LockOn, Param::LockShare) * (memory + disk);
-    let undisked = client + server + lock + memory + wire / link;
+    let undisked = [client, server, lock, memory, wire / link];
+    let (longest, sum) = (undisked.iter().copied().fold(0.0, f64::max), undisked.iter().sum::<f64>());
+    let alone = longest + (1.0 - value(Param::Overlap)) * (sum - longest);
     let slots = value(Param::Slots) / load.charge;
     let most = if load.granted > 0.0 { load.granted } else { load.busy };
-    let waits = slots.max(1.0).min(most) / (delay + slow + (1.0 - value(Param::Overlap)) * undisked);
+    let waits = slots.max(1.0).min(most) / (delay + slow + alone);
     let (few, slowed) = (slots < load.busy || load.granted > 0.0, slow > delay);
     let nic = if conditions.nic_bytes_per_s > 0.0 { conditions.nic_bytes_per_s / wire } else { NEVER };
     let machine = if conditions.same_machine { client + server + memory } else { 0.0 };

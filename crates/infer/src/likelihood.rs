@@ -21,6 +21,8 @@ const FASTEST_WINDOW: [f64; 2] = [4e8, 8e9];
 const FAST_WINDOW: f64 = 3.5;
 const COPIES: f64 = 1.0;
 const COLD: f64 = 3.0;
+/// Density of the share that waits in a full link's queue, where any share is as likely; of the rest, by the share.
+const UNQUEUED: f64 = 0.3;
 /// Bytes that nearly every server keeps of what was read, and nats of one that does not.
 const LEAST_CACHE: f64 = 1e8;
 const UNCACHED: f64 = 1.5;
@@ -34,6 +36,7 @@ pub struct Model {
     client: Vec<(f64, f64)>,
     most: f64,
     slots_edge: f64,
+    waits: f64,
     cache_edge: f64,
     copied: f64,
     step: f64,
@@ -87,7 +90,8 @@ impl Model {
         let client = client.iter().map(|(record, seconds)| (*record, ln(*seconds))).collect();
         let slots_edge = ln(300.0);
         let (copied, step, fast_window) = (ln(COPIED), ln(4.0), ln(FASTEST_WINDOW[0])..ln(FASTEST_WINDOW[1]));
-        Ok(Model { table, rows, client, most, slots_edge, cache_edge: ln(LEAST_CACHE), copied, step, fast_window })
+        let (cache_edge, waits) = (ln(LEAST_CACHE), (1.0 - UNQUEUED) * ln(100.0));
+        Ok(Model { table, rows, client, most, slots_edge, waits, cache_edge, copied, step, fast_window })
     }
 
     /// Bounds of the parameters.
@@ -297,6 +301,7 @@ impl Model {
         if self.fast_window.contains(&value(Param::Window)) {
             found -= FAST_WINDOW;
         }
+        found += ln((UNQUEUED + self.waits * exp(value(Param::Queue))) / (UNQUEUED + self.waits));
         found - COLD * value(Param::Cold).max(0.0)
     }
 }

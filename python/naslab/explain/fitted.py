@@ -31,6 +31,9 @@ KNOWN = 4.0
 SLOW_EDGE, FAST_EDGE = 0.1, 0.3
 """An end of an interval so near to that of the prior, as a share of its width, says nothing. What nobody saw has no
 fast end of its own, and few particles reach the prior's."""
+TAIL = 0.15
+"""Nor does an end whose tail, the 7.5 % of the particles next to it, is as wide as this share of the prior's width: the
+data made that side less likely, they did not end it (a flat prior's would be 0.075)."""
 STRANGE = 0.4
 """Probability of `unknown` from which on nothing is predicted for a class."""
 REMEMBERED = 8
@@ -185,10 +188,11 @@ class Fitted:
     def _edges(self, name: str) -> tuple[bool, bool]:
         """Whether the data, and not the prior, end a parameter's interval below and above."""
         at = AT[name]
-        low, high = (quantile(self.theta[:, at], self.weight, q) for q in (0.025, 0.975))
+        low, after, before, high = (quantile(self.theta[:, at], self.weight, q) for q in (0.025, 0.1, 0.9, 0.975))
         below, above = (FAST_EDGE, SLOW_EDGE) if name.endswith("_s") else (SLOW_EDGE, FAST_EDGE)
         width = (HIGH - LOW)[at]
-        return low > LOW[at] + below * width, high < HIGH[at] - above * width
+        seen_low = low > LOW[at] + below * width and after - low < TAIL * width
+        return seen_low, high < HIGH[at] - above * width and high - before < TAIL * width
 
     def document(self) -> dict[str, Any]:
         """As it is kept with the run: every name, None where the data say nothing of it."""

@@ -101,6 +101,9 @@ FASTEST_WINDOW, FAST_WINDOW = (4e8, 8e9), 3.5
 """Bytes a second at which one processor's copying, and seldom a window, is what one connection gets; nats."""
 LEAST_CACHE, UNCACHED = 1e8, 1.5
 """Bytes that nearly every server keeps of what was read; nats of one that does not."""
+UNQUEUED, WAITS = 0.3, 0.7 * math.log(100.0)
+"""Density of the share that waits in a full link's queue: one link in three, such as with fair queues, at any share
+(log-uniform); of the others most requests wait."""
 COLD = 3.0
 """Nats of each factor of e by which data beyond the processor's caches are copied more slowly."""
 
@@ -129,6 +132,7 @@ def log_prior(theta: Array) -> Array:
     found = found - copies * (COPIES + SLOW_COPY * slow)
     window = theta[:, AT["window"]]
     found = found - FAST_WINDOW * ((window > math.log(FASTEST_WINDOW[0])) & (window < math.log(FASTEST_WINDOW[1])))
+    found = found + np.log((UNQUEUED + WAITS * np.exp(theta[:, AT["queue"]])) / (UNQUEUED + WAITS))
     return np.asarray(found - COLD * np.maximum(theta[:, AT["cold"]], 0.0))
 
 

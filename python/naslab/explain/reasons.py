@@ -33,6 +33,8 @@ SLOW = 1.5
 """Mean over median time of one request, from which on a share of slow ones is worth a sentence."""
 MISFIT = 0.35
 """Share of the rates that the model does not explain, from which on a sentence says so."""
+UNSPENT_NOT_SAID = frozenset(("burst_credit", "unknown", "client_cache", "client_cpu"))
+"""Limits beside which nothing is said of credit that no load spent."""
 Clauses = Sequence[str]
 
 
@@ -60,6 +62,9 @@ def reason(facts: Facts) -> str:
     told = [_reach(facts)]
     for kind in (facts.kind, facts.rival):
         told += _CONTRASTS[kind](facts) if kind in _CONTRASTS else ()
+    told.append(
+        lasted(facts.evidence, facts.op) if facts.size == "large" and facts.kind not in UNSPENT_NOT_SAID else ""
+    )
     if facts.nearest:
         told.append(f"the next limit is {kind_name(facts.nearest[0])}, at {factor_text(facts.nearest[1])} times")
     return "; ".join(dict.fromkeys(each for each in told if each))
@@ -75,6 +80,16 @@ def against(one: float, other: float) -> str:
     if other <= 0:
         return "against"
     return "as fast as" if abs(one / other - 1) < ALIKE else f"{factor_text(one / other)} times"
+
+
+def lasted(evidence: Evidence, op: str) -> str:
+    """How long a large load went on without a fall: credit that lasts longer is not seen."""
+    long = max((p for p in evidence.step("long") if p.op == op), key=lambda p: p.end_ns - p.start_ns, default=None)
+    if long is None or evidence.burst:
+        return ""
+    length_ns = long.end_ns - long.start_ns
+    moved = long.rate.value * length_ns / 1e9
+    return f"no credit ran out in {duration_text(length_ns)} of {op}s ({amount_text(moved)})"
 
 
 def _reach(facts: Facts) -> str:

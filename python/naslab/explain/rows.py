@@ -53,6 +53,8 @@ OWN_LIMIT, THROTTLED = 0.75, 0.3
 held up by its own limit."""
 TURNS, RATIONED = 50, 3.0
 """The slowest percent, and the mean, of small reads over the usual one, where a processor's time is rationed."""
+SPREAD, SPREAD_ERROR = 2.0, 0.1
+"""Times the mean above the median, and share of the median, that slow operations may add."""
 OWN_NS = 3 * NS_PER_S
 """Loads of one kind that are watched for so long show its own stops, in all."""
 DEEP = 4
@@ -109,6 +111,8 @@ class Rows:
     """Kinds of I/O, as ("read", "large"), whose single requests come in such turns, as calls without data do."""
     own_limit: frozenset[tuple[str, str]] = frozenset()
     """Kinds of I/O whose busiest loads used all the processor time that the client may use, and were throttled."""
+    slow_most_s: float = float("inf")
+    """Seconds that slow operations add on average at most, by how the times of single requests are spread."""
     local_disk: bool = False
     protocol: str = ""
     burst: tuple[float, float, float] | None = None
@@ -166,7 +170,7 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
         stall=_stall(points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
         same_machine=evidence.same_machine or busy, busy=busy,
         rationed=_is_rationed(evidence.round_trip), turns=_turns(evidence, points), own_limit=_own_limit(points),
-        local_disk=evidence.local_disk, protocol=evidence.protocol,
+        slow_most_s=_slow_most(points), local_disk=evidence.local_disk, protocol=evidence.protocol,
         burst=hint, usual=usual,
         credited=frozenset(burst.get("applies_to") or ()) if hint and burst.get("proved") else frozenset(),
     )  # fmt: skip
@@ -306,6 +310,16 @@ def _turns(evidence: Evidence, points: Sequence[Point]) -> frozenset[tuple[str, 
         where for where, mine in _by_kind(single).items()
         if median(p.mean_ns / p.p50_ns for p in mine if p.set_bytes == max(q.set_bytes for q in mine)) > RATIONED
     )  # fmt: skip
+
+
+def _slow_most(points: Sequence[Point]) -> float:
+    """Seconds that slow operations add on average at most: they are what makes the mean longer than the median.
+
+    Of single requests, which wait for no others; most of what any of these loads shows.
+    """
+    single = [p for p in points if p.depth * p.workers == 1 and p.op != "mixed" and p.p50_ns > 0]
+    spread = [max(p.mean_ns - p.p50_ns, 0.0) * SPREAD + p.p50_ns * SPREAD_ERROR for p in single]
+    return max(spread, default=float("inf")) / NS_PER_S
 
 
 def _own_limit(points: Sequence[Point]) -> frozenset[tuple[str, str]]:

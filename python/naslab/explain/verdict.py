@@ -9,6 +9,7 @@ does not explain.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -54,6 +55,8 @@ TURNS_SHOWN = dict.fromkeys(
 limits. A processor whose time is rationed does all of it, copying included."""
 REST_SHOWN = 0.1
 """How often a large load falls as bytes are moved, and is as fast as before after a rest, where no credit limits it."""
+SLOW_UNSEEN = 0.01
+"""How often single requests take like times where a share of them is slow."""
 LIMIT_SHOWN = 0.05
 """How often a client is stopped for all the processor time that it may use where something else limits."""
 FASTEST_DISKS = {
@@ -117,10 +120,12 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     memory = np.where(cached if read else queued, copied, 0.0)
     client = v["client_s"] + v["client_byte_s"] * record
     lanes = min(1.0, r.cpu_limit or 1.0)
-    stations = client + v["server_s"] + v["lock_s"] + disk + memory + wire / link
+    undisked = [client, v["server_s"], v["lock_s"], memory, wire / link]
+    longest = np.maximum.reduce(undisked)
+    alone = longest + (1 - v["overlap"]) * (sum(undisked) - longest)
     charge = charge_of(r, record)
     slots = np.minimum(np.maximum(v["slots"] / charge, 1.0), float(r.granted_depth or BUSY_DEPTH))
-    waits = slots / (v["delay_s"] + v["slow_s"] + (1 - v["overlap"]) * (stations - disk) + disk * 0)
+    waits = slots / (v["delay_s"] + v["slow_s"] + alone)
     few = (v["slots"] / charge < BUSY_DEPTH) | bool(r.granted_depth)
     mine = np.isin(v["kind"] % 3, (0, 1 if read else 2)) & (v["bucket"] > 0) & ((v["kind"] > 2) | ~cached)
     base = np.where(mine, v["base"] / record, np.inf)
@@ -171,11 +176,18 @@ def _spends_credit(theta: Array, r: Rows) -> NDArray[np.bool_]:
 
 def judge(r: Rows, posterior: Posterior | None = None) -> list[ClassVerdict]:
     """The verdict on every kind of I/O that the rows tell of."""
-    posterior = posterior or infer(r)
+    posterior = _plausible(r, posterior or infer(r))
     r = noisier(r, posterior.noise)
     z = np.abs(residuals(posterior.theta, r))
     off = _weighted_median(z, posterior.weight)
     return [_class(r, posterior, off, op, size) for op, size in CLASSES if _is_told(r, op)]
+
+
+def _plausible(r: Rows, posterior: Posterior) -> Posterior:
+    """The posterior with the times of single requests counted in, which show whether some operations are slow."""
+    slow = switched_on(posterior.theta, "slow_on") & (np.exp(posterior.theta[:, AT["slow_s"]]) > r.slow_most_s)
+    weight = posterior.weight * np.where(slow, SLOW_UNSEEN, 1.0)
+    return dataclasses.replace(posterior, weight=weight / weight.sum())
 
 
 def _is_told(r: Rows, op: str) -> bool:
