@@ -38,6 +38,9 @@ def test_verdicts_and_runs_come_out(done: tuple[Any, Path], cli: Cli) -> None:
     assert verdicts["false-more"] == verdicts["false-same"] == "contradicted"
     assert verdicts["true-same"] == verdicts["not-built"] == "not testable here"
     assert {m["run_id"] for m in result["measurements"]} == {run["run_id"] for run in cli.runs()}
+    course = next(chart for chart in result["charts"] if chart["kind"] == "time")
+    shown = {series["condition"]: series["values"] for series in course["series"]}
+    assert set(shown) == {"slow", "fast"} and all(shown.values()), "intervals come from the store"
 
 
 def test_a_run_measured_elsewhere_can_be_given(done: tuple[Any, Path], cli: Cli) -> None:

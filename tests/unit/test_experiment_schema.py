@@ -11,9 +11,11 @@ import jsonschema
 import pytest
 
 from claim_truth import cell
+from naslab import load
 from naslab.lab import experiment
 from naslab.lab.calibrate import of_experiment
 from naslab.lab.run_experiment import bring_up_addresses, run_experiment
+from naslab.report.experiment_series import add_series, shown_runs
 from naslab.results import schema_experiment
 
 SIM = Path(__file__).parents[1] / "sim_experiment.toml"
@@ -29,6 +31,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     store = tmp_path_factory.mktemp("experiment") / "store.sqlite"
     made = run_experiment(found, bring_up_addresses(store), repeats=3, given={"elsewhere": given})
     of_experiment.record(found, made, [])
+    add_series(found, made, {run_id: load(run_id, str(store)) for run_id in shown_runs(made) if run_id != "given"})
     return dict(json.loads(json.dumps(made, allow_nan=False)))
 
 
@@ -41,7 +44,7 @@ def test_a_document_is_as_its_schema_says(result: dict[str, Any]) -> None:
 def test_every_field_of_the_schema_is_one_of_the_document(result: dict[str, Any]) -> None:
     """What may be absent appears somewhere, too; charts of all kinds were checked."""
     assert set(result) == {each.name for each in schema_experiment.EXPERIMENT} - {"sequential"}  # test_sequential.py
-    assert {chart["kind"] for chart in result["charts"]} == {"line", "bars", "surface"}
+    assert {chart["kind"] for chart in result["charts"]} == {"line", "bars", "surface", "time"}
     used = {name for chart in result["charts"] for series in chart["series"] for name in series}
     assert used == {each.name for each in schema_experiment.SERIES}
 

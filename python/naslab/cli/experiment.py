@@ -131,6 +131,7 @@ def run(
             enough=lambda: time.monotonic() - started > limit_s,
         )  # fmt: skip
     of_experiment.record(found, result, failed)
+    _add_series(found, result, state, store)
     return _tell(result, report, as_json, quiet, store)
 
 
@@ -151,6 +152,14 @@ def _keep(result: dict[str, Any], state: Path | None) -> None:
 
     if state is not None:
         write_output(json.dumps(result, allow_nan=False), state, "--state", EXPERIMENT)
+
+
+def _add_series(found: Experiment, result: dict[str, Any], state: Path | None, store: Path | None) -> None:
+    """Adds what charts over time show, from the store, and writes the state with it."""
+    from naslab.report.experiment_series import add_series, shown_runs
+
+    add_series(found, result, _stored(shown_runs(result), store))
+    _keep(result, state)
 
 
 def _document(run_id: str, store: Path | None) -> dict[str, Any]:

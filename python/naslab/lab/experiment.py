@@ -22,7 +22,7 @@ from naslab.analysis.quantities import WHERE, Quantity
 from naslab.errors import UsageError
 from naslab.lab import definition
 from naslab.lab.experiment_article import with_article
-from naslab.lab.experiment_parts import UNITS, Table, chart_of, claim_of, filled, limit_value, where_of
+from naslab.lab.experiment_parts import RATE_UNITS, UNITS, Table, chart_of, claim_of, filled, limit_value, where_of
 from naslab.lab.experiment_tune import Tune
 from naslab.results.fields import is_positive
 
@@ -129,9 +129,9 @@ class Published:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture: lines of throughput against file size, bars, or surfaces over file and record size.
+    """A picture: throughput against file size, bars, surfaces over file and record size, or rates over time.
 
-    groups: of bars, label and what differs in `of`.
+    groups: of bars, label and what differs in `of`. published: of time, ids of numbers that are drawn as lines.
     """
 
     id: str
@@ -142,6 +142,7 @@ class Chart:
     groups: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     limits: tuple[str, ...] = ()
     unit: str = "MB/s"
+    published: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,7 @@ def parse(words: str, file: str, name: str, scale: str = "scaled") -> Experiment
     charts = tuple(Chart(**chart_of(each, at, ids, tests, limits)) for each, at in top.tables("chart"))
     published = tuple(one for each, at in top.tables("published") for one in _published(each, at, charts, ids))
     known = {each.id: each.scaled for each in published}
+    _check_lines(charts, published, where)
     claims = tuple(claim_of(each, at, ids, tests, limits, known, margin) for each, at in top.tables("claim"))
     for kind, names in (
         ("published", list(known)),
@@ -227,6 +229,15 @@ def parse(words: str, file: str, name: str, scale: str = "scaled") -> Experiment
         top.text("about"), _repeats(top, SCALES.index(scale)), margin, systems, limits, tests, conditions, published,
         claims, charts, _tune(top, systems, tests) if "tune" in top.data else None, _speed(top, at_scale),
     )  # fmt: skip
+
+
+def _check_lines(charts: tuple[Chart, ...], published: tuple[Published, ...], where: str) -> None:
+    """Raises UsageError for a chart over time with a line of a number that is no published rate."""
+    rates = [each.id for each in published if each.unit in RATE_UNITS]
+    for chart in charts:
+        for name in chart.published:
+            if name not in rates:
+                raise UsageError(f"{where}chart[{chart.id}].published: {name!r}: no such rate; use {', '.join(rates)}")
 
 
 def _tune(top: Table, systems: Mapping[str, System], tests: Mapping[str, Test]) -> Tune:

@@ -261,31 +261,55 @@ def _published_ratio(table: Table, published: Mapping[str, float]) -> float | No
     return published[names[0]] / published[names[1]]
 
 
+RATE_UNITS = ("MB/s", "KiB/s", "Gbit/s")
+OVER_TIME = {"throughput": ("read_bytes", "write_bytes"), "read": ("read_bytes",), "write": ("write_bytes",)}
+"""Values of charts over time, and the columns of a run's interval series that each is the sum of."""
+CHARTS = ("line", "bars", "surface", "time")
+
+
 def chart_of(
     data: Any, where: str, conditions: Mapping[str, Condition], tests: Mapping[str, Test], limits: Sequence[Limit]
 ) -> dict[str, Any]:
     """The fields of a chart. Raises UsageError."""
-    table = Table(data, where, ("id", "title", "kind", "of", "conditions", "groups", "limits", "unit"))
+    table = Table(data, where, ("id", "title", "kind", "of", "conditions", "groups", "limits", "unit", "published"))
+    kind, unit = table.word("kind", CHARTS), table.word("unit", UNITS, "MB/s")
     of = dict(Table(table.data.get("of"), f"{where}.of", _QUANTITY).data)
     given = Table(table.data.get("groups", {}), f"{where}.groups", None).data
+    if given and kind != "bars":
+        raise UsageError(f"{where}.groups: only of bars; leave it out")
     groups = {label: Table(more, f"{where}.groups.{label}", _QUANTITY).data for label, more in given.items()}
     keys = [{**of, **more} for more in groups.values()] or [of]
     used = {str(each["test"]) for each in keys if "test" in each}
     names = table.texts("conditions", tuple(each.id for each in conditions.values() if used <= set(each.tests)))
+    cells = _over_time(table, kind, of, unit)
     for name in names:
         for label, more in (groups or {"": {}}).items():
             told = f"{where}.groups.{label}" if label else f"{where}.of"
-            quantity_of({**more, "condition": name}, told, conditions, tests, of)
+            quantity_of({**more, "condition": name}, told, conditions, tests, cells)
     lines = table.texts("limits", ())
     for each in lines:
         if each not in {limit.name for limit in limits}:
             raise UsageError(
                 f"{where}.limits: {each!r}: no such limit; use {', '.join(limit.name for limit in limits)}"
             )
-    kind = table.word("kind", ("line", "bars", "surface"))
-    if groups and kind != "bars":
-        raise UsageError(f"{where}.groups: only of bars; leave it out")
     return {
         "id": table.name("id"), "title": table.text("title"), "kind": kind, "of": of, "conditions": names,
-        "groups": tuple(groups.items()), "limits": lines, "unit": table.word("unit", UNITS, "MB/s"),
+        "groups": tuple(groups.items()), "limits": lines, "unit": unit, "published": table.texts("published", ()),
     }  # fmt: skip
+
+
+def _over_time(table: Table, kind: str, of: Mapping[str, Any], unit: str) -> Mapping[str, Any]:
+    """The keys of `of` that choose cells, after those of a chart over time were checked. Raises UsageError."""
+    if kind != "time":
+        if "published" in table.data:
+            raise UsageError(
+                f"{table.where}.published: only of time; leave it out, and give each [[published]] a chart"
+            )
+        return of
+    if unit not in RATE_UNITS:
+        raise UsageError(f"{table.where}.unit = {unit!r}: a rate over time is in {', '.join(RATE_UNITS)}")
+    inner = Table(of, f"{table.where}.of", _QUANTITY)
+    inner.word("value", OVER_TIME, "throughput")
+    if "take" in of:
+        raise UsageError(f"{inner.where}.take: a chart over time shows the median repeat as it is; leave it out")
+    return {key: each for key, each in of.items() if key != "value"}

@@ -141,9 +141,10 @@ def _finite(value: float) -> float | None:
 def _chart(chart: Chart, experiment: Experiment, samples: Sequence[Sample]) -> dict[str, Any]:
     factor = UNITS[chart.unit]
     told: dict[str, Any] = {
-        "id": chart.id, "title": chart.title, "kind": chart.kind, "unit": chart.unit, "limits": list(chart.limits)
+        "id": chart.id, "title": chart.title, "kind": chart.kind, "unit": chart.unit, "limits": list(chart.limits),
+        "published": list(chart.published),
     }  # fmt: skip
-    made = {"line": _lines, "bars": _bars, "surface": _surfaces}[chart.kind]
+    made = {"line": _lines, "bars": _bars, "surface": _surfaces, "time": _over_time}[chart.kind]
     told["series"] = [
         {"condition": name, **one}
         for name in chart.conditions
@@ -200,6 +201,20 @@ def _surfaces(
     dips = [dataclasses.asdict(dip) for dip in surface.dips(rates, files, records)]
     rough = [_finite(surface.roughness(each)) for each in rates]
     return {"files": files, "records": records, "rates": rows, "roughness": rough, "dips": dips}
+
+
+def _over_time(
+    chart: Chart, experiment: Experiment, condition: str, samples: Sequence[Sample], factor: float
+) -> dict[str, Any] | None:
+    """The repeat with the median rate. Its intervals are in the store: `naslab.report.experiment_series` adds them."""
+    whole = dataclasses.replace(quantity(chart, experiment, condition), value="throughput")
+    found = of_blocks(whole, samples)
+    if not found:
+        return None
+    block = sorted(found, key=found.__getitem__)[(len(found) - 1) // 2]
+    mine = next(s for s in samples if (s.condition, s.test, s.block) == (condition, whole.test, block))
+    run_id = mine.document.get("run_id")
+    return {"block": block, "repeats": len(found), "run_id": run_id, "times_ns": [], "values": []}
 
 
 # --- what else is to be known ----------------------------------------------------------------------------

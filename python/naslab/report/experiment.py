@@ -68,7 +68,8 @@ def charts(result: Result) -> list[Chart]:
     found = [_claims_chart(result)]
     for one in result["charts"]:
         if one["series"]:
-            found.append(_surface_chart(one) if one["kind"] == "surface" else _chart(result, one))
+            made = {"surface": _surface_chart, "time": _time_chart}.get(one["kind"], _chart)
+            found.append(made(result, one))
     return [chart for chart in found if chart.entries]
 
 
@@ -141,6 +142,13 @@ def _told(
                 f"{name} {value:,.4g}".strip() for name, value in values.items()
             )  # fmt: skip
             yield f"{series['condition']}: {told} {unit}."
+    yield from _lines_told(published, limits, unit)
+
+
+def _lines_told(
+    published: Sequence[Mapping[str, Any]], limits: Sequence[Mapping[str, Any]], unit: str
+) -> Iterator[str]:
+    """The article's numbers and the limits of a chart in words."""
     if published:
         told = ", ".join(f"{each['what']}: {each['shown']:,.4g}" for each in published[:8])
         yield f"Published: {told} {unit}{', and more' if len(published) > 8 else ''}."
@@ -155,7 +163,30 @@ def _range(values: Mapping[str, float]) -> str:
     return f"{low} {values[low]:,.4g} to {high} {values[high]:,.4g}"
 
 
-def _surface_chart(one: Mapping[str, Any]) -> Chart:
+def _time_chart(result: Result, one: Mapping[str, Any]) -> Chart:
+    """Rates over time of each condition's median repeat; empty before `add_series` has added them."""
+    unit, series = one["unit"], [each for each in one["series"] if each["values"]]
+    published = [_shown(result, each, unit) for each in result["published"] if each["id"] in one["published"]]
+    limits = _limits(result, one)
+    which = ", of the repeat with the median rate" if any(each["repeats"] > 1 for each in series) else ""
+    lines = ["the limits"] * bool(limits) + [f"the article's numbers{_times(result, unit)}"] * bool(published)
+    lead = f"The rate of each interval{which}{'; dashed lines are ' if lines else ''}{' and '.join(lines)}."
+    chart = Chart(f"chart-{one['id']}", one["title"], lead, ["Show"])
+    told = [*(_course(each, unit) for each in series), *_lines_told(published, limits, unit)]
+    if series:
+        chart.add([one["title"]], draw.over_time({**one, "series": series}, published, limits), " ".join(told))
+    return chart
+
+
+def _course(series: Mapping[str, Any], unit: str) -> str:
+    """A rate over time in words."""
+    values = [value for value in series["values"] if value is not None]
+    seconds = f"{series['times_ns'][-1] / 1e9:,.4g} s"
+    ends = f"{min(values):,.4g} to {max(values):,.4g} {unit}, median {median(values):,.4g} {unit}"
+    return f"{series['condition']}, repeat {series['block'] + 1} of {series['repeats']}: {ends} over {seconds}."
+
+
+def _surface_chart(_result: Result, one: Mapping[str, Any]) -> Chart:
     lead = "Medians over the repeats. A dip is below 80 % of its neighbours' median, including its interval."
     chart = Chart(f"chart-{one['id']}", one["title"], lead, ["Show", "Of"])
     series = one["series"]

@@ -23,6 +23,8 @@ Data = Mapping[str, Any]
 _BARS_PX, _ROW_PX = 15, 26
 _COLOURS = 7
 """Conditions beyond so many repeat the colours: their lines are dotted, their bars hatched."""
+_FEW_POINTS = 30
+"""So many points over time are marked: a line alone shows none between two gaps."""
 _WORDS = ("reproduced", "contradicted", "undecided")
 MOST_LINEAR = 30.0
 """Bars of values further apart than that are on a logarithmic axis."""
@@ -86,6 +88,34 @@ def _near(limits: Sequence[Data], values: Sequence[float]) -> list[tuple[str, fl
     """(words, level) of the limits within a factor of four of what is drawn."""
     low, high = min(values, default=1.0), max(values, default=1.0)
     return [(limit["what"], number(limit["value"])) for limit in limits if low / 4 <= limit["value"] <= high * 4]
+
+
+def over_time(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Figure:
+    """Rates against seconds, a line for each condition; limits and the article's numbers are dashed lines."""
+    traces = [_course(series, at, chart["unit"]) for at, series in enumerate(chart["series"])]
+    levels = [(limit["what"], number(limit["value"])) for limit in limits]
+    levels += [(f"published: {one['what'][:1].lower()}{one['what'][1:]}", number(one["shown"])) for one in published]
+    values = [value for trace in traces for value in trace["y"] if value is not None]
+    top = max([*values, *(level for _, level in levels)], default=0.0) or 1.0
+    layout = base_layout(
+        xaxis=plain_axis("Time since the start (s)", rangemode="tozero", tickformat=",.6~g"),
+        yaxis=plain_axis(f"Throughput ({chart['unit']})", range=[0, number(1.1 * top)], tickformat=",.6~g"),
+        shapes=rules(levels), hovermode="x", showlegend=len(traces) > 1, height=420,
+    )  # fmt: skip
+    legend_above(layout)
+    layout["margin"]["t"] = 36
+    return {"data": traces, "layout": layout}
+
+
+def _course(series: Data, at: int, unit: str) -> Trace:
+    name = plot_text(series["condition"])
+    mode = "lines" if len(series["values"]) > _FEW_POINTS else "lines+markers"
+    return {
+        "type": "scatter", "mode": mode, "name": name, "connectgaps": False,
+        "x": numbers(time_ns / 1e9 for time_ns in series["times_ns"]), "y": list(series["values"]),
+        "line": {"color": theme.run_colour(at), "width": 1.5, "dash": "dot" if at >= _COLOURS else "solid"},
+        "hovertemplate": f"%{{x:,.4~g}} s: <b>%{{y:,.4~g}} {unit}</b>, {name}<extra></extra>",
+    }  # fmt: skip
 
 
 def bars(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Figure:

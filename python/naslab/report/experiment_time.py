@@ -64,6 +64,6 @@ def _groups(chart: Mapping[str, Any], run: Run) -> Iterator[str]:
     """Groups of a chart of rates that hold a value of this run."""
     values = [regime[name] / 1e6 for regime in _regimes(run) for name in _TOLD if regime.get(name)]
     for series in chart["series"] if chart["unit"] == "MB/s" else ():
-        for point in series["points"]:
+        for point in series.get("points", ()):
             if any(abs(value - own) <= 1e-6 * own for value in point.get("values", ()) for own in values):
                 yield point["group"]

@@ -85,9 +85,10 @@ MEASUREMENT = (
 CHART = (
     _f("id", "string", "its name"),
     _f("title", "string", "its title"),
-    _f("kind", "string", "how it is drawn", enum=("line", "bars", "surface")),
+    _f("kind", "string", "how it is drawn", enum=("line", "bars", "surface", "time")),
     _f("unit", "string", "of the values"),
     _f("limits", "array", "names of limits drawn as lines"),
+    _f("published", "array", "over time: ids of published numbers drawn as lines", required=False),
     _f("series", "series[]", "one for each condition that was measured"),
 )
 
@@ -99,6 +100,16 @@ SERIES = (
     _f("rates", "array", "of surfaces: rows of medians over the repeats, null where not measured", required=False),
     _f("roughness", "array", "of surfaces: of each repeat", required=False),
     _f("dips", "dip[]", "of surfaces: spots below their neighbours", required=False),
+    _f("block", "integer", "over time: the repeat shown, from 0, which has the median rate", required=False),
+    _f("repeats", "integer", "over time: how many there are", required=False),
+    _f("run_id", "string?", "over time: its run in the store", required=False),
+    _f("times_ns", "array", "over time: start of each interval since the first", required=False),
+    _f(
+        "values",
+        "array",
+        "over time: rate of each interval in the chart's unit, null between two cells",
+        required=False,
+    ),
 )
 
 POINT = (
