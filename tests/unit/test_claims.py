@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -102,6 +103,88 @@ def test_what_a_block_shares_cancels() -> None:
     claim = ratio("c", "a", "b", MORE)
     samples = repeats(rng, {"a": 1.2, "b": 1.0}, 5, 0.01, shared_cv=0.5)
     assert one(claim, samples).verdict == "reproduced"
+
+
+# --- rates of jobs that the client limited -----------------------------------------------------------------
+
+
+PLENTY = (2.0, math.inf)
+LITTLE = (0.0, 2.0)
+BETWEEN = (1.0, 4.0)
+CLIENT, TARGET = "client_cpu", "target"
+
+
+def job(condition: str, block: int, rate: float, limit: str) -> Sample:
+    """A repeat of the test `t`: a job that had this rate, and what limited it."""
+    step = {
+        "job": "zip", "read_bytes_per_s": rate, "limit": limit, "shares": {"target": 0.2}, "cpu_fraction": 1.9,
+        "evidence": "x",
+    }  # fmt: skip
+    return Sample(condition, "t", block, "host", {"job": {"steps": [step]}})
+
+
+def jobs(level: float, limits: Sequence[str], condition: str = "a") -> list[Sample]:
+    return [job(condition, at, level * 1e6 * (1 + 0.01 * at), limit) for at, limit in enumerate(limits)]
+
+
+def zipped(condition: str = "a") -> Quantity:
+    return Quantity(condition, "t", "job.steps.zip.read_bytes_per_s")
+
+
+@pytest.mark.parametrize(
+    ("level", "limit", "region", "verdict"),
+    [
+        (30, TARGET, PLENTY, "reproduced"), (15, TARGET, PLENTY, "contradicted"), (15, TARGET, LITTLE, "reproduced"),
+        (30, CLIENT, PLENTY, "reproduced"), (15, CLIENT, PLENTY, "undecided"), (15, CLIENT, LITTLE, "undecided"),
+        (30, CLIENT, LITTLE, "contradicted"), (20, CLIENT, BETWEEN, "undecided"), (50, CLIENT, BETWEEN, "contradicted"),
+        (15, "mixed", PLENTY, "undecided"), (15, "local", PLENTY, "undecided"), (15, "source", PLENTY, "undecided"),
+    ],
+)  # fmt: skip
+def test_a_client_that_was_the_limit_shows_only_what_is_reached(
+    level: float, limit: str, region: tuple[float, float], verdict: str
+) -> None:
+    claim = Claim("c", "w", kind="limit", sides=(zipped(),), region=region, limit="base")
+    found = judge([claim], Measured(jobs(level, [limit] * 4), {"base": 10e6}))[0]
+    assert found.verdict == verdict
+    if verdict == "undecided":
+        assert found.repeats_needed == math.inf and found.bound and found.bound in found.why
+        assert found.outlook == f"; {found.bound}" and "may be higher, so this decides nothing" in found.why
+        assert "20 % of their time for the target" in found.why
+    if verdict == "undecided" and limit == CLIENT:
+        assert found.why.startswith("limited by the client's processor here: the job kept 1.9 processors busy")
+
+
+def test_one_repeat_that_the_client_limited_is_enough_and_is_counted() -> None:
+    claim = Claim("c", "w", kind="limit", sides=(zipped(),), region=PLENTY, limit="base")
+    found = judge([claim], Measured(jobs(15, [TARGET, TARGET, CLIENT, TARGET]), {"base": 10e6}))[0]
+    assert found.verdict == "undecided" and "(1 of 4 repeats)" in found.why
+
+
+@pytest.mark.parametrize(
+    ("one_limit", "other_limit", "region", "verdict"),
+    [
+        (TARGET, CLIENT, PLENTY, "undecided"), (TARGET, CLIENT, LITTLE, "undecided"),
+        (CLIENT, TARGET, PLENTY, "reproduced"), (CLIENT, CLIENT, PLENTY, "undecided"),
+        (TARGET, TARGET, PLENTY, "reproduced"),
+    ],
+)  # fmt: skip
+def test_either_side_of_a_ratio_may_be_a_bound(
+    one_limit: str, other_limit: str, region: tuple[float, float], verdict: str
+) -> None:
+    """Three times as fast: where the slower one was held back by its client, it may be as fast in truth."""
+    claim = Claim("c", "w", sides=(zipped("a"), zipped("b")), region=region)
+    samples = [*jobs(30, [one_limit] * 4, "a"), *jobs(10, [other_limit] * 4, "b")]
+    found = judge([claim], Measured(samples))[0]
+    assert found.verdict == verdict
+    order = Claim("o", "w", kind="order", sides=(zipped("b"), zipped("a")), region=region)
+    assert judge([order], Measured(samples))[0].verdict == found.verdict
+
+
+def test_other_numbers_of_a_job_are_no_bounds() -> None:
+    claim = Claim("c", "w", kind="limit", region=PLENTY, limit="base", sides=(
+        Quantity("a", "t", "job.steps.zip.cpu_fraction"),))  # fmt: skip
+    found = judge([claim], Measured(jobs(15, [CLIENT] * 4), {"base": 10.0}))[0]
+    assert found.verdict == "contradicted" and not found.bound
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.3])

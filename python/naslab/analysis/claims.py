@@ -8,6 +8,9 @@ contradicted. Exactly one of the two null hypotheses is true, so each may be tes
 Strassburger 2002, the partitioning principle). Over the claims of one experiment p values are adjusted by Holm (1979).
 Repeats that are judged again and again until the answer is clear have the p values of `sequential.py` (`Looks`).
 
+A job's rate that something else than the target limited is a lower bound of the target's: it shows that a rate is
+reached, never that it is missed.
+
 Nothing is decided with fewer than LEAST_REPEATS repeats, nor between samples from two sides of a guest's boundary:
 the guest's processor is slower, so the difference would be the guest's.
 """
@@ -27,7 +30,7 @@ from naslab.analysis import surface
 from naslab.analysis.distributions import t_quantile
 from naslab.analysis.families import holm
 from naslab.analysis.intervals import LEVEL, detectable, p_above, p_below, p_binomial, t_interval
-from naslab.analysis.quantities import Quantity, Sample, of_blocks, surfaces_of
+from naslab.analysis.quantities import Quantity, Sample, bounds_of, of_blocks, surfaces_of
 from naslab.analysis.sequential import LOOKS, nominal_level, overall_p, repeats_needed
 from naslab.units import size_label
 
@@ -80,7 +83,7 @@ class Outcome:
     """What became of a claim. why: one sentence. p: of the verdict, adjusted over the experiment; None without one.
 
     repeats_needed: of an undecided claim, in all, if its ratios stay as they are; infinite at the edge of its region;
-    None where that is not known.
+    None where that is not known. bound: why rates were only bounds, in words; empty where they were not.
     """
 
     claim: Claim
@@ -89,6 +92,13 @@ class Outcome:
     p: float | None = None
     contrasts: tuple[Contrast, ...] = ()
     repeats_needed: float | None = None
+    bound: str = ""
+
+    @property
+    def outlook(self) -> str:
+        """`; about 16 repeats would decide it`, or why none would; empty where nothing is known."""
+        endless = self.bound and self.repeats_needed == math.inf
+        return f"; {self.bound}" if endless else needed_words(self.repeats_needed)
 
 
 @dataclass
@@ -114,14 +124,27 @@ class Looks:
 
 
 @dataclass(frozen=True)
+class _Bound:
+    """Rates of a ratio that are only bounds. above, below: whether the true ratio may lie there; why: in words."""
+
+    above: bool = False
+    below: bool = False
+    why: str = ""
+
+
+_KNOWN = _Bound()
+
+
+@dataclass(frozen=True)
 class _Evidence:
-    """p_in: of `the region holds`; p_out: of `it does not`; reason: why nothing was decided."""
+    """p_in: of `the region holds`; p_out: of `it does not`; reason: why nothing was decided; bound: of its ratios."""
 
     p_in: float = 1.0
     p_out: float = 1.0
     contrasts: tuple[Contrast, ...] = ()
     reason: str = ""
     verdict: Verdict = "undecided"
+    bound: _Bound = _KNOWN
 
 
 @dataclass(frozen=True)
@@ -211,7 +234,19 @@ def _too_few(logs: Floats, words: str) -> _Evidence | None:
 
 def _ratio(claim: Claim, measured: Measured) -> _Evidence:
     one, other = (of_blocks(side, measured.samples) for side in claim.sides)
-    return _tested(claim, _paired(one, other), _between(*claim.sides))
+    return _tested(claim, _paired(one, other), _between(*claim.sides), _bound(claim.sides, measured.samples))
+
+
+def _bound(sides: Sequence[Quantity], samples: Sequence[Sample]) -> _Bound:
+    """What is known of rates that something else than the target limited, in any repeat. sides: of, and to if any."""
+    found = [bounds_of(side, samples) for side in sides]
+    told = []
+    for side, blocks in zip(sides, found, strict=True):
+        if blocks:
+            count = len(of_blocks(side, samples))
+            where = f" ({len(blocks)} of {count} repeats)" if len(blocks) < count else ""
+            told.append(blocks[min(blocks)] + where)
+    return _Bound(bool(found[0]), any(map(bool, found[1:])), "; ".join(dict.fromkeys(told)))
 
 
 def _counts(claim: Claim, measured: Measured) -> _Evidence:
@@ -234,7 +269,7 @@ def _limit(claim: Claim, measured: Measured) -> _Evidence:
     if limit is None:
         return _Evidence(reason=f"the limit {claim.limit!r} is not known", verdict="not testable here")
     logs = np.array([math.log(value / limit) for value in of_blocks(side, measured.samples).values()])
-    return _tested(claim, logs, f"{side.condition} / {claim.limit}")
+    return _tested(claim, logs, f"{side.condition} / {claim.limit}", _bound(claim.sides, measured.samples))
 
 
 def _between(one: Quantity, other: Quantity) -> str:
@@ -263,12 +298,12 @@ def _said(where: tuple[str, Any]) -> str:
     return f"{told} {key}s" if key in ("file", "record") else f"{key} {told}"
 
 
-def _tested(claim: Claim, logs: Floats, words: str) -> _Evidence:
+def _tested(claim: Claim, logs: Floats, words: str, bound: _Bound = _KNOWN) -> _Evidence:
     few = _too_few(logs, words)
     if few:
         return few
-    p_in, p_out = _p_values(logs, claim.region)
-    return _Evidence(p_in, p_out, (_contrast(logs, words),))
+    p_in, p_out = _p_values(logs, claim.region, bound)
+    return _Evidence(p_in, p_out, (_contrast(logs, words),), bound=bound)
 
 
 def _contrast(logs: Floats, words: str) -> Contrast:
@@ -276,29 +311,36 @@ def _contrast(logs: Floats, words: str) -> Contrast:
     return Contrast(words, value, low, high, len(logs), math.exp(detectable(logs)))
 
 
-def _p_values(logs: Floats, region: tuple[float, float]) -> tuple[float, float]:
-    """(p_in, p_out) of a region of ratios; an end of 0 or infinity is open."""
+def _p_values(logs: Floats, region: tuple[float, float], bound: _Bound) -> tuple[float, float]:
+    """(p_in, p_out) of a region of ratios; an end of 0 or infinity is open.
+
+    A ratio that may truly be higher is no evidence of being below an end, one that may be lower none of being above.
+    """
     low, high = (math.log(end) if end > 0 else -math.inf for end in region)
-    p_in = max(p_above(logs, low), p_below(logs, high))
-    outside = [p_below(logs, low)] * math.isfinite(low) + [p_above(logs, high)] * math.isfinite(high)
-    return p_in, min(len(outside) * min(outside), 1.0)
+    above = [1.0 if bound.below and math.isfinite(end) else p_above(logs, end) for end in (low, high)]
+    below = [1.0 if bound.above and math.isfinite(end) else p_below(logs, end) for end in (low, high)]
+    outside = [below[0]] * math.isfinite(low) + [above[1]] * math.isfinite(high)
+    return max(above[0], below[1]), min(len(outside) * min(outside), 1.0)
 
 
 def _order(claim: Claim, measured: Measured) -> _Evidence:
     """Every neighbour is tested: all must hold (intersection-union, no adjustment), one that does not is enough."""
     values = [of_blocks(side, measured.samples) for side in claim.sides]
-    p_in, p_out, contrasts = [], [], []
+    p_in, p_out, contrasts, bounds = [], [], [], []
     for at in range(1, len(values)):
         words = _between(claim.sides[at], claim.sides[at - 1])
         logs = _paired(values[at], values[at - 1])
         few = _too_few(logs, words)
         if few:
             return few
-        inside, outside = _p_values(logs, claim.region)
+        bounds.append(_bound((claim.sides[at], claim.sides[at - 1]), measured.samples))
+        inside, outside = _p_values(logs, claim.region, bounds[-1])
         p_in.append(inside)
         p_out.append(outside)
         contrasts.append(_contrast(logs, words))
-    return _Evidence(max(p_in), min(min(p_out) * len(p_out), 1.0), tuple(contrasts))
+    why = "; ".join(dict.fromkeys(each.why for each in bounds if each.why))
+    whole = _Bound(any(each.above for each in bounds), any(each.below for each in bounds), why)
+    return _Evidence(max(p_in), min(min(p_out) * len(p_out), 1.0), tuple(contrasts), bound=whole)
 
 
 def _dips(claim: Claim, measured: Measured) -> _Evidence:
@@ -325,29 +367,35 @@ def _outcome(
     verdict: Verdict = "undecided"
     if adjusted <= LEVEL:
         verdict = "reproduced" if found.p_in < found.p_out else "contradicted"
-    needed = _needed(claim, found.contrasts, looks, open_) if verdict == "undecided" else None
-    return Outcome(claim, verdict, _why(claim, verdict, found, adjusted, needed), adjusted, found.contrasts, needed)
+    needed = _needed(claim, found, looks, open_) if verdict == "undecided" else None
+    why = _why(claim, verdict, found, adjusted, needed)
+    return Outcome(claim, verdict, why, adjusted, found.contrasts, needed, found.bound.why)
 
 
-def _needed(claim: Claim, contrasts: Sequence[Contrast], looks: Looks | None, open_: int) -> float | None:
+def _needed(claim: Claim, found: _Evidence, looks: Looks | None, open_: int) -> float | None:
     """Repeats that would decide a claim in 80 of 100 cases, with the ratios and spreads of the repeats so far.
 
-    All ratios inside the region: the slowest of them; else the one outside that is told first.
+    All ratios inside the region: the slowest of them; else the one outside that is told first. Infinite where only a
+    bound of the ratio is known, on the other side of an end.
     """
     level = LEVEL / max(open_, 1)
     level = level if looks is None else nominal_level(level, looks.planned)
     low, high = (math.log(end) if end > 0 else -math.inf for end in claim.region)
     inside: list[float] = []
     outside: list[float] = []
-    for each in contrasts:
+    for each in found.contrasts:
         if each.n < LEAST_REPEATS or math.isnan(each.low):
             return None
         middle = math.log(each.value)
+        if found.bound.above and (middle < low or middle < high < math.inf):
+            return math.inf
+        if found.bound.below and (middle > high or middle > low > -math.inf):
+            return math.inf
         error = math.log(each.high / each.low) / 2 / t_quantile(1 - LEVEL / 2, each.n - 1)
         spread = error * math.sqrt(each.n)
         distance, both = min(middle - low, high - middle), math.isfinite(low) and math.isfinite(high)
-        found = repeats_needed(abs(distance), spread, level, both=both and distance > 0)
-        (inside if distance > 0 else outside).append(max(found, each.n + 1))
+        count = repeats_needed(abs(distance), spread, level, both=both and distance > 0)
+        (inside if distance > 0 else outside).append(max(count, each.n + 1))
     return min(outside) if outside else max(inside, default=None)
 
 
@@ -358,6 +406,9 @@ def _why(claim: Claim, verdict: Verdict, found: _Evidence, p: float, needed: flo
     expected = f"expected {region_words(claim)}{said}"
     if verdict != "undecided":
         return f"{told}; {expected}; {chance}, adjusted over the experiment"
+    if found.bound.why and needed == math.inf:
+        ways = " or ".join(word for word, may in (("higher", found.bound.above), ("lower", found.bound.below)) if may)
+        return f"{found.bound.why}; {told}; {expected}. The target's own ratio may be {ways}, so this decides nothing"
     reach = max((contrast.detectable or 1.0 for contrast in found.contrasts), default=1.0)
     if reach <= 1.0:
         return f"{told}; {expected}; {chance}: too few for a verdict"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from naslab.analysis import surface
 from naslab.analysis.knee import isotonic
 from naslab.results.fields import is_number
+from naslab.units import percent_text
 
 Cell = Mapping[str, Any]
 FIELDS = {
@@ -126,7 +127,44 @@ def _of_cell(cell: Cell, value: str) -> float | None:
     return None if found is None else float(found)
 
 
-def _at_path(found: Any, path: Sequence[str]) -> float | None:
+OTHER_LIMITS = {
+    "client_cpu": "limited by the client's processor here",
+    "local": "limited by the client's own files here",
+    "source": "limited by the source of the files here",
+    "mixed": "not limited by the target alone here",
+}
+"""What else than the target may limit a step of a job, in words."""
+
+
+def bounds_of(quantity: Quantity, samples: Sequence[Sample]) -> dict[int, str]:
+    """By block, what limited a job's rate where that was not the target: a target may do more than such a rate.
+
+    Empty for other numbers: only of a job is it known.
+    """
+    path = quantity.value.split(".")
+    if path[:2] != ["job", "steps"] or not path[-1].endswith("_per_s"):
+        return {}
+    found = {}
+    for sample in samples:
+        if (sample.condition, sample.test) == (quantity.condition, quantity.test):
+            step = _element(sample.document, path[:-1])
+            if isinstance(step, Mapping) and step.get("limit") in OTHER_LIMITS:
+                found[sample.block] = _limited(step)
+    return found
+
+
+def _limited(step: Mapping[str, Any]) -> str:
+    waited = percent_text(step["shares"]["target"])
+    busy = f"the job kept {step['cpu_fraction']:.2g} processors busy, and " if step["limit"] == "client_cpu" else ""
+    return f"{OTHER_LIMITS[step['limit']]}: {busy}its streams waited {waited} of their time for the target"
+
+
+def _at_path(document: Any, path: Sequence[str]) -> float | None:
+    found = _element(document, path)
+    return float(found) if is_number(found) else None
+
+
+def _element(found: Any, path: Sequence[str]) -> Any:
     for part in path:
         if isinstance(found, Mapping):
             found = found.get(part)
@@ -137,7 +175,7 @@ def _at_path(found: Any, path: Sequence[str]) -> float | None:
             )
         else:
             return None
-    return float(found) if is_number(found) else None
+    return found
 
 
 def _curve(cells: Sequence[Cell], value: str) -> tuple[list[int], list[float]]:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from naslab.analysis.claims import MOST_REPEATS, Looks, judge, needed_words
+from naslab.analysis.claims import MOST_REPEATS, Looks, judge
 from naslab.analysis.quantities import ELSEWHERE, Sample
 from naslab.analysis.sequential import LOOKS
 from naslab.errors import NaslabError, TargetError, UsageError
@@ -331,12 +331,13 @@ class _Run:
         there = {one.id for one in self._wanted()}
         sides = [
             {side.condition for side in one.claim.sides} for one in open_
-            if one.repeats_needed is None or one.repeats_needed <= MOST_REPEATS or repeats < FUTILE_FROM
+            if one.repeats_needed is None or one.repeats_needed <= MOST_REPEATS
+            or (repeats < FUTILE_FROM and not one.bound)
         ]  # fmt: skip
         self.needed = {name for of_claim in sides if of_claim <= there for name in of_claim}
         self.say(f"{repeats} repeats: {len(found) - len(open_)} of {len(found)} claims decided")
         for one in open_:
-            self.say(f"open: {one.claim.words}{needed_words(one.repeats_needed)}")
+            self.say(f"open: {one.claim.words}{one.outlook}")
 
     def take(self, given: Mapping[str, Sequence[Document]]) -> None:
         """Documents of conditions measured elsewhere; claims are tested on these, not on what stands for them.
