@@ -212,3 +212,30 @@ def test_repeats_bound_it() -> None:
     result, rates, _ = measured(1.0, repeats=4)
     assert rates.count("107") == 4 and result["sequential"]["looks"] == [3, 4]
     assert {claim["verdict"] for claim in result["claims"]} == {"undecided"}
+
+
+class Jobs(Rates):
+    """A bench whose jobs are limited by the client's processor."""
+
+    def measure(self, words: Sequence[str], client: str = "") -> Document:
+        rate = super().measure(words, client)["cells"][0]["throughput_bytes_per_s"]
+        step = {"job": "zip", "read_bytes_per_s": rate, "limit": "client_cpu", "shares": {"target": 0.1}}
+        step["cpu_fraction"] = 1.9
+        return {"command": "job", "cells": [], "job": {"steps": [step]}, "run_id": "r", "status": "complete"}
+
+
+def test_nothing_is_repeated_for_what_the_client_limits() -> None:
+    """No number of repeats shows that a target is slow whose client was the limit."""
+    text = CLAIMED.replace('op = "write" }', 'value = "job.steps.zip.read_bytes_per_s" }').replace(
+        'expect = "more"', 'expect = "less"'
+    )
+    log: list[str] = []
+    said: list[str] = []
+    rng = np.random.default_rng(1)
+    found = experiment.parse(text, "f", "n")
+    result = run_experiment(found, lambda system, seed: Jobs(log, rng, 0.01), until=True, say=said.append)
+    assert {claim["verdict"] for claim in result["claims"]} == {"undecided"}
+    assert {claim["repeats_needed"] for claim in result["claims"]} == {None}
+    STRICT.validate(result)
+    assert len([line for line in log if line != "close"]) == 3 * LOOKS[0], "it ends at the first look"
+    assert any(line.startswith("open: faster; limited by the client's processor here: ") for line in said), said
