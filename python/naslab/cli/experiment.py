@@ -6,9 +6,10 @@ import contextlib
 import dataclasses
 import json
 import math
+import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -301,5 +302,15 @@ def _words(result: dict[str, Any], report: Path | None) -> list[str]:
     lines = [result["title"], ""]
     for claim in result["claims"]:
         lines += [f"{claim['verdict']:<18} {claim['words']}", f"{'':<18} {claim['why']}"]
-    lines += ["", *result["summary"], *(f"Note: {note}." for note in result["notes"])]
+    lines += ["", *result["summary"], *_costs(result), *(f"Note: {note}." for note in result["notes"])]
     return [*lines, f"Report: {report.resolve()}"] if report else lines
+
+
+def _costs(result: dict[str, Any]) -> Iterator[str]:
+    """What moving data costs, where a test was given a price, beside the article's."""
+    names = {"sustained_per_tib": "sustained", "burst_per_tib": "burst"}
+    for one in result["costs"]:
+        if one["name"] in names:
+            article = "" if one["published"] is None else f", article {one['published']:.3g}"
+            rate = f"a TiB moved at the {names[one['name']]} rate"
+            yield f"Cost of {rate}: {statistics.median(one['values']):.3g}{article} ({one['condition']})."

@@ -22,6 +22,7 @@ from naslab.analysis.quantities import WHERE, Quantity
 from naslab.errors import UsageError
 from naslab.lab import definition
 from naslab.lab.experiment_article import with_article
+from naslab.lab.experiment_cost import ArticleCost, article_cost
 from naslab.lab.experiment_parts import RATE_UNITS, UNITS, Table, chart_of, claim_of, filled, limit_value, where_of
 from naslab.lab.experiment_tune import Tune
 from naslab.results.fields import is_positive
@@ -31,7 +32,7 @@ COMMANDS = ("sweep", "sustained", "apps", "job", "tree", "iozone", "diskspd", "p
 CLIENTS = ("mount", "own")
 """In a client's guest: what its kernel has mounted, or naslab's own client of the protocol."""
 _TOP = ("title", "source", "about", "repeats", "margin", "values", "systems", "limits", "tests", "condition",
-        "published", "claim", "chart", "tune", "speed")  # fmt: skip
+        "published", "claim", "chart", "tune", "speed", "cost")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,7 @@ class Experiment:
     charts: tuple[Chart, ...] = field(default=())
     tune: Tune | None = None
     speed: float = 1.0
+    cost: ArticleCost | None = None
 
     def condition(self, name: str) -> Condition:
         """The condition of this id."""
@@ -228,6 +230,7 @@ def parse(words: str, file: str, name: str, scale: str = "scaled") -> Experiment
         name, scale, top.text("title"), {key: str(text) for key, text in top.table("source").items()},
         top.text("about"), _repeats(top, SCALES.index(scale)), margin, systems, limits, tests, conditions, published,
         claims, charts, _tune(top, systems, tests) if "tune" in top.data else None, _speed(top, at_scale),
+        article_cost(top, ids, published),
     )  # fmt: skip
 
 

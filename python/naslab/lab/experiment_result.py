@@ -19,6 +19,7 @@ from naslab.analysis.claims import VERDICTS, Contrast, Looks, Measured, Outcome,
 from naslab.analysis.intervals import LEVEL
 from naslab.analysis.quantities import Quantity, Sample, of_blocks, surfaces_of
 from naslab.lab.experiment import Chart, Experiment, Published, System
+from naslab.lab.experiment_cost import costs
 from naslab.lab.experiment_parts import UNITS, Table, where_of
 
 SCHEMA = 1
@@ -71,7 +72,7 @@ def result_of(experiment: Experiment, found: Measurements) -> dict[str, Any]:
         ],
         "charts": [_chart(chart, experiment, found.samples) for chart in experiment.charts],
         "published": [{**dataclasses.asdict(one), "scaled": one.scaled} for one in experiment.published],
-        "speed": experiment.speed,
+        "speed": experiment.speed, "costs": list(costs(experiment, found.samples)),
         "claims": [_claim(outcome) for outcome in outcomes],
         "notes": list(dict.fromkeys([*found.notes, *_notes(experiment, found.samples)])),
         **({} if found.looks is None else {"sequential": {"looks": list(found.looks.planned), "level": LEVEL}}),

@@ -53,6 +53,7 @@ def section(result: Result) -> str:
     parts = (
         claims_table(result),
         published_table(result),
+        costs_table(result),
         systems_table(result),
         calibrations_table(result),
         notes_list(result),
@@ -235,7 +236,8 @@ def _header(result: Result) -> str:
 
 def _navigation(result: Result, drawn: Sequence[Chart]) -> str:
     limits = [("calibrations", "Limits")] if result.get("calibrations") else []
-    tables = [("published", "Published numbers"), ("systems", "Systems"), *limits, ("data", "Data")]
+    cost = [("cost", "Cost")] if result.get("costs") else []
+    tables = [("published", "Published numbers"), *cost, ("systems", "Systems"), *limits, ("data", "Data")]
     links = [("claims", "Conclusions"), *((chart.id, chart.title) for chart in drawn), *tables]
     items = "".join(f'<li><a href="#{name}">{esc(text)}</a></li>' for name, text in links)
     return f'<nav aria-label="On this page"><ul>{items}</ul></nav>'
@@ -245,6 +247,7 @@ def _sections(result: Result, drawn: Sequence[Chart]) -> Iterator[str]:
     yield claims_table(result)
     yield from (page.chart_section(chart) for chart in drawn)
     yield published_table(result)
+    yield costs_table(result)
     yield systems_table(result)
     yield calibrations_table(result)
     yield notes_list(result)
@@ -287,6 +290,33 @@ def published_table(result: Result) -> str:
         "none."
     )
     return f'<section id="published"><h2>Published numbers</h2><p class="lead">{esc(lead)}</p>{table}</section>'
+
+
+_COSTS = {
+    "per_hour": "An hour", "per_month": "A month (730 h)", "sustained_per_tib": "A TiB moved at the sustained rate",
+    "burst_per_tib": "A TiB moved at the burst rate",
+}  # fmt: skip
+
+
+def costs_table(result: Result) -> str:
+    """What the servers cost, ours beside the article's; empty where no test was given a price."""
+    found = result.get("costs", ())
+    several = len({(one["condition"], one["test"]) for one in found}) > 1
+    rows = []
+    for one in found:
+        name = f"{_COSTS[one['name']]}{', ' + one['condition'] + ', ' + one['test'] if several else ''}"
+        low, high = min(one["values"]), max(one["values"])
+        spread = f" ({low:,.4g} to {high:,.4g} in {len(one['values'])} repeats)" if high > low * 1.001 else ""
+        article = "-" if one["published"] is None else f"{one['published']:,.5g}"
+        rows.append([esc(tight(text)) for text in (name, article, f"{median(one['values']):,.5g}{spread}")])
+    if not rows:
+        return ""
+    table = page._table("Cost", ["Cost of", "Article", "Measured here"], rows)
+    lead = (
+        "Ours from the price that the test was given and the rates measured here, the median; the article's from its "
+        "own price and rates. In the currency of the prices."
+    )
+    return f'<section id="cost"><h2>Cost</h2><p class="lead">{esc(lead)}</p>{table}</section>'
 
 
 def ours(result: Result, one: Mapping[str, Any]) -> str:

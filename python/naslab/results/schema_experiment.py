@@ -33,6 +33,7 @@ EXPERIMENT = (
     _f("charts", "chart[]", "what the report draws"),
     _f("published", "published[]", "the article's own numbers"),
     _f("speed", "number", "so many times as fast as the article's systems these are; 1 if left out", required=False),
+    _f("costs", "cost[]", "what the servers cost, of tests that were given a price", required=False),
     _f("claims", "claim[]", "the article's conclusions and their verdicts"),
     _f("calibrations", "calibration[]", "systems from parts: planted limits and what other tools measured",
        required=False),
@@ -140,6 +141,15 @@ PUBLISHED = (
     _f("column", "string", "of a table"),
 )
 
+COST = (
+    _f("condition", "string", "id of the condition"),
+    _f("test", "string", "name of the test"),
+    _f("name", "string", "which figure; per_tib: of the time that 2^40 bytes take at the sustained or the burst rate",
+       enum=("per_hour", "per_month", "sustained_per_tib", "burst_per_tib")),
+    _f("values", "array", "of each repeat, in the currency of the price"),
+    _f("published", "number?", "the same from the article's price and rates; null: none"),
+)  # fmt: skip
+
 CLAIM = (
     _f("id", "string", "its name"),
     _f("words", "string", "the conclusion, in our words"),
@@ -185,6 +195,7 @@ TABLES: dict[str, tuple[str, tuple[Field, ...]]] = {
     "point": ("Point", POINT),
     "dip": ("Dip", DIP),
     "published": ("Published number", PUBLISHED),
+    "cost": ("Cost", COST),
     "claim": ("Claim", CLAIM),
     "contrast": ("Contrast", CONTRAST),
     "calibration": ("Calibration", CALIBRATION),
