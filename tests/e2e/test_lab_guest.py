@@ -64,7 +64,7 @@ os.kill(os.getpid(), 9)
 
 def need_guests() -> None:
     """Skips, or fails where the lab is required, when this machine starts no guests."""
-    wanted = {**boot.PROGRAMS, **volume.PACKAGES, **mounts.PROGRAMS}
+    wanted = {**boot.programs(), **volume.PACKAGES, **mounts.PROGRAMS}
     for programs in servers.PROGRAMS.values():
         wanted |= programs
     missing = sorted({package for program, package in wanted.items() if which(program) is None})

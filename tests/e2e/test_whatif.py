@@ -36,8 +36,12 @@ def test_a_faster_disk(cli: Cli) -> None:
     assert said["read", True]["measured"]["value"] == pytest.approx(60e6, rel=0.03)
     faster = cli("whatif", "last", "--link", "10g", "--json").ok().json()["predictions"]
     memory = next(p for p in faster if p["applies_to"]["size"] == "large" and p["set_bytes"] <= 4 << 20)
-    # One request alone takes the sum of all times, so what the link hides is known well enough here.
-    assert memory["known"] and memory["then"]["value"] == pytest.approx(1250e6, rel=0.1)
+    # How long what the link hides takes may be known or only bounded; 10 Gbit/s is within it.
+    then = memory["then"]
+    if memory["known"]:
+        assert then["value"] == pytest.approx(1250e6, rel=0.1)
+    else:
+        assert then["at_least"] <= 1250e6 * 1.1 and then.get("at_most", 1250e6) >= 1250e6 * 0.9
     small = next(p for p in faster if p["applies_to"]["size"] == "small" and p["set_bytes"] <= 4 << 20)
     assert not small["known"] and small["then"]["at_least"] <= 50_000 * 1.02
     text = cli("whatif", "last", "--link", "10g").ok().out

@@ -72,6 +72,7 @@ def test_every_claim_ends_and_what_is_planted_is_found(done: tuple[Any, Path]) -
         low, high = claim["region"][0] or 0.0, claim["region"][1] or math.inf
         assert claim["verdict"] != "contradicted" and claim["contrasts"], claim
         for contrast in claim["contrasts"]:
+            assert contrast["low"] is not None and contrast["high"] is not None, (claim["id"], claim["why"], contrast)
             # Three repeats of a noisy machine: their interval reaches the region, and its middle is not far from it.
             assert contrast["low"] <= high and contrast["high"] >= low, (claim["id"], contrast)
             assert low / NEAR <= contrast["value"] <= high * NEAR, (claim["id"], contrast)

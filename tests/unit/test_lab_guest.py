@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from naslab.errors import TargetError, UsageError
 from naslab.lab import definition
 from naslab.lab.definition import Definition
-from naslab.lab.guest import Disk, Spec, agent, backend, boot, client, mounts, servers, spec, volume
+from naslab.lab.guest import Disk, Spec, agent, backend, boot, client, mounts, registers, servers, spec, volume
 from naslab.lab.guest.attendant import Wire
 from naslab.lab.guest.house import House, load, remote
 from naslab.lab.guest.volume import Volume
@@ -315,3 +316,64 @@ def test_what_a_kernel_mounts_of_a_server(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("username=me\npassword=a=b\n")
     smb = {"protocol": "smb", "host": "h", "port": 1, "credentials": str(tmp_path / "c")}
     assert remote(smb) == mounts.Remote("h", 1, "data", "me", "a=b")
+
+
+CUT_REGISTERS = """
+#include <elf.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static unsigned char there[1 << 17], again[1 << 17];
+int main(void) {
+    pid_t child = fork();
+    if (child == 0) { ptrace(PTRACE_TRACEME, 0, 0, 0); raise(SIGSTOP); _exit(0); }
+    waitpid(child, 0, 0);
+    struct iovec all = {there, sizeof there}, found = {again, sizeof again};
+    if (ptrace(PTRACE_GETREGSET, child, NT_X86_XSTATE, &all) < 0) { puts("none"); return 0; }
+    there[512] |= 3;                       /* XSTATE_BV: x87 and SSE are in use */
+    memset(there + 160, 0x5a, 16);         /* xmm0 */
+    all.iov_len -= 64;
+    int refused = ptrace(PTRACE_SETREGSET, child, NT_X86_XSTATE, &all) < 0;
+    ptrace(PTRACE_GETREGSET, child, NT_X86_XSTATE, &found);
+    puts(refused ? "refused" : memcmp(again + 160, there + 160, 16) ? "lost" : "set");
+    kill(child, SIGKILL);
+    return 0;
+}
+"""
+"""Sets a stopped program's registers from a buffer that is 64 bytes too small."""
+
+
+def test_registers_that_a_guests_kernel_cuts_are_completed(tmp_path: Path) -> None:
+    source = tmp_path / "cut.c"
+    source.write_text(CUT_REGISTERS, encoding="utf-8")
+    subprocess.run(["cc", "-o", tmp_path / "cut", source], check=True)
+
+    def said(**env: str) -> str:
+        done = subprocess.run([tmp_path / "cut"], env=env, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    plain = said()
+    if plain == "none":
+        pytest.skip("this machine's kernel gives no extended registers")
+    assert plain == "refused"
+    assert said(LD_PRELOAD=str(registers.build(tmp_path))) == "set"
+
+
+def test_a_compiler_is_needed_only_where_the_processor_has_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = "processor\t: 0\nflags\t\t: fpu avx512f {}\n"
+    assert registers.needed(flags.format("amx_bf16 amx_tile amx_int8")) and not registers.needed(flags.format("amx"))
+    for needed in (True, False):
+        monkeypatch.setattr(registers, "needed", lambda needed=needed: needed)
+        assert ("cc" in boot.programs()) is needed
+
+
+def test_a_compiler_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = tmp_path / "wrong.c"
+    source.write_text("this is not C\n", encoding="utf-8")
+    monkeypatch.setattr(registers, "_SOURCE", source)
+    with pytest.raises(TargetError, match=r"registers\.so .* failed: "):
+        registers.build(tmp_path)

@@ -81,7 +81,7 @@ def _period(share: float) -> int:
 
 def programs(definition: Definition) -> dict[str, str]:
     """Programs that a system needs here, and their Debian packages."""
-    found = {**boot.PROGRAMS, **servers.PROGRAMS[definition.server.kind], **net.PROGRAMS, "mount": "mount"}
+    found = {**boot.programs(), **servers.PROGRAMS[definition.server.kind], **net.PROGRAMS, "mount": "mount"}
     made = _volume(definition)
     if made is not None:
         found |= {name: volume.package(name) for name in made.programs()}

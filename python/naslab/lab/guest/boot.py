@@ -24,7 +24,7 @@ import naslab
 from naslab.errors import TargetError, UsageError
 from naslab.lab import link as links
 from naslab.lab import process
-from naslab.lab.guest import agent
+from naslab.lab.guest import agent, registers
 from naslab.lab.guest.spec import BRIDGE, HOST, Spec, check_folder, device_number
 from naslab.lab.readiness import last_words
 from naslab.lab.systems import search_path
@@ -71,13 +71,16 @@ class Machine:
         from_guest, guest_out = os.pipe()
         guest_in, to_guest = os.pipe()
         command = kernel_command(self.spec, self.folder, init, self._disks, (guest_in, guest_out))
+        env = {**os.environ, "PATH": search_path(), "HOME": str(self.folder)}
+        if registers.needed():
+            env["LD_PRELOAD"] = str(registers.build(self.folder))
         me = os.getpid()
         with self.console.open("ab") as log:
             self.child = subprocess.Popen(
                 ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *_FIRST, *command],
                 stdin=subprocess.PIPE, stdout=log, stderr=log, cwd="/", start_new_session=True,
                 pass_fds=[guest_in, guest_out, *(each for each in self._disks if each >= 0)],
-                env={**os.environ, "PATH": search_path(), "HOME": str(self.folder)},
+                env=env,
                 preexec_fn=lambda: process.die_with_parent(me),  # noqa: PLW1509 - this process has one thread
             )  # fmt: skip
         os.close(guest_in)
@@ -123,6 +126,11 @@ class Machine:
         return last_words(self.console) or "it printed nothing"
 
 
+def programs() -> dict[str, str]:
+    """Programs that a guest needs on this machine, and the Debian packages that hold them."""
+    return {**PROGRAMS, **(registers.PROGRAMS if registers.needed() else {})}
+
+
 def check(spec: Spec, folder: Path) -> None:
     """Raises UsageError where no such guest can be started."""
     if os.geteuid() != 0:
@@ -130,7 +138,7 @@ def check(spec: Spec, folder: Path) -> None:
             "lab: a guest needs its own network interface and mounts: run as root, or in a user namespace: "
             "unshare --user --map-root-user naslab ..."
         )
-    missing = [package for name, package in PROGRAMS.items() if shutil.which(name, path=search_path()) is None]
+    missing = [package for name, package in programs().items() if shutil.which(name, path=search_path()) is None]
     if missing:
         raise UsageError(f"lab: a guest needs {', '.join(missing)}; Debian/Ubuntu: apt install {' '.join(missing)}")
     if not Path(agent.MODULES, "modules").is_dir():
