@@ -49,7 +49,8 @@ demo: build
 test: $(STAMPS)/rust-tests
 	@tools/run-tests
 
-# What needs root, servers, browsers, the machine to itself or minutes. PART="hostile truth" takes parts: servers too.
+# What needs root, servers, browsers, the machine to itself or minutes. PART="hostile truth" takes parts: servers and
+# packages, too; packages run only where they are named.
 test-lab: $(STAMPS)/dev
 	@tools/system-packages test
 	@tools/run-tests lab $(PART)

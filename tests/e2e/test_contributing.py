@@ -109,7 +109,7 @@ def test_recipe_of_a_target(copy: Path) -> None:
     for step in recipes()["A target"]:
         follow(step, copy)
     tidy(recipes()["A target"], copy)
-    run(["cargo", "fmt", "--check", "-p", "naslab-target-zero", "-p", "naslab-py"], copy)
+    run(["cargo", "fmt", "--check", "-p", "naslab-target-zero", "-p", "naslab-targets"], copy)
 
 
 def tidy(found: list[Step], copy: Path) -> None:

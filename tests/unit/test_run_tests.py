@@ -99,18 +99,21 @@ def test_every_test_belongs_to_one_target() -> None:
     """What `make test` leaves out `make test-lab` runs: each file is named to both where it has tests of both."""
     tool = as_it_is()
     root = SCRIPT.parents[1] / "tests"
-    own, free = tool.lab_pieces(tool.PARTS)
+    own, free = tool.lab_pieces(tool.NAMED_PARTS)
 
     def named(pieces: list[tuple[str, ...]]) -> list[Path]:
         words = [word for piece in pieces for word in piece if word.startswith("tests/")]
         found = [root.parent / word for word in words]
         return sorted(file for path in found for file in ([path] if path.is_file() else path.glob("test_*.py")))
 
-    parts = {part: sorted((root / part).glob("test_*.py")) for part in ("unit", "e2e", "behaviour", "hostile", "truth")}
+    parts = {
+        part: sorted((root / part).glob("test_*.py"))
+        for part in ("unit", "e2e", "behaviour", "hostile", "truth", "packages")
+    }
     plain = sorted(parts["unit"] + parts["e2e"] + parts["behaviour"])
     assert [path for path in named(tool.quick_pieces()) if path.parent.name != "golden"] == plain
     lab = [path for path in plain if tool.LAB_MARK in path.read_text("utf-8") or path.parent.name == "behaviour"]
-    assert named([*own, *free, tool.alone()]) == sorted({*lab, *parts["hostile"], *parts["truth"]})
+    assert named([*own, *free, tool.alone()]) == sorted({*lab, *parts["hostile"], *parts["truth"], *parts["packages"]})
     assert all(piece[4:6] == tool.UNMARKED for piece in tool.quick_pieces())
     assert all(piece[4:6] == tool.MARKED for piece in [*own, *free])
 
@@ -129,7 +132,7 @@ def test_what_takes_longest_begins_first_and_pieces_are_alike() -> None:
 def kinds_of(path: Path) -> set[str]:
     """Whether a file has tests of `make test` (quick), of `make test-lab` (lab), or both."""
     text, marked = path.read_text("utf-8"), as_it_is().LAB_MARK
-    if path.parent.name in ("hostile", "truth"):
+    if path.parent.name in ("hostile", "truth", "packages"):
         return {"lab"}
     if re.search(rf"^pytestmark = .*{marked}\b", text, re.MULTILINE):
         return {"lab"}

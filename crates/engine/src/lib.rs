@@ -34,5 +34,5 @@ pub use hist::{decode as decode_histogram, LATENCY_MAX_NS, LATENCY_SIGNIFICANT_D
 pub use machine::{memory_latency_ns, memory_rates, MemoryRates};
 pub use result::{CellOutcome, CellResult, Progress};
 pub use run::{run, Events, Point, Run, RunEnd, StageEnd};
-pub use spec::{CellSpec, RunSpec};
+pub use spec::{CellSpec, Existing, RunSpec};
 pub use workspace::{clean, discard, find_folders, LeftFolder, MARKER_NAME};

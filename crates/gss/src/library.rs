@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 
 /// MIT's library, by the name that its interface has kept since 1995.
 const LIBRARY: &CStr = c"libgssapi_krb5.so.2";
+/// Whether this program has no loader that could bring a library in, as static programs of musl.
+const STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"));
 /// Texts of one error that are asked for.
 const MOST_TEXTS: u32 = 4;
 
@@ -122,6 +124,9 @@ impl Api {
     }
 
     fn load(name: &CStr) -> Option<Api> {
+        if STATIC {
+            return None;
+        }
         // SAFETY: the name ends in a zero byte; the library's own initialisation is what every Kerberos program runs.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
@@ -193,6 +198,12 @@ impl Api {
 }
 
 fn missing() -> Error {
+    if STATIC {
+        let message =
+            "auth=kerberos needs the Kerberos library, which this statically linked program cannot load: log in \
+                       with a password, or measure with naslab's Python package";
+        return Error::new(ErrorKind::Unsupported, "connect", message);
+    }
     let message = "auth=kerberos needs the Kerberos library libgssapi_krb5.so.2, which is not installed: \
                    apt install libgssapi-krb5-2 (Debian, Ubuntu), or dnf install krb5-libs";
     Error::new(ErrorKind::Unsupported, "connect", message)
@@ -209,6 +220,7 @@ mod tests {
         assert!(Api::load(c"libc.so.6").is_none());
         let error = missing();
         assert_eq!(error.kind, ErrorKind::Unsupported);
-        assert!(error.message.contains("apt install libgssapi-krb5-2"), "{}", error.message);
+        let named = if STATIC { "statically linked" } else { "apt install libgssapi-krb5-2" };
+        assert!(error.message.contains(named), "{}", error.message);
     }
 }

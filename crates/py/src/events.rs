@@ -2,6 +2,7 @@
 
 use naslab_core::{Error, ErrorKind, Result};
 use naslab_engine::{CellOutcome, Events, Point, Progress};
+use naslab_targets::seam;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyList};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,27 +44,24 @@ impl PyEvents {
 
 impl Events for PyEvents {
     fn before_cell(&mut self, id: u64) -> Result<bool> {
-        self.call("before", serde_json::json!({ "cell": id }).to_string(), &[])
+        self.call("before", seam::before(id), &[])
     }
 
     fn progress(&mut self, progress: &Progress) {
-        if let Ok(json) = serde_json::to_string(progress) {
+        if let Ok(json) = seam::progress(progress) {
             // A failing progress display ends the run through `interrupted`.
             let _ = self.call("progress", json, &[]);
         }
     }
 
     fn cell(&mut self, outcome: CellOutcome) -> Result<()> {
-        let json =
-            serde_json::to_string(&outcome.result).map_err(|e| Error::new(ErrorKind::Io, "event", e.to_string()))?;
-        self.call("cell", json, &outcome.blobs).map(drop)
+        self.call("cell", seam::cell(&outcome)?, &outcome.blobs).map(drop)
     }
 
     fn together(&mut self, id: u64, point: Point) -> Result<u64> {
         let Some(on_event) = &self.on_event else { return Ok(0) };
-        let json = serde_json::json!({ "cell": id, "point": point.name() }).to_string();
         let outcome = Python::attach(|py| -> PyResult<u64> {
-            on_event.call1(py, ("together", json, PyList::empty(py)))?.extract(py)
+            on_event.call1(py, ("together", seam::together(id, point), PyList::empty(py)))?.extract(py)
         });
         outcome.map_err(|error| {
             self.error.get_or_insert(error);

@@ -9,12 +9,11 @@ mod machine;
 mod net;
 mod run;
 mod session;
-mod targets;
 mod waiting;
 
 use naslab_core::{Clock, Create, ErrorKind, FileStat, OpenOptions, Session};
+use naslab_targets as targets;
 use pyo3::prelude::*;
-use serde_json::json;
 use waiting::waiting;
 
 /// What a target is and can do, and the room on it, as JSON.
@@ -22,21 +21,7 @@ use waiting::waiting;
 fn probe(py: Python<'_>, target_json: &str, depth: u32) -> PyResult<String> {
     waiting(py, errors::to_py, || {
         let target = targets::parse(target_json, depth)?;
-        let mut session = target.connect(0)?;
-        // A file system of no size is one whose server does not say.
-        let space = session
-            .space()
-            .ok()
-            .filter(|s| s.total_bytes > 0)
-            .map(|s| json!({"free_bytes": s.free_bytes, "total_bytes": s.total_bytes}));
-        let facts: std::collections::BTreeMap<_, _> = target.facts().into_iter().collect();
-        Ok(json!({
-            "protocol": target.protocol(),
-            "facts": facts,
-            "space": space,
-            "caps": targets::caps_json(&target.caps()),
-        })
-        .to_string())
+        Ok(naslab_targets::seam::probe(&*target)?.to_string())
     })
 }
 

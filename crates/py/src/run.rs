@@ -2,12 +2,10 @@
 
 use crate::errors::{self, SpecError};
 use crate::events::PyEvents;
-use crate::targets;
 use naslab_core::Target;
 use naslab_engine::{CellSpec, Run, RunSpec};
+use naslab_targets::{make, seam};
 use pyo3::prelude::*;
-use serde_json::json;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -15,8 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 #[pyfunction]
 pub(crate) fn run(py: Python<'_>, spec_json: &str, owner_mark: &str, on_event: Py<PyAny>) -> PyResult<String> {
     let spec: RunSpec = parse(spec_json)?;
-    let depth = spec.cells.iter().map(|c| c.queue_depth).max().unwrap_or(1);
-    let target = targets::make(&spec.target, depth).map_err(errors::to_py)?;
+    let target = make(&spec.target, seam::depth(&spec.cells)).map_err(errors::to_py)?;
     let mut events = PyEvents::new(Some(on_event), Arc::default());
     let end = py.detach(|| naslab_engine::run(&spec, &target, owner_mark, &mut events));
     if let Some(error) = events.into_error() {
@@ -29,7 +26,7 @@ pub(crate) fn run(py: Python<'_>, spec_json: &str, owner_mark: &str, on_event: P
 #[pyfunction]
 pub(crate) fn open_run(spec_json: &str, owner_mark: &str, depth: u32) -> PyResult<PyRun> {
     let spec: RunSpec = parse(spec_json)?;
-    let target = targets::make(&spec.target, depth).map_err(errors::to_py)?;
+    let target = make(&spec.target, depth).map_err(errors::to_py)?;
     let run = Run::open(&spec, &target, owner_mark).map_err(errors::to_py)?;
     Ok(PyRun { run: Mutex::new(run), target, depth, stop: Arc::default() })
 }
@@ -85,11 +82,9 @@ impl PyRun {
 }
 
 fn parse<T: serde::de::DeserializeOwned>(text: &str) -> PyResult<T> {
-    serde_json::from_str(text).map_err(|e| SpecError::new_err(format!("run specification: {e}")))
+    seam::read(text).map_err(SpecError::new_err)
 }
 
 fn with_facts(end: &impl serde::Serialize, target: &dyn Target) -> PyResult<String> {
-    let mut end = serde_json::to_value(end).map_err(errors::json)?;
-    end["facts"] = json!(target.facts().into_iter().collect::<BTreeMap<_, _>>());
-    Ok(end.to_string())
+    seam::end(end, target).map(|end| end.to_string()).map_err(errors::to_py)
 }

@@ -1,12 +1,13 @@
 //! One session of a target for Python: checks, tests and tools that do single operations. Measuring goes through
 //! `run`.
 
+use crate::errors;
 use crate::waiting::waiting;
-use crate::{errors, targets};
 use naslab_core::{
     limit, Access, Completion, Create, Error, ErrorKind, FileId, FileTimes, FlushKind, IoBuf, Op, OpKind, OpenOptions,
     Session, Submit, SyncMode, Target,
 };
+use naslab_targets as targets;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -65,7 +65,7 @@ pub(crate) fn set_blocking(fd: &OwnedFd) -> io::Result<()> {
 /// `utimensat`; a link's own times.
 pub(crate) fn set_times(at: &Place, times: FileTimes) -> io::Result<()> {
     let both = [times.accessed_ns, times.modified_ns].map(|ns| libc::timespec {
-        tv_sec: ns.div_euclid(1_000_000_000) as libc::time_t,
+        tv_sec: ns.div_euclid(1_000_000_000) as _,
         tv_nsec: ns.rem_euclid(1_000_000_000) as _,
     });
     let flags = libc::AT_SYMLINK_NOFOLLOW;

@@ -1,4 +1,8 @@
-//! The one place that knows every target crate.
+//! Which targets exist, and what crosses the seam to the engine, as JSON: for Python and for the agent.
+//!
+//! This is the one place that knows every target crate.
+
+pub mod seam;
 
 use naslab_core::{Caps, Error, ErrorKind, Result, Target};
 use naslab_target_local::{LocalOptions, LocalTarget, NullTarget};
@@ -24,7 +28,7 @@ enum TargetSpec {
 struct NoOptions {}
 
 /// Makes the target of `{"protocol": ..., "options": {...}}`, with room for `depth` operations in flight.
-pub(crate) fn make(spec: &serde_json::Value, depth: u32) -> Result<Arc<dyn Target>> {
+pub fn make(spec: &serde_json::Value, depth: u32) -> Result<Arc<dyn Target>> {
     let spec = TargetSpec::deserialize(spec).map_err(|e| invalid(&e))?;
     Ok(match spec {
         TargetSpec::Local(options) => Arc::new(LocalTarget::new(LocalOptions { depth, ..options })?),
@@ -36,7 +40,7 @@ pub(crate) fn make(spec: &serde_json::Value, depth: u32) -> Result<Arc<dyn Targe
 }
 
 /// Shares or exports of the server that a target names, as a JSON list.
-pub(crate) fn list_exports(target_json: &str) -> Result<serde_json::Value> {
+pub fn list_exports(target_json: &str) -> Result<serde_json::Value> {
     let spec: TargetSpec = serde_json::from_str(target_json).map_err(|e| invalid(&e))?;
     match spec {
         TargetSpec::Smb(options) => {
@@ -54,7 +58,7 @@ pub(crate) fn list_exports(target_json: &str) -> Result<serde_json::Value> {
 }
 
 /// As `make`, from text.
-pub(crate) fn parse(target_json: &str, depth: u32) -> Result<Arc<dyn Target>> {
+pub fn parse(target_json: &str, depth: u32) -> Result<Arc<dyn Target>> {
     make(&serde_json::from_str(target_json).map_err(|e| invalid(&e))?, depth)
 }
 
@@ -63,7 +67,7 @@ fn invalid(error: &serde_json::Error) -> Error {
 }
 
 /// Abilities of a target as JSON.
-pub(crate) fn caps_json(caps: &Caps) -> serde_json::Value {
+pub fn caps_json(caps: &Caps) -> serde_json::Value {
     json!({
         "max_depth": caps.max_depth, "direct": caps.direct, "sync_writes": caps.sync_writes,
         "flush": caps.flush, "stdio": caps.stdio, "cursor": caps.cursor, "mmap": caps.mmap,
