@@ -372,3 +372,84 @@ def test_a_limit_stays_certain_where_no_other_server_explains_the_rows() -> None
         found = infer(shown, runs=1)
         assert verdict._rivalled(shown, found, "disk", ("read", "large")) == 1.0, f"seed {seed}"
         assert verdict.judge(shown, found)[0].first.probability >= verdict.CERTAIN, f"seed {seed}"
+
+
+DISK_CREDIT = {"bucket_on": 0.99, "base": 50e6, "burst": 6.0, "lasts_s": 20.0, "scope": 1e-3 ** (0.5 / 7), "link": 1e9,
+               "disk_write": 1e9, "disk_read": 1e9, "cache": 1e12, "seek_s": 1e-5, "write_back": 1e9}  # fmt: skip
+"""5 GB of credit on the disks, 300 MB/s while it lasts, and a write-back of 1 GB in front of them."""
+
+
+@pytest.mark.parametrize("spent", [0, 40])
+def test_credit_of_the_disks_slows_writes_only_when_their_memory_is_full(spent: int) -> None:
+    """spent: seconds of durable writes before, which leave no credit. Half a second fits into the write-back either
+    way; twenty go at the pace of the credit."""
+    before = [point("write", rate=300 * MB, depth=8, durability="each", **at(0, spent))] if spent else []
+    short = point("write", rate=900 * MB, depth=8, start_ns=(spent + 1) * SECOND, end_ns=(2 * spent + 3) * SECOND // 2)
+    short = dataclasses.replace(short, end_ns=short.start_ns + SECOND // 2)
+    found = rows_of(evidence(duplex=[], set=[], writes=[*before, short]))
+    assert found is not None
+    assert rate(found, "writes", MIB, False, **DISK_CREDIT) == pytest.approx(900e6, rel=0.15)
+    long = point("write", rate=100 * MB, depth=8, **at(spent + 1, 60))
+    found = rows_of(evidence(duplex=[], set=[], writes=[*before, long]))
+    assert found is not None
+    expected = 50e6 + (1e9 + (0 if spent else 5e9)) / 60
+    assert rate(found, "writes", MIB, False, **DISK_CREDIT) == pytest.approx(expected, rel=0.1)
+
+
+def test_what_waits_in_memory_spends_credit_when_it_reaches_the_disks() -> None:
+    """Writes that memory answered, a pause in which they drain, and then durable ones that find the credit spent."""
+    server = {**DISK_CREDIT, "lasts_s": 4.0, "write_back": 3e9}  # 1 GB of credit
+    held = point("write", rate=900 * MB, depth=8, **at(0, 3))
+    after = point("write", rate=50 * MB, depth=8, durability="each", **at(12, 20))
+    found = rows_of(evidence(duplex=[], set=[], writes=[held, after]))
+    fresh = rows_of(evidence(duplex=[], set=[], writes=[after]))
+    assert found is not None and fresh is not None
+    assert rate(fresh, "writes", MIB, False, **server) == pytest.approx(50e6 + 1e9 / 20, rel=0.1)
+    assert rate(found, "writes", MIB, False, **server) < 65e6
+
+
+CREDIT = {"scope": "disk", "applies_to": ["write"], "spent_by": "write", "burst_bytes_per_s": 300e6,
+          "burst_ci95": [299e6, 301e6], "base_bytes_per_s": 50e6, "base_ci95": [49e6, 51e6], "size_bytes": 5 * GIB,
+          "shown_by": "", "proved": True}  # fmt: skip
+
+
+@pytest.mark.parametrize("proved", [True, False])
+def test_a_load_that_spent_credit_counts_with_what_was_left(proved: bool) -> None:
+    long = [point("write", rate=150 * MB, depth=8, set_bytes=GIB, **at(300, 40))]
+    shown = evidence(long=long)
+    shown.burst = {**CREDIT, "proved": proved}
+    found = rows_of(shown)
+    assert found is not None
+    (which,) = [i for i in range(len(found)) if found.step[i] == "long"]
+    assert np.exp(found.seen[which]) * MIB == pytest.approx(50e6 if proved else 150e6)
+    assert bool(found.late[which]) is proved
+    assert found.moved[which] == pytest.approx(150e6 * 40)
+
+
+def test_credit_that_a_rest_proved_needs_no_gain_to_be_believed() -> None:
+    """A load at 300 MB/s that falls to 50 MB/s, and is as fast as before after a rest."""
+    end = {"durability": "end", "durable": 300 * MB}
+    sets = [point("write", depth=8, set_bytes=512 * MIB, rate=300 * MB, **end, **at(90, 2)),
+            point(depth=8, set_bytes=512 * MIB, rate=900 * MB, **at(100, 2))]  # fmt: skip
+    long = [point("write", rate=125 * MB, depth=8, set_bytes=GIB, **at(300, 60))]
+    shown = evidence(depth=level(900 * MB), set=sets, long=long, duplex=[])
+    shown.burst = CREDIT
+    found = rows_of(shown)
+    assert found is not None
+    first = next(c for c in verdict.judge(found, infer(found)) if (c.op, c.size) == ("write", "large")).first
+    assert first.kind == "burst_credit" and first.probability > 0.9
+    assert first.operations[0] * MIB == pytest.approx(50e6, rel=0.1)
+
+
+def test_writes_that_no_memory_answers_may_be_a_link_that_is_shaped_one_way() -> None:
+    """Reads at 300 MB/s, writes at 200 MB/s from the first byte, durable or not: disks, or a link; nobody can tell."""
+    writes = [point("write", rate=200 * MB, depth=d, **at(10 * d)) for d in (2, 4)]
+    writes += [point("write", rate=200 * MB, depth=4, durability="each", **at(60))]
+    sets = [point("write", depth=4, set_bytes=GIB, durability="end", durable=200 * MB, rate=200 * MB, **at(90)),
+            point(depth=4, set_bytes=GIB, rate=300 * MB, **at(100))]  # fmt: skip
+    found = rows_of(evidence(depth=level(300 * MB), writes=writes, set=sets, duplex=[]))
+    assert found is not None
+    slow = theta_of(200, link=300e6, cache=1e12, disk_write=200e6, server_s=1e-5)
+    slow = np.clip(slow + 0.002 * np.random.default_rng(5).standard_normal(slow.shape), LOW + 1e-9, HIGH - 1e-9)
+    knows = Posterior(slow, np.full(200, 1 / 200), np.zeros(200, np.int64), np.zeros(1))
+    assert verdict._rivalled(found, knows, "disk", ("write", "large")) == verdict.DOUBTED

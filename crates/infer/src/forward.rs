@@ -125,6 +125,11 @@ impl Servers {
         }
     }
 
+    /// Bytes a second that the disks of a particle write while nothing else is asked of them.
+    pub(crate) fn idle(&self, i: usize) -> f64 {
+        smaller(1.0 / self.per_disk[1][i], DRAIN_BYTES / self.request_s[i])
+    }
+
     /// Seconds that the link takes for one byte of a row's direction.
     pub(crate) fn per_link(&self, row: &Row) -> &Lanes {
         &self.per_link[usize::from(!row.read)]
@@ -258,7 +263,7 @@ fn times(rows: &Rows, s: &Servers, row: &Row, stored: &Storage) -> (Lanes, Lanes
 /// Bytes that the write-back still takes when each write begins; other rows are left as they are.
 pub(crate) fn rooms(rows: &Rows, s: &Servers, room: &mut [Lanes]) {
     let held = &s.write_back;
-    let idle = lanes(|i| smaller(1.0 / s.per_disk[1][i], DRAIN_BYTES / s.request_s[i]));
+    let idle = lanes(|i| s.idle(i));
     let (mut fill, mut last) = (Lanes::default(), 0.0);
     for at in rows.writes.iter().copied() {
         let row = &rows.each[at];

@@ -6,7 +6,7 @@ use crate::forward::{LEAST, WIDTH};
 use crate::math::{exp, larger, ln};
 use crate::params::{Mismatch, Param, Table, Theta};
 use crate::rows::{Columns, Conditions, Rows, FREEDOM};
-use crate::shared::{beside, Credit};
+use crate::shared::{beside, Credit, Stored};
 
 /// Density of Student's t with four degrees of freedom at 0.
 const PEAK: f64 = 0.375;
@@ -253,7 +253,7 @@ impl Model {
         }
         let free = lanes(|i| exp(rates[i]) * row.record);
         let left = lanes(|i| match &mut credits[i] {
-            Some(credit) => credit.spend(row, stored.missed[i], stored.seeks[i], free[i]),
+            Some(credit) => credit.spend(row, &Stored::of(stored, i), free[i]),
             None => free[i],
         });
         let lowered = lanes(|i| ln(larger(left[i] / row.record, 1e-300)));
@@ -338,7 +338,7 @@ impl Scratch {
 }
 
 fn credits(servers: &Servers) -> Credits {
-    servers.buckets.map(|bucket| bucket.map(Credit::new))
+    std::array::from_fn(|i| servers.buckets[i].map(|bucket| Credit::new(bucket, servers, i)))
 }
 
 /// Whether no particle reaches its cutoff any more.

@@ -67,44 +67,110 @@ pub(crate) struct Credit {
     one: f64,
     two: f64,
     last: f64,
+    waiting: Waiting,
+}
+
+/// Bytes that wait in the write-back for disks whose writes the bucket counts; 0 for other buckets.
+///
+/// What is answered from memory spends credit when it reaches the disks, and credit that is spent slows only that.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    counts: bool,
+    held: f64,
+    /// Bytes a second that the disks write while nothing else is asked of them.
+    idle: f64,
+    fill: f64,
+}
+
+/// What of [`Storage`] a bucket asks for, of one particle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    pub(crate) missed: f64,
+    pub(crate) seeks: f64,
+    pub(crate) queued: f64,
+    pub(crate) drain: f64,
+    pub(crate) once: f64,
+}
+
+impl Stored {
+    pub(crate) fn of(stored: &Storage, i: usize) -> Stored {
+        Stored {
+            missed: stored.missed[i],
+            seeks: stored.seeks[i],
+            queued: stored.queued[i],
+            drain: stored.drain[i],
+            once: stored.once[i],
+        }
+    }
+}
+
+impl Waiting {
+    /// Bytes that reach the disks while nothing is written. most: that credit allows.
+    fn drain(&mut self, most: f64, seconds: f64) -> f64 {
+        let out = smaller(self.fill, smaller(most, self.idle * larger(seconds, 0.0)));
+        self.fill -= out;
+        out
+    }
+
+    /// (bytes a second that a row of writes is answered at, bytes that reach the disks). cap: that credit allows.
+    fn write(&mut self, row: &Row, stored: &Stored, cap: f64, free: f64) -> (f64, f64) {
+        let pace = smaller(cap, row.record * stored.once / larger(stored.drain, 1e-12));
+        let room = if row.whole { 0.0 } else { larger(self.held - self.fill, 0.0) };
+        let through = (pace + room / larger(row.seconds, 1e-3)) / stored.once;
+        let taken = stored.queued * smaller(free, through) * row.seconds * stored.once;
+        let waiting = self.fill + taken;
+        let drained = if row.whole { waiting } else { smaller(waiting, pace * row.seconds) };
+        self.fill = smaller(waiting - drained, self.held);
+        (through, drained)
+    }
 }
 
 impl Credit {
-    pub(crate) fn new(bucket: Bucket) -> Credit {
-        Credit { bucket, one: bucket.size, two: bucket.size, last: 0.0 }
+    /// Full. of: the particle of `servers` whose bucket it is.
+    pub(crate) fn new(bucket: Bucket, servers: &Servers, of: usize) -> Credit {
+        let waiting = Waiting {
+            counts: bucket.kind < LINKS && is_counted(bucket.kind, false),
+            held: servers.write_back[of],
+            idle: servers.idle(of),
+            fill: 0.0,
+        };
+        Credit { bucket, one: bucket.size, two: bucket.size, last: 0.0, waiting }
     }
 
     /// Bytes a second that are left to a row, and its credit is spent. free: what all else would allow.
-    ///
-    /// missed, seeks: as in `Storage`.
-    pub(crate) fn spend(&mut self, row: &Row, missed: f64, seeks: f64, free: f64) -> f64 {
+    pub(crate) fn spend(&mut self, row: &Row, stored: &Stored, free: f64) -> f64 {
         if row.null {
             return free;
         }
         let (base, size, kind) = (self.bucket.base, self.bucket.size, self.bucket.kind);
         let counts = match (is_counted(kind, row.read), kind < LINKS) {
             (false, _) => 0.0,
-            (true, true) => missed,
+            (true, true) => stored.missed,
             (true, false) => 1.0,
         };
-        let rested = base * larger(row.start - self.last, 0.0);
+        let gap = larger(row.start - self.last, 0.0);
+        let rested = base * gap;
+        self.one -= self.waiting.drain(smaller(self.bucket.burst * gap, rested + self.one), gap);
         let (one, two) = (smaller(self.one + rested, size), smaller(self.two + rested, size));
         let other = kind == EACH_WAY && !row.read;
         let (level, idle) = if other { (two, one) } else { (one, two) };
-        let cap = allowed(&self.bucket, row, seeks, level);
+        let cap = allowed(&self.bucket, row, stored.seeks, level);
         // A pair earns once.
         let earned = if row.pair.is_none() || row.read { base * row.seconds } else { 0.0 };
-        let spent = counts * smaller(free, cap) * row.seconds;
+        let (mut most, mut spent) =
+            (if counts > 0.5 { cap } else { f64::INFINITY }, counts * smaller(free, cap) * row.seconds);
+        if row.read {
+            spent += self.waiting.drain(cap * row.seconds, row.seconds);
+        } else if self.waiting.counts {
+            let (through, drained) = self.waiting.write(row, stored, cap, free);
+            (most, spent) = if stored.queued > 0.5 { (through, drained) } else { (most, spent) };
+        }
         let level = larger(smaller(level + earned - spent, size), 0.0);
         // The other direction has its own credit, and earns meanwhile.
         let idle = smaller(idle + earned, size);
         (self.one, self.two) = if other { (idle, level) } else { (level, idle) };
         self.last = row.start + row.seconds;
-        if counts > 0.5 {
-            smaller(free, cap)
-        } else {
-            free
-        }
+        smaller(free, most)
     }
 }
 

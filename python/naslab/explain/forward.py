@@ -37,6 +37,8 @@ NEVER = 1e15
 BUCKET_SCOPES = 7
 """What a bucket counts: the disks' reads and writes, reads, writes; the link's; or the link's, each way by itself."""
 EACH_WAY = 6
+LINKS = 3
+"""Scopes below this count what the disks move."""
 FULL = 8
 """Exponent by which a queue forms as a link comes to be full."""
 WARM_BYTES, COLD_BYTES = float(4 << 20), float(64 << 20)
@@ -233,23 +235,26 @@ def _bucket(v: Values, r: Rows, s: Storage, x: Array) -> Array:
         return x
     x = x.copy()
     mine = {name: each[on] for name, each in v.items()}
-    allowed = _tokens(mine, r, s.missed[on], s.seeks[on], x[on] * r.record)
+    stored = Storage(*(np.broadcast_to(each, x.shape)[on] for each in vars(s).values()))
+    allowed = _tokens(mine, r, stored, x[on] * r.record)
     x[on] = np.minimum(x[on], allowed / r.record)
     return x
 
 
-def _tokens(v: Mapping[str, Array], r: Rows, missed: Array, seeks: Array, free: Array) -> Array:
+def _tokens(v: Mapping[str, Array], r: Rows, s: Storage, free: Array) -> Array:
     """Bytes per second that a bucket allows each row, by what was moved before. free: what all else would allow."""
     base, kind = v["base"][:, 0], v["kind"][:, 0]
     burst, size = base * v["burst"][:, 0], base * (v["burst"][:, 0] - 1) * v["lasts_s"][:, 0]
     one, two, last = size.copy(), size.copy(), 0.0
-    allowed = np.full(missed.shape, NEVER)
+    waiting = _Waiting(v)
+    allowed = np.full(free.shape, NEVER)
     for at in r.order:
         if r.null[at]:
             continue
-        mine = np.isin(kind % 3, (0, 1 if r.read[at] else 2))
-        counts = np.where(kind < 3, missed[:, at], 1.0) * mine
+        mine = np.isin(kind % LINKS, (0, 1 if r.read[at] else 2))
+        counts = np.where(kind < LINKS, s.missed[:, at], 1.0) * mine
         rested = base * max(r.start[at] - last, 0.0)
+        one = one - waiting.drain(np.minimum(burst * max(r.start[at] - last, 0.0), rested + one), r.start[at] - last)
         one, two = np.minimum(one + rested, size), np.minimum(two + rested, size)
         other = (kind == EACH_WAY) & (not r.read[at])
         level = np.where(other, two, one)
@@ -257,13 +262,51 @@ def _tokens(v: Mapping[str, Array], r: Rows, missed: Array, seeks: Array, free: 
         if r.late[at]:
             cap = np.where(level > r.moved[at], burst, base)
         # A disk's credit is on what it moves; seeks come on top.
-        cap = np.where(kind < 3, r.record[at] / (r.record[at] / cap + seeks[:, at]), cap)
-        allowed[:, at] = np.where(counts > 0.5, cap, NEVER)
+        cap = np.where(kind < LINKS, r.record[at] / (r.record[at] / cap + s.seeks[:, at]), cap)
         earned = base * r.seconds[at] if r.pair[at] < 0 or r.read[at] else 0.0  # a pair earns once
         spent = counts * np.minimum(free[:, at], cap) * r.seconds[at]
+        allowed[:, at] = np.where(counts > 0.5, cap, NEVER)
+        if r.read[at]:
+            spent = spent + waiting.drain(cap * r.seconds[at], r.seconds[at])
+        else:
+            queued = s.queued[:, at] & waiting.counts
+            through, drained = waiting.write(r, s, at, cap, free[:, at])
+            allowed[:, at], spent = np.where(queued, through, allowed[:, at]), np.where(queued, drained, spent)
         level = np.clip(level + earned - spent, 0.0, size)
         # The other direction has its own credit, and earns meanwhile.
         idle = np.minimum(np.where(other, one, two) + earned, size)
         one, two = np.where(other, idle, level), np.where(other, level, idle)
         last = r.start[at] + r.seconds[at]
     return allowed
+
+
+class _Waiting:
+    """Bytes that wait in the write-back for disks whose writes a bucket counts, by particle; 0 for other buckets.
+
+    What is answered from memory spends credit when it reaches the disks, and credit that is spent slows only that.
+    """
+
+    def __init__(self, v: Mapping[str, Array]) -> None:
+        kind = v["kind"][:, 0]
+        self.counts = (kind < LINKS) & np.isin(kind, (0, 2))
+        self.held = v["write_back"][:, 0]
+        self.idle = np.minimum(v["disk_write"][:, 0], DRAIN_BYTES / v["request_s"][:, 0])
+        self.fill = np.zeros(len(kind))
+
+    def drain(self, most: Array, seconds: float) -> Array:
+        """Bytes that reach the disks while nothing is written. most: that credit allows."""
+        out = np.minimum(self.fill, np.minimum(most, self.idle * max(seconds, 0.0)))
+        self.fill = self.fill - out
+        return np.asarray(out)
+
+    def write(self, r: Rows, s: Storage, at: int, cap: Array, free: Array) -> tuple[Array, Array]:
+        """(bytes a second that a row of writes is answered at, bytes that reach the disks). cap: that credit allows."""
+        seconds, once = max(r.seconds[at], 1e-3), s.once[:, at]
+        pace = np.minimum(cap, r.record[at] * once / np.maximum(s.drain[:, at], 1e-12))
+        room = 0.0 if r.whole[at] else np.maximum(self.held - self.fill, 0.0)
+        through = (pace + room / seconds) / once
+        queued = s.queued[:, at] & self.counts
+        waiting = self.fill + queued * np.minimum(free, through) * r.seconds[at] * once
+        drained = waiting if r.whole[at] else np.minimum(waiting, pace * r.seconds[at])
+        self.fill = np.where(self.counts, np.minimum(waiting - drained, self.held), 0.0)
+        return through, drained

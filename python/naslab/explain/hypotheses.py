@@ -113,6 +113,11 @@ def uncached(theta: Array) -> Array:
     return np.asarray(UNCACHED * (theta[:, AT["cache"]] < math.log(LEAST_CACHE)))
 
 
+def one_way(theta: Array) -> Array:
+    """Nats that links cost whose two rates differ."""
+    return np.asarray(np.minimum(np.log1p((theta[:, AT["uplink_ratio"]] / 0.02) ** 2), SHAPED_ONE_WAY))
+
+
 def log_prior(theta: Array) -> Array:
     """Log density of the priors that are not log-uniform, against the log-uniform ones, by particle.
 
@@ -123,8 +128,7 @@ def log_prior(theta: Array) -> Array:
     """
     disks = (theta[:, AT["disk_read"]] - theta[:, AT["disk_write"]]) / 0.7
     found = -np.minimum(disks**2 / 2, 8.0)
-    found = found - np.minimum(np.log1p((theta[:, AT["uplink_ratio"]] / 0.02) ** 2), SHAPED_ONE_WAY)
-    found = found - uncached(theta)
+    found = found - one_way(theta) - uncached(theta)
     found = found - 2.0 * (theta[:, AT["slots"]] < math.log(300.0))
     found = found - 1.0 * (theta[:, AT["server_lanes"]] > 0)
     copies = theta[:, AT["copy_lanes"]] > 0

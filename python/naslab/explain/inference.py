@@ -295,7 +295,7 @@ def _inferred(r: Rows, runs: int, count: int) -> Posterior:
         made.append(structure)
         made[0] = plain = _learned(r, plain, structure[0], rng)
         best = float(log_likelihood(plain[0], r).max())
-        gained = float(log_likelihood(structure[0], r).max()) - best - sum(OCCAM[name] for name in names)
+        gained = float(log_likelihood(structure[0], r).max()) - best - sum(_occam(r, name) for name in names)
         by_evidence = (structure[1] - plain[1]) / EVIDENCE_ERROR
         odds.append(_log_odds(names) + max(by_evidence, gained / GAIN_ERROR))
     return _pooled(made, odds)
@@ -349,6 +349,11 @@ def _learned(r: Rows, plain: tuple[Array, float], theta: Array, rng: Draw) -> tu
     if log_likelihood(without, r).max() < log_likelihood(plain[0], r).max() + LEARNED:
         return plain
     return mixed(r, [plain, (without, plain[1])], rng)
+
+
+def _occam(r: Rows, name: str) -> float:
+    """Nats of an optional station; none of credit whose numbers a fall and a rest gave, which no search chose."""
+    return 0.0 if name == "bucket_on" and r.credited else OCCAM[name]
 
 
 def _log_odds(names: Sequence[str]) -> float:

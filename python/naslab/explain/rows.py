@@ -6,6 +6,7 @@ the likelihood (weight 0): what they moved fills caches and spends credit.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -148,7 +149,7 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
         if step in LEFT_OUT:
             continue
         for point in points:
-            made += _paired(point, step, len(made)) if point.op == "mixed" else [_single(point, step)]
+            made += _paired(point, step, len(made)) if point.op == "mixed" else [_single(point, step, evidence.burst)]
     if not made:
         return None
     if evidence.null_ns:
@@ -176,8 +177,15 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
     )  # fmt: skip
 
 
-def _single(p: Point, step: str) -> dict[str, Any]:
-    """One row of a cell that read or wrote."""
+def _single(p: Point, step: str, burst: Mapping[str, Any] | None) -> dict[str, Any]:
+    """One row of a cell that read or wrote. burst: credit, where a rest proved it: of the load that spent it counts
+    what was left."""
+    if step == "long" and burst and burst.get("proved") and p.op == burst["spent_by"]:
+        low, high = burst["base_ci95"]
+        slow = dataclasses.replace(
+            p, rate=dataclasses.replace(p.rate, value=burst["base_bytes_per_s"], low=low, high=high)
+        )
+        return _row(slow, step, p.op, slow.rate.value, late=True)
     if p.op == "read":
         late = p.set_bytes > SMALL_BYTES and p.reads > EARLY * p.rate.value
         return _row(p, step, "read", p.rate.value if late else p.reads, late=late)

@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 from naslab import _engine
 from naslab.explain.compiled import limited_by, predicted
 from naslab.explain.forward import NEVER, PAGE_SLACK, storage, values_of
-from naslab.explain.hypotheses import AT, HIGH, HIT_EDGE_BYTES, LOW, NONE_BYTES, Array, switched_on, uncached
+from naslab.explain.hypotheses import (
+    AT,
+    HIGH,
+    HIT_EDGE_BYTES,
+    LOW,
+    NONE_BYTES,
+    Array,
+    one_way,
+    switched_on,
+    uncached,
+)  # fmt: skip
 from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, noisier, residuals, sample, seed_of
 from naslab.explain.rows import CREDIT_BYTES, Rows
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
@@ -218,8 +228,10 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
     near = order[1] / order[0]
     close = _close(names, table, posterior)
     first = names[int(np.argmax([shares[name] for name in names]))]
-    hidden = _hidden(r, posterior, first, table, names, op, size)
-    if min(hidden, shares[first]) >= CERTAIN and first != "unknown":
+    # No row tells of the rest that brought a fast rate back, and no other station explains it.
+    proved = first == "burst_credit" and op in r.credited and size == "large"
+    hidden = 1.0 if proved else _hidden(r, posterior, first, table, names, op, size)
+    if not proved and min(hidden, shares[first]) >= CERTAIN and first != "unknown":
         hidden = min(hidden, _rivalled(r, posterior, first, (op, size)))
     ranked = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
     apart = _unexplained(r, off, op, size)
@@ -307,8 +319,9 @@ def _hidden(
 
 
 def _fairly(theta: Array, r: Rows) -> Array:
-    """The likelihood, where a server without a cache counts as much as any other: only data exclude it."""
-    return np.asarray(log_likelihood(theta, r) + uncached(theta))
+    """The likelihood, where a server without a cache and a link shaped one way count as much as others: only data
+    exclude them."""
+    return np.asarray(log_likelihood(theta, r) + uncached(theta) + one_way(theta))
 
 
 def _rivalled(r: Rows, posterior: Posterior, first: str, where: tuple[str, str]) -> float:
