@@ -1,5 +1,5 @@
 # naslab: `make demo` builds all and shows the main job; `make test` runs the tests that any machine can.
-# Other targets: build, test-lab, check, bench, truth, hostile, docs, site, sanitize, supply, clean.
+# Other targets: build, test-lab, check, bench, truth, hostile, docs, site, sanitize, supply, release, clean.
 
 PYTHON ?= python3
 VENV := .venv
@@ -15,7 +15,7 @@ QUIETLY = tools/quietly $(STAMPS)/$(@F).log
 unexport PYTHONDONTWRITEBYTECODE
 unexport NASLAB_STORE
 
-.PHONY: build demo test test-lab check bench truth hostile docs site sanitize supply clean tools
+.PHONY: build demo test test-lab check bench truth hostile docs site sanitize supply release clean tools
 .DEFAULT_GOAL := build
 
 tools:
@@ -53,6 +53,7 @@ test: $(STAMPS)/rust-tests
 # packages, too; packages run only where they are named.
 test-lab: $(STAMPS)/dev
 	@tools/system-packages test
+	@$(if $(findstring packages,$(PART)),tools/system-packages packages)
 	@tools/run-tests lab $(PART)
 
 check: $(STAMPS)/dev
@@ -89,6 +90,12 @@ hostile: $(STAMPS)/dev
 supply: $(STAMPS)/dev
 	$(BIN)/python tools/constraints --check
 	$(BIN)/python tools/check-licences $(foreach folder,$(ADVISORIES),--advisories $(folder))
+
+# All packages in target/dist, made twice and compared, tested, and listed in a table: about an hour.
+# RELEASE=--once leaves out the second build, RELEASE=--draft takes files that are not committed, too.
+release: $(STAMPS)/dev
+	@tools/system-packages packages
+	@$(BIN)/python tools/release $(RELEASE)
 
 # The Rust tests with memory errors seen; CRATES="naslab-core" takes a part.
 sanitize: | tools

@@ -6,18 +6,22 @@ Two builds of one commit give the same bytes: no path of the machine and no time
 from __future__ import annotations
 
 import hashlib
+import importlib.machinery
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import tomllib
+import venv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-DIST = ROOT / "target" / "dist"
+DIST = ROOT / "target" / os.environ.get("NASLAB_DIST", "dist")
 """Packages."""
-BUILD = ROOT / "target" / "packages"
+BUILD = ROOT / "target" / os.environ.get("NASLAB_DIST_BUILD", "packages")
 """Cargo's folder of them: their flags are others than those of `make build`, and either would build all anew."""
 MACHINES = ("x86_64", "aarch64")
 
@@ -64,7 +68,9 @@ def need(program: str, package: str) -> None:
 def cargo_environment() -> dict[str, str]:
     """For cargo: the same bytes wherever it builds, without symbols, in a folder of its own."""
     home = os.environ.get("CARGO_HOME", str(Path.home() / ".cargo"))
-    flags = (f"--remap-path-prefix={ROOT}=/naslab", f"--remap-path-prefix={home}=/cargo")
+    # Of several that fit a path rustc takes the last.
+    places = {ROOT: "/naslab", BUILD: "/build", home: "/cargo"}
+    flags = [f"--remap-path-prefix={place}={name}" for place, name in places.items()]
     return {
         "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
         "CARGO_INCREMENTAL": "0",
@@ -83,6 +89,18 @@ def need_targets(*targets: str) -> None:
         raise PackagingError(f"Rust cannot build for {' and '.join(missing)}: rustup target add {' '.join(missing)}")
 
 
+def release_tools() -> Path:
+    """The programs of constraints/release.txt, installed where they were not: their folder."""
+    pinned = ROOT / "constraints" / "release.txt"
+    place, stamp = BUILD / "venv", BUILD / "venv" / sha256(pinned)
+    if not stamp.exists():
+        venv.create(place, with_pip=True, clear=True)
+        pip = [place / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        run([*pip, "--require-hashes", "-r", pinned])
+        stamp.touch()
+    return place / "bin"
+
+
 def sha256(path: Path) -> str:
     """Hash of a file."""
     with path.open("rb") as file:
@@ -96,6 +114,17 @@ def put(built: Path, name: str, mode: int = 0o644) -> Path:
     shutil.copyfile(built, place)
     place.chmod(mode)
     return place
+
+
+def tool(name: str) -> Any:
+    """Another of the tools, as a module."""
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(ROOT / "tools" / name))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[loader.name] = module
+    loader.exec_module(module)
+    return module
 
 
 def told(made: Sequence[Path]) -> None:
