@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -12,8 +13,12 @@ import pytest
 
 from agent_tools import SIM, by_agent, by_python, digits, lines_of, peak_kib, specification
 from cli_tools import Cli, run_folders
+from lab_tools import need_system, own_folders
+from naslab import lab
+from naslab.credentials import open_target
 
 ROOT = Path(__file__).parents[2]
+__all__ = ["own_folders"]
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +93,37 @@ def test_what_a_killed_agent_leaves_is_found_by_clean(agent: Path, cli: Cli) -> 
     child.stdout.close()
     cli("clean", cli.target).ok()
     assert run_folders(cli.target) == []
+
+
+def test_an_nfs_server_is_measured(agent: Path) -> None:
+    with lab.running("demo") as server:
+        target = open_target(next(iter(server.facts["targets"].values())))
+        spec = dataclasses.replace(specification("null:"), target=target.engine_spec())
+        end, cells = by_agent([agent], spec)
+    assert (end["status"], end["left_behind"]) == ("complete", [])
+    assert cells[1]["verified"]["bad"] == 0 and cells[1]["wire"]["received_bytes"] > 4 << 20
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("way", ["variable", "descriptor"])
+def test_an_smb_server_lets_it_in_with_a_password(agent: Path, way: str, own_folders: None, tmp_path: Path) -> None:
+    need_system("samba")
+    with lab.running("samba") as server:
+        target = open_target(server.facts["targets"]["data"], Path(server.credentials))
+        assert target.password is not None and "password" not in target.stored_spec()["options"]
+        secret = target.password.reveal()
+        text = dataclasses.replace(specification("null:"), target=target.stored_spec()).to_json()
+        (tmp_path / "secret").write_text(f"{secret}\n")
+        variable = {"NASLAB_PASSWORD": secret} if way == "variable" else {}
+        with (tmp_path / "secret").open() as file:
+            more = ["--password-fd", str(file.fileno())] if way == "descriptor" else []
+            done = subprocess.run(
+                [*server.inside(), agent, "run", *more], input=text.encode(), env={**os.environ, **variable},
+                pass_fds=[file.fileno()], capture_output=True, check=False,
+            )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    lines = lines_of(done.stdout)
+    assert lines[0]["data"]["target"]["facts"]["dialect"] == "3.1.1"
+    assert [line["data"]["status"] for line in lines if line["event"] == "cell"] == ["complete"] * 4
+    assert lines[-1]["data"]["left_behind"] == []
+    assert secret.encode() not in done.stdout + done.stderr
