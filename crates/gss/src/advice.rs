@@ -8,6 +8,7 @@ pub(crate) const SILENT_KDC: &str =
 /// Routine errors of RFC 2744, as they lie in a major status.
 const NO_CREDENTIAL: u32 = 7;
 const CREDENTIAL_EXPIRED: u32 = 11;
+pub(crate) const CONTEXT_EXPIRED: u32 = 12;
 
 /// MIT's codes, counted from the base of their table.
 const TABLE_BASE: i32 = -1_765_328_384;
@@ -71,7 +72,9 @@ fn advice(asked: &Asked, routine: u32, code: i32) -> (ErrorKind, String) {
              server by its full host name"
         ),
         KDC_UNREACHABLE => return (ErrorKind::Timeout, SILENT_KDC.to_string()),
-        _ if routine == CREDENTIAL_EXPIRED => format!("the Kerberos ticket{whose} has expired: {kinit}"),
+        _ if matches!(routine, CREDENTIAL_EXPIRED | CONTEXT_EXPIRED) => {
+            format!("the Kerberos ticket{whose} has expired: {kinit}")
+        }
         _ if routine == NO_CREDENTIAL => format!("there is no Kerberos ticket{whose}: {kinit}"),
         _ => format!("the Kerberos login at {service}/{host} failed: look at the ticket with klist"),
     };
@@ -97,6 +100,7 @@ mod tests {
             (Some("ann"), NO_CREDENTIAL << 16, NO_CACHE, ["ticket of ann:", "kinit ann@REALM"]),
             (Some("ann@T.LAB"), NO_CREDENTIAL << 16, NO_MATCH_IN_CACHE, ["ticket of ann@T.LAB:", "kinit ann@T.LAB"]),
             (None, CREDENTIAL_EXPIRED << 16, 0, ["has expired", "kinit"]),
+            (None, CONTEXT_EXPIRED << 16, 0, ["has expired", "kinit"]),
             (None, 13 << 16, TICKET_EXPIRED, ["has expired", "kinit"]),
             (None, 13 << 16, SERVER_UNKNOWN, ["no service cifs/nas.lab", "full host name"]),
             (None, 13 << 16, CLOCK_SKEW, ["clock", "NTP"]),

@@ -1,11 +1,12 @@
 //! Kerberos logins through the system's GSSAPI library, which is loaded when the first one is wanted.
 //!
-//! [`Initiator`] is the client's side of one login: tokens out, tokens in, then the session key. Tickets come from
-//! where the library looks for them: the ticket cache of `kinit` (`KRB5CCNAME`) or a client keytab
+//! [`Initiator`] is the client's side of one login: tokens out, tokens in, then the session key, or messages that it
+//! signs, seals and checks. Tickets come from where the library looks for them: the ticket cache of `kinit` (`KRB5CCNAME`) or a client keytab
 //! (`KRB5_CLIENT_KTNAME`). naslab is built without the library and reads no password for it.
 
 mod advice;
 mod library;
+mod messages;
 
 use advice::{explain, Asked};
 use library::{Api, Buffer, BufferSet, Handle, Oid};
@@ -14,8 +15,10 @@ use std::ptr::{null, null_mut};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::Duration;
 
-/// `GSS_C_MUTUAL_FLAG`, `REPLAY`, `SEQUENCE`, `CONF` and `INTEG`: the server proves itself, too.
-const FLAGS: u32 = 0x02 | 0x04 | 0x08 | 0x10 | 0x20;
+/// `GSS_C_MUTUAL_FLAG`, `CONF` and `INTEG`: the server proves itself, too.
+const FLAGS: u32 = 0x02 | 0x10 | 0x20;
+/// `GSS_C_REPLAY_FLAG` and `SEQUENCE`.
+const WATCHED_FLAGS: u32 = 0x04 | 0x08;
 const CONTINUE_NEEDED: u32 = 1;
 const BY_INITIATOR: i32 = 1;
 /// How often a wait for the KDC is looked at.
@@ -28,11 +31,23 @@ const HOSTBASED_SERVICE: [u8; 10] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0
 const USER_NAME: [u8; 10] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x01, 0x01];
 /// 1.2.840.113554.1.2.2.5.5, `GSS_C_INQ_SSPI_SESSION_KEY_OID`.
 const SESSION_KEY: [u8; 11] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02, 0x05, 0x05];
+/// 1.2.840.113554.1.2.2.4, below which the library names kinds of encryption by their number.
+const ENCRYPTION_TYPE: [u8; 10] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02, 0x04];
+
+/// Who watches that messages come once and in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The library.
+    Watched,
+    /// The protocol, whose messages overtake each other.
+    Free,
+}
 
 /// The client's side of one login.
 pub struct Initiator {
     api: &'static Api,
     asked: Asked,
+    order: Order,
     context: Handle,
     target: Handle,
     credential: Handle,
@@ -48,12 +63,12 @@ impl Initiator {
     ///
     /// May ask the realm's KDC for a ticket, no longer than the scope of `limit` allows. Errors: `Unsupported` without
     /// the library, `Permission` without a ticket that the server or the realm would take, `Timeout`.
-    pub fn begin(service: &str, host: &str, user: Option<&str>) -> Result<(Initiator, Vec<u8>)> {
+    pub fn begin(service: &str, host: &str, user: Option<&str>, order: Order) -> Result<(Initiator, Vec<u8>)> {
         let api = Api::get()?;
         let asked = Asked { service: service.into(), host: host.into(), user: user.map(str::to_string) };
         // The library waits for a silent KDC as long as its own configuration says.
         let (report, answer) = channel();
-        let work = move || drop(report.send(Initiator::prepare(api, asked)));
+        let work = move || drop(report.send(Initiator::prepare(api, asked, order)));
         let thread = std::thread::Builder::new().name("kerberos".to_string());
         thread.spawn(work).map_err(|e| Error::from_io("connect", e))?;
         loop {
@@ -67,9 +82,9 @@ impl Initiator {
         }
     }
 
-    fn prepare(api: &'static Api, asked: Asked) -> Result<(Initiator, Vec<u8>)> {
-        let mut made =
-            Initiator { api, asked, context: null_mut(), target: null_mut(), credential: null_mut(), complete: false };
+    fn prepare(api: &'static Api, asked: Asked, order: Order) -> Result<(Initiator, Vec<u8>)> {
+        let (context, target, credential) = (null_mut(), null_mut(), null_mut());
+        let mut made = Initiator { api, asked, order, context, target, credential, complete: false };
         let service = format!("{}@{}", made.asked.service, made.asked.host);
         made.target = made.name(&service, &HOSTBASED_SERVICE)?;
         if let Some(user) = made.asked.user.clone() {
@@ -115,6 +130,7 @@ impl Initiator {
     pub fn step(&mut self, token: Option<&[u8]>) -> Result<Vec<u8>> {
         let input = Buffer::of(token.unwrap_or(&[]));
         let mechanism = Oid::of(&KERBEROS);
+        let flags = FLAGS | if self.order == Order::Watched { WATCHED_FLAGS } else { 0 };
         let (mut minor, mut output) = (0, Buffer::EMPTY);
         // SAFETY: the handles are the library's own or null, which it takes for "none yet" and "the default"; the
         // descriptions outlive the call.
@@ -125,7 +141,7 @@ impl Initiator {
                 &mut self.context,
                 self.target,
                 &mechanism,
-                FLAGS,
+                flags,
                 0,
                 null(),
                 &input,
@@ -150,6 +166,36 @@ impl Initiator {
 
     /// The key that both sides now share, as long as its kind of encryption makes it (16 or 32 bytes today).
     pub fn session_key(&self) -> Result<Vec<u8>> {
+        match self.key_part(0)? {
+            key if key.is_empty() => {
+                Err(Error::new(ErrorKind::Unsupported, "connect", "the Kerberos library gives no session key"))
+            }
+            key => Ok(key),
+        }
+    }
+
+    /// The kind of encryption of that key, as in the Kerberos registry: `aes256-cts-hmac-sha1-96`; `etype N` for one
+    /// without a name here, `unknown` where the library does not say.
+    pub fn encryption_type(&self) -> Result<String> {
+        let oid = self.key_part(1)?;
+        let number = match oid.strip_prefix(&ENCRYPTION_TYPE[..]) {
+            Some([number]) if *number < 0x80 => *number,
+            _ => return Ok("unknown".to_string()),
+        };
+        Ok(match number {
+            17 => "aes128-cts-hmac-sha1-96".to_string(),
+            18 => "aes256-cts-hmac-sha1-96".to_string(),
+            19 => "aes128-cts-hmac-sha256-128".to_string(),
+            20 => "aes256-cts-hmac-sha384-192".to_string(),
+            23 => "arcfour-hmac".to_string(),
+            25 => "camellia128-cts-cmac".to_string(),
+            26 => "camellia256-cts-cmac".to_string(),
+            _ => format!("etype {number}"),
+        })
+    }
+
+    /// What the library says of the key: 0 the key, 1 the OID of its kind of encryption.
+    fn key_part(&self, part: usize) -> Result<Vec<u8>> {
         if !self.complete {
             return Err(Error::new(ErrorKind::Protocol, "connect", "the server did not prove who it is"));
         }
@@ -161,13 +207,10 @@ impl Initiator {
             return Err(self.fail(major, minor));
         }
         // SAFETY: on success `set` is null or the library's, valid until it is released below.
-        let key = unsafe { set.as_ref() }.and_then(BufferSet::first).map(<[u8]>::to_vec).unwrap_or_default();
+        let found = unsafe { set.as_ref() }.and_then(|set| set.get(part)).map(<[u8]>::to_vec).unwrap_or_default();
         // SAFETY: as above; not used again.
         unsafe { (self.api.release_buffer_set)(&mut ignored, &mut set) };
-        if key.is_empty() {
-            return Err(Error::new(ErrorKind::Unsupported, "connect", "the Kerberos library gives no session key"));
-        }
-        Ok(key)
+        Ok(found)
     }
 }
 

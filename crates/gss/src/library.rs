@@ -53,13 +53,13 @@ pub(crate) struct BufferSet {
 }
 
 impl BufferSet {
-    /// Its first element. Only sets of the library's exist.
-    pub fn first(&self) -> Option<&[u8]> {
-        if self.count == 0 || self.elements.is_null() {
+    /// The element at `index`. Only sets of the library's exist.
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        if index >= self.count || self.elements.is_null() {
             return None;
         }
         // SAFETY: the library counted its elements and filled each.
-        Some(unsafe { (*self.elements).bytes() })
+        Some(unsafe { (*self.elements.add(index)).bytes() })
     }
 }
 
@@ -99,6 +99,10 @@ type DeleteSecContext = unsafe extern "C" fn(*mut u32, *mut Handle, *mut Buffer)
 type InquireByOid = unsafe extern "C" fn(*mut u32, Handle, *const Oid, *mut *mut BufferSet) -> u32;
 type ReleaseBufferSet = unsafe extern "C" fn(*mut u32, *mut *mut BufferSet) -> u32;
 type ReleaseBuffer = unsafe extern "C" fn(*mut u32, *mut Buffer) -> u32;
+type GetMic = unsafe extern "C" fn(*mut u32, Handle, u32, *const Buffer, *mut Buffer) -> u32;
+type VerifyMic = unsafe extern "C" fn(*mut u32, Handle, *const Buffer, *const Buffer, *mut u32) -> u32;
+type Wrap = unsafe extern "C" fn(*mut u32, Handle, c_int, u32, *const Buffer, *mut c_int, *mut Buffer) -> u32;
+type Unwrap = unsafe extern "C" fn(*mut u32, Handle, *const Buffer, *mut Buffer, *mut c_int, *mut u32) -> u32;
 type DisplayStatus = unsafe extern "C" fn(*mut u32, u32, c_int, *const Oid, *mut u32, *mut Buffer) -> u32;
 
 /// What naslab calls of it.
@@ -111,6 +115,10 @@ pub(crate) struct Api {
     pub delete_sec_context: DeleteSecContext,
     pub inquire_by_oid: InquireByOid,
     pub release_buffer_set: ReleaseBufferSet,
+    pub get_mic: GetMic,
+    pub verify_mic: VerifyMic,
+    pub wrap: Wrap,
+    pub unwrap: Unwrap,
     release_buffer: ReleaseBuffer,
     display_status: DisplayStatus,
 }
@@ -151,6 +159,10 @@ impl Api {
                 )?),
                 release_buffer: std::mem::transmute::<*mut c_void, ReleaseBuffer>(find(c"gss_release_buffer")?),
                 display_status: std::mem::transmute::<*mut c_void, DisplayStatus>(find(c"gss_display_status")?),
+                get_mic: std::mem::transmute::<*mut c_void, GetMic>(find(c"gss_get_mic")?),
+                verify_mic: std::mem::transmute::<*mut c_void, VerifyMic>(find(c"gss_verify_mic")?),
+                wrap: std::mem::transmute::<*mut c_void, Wrap>(find(c"gss_wrap")?),
+                unwrap: std::mem::transmute::<*mut c_void, Unwrap>(find(c"gss_unwrap")?),
                 inquire_by_oid: std::mem::transmute::<*mut c_void, InquireByOid>(find(
                     c"gss_inquire_sec_context_by_oid",
                 )?),
@@ -163,12 +175,18 @@ impl Api {
 
     /// Copies what the library put into a buffer, and releases it.
     pub fn take(&self, buffer: &mut Buffer) -> Vec<u8> {
+        let mut copy = Vec::new();
+        self.append(buffer, &mut copy);
+        copy
+    }
+
+    /// Appends what the library put into a buffer, and releases it.
+    pub fn append(&self, buffer: &mut Buffer, to: &mut Vec<u8>) {
         // SAFETY: only the library fills buffers that begin empty; it is released once, here.
         unsafe {
-            let copy = buffer.bytes().to_vec();
+            to.extend_from_slice(buffer.bytes());
             let mut minor = 0;
             (self.release_buffer)(&mut minor, buffer);
-            copy
         }
     }
 
@@ -200,11 +218,11 @@ impl Api {
 fn missing() -> Error {
     if STATIC {
         let message =
-            "auth=kerberos needs the Kerberos library, which this statically linked program cannot load: log in \
-                       with a password, or measure with naslab's Python package";
+            "a Kerberos login needs the Kerberos library, which this statically linked program cannot load: log in \
+                       without Kerberos, or measure with naslab's Python package";
         return Error::new(ErrorKind::Unsupported, "connect", message);
     }
-    let message = "auth=kerberos needs the Kerberos library libgssapi_krb5.so.2, which is not installed: \
+    let message = "a Kerberos login needs the Kerberos library libgssapi_krb5.so.2, which is not installed: \
                    apt install libgssapi-krb5-2 (Debian, Ubuntu), or dnf install krb5-libs";
     Error::new(ErrorKind::Unsupported, "connect", message)
 }

@@ -12,7 +12,7 @@ use crate::seal::Seal;
 use crate::spnego;
 use crate::status;
 use naslab_core::{Error, ErrorKind, Result};
-use naslab_gss::Initiator;
+use naslab_gss::{Initiator, Order};
 use std::slice::from_mut;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -211,7 +211,7 @@ fn principal(plan: &Plan) -> Option<String> {
 
 fn by_kerberos(link: &mut Link, plan: &Plan, server: &Server, bound: bool, preauth: &mut Preauth) -> Result<Agreed> {
     let host = plan.options.host.trim_matches(['[', ']']);
-    let (mut login, token) = Initiator::begin("cifs", host, principal(plan).as_deref())?;
+    let (mut login, token) = Initiator::begin("cifs", host, principal(plan).as_deref(), Order::Watched)?;
     let mut body = setup_request(plan, bound, &spnego::first(&token));
     for _ in 0..MAX_KERBEROS_ROUNDS {
         let code = setup_call(link, &body, bound, preauth)?;
