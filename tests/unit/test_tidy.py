@@ -17,7 +17,7 @@ P90_LINES = 40
 LONGEST_FILE = 800
 ALLOWED: dict[str, set[str]] = {
     "core": set(), "engine": {"core", "workload"}, "target-smb": {"core", "wire", "gss"},
-    "target-nfs": {"core", "wire"}, "infer": {"workload"},
+    "target-nfs": {"core", "wire", "gss"}, "infer": {"workload"},
     "targets": {"core", "engine", "target-local", "target-nfs", "target-sim", "target-smb"},
     "agent": {"core", "engine", "targets"},
 }  # fmt: skip

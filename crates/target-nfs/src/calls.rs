@@ -1,5 +1,6 @@
 //! Calls without a reply yet, the operations they belong to, and the slots of a session.
 
+use crate::security::Stamp;
 use naslab_core::{OpError, OpKind, Token};
 
 /// Mark of a call that uses no slot.
@@ -37,6 +38,8 @@ pub(crate) struct Call {
     pub xid: u32,
     pub link: u32,
     pub slot: u32,
+    /// Its number in a context, where one carries it.
+    pub stamp: Stamp,
     /// Position in the link's outgoing bytes after it.
     pub end: u64,
     pub piece: Piece,
@@ -44,7 +47,8 @@ pub(crate) struct Call {
 
 const NO_PIECE: Piece =
     Piece { kind: OpKind::Flush, op: 0, file: 0, offset_bytes: 0, ptr: std::ptr::null_mut(), len: 0 };
-const FREE: Call = Call { purpose: Purpose::Free, xid: 0, link: 0, slot: NO_SLOT, end: 0, piece: NO_PIECE };
+const FREE: Call =
+    Call { purpose: Purpose::Free, xid: 0, link: 0, slot: NO_SLOT, stamp: Stamp::NONE, end: 0, piece: NO_PIECE };
 
 /// Outstanding calls by xid. An xid's low bits are its place, so that finding one costs nothing.
 pub(crate) struct Calls {
@@ -91,8 +95,8 @@ impl Calls {
     }
 
     /// Remembers a call that moves no data.
-    pub fn insert_control(&mut self, xid: u32, link: u32, end: u64) {
-        self.insert(Call { purpose: Purpose::Control, xid, link, end, ..FREE });
+    pub fn insert_control(&mut self, xid: u32, link: u32, end: u64, stamp: Stamp) {
+        self.insert(Call { purpose: Purpose::Control, xid, link, end, stamp, ..FREE });
     }
 
     /// The call that a reply on this link is for.
@@ -261,11 +265,11 @@ mod tests {
     fn xids_find_their_calls_and_skip_taken_places() {
         let mut calls = Calls::new(8, u32::MAX - 3);
         let stuck = calls.take_xid();
-        calls.insert_control(stuck, 1, 0);
+        calls.insert_control(stuck, 1, 0, Stamp::NONE);
         for _ in 0..1000 {
             let xid = calls.take_xid();
             assert_ne!(xid & 31, stuck & 31);
-            calls.insert_control(xid, 0, 0);
+            calls.insert_control(xid, 0, 0, Stamp::NONE);
             assert!(calls.find(xid, 0).is_some());
             assert!(calls.find(xid, 1).is_none(), "a reply on another connection");
             calls.remove(xid);

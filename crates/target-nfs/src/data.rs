@@ -4,7 +4,8 @@
 use crate::calls::{Call, Piece, Purpose, Running, NO_SLOT};
 use crate::files::stable;
 use crate::replies::{data_reply, op4, DataReply, Sequenced};
-use crate::rpc::{self, Refusal, MARK_BYTES};
+use crate::rpc::{self, Head, Refusal, MARK_BYTES};
+use crate::security::{write_call, Stamp};
 use crate::status;
 use crate::transport::Transport;
 use crate::xdr::{padding, Bad, Decoder, Put};
@@ -58,9 +59,8 @@ impl Transport {
                 return Ok(Submit::Busy);
             }
         }
-        self.start(op, buf.ptr, token, false);
-        let sent = self.send_soon(op);
-        self.guard(sent)?;
+        let started = self.start(op, buf.ptr, token, false).and_then(|()| self.send_soon(op));
+        self.guard(started)?;
         Ok(Submit::Queued)
     }
 
@@ -74,7 +74,8 @@ impl Transport {
     fn make_room(&mut self) -> Result<()> {
         self.pump()?;
         self.wait_once(Duration::ZERO)?;
-        self.dispatch();
+        self.dispatch()?;
+        self.renew_context()?;
         self.pump().map(drop)
     }
 
@@ -85,11 +86,13 @@ impl Transport {
 
     #[inline]
     fn can_call(&self) -> bool {
-        self.calls.outstanding() < self.most_calls && (!self.version.has_slots() || self.slots.has_free())
+        self.calls.outstanding() < self.most_calls
+            && (!self.version.has_slots() || self.slots.has_free())
+            && self.security.as_ref().is_none_or(|security| security.has_room())
     }
 
     /// Queues an operation, in parts when it is larger than what the server takes.
-    fn start(&mut self, op: &Op, ptr: *mut u8, token: Token, internal: bool) {
+    fn start(&mut self, op: &Op, ptr: *mut u8, token: Token, internal: bool) -> Result<()> {
         if self.calls.outstanding() == 0 {
             self.not_silent();
         }
@@ -106,7 +109,7 @@ impl Transport {
         let running = self.ops.insert(Running { token, internal, done: 0, pieces, error: None });
         self.events.split += u64::from(pieces - 1);
         let first = Piece { kind: op.kind, op: running, file: op.file.0, offset_bytes, ptr, len: len.min(most) };
-        self.call_piece(first);
+        self.call_piece(first)?;
         for part in 1..pieces {
             let at = part * most;
             self.waiting.push_back(Piece {
@@ -117,8 +120,9 @@ impl Transport {
             });
         }
         if pieces > 1 {
-            self.dispatch();
+            self.dispatch()?;
         }
+        Ok(())
     }
 
     /// Large payloads and the first of several requests leave at once; further small ones go with the next reap.
@@ -134,23 +138,25 @@ impl Transport {
 
     /// Queues waiting parts for which there is room.
     #[inline]
-    fn dispatch(&mut self) {
+    fn dispatch(&mut self) -> Result<()> {
         while self.can_call() {
             match self.waiting.pop_front() {
-                Some(piece) => self.call_piece(piece),
+                Some(piece) => self.call_piece(piece)?,
                 None => break,
             }
         }
+        Ok(())
     }
 
     /// Writes one request. There is room for it.
-    fn call_piece(&mut self, piece: Piece) {
+    fn call_piece(&mut self, piece: Piece) -> Result<()> {
         let at = self.turn();
         let xid = self.calls.take_xid();
         let slot = if self.version.has_slots() { self.slots.take() } else { None };
-        self.write_request(at, xid, slot, &piece);
+        let inside = piece.kind == OpKind::Write && self.covers();
+        let stamp = self.write_request(at, xid, slot, &piece, inside)?;
         let link = &mut self.links[at];
-        if piece.kind == OpKind::Write {
+        if piece.kind == OpKind::Write && !inside {
             // SAFETY: `submit`'s caller keeps the memory valid until the operation was reaped, which is not before
             // the reply, and a reply before the end of the request ends the session and drops the queue.
             unsafe {
@@ -169,24 +175,34 @@ impl Transport {
         }
         let slot = slot.map_or(NO_SLOT, |(slot, _)| slot);
         let (link, end) = (at as u32, link.position());
-        self.calls.insert(Call { purpose: Purpose::Data(piece.kind), xid, link, slot, end, piece });
+        self.calls.insert(Call { purpose: Purpose::Data(piece.kind), xid, link, slot, stamp, end, piece });
         self.events.max_outstanding = self.events.max_outstanding.max(self.calls.outstanding() as u64);
+        Ok(())
     }
 
-    fn write_request(&mut self, at: usize, xid: u32, slot: Option<(u32, u32)>, piece: &Piece) {
-        let Transport { links, prefix, slots, files, version, .. } = self;
+    /// Writes a request, with a write's payload where it lies `inside` of what is signed or encrypted; else the payload
+    /// is still to follow.
+    fn write_request(
+        &mut self,
+        at: usize,
+        xid: u32,
+        slot: Option<(u32, u32)>,
+        piece: &Piece,
+        inside: bool,
+    ) -> Result<Stamp> {
+        let Transport { links, prefix, security, slots, files, version, .. } = self;
         let Some(file) = files.get(piece.file) else {
-            return;
+            return Ok(Stamp::NONE);
         };
-        let payload = if piece.kind == OpKind::Write { piece.len as usize } else { 0 };
-        links[at].gather(|out| {
-            let procedure = match (version.minor(), piece.kind) {
-                (Some(_), _) => PROC_COMPOUND,
-                (None, OpKind::Read) => proc3::READ,
-                (None, OpKind::Write) => proc3::WRITE,
-                (None, OpKind::Flush) => proc3::COMMIT,
-            };
-            let start = prefix.begin(out, xid, procedure);
+        let procedure = match (version.minor(), piece.kind) {
+            (Some(_), _) => PROC_COMPOUND,
+            (None, OpKind::Read) => proc3::READ,
+            (None, OpKind::Write) => proc3::WRITE,
+            (None, OpKind::Flush) => proc3::COMMIT,
+        };
+        let len = piece.len as usize;
+        let extra = if piece.kind == OpKind::Write && !inside { len + padding(len) } else { 0 };
+        let arguments = |out: &mut Vec<u8>| {
             match version.minor() {
                 None => {
                     out.put_opaque(file.handle.as_slice());
@@ -204,8 +220,17 @@ impl Transport {
                     put_operation4(out, piece, file.stable, &file.state);
                 }
             }
-            rpc::seal(&mut out[start..], 0, payload + padding(payload));
+            if inside {
+                // SAFETY: `submit`'s caller keeps the memory valid until the operation was reaped.
+                out.put_raw(unsafe { std::slice::from_raw_parts(piece.ptr, len) });
+                out.put_padding(len);
+            }
+        };
+        let mut written = Ok(Stamp::NONE);
+        links[at].gather(|out| {
+            written = write_call(prefix, security, out, Head { xid, procedure }, extra, arguments);
         });
+        written
     }
 
     /// Takes finished operations; see `Session::reap`.
@@ -221,18 +246,18 @@ impl Transport {
     fn finish(&mut self, min: usize, timeout: Option<Duration>) -> Result<()> {
         self.pump()?;
         self.take_arrived()?;
-        self.dispatch();
+        self.dispatch()?;
         self.pump()?;
         if min == 0 && self.calls.outstanding() > 0 {
             self.wait_once(Duration::ZERO)?;
-            self.dispatch();
+            self.dispatch()?;
             return self.pump().map(drop);
         }
         let mut until = None;
         let mut left = timeout;
         while self.done.len() < min && self.calls.outstanding() > 0 {
             let got = self.wait_once(left.unwrap_or(Duration::from_millis(50)))?;
-            self.dispatch();
+            self.dispatch()?;
             self.pump()?;
             if self.done.len() >= min {
                 break;
@@ -264,6 +289,9 @@ impl Transport {
                 Ok(found) => break found,
             }
         };
+        if let Some(security) = &self.security {
+            security.check_head(call.stamp, &self.links[at].wire.buffered()[MARK_BYTES..])?;
+        }
         let data = read_bytes(call, &outcome);
         check_data(call, &outcome, len - data_at.min(len))?;
         let wire = &mut self.links[at].wire;
@@ -276,9 +304,19 @@ impl Transport {
         self.finish_call(call, &outcome)
     }
 
-    /// As `data_reply`, for a reply that came in fragments and lies in `assembled`.
+    /// As `data_reply`, for a reply that lies whole in `assembled`: it came in fragments, or had to be opened.
     pub(crate) fn assembled_data_reply(&mut self, call: &Call) -> Result<()> {
-        let (outcome, data_at) = decode(&self.assembled, self.version, call).map_err(|bad| bad.error("receive"))?;
+        let mut reply = std::mem::take(&mut self.assembled);
+        let opened = self.open_reply(call.stamp, &mut reply);
+        self.assembled = reply;
+        let (outcome, data_at) = match opened? {
+            Err(refusal) => (Err(refusal), 0),
+            Ok(at) => {
+                let mut d = Decoder::new(&self.assembled[at..]);
+                let reply = data_reply(&mut d, self.version, call.piece.kind).map_err(|bad| bad.error("receive"))?;
+                (Ok(reply), at + reply.data_at)
+            }
+        };
         let data = read_bytes(call, &outcome);
         check_data(call, &outcome, self.assembled.len() - data_at)?;
         if data > 0 {
@@ -291,7 +329,7 @@ impl Transport {
 
     /// Frees the call and its slot, and carries its operation on.
     fn finish_call(&mut self, call: &Call, outcome: &Outcome) -> Result<()> {
-        self.calls.remove(call.xid);
+        self.forget(call);
         if call.slot != NO_SLOT {
             let sequence = outcome.as_ref().ok().and_then(|reply| reply.sequence);
             self.slots.give_back(call.slot, sequence.is_some());
@@ -447,7 +485,7 @@ impl Transport {
                 return Err(Error::new(ErrorKind::Io, "flush", message));
             }
             return Err(match Refusal::from_status(error.status) {
-                Some(refusal) => rpc::port_advice(refusal.error("flush"), self.from_high_port),
+                Some(refusal) => rpc::port_advice(refusal.error("flush", self.sec()), self.from_high_port),
                 None => status::error("flush", self.version.minor().is_some(), error.status as u32),
             });
         }
@@ -456,18 +494,18 @@ impl Transport {
     fn commit(&mut self, file: FileId) -> Result<Completion> {
         while !self.has_room() {
             self.wait_once(Duration::from_millis(50))?;
-            self.dispatch();
+            self.dispatch()?;
             self.pump()?;
         }
         let op = Op { kind: OpKind::Flush, file, offset_bytes: 0, len_bytes: 0, due_ns: None };
-        self.start(&op, std::ptr::null_mut(), Token::MAX, true);
+        self.start(&op, std::ptr::null_mut(), Token::MAX, true)?;
         self.pump()?;
         loop {
             if let Some(completion) = self.own_flush.take() {
                 return Ok(completion);
             }
             self.wait_once(Duration::from_millis(50))?;
-            self.dispatch();
+            self.dispatch()?;
             self.pump()?;
         }
     }

@@ -106,6 +106,10 @@ pub(crate) struct At<'a> {
 pub(crate) trait Dialect: Send {
     /// Follows names down from a folder; at least one.
     fn walk(&mut self, t: &mut Transport, from: &Handle, names: &[&str]) -> Result<Found>;
+    /// Numbers of the security flavours that a name takes, as far as the version can ask; see [`crate::security::Sec`].
+    fn flavours(&mut self, _t: &mut Transport, _at: At<'_>) -> Result<Vec<u32>> {
+        Ok(Vec::new())
+    }
     /// What is known of a file.
     fn attributes(&mut self, t: &mut Transport, of: &Handle) -> Result<Attributes>;
     /// What the file system at the root takes.

@@ -43,6 +43,8 @@ pub(crate) struct Events {
     pub commit_not_needed: u64,
     /// Slots of a 4.1 session whose next call the server took for a repetition; it was sent again with another number.
     pub slot_repaired: u64,
+    /// Kerberos contexts made anew because the old one had carried all the calls it may.
+    pub context_renewal: u64,
 }
 
 impl Events {
@@ -69,6 +71,7 @@ impl Events {
             ("fragmented_reply", self.fragmented_reply),
             ("commit_not_needed", self.commit_not_needed),
             ("slot_repaired", self.slot_repaired),
+            ("context_renewal", self.context_renewal),
         ];
         all.into_iter().filter(|(_, count)| *count > 0).collect()
     }

@@ -2,9 +2,9 @@
 
 use crate::dialect::Dialect;
 use crate::options::{NfsOptions, Settings, Version, NFS_PORT};
-use crate::rpc::Prefix;
 use crate::services::{self, Export};
-use crate::transport::{Setup, Transport, NFS_PROGRAM};
+use crate::target::transport;
+use crate::transport::Transport;
 use crate::v4::V4;
 use crate::xdr::Handle;
 use naslab_core::{limit, Result};
@@ -36,14 +36,11 @@ fn pseudo_root(settings: &Settings) -> Result<Vec<Export>> {
 }
 
 fn look(settings: &Settings, version: Version) -> Result<Vec<Export>> {
-    let wire = services::connect(settings, settings.port.unwrap_or(NFS_PORT))?;
-    let from_high_port = !services::is_privileged(&wire);
-    let prefix = Prefix::new(NFS_PROGRAM, version.rpc(), &settings.credentials);
-    let setup = Setup { version, prefix, timeout: settings.timeout, most_calls: 1, from_high_port };
-    let mut t = Transport::new(vec![wire], setup);
+    let mut t = transport(settings, version, settings.port.unwrap_or(NFS_PORT), 1)?;
     let mut v4 = V4::begin(&mut t, &settings.credentials, 0, 1)?;
     let found = walk_tree(&mut v4, &mut t);
     v4.leave(&mut t);
+    t.log_out();
     found
 }
 

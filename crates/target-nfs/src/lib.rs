@@ -18,9 +18,11 @@ mod folders;
 #[cfg(test)]
 mod hostile;
 mod link;
+mod login;
 mod options;
 mod replies;
 mod rpc;
+mod security;
 mod services;
 mod session;
 mod status;

@@ -159,7 +159,7 @@ impl Link {
         if self.segments.is_empty() {
             self.gathered.clear();
             self.sent_gathered = 0;
-        } else if self.sent_gathered > COMPACT_BYTES {
+        } else if self.sent_gathered > COMPACT_BYTES.max(self.gathered.len() / 2) {
             self.gathered.drain(..self.sent_gathered);
             self.sent_gathered = 0;
         }

@@ -1,6 +1,7 @@
 //! What a user may say about an NFS target, checked before anything is sent.
 
 use crate::rpc::Credentials;
+use crate::security::{Sec, MAX_SEQUENCE};
 use naslab_core::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::time::Duration;
@@ -11,6 +12,8 @@ const MAX_CONNECTIONS: u32 = 32;
 pub(crate) const MAX_DEPTH: u32 = 1024;
 /// Groups that AUTH_SYS can carry (RFC 5531, appendix A).
 const MAX_GROUPS: usize = 16;
+/// Most calls of one context; the number after them is that of its end.
+const MAX_CONTEXT_CALLS: u32 = MAX_SEQUENCE - 2;
 /// Longest machine name in AUTH_SYS.
 const MAX_MACHINE_BYTES: usize = 255;
 /// The port of NFS 4, and of NFS 3 when no portmapper is asked.
@@ -40,6 +43,12 @@ pub struct NfsOptions {
     pub gid: Option<u32>,
     /// Further group ids, at most 16. Empty: the process's own when no uid and gid are given.
     pub gids: Vec<u32>,
+    /// Security flavour: `sys`, or with Kerberos `krb5`, `krb5i` (signed) or `krb5p` (encrypted). `None`: `sys`.
+    pub sec: Option<String>,
+    /// User principal of Kerberos, with `@REALM` or without. `None`: that of the default ticket.
+    pub principal: Option<String>,
+    /// Calls that one Kerberos context carries before another takes its place.
+    pub context_calls: u32,
     /// Name of this machine told to the server; the host name by default.
     pub machine: Option<String>,
     /// Source ports below 1024: `on`, `off`, or `auto` (when root).
@@ -65,6 +74,9 @@ impl Default for NfsOptions {
             uid: None,
             gid: None,
             gids: Vec::new(),
+            sec: None,
+            principal: None,
+            context_calls: MAX_CONTEXT_CALLS,
             machine: None,
             privileged_port: "auto".into(),
             slots: None,
@@ -164,6 +176,9 @@ pub(crate) struct Settings {
     pub portmap_port: u16,
     pub connections: usize,
     pub credentials: Credentials,
+    pub sec: Sec,
+    pub principal: Option<String>,
+    pub context_calls: u32,
     pub privileged: Privileged,
     pub slots: Option<u32>,
     pub timeout: Duration,
@@ -181,6 +196,7 @@ impl Settings {
         if let Some(slots) = options.slots {
             in_range("slots", slots, 1, MAX_DEPTH)?;
         }
+        in_range("context_calls", options.context_calls, 1, MAX_CONTEXT_CALLS)?;
         if options.timeout_ns == 0 {
             return Err(invalid("the timeout must be above zero", "timeout_ns", "0"));
         }
@@ -193,6 +209,9 @@ impl Settings {
             portmap_port: options.portmap_port,
             connections: options.connections as usize,
             credentials: credentials(options)?,
+            sec: sec(options)?,
+            principal: options.principal.clone(),
+            context_calls: options.context_calls,
             privileged: privileged(&options.privileged_port)?,
             slots: options.slots,
             timeout: Duration::from_nanos(options.timeout_ns),
@@ -224,6 +243,19 @@ pub(crate) fn split_path(path: &str) -> Result<Vec<String>> {
         return Err(invalid("a path may not hold `.`, `..` or a zero byte", "path", path));
     }
     Ok(names)
+}
+
+fn sec(options: &NfsOptions) -> Result<Sec> {
+    let text = options.sec.as_deref().unwrap_or(Sec::Sys.name());
+    let found = Sec::ALL.into_iter().find(|sec| sec.name() == text);
+    let sec = found.ok_or_else(|| invalid("sec must be sys, krb5, krb5i or krb5p", "sec", text))?;
+    match &options.principal {
+        Some(principal) if sec == Sec::Sys => {
+            Err(invalid("a user needs Kerberos: give sec=krb5, krb5i or krb5p too", "principal", principal))
+        }
+        Some(principal) if principal.is_empty() => Err(invalid("a user's name is empty", "principal", principal)),
+        _ => Ok(sec),
+    }
 }
 
 fn privileged(text: &str) -> Result<Privileged> {
@@ -312,6 +344,9 @@ mod tests {
             (NfsOptions { depth: 5000, ..options() }, ErrorKind::Invalid, "depth"),
             (NfsOptions { slots: Some(0), ..options() }, ErrorKind::Invalid, "slots"),
             (NfsOptions { machine: Some("m".repeat(256)), ..options() }, ErrorKind::Invalid, "machine"),
+            (NfsOptions { sec: Some("lkey".into()), ..options() }, ErrorKind::Invalid, "sec"),
+            (NfsOptions { principal: Some("ann".into()), ..options() }, ErrorKind::Invalid, "principal"),
+            (NfsOptions { context_calls: 0, ..options() }, ErrorKind::Invalid, "context_calls"),
         ];
         for (options, kind, name) in cases {
             let error = Settings::new(&options).unwrap_err();

@@ -1,5 +1,7 @@
-//! ONC RPC (RFC 5531) over TCP: record marks, call headers with AUTH_SYS, reply headers.
+//! ONC RPC (RFC 5531) over TCP: record marks, call headers with AUTH_SYS or RPCSEC_GSS, reply headers.
 
+use crate::security::{Control, Sec};
+use crate::status;
 use crate::xdr::{padding, Bad, Decoded, Decoder, Put};
 use naslab_core::{Error, ErrorKind, OpError};
 
@@ -12,7 +14,23 @@ const MAX_AUTH_BYTES: usize = 400;
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
 const RPC_VERSION: u32 = 2;
-const AUTH_SYS: u32 = 1;
+pub(crate) const AUTH_NONE: u32 = 0;
+/// User numbers.
+pub(crate) const AUTH_SYS: u32 = 1;
+/// A login's proof (RFC 2203).
+pub(crate) const RPCSEC_GSS: u32 = 6;
+const GSS_VERSION: u32 = 1;
+/// NULL: does nothing.
+pub(crate) const PROC_NULL: u32 = 0;
+/// The NFS program.
+pub(crate) const NFS_PROGRAM: u32 = 100_003;
+
+/// What distinguishes one call from another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub xid: u32,
+    pub procedure: u32,
+}
 
 /// Who calls: AUTH_SYS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +49,7 @@ pub(crate) struct Prefix {
 
 const XID_AT: usize = 4;
 const PROCEDURE_AT: usize = 24;
+const SEQUENCE_AT: usize = 44;
 
 impl Prefix {
     /// For calls to one version of a program.
@@ -53,6 +72,26 @@ impl Prefix {
         bytes.put_u32(0);
         bytes.put_u32(0);
         Prefix { bytes }
+    }
+
+    /// For calls of an RPCSEC_GSS context: the verifier is still to follow.
+    pub fn gss(program: u32, version: u32, control: Control, service: u32, handle: &[u8]) -> Prefix {
+        let mut bytes = Vec::with_capacity(64 + handle.len());
+        for word in [0, 0, CALL, RPC_VERSION, program, version, 0, RPCSEC_GSS] {
+            bytes.put_u32(word);
+        }
+        bytes.put_u32((20 + handle.len() + padding(handle.len())) as u32);
+        for word in [GSS_VERSION, control as u32, 0, service] {
+            bytes.put_u32(word);
+        }
+        bytes.put_opaque(handle);
+        Prefix { bytes }
+    }
+
+    /// Writes a call's number into the head of a context's call that starts at `start`.
+    #[inline]
+    pub fn number(out: &mut [u8], start: usize, sequence: u32) {
+        out[start + SEQUENCE_AT..start + SEQUENCE_AT + 4].copy_from_slice(&sequence.to_be_bytes());
     }
 
     /// Begins a call; returns where it starts in `out`, for `seal`.
@@ -100,6 +139,7 @@ impl Refusal {
     /// Class of error.
     pub fn kind(self) -> ErrorKind {
         match self {
+            Refusal::Auth(GSS_CREDPROBLEM | GSS_CTXPROBLEM) => ErrorKind::Disconnected,
             Refusal::Auth(_) => ErrorKind::Permission,
             Refusal::GarbageArguments | Refusal::SystemError => ErrorKind::Io,
             _ => ErrorKind::Unsupported,
@@ -132,11 +172,11 @@ impl Refusal {
         }
     }
 
-    /// As the error of a call.
-    pub fn error(self, operation: &'static str) -> Error {
+    /// As the error of a call that was made with the flavour `sec`.
+    pub fn error(self, operation: &'static str, sec: Sec) -> Error {
         let message = match self {
             Refusal::RpcMismatch => "the server does not speak RPC version 2".into(),
-            Refusal::Auth(status) => format!("the server refuses AUTH_SYS from here ({})", auth_name(status)),
+            Refusal::Auth(status) => auth_message(status, sec),
             Refusal::ProgramUnavailable => "the server does not offer this service on this port".into(),
             Refusal::ProgramMismatch(low, high) => {
                 format!("the server speaks versions {low} to {high} of this service; choose one of them with version=")
@@ -149,25 +189,65 @@ impl Refusal {
     }
 }
 
-fn auth_name(status: u32) -> String {
-    let names = ["AUTH_OK", "AUTH_BADCRED", "AUTH_REJECTEDCRED", "AUTH_BADVERF", "AUTH_REJECTEDVERF", "AUTH_TOOWEAK"];
-    names.get(status as usize).map_or_else(|| format!("auth_stat {status}"), ToString::to_string)
+/// auth_stat: the export takes stronger flavours only.
+const AUTH_TOOWEAK: u32 = 5;
+/// The server does not know the context, or no longer.
+const GSS_CREDPROBLEM: u32 = 13;
+const GSS_CTXPROBLEM: u32 = 14;
+
+fn auth_message(status: u32, sec: Sec) -> String {
+    let name = match status {
+        0..=5 => ["AUTH_OK", "AUTH_BADCRED", "AUTH_REJECTEDCRED", "AUTH_BADVERF", "AUTH_REJECTEDVERF", "AUTH_TOOWEAK"]
+            [status as usize]
+            .to_string(),
+        GSS_CREDPROBLEM => "RPCSEC_GSS_CREDPROBLEM".to_string(),
+        GSS_CTXPROBLEM => "RPCSEC_GSS_CTXPROBLEM".to_string(),
+        _ => format!("auth_stat {status}"),
+    };
+    match (status, sec) {
+        (GSS_CREDPROBLEM | GSS_CTXPROBLEM, _) => format!(
+            "the server no longer takes this Kerberos login ({name}): the ticket has expired, or the server has \
+             restarted; get a ticket that lasts (kinit) and measure again"
+        ),
+        (AUTH_TOOWEAK, _) => format!(
+            "the server refuses the security flavour {} from here ({name}): if the export requires another, give it \
+             with ?sec=krb5, krb5i or krb5p",
+            sec.name()
+        ),
+        (_, Sec::Sys) => format!("the server refuses AUTH_SYS from here ({name})"),
+        _ => format!("the server refuses the Kerberos login ({name})"),
+    }
 }
+
+/// Who a reply says it is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verifier<'a> {
+    pub flavour: u32,
+    pub body: &'a [u8],
+}
+
+/// xid, verifier and outcome of a reply.
+pub(crate) type ReplyHead<'a> = (u32, Verifier<'a>, Result<(), Refusal>);
 
 /// Takes a reply header; the results follow it when the call was carried out.
 #[inline]
 pub(crate) fn reply(d: &mut Decoder<'_>) -> Decoded<(u32, Result<(), Refusal>)> {
+    reply_head(d).map(|(xid, _, outcome)| (xid, outcome))
+}
+
+/// As `reply`, with the verifier; that of a call that was denied is empty.
+#[inline]
+pub(crate) fn reply_head<'a>(d: &mut Decoder<'a>) -> Decoded<ReplyHead<'a>> {
     let xid = d.u32()?;
     if d.u32()? != REPLY {
         return Err(Bad::Wrong("a message of the server is not a reply"));
     }
     match d.u32()? {
         0 => {}
-        1 => return Ok((xid, Err(denied(d)?))),
+        1 => return Ok((xid, Verifier { flavour: AUTH_NONE, body: &[] }, Err(denied(d)?))),
         _ => return Err(Bad::Wrong("unknown reply_stat")),
     }
-    d.u32()?;
-    d.opaque(MAX_AUTH_BYTES)?;
+    let verifier = Verifier { flavour: d.u32()?, body: d.opaque(MAX_AUTH_BYTES)? };
     let outcome = match d.u32()? {
         0 => Ok(()),
         1 => Err(Refusal::ProgramUnavailable),
@@ -177,7 +257,7 @@ pub(crate) fn reply(d: &mut Decoder<'_>) -> Decoded<(u32, Result<(), Refusal>)> 
         5 => Err(Refusal::SystemError),
         _ => return Err(Bad::Wrong("unknown accept_stat")),
     };
-    Ok((xid, outcome))
+    Ok((xid, verifier, outcome))
 }
 
 fn denied(d: &mut Decoder<'_>) -> Decoded<Refusal> {
@@ -194,6 +274,7 @@ fn denied(d: &mut Decoder<'_>) -> Decoded<Refusal> {
 /// The advice for refusals that often mean: the call came from a port above 1023.
 pub(crate) fn port_advice(mut error: Error, from_high_port: bool) -> Error {
     let refused = error.kind == ErrorKind::Permission && !error.message.contains("insecure");
+    let refused = refused && error.status != i64::from(status::WRONGSEC);
     if refused && from_high_port {
         // SAFETY: the call has no conditions and cannot fail.
         let root = unsafe { libc::geteuid() } == 0;
@@ -229,6 +310,36 @@ mod tests {
         assert_eq!(words, expected);
     }
 
+    #[test]
+    fn a_call_of_a_context_as_on_the_wire() {
+        let mut out = vec![9, 9];
+        let start = Prefix::gss(100_003, 4, Control::Data, 3, b"abcde").begin(&mut out, 0x0102_0304, 1);
+        Prefix::number(&mut out, start, 77);
+        let found: Vec<u32> = out[2..].chunks(4).map(|c| u32::from_be_bytes(c.try_into().unwrap())).collect();
+        let handle = [5, u32::from_be_bytes(*b"abcd"), u32::from_be_bytes([b'e', 0, 0, 0])];
+        // Flavour 6, body of 28 bytes: version 1, DATA, number, privacy, handle. The verifier is not there yet.
+        let head = vec![0, 0x0102_0304, 0, 2, 100_003, 4, 1, 6, 28, 1, 0, 77, 3];
+        assert_eq!(found, [head, handle.to_vec()].concat());
+    }
+
+    #[test]
+    fn a_refused_identity_has_a_next_step() {
+        for (status, sec, wanted) in [
+            (1, Sec::Sys, ["AUTH_SYS", "AUTH_BADCRED"]),
+            (5, Sec::Sys, ["flavour sys", "?sec=krb5"]),
+            (5, Sec::Krb5, ["flavour krb5 ", "AUTH_TOOWEAK"]),
+            (2, Sec::Krb5p, ["Kerberos login", "AUTH_REJECTEDCRED"]),
+            (13, Sec::Krb5i, ["has expired", "kinit"]),
+            (14, Sec::Krb5, ["RPCSEC_GSS_CTXPROBLEM", "kinit"]),
+            (99, Sec::Krb5, ["Kerberos", "auth_stat 99"]),
+        ] {
+            let error = Refusal::Auth(status).error("open", sec);
+            assert!(wanted.iter().all(|words| error.message.contains(words)), "{error}");
+            let ended = matches!(status, 13 | 14);
+            assert_eq!(error.kind, if ended { ErrorKind::Disconnected } else { ErrorKind::Permission });
+        }
+    }
+
     fn words(words: &[u32]) -> Vec<u8> {
         words.iter().flat_map(|w| w.to_be_bytes()).collect()
     }
@@ -254,21 +365,28 @@ mod tests {
         for wrong in [vec![7, 0, 0], vec![7, 1, 2], vec![7, 1, 0, 0, 401], vec![7, 1, 0, 0, 0, 6], vec![7, 1, 1, 2]] {
             assert!(matches!(reply(&mut Decoder::new(&words(&wrong))), Err(Bad::Wrong(_))));
         }
-        assert!(Refusal::Auth(5).error("open").message.contains("AUTH_TOOWEAK"));
-        let all = [Refusal::Auth(5), Refusal::RpcMismatch, Refusal::ProgramUnavailable, Refusal::SystemError];
+        let all = [
+            Refusal::Auth(5),
+            Refusal::Auth(14),
+            Refusal::RpcMismatch,
+            Refusal::ProgramUnavailable,
+            Refusal::SystemError,
+        ];
         for refusal in [&all[..], &[Refusal::GarbageArguments, Refusal::ProcedureUnavailable]].concat() {
             assert_eq!(Refusal::from_status(refusal.op_error().status), Some(refusal));
         }
         assert_eq!([0, 5, 10008].map(Refusal::from_status), [None; 3]);
-        assert!(Refusal::ProgramMismatch(2, 3).error("open").message.contains("2 to 3"));
+        assert!(Refusal::ProgramMismatch(2, 3).error("open", Sec::Sys).message.contains("2 to 3"));
     }
 
     #[test]
     fn advice_about_ports() {
-        let advised = port_advice(Refusal::Auth(1).error("mount"), true);
+        let advised = port_advice(Refusal::Auth(1).error("mount", Sec::Sys), true);
         // SAFETY: the call has no conditions and cannot fail.
         let root = unsafe { libc::geteuid() } == 0;
         assert!(advised.message.contains(if root { "fewer workers" } else { "as root" }), "{}", advised.message);
-        assert!(!port_advice(Refusal::Auth(1).error("mount"), false).message.contains("source port"));
+        assert!(!port_advice(Refusal::Auth(1).error("mount", Sec::Sys), false).message.contains("source port"));
+        let flavour = status::wrong_security("mount", Sec::Sys, "krb5p");
+        assert!(!port_advice(flavour, true).message.contains("source port"));
     }
 }

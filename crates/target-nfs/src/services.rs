@@ -1,9 +1,10 @@
 //! The portmapper (RFC 1833) and the mount service of NFS 3 (RFC 1813, appendix I).
 
 use crate::options::{Privileged, Settings, NFS_PORT};
-use crate::rpc::{self, port_advice, Prefix};
+use crate::rpc::{self, port_advice, Prefix, AUTH_NONE, NFS_PROGRAM};
+use crate::security::{flavour_names, Sec};
 use crate::status;
-use crate::transport::{assemble, random_word, NFS_PROGRAM};
+use crate::transport::{assemble, random_word};
 use crate::xdr::{Decoded, Decoder, Handle, Put};
 use naslab_core::{Error, ErrorKind, Result};
 use naslab_wire::{dial, DialOptions, Wire};
@@ -25,8 +26,6 @@ const MOST_PATH_BYTES: usize = 4096;
 const MOST_ENTRIES: usize = 100_000;
 /// Longest handle of NFS 3.
 pub(crate) const HANDLE3_BYTES: usize = 64;
-const AUTH_NONE: u32 = 0;
-const AUTH_SYS: u32 = 1;
 
 /// An export, and who may mount it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +59,7 @@ pub(crate) fn is_privileged(wire: &Wire) -> bool {
     wire.local_address().is_some_and(|address| address.port() < 1024)
 }
 
-/// A connection to a service that is asked one thing at a time.
+/// A connection to a service that is asked one thing at a time, with AUTH_SYS: the mount service wants no other.
 struct Service {
     wire: Wire,
     prefix: Prefix,
@@ -90,7 +89,7 @@ impl Service {
             return Err(Error::new(ErrorKind::Protocol, operation, message));
         }
         let high = !is_privileged(&self.wire);
-        verdict.map_err(|refusal| port_advice(refusal.error(operation), high))?;
+        verdict.map_err(|refusal| port_advice(refusal.error(operation, Sec::Sys), high))?;
         Ok(reply.split_off(d.position()))
     }
 }
@@ -201,7 +200,7 @@ pub(crate) fn mount(settings: &Settings) -> Result<Mounted> {
     let listed = exports_of(&mut service).unwrap_or_default();
     let mut first: Option<Error> = None;
     for names in candidates(&settings.path, &listed).0 {
-        match mount_one(&mut service, &format!("/{}", settings.path[..names].join("/"))) {
+        match mount_one(&mut service, &format!("/{}", settings.path[..names].join("/")), settings.sec) {
             Ok(handle) => return Ok(Mounted { handle, names }),
             Err(e) if matches!(e.kind, ErrorKind::Disconnected | ErrorKind::Timeout | ErrorKind::Protocol) => {
                 return Err(e)
@@ -234,7 +233,7 @@ fn candidates(path: &[String], listed: &[Export]) -> (Vec<usize>, bool) {
     (good, any)
 }
 
-fn mount_one(service: &mut Service, path: &str) -> Result<Handle> {
+fn mount_one(service: &mut Service, path: &str, sec: Sec) -> Result<Handle> {
     let mut arguments = Vec::new();
     arguments.put_opaque(path.as_bytes());
     let reply = service.call("mount", MOUNT_MNT, &arguments)?;
@@ -242,9 +241,9 @@ fn mount_one(service: &mut Service, path: &str) -> Result<Handle> {
     let outcome = take_mount(&mut d).map_err(|bad| bad.error("mount"))?;
     let high = !is_privileged(&service.wire);
     let (handle, flavours) = outcome.map_err(|found| port_advice(status::error("mount", false, found), high))?;
-    if !flavours.is_empty() && !flavours.iter().any(|f| matches!(*f, AUTH_NONE | AUTH_SYS)) {
-        let message = "the export requires a security flavour other than AUTH_SYS: allow sec=sys on it";
-        return Err(Error::new(ErrorKind::Permission, "mount", message).with("flavours", format!("{flavours:?}")));
+    let fits = |flavour: &u32| *flavour == sec.flavour() || (*flavour == AUTH_NONE && sec == Sec::Sys);
+    if !flavours.is_empty() && !flavours.iter().any(fits) {
+        return Err(status::wrong_security("mount", sec, &flavour_names(&flavours)));
     }
     Ok(handle)
 }

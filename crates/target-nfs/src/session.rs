@@ -377,6 +377,9 @@ impl Drop for NfsSession {
         if !self.t.is_broken() {
             self.dialect.leave(&mut self.t);
         }
+        if !self.t.is_broken() {
+            self.t.log_out();
+        }
         self.t.links.iter().filter(|link| services::is_privileged(&link.wire)).for_each(|l| l.wire.free_port_at_end());
     }
 }

@@ -1,5 +1,6 @@
 //! nfsstat: names, and the class of error each belongs to. Versions 3 and 4 share their numbers.
 
+use crate::security::Sec;
 use naslab_core::{Error, ErrorKind, OpError};
 
 /// Success.
@@ -34,6 +35,8 @@ pub(crate) const OP_ILLEGAL: u32 = 10044;
 const RETRY_UNCACHED_REP: u32 = 10068;
 /// The server takes the call for the repetition of one that was another.
 const SEQ_FALSE_RETRY: u32 = 10076;
+/// The export does not take the security flavour.
+pub(crate) const WRONGSEC: u32 = 10016;
 /// The connection does not belong to the session.
 pub(crate) const CONN_NOT_BOUND_TO_SESSION: u32 = 10055;
 
@@ -204,7 +207,7 @@ fn meaning(status: u32) -> &'static str {
         10011 | 10022 | 10023 | 10047 | 10052 | 10078 | 10087 => {
             ": the server has forgotten this client; connect again"
         }
-        10016 => ": the export requires a security flavour other than AUTH_SYS",
+        10016 => ": the export does not take this security flavour; give another: ?sec=sys, krb5, krb5i or krb5p",
         _ => "",
     }
 }
@@ -213,6 +216,12 @@ fn meaning(status: u32) -> &'static str {
 pub(crate) fn error(operation: &'static str, version_4: bool, status: u32) -> Error {
     let message = format!("{}{}", name(version_4, status), meaning(status));
     Error { status: status.into(), ..Error::new(kind(status), operation, message) }
+}
+
+/// The error of an export that does not take the session's flavour. `taken`: those that it does take.
+pub(crate) fn wrong_security(operation: &'static str, sec: Sec, taken: &str) -> Error {
+    let message = format!("the export takes {taken}, not sec={}: give ?sec={taken}", sec.name());
+    Error { message, ..error(operation, true, WRONGSEC) }
 }
 
 #[cfg(test)]

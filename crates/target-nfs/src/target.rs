@@ -1,13 +1,14 @@
 //! The target: finds out what the server speaks, and connects sessions.
 
-use crate::dialect::{Dialect, Limits};
+use crate::dialect::{At, Dialect, Limits};
 use crate::folders::Folders;
 use crate::options::{NfsOptions, Settings, Version, MAX_DEPTH, NFS_PORT};
-use crate::rpc::{port_advice, Prefix, Refusal};
+use crate::rpc::{port_advice, Prefix, Refusal, NFS_PROGRAM};
+use crate::security::{flavour_names, identity};
 use crate::services;
 use crate::session::NfsSession;
 use crate::status;
-use crate::transport::{Setup, Transport, NFS_PROGRAM};
+use crate::transport::{Setup, Transport};
 use crate::v3::V3;
 use crate::v4::V4;
 use crate::xdr::Handle;
@@ -27,6 +28,8 @@ struct Negotiated {
     root: Handle,
     copy: bool,
     slots: Option<u32>,
+    /// Most calls outstanding, where the contexts of Kerberos limit them.
+    room: Option<u32>,
     facts: Vec<(String, String)>,
 }
 
@@ -127,6 +130,7 @@ impl NfsTarget {
             root: connected.root,
             copy: connected.copy,
             slots,
+            room: connected.t.security.as_ref().and_then(|security| security.room()),
             facts: facts(&self.shared.settings, connected),
         });
     }
@@ -154,8 +158,9 @@ fn more_telling(first: Option<Error>, second: Error) -> Error {
     }
 }
 
-fn transport(settings: &Settings, version: Version, port: u16) -> Result<Transport> {
-    let wires = (0..settings.connections).map(|_| services::connect(settings, port)).collect::<Result<Vec<_>>>()?;
+/// Connections to a port, over which calls can be made.
+pub(crate) fn transport(settings: &Settings, version: Version, port: u16, connections: usize) -> Result<Transport> {
+    let wires = (0..connections).map(|_| services::connect(settings, port)).collect::<Result<Vec<_>>>()?;
     let from_high_port = !wires.iter().all(services::is_privileged);
     let setup = Setup {
         version,
@@ -164,7 +169,9 @@ fn transport(settings: &Settings, version: Version, port: u16) -> Result<Transpo
         most_calls: settings.most_calls() as usize,
         from_high_port,
     };
-    Ok(Transport::new(wires, setup))
+    let mut t = Transport::new(wires, setup);
+    t.secure(settings)?;
+    Ok(t)
 }
 
 fn connect(settings: &Settings, version: Version, worker: u32, known: Option<&Negotiated>) -> Result<Connected> {
@@ -185,7 +192,7 @@ fn connect(settings: &Settings, version: Version, worker: u32, known: Option<&Ne
 
 fn connect3(settings: &Settings, known: Option<&Negotiated>) -> Result<Connected> {
     let port = known.map_or_else(|| services::nfs3_port(settings), |known| Ok(known.port))?;
-    let mut t = transport(settings, Version::V3, port)?;
+    let mut t = transport(settings, Version::V3, port, settings.connections)?;
     let mut dialect: Box<dyn Dialect> = Box::new(V3);
     let root = match known {
         Some(known) => known.root,
@@ -201,7 +208,7 @@ fn connect3(settings: &Settings, known: Option<&Negotiated>) -> Result<Connected
 
 fn connect4(settings: &Settings, version: Version, worker: u32, known: Option<&Negotiated>) -> Result<Connected> {
     let port = settings.port.unwrap_or(NFS_PORT);
-    let mut t = transport(settings, version, port)?;
+    let mut t = transport(settings, version, port, settings.connections)?;
     let high = t.from_high_port;
     let slots = settings.slots.unwrap_or_else(|| settings.depth.max(64));
     let mut v4 = V4::begin(&mut t, &settings.credentials, worker, slots).map_err(|e| port_advice(e, high))?;
@@ -233,7 +240,11 @@ fn descend(
     }
     let whole = format!("/{}", path.join("/"));
     let high = t.from_high_port;
-    let found = dialect.walk(t, from, &names).map_err(|mut e| {
+    let walked = dialect.walk(t, from, &names).map_err(|e| match e.status == i64::from(status::WRONGSEC) {
+        true => name_flavours(dialect, t, from, &names, e),
+        false => e,
+    });
+    let found = walked.map_err(|mut e| {
         if e.kind == ErrorKind::NotFound {
             e.message.push_str(": no export and no folder of one; `naslab doctor nfs://HOST` lists the exports");
             if high {
@@ -250,12 +261,32 @@ fn descend(
     Ok(found.handle)
 }
 
+/// The error of a path that does not take the session's flavour, with those that it does take where the server tells.
+fn name_flavours(dialect: &mut dyn Dialect, t: &mut Transport, from: &Handle, names: &[&str], error: Error) -> Error {
+    let mut folder = *from;
+    for name in names {
+        match dialect.flavours(t, At { folder: &folder, name }) {
+            Ok(taken) if !taken.is_empty() && !taken.contains(&t.sec().flavour()) => {
+                return status::wrong_security("connect", t.sec(), &flavour_names(&taken));
+            }
+            Ok(_) => {}
+            Err(_) => return error,
+        }
+        // Only names before the refused one can be walked.
+        folder = match dialect.walk(t, &folder, &[name]) {
+            Ok(found) => found.handle,
+            Err(_) => return error,
+        };
+    }
+    error
+}
+
 fn facts(settings: &Settings, connected: &Connected) -> Vec<(String, String)> {
     let Connected { t, dialect, limits, .. } = connected;
-    let who = &settings.credentials;
     let mut facts: Vec<(&str, String)> = vec![
         ("dialect", t.version.name().into()),
-        ("auth", format!("sys uid={} gid={}", who.uid, who.gid)),
+        ("sec", settings.sec.name().into()),
+        ("auth", identity(settings.sec, &settings.credentials)),
         ("privileged_port", if t.from_high_port { "no" } else { "yes" }.into()),
         ("connections", settings.connections.to_string()),
         ("max_read_bytes", t.max_read_bytes.to_string()),
@@ -272,6 +303,7 @@ fn facts(settings: &Settings, connected: &Connected) -> Vec<(String, String)> {
     add("slots", t.version.has_slots().then(|| t.slots.granted().to_string()));
     add("server_copy", (t.version == Version::V42).then(|| if connected.copy { "yes" } else { "no" }.into()));
     let mut facts: Vec<(String, String)> = facts.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+    facts.extend(t.security.iter().flat_map(|security| security.facts()));
     facts.extend(dialect.facts());
     facts
 }
@@ -284,7 +316,11 @@ impl Target for NfsTarget {
     /// Before a session was connected, the depth is what the protocol allows and `server_copy` says whether the
     /// version may have it; afterwards both are what the server granted.
     fn caps(&self) -> Caps {
-        let granted = self.shared.lock().as_ref().and_then(|known| known.slots).unwrap_or(MAX_DEPTH);
+        let granted = self
+            .shared
+            .lock()
+            .as_ref()
+            .map_or(MAX_DEPTH, |known| known.slots.unwrap_or(MAX_DEPTH).min(known.room.unwrap_or(MAX_DEPTH)));
         Caps {
             max_depth: self.shared.settings.most_calls().min(granted),
             direct: true,
@@ -326,7 +362,7 @@ impl Target for NfsTarget {
 
     fn explain(&self, error: &OpError) -> Option<String> {
         if let Some(refusal) = Refusal::from_status(error.status) {
-            return Some(refusal.error("").message);
+            return Some(refusal.error("", self.shared.settings.sec).message);
         }
         let status = u32::try_from(error.status).ok().filter(|status| *status != 0)?;
         let version_4 = self.shared.lock().as_ref().is_some_and(|known| known.version.minor().is_some());

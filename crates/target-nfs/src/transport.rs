@@ -9,7 +9,8 @@ use crate::events::Events;
 use crate::files::Files;
 use crate::link::Link;
 use crate::options::Version;
-use crate::rpc::{self, Prefix, LAST_FRAGMENT, MARK_BYTES};
+use crate::rpc::{self, Head, Prefix, Refusal, LAST_FRAGMENT, MARK_BYTES, PROC_NULL};
+use crate::security::{write_call, Sec, Security, Stamp};
 use crate::status;
 use crate::xdr::{Bad, Decoder};
 use naslab_core::{limit, Completion, Error, ErrorKind, Result, WireCounters};
@@ -29,10 +30,8 @@ const REPLY_OVERHEAD_BYTES: usize = 64 * 1024;
 const CONTROL_REPLY_BYTES: usize = 1 << 20;
 /// Most fragments of one reply.
 const MAX_FRAGMENTS: usize = 4096;
-/// NULL: does nothing.
-const PROC_NULL: u32 = 0;
-/// The NFS program.
-pub(crate) const NFS_PROGRAM: u32 = 100_003;
+/// Where a reply's results begin, or why the server did not carry the call out.
+pub(crate) type Verdict = std::result::Result<usize, Refusal>;
 
 /// What a transport is made with.
 pub(crate) struct Setup {
@@ -49,6 +48,8 @@ pub(crate) struct Setup {
 pub(crate) struct Transport {
     pub(crate) version: Version,
     pub(crate) prefix: Prefix,
+    /// The contexts that carry calls, of a session with Kerberos.
+    pub(crate) security: Option<Box<Security>>,
     pub(crate) links: Vec<Link>,
     next_link: usize,
     pub(crate) calls: Calls,
@@ -99,6 +100,7 @@ impl Transport {
         Transport {
             version: setup.version,
             prefix: setup.prefix,
+            security: None,
             links: wires.into_iter().map(Link::new).collect(),
             next_link: 0,
             calls: Calls::new(setup.most_calls, random_word()),
@@ -183,33 +185,79 @@ impl Transport {
         arguments: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Reply> {
         self.alive()?;
-        let outcome = self.exchange(on, procedure, arguments);
-        let bytes = self.guard(outcome).map_err(|e| Error { operation, ..e })?;
-        let mut d = Decoder::new(&bytes);
-        let (_, verdict) = rpc::reply(&mut d).map_err(|bad| self.fail(bad.error(operation)))?;
-        let at = d.position();
-        verdict.map_err(|refusal| rpc::port_advice(refusal.error(operation), self.from_high_port))?;
+        let outcome = self.exchange_data(on, procedure, arguments);
+        let (bytes, verdict) = self.guard(outcome).map_err(|e| Error { operation, ..e })?;
+        let refused = |refusal: Refusal| rpc::port_advice(refusal.error(operation, self.sec()), self.from_high_port);
+        let at = verdict.map_err(refused)?;
         Ok(Reply { bytes, at })
     }
 
-    fn exchange(&mut self, on: Option<usize>, procedure: u32, arguments: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>> {
+    fn exchange_data(
+        &mut self,
+        on: Option<usize>,
+        procedure: u32,
+        arguments: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(Vec<u8>, Verdict)> {
+        self.wait_for_context()?;
+        let (mut bytes, stamp) = self.exchange(on, |prefix, security, out, xid| {
+            write_call(prefix, security, out, Head { xid, procedure }, 0, arguments)
+        })?;
+        let verdict = self.open_reply(stamp, &mut bytes)?;
+        Ok((bytes, verdict))
+    }
+
+    /// Waits until a context can carry one more call, where calls need one.
+    fn wait_for_context(&mut self) -> Result<()> {
+        while self.security.as_ref().is_some_and(|security| !security.has_room()) {
+            if self.renew_context()? {
+                continue;
+            }
+            limit::check("send")?;
+            self.wait_once(SLICE)?;
+            self.pump()?;
+        }
+        Ok(())
+    }
+
+    /// Where a reply's results begin in `bytes` from now on, checked and without protection, or the server's refusal.
+    pub(crate) fn open_reply(&mut self, stamp: Stamp, bytes: &mut Vec<u8>) -> Result<Verdict> {
+        match &mut self.security {
+            Some(security) => security.open(stamp, bytes),
+            None => {
+                let mut d = Decoder::new(bytes);
+                let (_, outcome) = rpc::reply(&mut d).map_err(|bad| bad.error("receive"))?;
+                Ok(outcome.map(|()| d.position()))
+            }
+        }
+    }
+
+    /// The flavour of the session's calls.
+    pub fn sec(&self) -> Sec {
+        self.security.as_ref().map_or(Sec::Sys, |security| security.plan().sec)
+    }
+
+    /// Sends the call that `write` appends, and waits for its reply.
+    pub(crate) fn exchange(
+        &mut self,
+        on: Option<usize>,
+        write: impl FnOnce(&Prefix, &mut Option<Box<Security>>, &mut Vec<u8>, u32) -> Result<Stamp>,
+    ) -> Result<(Vec<u8>, Stamp)> {
         let at = on.unwrap_or_else(|| self.turn());
         if self.calls.outstanding() == 0 {
             self.silent_since = None;
         }
         let xid = self.calls.take_xid();
-        let (link, prefix) = (&mut self.links[at], &self.prefix);
-        link.gather(|out| {
-            let start = prefix.begin(out, xid, procedure);
-            arguments(out);
-            rpc::seal(&mut out[start..], 0, 0);
-        });
-        self.calls.insert_control(xid, at as u32, link.position());
+        let Transport { links, prefix, security, .. } = self;
+        let link = &mut links[at];
+        let mut written = Ok(Stamp::NONE);
+        link.gather(|out| written = write(prefix, security, out, xid));
+        let stamp = written?;
+        self.calls.insert_control(xid, at as u32, link.position(), stamp);
         self.reply = None;
         link.pump()?;
         loop {
             if let Some(reply) = self.reply.take() {
-                return Ok(reply);
+                return Ok((reply, stamp));
             }
             limit::check("receive")?;
             self.wait_once(SLICE)?;
@@ -368,6 +416,10 @@ impl Transport {
     #[inline]
     fn process(&mut self, at: usize, call: &Call, len: usize) -> Result<()> {
         match call.purpose {
+            Purpose::Data(_) if self.covers() => {
+                self.receive_whole(at, len)?;
+                self.assembled_data_reply(call)
+            }
             Purpose::Data(_) => self.data_reply(at, call, len),
             _ => {
                 let wire = &mut self.links[at].wire;
@@ -393,8 +445,31 @@ impl Transport {
     }
 
     fn take_control(&mut self, call: &Call, reply: Vec<u8>) {
-        self.calls.remove(call.xid);
+        self.forget(call);
         self.reply = Some(reply);
+    }
+
+    /// A call's reply came: its place and its number are free again.
+    #[inline]
+    pub(crate) fn forget(&mut self, call: &Call) {
+        self.calls.remove(call.xid);
+        if let Some(security) = &mut self.security {
+            security.answered(call.stamp);
+        }
+    }
+
+    /// Whether replies must be there whole before they can be read.
+    #[inline]
+    pub(crate) fn covers(&self) -> bool {
+        self.security.as_ref().is_some_and(|security| security.covers())
+    }
+
+    fn receive_whole(&mut self, at: usize, len: usize) -> Result<()> {
+        let Transport { links, assembled, .. } = self;
+        let wire = &mut links[at].wire;
+        wire.consume(MARK_BYTES);
+        assembled.resize(len, 0);
+        wire.read_into(assembled)
     }
 
     /// Puts a reply of several fragments together.

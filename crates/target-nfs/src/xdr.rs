@@ -139,6 +139,10 @@ pub(crate) trait Put {
     fn put_raw(&mut self, bytes: &[u8]);
     /// An opaque: length, bytes, padding.
     fn put_opaque(&mut self, bytes: &[u8]);
+    /// What fills an opaque of `len` bytes up to a whole word.
+    fn put_padding(&mut self, len: usize) {
+        self.put_raw(&[0; 3][..padding(len)]);
+    }
     /// A truth value.
     fn put_bool(&mut self, value: bool) {
         self.put_u32(value.into());
@@ -165,7 +169,7 @@ impl Put for Vec<u8> {
     fn put_opaque(&mut self, bytes: &[u8]) {
         self.put_u32(bytes.len() as u32);
         self.extend_from_slice(bytes);
-        self.extend_from_slice(&[0; 3][..padding(bytes.len())]);
+        self.put_padding(bytes.len());
     }
 }
 

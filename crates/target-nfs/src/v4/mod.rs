@@ -9,6 +9,8 @@ mod open;
 
 use crate::dialect::{At, Attributes, Dialect, Entry, Found, Limits, Opened, Pages, TYPE_DIRECTORY};
 use crate::files::OpenFile;
+use crate::rpc::RPCSEC_GSS;
+use crate::security::Sec;
 use crate::status;
 use crate::transport::Transport;
 use crate::xdr::{Bad, Decoded, Decoder, Handle, Put};
@@ -26,6 +28,10 @@ const LIST_BYTES: u32 = 64 * 1024;
 const MOST_NAME_BYTES: usize = 4096;
 /// Most entries of one answer: each takes at least 24 bytes of it.
 const MOST_PAGE_ENTRIES: usize = 1 << 16;
+/// Flavours that SECINFO tells, and the longest name of a mechanism; that of Kerberos, with or without its DER header.
+const MOST_FLAVOURS: usize = 64;
+const MOST_OID_BYTES: usize = 64;
+const KERBEROS: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02];
 /// Modes of new files and folders.
 const FILE_MODE: u32 = 0o644;
 const FOLDER_MODE: u32 = 0o755;
@@ -160,7 +166,34 @@ impl V4 {
     }
 }
 
+/// SECINFO4resok: Kerberos' services as the flavours that the mount protocol knows.
+fn take_flavours(d: &mut Decoder<'_>) -> Decoded<Vec<u32>> {
+    let count = d.length(MOST_FLAVOURS)?;
+    let mut flavours = Vec::new();
+    for _ in 0..count {
+        let flavour = d.u32()?;
+        if flavour != RPCSEC_GSS {
+            flavours.push(flavour);
+            continue;
+        }
+        let mechanism = d.opaque(MOST_OID_BYTES)?;
+        d.u32()?;
+        let service = d.u32()?;
+        let known = Sec::ALL.iter().find(|sec| sec.service() == service && mechanism.ends_with(&KERBEROS));
+        flavours.push(known.map_or(flavour, |sec| sec.flavour()));
+    }
+    Ok(flavours)
+}
+
 impl Dialect for V4 {
+    fn flavours(&mut self, t: &mut Transport, at: At<'_>) -> Result<Vec<u32>> {
+        let mut c = Compound::at("connect", at.folder);
+        c.op(op::SECINFO).put_opaque(at.name.as_bytes());
+        let mut results = self.run(t, &c)?;
+        results.placed()?;
+        results.take(op::SECINFO, take_flavours)
+    }
+
     fn walk(&mut self, t: &mut Transport, from: &Handle, names: &[&str]) -> Result<Found> {
         let mut here = *from;
         let mut parts = names.chunks(self.most_lookups).peekable();
@@ -303,6 +336,7 @@ pub(crate) fn decode_all(bytes: &[u8]) -> usize {
     let d = || Decoder::new(bytes);
     [
         take_page(&mut d()).is_ok(),
+        take_flavours(&mut d()).is_ok(),
         Values::take(&mut d()).is_ok(),
         open::take_open(&mut d()).is_ok(),
         client::take_exchanged(&mut d()).is_ok(),
@@ -314,4 +348,27 @@ pub(crate) fn decode_all(bytes: &[u8]) -> usize {
     .into_iter()
     .filter(|taken| *taken)
     .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flavours_of_secinfo() {
+        let mut out = Vec::new();
+        out.put_u32(3);
+        for service in [1, 3] {
+            out.put_u32(RPCSEC_GSS);
+            out.put_opaque(&[&[6, 9][..], &KERBEROS].concat());
+            out.put_u32(0);
+            out.put_u32(service);
+        }
+        out.put_u32(1);
+        assert_eq!(take_flavours(&mut Decoder::new(&out)), Ok(vec![390_003, 390_005, 1]));
+        for cut in 0..out.len() {
+            assert!(take_flavours(&mut Decoder::new(&out[..cut])).is_err());
+        }
+        assert!(take_flavours(&mut Decoder::new(&[0xff; 64])).is_err());
+    }
 }

@@ -17,6 +17,7 @@ pub(crate) const REMOVE: u32 = 28;
 pub(crate) const RENAME: u32 = 29;
 pub(crate) const RENEW: u32 = 30;
 pub(crate) const SAVEFH: u32 = 32;
+pub(crate) const SECINFO: u32 = 33;
 pub(crate) const SETATTR: u32 = 34;
 pub(crate) const SETCLIENTID: u32 = 35;
 pub(crate) const SETCLIENTID_CONFIRM: u32 = 36;
