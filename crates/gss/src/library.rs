@@ -103,6 +103,7 @@ type GetMic = unsafe extern "C" fn(*mut u32, Handle, u32, *const Buffer, *mut Bu
 type VerifyMic = unsafe extern "C" fn(*mut u32, Handle, *const Buffer, *const Buffer, *mut u32) -> u32;
 type Wrap = unsafe extern "C" fn(*mut u32, Handle, c_int, u32, *const Buffer, *mut c_int, *mut Buffer) -> u32;
 type Unwrap = unsafe extern "C" fn(*mut u32, Handle, *const Buffer, *mut Buffer, *mut c_int, *mut u32) -> u32;
+type ContextTime = unsafe extern "C" fn(*mut u32, Handle, *mut u32) -> u32;
 type DisplayStatus = unsafe extern "C" fn(*mut u32, u32, c_int, *const Oid, *mut u32, *mut Buffer) -> u32;
 
 /// What naslab calls of it.
@@ -119,6 +120,7 @@ pub(crate) struct Api {
     pub verify_mic: VerifyMic,
     pub wrap: Wrap,
     pub unwrap: Unwrap,
+    pub context_time: ContextTime,
     release_buffer: ReleaseBuffer,
     display_status: DisplayStatus,
 }
@@ -163,6 +165,7 @@ impl Api {
                 verify_mic: std::mem::transmute::<*mut c_void, VerifyMic>(find(c"gss_verify_mic")?),
                 wrap: std::mem::transmute::<*mut c_void, Wrap>(find(c"gss_wrap")?),
                 unwrap: std::mem::transmute::<*mut c_void, Unwrap>(find(c"gss_unwrap")?),
+                context_time: std::mem::transmute::<*mut c_void, ContextTime>(find(c"gss_context_time")?),
                 inquire_by_oid: std::mem::transmute::<*mut c_void, InquireByOid>(find(
                     c"gss_inquire_sec_context_by_oid",
                 )?),

@@ -69,6 +69,14 @@ impl Initiator {
         Ok(())
     }
 
+    /// Whether the ticket has expired by the clock here, or does within the second in which its server counts.
+    pub fn is_expired(&self) -> bool {
+        let (mut minor, mut left_s) = (0, 0);
+        // SAFETY: the library takes any context of its own, and null for none.
+        let major = unsafe { (self.api.context_time)(&mut minor, self.context, &mut left_s) };
+        (major >> 16) & 0xFF == CONTEXT_EXPIRED || (major == 0 && left_s <= 1)
+    }
+
     /// Describes a message for a login that both sides have proved.
     fn established(&self, message: &[u8]) -> Result<Buffer> {
         if !self.complete {

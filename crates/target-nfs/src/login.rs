@@ -24,6 +24,8 @@ impl Transport {
             depth: settings.depth,
             calls: settings.context_calls,
         };
+        // Tells a server that does not speak this version from one that takes no Kerberos.
+        self.ping().map_err(at_connect)?;
         let outcome = self.make_contexts(plan);
         self.guard(outcome)
     }
@@ -47,13 +49,18 @@ impl Transport {
         for round in 0..MAX_ROUNDS {
             let control = if round == 0 { Control::Init } else { Control::ContinueInit };
             let head = Prefix::gss(rpc::NFS_PROGRAM, version, control, plan.sec.service(), &handle);
-            let (bytes, _) = self.exchange(Some(0), |_, _, out, xid| {
+            let answered = self.exchange(Some(0), |_, _, out, xid| {
                 let start = head.begin(out, xid, PROC_NULL);
                 out.put_u32(rpc::AUTH_NONE);
                 out.put_u32(0);
                 out.put_opaque(&token);
                 rpc::seal(&mut out[start..], 0, 0);
                 Ok(Stamp::NONE)
+            });
+            let (bytes, _) = answered.map_err(|error| match error.kind {
+                // As Linux does whose rpc.svcgssd does not run.
+                ErrorKind::Disconnected => refused(&plan.host, "it ended the connection"),
+                _ => error,
             })?;
             let mut d = Decoder::new(&bytes);
             let (_, verifier, outcome) = rpc::reply_head(&mut d).map_err(|bad| bad.error("connect"))?;

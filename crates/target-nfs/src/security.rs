@@ -248,6 +248,12 @@ impl Security {
         full.then(|| self.contexts.iter().map(|context| context.window.limit).sum())
     }
 
+    /// Whether a login's ticket has expired.
+    #[cold]
+    pub fn is_expired(&self) -> bool {
+        self.contexts.iter().any(|context| context.login.is_expired())
+    }
+
     /// What protects the calls, for the result.
     pub fn facts(&self) -> Vec<(String, String)> {
         let kind = self.contexts[0].login.encryption_type().unwrap_or_else(|_| "unknown".to_string());

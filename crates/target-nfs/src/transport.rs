@@ -160,7 +160,12 @@ impl Transport {
     }
 
     #[cold]
-    fn fail(&mut self, error: Error) -> Error {
+    fn fail(&mut self, mut error: Error) -> Error {
+        // A server may end the connection instead of refusing a call.
+        let ended = error.kind == ErrorKind::Disconnected && !error.message.contains("expired");
+        if ended && self.security.as_ref().is_some_and(|security| security.is_expired()) {
+            error.message.push_str(": the Kerberos ticket has expired; get one that lasts (kinit) and measure again");
+        }
         if self.broken.is_none() {
             self.broken = Some(error.message.clone());
             self.links.iter_mut().for_each(Link::abandon);
