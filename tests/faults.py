@@ -21,6 +21,8 @@ class Relay:
     def __init__(self, port: int) -> None:
         self.rewrite: Callable[[bytes], bytes] = bytes
         """What becomes of each piece that the client sends."""
+        self.rewrite_answer: Callable[[bytes], bytes] = bytes
+        """The same of those that the server answers."""
         self._left_bytes: int | None = None
         self._then = ""
         self._upstream = port
@@ -110,6 +112,7 @@ class Relay:
 
     def _pass(self, data: bytes, client: socket.socket) -> bool:
         """Whether the connection goes on."""
+        data = self.rewrite_answer(data)
         if self._closings:
             self._closings[0] -= len(data)
             if self._closings[0] < 0:

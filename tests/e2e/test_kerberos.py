@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cli_tools import Cli, need
-from kerberos_lab import REALM, Realm, realm
+from cli_tools import Cli
+from kerberos_lab import REALM, SMALL, Realm, all_verified, failure, holds, realm, without_the_library
 from lab_tools import need_system
 from naslab.lab import running
 from naslab.lab.server import Server
 
 pytestmark = pytest.mark.lab
-SMALL = ("--file-size", "256k", "--record", "64k", "--verify")
 
 
 @dataclass
@@ -45,10 +41,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 @pytest.fixture
 def user(cli: Cli, place: Place) -> Cli:
     """The command line in the realm, without a ticket."""
-    for name in ("KRB5_CONFIG", "KRB5CCNAME"):
-        cli.env[name] = place.realm.env[name]
-    cli.env["NASLAB_PASSWORD"] = "never-asked-for"
-    return cli
+    return place.realm.enter(cli)
 
 
 @pytest.mark.parametrize(
@@ -67,20 +60,7 @@ def test_a_verified_sweep(user: Cli, place: Place, query: str, facts: dict[str, 
     told = document["target"]
     assert told["auth"] == "kerberos"
     assert {name: value for name, value in facts.items() if told[name] not in value.split("|")} == {}, told
-    checked = [cell["verified"] for cell in document["cells"] if cell["verified"]]
-    assert checked and all(each["blocks"] > 0 and each["bad"] == 0 for each in checked), checked
-
-
-def failure(user: Cli, url: str, **more: Any) -> str:
-    """The one line of a refused sweep."""
-    done = user("sweep", url, *SMALL, **more).sound()
-    assert done.code == 2 and done.out == "", done
-    assert user("runs", "--json").ok().json()["runs"] == []
-    return done.err.strip().splitlines()[-1]
-
-
-def holds(line: str, *words: str) -> Any:
-    assert all(word in line for word in words), line
+    all_verified(document)
 
 
 def test_without_a_ticket(user: Cli, place: Place) -> None:
@@ -134,9 +114,5 @@ def test_connections_of_one_session(user: Cli, place: Place) -> None:
 
 
 def test_without_the_library(user: Cli, place: Place) -> None:
-    """An empty file lies over it, for this one program."""
-    libraries = [str(path) for path in Path("/usr/lib").glob("*/libgssapi_krb5.so.2")]
-    need(os.geteuid() == 0 and libraries, "root, and libgssapi-krb5-2")
-    hide = f'for each in {" ".join(libraries)}; do mount --bind /dev/null $(realpath $each) || exit 9; done; exec "$@"'
-    line = failure(user, place.url(), prefix=["unshare", "-m", "sh", "-c", hide, "sh"])
+    line = failure(user, place.url(), prefix=without_the_library())
     holds(line, "libgssapi_krb5.so.2", "apt install libgssapi-krb5-2")

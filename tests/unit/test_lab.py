@@ -113,6 +113,19 @@ def test_ganesha_versions(tmp_path: Path) -> None:
         ganesha.GaneshaOptions(("4.3",))
 
 
+def test_ganesha_with_kerberos(tmp_path: Path) -> None:
+    options = ganesha.GaneshaOptions(keytab="/etc/nfs.keytab", realm="T.LAB")
+    folders = {name: tmp_path / name for name in ganesha.served(options)}
+    text = ganesha.config_text(Place(tmp_path, tmp_path / "data", True), options, 20001, 20002, folders)
+    assert "KeytabPath = /etc/nfs.keytab" in text and "Active_krb5 = true" in text and "SecType = krb5i;" in text
+    assert "SecType = sys, none, krb5, krb5i, krb5p;" in text and f"IdmapConf = {tmp_path}/idmapd.conf" in text
+    plain = ganesha.config_text(Place(tmp_path, tmp_path / "data", True), ganesha.GaneshaOptions(), 1, 2, {})
+    assert "Active_krb5 = false" in plain and "SecType = sys, none;" in plain and "Idmap" not in plain
+    for wrong, words in (({"keytab": "/k"}, "keytab='/k'; Kerberos needs realm="), ({"realm": "R"}, "needs keytab=")):
+        with pytest.raises(UsageError, match=words):
+            ganesha.GaneshaOptions(**wrong)
+
+
 def test_unknown_systems_and_options_are_named() -> None:
     with pytest.raises(UsageError, match="no system 'windows'; use one of samba"):
         systems.system("windows")

@@ -6,6 +6,9 @@ registration with rpcbind takes place in namespaces of its own: the host's port 
 
 NFS believes clients who they are. The private folder is shut to other users of this machine; where a folder of
 the user is served instead, every export demands a privileged source port, which only root has.
+
+With a keytab every export takes Kerberos, too, and `/krb5`, `/krb5i` and `/krb5p` take one of its flavours alone.
+Ganesha and its libraries find the realm as other programs do: by KRB5_CONFIG of the environment it is started in.
 """
 
 from __future__ import annotations
@@ -27,6 +30,19 @@ TINY_BYTES = 4 << 20
 VERSIONS = ("3", "4.0", "4.1", "4.2")
 _SERVED = {"data": {}, "readonly": {"Access_Type": "RO"}, "tiny": {}, "secure": {"PrivilegedPort": "true"},
            "squash": {"Squash": "Root_Squash"}}  # fmt: skip
+KERBEROS = ("krb5", "krb5i", "krb5p")
+"""Flavours, and the exports that take one alone."""
+
+
+IDMAP_FILE = "idmapd.conf"
+_IDMAP = """[General]
+Domain = {realm}
+Local-Realms = {realm}
+[Translation]
+Method = nsswitch
+GSS-Methods = nsswitch
+"""
+"""libnfsidmap's: a principal of the realm is the user of its name."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +50,8 @@ class GaneshaOptions:
     """What can be chosen of a private Ganesha.
 
     versions: those of VERSIONS that it speaks. grace: begin with a grace period of `lease_s` seconds.
-    read_bytes, write_bytes: largest READ and WRITE it offers. config: further lines of NFS_CORE_PARAM.
+    read_bytes, write_bytes: largest READ and WRITE it offers. config: further lines of NFS_CORE_PARAM. keytab: a file
+    with the key of nfs/HOST, for Kerberos. realm: that whose users are those of this machine; needed with a keytab.
     """
 
     versions: tuple[str, ...] = VERSIONS
@@ -43,10 +60,15 @@ class GaneshaOptions:
     read_bytes: int = 1 << 20
     write_bytes: int = 1 << 20
     config: str = ""
+    keytab: str = ""
+    realm: str = ""
 
     def __post_init__(self) -> None:
         if not self.versions or set(self.versions) - set(VERSIONS):
             raise UsageError(f"ganesha: versions {self.versions!r}; use some of {', '.join(VERSIONS)}")
+        if bool(self.keytab) != bool(self.realm):
+            given, missing = ("keytab", "realm") if self.keytab else ("realm", "keytab")
+            raise UsageError(f"ganesha: {given}={getattr(self, given)!r}; Kerberos needs {missing}= too")
 
 
 def prepare(
@@ -58,9 +80,11 @@ def prepare(
     """
     _check(place)
     port, mount_port = free_port(), free_port()
-    folders = {name: place.data if name == "data" else place.make(name, 0o755) for name in _SERVED}
+    folders = {name: place.data if name == "data" else place.make(name, 0o755) for name in served(options)}
     folders |= more or {}
     (folders["readonly"] / "file.bin").write_bytes(bytes(range(256)) * 256)
+    if options.keytab:
+        place.write(IDMAP_FILE, _IDMAP.format(realm=options.realm))
     config = place.write("ganesha.conf", config_text(place, options, port, mount_port, folders, host))
     log = place.folder / "ganesha.log"
     base = f"nfs://{host}:{port}"
@@ -73,6 +97,11 @@ def prepare(
     return Service(
         command, port, facts, log, _setup("3" in options.versions), tmpfs_bytes={folders["tiny"]: TINY_BYTES}
     )
+
+
+def served(options: GaneshaOptions) -> dict[str, dict[str, str]]:
+    """The exports by name, and what each has different from the others."""
+    return _SERVED | ({name: {"SecType": name} for name in KERBEROS} if options.keytab else {})
 
 
 def _check(place: Place) -> None:
@@ -121,7 +150,7 @@ def config_text(
     place: Place, options: GaneshaOptions, port: int, mount_port: int, folders: dict[str, Path],
     host: str = "127.0.0.1",
 ) -> str:  # fmt: skip
-    """ganesha.conf, for a server at the address `host`."""
+    """ganesha.conf, for a server at the address `host`. With a keytab it names IDMAP_FILE in the server's folder."""
     minors = ", ".join(version[2:] for version in options.versions if version != "3")
     protocols = ", ".join((["3"] if "3" in options.versions else []) + (["4"] if minors else []))
     core = {
@@ -134,23 +163,31 @@ def config_text(
         "Lease_Lifetime": options.lease_s, "Grace_Period": options.lease_s, "Only_Numeric_Owners": "true",
         "RecoveryRoot": place.folder / "recovery",
     }  # fmt: skip
+    kerberos: dict[str, object] = {"Active_krb5": "false"}
+    if options.keytab:
+        version4["IdmapConf"] = place.folder / IDMAP_FILE
+        kerberos = {"PrincipalName": "nfs", "KeytabPath": options.keytab, "Active_krb5": "true"}
+    flavours = ("sys", "none", *(KERBEROS if options.keytab else ()))
     defaults = {
-        "Access_Type": "RW", "Squash": "No_Root_Squash", "SecType": "sys, none", "Protocols": protocols,
+        "Access_Type": "RW", "Squash": "No_Root_Squash", "SecType": ", ".join(flavours),
+        "Protocols": protocols,
         "Transports": "TCP", "PrivilegedPort": "false" if place.folder in place.data.parents else "true",
         "MaxRead": options.read_bytes, "MaxWrite": options.write_bytes,
         "PrefRead": options.read_bytes, "PrefWrite": options.write_bytes,
     }  # fmt: skip
     return (
         _block("NFS_CORE_PARAM", core.items(), options.config) + _block("NFSv4", version4.items())
-        + _block("NFS_KRB5", [("Active_krb5", "false")]) + _block("EXPORT_DEFAULTS", defaults.items())
-        + "".join(_export(number, name, path) for number, (name, path) in enumerate(folders.items(), 2))
+        + _block("NFS_KRB5", kerberos.items()) + _block("EXPORT_DEFAULTS", defaults.items())
+        + "".join(
+            _export(number, name, path, served(options).get(name, {}))
+            for number, (name, path) in enumerate(folders.items(), 2)
+        )
         + "LOG {\n\tDefault_Log_Level = EVENT;\n}\n"
     )  # fmt: skip
 
 
-def _export(number: int, name: str, path: Path) -> str:
-    lines = {"Export_Id": number, "Path": path, "Pseudo": f"/{name}", "Filesystem_Id": f"77.{number}"}
-    lines |= _SERVED.get(name, {})
+def _export(number: int, name: str, path: Path, more: Mapping[str, str]) -> str:
+    lines = {"Export_Id": number, "Path": path, "Pseudo": f"/{name}", "Filesystem_Id": f"77.{number}", **more}
     return _block("EXPORT", lines.items(), "FSAL { Name = VFS; }")
 
 
