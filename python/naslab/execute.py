@@ -470,9 +470,10 @@ def _reference(url: str) -> str:
 
 
 def _negotiated(facts: Mapping[str, Any]) -> dict[str, str | None]:
-    """Login, dialect, signing and encryption, where the protocol has them; "none" is null in the target record."""
-    known = {name: str(facts[name]) for name in ("auth", "dialect", "signing", "encryption") if name in facts}
-    return {name: None if value == "none" else value for name, value in known.items()}
+    """Login, dialect and protection, where the protocol has them; in the target record null is for no protection."""
+    told = ("auth", "dialect", "sec", "signing", "encryption")
+    known = {name: str(facts[name]) for name in told if name in facts}
+    return {name: None if value in ("none", "sys") else value for name, value in known.items()}
 
 
 def _planted(target: Target) -> dict[str, Any]:

@@ -89,6 +89,10 @@ def _export_closed(place: _Place, facts: dict[str, str]) -> str:
     )
 
 
+def _other_security(place: _Place, facts: dict[str, str]) -> str:
+    return f"{place.host}: {facts.get('path') or place.path} {facts['cause'].removeprefix('the export ')}"
+
+
 def _closed_port(place: _Place, facts: dict[str, str]) -> str:
     port = facts.get("port") or place.port
     return (
@@ -138,8 +142,9 @@ _RULES: tuple[tuple[str, str, Line], ...] = (
     ("connect", r"STATUS_BAD_NETWORK_NAME", _no_share),
     ("connect", r"STATUS_ACCESS_DENIED", _share_closed),
     ("connect", r"STATUS_OBJECT_(NAME|PATH)_NOT_FOUND", _no_folder),
-    ("connect", r"(NFS3|NFS4|MNT3?)ERR_NOENT", _no_export),
-    ("connect", r"(NFS3|NFS4|MNT3?)ERR_(ACCES|PERM|WRONGSEC)", _export_closed),
+    ("connect|mount", r"(NFS3|NFS4|MNT3?)ERR_NOENT|no export of the server is this path", _no_export),
+    ("connect|mount", r"(NFS3|NFS4|MNT3?)ERR_(ACCES|PERM)", _export_closed),
+    ("connect|mount", r"the export takes .*, not sec=", _other_security),
     ("connect", r"Connection refused", _closed_port),
     ("connect", r"host name is not known", _unknown_host),
     ("connect", r"No route to host|unreachable|Host is down", _unreachable),
@@ -165,7 +170,7 @@ def first_contact(url: str, text: str, before_run: bool) -> str | None:
         if not (before_run or wanted == "mkdir") or (line is _no_folder and "folder" not in facts):
             continue
         if re.fullmatch(wanted, operation) and re.search(pattern, cause):
-            return line(place, facts)
+            return line(place, {**facts, "cause": cause})
     return None
 
 

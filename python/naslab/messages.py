@@ -26,8 +26,10 @@ _ACTIONS = {
     "flush": "flush", "connect": "connect to", "stat": "look at", "remove": "remove", "rmdir": "remove the folder",
     "readdir": "list the folder", "set_len": "set the length of", "rename": "rename", "close": "close",
     "evict": "drop the cached pages of", "space": "find the free space of",
-    "ping": "reach", "listen": "listen on", "server_copy": "copy on the server",
+    "ping": "reach", "mount": "mount", "listen": "listen on", "server_copy": "copy on the server",
 }  # fmt: skip
+_LOGINS = ("connect", "mount")
+"""A refused login has a reason, and a next step, of its own."""
 _SILENT = ("plan", "verify", "choose engine", "receive", "send", "smb", "target", "session", "reap", "clean")
 _STEPS = {
     "permission": "give a folder with write access",
@@ -54,6 +56,8 @@ def readable(text: str, kind: str | None = None) -> str:
     cause, facts = _facts(_OS_ERROR.sub("", shape["cause"]))
     cause = _CELL.sub("", cause)
     step = _STEPS.get(kind or _kind(cause), "")
+    if shape["operation"] in _LOGINS and step == _STEPS["permission"]:
+        step = ""
     end = f"; {step}" if step else ""
     thing = next((facts.pop(name) for name in _THINGS if facts.get(name)), None)
     extra = "".join(f", {name.replace('_', ' ')} {value}" for name, value in facts.items())

@@ -46,6 +46,8 @@ _CPU_WORDS = frozenset(
 _MACHINES = ("x86_64", "aarch64", "arm64", "armv7l", "i686", "riscv64", "AMD64", "ppc64le", "s390x")
 _CIPHERS = (
     "aes-128-gcm", "aes-256-gcm", "aes-128-ccm", "aes-256-ccm", "aes-gmac", "aes-cmac", "hmac-sha256", "required",
+    "aes128-cts-hmac-sha1-96", "aes256-cts-hmac-sha1-96", "aes128-cts-hmac-sha256-128", "aes256-cts-hmac-sha384-192",
+    "arcfour-hmac", "camellia128-cts-cmac", "camellia256-cts-cmac",
 )  # fmt: skip
 _PRIVATE_OPTIONS = (
     "--label",
@@ -483,6 +485,7 @@ _RULES: dict[str, Rule] = {
         ("run.naslab_version", "client_ceiling.naslab_version", "target.dialect"), _version
     ),
     **dict.fromkeys(("target.signing", "target.encryption", "client_cipher.cipher"), _one_of(*_CIPHERS)),
+    "target.sec": _one_of("krb5", "krb5i", "krb5p"),
     "target.auth": _one_of("ntlmv2", "kerberos", "guest", "anonymous"),
     "source.format": _Redaction.form, "source.tool_version": _Redaction.told, "source.unknown": _Redaction.untold,
     "run.label": _gone, "run.labels": _gone, "run.note": _gone,

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from cli_tools import need, of_the_lab
+from kerberos_lab import kerberos_ganesha
 from naslab import lab
 from naslab.errors import UsageError
 from naslab.lab.server import Server
 from naslab.targets import Target, parse_target
 
 TIMEOUT_NS = 20_000_000_000
+KERBEROS = "ganesha in a realm"
+"""A server that the lab does not have by itself: its realm belongs to the tests."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,9 @@ def _nfs() -> Iterator[Subject]:
         yield Subject(f"nfs-{version}", "ganesha", f"version={version}", (("dialect", version),))
         says = (("dialect", version), ("connections", "3"))
         yield Subject(f"nfs-{version}-connections", "ganesha", f"version={version}&connections=3", says)
+    for version, sec, connections in (("3", "krb5i", 1), ("4.0", "krb5p", 1), ("4.1", "krb5", 1), ("4.2", "krb5p", 3)):
+        query = f"version={version}&sec={sec}&connections={connections}"
+        yield Subject(f"nfs-{version}-{sec}", KERBEROS, query, (("dialect", version), ("sec", sec)))
 
 
 SUBJECTS: tuple[Subject, ...] = (
@@ -103,12 +109,21 @@ class Servers:
             of_the_lab(name)
         if name not in self._running and name not in self._why_not:
             try:
-                self._running[name] = self._stack.enter_context(lab.running(name))
+                self._running[name] = self._in_realm() if name == KERBEROS else self._start(lab.running(name))
             except UsageError as error:
                 self._why_not[name] = str(error)
         if name not in self._running:
             need(False, self._why_not[name])
         return self._running[name]
+
+    def _start(self, server: contextlib.AbstractContextManager[Server]) -> Server:
+        return self._stack.enter_context(server)
+
+    def _in_realm(self) -> Server:
+        """Ganesha with Kerberos, and a ticket for this process."""
+        made, server = self._stack.enter_context(kerberos_ganesha(self.folder()))
+        made.kinit("cache")
+        return server
 
     def folder(self) -> Path:
         """A folder of this machine for the local targets."""
@@ -121,7 +136,8 @@ class Servers:
 
 def share_target(server: Server, share: str, query: str = "", **options: Any) -> Target:
     """A share or export of a server of the lab, with the options of `query`."""
-    url = server.targets[share]
+    # A ticket is for a name.
+    url = server.targets[share].replace("127.0.0.1", "localhost" if "sec=krb5" in query else "127.0.0.1")
     target = parse_target(url + (("&" if "?" in url else "?") + query if query else ""))
     return server.logged_in(target).with_options(timeout_ns=TIMEOUT_NS, **options)
 

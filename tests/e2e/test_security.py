@@ -83,12 +83,18 @@ def test_its_runs_are_one_group_of_the_library(priced: Any) -> None:
         cli("report", *ids, "-o", "all.html").ok()
 
 
-def test_an_export_has_one_way_and_names_those_that_naslab_lacks(cli: Cli) -> None:
+def test_an_export_without_kerberos_has_one_way_and_the_others_say_why(cli: Cli) -> None:
     need(shutil.which("ganesha.nfsd", path="/usr/sbin:/usr/bin"), "ganesha.nfsd")
+    cli.env["KRB5CCNAME"] = str(cli.folder / "none")
     with running("ganesha", fast=True) as server:
         document = cli("security", server.url, "--repeat", 4, "--budget", "2s", "--json").ok().json()
     rows = {row["name"]: row["state"] for row in document["security"]["combinations"]}
-    assert rows.pop("plain (sec=sys)") == "measured" and set(rows.values()) == {"not_spoken"}
+    assert rows == {
+        "plain (sec=sys)": "measured", "authenticated krb5": "refused", "signed krb5i": "refused",
+        "encrypted krb5p": "refused", "TLS (xprtsec=tls)": "not_spoken",
+    }  # fmt: skip
+    reasons = [row["reason"] for row in document["security"]["combinations"] if row["state"] == "refused"]
+    assert all("Kerberos" in reason and "kinit" in reason for reason in reasons), reasons
     assert "mount the export with the option" in " ".join(document["summary"])
 
 

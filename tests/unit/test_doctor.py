@@ -215,7 +215,12 @@ def test_the_folder_bears_the_mark_while_it_is_used(serve: Serve) -> None:
         ("nfs://127.0.0.1/data", failure("not_found", 2), (), "export", ("lists no exports",)),
         ("nfs://127.0.0.1/data?uid=0", failure("permission", 13), ("/data",), "permission", ("privileged=on",)),
         ("nfs://127.0.0.1/data?uid=5", failure("permission", 13), (), "permission", ("below 1024", "insecure")),
-        ("nfs://127.0.0.1/data", failure("permission", 10016), (), "security", ("Kerberos", "sec=sys")),
+        ("nfs://127.0.0.1/data", failure("permission", 10016), (), "security", ("Kerberos", "allow sec=sys")),
+        (
+            "nfs://127.0.0.1/data?sec=krb5", failure("permission", 10016, "the export takes krb5p, not sec=krb5: give"),
+            (), "security", ("/data takes krb5p, not sec=krb5: give ?sec=krb5p,",),
+        ),
+        ("nfs://127.0.0.1/data?sec=krb5", failure("permission", 0, "no ticket: kinit"), (), "kerberos", ("kinit",)),
         ("nfs://127.0.0.1/data?version=4.2", failure("unsupported"), (), "version", ("version=4.2 out",)),
     ],
 )  # fmt: skip

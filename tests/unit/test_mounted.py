@@ -75,6 +75,13 @@ def nfs(vers: str = "vers=4.2", more: str = "clientaddr=192.0.2.1,") -> str:
         ),
         (line("cifs", "//nas/data", "rw,vers=2.1,sec=ntlmsspi,username=ann"), "/mnt/nas",
          "smb://ann@nas/data?dialect=2.1&sign=on"),
+        # A ticket is for a name: the address of the mount would not do.
+        (line("nfs4", "nas.lab:/e", nfs().replace("sec=sys", "sec=krb5p")), "/mnt/nas/d",
+         "nfs://nas.lab/e/d?version=4.2&sec=krb5p"),
+        (line("cifs", "//nas.lab/data", "rw,vers=3.1.1,sec=krb5i,username=ann,domain=CORP,addr=192.0.2.9"), "/mnt/nas",
+         "smb://ann@nas.lab/data?dialect=3.1.1&sign=on&auth=kerberos"),
+        (line("cifs", "//nas.lab/data", "rw,vers=3.1.1,sec=krb5,addr=192.0.2.9"), "/mnt/nas",
+         "smb://nas.lab/data?dialect=3.1.1&auth=kerberos"),
         (line("cifs", "//nas/public", "rw,vers=2.0,sec=none,cache=strict,uid=0"), "/mnt/nas",
          "smb://nas/public?dialect=2.0.2"),
     ],
@@ -112,12 +119,11 @@ def test_the_innermost_mount_counts() -> None:
 @pytest.mark.parametrize(
     ("text", "said", "has_url"),
     [
-        (line("nfs4", "nas:/e", nfs().replace("sec=sys", "sec=krb5p")), "sec=krb5p", True),
+        (line("nfs4", "nas:/e", nfs().replace("sec=sys", "sec=lkey")), "sec=lkey", True),
         (line("nfs4", "nas:/e", nfs().replace("proto=tcp", "proto=rdma")), "proto=rdma", True),
         (line("nfs4", "nas:/e", nfs("vers=4.2", "xprtsec=tls,")), "xprtsec=tls", True),
         (line("nfs4", "nas:/e", nfs("vers=4.2", "fsc,")), "fsc", True),
         (line("nfs", "nas:/e", nfs("vers=2", "")), "vers=2", False),
-        (line("cifs", "//nas/data", "rw,vers=3.1.1,sec=krb5i,username=ann,addr=192.0.2.9"), "sec=krb5i", True),
         (line("cifs", "//nas/data", "rw,vers=3.1.1,sec=ntlmssp,multiuser,addr=192.0.2.9"), "multiuser", True),
         (line("cifs", "//nas/data", "rw,vers=1.0,sec=ntlmssp,username=ann"), "vers=1.0", False),
     ],

@@ -74,6 +74,24 @@ def test_a_choice_between_two_ciphers_and_between_signing_and_encryption() -> No
     assert "costs 33 % of the read rate" in told[3] and "0.3 CPU s/GiB more" in told[3], "0.5 of 0.75; 0.6 to 0.3 s"
 
 
+def test_the_flavours_of_nfs() -> None:
+    part = listed({
+        "plain (sec=sys)": cells(), "authenticated krb5": cells(0.9), "signed krb5i": cells(0.5, 2.0),
+        "encrypted krb5p": cells(0.25, 4.0),
+    })  # fmt: skip
+    told = words.sentences(part)
+    assert [each.partition(" costs ")[0] for each in told] == [
+        "Encryption (krb5p)", "Signing (krb5i)", "Authentication (krb5)",
+        "Encryption (krb5p) instead of signing (krb5i)",
+    ]  # fmt: skip
+    assert "costs 10 % of the read rate" in told[2]
+    sealed = words.sentences(listed({"encrypted krb5p": cells()}))
+    assert sealed == ["Only encrypted krb5p can be measured: there is nothing to compare it with."]
+    strict = words.sentences(listed({"signed krb5i": cells(), "encrypted krb5p": cells(0.5)}))
+    assert strict[0] == "The server refuses unprotected sessions: the prices are against signed krb5i."
+    assert strict[1].startswith("Encryption (krb5p) costs 50 %") and len(strict) == 2
+
+
 @pytest.mark.parametrize(
     ("factor", "cpu", "said"),
     [
@@ -188,6 +206,8 @@ def test_the_plan_keeps_the_budget_the_bytes_and_the_room() -> None:
         ("smb://me:p@127.0.0.1/x?sign=on", "all values of sign are tried; leave the option out"),
         ("smb://me:p@127.0.0.1/x?encrypt=aes256gcm", "all values of encrypt are tried"),
         ("smb://me:p@127.0.0.1/x?signing=aes-gmac", "all values of signing are tried"),
+        ("nfs://127.0.0.1/x?sec=krb5p", "all values of sec are tried; leave the option out"),
+        ("nfs://127.0.0.1/x?sec=sys", "all values of sec are tried"),
     ],
 )
 def test_targets_that_are_refused_by_name(target: str, said: str) -> None:

@@ -111,6 +111,11 @@ def test_words_with_a_colon_are_left_alone() -> None:
             "mkdir: Permission denied (os error 13), path=naslab-1", "permission",
             "cannot create the folder naslab-1: Permission denied; give a folder with write access",
         ),
+        (
+            "connect: there is no Kerberos ticket: kinit USER@REALM, host=nas", "permission",
+            "cannot connect to nas: there is no Kerberos ticket: kinit USER@REALM",
+        ),
+        ("mount: the export is closed, path=/e", "permission", "cannot mount /e: the export is closed"),
         ("plan: cell 3 (read): the null target has no flush: x", None, "the null target has no flush: x"),
         ("open: No space left on device (os error 28), file=a, offset=3", None,
          "cannot open a: No space left on device, offset 3; free some space or choose smaller sizes"),

@@ -25,7 +25,7 @@ SMB: dict[str, Any] = {
 NFS: dict[str, Any] = {
     "host": "nas", "port": None, "path": "/data", "version": None, "mount_port": None, "portmap_port": 111,
     "connections": 1, "uid": os.geteuid(), "gid": os.getegid(), "gids": os.getgroups()[:16], "machine": None,
-    "privileged_port": "auto", "slots": None, "timeout_ns": 30_000_000_000,
+    "privileged_port": "auto", "sec": None, "principal": None, "slots": None, "timeout_ns": 30_000_000_000,
 }  # fmt: skip
 USER = {"user": "ann", "auth": "ntlm"}
 
@@ -94,6 +94,11 @@ def test_smb(text: str, changed: dict[str, Any]) -> None:
         ("nfs://nas/data?uid=0&gids=1,2", {"uid": 0, "gids": [1, 2]}),
         ("nfs://nas/data?gids=7", {"gids": [7]}),
         ("nfs://nas/data?privileged=off", {"privileged_port": "off"}),
+        ("nfs://nas/data?sec=sys&uid=7", {"sec": "sys", "uid": 7, "gids": []}),
+        ("nfs://nas/data?sec=KRB5", {"sec": "krb5"}),
+        ("nfs://ann@nas/data?sec=krb5i", {"sec": "krb5i", "principal": "ann"}),
+        ("nfs://corp.lab;ann@nas/data?sec=krb5p", {"sec": "krb5p", "principal": "ann@CORP.LAB"}),
+        ("nfs://ann%40CORP.LAB@nas/data?sec=krb5p", {"sec": "krb5p", "principal": "ann@CORP.LAB"}),
     ],
 )  # fmt: skip
 def test_nfs(text: str, changed: dict[str, Any]) -> None:
@@ -151,7 +156,11 @@ def test_nfs(text: str, changed: dict[str, Any]) -> None:
         ("//nas/data", ("is a local path", "smb://host/share")),
         ("nas:/data", ("nfs://nas/data",)),
         ("192.168.1.5:/data", ("nfs://192.168.1.5/data",)),
-        ("nfs://ann@nas/data", ("uid=",)),
+        ("nfs://ann@nas/data", ("sec=krb5", "uid=")),
+        ("nfs://ann@nas/data?sec=sys", ("sec=krb5", "uid=")),
+        ("nfs://nas/data?sec=lkey", ("sec='lkey'", "sys, krb5, krb5i or krb5p")),
+        ("nfs://ann:secret@nas/data?sec=krb5", ("kinit", "leave the password out")),
+        ("nfs://nas/data?sec=krb5&uid=7&gids=1,2", ("ticket", "leave uid= and gids= out")),
         ("nfs://nas/data?version=2", ("NFSv2", "version=3")),
         ("nfs://nas/data?version=5", ("'5'", "4.2")),
         ("nfs://nas/data?version=3&slots=4", ("slots", "4.1")),

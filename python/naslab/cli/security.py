@@ -145,7 +145,7 @@ class _PriceList:
 
         A wrong password or a missing share ends the command at the first login: eight would lock the user out.
         """
-        usual = _probe(self.target)["facts"]
+        usual = self._usual()
         for combination in plans.combinations(self.target.protocol):
             row = _Row(combination, self.target.with_options(**combination.options))
             self.rows.append(row)
@@ -160,6 +160,18 @@ class _PriceList:
             none = TargetError(f"{self.target.url} allows no combination that naslab speaks: {reasons}")
             none.refuse()
             raise none
+
+    def _usual(self) -> dict[str, Any]:
+        """Facts of a session as the target is named. Raises TargetError.
+
+        None of an export that refuses user numbers: it is asked with Kerberos, whose tickets lock nobody out.
+        """
+        try:
+            return dict(_probe(self.target)["facts"])
+        except TargetError as error:
+            if self.target.protocol != "nfs" or error.kind != "permission":
+                raise
+            return {}
 
     def _plan(self) -> plans.Plan:
         return plans.Plan.of(self.repeat, len(self._allowed()), self._budget_ns(), self.common.most_bytes())

@@ -12,6 +12,7 @@ from naslab.units import size_label
 _TARGET = {
     "protocol": "the protocol",
     "dialect": "the protocol's version",
+    "sec": "the security flavour",
     "signing": "signing",
     "encryption": "encryption",
     "connections": "the number of connections",

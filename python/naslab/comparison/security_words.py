@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 _PRICED = (
     ("encrypted", ("AES-128-GCM", "AES-128-CCM", "AES-256-GCM", "AES-256-CCM")),
     ("signed", ("AES-GMAC", "AES-CMAC", "HMAC-SHA256")),
-)
+    ("encrypted", ("krb5p",)), ("signed", ("krb5i",)), ("authenticated", ("krb5",)),
+)  # fmt: skip
 """What a sentence tells of: the first of these that the server allows."""
 _LEAST_CPU_S = 0.005
 """Less in a GiB is not worth a word."""
-_KINDS = {"encrypted": "encryption", "signed": "signing"}
+_KINDS = {"encrypted": "encryption", "signed": "signing", "authenticated": "authentication"}
 
 
 def measured(found: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -126,7 +127,9 @@ def _nfs_login(target: Target, error: Mapping[str, Any], names: list[str] | None
     options = target.options
     path = options["path"]
     if error["status"] == _WRONG_SECURITY:
-        return Advice("error", "security", f"{path} requires Kerberos: allow sec=sys for this host on the server")
+        return Advice("error", "security", _other_security(options, str(error["message"])))
+    if error["kind"] == "permission" and not error["status"] and _is_kerberos(options):
+        return Advice("error", "kerberos", str(error["message"]))
     if error["kind"] == "not_found":
         return Advice("error", "export", f"{path} is not exported or does not exist; {_there_are(names, 'exports')}")
     if error["kind"] == "permission":
@@ -137,6 +140,18 @@ def _nfs_login(target: Target, error: Mapping[str, Any], names: list[str] | None
         message = f"leave version={options['version']} out to let the server choose"
         return Advice("error", "version", f"{error['message']}; {message}")
     return Advice("error", error["kind"], str(error["message"]))
+
+
+def _other_security(options: Mapping[str, Any], message: str) -> str:
+    used = options["sec"] or "sys"
+    taken = re.search(r"the export takes (.+), not sec=", message)
+    which = f"takes {taken[1]}, not sec={used}" if taken else f"does not take sec={used}"
+    step = taken[1] if taken else "krb5, krb5i or krb5p (Kerberos), or sec=sys"
+    return f"{options['path']} {which}: give ?sec={step}, or allow sec={used} for this host on the server"
+
+
+def _is_kerberos(options: Mapping[str, Any]) -> bool:
+    return options["sec"] not in (None, "sys")
 
 
 def _privileged(uid: int) -> str:
@@ -161,7 +176,7 @@ def right_advice(target: Target, refused: Mapping[str, Mapping[str, Any]]) -> li
             step = "export it read-write" if target.protocol == "nfs" else "give a share with write access"
             message = f"the target is read-only: {step}"
         elif error["kind"] == "permission" and target.protocol == "nfs":
-            message = f"{what}: {_squashed(target.options['uid'])}"
+            message = f"{what}: {_squashed(target.options)}"
         elif error["kind"] == "permission" and target.protocol == "smb":
             user = _user(target.options)
             message = f"{what}: give user {user} write access to the share and to its folder, or name another user"
@@ -182,7 +197,13 @@ _WORDS = {
 }  # fmt: skip
 
 
-def _squashed(uid: int) -> str:
+def _squashed(options: Mapping[str, Any]) -> str:
+    uid = options["uid"]
+    if _is_kerberos(options):
+        return (
+            "the user of the Kerberos ticket has no write access there: check to which user the server maps it "
+            "(idmapd, root squash), or change the folder's mode"
+        )
     if uid == 0:
         return (
             "the server maps root to nobody (root squash): give the folder's owner as ?uid=N&gid=N, "

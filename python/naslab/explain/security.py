@@ -1,7 +1,7 @@
 """What signing and encryption cost here: the same reads with each that the server agrees to.
 
-Only for SMB; Kerberos' privacy and TLS of NFS are not spoken. Each way of protection needs sessions of its own, so the
-step comes last, on a new folder; two rounds in opposite order keep drift out of the ratio.
+Only for SMB: the flavours of NFS need a ticket, which `naslab security` asks for. Each way of protection needs sessions
+of its own, so the step comes last, on a new folder; two rounds in opposite order keep drift out of the ratio.
 """
 
 from __future__ import annotations

@@ -55,21 +55,29 @@ def _encrypted(cipher: str) -> Combination:
     return Combination(f"encrypted {cipher.upper()}", "smb", options, {"encryption": cipher})
 
 
+def _kerberos(what: str, sec: str) -> Combination:
+    return Combination(f"{what} {sec}", "nfs", {"sec": sec}, {"sec": sec})
+
+
 COMBINATIONS: tuple[Combination, ...] = (
     Combination("plain", "smb", {"sign": "off", "encrypt": "off"}, {"signing": "none", "encryption": "none"}),
     _signed("hmac-sha256"), _signed("aes-cmac"), _signed("aes-gmac"),
     _encrypted("aes-128-ccm"), _encrypted("aes-128-gcm"), _encrypted("aes-256-ccm"), _encrypted("aes-256-gcm"),
-    Combination("plain (sec=sys)", "nfs"),
+    Combination("plain (sec=sys)", "nfs", {"sec": "sys"}, {"sec": "sys"}),
+    _kerberos("authenticated", "krb5"), _kerberos("signed", "krb5i"), _kerberos("encrypted", "krb5p"),
 )  # fmt: skip
 """Every combination that naslab's own clients speak, the unprotected one of each protocol first."""
 
-CONTRASTS = (("encrypted AES-128-GCM", "encrypted AES-256-GCM"), ("signed AES-GMAC", "encrypted AES-128-GCM"))
+CONTRASTS = (
+    ("encrypted AES-128-GCM", "encrypted AES-256-GCM"), ("signed AES-GMAC", "encrypted AES-128-GCM"),
+    ("signed krb5i", "encrypted krb5p"),
+)  # fmt: skip
 """Pairs that people choose between; each has its own ratios, of the second to the first."""
 
 NOT_SPOKEN: tuple[tuple[str, str, str], ...] = (
     ("smb", "SMB over QUIC (TLS 1.3)", "not spoken by naslab"),
     (
-        "nfs", "Kerberos (sec=krb5, krb5i, krb5p) and TLS (xprtsec=tls)",
+        "nfs", "TLS (xprtsec=tls)",
         "not spoken by naslab; mount the export with the option and measure the mount point",
     ),
 )  # fmt: skip

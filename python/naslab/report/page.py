@@ -266,6 +266,8 @@ def _protocol(document: Mapping[str, Any]) -> str:
     ]
     words += [target.get("dialect")]
     text = " ".join(str(word) for word in words if word)
+    if target.get("sec"):
+        text += f", sec={target['sec']}"
     if target.get("signing"):
         text += f", signing {target['signing']}"
     return text + (f", encryption {target['encryption']}" if target.get("encryption") else "")

@@ -93,7 +93,7 @@ def _server(target: Mapping[str, Any], environment: Mapping[str, Any]) -> Iterat
         yield "Server", ", ".join(str(part) for part in (name, software) if part)
     protocol = " ".join(str(target[key]) for key in ("protocol", "dialect") if target.get(key))
     parts = [protocol.upper() if target.get("protocol") in ("smb", "nfs") else protocol]
-    parts += [f"{key} {target[key]}" for key in ("signing", "encryption") if target.get(key)]
+    parts += [f"{key} {target[key]}" for key in ("sec", "signing", "encryption") if target.get(key)]
     if any(parts):
         yield "Protocol", ", ".join(part for part in parts if part)
     if facts.get("connections"):

@@ -158,6 +158,7 @@ class TargetDocument(TypedDict, total=False):
     dialect: str | None
     signing: str | None
     encryption: str | None
+    sec: str | None
     auth: str
     planted: list[dict[str, Any]]
     calibrated_at: str | None

@@ -26,6 +26,7 @@ from naslab.results.schema_lab import PLANTED
 from naslab.results.schema_ladder import TABLES as LADDER_TABLES
 from naslab.results.schema_parts import OPEN as OPEN_PARTS
 from naslab.results.schema_parts import TABLES as PART_TABLES
+from naslab.results.schema_parts import TARGET
 from naslab.results.schema_security import TABLES as SECURITY_TABLES
 from naslab.results.schema_source import SOURCE, may_be_untold
 from naslab.results.schema_split import TABLES as SPLIT_TABLES
@@ -90,17 +91,6 @@ RUN = (
         required=False,
     ),
 )  # fmt: skip
-
-TARGET = (
-    _f("url", "string", "the target without secrets"),
-    _f("protocol", "string", "smb, nfs, local, sim or null"),
-    _f("dialect", "string?", "protocol version, e.g. 3.1.1 or 4.1"),
-    _f("signing", "string?", "signing algorithm in use, e.g. aes-gmac; null: unsigned"),
-    _f("encryption", "string?", "cipher in use; null: not encrypted"),
-    _f("auth", "string", "of SMB: the kind of login: ntlmv2, kerberos, guest or anonymous", required=False),
-    _f("planted", "planted[]", "of a system of the lab: its limits", required=False),
-    _f("calibrated_at", "string?", "when they were measured; null: never on a system of these parts", required=False),
-)
 
 WARNING = (
     _f("kind", "string", "one word for programs, e.g. client_cache, unfinished"),

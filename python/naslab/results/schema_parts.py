@@ -1,8 +1,26 @@
-"""Small parts of the run document that are objects of fixed fields: facts about the client, proofs, shares of time."""
+"""Small parts of the run document that are objects of fixed fields: target, facts about the client, proofs, shares of
+time."""
 
 from __future__ import annotations
 
 from naslab.results.fields import field as _f
+
+TARGET = (
+    _f("url", "string", "the target without secrets"),
+    _f("protocol", "string", "smb, nfs, local, sim or null"),
+    _f("dialect", "string?", "protocol version, e.g. 3.1.1 or 4.1"),
+    _f("signing", "string?", "signing algorithm in use, e.g. aes-gmac; null: unsigned"),
+    _f("encryption", "string?", "cipher in use; null: not encrypted"),
+    _f("sec", "string?", "of NFS: krb5, krb5i (signed) or krb5p (encrypted); null: sys", required=False),
+    _f(
+        "auth",
+        "string",
+        "the kind of login: ntlmv2, kerberos, guest or anonymous; of NFS with sec=sys the numbers of user and group",
+        required=False,
+    ),
+    _f("planted", "planted[]", "of a system of the lab: its limits", required=False),
+    _f("calibrated_at", "string?", "when they were measured; null: never on a system of these parts", required=False),
+)
 
 ENVIRONMENT = (
     _f("client", "environment_client?", "the machine that measured", required=False),

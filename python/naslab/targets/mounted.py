@@ -19,6 +19,7 @@ from naslab.targets.address import Address
 KINDS = {"nfs": "nfs", "nfs4": "nfs", "cifs": "smb", "smb3": "smb"}
 """Types of file systems, and the scheme of naslab's own client for each."""
 _DIALECTS = {"2.0": "2.0.2", "2.1": "2.1", "3.0": "3.0", "3.02": "3.0.2", "3.1.1": "3.1.1"}
+_KERBEROS = ("krb5", "krb5i", "krb5p")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _SECRETS = ("password", "pass", "password2", "credentials")
 _NFS_PORT, _SMB_PORT, _PORTMAP_PORT = 2049, 445, 111
@@ -117,9 +118,14 @@ def _nfs(mount: Mount, below: tuple[str, ...], _tcp: str) -> Behind | None:
         query["connections"] = options["nconnect"]
     if "noresvport" in options:
         query["privileged"] = "off"
+    kerberos = options.get("sec", "") in _KERBEROS
+    if kerberos:
+        query["sec"] = options["sec"]
     port = _number(options.get("port"), 65535)
     place = (*_parts(export), *_parts(mount.root), *below)
-    address = Address(_address(options, host), None if port in (0, _NFS_PORT) else port, place)
+    # A ticket is for a name, not for an address.
+    server = host if kerberos else _address(options, host)
+    address = Address(server, None if port in (0, _NFS_PORT) else port, place)
     url = f"nfs://{address.authority()}{address.path_text()}?{urlencode(query)}"
     if version not in ("3", "4", "4.0", "4.1", "4.2"):
         left_out.append(f"vers={version}: naslab's own client has no such version")
@@ -128,7 +134,7 @@ def _nfs(mount: Mount, below: tuple[str, ...], _tcp: str) -> Behind | None:
 
 def _nfs_left_out(options: dict[str, str]) -> Iterator[str]:
     security = options.get("sec", "sys")
-    if security not in ("sys", "null", "none"):
+    if security not in ("sys", "null", "none", *_KERBEROS):
         yield f"sec={security}: naslab's own client sends user numbers (sec=sys), unsigned and unencrypted"
     if options.get("proto", "tcp") not in ("tcp", "tcp6"):
         yield f"proto={options['proto']}: naslab's own client speaks TCP"
@@ -159,9 +165,12 @@ def _smb(mount: Mount, below: tuple[str, ...], tcp: str) -> Behind | None:
         query["connections"] = options["max_channels"]
     server = _address(options, host)
     port = _smb_port(tcp, server)
-    user = options.get("username", "")
+    user, domain = options.get("username", ""), options.get("domain", "")
+    if options.get("sec", "") in _KERBEROS:
+        # A ticket is for a name, not for an address; the mount's domain is none of Kerberos' realms.
+        query["auth"], server, domain = "kerberos", host, ""
     address = Address(server, None if port == _SMB_PORT else port, (*share, *inside, *below), user,
-                      options.get("domain", "") if user else "")  # fmt: skip
+                      domain if user else "")  # fmt: skip
     url = f"smb://{address.authority()}{address.path_text()}" + (f"?{urlencode(query)}" if query else "")
     if options.get("vers", "").startswith("1"):
         return Behind(mount, "smb", None, (*left_out, "vers=1.0: naslab's own client does not speak SMB 1"))
@@ -169,8 +178,6 @@ def _smb(mount: Mount, below: tuple[str, ...], tcp: str) -> Behind | None:
 
 
 def _smb_left_out(options: dict[str, str]) -> Iterator[str]:
-    if options.get("sec", "").startswith("krb5"):
-        yield f"sec={options['sec']}: naslab's own client logs in with NTLM"
     if "multiuser" in options:
         yield "multiuser: the mount logs in as each user, naslab's own client as one"
     if "rdma" in options:

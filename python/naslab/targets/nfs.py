@@ -1,4 +1,4 @@
-"""`nfs://host[:port]/export[/dir]?options`."""
+"""`nfs://[user@]host[:port]/export[/dir]?options`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from naslab.targets.target import DEFAULT_TIMEOUT_NS, Target
 DEFAULT_PORT = 2049
 PORTMAP_PORT = 111
 VERSIONS = ("3", "4", "4.0", "4.1", "4.2")
+SECURITY = ("sys", "krb5", "krb5i", "krb5p")
 _MAX_ID = (1 << 32) - 2
 MAX_GROUPS = 16
 """AUTH_SYS carries no more (RFC 5531, appendix A)."""
@@ -39,14 +40,12 @@ def parse_nfs(shown: str, rest: str, whole_server: bool) -> Target:
     place, _, query = rest.partition("?")
     address = parse_address(shown, "nfs", place)
     options = Options(shown, query)
-    if address.user:
-        raise options.error("NFS has no user names; leave the user out, and give uid= and gid= if they matter")
     if address.path is None and not whole_server:
         raise UsageError(
             f"target {shown!r}: the export is missing; write nfs://host/export, "
             f"or list the exports with: naslab doctor nfs://{address.authority()}"
         )
-    engine = _engine_options(address, options)
+    engine = {**_engine_options(address, options), **_security(address, options)}
     url = f"nfs://{address.authority()}{address.path_text()}{options.finish()}"
     return Target(url, "nfs", engine, whole_server=address.path is None)
 
@@ -87,6 +86,27 @@ def _version(options: Options) -> str | None:
     if version not in ("", *VERSIONS):
         raise options.error(f"version={version!r}; use {', '.join(VERSIONS[:-1])} or {VERSIONS[-1]}")
     return version or None
+
+
+def _security(address: Address, options: Options) -> dict[str, Any]:
+    """The security flavour, and with Kerberos the principal; `domain;user` is the user of a realm."""
+    sec = options.text("sec").lower()
+    if sec not in ("", *SECURITY):
+        raise options.error(f"sec={sec!r}; use {', '.join(SECURITY[:-1])} or {SECURITY[-1]}")
+    kerberos = sec not in ("", "sys")
+    if address.user and not kerberos:
+        raise options.error(
+            "with sec=sys NFS has no user names: give sec=krb5, krb5i or krb5p to log in with Kerberos, or leave the "
+            "user out, and give uid= and gid= if they matter"
+        )
+    if kerberos and address.password is not None:
+        raise options.error(f"sec={sec} logs in with the ticket of kinit; leave the password out")
+    given = [name for name in ("uid", "gid", "gids") if options.given(name)]
+    if kerberos and given:
+        raise options.error(f"sec={sec} takes the user from the Kerberos ticket; leave {'= and '.join(given)}= out")
+    realm = address.domain.upper()
+    principal = f"{address.user}@{realm}" if realm and "@" not in address.user else address.user
+    return {"sec": sec or None, "principal": principal or None}
 
 
 def _identity(options: Options) -> dict[str, Any]:
