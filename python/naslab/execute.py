@@ -83,7 +83,8 @@ class Execution:
     removes what was made there; a later stage begins anew. begun: a cell was about to be measured. A run that
     fails before is taken out of the store again: it was refused, it did not run. refused: why, of such a run.
     forgives: so many cells may still end with a lost connection before the run counts as failed. The engine connects
-    anew for the next cell.
+    anew for the next cell. spares: the run goes on without cells that want more connections than the server takes.
+    connections: most workers that a cell may have after that; None: no limit was met.
     """
 
     store: Store
@@ -95,6 +96,8 @@ class Execution:
     caps: dict[str, Any] = field(default_factory=dict)
     begun: bool = False
     forgives: int = 0
+    spares: bool = False
+    connections: int | None = None
     _forgiven: set[str] = field(default_factory=set, init=False, repr=False)
     refused: BaseException | None = field(default=None, init=False, repr=False)
     # Taken here: the engine's threads, which tell, have no context of their own.
@@ -325,16 +328,19 @@ class Execution:
     def _take_end(self, end: dict[str, Any]) -> None:
         if end["status"] == "interrupted":
             self.status = "partial"
-        elif end["status"] != "complete" and (end["error"] or not self._goes_on(end.get("lost") or {})):
+        elif end["status"] != "complete" and (end["error"] or not self._goes_on(end)):
             self.status = "failed"
+            for why in list((end.get("refused") or {}).values())[:1]:
+                self.warn("error", readable(why))
         if end["error"]:
             self.warn("error", readable(end["error"], end["error_kind"]))
         facts = _typed(end["facts"]) or self.document["environment"]["target"]
         self._know(target=facts, **({"clients": end["clients"]} if "clients" in end else {}))
 
-    def _goes_on(self, lost: Mapping[str, str]) -> bool:
-        """Whether lost connections are all that failed in a stage, and are forgiven. lost: why, by cell."""
-        if not 0 < len(lost) <= self.forgives:
+    def _goes_on(self, end: Mapping[str, Any]) -> bool:
+        """Whether lost and refused connections are all that failed in a stage, and are forgiven."""
+        lost, refused = end.get("lost") or {}, end.get("refused") or {}
+        if not (lost or refused) or len(lost) > self.forgives or (refused and not self.spares):
             return False
         failed = {str(cell["id"]) for cell in self.document["cells"] if cell["status"] == "failed"}
         if failed - set(lost) - self._forgiven:
@@ -343,6 +349,13 @@ class Execution:
         self._forgiven |= set(lost)
         for cell, why in lost.items():
             self.warn("connection_lost", f"{readable(why)}; the run continued over a new connection", int(cell))
+        for cell, why in refused.items():
+            wanted = self._planned[int(cell)].workers
+            self.connections = min(self.connections or wanted, wanted - 1)
+            self.warn(
+                "connections_refused",
+                f"a load over {wanted} connections was not measured: {readable(why)}; the run continued with fewer",
+            )
         return True
 
     def _know(self, **facts: Any) -> None:

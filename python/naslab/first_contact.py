@@ -63,7 +63,9 @@ def _unknown_user(place: _Place, facts: dict[str, str]) -> str:
 
 def _no_share(place: _Place, facts: dict[str, str]) -> str:
     name = facts.get("share") or place.share
-    return f"{place.host} has no share {name}: list its shares with naslab doctor {place.server}"
+    return (
+        f"{place.host} has no share {name}, or not the folder behind it: naslab doctor {place.server} lists its shares"
+    )
 
 
 def _share_closed(place: _Place, facts: dict[str, str]) -> str:
@@ -116,6 +118,20 @@ def _other_server(place: _Place, facts: dict[str, str]) -> str:
     )
 
 
+def _hangs_up(place: _Place, facts: dict[str, str]) -> str:
+    return (
+        f"the service on port {place.port} of {place.name} ends the connection at once: it does not speak "
+        f"{place.what}, or takes no more connections; naslab doctor {place.url} shows more"
+    )
+
+
+def _no_more(place: _Place, facts: dict[str, str]) -> str:
+    return (
+        f"{place.host} takes no more connections: end other connections to it, or raise its limit "
+        "(Samba: max connections, max smbd processes)"
+    )
+
+
 def _silent(place: _Place, facts: dict[str, str]) -> str:
     return (
         f"port {place.port} of {place.name} gives no complete answer to {place.what} in time: check that it is "
@@ -130,6 +146,11 @@ def _read_only(place: _Place, facts: dict[str, str]) -> str:
 def _not_writable(place: _Place, facts: dict[str, str]) -> str:
     allow = "allow it on the server, or name another folder or user" if place.scheme else "allow it, or name another"
     return f"cannot create a folder on {place.url}: this user has no write access: {allow}"
+
+
+def _forbidden_name(place: _Place, facts: dict[str, str]) -> str:
+    name = facts.get("path", "naslab-…")
+    return f"{place.url} accepts no folder of the name {name}: allow names that begin with naslab- (Samba: veto files)"
 
 
 def _full(place: _Place, facts: dict[str, str]) -> str:
@@ -148,9 +169,12 @@ _RULES: tuple[tuple[str, str, Line], ...] = (
     ("connect", r"Connection refused", _closed_port),
     ("connect", r"host name is not known", _unknown_host),
     ("connect", r"No route to host|unreachable|Host is down", _unreachable),
-    ("connect|receive|session", r"is this an SMB server|breaks the protocol|closed the connection", _other_server),
+    ("connect|receive|session", r"takes no more connections|STATUS_REQUEST_NOT_ACCEPTED", _no_more),
+    ("connect|receive|session", r"is this an SMB server", _hangs_up),
+    ("connect|receive|session", r"breaks the protocol|closed the connection", _other_server),
     ("connect|receive", r"no complete answer", _silent),
     ("mkdir", r"STATUS_ACCESS_DENIED|Permission denied|ERR_ACCES|ERR_PERM|not permitted", _not_writable),
+    ("mkdir", r"STATUS_OBJECT_NAME_(NOT_FOUND|INVALID)", _forbidden_name),
     ("mkdir", r"Read-only|ERR_ROFS|STATUS_MEDIA_WRITE_PROTECTED", _read_only),
     ("mkdir", r"No space left|quota|ERR_NOSPC|STATUS_DISK_FULL|ERR_DQUOT", _full),
 )  # fmt: skip

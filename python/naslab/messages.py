@@ -65,7 +65,7 @@ def readable(text: str, kind: str | None = None) -> str:
     if action is None:
         named = f" ({thing})" if thing else ""
         return f"{cause}{named}{extra}{end}"
-    return f"cannot {action}{' ' + thing if thing else ''}: {cause}{extra}{end}"
+    return f"cannot {f'{action} {thing}' if thing else action.removesuffix(' to')}: {cause}{extra}{end}"
 
 
 def parts_of(text: str) -> tuple[str, str, dict[str, str]] | None:

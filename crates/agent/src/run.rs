@@ -92,7 +92,8 @@ fn measure(options: &Options, spec: &RunSpec, target: &Arc<dyn Target>, probed: 
     let left = run.finish(&mut lines);
     let (end, code) = match outcome {
         Ok(end) => {
-            end.error.iter().filter(|_| lines.unwritten.is_none()).for_each(|error| complain(error));
+            let why = end.error.iter().chain(end.refused.values().take(1));
+            why.filter(|_| lines.unwritten.is_none()).for_each(|error| complain(error));
             told(&end, &**target)
         }
         Err(error) => {

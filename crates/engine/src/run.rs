@@ -74,6 +74,9 @@ pub struct StageEnd {
     pub error_status: i64,
     /// Cells in which a session broke because its connection ended, and why. The next cell connected anew.
     pub lost: BTreeMap<u64, String>,
+    /// Cells with more workers than any before, for which the server took no further connection, and why. They have no
+    /// outcome.
+    pub refused: BTreeMap<u64, String>,
 }
 
 /// How a run of one stage ended.
@@ -113,6 +116,10 @@ pub struct Run {
     sampler: Sampler,
     /// See [`StageEnd::lost`], of the stage under way.
     lost: BTreeMap<u64, String>,
+    /// See [`StageEnd::refused`], of the stage under way.
+    refused: BTreeMap<u64, String>,
+    /// Most workers that a cell had.
+    served: u32,
     /// An error or an interruption ended the run: no further stage.
     over: bool,
     /// Clean-up gets no more than the run's timeout.
@@ -142,6 +149,8 @@ impl Run {
             measured: None,
             sampler: Sampler::new(),
             lost: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            served: 0,
             over: false,
             hurry: false,
             silent: false,
@@ -182,7 +191,8 @@ impl Run {
         };
         self.over |= interrupted || outcome.is_err();
         self.unwanted |= events.interrupted();
-        Ok(StageEnd { lost: std::mem::take(&mut self.lost), ..stage_end(outcome, interrupted) })
+        let (lost, refused) = (std::mem::take(&mut self.lost), std::mem::take(&mut self.refused));
+        Ok(StageEnd { lost, refused, ..stage_end(outcome, interrupted) })
     }
 
     /// What an error means for the clean-up.
@@ -252,6 +262,7 @@ fn stage_end(outcome: Result<bool>, interrupted: bool) -> StageEnd {
         error_status: error.as_ref().map_or(0, |e| e.status),
         error: error.map(|e| e.to_string()),
         lost: BTreeMap::new(),
+        refused: BTreeMap::new(),
     }
 }
 
@@ -362,7 +373,15 @@ impl Run {
         };
         let driver = self.driver.get_or_insert_with(|| Driver::new(&self.target));
         let stalls = (!job.clock.is_virtual()).then(StallWatch::begin);
-        let mut workers = driver.run(&job, &mut watch)?;
+        let mut workers = match driver.run(&job, &mut watch) {
+            Err(error) if self.is_one_too_many(cell, &error) => {
+                self.book.wrote(cell, &job.plans, false);
+                self.refused.insert(cell.id, error.to_string());
+                return Ok("failed");
+            }
+            outcome => outcome?,
+        };
+        self.served = self.served.max(cell.workers);
         around.stalls = stalls.and_then(StallWatch::end);
         around.storage = before.zip(storage_bytes()).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)));
         around.client = self.sampler.take(&workers);
@@ -379,6 +398,13 @@ impl Run {
         let hangs = |e: &mut Error| matches!(e.kind, ErrorKind::Timeout | ErrorKind::Interrupted);
         let hang = workers.iter_mut().find_map(|w| w.error.take_if(hangs));
         hang.map_or(Ok(status), Err)
+    }
+
+    /// Whether the server took fewer connections than a cell wanted, and as many as the cells before wanted.
+    fn is_one_too_many(&self, cell: &CellSpec, error: &Error) -> bool {
+        let hangs = matches!(error.kind, ErrorKind::Timeout | ErrorKind::Interrupted);
+        let connects = error.operation == "connect" || error.kind == ErrorKind::Disconnected;
+        connects && !hangs && 0 < self.served && self.served < cell.workers && cell.script.is_none()
     }
 
     /// Reducibility of what the cell writes, measured on its own payload; once per kind of data.

@@ -313,26 +313,34 @@ fn refused(plan: &Plan, code: u32) -> Error {
     }
 }
 
-/// A server that hangs up on SMB2 may know only SMB1: asks it, to say so.
+/// A server that hangs up on SMB2 may know only SMB1, or take no more connections: asks it in SMB1 for either, to say so
+/// (MS-SMB2 3.3.5.3.1: a server that knows SMB2 answers in it).
 fn probe_smb1(plan: &Plan, error: Error) -> Error {
     if error.kind != ErrorKind::Disconnected {
         return error;
     }
     let mut request = vec![0xFF, b'S', b'M', b'B', 0x72, 0, 0, 0, 0, 0x18, 0x53, 0xC8];
     request.zeros(20);
-    let dialect = b"\x02NT LM 0.12\0";
+    let dialects = b"\x02NT LM 0.12\0\x02SMB 2.002\0\x02SMB 2.???\0";
     request.u8(0);
-    request.u16(dialect.len() as u16);
-    request.put(dialect);
+    request.u16(dialects.len() as u16);
+    request.put(dialects);
     let asked = dial(&plan.options.host, plan.options.port, &dial_options(plan)).and_then(|mut wire| {
         wire.send(&[&(request.len() as u32).to_be_bytes(), &request])?;
         wire.fill(8)?;
-        Ok(wire.buffered()[4..8] == crate::codec::SMB1_MAGIC)
+        Ok(<[u8; 4]>::try_from(&wire.buffered()[4..8]).unwrap_or_default())
     });
     match asked {
-        Ok(true) => crate::receive::smb1(),
+        Ok(crate::codec::SMB1_MAGIC) => crate::receive::smb1(),
+        Ok(crate::codec::PLAIN_MAGIC) => Error {
+            message: format!("{}: it speaks SMB, and takes no more connections just now", error.message),
+            ..error
+        },
         _ => Error {
-            message: format!("{} while it was asked for its SMB version: is this an SMB server?", error.message),
+            message: format!(
+                "{} while it was asked for its SMB version: is this an SMB server, and does it take more connections?",
+                error.message
+            ),
             ..error
         },
     }

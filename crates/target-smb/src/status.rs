@@ -21,6 +21,7 @@ pub(crate) const INVALID_INFO_CLASS: u32 = 0xC000_0003;
 pub(crate) const INVALID_PARAMETER: u32 = 0xC000_000D;
 /// Refused.
 pub(crate) const ACCESS_DENIED: u32 = 0xC000_0022;
+const INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
 pub(crate) const LOGON_FAILURE: u32 = 0xC000_006D;
 /// Not known to this server.
 pub(crate) const NOT_SUPPORTED: u32 = 0xC000_00BB;
@@ -69,7 +70,7 @@ const TABLE: &[Row] = &[
     (0xC000_0071, "STATUS_PASSWORD_EXPIRED", ErrorKind::Permission, "the password has expired: change it"),
     (0xC000_0072, "STATUS_ACCOUNT_DISABLED", ErrorKind::Permission, "this account is disabled on the server"),
     (0xC000_007F, "STATUS_DISK_FULL", ErrorKind::NoSpace, "the server's disk is full"),
-    (0xC000_009A, "STATUS_INSUFFICIENT_RESOURCES", ErrorKind::Io, "the server is out of memory or other resources"),
+    (INSUFFICIENT_RESOURCES, "STATUS_INSUFFICIENT_RESOURCES", ErrorKind::Io, "the server is out of memory or other resources"),
     (0xC000_009C, "STATUS_DEVICE_DATA_ERROR", ErrorKind::Io, "the server's disk failed to read the data"),
     (0xC000_00A2, "STATUS_MEDIA_WRITE_PROTECTED", ErrorKind::ReadOnly, "the server's file system is read-only"),
     (0xC000_00B5, "STATUS_IO_TIMEOUT", ErrorKind::Io, "the server's own storage did not answer in time"),
@@ -197,6 +198,10 @@ pub(crate) fn name(status: u32) -> String {
 /// The error of a call that the server answered with this status.
 pub(crate) fn error(operation: &'static str, status: u32) -> Error {
     let message = match row(status) {
+        // Of a connection it is a limit of their number, as Samba's `max connections`.
+        Some((INSUFFICIENT_RESOURCES, name, ..)) if operation == "connect" => {
+            format!("the server takes no more connections, or is out of memory ({name})")
+        }
         Some((_, name, _, meaning)) => format!("{meaning} ({name})"),
         None => format!(
             "the server failed with a status that naslab does not know ({}): see the server's log",

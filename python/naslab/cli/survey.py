@@ -135,7 +135,7 @@ def run_survey(target_text: str, load: Load, common: Common, sweep: bool = True,
     _name_cleanup(spec, options.workers)
     store = Store(common.store)
     execution = start(spec, target, store, document_extra=common.document_extra())
-    execution.forgives = MAX_LOST
+    execution.forgives, execution.spares = MAX_LOST, True
 
     def work(progress: Progress) -> None:
         Survey(

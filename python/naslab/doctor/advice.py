@@ -18,6 +18,8 @@ SLOW_NS, UNEVEN = 2_000_000, 50
 SLOW_SERVER = 10
 """A null operation may take so many times the round trip of TCP."""
 SMALL_PACKET_BYTES = 1500
+NAMED = "naslab-…"
+"""How the folders of runs are called."""
 WRONG_CLOCK_NS = 3_000_000_000
 """Times of files may be whole seconds, or of FAT, two."""
 
@@ -80,6 +82,9 @@ def clock_advice(ahead_ns: int | None) -> list[Advice]:
 
 def login_advice(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:
     """Why the session could not be set up. names: shares or exports of the server, when they could be listed."""
+    if "takes no more connections" in error["message"]:
+        step = "end other connections to it, or raise its limit (Samba: max connections, max smbd processes)"
+        return Advice("error", "connections", f"{error['message']}: {step}")
     if error["kind"] in ("timeout", "disconnected", "protocol"):
         message = f"{error['message']}; check that this is the port of {target.protocol.upper()} there"
         return Advice("error", error["kind"], message)
@@ -95,6 +100,9 @@ def _smb_login(target: Target, error: Mapping[str, Any], names: list[str] | None
     user, share = _user(options), options["share"]
     if status in _LOGON_FAILED or status in _ACCOUNT:
         return _refused_user(options, user, status, str(error["message"]))
+    if status == _BAD_SHARE and names and share.casefold() in (name.casefold() for name in names):
+        message = f"the server lists the share {share} and cannot open it: check there that its folder exists"
+        return Advice("error", "share", message)
     if status == _BAD_SHARE:
         return Advice("error", "share", f"there is no share {share}; {_there_are(names, 'shares')}")
     if error["kind"] == "permission" and status:
@@ -170,6 +178,9 @@ def right_advice(target: Target, refused: Mapping[str, Mapping[str, Any]]) -> li
     """What the identity may not do, from the first thing that was refused. refused: right -> error."""
     for name, error in refused.items():
         what = f"this identity may not {_WORDS[name]}"
+        if error["kind"] == "not_found" and name == "make_folder" and "list" not in refused:
+            message = f"the server accepts no folder of the name {NAMED}: allow it there (Samba: veto files)"
+            return [Advice("error", name, message)]
         if error["kind"] == "not_found":
             return [Advice("error", "folder", "the folder is not there: create it on the server, or check its name")]
         if error["kind"] == "read_only":

@@ -100,7 +100,15 @@ class Climb:
         return True
 
     def stage(self, step: str, cells: Sequence[CellSpec]) -> list[Point]:
-        """Measures cells of a step; their points, those of failed ones left out."""
+        """Measures cells of a step; their points, those of failed ones left out.
+
+        Cells that want more connections than the server takes are left out, too.
+        """
+        most = self.execution.connections
+        cells = [cell for cell in cells if most is None or cell.workers <= most]
+        kept = self.evidence.points.setdefault(step, [])
+        if not cells:
+            return []
         first = 1 + max((cell["id"] for cell in self.execution.cells), default=-1)
         # Another order each time: places that were just read would come from memory.
         planned = [
@@ -120,7 +128,7 @@ class Climb:
             if spec.id in by_id and by_id[spec.id]["status"] != "failed" and by_id[spec.id]["bytes"]
         ]
         pauses = {spec.id for spec in planned if spec.burst_gap_ns}  # they have no rate
-        self.evidence.points.setdefault(step, []).extend(p for p in found if p.cell not in pauses)
+        kept.extend(p for p in found if p.cell not in pauses)
         return found
 
     def load(self, step: str, wanted: Load, longer: int = 1) -> Point | None:
@@ -287,6 +295,10 @@ class Climb:
             return False
         if missing:
             self._write("files", steps.small_cell(self.bounds, missing))
+            most = self.execution.connections
+            for name in missing if most is not None and most < len(missing) else ():
+                if self.going():
+                    self._write("files", steps.small_cell(self.bounds, [name]))
             self._files = count
         return self.going()
 
