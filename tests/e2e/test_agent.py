@@ -23,8 +23,8 @@ __all__ = ["own_folders"]
 
 @pytest.fixture(scope="module")
 def agent() -> Path:
-    """The program as cargo builds it with the tests of its crate."""
-    command = ["cargo", "test", "--locked", "--quiet", "--no-run", "--package", "naslab-agent", "--tests"]
+    """The program as cargo builds it with all Rust tests, as `make test` did; one crate alone would be built anew."""
+    command = ["cargo", "test", "--workspace", "--quiet", "--no-run", "--tests"]
     subprocess.run(command, cwd=ROOT, check=True, stdin=subprocess.DEVNULL)
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "debug", "naslab-agent")
 
