@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +15,6 @@ import pytest
 from cli_tools import Cli
 from lab_tools import need_system, own_folders
 from naslab import lab
-from naslab.explain.steps import MOST_WORKERS
 from naslab.lab.server import Server
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("own_folders")]
@@ -85,17 +88,70 @@ def test_a_server_that_takes_no_further_process_speaks_smb_nevertheless(cli: Cli
         assert "more connections" in told and "SMB1" not in told, told
 
 
-@pytest.mark.parametrize(("limit", "most"), [("max connections", 2), ("max connections", 3), ("max smbd processes", 5)])
-def test_a_run_goes_on_with_the_connections_that_the_server_takes(limit: str, most: int, cli: Cli) -> None:
-    """The run's own one counts: a server that takes two leaves one to measure with."""
+STAGES = """
+import json, sys
+from pathlib import Path
+from naslab.credentials import open_target
+from naslab.execute import start
+from naslab.spec import CellSpec, RunSpec
+from naslab.store import Store
+
+def cells(first, workers):
+    names = [f"file-{at}" for at in range(workers)]
+    more = dict(workers=workers, write_fraction=1.0, create="if_missing")
+    return [CellSpec("write", 1 << 20, 65536, names, id=first, **more)]
+
+target = open_target(sys.argv[1], Path(sys.argv[2]))
+names = [f"file-{at}" for at in range(4)]
+spec = RunSpec({}, cells(0, 1), folder="", cleanup_files=names)
+execution = start(spec, target, Store(Path(sys.argv[3])))
+execution.spares = sys.argv[4] == "spares"
+stages = []
+for at, workers in enumerate((1, 4, 1)):
+    if execution.status == "complete":
+        execution.stage(cells(at, workers))
+    stages.append(execution.status)
+run = execution.finish()
+print(json.dumps({
+    "stages": stages, "connections": execution.connections, "warnings": run.document["warnings"],
+    "cells": [[cell["id"], cell["workers"], cell["status"]] for cell in run.cells],
+}))
+"""
+"""A load over one connection, over four, and over one again."""
+
+
+@pytest.mark.parametrize("limit", ["max connections", "max smbd processes"])
+@pytest.mark.parametrize("spares", [True, False])
+def test_a_load_over_more_connections_than_the_server_takes(spares: bool, limit: str, tmp_path: Path) -> None:
+    """It is left out where a run can do without; elsewhere it ends the run, and is told. The run's own one counts."""
     need_system("samba")
-    with lab.running("samba", config={limit: str(most)}) as server:
+    with lab.running("samba", config={limit: "3" if limit == "max connections" else "5"}) as server:
+        words = [*server.inside(), sys.executable, "-c", STAGES, server.url, server.credentials, tmp_path / "store"]
+        done = subprocess.run(
+            [*words, "spares" if spares else "ends"], capture_output=True, text=True, check=False, timeout=100
+        )
+        left = [path.name for path in server.data.iterdir()]
+    assert done.returncode == 0 and left == [], done.stderr
+    found = json.loads(done.stdout)
+    kinds = [one["kind"] for one in found["warnings"] if one["kind"] in ("connections_refused", "error")]
+    if spares:
+        assert found["stages"] == ["complete"] * 3 and found["connections"] == 3
+        assert kinds == ["connections_refused"] and found["cells"] == [[0, 1, "complete"], [2, 1, "complete"]]
+    else:
+        assert found["stages"] == ["complete", "failed", "failed"]
+        assert kinds == ["error"] and found["cells"] == [[0, 1, "complete"]]
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_a_run_goes_on_with_the_connections_that_the_server_takes(most: int, cli: Cli) -> None:
+    """Whatever the ladder tries, it has a verdict."""
+    need_system("samba")
+    with lab.running("samba", config={"max connections": str(most)}) as server:
         asked = ["run", server.url, "--credentials", server.credentials, "--budget", "20s", "--json"]
         done = cli(*asked, prefix=server.inside(), timeout=120).ok()
         left = [path.name for path in server.data.iterdir()]
     document: dict[str, Any] = done.json()
     told = [one["message"] for one in document["warnings"] if one["kind"] == "connections_refused"]
-    workers = max(cell["workers"] for cell in document["cells"])
     assert document["status"] == "complete" and document["verdict"]["limits"] and left == []
-    assert told and all("the run continued with fewer" in one for one in told)
-    assert 1 <= workers < MOST_WORKERS and (limit != "max connections" or workers == most - 1)
+    assert all("the run continued with fewer" in one for one in told)
+    assert max(cell["workers"] for cell in document["cells"]) <= most - 1
