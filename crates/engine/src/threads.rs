@@ -144,8 +144,9 @@ fn work(target: &dyn Target, orders: &Receiver<Order>, report: &Sender<Message>)
         // What a panic leaves half done is not used again: the session goes, and the run ends.
         let job = order.job.clone();
         let over = move || job.flags.over().is_some();
-        let outcome = limit::watched(over, || guarded(|| carry_out(target, &mut session, &order, report)));
-        let usable = matches!(&outcome, Ok(Some(done)) if done.session_is_good());
+        let mut spared = false;
+        let outcome = limit::watched(over, || guarded(|| carry_out(target, &mut session, &order, report, &mut spared)));
+        let usable = spared || matches!(&outcome, Ok(Some(done)) if done.session_is_good());
         let message = match outcome {
             Ok(done) => Message::Done(done.map(Box::new)),
             Err(error) => Message::Panicked(error),
@@ -169,11 +170,14 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T> {
     })
 }
 
+/// `spared`: set where others' set-up failed and this session, of an earlier cell, is as good as before. A server that takes
+/// no further connections might not take it again.
 fn carry_out(
     target: &dyn Target,
     session: &mut Option<Box<dyn Session>>,
     order: &Order,
     report: &Sender<Message>,
+    spared: &mut bool,
 ) -> Option<WorkerResult> {
     let Order { job, gate, index } = order;
     // The coordinator listens until every worker reported Done, so sending cannot fail before that.
@@ -181,6 +185,7 @@ fn carry_out(
     if job.spec.fresh_sessions {
         *session = None;
     }
+    let is_earlier = session.is_some();
     let session = match connected(target, session, *index) {
         Ok(session) => session,
         Err(error) => {
@@ -191,7 +196,11 @@ fn carry_out(
     let prepared = cell::prepare_file(session, job, *index);
     let failed = prepared.is_err();
     step(prepared);
-    if failed || gate.wait_past(Signal::Wait) == Signal::Abort {
+    if failed {
+        return None;
+    }
+    if gate.wait_past(Signal::Wait) == Signal::Abort {
+        *spared = is_earlier;
         return None;
     }
     let mut ready = match cell::open(session, job, *index) {
