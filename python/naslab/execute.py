@@ -330,8 +330,8 @@ class Execution:
             self.status = "partial"
         elif end["status"] != "complete" and (end["error"] or not self._goes_on(end)):
             self.status = "failed"
-            for why in list((end.get("refused") or {}).values())[:1]:
-                self.warn("error", readable(why))
+            if refused := end.get("refused"):
+                self.warn("error", readable(next(iter(refused.values()))))
         if end["error"]:
             self.warn("error", readable(end["error"], end["error_kind"]))
         facts = _typed(end["facts"]) or self.document["environment"]["target"]

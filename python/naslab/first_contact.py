@@ -14,6 +14,9 @@ from urllib.parse import unquote, urlsplit
 from naslab.messages import parts_of
 from naslab.targets import nfs, smb
 
+FEWER_CONNECTIONS = "end other connections to it, or raise its limit (Samba: max connections, max smbd processes)"
+"""What helps with a server that takes no more connections."""
+
 
 @dataclass(frozen=True)
 class _Place:
@@ -126,10 +129,7 @@ def _hangs_up(place: _Place, facts: dict[str, str]) -> str:
 
 
 def _no_more(place: _Place, facts: dict[str, str]) -> str:
-    return (
-        f"{place.host} takes no more connections: end other connections to it, or raise its limit "
-        "(Samba: max connections, max smbd processes)"
-    )
+    return f"{place.host} takes no more connections: {FEWER_CONNECTIONS}"
 
 
 def _silent(place: _Place, facts: dict[str, str]) -> str:

@@ -1,9 +1,9 @@
 //! The program as it is started: what it reads, writes, touches and leaves.
 
 use serde_json::{json, Value};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 fn agent(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_naslab-agent"));
@@ -156,18 +156,23 @@ fn a_password_is_never_told() {
     assert!(!complaint(&done).contains(secret));
 }
 
+/// A run under way that reads on and on, for an hour is never over; and what it tells.
+fn endless(root: &Path) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut text = local(root, &json!({}));
+    text["cells"][1]["stop_ops"] = Value::Null;
+    text["cells"][1]["duration_ns"] = json!(3_600_000_000_000u64);
+    text["cells"][1]["queue_depth"] = json!(1);
+    let mut child = agent(&["run", "--progress"]).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.to_string().as_bytes()).unwrap();
+    let told = BufReader::new(child.stdout.take().unwrap()).lines();
+    (child, told)
+}
+
 #[test]
 fn a_signal_ends_the_run_and_what_was_measured_is_written() {
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
         let root = tempfile::tempdir().unwrap();
-        let mut text = local(root.path(), &json!({}));
-        // Reads on and on; an hour is never over.
-        text["cells"][1]["stop_ops"] = Value::Null;
-        text["cells"][1]["duration_ns"] = json!(3_600_000_000_000u64);
-        text["cells"][1]["queue_depth"] = json!(1);
-        let mut child = agent(&["run", "--progress"]).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(text.to_string().as_bytes()).unwrap();
-        let mut told = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (mut child, mut told) = endless(root.path());
         let under_way = |line: &Value| line["event"] == "progress" && line["data"]["cell"] == 1;
         assert!(told.by_ref().any(|line| under_way(&parsed(line.unwrap().as_bytes()))));
         assert_eq!(entries(root.path()), ["naslab-20261127-000000-abcd"]);
@@ -186,13 +191,7 @@ fn a_signal_ends_the_run_and_what_was_measured_is_written() {
 #[test]
 fn a_reader_who_goes_ends_the_run_and_nothing_is_left() {
     let root = tempfile::tempdir().unwrap();
-    let mut text = local(root.path(), &json!({}));
-    text["cells"][1]["stop_ops"] = Value::Null;
-    text["cells"][1]["duration_ns"] = json!(3_600_000_000_000u64);
-    text["cells"][1]["queue_depth"] = json!(1);
-    let mut child = agent(&["run", "--progress"]).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(text.to_string().as_bytes()).unwrap();
-    let mut told = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (child, mut told) = endless(root.path());
     assert!(told.next().unwrap().unwrap().contains("\"begin\""));
     drop(told);
     let done = child.wait_with_output().unwrap();

@@ -107,7 +107,7 @@ impl Stored {
 impl Waiting {
     /// Bytes that reach the disks while nothing is written. most: that credit allows.
     fn drain(&mut self, most: f64, seconds: f64) -> f64 {
-        let out = smaller(self.fill, smaller(most, self.idle * larger(seconds, 0.0)));
+        let out = smaller(self.fill, smaller(most, self.idle * seconds));
         self.fill -= out;
         out
     }

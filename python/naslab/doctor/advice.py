@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from naslab.first_contact import FEWER_CONNECTIONS
 from naslab.targets import Target
+from naslab.targets.nfs import KERBEROS
 from naslab.units import amount_text, duration_text
 
 Severity = Literal["error", "warning", "hint"]
@@ -18,8 +20,6 @@ SLOW_NS, UNEVEN = 2_000_000, 50
 SLOW_SERVER = 10
 """A null operation may take so many times the round trip of TCP."""
 SMALL_PACKET_BYTES = 1500
-NAMED = "naslab-…"
-"""How the folders of runs are called."""
 WRONG_CLOCK_NS = 3_000_000_000
 """Times of files may be whole seconds, or of FAT, two."""
 
@@ -83,8 +83,7 @@ def clock_advice(ahead_ns: int | None) -> list[Advice]:
 def login_advice(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:
     """Why the session could not be set up. names: shares or exports of the server, when they could be listed."""
     if "takes no more connections" in error["message"]:
-        step = "end other connections to it, or raise its limit (Samba: max connections, max smbd processes)"
-        return Advice("error", "connections", f"{error['message']}: {step}")
+        return Advice("error", "connections", f"{error['message']}: {FEWER_CONNECTIONS}")
     if error["kind"] in ("timeout", "disconnected", "protocol"):
         message = f"{error['message']}; check that this is the port of {target.protocol.upper()} there"
         return Advice("error", error["kind"], message)
@@ -159,7 +158,7 @@ def _other_security(options: Mapping[str, Any], message: str) -> str:
 
 
 def _is_kerberos(options: Mapping[str, Any]) -> bool:
-    return options["sec"] not in (None, "sys")
+    return options["sec"] in KERBEROS
 
 
 def _privileged(uid: int) -> str:
@@ -179,7 +178,7 @@ def right_advice(target: Target, refused: Mapping[str, Mapping[str, Any]]) -> li
     for name, error in refused.items():
         what = f"this identity may not {_WORDS[name]}"
         if error["kind"] == "not_found" and name == "make_folder" and "list" not in refused:
-            message = f"the server accepts no folder of the name {NAMED}: allow it there (Samba: veto files)"
+            message = "the server accepts no folder of the name naslab-…: allow it there (Samba: veto files)"
             return [Advice("error", name, message)]
         if error["kind"] == "not_found":
             return [Advice("error", "folder", "the folder is not there: create it on the server, or check its name")]

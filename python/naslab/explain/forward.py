@@ -253,8 +253,9 @@ def _tokens(v: Mapping[str, Array], r: Rows, s: Storage, free: Array) -> Array:
             continue
         mine = np.isin(kind % LINKS, (0, 1 if r.read[at] else 2))
         counts = np.where(kind < LINKS, s.missed[:, at], 1.0) * mine
-        rested = base * max(r.start[at] - last, 0.0)
-        one = one - waiting.drain(np.minimum(burst * max(r.start[at] - last, 0.0), rested + one), r.start[at] - last)
+        gap = max(r.start[at] - last, 0.0)
+        rested = base * gap
+        one = one - waiting.drain(np.minimum(burst * gap, rested + one), gap)
         one, two = np.minimum(one + rested, size), np.minimum(two + rested, size)
         other = (kind == EACH_WAY) & (not r.read[at])
         level = np.where(other, two, one)
@@ -295,7 +296,7 @@ class _Waiting:
 
     def drain(self, most: Array, seconds: float) -> Array:
         """Bytes that reach the disks while nothing is written. most: that credit allows."""
-        out = np.minimum(self.fill, np.minimum(most, self.idle * max(seconds, 0.0)))
+        out = np.minimum(self.fill, np.minimum(most, self.idle * seconds))
         self.fill = self.fill - out
         return np.asarray(out)
 

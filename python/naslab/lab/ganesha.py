@@ -22,6 +22,7 @@ from pathlib import Path
 
 from naslab.errors import UsageError
 from naslab.lab.place import Place, Service, free_port
+from naslab.targets.nfs import KERBEROS
 
 PROGRAMS = {"ganesha.nfsd": "nfs-ganesha", "rpcbind": "rpcbind"}
 """Programs and the Debian packages that hold them."""
@@ -30,10 +31,6 @@ TINY_BYTES = 4 << 20
 VERSIONS = ("3", "4.0", "4.1", "4.2")
 _SERVED = {"data": {}, "readonly": {"Access_Type": "RO"}, "tiny": {}, "secure": {"PrivilegedPort": "true"},
            "squash": {"Squash": "Root_Squash"}}  # fmt: skip
-KERBEROS = ("krb5", "krb5i", "krb5p")
-"""Flavours, and the exports that take one alone."""
-
-
 IDMAP_FILE = "idmapd.conf"
 _IDMAP = """[General]
 Domain = {realm}

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from naslab.targets.address import Address
+from naslab.targets.nfs import KERBEROS
 
 KINDS = {"nfs": "nfs", "nfs4": "nfs", "cifs": "smb", "smb3": "smb"}
 """Types of file systems, and the scheme of naslab's own client for each."""
 _DIALECTS = {"2.0": "2.0.2", "2.1": "2.1", "3.0": "3.0", "3.02": "3.0.2", "3.1.1": "3.1.1"}
-_KERBEROS = ("krb5", "krb5i", "krb5p")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _SECRETS = ("password", "pass", "password2", "credentials")
 _NFS_PORT, _SMB_PORT, _PORTMAP_PORT = 2049, 445, 111
@@ -118,7 +118,7 @@ def _nfs(mount: Mount, below: tuple[str, ...], _tcp: str) -> Behind | None:
         query["connections"] = options["nconnect"]
     if "noresvport" in options:
         query["privileged"] = "off"
-    kerberos = options.get("sec", "") in _KERBEROS
+    kerberos = options.get("sec", "") in KERBEROS
     if kerberos:
         query["sec"] = options["sec"]
     port = _number(options.get("port"), 65535)
@@ -134,7 +134,7 @@ def _nfs(mount: Mount, below: tuple[str, ...], _tcp: str) -> Behind | None:
 
 def _nfs_left_out(options: dict[str, str]) -> Iterator[str]:
     security = options.get("sec", "sys")
-    if security not in ("sys", "null", "none", *_KERBEROS):
+    if security not in ("sys", "null", "none", *KERBEROS):
         yield f"sec={security}: naslab's own client sends user numbers (sec=sys), unsigned and unencrypted"
     if options.get("proto", "tcp") not in ("tcp", "tcp6"):
         yield f"proto={options['proto']}: naslab's own client speaks TCP"
@@ -166,7 +166,7 @@ def _smb(mount: Mount, below: tuple[str, ...], tcp: str) -> Behind | None:
     server = _address(options, host)
     port = _smb_port(tcp, server)
     user, domain = options.get("username", ""), options.get("domain", "")
-    if options.get("sec", "") in _KERBEROS:
+    if options.get("sec", "") in KERBEROS:
         # A ticket is for a name, not for an address; the mount's domain is none of Kerberos' realms.
         query["auth"], server, domain = "kerberos", host, ""
     address = Address(server, None if port == _SMB_PORT else port, (*share, *inside, *below), user,

@@ -13,7 +13,8 @@ from naslab.targets.target import DEFAULT_TIMEOUT_NS, Target
 DEFAULT_PORT = 2049
 PORTMAP_PORT = 111
 VERSIONS = ("3", "4", "4.0", "4.1", "4.2")
-SECURITY = ("sys", "krb5", "krb5i", "krb5p")
+KERBEROS = ("krb5", "krb5i", "krb5p")
+SECURITY = ("sys", *KERBEROS)
 _MAX_ID = (1 << 32) - 2
 MAX_GROUPS = 16
 """AUTH_SYS carries no more (RFC 5531, appendix A)."""
@@ -93,7 +94,7 @@ def _security(address: Address, options: Options) -> dict[str, Any]:
     sec = options.text("sec").lower()
     if sec not in ("", *SECURITY):
         raise options.error(f"sec={sec!r}; use {', '.join(SECURITY[:-1])} or {SECURITY[-1]}")
-    kerberos = sec not in ("", "sys")
+    kerberos = sec in KERBEROS
     if address.user and not kerberos:
         raise options.error(
             "with sec=sys NFS has no user names: give sec=krb5, krb5i or krb5p to log in with Kerberos, or leave the "
