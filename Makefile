@@ -63,6 +63,7 @@ check: $(STAMPS)/dev
 	$(BIN)/ruff format --check python tests benches tools
 	$(BIN)/ruff check python tests benches tools
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/make-docs --check
 	$(BIN)/python tools/constraints --check
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from cli_tools import need
+from naslab.client import process
 from naslab.client.procs import machine_ticks
 from naslab.errors import UsageError
-from naslab.lab import loops, process, systems, throttle
+from naslab.lab import loops, systems, throttle
 
 HOLD = """
 import sys, time, naslab.lab

@@ -145,7 +145,10 @@ def _import_all() -> None:
     """Imports what commands import; none of it begins a thread of Python."""
     import naslab
 
-    names = [each.name for each in pkgutil.walk_packages(naslab.__path__, "naslab.") if "__main__" not in each.name]
+    # Dask reads its settings from the environment when it is imported, and a command may have others.
+    apart = ("naslab.__main__", "naslab.cluster.")
+    found = pkgutil.walk_packages(naslab.__path__, "naslab.")
+    names = [each.name for each in found if not each.name.startswith(apart)]
     for name in (*names, *EXTRA):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

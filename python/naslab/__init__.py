@@ -16,16 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from naslab.api.comparing import compare
+    from naslab.api.comparing import Comparison, compare
     from naslab.api.listing import load, runs
     from naslab.api.measuring import measure
-    from naslab.api.progress import Progress
+    from naslab.api.runs import Cell, Run
     from naslab.api.verdicts import Explanation, Limit, Verdict
-    from naslab.comparison.judgement import Comparison
     from naslab.errors import Interrupted, RunFailedError, StoreError, TargetError, UsageError
     from naslab.errors import NaslabError as Error
-    from naslab.results.cell import Cell
-    from naslab.results.run import Run
+    from naslab.results.progress import Progress
     from naslab.store.store import RunSummary
 
 __version__ = "0.1.0"
@@ -35,8 +33,8 @@ __all__ = [
     "runs",
 ]  # fmt: skip
 _WHERE = {
-    "Cell": "results.cell", "Comparison": "comparison.judgement", "Error": "errors", "Explanation": "api.verdicts",
-    "Interrupted": "errors", "Limit": "api.verdicts", "Progress": "api.progress", "Run": "results.run",
+    "Cell": "api.runs", "Comparison": "api.comparing", "Error": "errors", "Explanation": "api.verdicts",
+    "Interrupted": "errors", "Limit": "api.verdicts", "Progress": "results.progress", "Run": "api.runs",
     "RunFailedError": "errors", "RunSummary": "store.store", "StoreError": "errors", "TargetError": "errors",
     "UsageError": "errors", "Verdict": "api.verdicts", "compare": "api.comparing", "load": "api.listing",
     "measure": "api.measuring", "runs": "api.listing",

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from naslab.errors import UsageError
 from naslab.printable import printable
-from naslab.targets import Secret, Target, parse_target
+from naslab.targets import Secret, Target
 
 PASSWORD_VARIABLE = "NASLAB_PASSWORD"
 KEYRING_SERVICE = "naslab"
@@ -37,31 +37,6 @@ class Credentials:
     domain: str = ""
     password: Secret | None = None
     open_to_others: bool = False
-
-
-def open_target(
-    text: str,
-    credentials: Path | None = None,
-    *,
-    whole_server: bool = False,
-    timeout_ns: int | None = None,
-    seed: int | None = None,
-) -> Target:
-    """The target that `text` names, with its password and the command's timeout and seed.
-
-    May ask on the terminal. Raises UsageError.
-    """
-    if text[:4].lower() == "lab:" and not os.path.lexists(text):
-        from naslab.lab.session import open_lab_target
-
-        if credentials is not None:
-            raise UsageError(f"--credentials {credentials}: the lab's servers have users of their own; leave it out")
-        target = open_lab_target(text)
-    else:
-        target = log_in(parse_target(text, whole_server=whole_server), credentials)
-    if timeout_ns is not None:
-        target = target.with_timeout(timeout_ns)
-    return target if seed is None else target.seeded(seed)
 
 
 def log_in(target: Target, credentials: Path | None = None) -> Target:

@@ -7,10 +7,12 @@ as it ends, and at the end the whole run. What it finds is in `warnings` in word
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.findings import Finding
 from naslab.analysis.validity import cell_findings, run_findings
+from naslab.client import own_servers
 from naslab.client.route import Route, route_to
 from naslab.client.watch import Watch, watch_for
 from naslab.results.document import RunWarning
@@ -115,12 +117,4 @@ def _ours(target: Target) -> Callable[[], list[int]] | None:
     """Trees of processes that serve a lab: target on this machine."""
     if target.lab is None:
         return None
-    name = target.lab["name"]
-
-    def guardians() -> list[int]:
-        from naslab.lab.session import started
-
-        server = started(name)
-        return [server.guardian.pid] if server is not None else []
-
-    return guardians
+    return partial(own_servers.supervisors, target.lab["name"])

@@ -10,8 +10,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -20,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from naslab import _engine, recycle
 from naslab.analysis.validity import cell_regime, run_warnings
+from naslab.client.environment import describe_client
 from naslab.doubts import Doubts, found_at_start
-from naslab.environment import describe_client
 from naslab.errors import SpaceError, TargetError, UsageError
 from naslab.first_contact import first_contact
 from naslab.messages import readable
@@ -32,6 +30,7 @@ from naslab.store.underway import UnderWay
 from naslab.targets import Target
 from naslab.targets.nfs import check_low_ports
 from naslab.units import amount_text
+from naslab.waits import termination_as_interrupt
 from naslab.workspace import owner_mark, remove
 
 if TYPE_CHECKING:
@@ -228,6 +227,10 @@ class Execution:
             updates |= conclude({**self.document, **updates, "status": self.status, "warnings": warnings})
         self.store.finish_run(self.run_id, self.status, **{**more, **updates})  # type: ignore[arg-type]
         return self.store.load(self.run_id)
+
+    def facts_of(self, target: Target) -> dict[str, Any]:
+        """What another target, or the same with other options, negotiates. Raises UsageError, TargetError."""
+        return dict(probe(target, [])["facts"])
 
     def keep(self, **parts: Any) -> None:
         """Keeps parts of the document with the run. Of a run that was refused nothing is stored: its error counts."""
@@ -551,51 +554,3 @@ def _present_bytes(target: Target, spec: RunSpec, names: list[str]) -> dict[str,
                 blocks = os.stat(os.path.join(target.options["root"], name)).st_blocks
                 found[name] = min(size_bytes, blocks * 512)
     return found
-
-
-@contextlib.contextmanager
-def held_back() -> Iterator[None]:
-    """Interruptions wait for the end of the context, as while a child is started that has to be ended by them.
-
-    An interruption inside of `subprocess.Popen` would leave a child that nobody knows of. Main thread only; elsewhere
-    none arrives.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    heard: list[int] = []
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    previous = {number: signal.getsignal(number) for number in numbers}
-    previous = {number: handler for number, handler in previous.items() if callable(handler)}
-    for number in previous:
-        signal.signal(number, lambda number, _frame: heard.append(number))
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-    for number in heard[:1]:
-        os.kill(os.getpid(), number)
-
-
-@contextlib.contextmanager
-def termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run as Ctrl-C does: measured cells kept, files removed. Main thread only."""
-
-    def raise_interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    try:
-        previous = [(number, signal.getsignal(number)) for number in numbers]
-        for number, handler in previous:
-            if handler != signal.SIG_IGN:  # nohup stays in force
-                signal.signal(number, raise_interrupt)
-    except ValueError:  # not the main thread: the caller owns the signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number, handler in previous:
-            signal.signal(number, handler)

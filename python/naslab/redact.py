@@ -18,7 +18,7 @@ from naslab.results.run import BlobSource, Run
 from naslab.results.schema import TABLES
 from naslab.results.schema_parts import OPEN
 from naslab.store import Store
-from naslab.store.store import RunSummary, names_file
+from naslab.store.store import RunSummary
 
 REMOVED = "(removed)"
 _TOKEN = re.compile(r"^([(\[\"']*)(.*?)([)\]\"'.,;:!?]*)$", re.DOTALL)
@@ -140,17 +140,15 @@ class Outgoing(Store):
     def __init__(self, path: str | Path | None = None) -> None:
         """path: as for `Store`."""
         super().__init__(path)
-        self.given = Names()
+        self.names = Names()
 
-    def load(self, ref: str = "last") -> Run:
-        """The run named by `ref`, redacted. Raises UnknownRunError, StoreError."""
-        if ref.startswith("published:") or names_file(ref):
-            return redact(super().load(ref), self.given)
-        return self.load_id(self.resolve(ref))
+    def given(self, run: Run) -> Run:
+        """A run that came from elsewhere, redacted."""
+        return redact(run, self.names)
 
     def load_id(self, run_id: str) -> Run:
         """The stored run with this whole id, redacted. Raises UnknownRunError, StoreError."""
-        return redact(super().load_id(run_id), self.given)
+        return redact(super().load_id(run_id), self.names)
 
     def list_runs(
         self, limit: int | None = None, label: str | None = None, target: str | None = None
@@ -159,7 +157,7 @@ class Outgoing(Store):
         found = super().list_runs(limit, label, target)
         return [
             RunSummary(
-                each.run_id, each.command, None, target_name(each.target, "", self.given), each.status,
+                each.run_id, each.command, None, target_name(each.target, "", self.names), each.status,
                 each.start_wall_ns, each.cells,
             )
             for each in found

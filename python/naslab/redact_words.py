@@ -1,4 +1,4 @@
-"""Makes redact_words.txt: the words that naslab's own sentences and names are made of.
+"""Makes redact_words.txt, the vocabulary of naslab's own sentences and names.
 
 A text that is redacted keeps these words and numbers and loses all else, so that a name nobody thought of is lost, too.
 
@@ -16,7 +16,7 @@ from pathlib import Path
 FILE = Path(__file__).with_name("redact_words.txt")
 _ROOMS = (
     "analysis", "apps", "audit", "cli", "client", "comparison", "diskspd", "doctor", "durable", "exchange", "explain",
-    "iozone", "jobs", "plans", "replay", "report", "results", "trace",
+    "iozone", "jobs", "plans", "render", "replay", "report", "results", "trace",
 )  # fmt: skip
 _EXAMPLES = ("commands.py",)
 """Command lines for the help, with names that could be anybody's: no run document holds them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -137,7 +137,7 @@ def _joined(maps: Sequence[Sequence[str]]) -> Iterator[str]:
 def fitted(table: Table, width: int) -> list[Any]:
     """The table so that no number and no word is cut: whole, or without columns that it can go without, or in parts.
 
-    `optional` of a table (see `show.plain_table`) names those columns, the first to go first; a line says which are
+    `optional` of a table (see `plain_table`) names those columns, the first to go first; a line says which are
     left out. Columns of running text may fold between words. Parts have the first column in each; one beside which
     another has no room is not repeated.
     """
@@ -196,3 +196,18 @@ def _part(table: Table, columns: Sequence[int], needs: Sequence[int], width: int
     for row in zip(*(list(table.columns[at].cells) for at in columns), strict=True):
         made.add_row(*row)
     return made
+
+
+def plain_table(header: Iterable[str], right: Iterable[str] = (), optional: Sequence[str] = ()) -> Any:
+    """An empty table with a line under its header. right: columns set to the right, which never wrap.
+
+    optional: columns that a terminal too narrow for all goes without, the first named first.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.optional = tuple(optional)  # type: ignore[attr-defined]
+    for name in header:
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=name in right, overflow="fold")
+    return table

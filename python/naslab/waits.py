@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from naslab import _engine
@@ -48,3 +52,51 @@ def ask(target: str, path: str) -> None:
 def is_in_doubt(error: BaseException) -> bool:
     """Whether nobody waits for the target after this error: it has to answer `ask` first."""
     return isinstance(error, KeyboardInterrupt) or getattr(error, "kind", None) in ("timeout", "interrupted")
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Interruptions wait for the end of the context, as while a child is started that has to be ended by them.
+
+    An interruption inside of `subprocess.Popen` would leave a child that nobody knows of. Main thread only; elsewhere
+    none arrives.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    previous = {number: signal.getsignal(number) for number in numbers}
+    previous = {number: handler for number, handler in previous.items() if callable(handler)}
+    for number in previous:
+        signal.signal(number, lambda number, _frame: heard.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    for number in heard[:1]:
+        os.kill(os.getpid(), number)
+
+
+@contextlib.contextmanager
+def termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run as Ctrl-C does: measured cells kept, files removed. Main thread only."""
+
+    def raise_interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    try:
+        previous = [(number, signal.getsignal(number)) for number in numbers]
+        for number, handler in previous:
+            if handler != signal.SIG_IGN:  # nohup stays in force
+                signal.signal(number, raise_interrupt)
+    except ValueError:  # not the main thread: the caller owns the signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in previous:
+            signal.signal(number, handler)

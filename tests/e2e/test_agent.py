@@ -15,7 +15,7 @@ from agent_tools import SIM, by_agent, by_python, digits, lines_of, peak_kib, sp
 from cli_tools import Cli, run_folders
 from lab_tools import need_system, own_folders
 from naslab import lab
-from naslab.credentials import open_target
+from naslab.lab.opening import open_target
 
 ROOT = Path(__file__).parents[2]
 __all__ = ["own_folders"]

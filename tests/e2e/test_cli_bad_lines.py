@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli_tools import Cli, Done, snapshot
-from naslab.cli.registry import shown
+from naslab.cli.lookup import shown
 
 LINES = [
     line.rpartition(" | ")[::2]

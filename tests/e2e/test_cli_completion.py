@@ -15,7 +15,7 @@ import pytest
 
 from cli_tools import Cli, need
 from naslab.cli.completing import FILES, FOLDERS, SCRIPTS, candidates
-from naslab.cli.registry import shown
+from naslab.cli.lookup import shown
 
 SETUP = {
     "bash": ("bash", "--norc", "--noprofile", "-i"),

@@ -8,7 +8,7 @@ import pytest
 
 from docs_pages import Block, Command
 from e2e.test_docs import PRELUDE, SIM, World, attempt, seed, world  # noqa: F401 - fixtures
-from naslab.cli.registry import shown
+from naslab.cli.lookup import shown
 
 EXAMPLES = [(command.name, example.line) for command in shown() for example in command.examples]
 

@@ -11,8 +11,9 @@ import pytest
 
 from cli_tools import SIM, Cli
 from naslab.cli.build import all_parsers, parser_of
+from naslab.cli.lookup import shown, table
 from naslab.cli.option_files import PRESETS, expand, preset_commands
-from naslab.cli.registry import MEASURE, shown, table
+from naslab.cli.registry import MEASURE
 
 SMALL = ("sweep", SIM, "--file-size", "64k", "--record", "4k,64k", "--tests", "write,read", "--quiet")
 

@@ -23,7 +23,7 @@ import yaml
 from cli_tools import Done, called
 from docs_pages import ROOT, Block, Command, blocks, blocks_of, commands, environment, masked, pages
 from naslab.cli.build import parser_of
-from naslab.cli.registry import choose
+from naslab.cli.lookup import choose
 from naslab.diskspd import args as diskspd
 from naslab.iozone import args as iozone
 

@@ -19,8 +19,9 @@ import pytest
 from cli_tools import Cli, need, wait_until
 from lab_tools import HOLD, born_there, hold, left_processes, need_system, own_folders, wait_for
 from naslab import lab
+from naslab.client import process
 from naslab.errors import TargetError
-from naslab.lab import process, systems
+from naslab.lab import systems
 from naslab.lab.readiness import answers
 from naslab.lab.server import Server
 

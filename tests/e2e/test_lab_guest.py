@@ -21,9 +21,9 @@ import guest_plants
 from cli_tools import Cli, need
 from lab_tools import born_there, left_processes, own_folders, wait_for
 from naslab import lab
+from naslab.client import process
 from naslab.errors import TargetError
 from naslab.lab import guest as guests
-from naslab.lab import process
 from naslab.lab.guest import HOST, Disk, Guest, Spec, boot, mounts, servers, volume
 from naslab.lab.guest.agent import DATA, TOP
 from naslab.lab.guest.volume import Volume

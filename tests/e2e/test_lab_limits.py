@@ -15,7 +15,9 @@ import pytest
 from cli_tools import Cli
 from lab_tools import HOLD, born_there, hold, lab_devices, left_processes, need_system, own_folders, wait_for
 from naslab import lab
-from naslab.lab import keeper, place, process
+from naslab.client import process
+from naslab.lab import place
+from naslab.lab.devices import keeper
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("own_folders")]
 __all__ = ["own_folders"]

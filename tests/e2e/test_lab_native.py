@@ -22,7 +22,9 @@ import pytest
 from cli_tools import Cli, need
 from lab_tools import HOLD, Stolen, born_there, lab_devices, left_groups, left_processes, own_folders, wait_for
 from naslab import lab
-from naslab.lab import backends, keeper, place, process, systems
+from naslab.client import process
+from naslab.lab import backends, place, systems
+from naslab.lab.devices import keeper
 from naslab.lab.server import Server
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("own_folders")]

@@ -91,7 +91,7 @@ def test_a_server_that_takes_no_further_process_speaks_smb_nevertheless(cli: Cli
 STAGES = """
 import json, sys
 from pathlib import Path
-from naslab.credentials import open_target
+from naslab.lab.opening import open_target
 from naslab.execute import start
 from naslab.spec import CellSpec, RunSpec
 from naslab.store import Store

@@ -12,8 +12,9 @@ import pytest
 
 from cli_tools import Cli, need, wait_until
 from lab_tools import wait_for
-from naslab.lab import process, systems
-from naslab.plans.tree import LOOKS, PHASES
+from naslab.analysis.metadata import LOOKS, PHASES
+from naslab.client import process
+from naslab.lab import systems
 
 SMALL = ("--files", "30", "--fan-out", "3", "--workers", "2", "--sizes", "lognormal", "--json")
 

@@ -21,7 +21,7 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from naslab.cluster import launch, local
+from naslab.cluster import launch, local, settings
 
 LISTEN = "0A"
 
@@ -88,7 +88,7 @@ def test_clients_of_this_machine_listen_on_loopback_only_and_speak_no_http() -> 
     before = {(door.address, door.port) for door in doors(os.getpid())}
 
     async def opened() -> tuple[list[Door], dict[Door, bytes]]:
-        async with launch.started(launch.Wanted(clients=2)) as client:
+        async with launch.started(settings.Wanted(clients=2)) as client:
             await client.wait_for_workers(2, timeout=60)
             found = [door for door in doors(os.getpid()) if (door.address, door.port) not in before]
             return found, {door: await _http_answer(door) for door in found}

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from naslab.analysis.adaptive import WORKLOAD
 from naslab.errors import UsageError
-from naslab.plans.adaptive import SHARE, WORKLOAD, Adaptive
+from naslab.plans.adaptive import SHARE, Adaptive
 from naslab.plans.sweep import SweepOptions, plan_cells
 from naslab.spec import CellSpec
 

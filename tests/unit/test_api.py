@@ -32,6 +32,12 @@ PUBLIC = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def climbed(climbed_run: Run) -> naslab.Run:
+    """A `naslab run`, as `naslab.load` gives it."""
+    return naslab.Run.of(climbed_run)
+
+
 @pytest.fixture(autouse=True)
 def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test touches the user's runs."""
@@ -202,19 +208,20 @@ def test_options_become_words() -> None:
 # results
 
 
-def test_a_verdict_is_that_of_explain(climbed_run: Run) -> None:
-    verdict, limits = climbed_run.verdict(), climbed_run.document["verdict"]["limits"]
+def test_a_verdict_is_that_of_explain(climbed: naslab.Run) -> None:
+    verdict, limits = climbed.verdict(), climbed.document["verdict"]["limits"]
     assert [each.document() for each in verdict] == limits and len(verdict) == len(limits) > 0
     first = verdict.of("read", "large")
     assert first is not None and 0 < (first.probability or 0) <= 1 and str(verdict)
     assert first.interval is not None and first.interval[0] <= (first.value or 0) <= first.interval[1]
-    found = climbed_run.explain()
+    found = climbed.explain()
     assert found.basis == "ladder" and found.verdict == verdict and found.advice and found.trust
     assert str(found).startswith(str(verdict)) and "What to do" in str(found)
-    assert make_run(ops=("read",), file_sizes=(1 << 20,), blocks=1).explain().basis == "cells"
+    assert naslab.Run.of(make_run(ops=("read",), file_sizes=(1 << 20,), blocks=1)).explain().basis == "cells"
 
 
 def test_cells_are_dicts_with_attributes(run: Run) -> None:
+    run = naslab.Run.of(run)
     cell = run.cells[0]
     assert isinstance(cell, naslab.Cell) and isinstance(cell, dict) and run.document["cells"][0] is cell
     assert (cell.op, cell.file_bytes, cell.iops) == (cell["op"], cell["file_bytes"], cell["iops"])
@@ -272,14 +279,14 @@ class Checked(HTMLParser):
         self.text += data
 
 
-def test_everything_shows_itself_in_a_notebook(climbed_run: Run) -> None:
-    shown = climbed_run._repr_html_()
-    assert climbed_run.run_id in Checked(shown).text and "more cells: run.cells" in shown
-    verdict, found = climbed_run.verdict(), climbed_run.explain()
+def test_everything_shows_itself_in_a_notebook(climbed: naslab.Run) -> None:
+    shown = climbed._repr_html_()
+    assert climbed.run_id in Checked(shown).text and "more cells: run.cells" in shown
+    verdict, found = climbed.verdict(), climbed.explain()
     assert all(sentence in Checked(shown).text for sentence in verdict.sentences), "the answer, not the long summary"
     assert all(limit.name in Checked(verdict._repr_html_()).text for limit in verdict)
     assert "How far to trust it" in Checked(found._repr_html_()).text
-    assert "random read" in Checked(make_run(ops=("random_read",), blocks=1).cells[0]._repr_html_()).text
+    assert "random read" in Checked(naslab.Run.of(make_run(ops=("random_read",), blocks=1)).cells[0]._repr_html_()).text
     one, two = (make_run(blocks=5, run_id=f"2026112{n}-184000-x7k2") for n in range(2))
     comparison = naslab.compare(one, two)
     assert "equivalent" in Checked(comparison._repr_html_()).text
@@ -288,7 +295,7 @@ def test_everything_shows_itself_in_a_notebook(climbed_run: Run) -> None:
 
 def test_text_of_others_is_escaped() -> None:
     evil = "<script>alert(1)</script>'\"&"
-    run = make_run(ops=("read",), file_sizes=(1 << 20,), blocks=1, label=evil, run_id=evil)
+    run = naslab.Run.of(make_run(ops=("read",), file_sizes=(1 << 20,), blocks=1, label=evil, run_id=evil))
     run.document["target"]["url"], run.document["summary"] = evil, [evil]
     run.cells[0].update(op=evil, workload=evil, regime=evil, warnings=[{"message": evil}])
     other = make_run(ops=("read",), file_sizes=(1 << 20,), blocks=1)

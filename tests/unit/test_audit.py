@@ -17,7 +17,7 @@ from fixtures_run import make_parts
 from naslab.audit import CHECKS, Subject, audit
 from naslab.audit.figures import agree, digits, rounding, unit_mistake
 from naslab.audit.words import as_json, as_text
-from naslab.exchange.importers.recognise import read_file
+from naslab.exchange.importers.build import read_file
 from naslab.results.foreign import foreign_cell, foreign_document
 from naslab.results.run import MemoryBlobs, Run
 

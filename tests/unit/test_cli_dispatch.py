@@ -13,7 +13,8 @@ from naslab.cli import help_text
 from naslab.cli.build import all_parsers, parser_of
 from naslab.cli.commands import COMMANDS, OLD_NAMES
 from naslab.cli.dispatch import run_app
-from naslab.cli.registry import PANELS, SYNONYMS, choose, shown
+from naslab.cli.lookup import choose, shown
+from naslab.cli.registry import PANELS, SYNONYMS
 from naslab.errors import UsageError
 
 SMALL = ("--file-size", "64k", "--record", "64k", "--tests", "write,read", "--quiet")

@@ -14,10 +14,10 @@ import pytest
 from cli_tools import called
 from naslab.cli import options
 from naslab.cli.build import all_parsers
+from naslab.cli.lookup import shown
 from naslab.cli.manpage import man_page
 from naslab.cli.progress import Progress, describe
 from naslab.cli.reference import reference_page
-from naslab.cli.registry import shown
 from naslab.errors import UsageError
 from naslab.spec import CellSpec
 

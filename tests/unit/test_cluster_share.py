@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from naslab.cluster.launch import Host, check_scheduler, hosts_of
+from naslab.cluster.launch import check_scheduler, hosts_of
 from naslab.cluster.run import one_per_host
+from naslab.cluster.settings import Host
 from naslab.cluster.share import cell_spec, run_spec
 from naslab.errors import UsageError
 from naslab.spec import CellSpec, PaceSpec, RunSpec

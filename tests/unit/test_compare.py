@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fixtures_run import make_parts
+from naslab.analysis.measurements import Side
 from naslab.comparison import document as documents
 from naslab.comparison import words
-from naslab.comparison.collect import Side
 from naslab.comparison.judgement import Comparison, compare
 from naslab.report import compare as pictures
 

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naslab import credentials
-from naslab.credentials import log_in, open_target, read_credentials
+from naslab.credentials import log_in, read_credentials
 from naslab.errors import UsageError
+from naslab.lab.opening import open_target
 from naslab.targets import parse_target
 
 CANARY = "Tr0ub4dor&3"

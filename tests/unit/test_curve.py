@@ -11,6 +11,7 @@ from naslab.analysis import loadcurve
 from naslab.errors import UsageError
 from naslab.plans import curve as curves
 from naslab.plans.curve import CurveOptions, Seen
+from naslab.render import tables
 from naslab.report import curve as picture
 
 OPTIONS = CurveOptions(64 << 20, 4096, random=True)
@@ -191,4 +192,4 @@ def test_the_picture_holds_the_numbers() -> None:
     both = picture.carried([("one", made_curve()), ("two", made_curve(2.0))])
     assert [trace["name"] for trace in both["data"]] == ["the offered load", "one", "two"]
     assert both["data"][2]["y"][-1] == 2000
-    assert len(next(iter(picture.rows(made_curve())))) == len(picture.HEADER)
+    assert len(next(iter(tables.curve_rows(made_curve())))) == len(tables.CURVE_HEADER)

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from diskspd_fixtures import MACHINE, made_figures, planned
+from naslab.cli.diskspd_run import output
 from naslab.diskspd.args import parse
 from naslab.diskspd.profile_xml import profile_text
-from naslab.diskspd.run import output
 
 SIZES = {"f": 8 << 30, "g": 8 << 30, "f.dat": 2_000_000_000}
 LINES = (

@@ -20,7 +20,6 @@ import pytest
 
 from durable_fakes import FakeServer, FakeSession
 from naslab import _engine, report, workspace
-from naslab.analysis.words import summarise
 from naslab.cli.durable import DurableRequest
 from naslab.durable import check, cutters, journal, metadata, words
 from naslab.durable.block import NEVER, SECTOR_BYTES, Found, Tagger
@@ -30,11 +29,12 @@ from naslab.durable.load import Load
 from naslab.durable.plan import FILL, FIRST, MODES, Plan
 from naslab.durable.proof import Proof
 from naslab.errors import TargetError, UsageError
+from naslab.render.show import show_run
+from naslab.render.summary import summarise
 from naslab.report import durable as view
 from naslab.results.document import new_document
 from naslab.results.run import Run
 from naslab.results.schema import json_schema
-from naslab.show import show_run
 from naslab.targets import Target, parse_target
 
 PLAN = Plan("run", "naslab-run", 7, 64 * 4096, 4096, 4, 4)

@@ -13,8 +13,9 @@ from claim_truth import cell
 from naslab import load
 from naslab.analysis.quantities import Sample
 from naslab.lab import experiment
+from naslab.lab.bench import bring_up_addresses
 from naslab.lab.experiment_result import Measurements, result_of
-from naslab.lab.run_experiment import bring_up_addresses, run_experiment
+from naslab.lab.run_experiment import run_experiment
 from naslab.report.experiment import charts, render
 from naslab.report.experiment_series import add_series, shown_runs
 from naslab.results.run import Run

@@ -16,7 +16,7 @@ from naslab.cli.build import parser_of
 from naslab.errors import UsageError
 from naslab.lab import experiment
 from naslab.lab.experiment import SCALES, Experiment
-from naslab.lab.experiment_parts import UNITS
+from naslab.toml.tables import UNITS
 
 ARTICLES = ("fast-nas", "fsx-32", "nas4220", "nfs-servers", "raid5-naspt")
 SIM = Path(__file__).parents[1] / "sim_experiment.toml"

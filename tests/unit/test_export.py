@@ -15,7 +15,7 @@ import pytest
 
 from fixtures_run import make_run
 from naslab.errors import NaslabError, StoreError, UnknownRunError, UsageError
-from naslab.exchange import excel
+from naslab.exchange import excel, references
 from naslab.exchange.export import FORMATS, export
 from naslab.exchange.files import safe_text
 from naslab.exchange.json_file import json_text, read_json
@@ -71,13 +71,13 @@ def test_xlsx_golden(golden: Golden, tmp_path: Path) -> None:
 def test_json_is_the_whole_run(store: Any, tmp_path: Path) -> None:
     made = make_run(ops=("read", "mixed"), file_sizes=(1 << 20,), op_log=True, pace_per_s=100.0)
     path = export(made, tmp_path / "run.json")
-    for again in (read_json(path), store.load(str(path))):
+    for again in (read_json(path), references.load(store, str(path))):
         assert again.document == made.document
         for cell in made.cells:
             assert again.blob_names(cell) == made.blob_names(cell)
             assert all(again.blob(cell, name) == made.blob(cell, name) for name in made.blob_names(cell))
     assert json.loads(json_text(made, blobs=False)) == made.document
-    saved = store.load(str(path))
+    saved = references.load(store, str(path))
     store.save(saved.document, {c["id"]: {n: saved.blob(c, n) for n in saved.blob_names(c)} for c in saved.cells})
     assert store.load("last").document == made.document
 
@@ -282,12 +282,12 @@ def test_other_files_are_refused(name: str, tmp_path: Path, store: Any) -> None:
     path = tmp_path / "file.json"
     path.write_text(NOT_RUNS[name])
     with pytest.raises(NaslabError, match=r"file\.json"):
-        store.load(str(path))
+        references.load(store, str(path))
 
 
 def test_an_absent_file_is_an_unknown_run(store: Any, tmp_path: Path) -> None:
     with pytest.raises(UnknownRunError, match="there is no file"):
-        store.load(str(tmp_path / "absent.json"))
+        references.load(store, str(tmp_path / "absent.json"))
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(StoreError):
-        store.load(str(tmp_path / "binary.json"))
+        references.load(store, str(tmp_path / "binary.json"))

@@ -12,7 +12,7 @@ import openpyxl
 import pytest
 
 from fixtures_run import make_run
-from naslab.exchange import excel, excel_answer
+from naslab.exchange import excel, excel_answer, excel_cells
 from naslab.exchange.export import export
 from naslab.explain import tell
 from naslab.explain.answer import answer
@@ -118,7 +118,7 @@ def test_rows_are_what_openpyxl_would_write(tmp_path: Path) -> None:
     theirs = book.create_sheet("theirs")
     theirs.append(["name", "value"])
     for value in ODD:
-        theirs.append(["x", excel.value_of(theirs, value)])
+        theirs.append(["x", excel_cells.value_of(theirs, value)])
     tables = excel.Tables(book)
     tables.add("ours", ("name", "value"), (["x", value] for value in ODD))
     excel.excel_rows.save(book, tmp_path / "x.xlsx", tables.pending)

@@ -17,7 +17,7 @@ import pytest
 
 from fixtures_run import make_run
 from naslab.errors import UsageError
-from naslab.exchange import excel, excel_charts, series_table
+from naslab.exchange import excel, excel_cells, excel_charts, series_table
 from naslab.exchange.export import export
 from naslab.results import Run
 from naslab.results.foreign import foreign_cell, foreign_document
@@ -244,7 +244,7 @@ def test_titles_are_short_unique_and_allowed() -> None:
         "'",
         "History",
     ):
-        title = excel.title_of(book, text)
+        title = excel_cells.title_of(book, text)
         book.create_sheet(title)
         found.append(title)
     assert max(map(len, found)) <= 31

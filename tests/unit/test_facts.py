@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from naslab.analysis.cell_names import load_name, stage_words, test_name
-from naslab.facts import fact
+from naslab.render.facts import fact
 
 test_name.__test__ = False  # type: ignore[attr-defined]
 

@@ -18,9 +18,8 @@ from naslab.cli import main
 from naslab.comparison.judgement import compare
 from naslab.errors import ForeignFileError, UsageError
 from naslab.exchange.export import export
-from naslab.exchange.importers.build import Asked, import_files
+from naslab.exchange.importers.build import Asked, import_files, read_file
 from naslab.exchange.importers.fio_options import size_bytes
-from naslab.exchange.importers.recognise import read_file
 from naslab.results import Run, schema
 from naslab.results.histogram import decode
 from naslab.store import Store

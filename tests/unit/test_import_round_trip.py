@@ -15,7 +15,7 @@ from fixtures_run import make_run
 from naslab.comparison.judgement import compare
 from naslab.errors import ForeignFileError
 from naslab.exchange.export import FORMATS, export
-from naslab.exchange.importers.recognise import read_file
+from naslab.exchange.importers.build import read_file
 from naslab.redact import redact
 from naslab.results import Run, schema
 from naslab.results.columns import CELL_COLUMNS, cell_row

@@ -13,7 +13,8 @@ import pytest
 
 from naslab.exchange.importers import crystaldiskmark, diskspd_xml, elbencho
 from naslab.exchange.importers.base import Input
-from naslab.exchange.importers.recognise import format_of, read_file
+from naslab.exchange.importers.build import read_file
+from naslab.exchange.importers.recognise import format_of
 from naslab.results import Run, schema
 
 SAMPLES = Path(__file__).parent.parent / "samples"

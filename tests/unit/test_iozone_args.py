@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naslab.errors import UsageError
-from naslab.iozone.args import Args, parse
+from naslab.iozone.args import Args
+from naslab.iozone.checks import parse
 from naslab.iozone.options import BY_FLAG, OPTIONS, help_text, reference_text
 
 ROOT = Path(__file__).resolve().parents[2]

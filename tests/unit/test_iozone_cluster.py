@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from naslab.errors import UsageError
-from naslab.iozone.args import parse
+from naslab.iozone.checks import parse
 from naslab.iozone.cluster import Cluster, clients_of, read_cluster
 from naslab.iozone.plan import make_plan
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from iozone_fakes import FakeExecute, FakeRun, fake_cell, rate_of
+from naslab.cli.iozone import Session
 from naslab.errors import NaslabError
-from naslab.iozone.args import parse
+from naslab.iozone.checks import parse
 from naslab.iozone.oplog import histogram_text, write_files
 from naslab.iozone.plan import make_plan
-from naslab.iozone.run import Session
 from naslab.iozone.sheet import write_sheet
 from naslab.iozone.tables import Results, value
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from naslab.errors import UsageError
-from naslab.iozone.args import parse
+from naslab.iozone.checks import parse
 from naslab.iozone.plan import Plan, make_plan, record_sizes
 from naslab.messages import without_secrets
 

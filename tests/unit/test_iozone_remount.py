@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from iozone_fakes import FakeExecute
+from naslab.cli.iozone import Session
 from naslab.errors import TargetError, UsageError
-from naslab.iozone.args import parse
+from naslab.iozone.checks import parse
 from naslab.iozone.plan import make_plan
 from naslab.iozone.remount import Remounter
-from naslab.iozone.run import Session
 
 
 def script(path: Path, body: str) -> str:

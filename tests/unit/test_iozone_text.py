@@ -12,10 +12,10 @@ import pytest
 from iozone_fakes import FakeExecute, fake_cell, rate_of
 from iozone_parser import parse as parse_output
 from iozone_parser import parse_throughput, parse_throughput_report
+from naslab.cli.iozone import Session
 from naslab.errors import InterruptedRunError, TargetError
-from naslab.iozone.args import parse
+from naslab.iozone.checks import parse
 from naslab.iozone.plan import make_plan
-from naslab.iozone.run import Session
 from naslab.iozone.tables import value
 from naslab.iozone.text import TableWriter
 

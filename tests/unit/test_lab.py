@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
+from naslab.client import process
+from naslab.client.process import Process
 from naslab.errors import UsageError
-from naslab.lab import ganesha, place, process, samba, server, session, state, systems
+from naslab.lab import ganesha, place, samba, server, session, state, systems
 from naslab.lab.place import Place
-from naslab.lab.process import Process
 from naslab.lab.readiness import answers, last_words
 
 

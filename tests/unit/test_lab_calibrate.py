@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from naslab.client import process
 from naslab.errors import TargetError, UsageError
-from naslab.lab import calibrate, definition, experiment, process, server, session
+from naslab.lab import calibrate, definition, experiment, server, session
 from naslab.lab.backends import Answer
 from naslab.lab.calibrate import disks, of_experiment, path, probe, records, tools
 from naslab.lab.calibrate.bursts import fit_bucket

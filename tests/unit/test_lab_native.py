@@ -16,7 +16,8 @@ from naslab.cli import main
 from naslab.errors import UsageError
 from naslab.lab import backends, definition, drawing, limits
 from naslab.lab.definition import Clients, Definition, Link
-from naslab.lab.native import backend, blocks, format, groups, mover, net, plan
+from naslab.lab.devices import blocks, format, plan
+from naslab.lab.native import backend, groups, mover, net
 
 MB = 1_000_000
 UUID = "6e61736c-6162-4000-8000-0000000000fe"

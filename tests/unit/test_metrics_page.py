@@ -104,7 +104,7 @@ def test_the_newest_run_of_each_target(filled: Store) -> None:
 
 def test_verdict_and_warnings_are_the_runs(measured: Store) -> None:
     found = families(Metrics(Library(measured)).text())
-    limits = measured.load("last").verdict().limits
+    limits = naslab.Run.of(measured.load("last")).verdict().limits
     told = {
         tuple(s.labels[name] for name in ("op", "size", "limit")): s.value for s in found[scrape.PROBABILITY].samples
     }

@@ -16,7 +16,7 @@ from fixtures_run import make_parts
 from naslab.cli import main
 from naslab.errors import UsageError
 from naslab.printable import Guarded, colours_of, fold, fold_for_terminals, guarded, printable
-from naslab.show import list_runs_text, show_run
+from naslab.render.show import list_runs_text, show_run
 from naslab.store import Store
 
 HOSTILE = (

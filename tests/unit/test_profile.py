@@ -12,6 +12,7 @@ from naslab.analysis import position
 from naslab.errors import UsageError
 from naslab.plans import profile as profiles
 from naslab.plans.profile import ProfileOptions
+from naslab.render import tables
 from naslab.report import profile as picture
 
 OPTIONS = ProfileOptions(64 << 20, 1 << 20, 16, 64 << 20)
@@ -20,8 +21,8 @@ OPTIONS = ProfileOptions(64 << 20, 1 << 20, 16, 64 << 20)
 @pytest.mark.parametrize("size", [64 << 20, (64 << 20) + 12_345 * 4096, 17 << 20])
 def test_zones_cover_the_file_in_order(size: int) -> None:
     options = dataclasses.replace(OPTIONS, size_bytes=size)
-    cells = [cell for cell in profiles.profile_cells(options) if cell.workload == profiles.ZONE]
-    length = profiles.zone_bytes(options)
+    cells = [cell for cell in profiles.profile_cells(options) if cell.workload == position.ZONE]
+    length = options.zone_bytes
     walks = [cell.walk for cell in cells]
     assert [walk.base_bytes for walk in walks if walk] == [zone * length for zone in range(16)]
     assert all(walk and walk.len_bytes == cell.stop_bytes for walk, cell in zip(walks, cells, strict=True))
@@ -34,12 +35,12 @@ def test_an_existing_file_is_only_read() -> None:
     cells = profiles.profile_cells(dataclasses.replace(OPTIONS, fill=False, file="mine.dat"))
     assert not any(cell.writes() or cell.remove_before or cell.create != "never" for cell in cells)
     assert {tuple(cell.files) for cell in cells} == {("mine.dat",)}
-    assert [cell.workload for cell in cells[-2:]] == [profiles.RANDOM, profiles.BURST]
+    assert [cell.workload for cell in cells[-2:]] == [position.RANDOM, position.BURST]
 
 
 def test_a_sample_bounds_what_is_read() -> None:
     cells = profiles.profile_cells(dataclasses.replace(OPTIONS, sample_bytes=3 << 20))
-    assert {cell.stop_bytes for cell in cells if cell.workload == profiles.ZONE} == {3 << 20}
+    assert {cell.stop_bytes for cell in cells if cell.workload == position.ZONE} == {3 << 20}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_a_disk_that_slows_down_towards_its_end() -> None:
 def test_the_picture_holds_the_zones() -> None:
     figure = picture.by_position([("disk", made([200e6, 150e6, 100e6]))])
     assert figure["data"][0]["y"] == [200, 150, 100] and figure["data"][0]["x"][0] == 0
-    assert len(list(picture.rows(made([1e8] * 100)))) == picture.MAX_ROWS
+    assert len(list(tables.profile_rows(made([1e8] * 100)))) == tables.MAX_ROWS
 
 
 def shown(file_bytes: int, rates: list[float]) -> Any:

@@ -19,16 +19,17 @@ from naslab.comparison.conditions import differences
 from naslab.comparison.judgement import compare
 from naslab.comparison.ranges import over_ranges
 from naslab.errors import UnknownRunError, UsageError
+from naslab.exchange import references
 from naslab.lab import experiment
 from naslab.published import article
 from naslab.published.article import parse
+from naslab.render.show import show_run
 from naslab.report import compare as compare_view
 from naslab.report.model import cases, finding
 from naslab.report.page import parts
 from naslab.results.foreign import foreign_cell, foreign_document
 from naslab.results.run import Run
 from naslab.results.schema import json_schema
-from naslab.show import show_run
 from naslab.store import Store
 
 ARTICLES = ("fast-nas", "fsx-32", "nas4220", "nfs-servers", "raid5-naspt")
@@ -221,9 +222,9 @@ def test_the_documented_tiers_are_those_of_the_model() -> None:
 
 def test_names_work_wherever_a_run_is_taken(tmp_path: Path) -> None:
     store = Store(tmp_path / "s.db")
-    assert store.load("published:fsx-32-burst").cells[0]["throughput_bytes_per_s"] == 287.5e6
+    assert references.load(store, "published:fsx-32-burst").cells[0]["throughput_bytes_per_s"] == 287.5e6
     with pytest.raises(UnknownRunError, match=r"near: published:fsx-32, .*naslab runs --published"):
-        store.load("published:fsx")
+        references.load(store, "published:fsx")
     drawn = parse_drawing([], ["published:fsx-32-baseline", "110MB/s=raw"], "")
     assert [rate for _, rate in drawn.lines] == [32e6, 110e6] and "fsx-32-baseline write" in drawn.lines[0][0]
 

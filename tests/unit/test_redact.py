@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 
 from fixtures_run import make_parts
 from naslab.cli import main
+from naslab.exchange import references
 from naslab.exchange.export import FORMATS, export
-from naslab.exchange.importers.recognise import read_file
+from naslab.exchange.importers.build import read_file
 from naslab.redact import REMOVED, Names, Outgoing, redact, redact_all, store_for, target_name
 from naslab.redact_words import FILE, words
+from naslab.render.show import show_run
 from naslab.report import write
 from naslab.results.fields import Field
 from naslab.results.run import MemoryBlobs, Run
 from naslab.results.schema import TABLES, json_schema
-from naslab.show import show_run
 from naslab.store import Store
 
 SECRET = re.compile(r"q[xj]zwvkjh\d+|10\.66\.7\.\d+|02:42:ac:11", re.IGNORECASE)
@@ -257,7 +258,12 @@ def test_every_way_to_a_run_is_redacted(spied: Store, tmp_path: Path) -> None:
     export([spied.load("last")], exported)
     outgoing = store_for(spied.path, True)
     run_id = spied.resolve("last")
-    for run in (outgoing.load("last"), outgoing.load(run_id), outgoing.load_id(run_id), outgoing.load(str(exported))):
+    for run in (
+        outgoing.load("last"),
+        outgoing.load(run_id),
+        outgoing.load_id(run_id),
+        references.load(outgoing, str(exported)),
+    ):
         assert leaks(run.document) == [] and run.document["target"]["url"].endswith("/share-1/folder-1")
         assert redact(run) is run
 

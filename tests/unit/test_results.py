@@ -311,7 +311,7 @@ def test_json_has_no_nan(run: Run) -> None:
 
 def test_nothing_slow_is_imported_before_it_is_needed() -> None:
     code = (
-        "import sys, naslab.store, naslab.results, naslab.show, naslab.exchange.export\n"
+        "import sys, naslab.store, naslab.results, naslab.render.show, naslab.exchange.export\n"
         "print(sorted({'numpy', 'rich', 'openpyxl', 'pandas', 'platformdirs', 'jsonschema'} & sys.modules.keys()))"
     )
     folder = str(Path(naslab.__file__).parent.parent)

@@ -13,8 +13,8 @@ from naslab.comparison import security as prices
 from naslab.comparison import security_words as words
 from naslab.errors import TargetError, UsageError
 from naslab.plans import security as plans
+from naslab.render.show import render
 from naslab.report import security as page
-from naslab.show import render
 from naslab.targets import parse_target
 
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.0)

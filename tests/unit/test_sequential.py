@@ -15,7 +15,8 @@ from naslab.analysis.claims import Looks, Measured, Outcome, judge
 from naslab.analysis.intervals import LEVEL, POWER, p_above
 from naslab.analysis.sequential import LOOKS, nominal_level, overall_p, repeats_needed
 from naslab.lab import experiment
-from naslab.lab.run_experiment import Document, run_experiment
+from naslab.lab.bench import Document
+from naslab.lab.run_experiment import run_experiment
 from naslab.results import schema_experiment
 
 MORE, SAME = (1.05, math.inf), (1 / 1.05, 1.05)

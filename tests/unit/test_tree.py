@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from naslab.analysis.metadata import header, phases, rows, sentences
+from naslab.analysis.metadata import LOOKS, PHASES, WARM_UP, header, phases, rows, sentences
 from naslab.cli.common import Common, Load
 from naslab.cli.tree import TreeRequest, run_tree
 from naslab.errors import UsageError
 from naslab.messages import safe_argv
-from naslab.plans.tree import LOOKS, PHASES, WARM_UP, TreeOptions, items, renamed, shares, taken, tree_cells
+from naslab.plans.tree import TreeOptions, items, renamed, shares, taken, tree_cells
 from naslab.report import theme
 from naslab.report.tree import fill, section
 from naslab.report.views import Chart, shown

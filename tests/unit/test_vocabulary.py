@@ -8,7 +8,7 @@ import pytest
 
 from docs_pages import ROOT, pages
 from naslab.cli.build import all_parsers
-from naslab.cli.registry import shown
+from naslab.cli.lookup import shown
 
 OURS = {
     "reported, detected, finding, message": r"\bfound\b|\btold\b|\bsaid\b|\bin words\b|\bthe words\b",

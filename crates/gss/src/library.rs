@@ -1,4 +1,4 @@
-//! The library and its functions (RFC 2744), found when they are wanted.
+//! The library and its functions (RFC 2744), loaded when they are wanted.
 
 use libc::{c_int, c_void};
 use naslab_core::{Error, ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! The io_uring session: many operations in flight from one thread.
+//! The io_uring session: many outstanding operations from one thread.
 //!
 //! `submit` only fills the submission queue; the kernel is entered by `reap`, once for all operations
 //! submitted since. Completions of the kernel are matched to the engine's tokens through a table of

@@ -1,4 +1,4 @@
-//! One worker's session: its connections, open files and operations in flight.
+//! One worker's session: its connections, open files and outstanding operations.
 
 use crate::link::{flush, late, Link};
 use crate::options::{Plan, MAX_DEPTH};

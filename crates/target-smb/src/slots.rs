@@ -1,4 +1,4 @@
-//! Operations in flight: an operation may travel in several parts and ends when all have ended.
+//! Outstanding operations: an operation may travel in several parts and ends when all have ended.
 
 use crate::link::Finished;
 use crate::status;

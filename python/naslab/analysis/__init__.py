@@ -1,1 +1,1 @@
-"""Turns results into statements: validity, summaries in words."""
+"""Turns results into statements: intervals, change points, knees, validity."""

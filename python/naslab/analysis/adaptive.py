@@ -8,12 +8,15 @@ from statistics import median
 from typing import Any
 
 from naslab.analysis.surface_model import LEAST_WIDTH, REAL_WIDTH, Model, Predicted, Surface, all_seen
-from naslab.plans.adaptive import WORKLOAD
 from naslab.results.document import cell_document
 from naslab.spec import CellSpec
 from naslab.units import amount_text, duration_text, percent_text
 
 Cell = dict[str, Any]
+
+
+WORKLOAD = "sample"
+"""Of cells that read parts of a file: they are no points of the surface."""
 
 
 def predicted_cells(grid: Sequence[CellSpec], measured: Sequence[Cell], first_id: int, real: bool) -> list[Cell]:

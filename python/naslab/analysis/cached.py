@@ -1,4 +1,4 @@
-"""Were reads served from the server's memory? Decided by files that other data had pushed out of it, or not.
+"""Were reads served from the server cache? Decided by files that other data had pushed out of it, or not.
 
 A step of naslab.plans.cached is other data written, then files read for the first time and again at once.
 """

@@ -1,4 +1,4 @@
-"""Why did the rate drop? A token bucket, a write-back cache, an SLC cache, heat: told apart by experiment.
+"""Why did the rate drop? A token bucket, a write-back cache, an SLC cache, heat: separated by experiment.
 
 All four begin fast and end slow, and after a while of idling all are fast again. They differ in what an idle
 time gives back, in what a flush costs, in whether reads suffer too, and in what the drop is tied to:

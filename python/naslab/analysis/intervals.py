@@ -6,6 +6,7 @@ Source: Student 1908; log ratios of paired repeats are differences, so what both
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,3 +53,17 @@ def detectable(values: NDArray[np.float64], level: float = LEVEL) -> float:
 def p_binomial(successes: int, of: int) -> float:
     """P(at least so many of so many tosses of a fair coin): the exact sign test, one-sided."""
     return float(sum(math.comb(of, k) for k in range(successes, of + 1)) / 2**of)
+
+
+def median_interval(values: Sequence[float]) -> tuple[list[float] | None, float | None]:
+    """Interval of the median from order statistics, with its coverage; None where too few values give 95 %.
+
+    The narrowest [k-th lowest, k-th highest] that covers the median of any continuous distribution with at least
+    95 %: six values give lowest to highest, 96.9 %. Source: Conover, Practical Nonparametric Statistics, 3.2.
+    """
+    ranked, count = sorted(values), len(values)
+    for k in range(count // 2, 0, -1):
+        covered = 1 - 2 * sum(math.comb(count, i) for i in range(k)) / 2**count
+        if covered >= 1 - LEVEL:
+            return [ranked[k - 1], ranked[count - k]], covered
+    return None, None

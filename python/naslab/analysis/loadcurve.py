@@ -1,4 +1,4 @@
-"""The curve of a run: its steps, capacity and knee from the stored cells, in fields and in words."""
+"""The curve of a run: its steps, capacity and knee from the stored cells, as fields and as sentences."""
 
 from __future__ import annotations
 

@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
-from naslab.apps.results import median_interval
-from naslab.plans.tree import CACHE_STATES, COUNTED, PHASES, TIMED, WARM_UP
+from naslab.analysis.intervals import median_interval
 from naslab.units import count_text, duration_text
 
+LOOKS = ("stat", "stat_dir", "open_close", "read", "readdir")
+"""Phases that change nothing: those that are done cold, too."""
+PHASES = ("mkdir", "create", *LOOKS, "rename", "rename_dir", "remove", "rmdir")
+WARM_UP = "prepare"
+"""Workload of the cell that fills the server's caches again after cold passes, so that what follows is warm."""
+COUNTED = {"open_close": "open", "read": "open", "stat_dir": "stat", "rename_dir": "rename"}
+"""Kind whose calls are counted as the operations of a phase, where it is not the kind of the same name."""
+TIMED = {"open_close": "open", "stat_dir": "stat", "rename_dir": "rename"}
+"""Kind whose latency stands for a phase, where it is not the kind of the same name."""
+Cold = Literal["none", "new_connection", "command"]
+CACHE_STATES: dict[Cold, Literal["warm", "cold", "unknown"]] = {
+    "none": "warm", "new_connection": "unknown", "command": "cold",
+}  # fmt: skip
+"""What is known of all caches on the way: a new connection empties none of the server's."""
 CACHES = {"warm": "warm", "unknown": "new_connection", "cold": "cold"}
 """What a pass is called, by the state of the caches that its cells tell."""
 assert set(CACHES) == set(CACHE_STATES.values())

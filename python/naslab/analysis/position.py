@@ -1,14 +1,18 @@
-"""The profile of a run: rate by position, burst and access time from its cells, in fields and in words."""
+"""The profile of a run: rate by position, burst and access time from its cells, as fields and as sentences."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from naslab.plans.profile import BURST, RANDOM, ZONE, ProfileOptions, zone_bytes
 from naslab.units import duration_text, rate_text, size_label
 
+if TYPE_CHECKING:
+    from naslab.plans.profile import ProfileOptions
+
+BURST, RANDOM, ZONE = "burst", "random access", "zone"
+"""Workload names of the cells."""
 EVEN = 1.1
 """Head and tail of a file within this factor are called the same."""
 
@@ -18,7 +22,7 @@ def profile_of(cells: Sequence[Mapping[str, Any]], options: ProfileOptions) -> d
     found = [cell for cell in cells if cell["workload"] == ZONE and cell["duration_ns"] and cell["bytes"]]
     zones = [
         {
-            "offset_bytes": cell["block"] * zone_bytes(options), "bytes": cell["bytes"],
+            "offset_bytes": cell["block"] * options.zone_bytes, "bytes": cell["bytes"],
             "bytes_per_s": cell["throughput_bytes_per_s"], "cell": cell["id"],
         }
         for cell in sorted(found, key=lambda cell: cell["block"])
@@ -29,7 +33,7 @@ def profile_of(cells: Sequence[Mapping[str, Any]], options: ProfileOptions) -> d
     tenth = max(len(rates) // 10, 1)
     return {
         "file_bytes": options.size_bytes, "existing": not options.fill, "direct": options.direct,
-        "block_bytes": options.block_bytes, "queue_depth": options.depth, "zone_bytes": zone_bytes(options),
+        "block_bytes": options.block_bytes, "queue_depth": options.depth, "zone_bytes": options.zone_bytes,
         "zones_planned": options.zones, "zones": zones,
         "mean_bytes_per_s": statistics.harmonic_mean(rates) if rates else None,
         "slowest_bytes_per_s": min(rates, default=None), "fastest_bytes_per_s": max(rates, default=None),

@@ -1,4 +1,4 @@
-"""A cell as the search for its regime sees it: what it moved, how many operations it kept in flight, and their time."""
+"""A cell as the search for its regime sees it: what it moved, how many operations were outstanding, and their time."""
 
 from __future__ import annotations
 

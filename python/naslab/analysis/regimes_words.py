@@ -1,4 +1,4 @@
-"""The regimes of a run's cells in words, for summaries, tables and charts."""
+"""The regimes of a run's cells as sentences, for summaries, tables and charts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay in words and as a table."""
+"""A replay as sentences and as a table."""
 
 from __future__ import annotations
 

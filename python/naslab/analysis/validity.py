@@ -43,6 +43,11 @@ EVENT_WORDS = {
 """Events of the protocol that a reader of a cell must know; `{n}` is their count."""
 
 
+def is_local_disk(protocol: str, facts: Mapping[str, Any]) -> bool:
+    """Whether a target is a path on a disk of this machine, no mount of a server. facts: of the target."""
+    return protocol == "local" and facts.get("filesystem") not in NETWORK_FILESYSTEMS
+
+
 def cell_regime(cell: Mapping[str, Any], document: Mapping[str, Any]) -> str | None:
     """`client_cache`, `mixed`, `disk` or None when nothing was counted that could tell.
 

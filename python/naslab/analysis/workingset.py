@@ -1,4 +1,4 @@
-"""The largest working set that is read from memory: the size from which reads again and again wait for the disks.
+"""The largest working set that is read from the server cache: the size from which repeated reads wait for the disks.
 
 A working set is the head of one file, read from its start to its end again and again. One that fits in a cache is read
 at the memory's rate; of one that does not, a cache that keeps what was used last has nothing left when its turn comes

@@ -1,4 +1,4 @@
-"""Keyword arguments as the words of a command line, by the options that the command itself declares."""
+"""Keyword arguments as a command line, by the options that the command itself declares."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from naslab.errors import UsageError
 
+Kind = Literal["run", "sweep", "sustained", "curve", "profile", "apps", "replay", "job", "tree"]
+"""Commands that measure."""
 Option = (
     str | int | float | bool | timedelta | os.PathLike[str] | Mapping[str, object] | Sequence[str | int | float] | None
 )
@@ -20,8 +22,6 @@ _NOT_FOR_PROGRAMS = frozenset(("json", "quiet", "plan", "list", "resume", "help"
 
 def command_line(kind: str, target: str, options: Mapping[str, Any]) -> list[str]:
     """The words after `naslab`. Raises UsageError for a command or an option that there is not."""
-    from naslab.api.measuring import Kind
-
     if kind not in (kinds := get_args(Kind)):
         raise UsageError(f"kind {kind!r}: choose {', '.join(kinds)}")
     parameters = _parameters(kind)

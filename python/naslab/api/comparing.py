@@ -5,13 +5,20 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from naslab.api.html import comparison_html
+from naslab.comparison import judgement
 from naslab.errors import UsageError
+from naslab.results.run import Run
 
-if TYPE_CHECKING:
-    from naslab.comparison.judgement import Comparison
-    from naslab.results.run import Run
+
+@dataclass(frozen=True)
+class Comparison(judgement.Comparison):
+    """A comparison that shows itself in notebooks."""
+
+    def _repr_html_(self) -> str:
+        return comparison_html(self)
 
 
 def compare(
@@ -38,7 +45,6 @@ def compare(
     """
     from naslab.cli.compare import labels_of
     from naslab.comparison import why as whys
-    from naslab.comparison.judgement import compare as judge
 
     if not 0.1 <= margin <= 100:
         raise UsageError(f"margin={margin:g}: give a percentage from 0.1 to 100")
@@ -48,14 +54,14 @@ def compare(
         raise UsageError(f"compare: run {twice} is named twice; a run cannot be compared with itself")
     labels = names or (str((found := labels_of(sides))[0]), str(found[1]))
     one, two = ([run.document for run in side] for side in sides)
-    judged = judge(one, two, (labels[0], labels[1]), margin / 100)
-    return dataclasses.replace(judged, why=whys.why(one, two, judged.names)) if why else judged
+    judged = judgement.compare(one, two, (labels[0], labels[1]), margin / 100)
+    mine = Comparison(**{field.name: getattr(judged, field.name) for field in dataclasses.fields(judged)})
+    return dataclasses.replace(mine, why=whys.why(one, two, mine.names)) if why else mine
 
 
 def _runs(side: Run | str | Sequence[Run | str], store: str | os.PathLike[str] | None) -> list[Run]:
     """Raises UsageError for no run."""
     from naslab.api.listing import load
-    from naslab.results.run import Run
 
     several: Sequence[Run | str] = [side] if isinstance(side, Run | str) else side
     if not several:

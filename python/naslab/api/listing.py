@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from naslab.results.run import Run
+    from naslab.api.runs import Run
     from naslab.store.store import RunSummary
 
 StorePath = str | os.PathLike[str] | None
@@ -22,9 +22,11 @@ def load(run: str = "last", store: StorePath = None) -> Run:
         run = naslab.load("last")
         run.cells[0].throughput_bytes_per_s
     """
+    from naslab.api.runs import Run
+    from naslab.exchange.references import load as by_reference
     from naslab.store import Store
 
-    return Store(_path(store)).load(os.fspath(run))
+    return Run.of(by_reference(Store(_path(store)), os.fspath(run)))
 
 
 def runs(*, label: str = "", target: str = "", limit: int | None = 50, store: StorePath = None) -> list[RunSummary]:

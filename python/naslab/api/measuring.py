@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from naslab.api.arguments import Option
+from naslab.api.arguments import Kind, Option, command_line
 
 if TYPE_CHECKING:
-    from naslab.api.progress import Progress
-    from naslab.results.run import Run
+    from naslab.api.runs import Run
+    from naslab.results.progress import Progress
 
-Kind = Literal["run", "sweep", "sustained", "curve", "profile", "apps", "replay", "job", "tree"]
 Amount = str | int
 Time = str | float | timedelta
 
@@ -50,8 +49,6 @@ def measure(
         run = naslab.measure("sim:", kind="sweep", file_size=["1m", "16m"], record=65536, tests="write,read")
         files, records, rates = run.grid("read")     # rates: bytes per second, file sizes by record sizes
     """
-    from naslab.api.arguments import command_line
-
     common = {
         "budget": budget, "max_bytes": max_bytes, "credentials": credentials, "label": label, "note": note or None,
         "seed": seed, "store": store,
@@ -62,6 +59,7 @@ def measure(
 
 def _carried_out(words: list[str], progress: bool | Callable[[Progress], None]) -> Run:
     """The run of a command line. Raises as `measure`."""
+    from naslab.api.runs import Run
     from naslab.cli import carry_out
     from naslab.cli.caller import Caller, called_by
     from naslab.errors import INTERRUPTED, Interrupted, NaslabError, RunFailedError
@@ -73,10 +71,11 @@ def _carried_out(words: list[str], progress: bool | Callable[[Progress], None]) 
         except KeyboardInterrupt as error:
             if program.run is None:
                 raise Interrupted("interrupted before anything was measured", None) from error
+    run = Run.of(program.run) if program.run else None
     if program.code == INTERRUPTED:
-        raise Interrupted(program.message, program.run)
-    if program.run is None:
+        raise Interrupted(program.message, run)
+    if run is None:
         raise NaslabError(f"naslab {' '.join(words)}: nothing was measured; run it on the command line for details")
     if program.code:
-        raise RunFailedError(program.message, program.run)
-    return program.run
+        raise RunFailedError(program.message, run)
+    return run

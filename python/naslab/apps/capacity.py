@@ -1,4 +1,4 @@
-"""How many streams of films a target holds at their own rate: found by trying more and more of them at once.
+"""How many streams of films a target holds at their own rate: measured by trying more and more of them at once.
 
 A number of streams is held where no request started later than the player's buffer allows and the last one ended with
 the film: at most 1 % of its length late (20 ms for short ones). The buffer alone would let too many through, because

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from math import comb
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from naslab.analysis.intervals import median_interval
 from naslab.apps.capacity import can_multiply
 from naslab.apps.generate import Plan
 from naslab.apps.model import TWELVE
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 PREPARE, CLEAN = "prepare", "clean"
 """Workloads of the cells around that of the application itself."""
 THROUGHPUT = "bytes read and written by the application, over the window of its cell: first step to last, flushes too"
-CONFIDENCE = 0.95
 Cell = Mapping[str, Any]
 
 
@@ -38,20 +37,6 @@ def published() -> dict[str, Any]:
         "conditions": [runs[f"raid5-naspt-{at}"].what for at in range(1, 7)],
         "mb_per_s": {row: list(values) for row, values in found.tables["naspt"].rows.items()},
     }
-
-
-def median_interval(values: Sequence[float]) -> tuple[list[float] | None, float | None]:
-    """Interval of the median from order statistics, with its coverage; None where too few values give 95 %.
-
-    The narrowest [k-th lowest, k-th highest] that covers the median of any continuous distribution with at least
-    95 %: six values give lowest to highest, 96.9 %. Source: Conover, Practical Nonparametric Statistics, 3.2.
-    """
-    ranked, count = sorted(values), len(values)
-    for k in range(count // 2, 0, -1):
-        covered = 1 - 2 * sum(comb(count, i) for i in range(k)) / 2**count
-        if covered >= CONFIDENCE:
-            return [ranked[k - 1], ranked[count - k]], covered
-    return None, None
 
 
 def apps_document(run: Run, plans: Sequence[Plan], recorded: bool) -> dict[str, Any]:

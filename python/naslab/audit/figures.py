@@ -1,4 +1,4 @@
-"""Numbers of documents, told or not, and whether two that should be one number are, within the rounding of a source."""
+"""Numbers of documents, known or not, and whether two that should be one are, within the rounding of a source."""
 
 from __future__ import annotations
 

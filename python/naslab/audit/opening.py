@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naslab.errors import BadStoreError
+from naslab.exchange.references import load
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -18,11 +19,11 @@ def open_runs(reference: str, store: Store) -> list[tuple[str, Run]]:
     Raises UnknownRunError, UsageError or StoreError.
     """
     if reference.startswith("published:") or not Path(reference).is_file():
-        return [(reference, store.load(reference))]
+        return [(reference, load(store, reference))]
     path = Path(reference)
     if path.suffix.lower() == ".json":
         try:
-            return [(reference, store.load(str(path.absolute())))]
+            return [(reference, load(store, str(path.absolute())))]
         except BadStoreError:
             pass  # perhaps JSON of another tool
     return _imported(path)

@@ -1,4 +1,4 @@
-"""An audit that names nobody: the numbers are checked as they are, and only what is told of them loses its names."""
+"""An audit that names nobody: the numbers are checked as they are, and only its findings lose their names."""
 
 from __future__ import annotations
 

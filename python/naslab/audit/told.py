@@ -1,4 +1,4 @@
-"""What naslab itself doubts, what has too few operations, and what these checks need and nobody told."""
+"""What naslab itself doubts, what has too few operations, and what these checks need and no source states."""
 
 from __future__ import annotations
 

@@ -25,12 +25,13 @@ from naslab.cli.common import Common, Load
 from naslab.cli.interleave import end_interleaved, ended_by, exit_of, numbered
 from naslab.comparison import split
 from naslab.errors import TargetError, UsageError
-from naslab.execute import SPACE_FACTOR, Execution, Hooks, probe, start, termination_as_interrupt
+from naslab.execute import SPACE_FACTOR, Execution, Hooks, probe, start
 from naslab.plans import both_ways as plans
 from naslab.plans.sweep import SweepOptions
 from naslab.spec import CellSpec
 from naslab.store import Store, new_run_id
 from naslab.targets.mounted import Behind, behind
+from naslab.waits import termination_as_interrupt
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -244,7 +245,7 @@ class _Both:
             json.dump(mount.document, sys.stdout)
             print()
         elif not self.common.quiet:
-            from naslab.show import show_run
+            from naslab.render.show import show_run
 
             print(show_run(mount), "\n".join(mount.document["summary"]), sep="\n")
             print(f"\nStored as run {mount.run_id}, and naslab's own client as {own.run_id}.")
@@ -256,10 +257,10 @@ class _Both:
 def _report(mount: Run, own: Run, path: Path) -> None:
     """The page of a comparison: naslab's own client is the baseline."""
     from naslab.comparison.judgement import compare
-    from naslab.report import compare as page
+    from naslab.report import write_comparison
 
     compared = compare([own.document], [mount.document], ("naslab's own client", "the mount"))
-    print(f"Report: {page.write([[own], [mount]], [compared], path).resolve()}", file=sys.stderr)
+    print(f"Report: {write_comparison([[own], [mount]], [compared], path).resolve()}", file=sys.stderr)
 
 
 @dataclass

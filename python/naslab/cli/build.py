@@ -10,8 +10,9 @@ import typer
 from typer.core import TyperCommand
 
 from naslab.cli.extras import extended
+from naslab.cli.lookup import table
 from naslab.cli.option_files import expand
-from naslab.cli.registry import OLD_OPTIONS, SYNONYMS, Command, table
+from naslab.cli.registry import OLD_OPTIONS, SYNONYMS, Command
 
 
 class NaslabCommand(TyperCommand):
@@ -52,7 +53,7 @@ def parser_of(name: str) -> NaslabCommand:
     module, _, function = entry.where.partition(":")
     one = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
     settings = {"help_option_names": ["-h", "--help"], **entry.settings}
-    made = getattr(importlib.import_module(f"naslab.cli.{module}"), function)
+    made = getattr(importlib.import_module(module if "." in module else f"naslab.cli.{module}"), function)
     one.command(name, cls=NaslabCommand, context_settings=settings)(extended(made, entry))
     command = typer.main.get_command(one)
     assert isinstance(command, NaslabCommand)
@@ -63,7 +64,7 @@ def parser_of(name: str) -> NaslabCommand:
 
 def all_parsers() -> dict[str, NaslabCommand]:
     """The parsers of all commands that are shown, by name."""
-    from naslab.cli.registry import shown
+    from naslab.cli.lookup import shown
 
     return {entry.name: parser_of(entry.name) for entry in shown() if entry.where and not entry.own_syntax}
 

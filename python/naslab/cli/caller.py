@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from naslab.api.progress import Progress
     from naslab.execute import Execution, Hooks
+    from naslab.results.progress import Progress
     from naslab.results.run import Run
 
 
@@ -68,8 +68,8 @@ class Caller:
         execution.hooks = _with(hooks, before, progress, on_cell)
 
     def _moment(self, execution: Execution, cell: int, bytes_per_s: float | None) -> Progress:
-        from naslab.api.progress import Progress
         from naslab.cli.progress import describe
+        from naslab.results.progress import Progress
 
         planned = execution.planned
         elapsed_s = time.monotonic() - self._began

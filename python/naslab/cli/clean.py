@@ -13,9 +13,9 @@ from typing import Any
 
 from naslab import _engine, recycle
 from naslab.apps.prepared import FOLDER as PREPARED_FOLDER
-from naslab.credentials import open_target
 from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.execute import engine_errors
+from naslab.lab.opening import open_target
 from naslab.messages import readable
 from naslab.store.process import is_dead
 from naslab.targets import Target

@@ -191,8 +191,9 @@ class _Asked:
         """The clients, not yet begun; None where one is asked for. Raises UsageError."""
         if not self.check():
             return None
-        from naslab.cluster.launch import Ssh, Wanted, check_scheduler, hosts_of
+        from naslab.cluster.launch import check_scheduler, hosts_of
         from naslab.cluster.run import Clients
+        from naslab.cluster.settings import Ssh, Wanted
         from naslab.cluster.share import SHARES
 
         chosen = next((each for each in SHARES if each == self.share), None)

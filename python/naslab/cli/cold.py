@@ -17,11 +17,12 @@ import time
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from naslab.analysis.metadata import Cold
 from naslab.errors import TargetError, UsageError
-from naslab.execute import held_back, probe
-from naslab.plans.tree import Cold
+from naslab.execute import probe
 from naslab.printable import printable
 from naslab.units import duration_text
+from naslab.waits import held_back
 
 if TYPE_CHECKING:
     from naslab.targets import Target

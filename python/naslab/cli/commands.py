@@ -146,7 +146,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "mcp", RESULTS, "Stored runs as tools for language models (MCP)", "mcp:mcp", (
+        "mcp", RESULTS, "Stored runs as tools for language models (MCP)", "naslab.mcp.command:mcp", (
             X("naslab mcp", "Read the results; nothing can be measured. An MCP client starts this."),
             X("naslab mcp --target smb://nas/media --budget 2m", "Also measure this share, two minutes at a time."),
         ),
@@ -185,7 +185,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "iozone", TOOLS, "IOzone's command line", "naslab.iozone.run:main", (
+        "iozone", TOOLS, "IOzone's command line", "naslab.cli.iozone:main", (
             X("naslab iozone -a -i 0 -i 1 -g 64m -f smb://user@nas/media/test.tmp", "IOzone's -a, without a mount."),
             X("naslab iozone -Rab out.xls -i 0 -i 1 -f /mnt/nas/test.tmp", "With IOzone's spreadsheet."),
         ),

@@ -12,19 +12,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab.analysis.words import summarise
 from naslab.cli.caller import caller, words_typed
 from naslab.cli.clients import clients_for, how_many, monitor_of
 from naslab.cli.progress import Progress
-from naslab.credentials import open_target
 from naslab.errors import INTERRUPTED, NaslabError, UsageError
-from naslab.execute import Execution, termination_as_interrupt
+from naslab.execute import Execution
+from naslab.lab.opening import open_target
 from naslab.messages import safe_argv
 from naslab.outputs import HTML, check_output
 from naslab.plans.sweep import SweepOptions, rows_of
+from naslab.render.summary import summarise
 from naslab.results.document import INTERRUPTION
 from naslab.spec import CellSpec, DataSpec, RunSpec
 from naslab.units import parse_duration, parse_size
+from naslab.waits import termination_as_interrupt
 
 if TYPE_CHECKING:
     from naslab.results.document import RunWarning
@@ -255,7 +256,7 @@ def _concluded(document: dict[str, Any]) -> dict[str, Any]:
 
 def _say(run: Run, common: Common, report: Path | None) -> None:
     """The answer alone where there is one and no details are asked for; else all that there is."""
-    from naslab.show import answer_text, show_run
+    from naslab.render.show import answer_text, show_run
 
     if run.document.get("answer") and not common.details:
         print(answer_text(run.document, report), end="")

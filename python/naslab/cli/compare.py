@@ -17,6 +17,7 @@ from naslab.comparison import document, words
 from naslab.comparison import why as whys
 from naslab.comparison.judgement import Comparison, compare
 from naslab.errors import INTERRUPTED, UsageError
+from naslab.exchange.references import load
 from naslab.outputs import HTML, check_output
 from naslab.store import Store
 
@@ -53,7 +54,7 @@ def load_sides(request: Request) -> tuple[list[list[Run]], list[str]]:
     """The runs of each side, and the sides' names. Raises UsageError, UnknownRunError."""
     _check(request)
     store = Store(request.store)
-    sides = [[store.load(name) for name in _names(text)] for text in request.runs]
+    sides = [[load(store, name) for name in _names(text)] for text in request.runs]
     _distinct(sides)
     return sides, labels_of(sides)
 
@@ -106,9 +107,9 @@ def tell_all(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Req
     else:
         print("\n".join(text_of(each, request.every_row) for each in found), end="")
     if request.output is not None:
-        from naslab.report import compare as page
+        from naslab.report import write_comparison
 
-        print(f"Report: {page.write(sides, found, request.output).resolve()}", file=sys.stderr)
+        print(f"Report: {write_comparison(sides, found, request.output).resolve()}", file=sys.stderr)
     return found
 
 
@@ -127,7 +128,7 @@ def code_of(found: Sequence[Comparison]) -> int:
 
 def text_of(comparison: Comparison, every_row: bool) -> str:
     """The comparison for a terminal: the sentence, what makes it doubtful, then the telling measurements."""
-    from naslab.show import columns_of, render
+    from naslab.render.show import columns_of, render
 
     lines = [words.sentence(comparison)]
     if comparison.why is not None:

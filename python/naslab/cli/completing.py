@@ -1,4 +1,4 @@
-"""`naslab completion SHELL`, and what may follow the words typed so far, for the script that it prints.
+"""`naslab completion SHELL`, and what may follow what is typed so far, for the script that it prints.
 
 The scripts hold no commands or options: they ask naslab at each Tab, so that they are never out of date.
 """
@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from naslab.cli.dispatch import ASK
-from naslab.cli.registry import Choice, choose, shown
+from naslab.cli.lookup import Choice, choose, shown
+from naslab.cli.registry import ASK
 from naslab.errors import UsageError
 
 FILES, FOLDERS = ":files", ":folders"

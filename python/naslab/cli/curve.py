@@ -9,6 +9,7 @@ from naslab.analysis import loadcurve
 from naslab.cli.common import Budget, Common, Load, measure
 from naslab.cli.progress import Progress
 from naslab.errors import UsageError
+from naslab.exchange.references import load
 from naslab.execute import Execution, check_space, probe, start
 from naslab.plans import curve as curves
 from naslab.spec import CellSpec
@@ -87,7 +88,7 @@ def _other(store: Store, reference: str) -> Run | None:
     """The run to compare with. Raises UsageError, UnknownRunError before anything is measured."""
     if not reference:
         return None
-    run = store.load(reference)
+    run = load(store, reference)
     document = run.document
     if not document.get("curve"):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""A command's arguments and options in words, for its help, the reference page and the man page."""
+"""A command's arguments and options described, for its help, the reference page and the man page."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from naslab.errors import INTERRUPTED, NaslabError
 
 def main(argv: Sequence[str]) -> int:
     """Carries a DiskSpd command line out (without the program's name); the exit code: 0, 1, 2 or 130."""
+    from naslab.cli.diskspd_run import run, say
     from naslab.diskspd.args import parse
     from naslab.diskspd.options import help_text
-    from naslab.diskspd.run import run, say
 
     try:
         request = parse(argv)

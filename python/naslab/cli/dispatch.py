@@ -6,21 +6,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from naslab.cli.registry import (
-    LIVE,
-    NOTIFY,
-    OPTIONS,
-    Choice,
-    Command,
-    choose,
-    nearest,
-    nearest_command,
-    parts_of,
-)
+from naslab.cli.lookup import Choice, choose, nearest, nearest_command, parts_of
+from naslab.cli.registry import ASK, LIVE, NOTIFY, OPTIONS, Command
 from naslab.errors import INTERRUPTED, UsageError
 
-ASK = "__complete"
-"""How a shell's completion asks, see `completing`."""
 REFUSED = 2
 _HELP = ("-h", "--help", "help")
 _VERSION = ("-V", "--version", "version")

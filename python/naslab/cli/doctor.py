@@ -1,4 +1,4 @@
-"""`naslab doctor [TARGET]`: prints what `naslab.doctor` found."""
+"""`naslab doctor [TARGET]`: prints the findings of `naslab.doctor`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from naslab.credentials import open_target
 from naslab.doctor import Advice, Checkup, Step, check_target, describe_machine, machine_advice
 from naslab.doctor.advice import WRONG_CLOCK_NS
 from naslab.doctor.nearby import advice, host_of, look, to_type
 from naslab.errors import UsageError
+from naslab.lab.opening import open_target
 from naslab.targets import Target
 from naslab.units import amount_text, duration_text, parse_duration
 

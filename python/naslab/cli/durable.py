@@ -18,11 +18,11 @@ from naslab.durable.cutters import AskCutter, CommandCutter, Cutter, LabCutter
 from naslab.durable.plan import METADATA, MODES, Plan
 from naslab.durable.proof import Proof
 from naslab.errors import NaslabError, UsageError
-from naslab.execute import Execution, engine_errors, start, termination_as_interrupt
+from naslab.execute import Execution, engine_errors, start
 from naslab.spec import CellSpec
 from naslab.store import Store
 from naslab.units import parse_duration, parse_size
-from naslab.waits import is_in_doubt
+from naslab.waits import is_in_doubt, termination_as_interrupt
 
 if TYPE_CHECKING:
     from naslab.targets import Target

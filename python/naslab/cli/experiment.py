@@ -101,13 +101,13 @@ def run(
     quiet: o.QuietOpt = False,
 ) -> int:
     """Run an article's experiment, and test its conclusions against the measurements."""
-    from naslab.execute import termination_as_interrupt
     from naslab.lab import experiment
     from naslab.lab.calibrate import of_experiment
     from naslab.lab.experiment_bench import bring_up_lab
     from naslab.lab.run_experiment import run_experiment
     from naslab.outputs import HTML, check_output
     from naslab.units import parse_duration
+    from naslab.waits import termination_as_interrupt
 
     if full and quick:
         raise UsageError("--full and --quick: sizes are the article's or the smallest; leave one out")
@@ -204,7 +204,7 @@ def _stored(run_ids: Sequence[str], store: Path | None) -> dict[str, Run]:
     from naslab import load
     from naslab.errors import UnknownRunError
 
-    found = {}
+    found: dict[str, Run] = {}
     for run_id in run_ids:
         with contextlib.suppress(UnknownRunError):
             found[run_id] = load(run_id, None if store is None else str(store))
@@ -287,7 +287,7 @@ def _given(pairs: Sequence[str], store: Path | None) -> dict[str, list[dict[str,
 
 def _measured_elsewhere(name: str, store: Path | None) -> dict[str, Any]:
     """The document of a stored run, of an exported one, or of another tool's file. Raises UsageError."""
-    from naslab.exchange.importers.recognise import read_file
+    from naslab.exchange.importers.build import read_file
 
     if not Path(name).is_file():
         return _document(name, store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from naslab.analysis.validity import is_local_disk
 from naslab.cli.common import Budget
 from naslab.cli.progress import Progress
 from naslab.client.limit import processors
@@ -30,7 +31,7 @@ def climb_ladder(
         granted_depth=bounds.most_depth if bounds.granted else None, most_depth=bounds.most_depth,
         client_cpus=processors(),
         nic_bytes_per_s=_interface(execution, facts), simulated=protocol == "sim", protocol=protocol,
-        local_disk=outcome.is_local_disk(protocol, facts), same_machine=_is_here(execution),
+        local_disk=is_local_disk(protocol, facts), same_machine=_is_here(execution),
     )  # fmt: skip
     budget = Budget(budget_ns, execution)
     budget.begin()

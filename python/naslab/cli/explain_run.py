@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from naslab.cli import options as o
+from naslab.exchange.references import load
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,7 +41,7 @@ def explain_run(reference: str, output: Path | None, store: Path | None, as_json
     from naslab.outputs import HTML, check_output
     from naslab.redact import store_for
 
-    loaded = store_for(store, redact).load(reference)
+    loaded = load(store_for(store, redact), reference)
     if output is not None:
         check_output(output, "-o", HTML)
     found = answer(loaded.document)
@@ -68,7 +69,7 @@ def document_of(found: Answer) -> Mapping[str, Any]:
 
 def text_of(found: Answer, width: int | None = None) -> str:
     """The explanation for a terminal."""
-    from naslab.show import columns_of, render
+    from naslab.render.show import columns_of, render
 
     columns = columns_of(width)
     return render(list(_parts(found, columns)), columns, None)
@@ -78,7 +79,7 @@ def _parts(found: Answer, columns: int) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from naslab.explain import brief_words
-    from naslab.show import in_middle
+    from naslab.render.show import in_middle
 
     document = found.document
     run = f" (run {document['run_id']})"
@@ -108,7 +109,7 @@ def _limits(found: Answer, columns: int) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from naslab.explain import tell
-    from naslab.show import plain_table
+    from naslab.terminal import plain_table
 
     table = plain_table(tell.HEADER, right=tell.HEADER[2:4], optional=tell.HEADER[3:4])
     for row in tell.rows(found.limits):
@@ -175,7 +176,7 @@ def _steps(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from naslab.explain import ladder_table
-    from naslab.show import plain_table
+    from naslab.terminal import plain_table
 
     yield Text("The ladder", style="bold")
     table = plain_table(ladder_table.HEADER)

@@ -10,6 +10,7 @@ import typer
 
 from naslab.cli import options as o
 from naslab.errors import UsageError
+from naslab.exchange.references import load
 
 SiteOpt = Annotated[
     Optional[Path],  # noqa: UP045 - Typer reads this at run time
@@ -97,4 +98,4 @@ def _loaded(references: list[str], store: Path | None, redact: bool) -> list[Any
     from naslab.redact import store_for
 
     opened = store_for(store, redact)
-    return [opened.load(reference) for reference in references]
+    return [load(opened, reference) for reference in references]

@@ -11,6 +11,7 @@ from typing import Any
 
 from naslab.analysis import fsx as model
 from naslab.errors import UsageError
+from naslab.exchange.references import load
 from naslab.store import Store
 from naslab.units import duration_text, percent_text, rate_text, size_label
 
@@ -24,7 +25,7 @@ def print_model(
 ) -> int:  # fmt: skip
     """Prints the model, with --run the measured rates beside it. Raises UsageError, UnknownRunError."""
     limits = _limits(tier, storage, tib, year)
-    measured = measured_rates(dict(Store(store).load(run).document), run) if run else None
+    measured = measured_rates(dict(load(Store(store), run).document), run) if run else None
     if as_json:
         json.dump({"schema": 1, "model": as_document(limits), "measured": measured}, sys.stdout)
         print()

@@ -15,6 +15,7 @@ from naslab.analysis import fsx_advice as model
 from naslab.analysis.fsx import YEARS
 from naslab.analysis.fsx_advice import LONGEST_S, Load, Option, Prices, Shortfall
 from naslab.errors import UsageError
+from naslab.exchange.references import load
 from naslab.store import Store
 from naslab.units import amount_text, duration_text, percent_text, rate_text
 
@@ -177,14 +178,14 @@ def print_advice(
             "system carries that load"
         )
     _check(year, storage)
-    load = load_of_trace(trace) if trace else load_of_run(Store(store).load(run), run)
-    found = _options(load, year, storage, tib, prices)
+    wanted = load_of_trace(trace) if trace else load_of_run(load(Store(store), run), run)
+    found = _options(wanted, year, storage, tib, prices)
     best, second = model.chosen(found)
     if as_json:
-        json.dump(_document(load, found, best), sys.stdout)
+        json.dump(_document(wanted, found, best), sys.stdout)
         print()
     else:
-        print("\n".join(lines(load, found, best, second, tib, measured=bool(run))))
+        print("\n".join(lines(wanted, found, best, second, tib, measured=bool(run))))
     return 0 if best else 1
 
 

@@ -11,7 +11,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from naslab.cli.registry import PANELS, Command, Example, parts_of, shown
+from naslab.cli.lookup import parts_of, shown
+from naslab.cli.registry import PANELS, Command, Example
 
 if TYPE_CHECKING:
     from naslab.cli.build import NaslabCommand

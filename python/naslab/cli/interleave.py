@@ -18,17 +18,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.ratios import LOOKS, POCOCK
-from naslab.analysis.words import summarise
 from naslab.cli.common import Common, Load
 from naslab.comparison.judgement import Comparison, compare
 from naslab.comparison.words import sentence
 from naslab.errors import INTERRUPTED, NaslabError, UsageError
-from naslab.execute import Execution, probe, start, termination_as_interrupt
+from naslab.execute import Execution, probe, start
 from naslab.lab import session as lab
 from naslab.plans import sweep as sweeps
+from naslab.render.summary import summarise
 from naslab.spec import CellSpec
 from naslab.store import Store, new_run_id
 from naslab.units import parse_size_list
+from naslab.waits import termination_as_interrupt
 
 if TYPE_CHECKING:
     from naslab.results.run import Run

@@ -8,7 +8,8 @@ from naslab import __version__
 from naslab.cli.build import parser_of
 from naslab.cli.describe import panels_of, usage
 from naslab.cli.help_text import ABOUT
-from naslab.cli.registry import PANELS, Command, shown
+from naslab.cli.lookup import shown
+from naslab.cli.registry import PANELS, Command
 
 if TYPE_CHECKING:
     from naslab.cli.build import NaslabCommand

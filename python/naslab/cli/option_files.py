@@ -15,7 +15,8 @@ from importlib import import_module, resources
 from pathlib import Path
 from typing import Any, Literal
 
-from naslab.cli.registry import OPTIONS, PRESET, Command, nearest
+from naslab.cli.lookup import nearest
+from naslab.cli.registry import OPTIONS, PRESET, Command
 from naslab.errors import UsageError
 
 PRESETS = tuple(PRESET.value.split("|"))

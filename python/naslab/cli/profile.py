@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab.analysis.position import profile_of
+from naslab.analysis.position import ZONE, profile_of
 from naslab.cli.common import Budget, Common, measure
 from naslab.cli.progress import Progress
 from naslab.errors import UsageError
@@ -141,7 +141,7 @@ def _takes_direct(path: Path, block_bytes: int) -> bool:
 
 def _check_bytes(cells: list[CellSpec], common: Common) -> None:
     most = common.most_bytes()
-    planned = sum(cell.planned_bytes() for cell in cells if cell.workload in ("fill", profiles.ZONE))
+    planned = sum(cell.planned_bytes() for cell in cells if cell.workload in ("fill", ZONE))
     if most is not None and planned > most:
         raise UsageError(
             f"--max-bytes {common.max_bytes}: writing and reading the zones moves {size_text(planned)}; give a smaller "
@@ -172,7 +172,7 @@ def _work(
 
 def _conclude(execution: Execution, options: profiles.ProfileOptions) -> None:
     """Keeps the profile of what was measured, however that ended."""
-    zones = [cell for cell in execution.cells if cell["workload"] == profiles.ZONE]
+    zones = [cell for cell in execution.cells if cell["workload"] == ZONE]
     if zones:
         found = profile_of(execution.cells, options)
         execution.keep(profile=found)

@@ -47,7 +47,8 @@ def _article(each: Any) -> dict[str, Any]:
 
 
 def _text(runs: list[Any]) -> str:
-    from naslab.show import columns_of, plain_table, render
+    from naslab.render.show import columns_of, render
+    from naslab.terminal import plain_table
 
     if not runs:
         return "No published result fits; see all with: naslab runs --published\n"

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from naslab.exchange.references import load
 from naslab.outputs import HTML, check_output
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def _print_json(value: Any) -> int:
 def list_runs(label: str, target: str, limit: int, store: Path | None, as_json: bool, redact: bool = False) -> int:
     """`naslab runs`."""
     from naslab.redact import store_for
-    from naslab.show import list_runs_text
+    from naslab.render.show import list_runs_text
 
     opened = store_for(store, redact)
     found = opened.list_runs(limit, label or None, target or None)
@@ -35,9 +36,9 @@ def list_runs(label: str, target: str, limit: int, store: Path | None, as_json: 
 def show_one(reference: str, store: Path | None, as_json: bool, redact: bool = False) -> int:
     """`naslab show`."""
     from naslab.redact import store_for
-    from naslab.show import folded, show_run
+    from naslab.render.show import folded, show_run
 
-    run = store_for(store, redact).load(reference)
+    run = load(store_for(store, redact), reference)
     if as_json:
         return _print_json(run.document)
     print(show_run(run))
@@ -62,9 +63,9 @@ def write_report(
     opened = store_for(store, redact)
     if one_page or output.suffix.lower() in (".svg", ".png"):
         page.check(output)
-        path = page.write([opened.load(reference) for reference in references], output, drawing)
+        path = page.write([load(opened, reference) for reference in references], output, drawing)
     else:
         check_output(output, "-o", HTML)
-        path = write([opened.load(reference) for reference in references], output, drawing)
+        path = write([load(opened, reference) for reference in references], output, drawing)
     print(f"Report: {path.resolve()}")
     return 0

@@ -15,7 +15,8 @@ from naslab.cli.describe import (
     range_text,
     usage,
 )  # fmt: skip
-from naslab.cli.registry import PANELS, Command, old_names, parts_of, shown
+from naslab.cli.lookup import old_names, parts_of, shown
+from naslab.cli.registry import PANELS, Command
 
 if TYPE_CHECKING:
     from naslab.cli.build import NaslabCommand

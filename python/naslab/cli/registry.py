@@ -1,11 +1,8 @@
-"""What a command is, and how one is looked up by its name. The commands themselves are listed in `commands`.
-
-Nothing here imports Typer or a command's own module: help is printed and a name is checked without them.
-"""
+"""What a command is: the types of the list in `commands`, and the options that commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 START, MEASURE, RESULTS, COMPARE, TOOLS, LAB, EXPERT = PANELS = (
@@ -16,6 +13,8 @@ SYNONYMS = {"--size": "--file-size", "--file-size": "--size", "--block": "--reco
 """Options accepted for each other wherever a command has one of the two."""
 OLD_OPTIONS = {"--report": "--output"}
 """Old spellings of options, and what they are called now; they work for one release, with a hint."""
+ASK = "__complete"
+"""How a shell's completion asks, see `completing`."""
 
 
 class Shared(NamedTuple):
@@ -68,60 +67,3 @@ class Command(NamedTuple):
     def shared(self) -> list[Shared]:
         """The options that every command has beside its own, and those that every measuring command has."""
         return [OPTIONS, *([LIVE] if self.measures or self.panel == MEASURE else []), NOTIFY]
-
-
-class Choice(NamedTuple):
-    """The command that words name. rest: the words after its name. old: the name as typed, if it is an old one."""
-
-    command: Command
-    rest: list[str]
-    old: str = ""
-
-
-def table() -> dict[str, Command]:
-    """All commands by name, in the order of the help."""
-    from naslab.cli.commands import COMMANDS
-
-    return {command.name: command for command in COMMANDS}
-
-
-def shown() -> list[Command]:
-    """The commands that help and pages list."""
-    return [command for command in table().values() if not command.instead]
-
-
-def old_names() -> Mapping[str, str]:
-    """Old names of commands, and what they are called now."""
-    from naslab.cli.commands import OLD_NAMES
-
-    return OLD_NAMES
-
-
-def choose(words: Sequence[str]) -> Choice | None:
-    """The command with the longest name that `words` begin with, old names included."""
-    known, old = table(), old_names()
-    for length in (2, 1):
-        name = " ".join(words[:length])
-        if len(words) >= length and (name in known or name in old):
-            return Choice(known[old.get(name, name)], list(words[length:]), name if name in old else "")
-    return None
-
-
-def parts_of(name: str) -> list[Command]:
-    """The commands whose names begin with this one's."""
-    return [command for command in shown() if command.name.startswith(f"{name} ")]
-
-
-def nearest(word: str, among: Sequence[str], likeness: float = 0.6) -> str:
-    """The name most like a mistyped one; empty when none is."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(word, among, 1, likeness)), "")
-
-
-def nearest_command(words: Sequence[str]) -> str:
-    """The command most like what was typed, by its name now; empty when none is."""
-    known, old = [command.name for command in shown()], old_names()
-    found = nearest(" ".join(words[:2]), known) if len(words) > 1 and words[0] in known else ""
-    found = found or nearest(words[0], [*known, *old])
-    return old.get(found, found)

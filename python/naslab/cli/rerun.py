@@ -7,6 +7,7 @@ import dataclasses
 from naslab.cli.common import Common, measure
 from naslab.cli.compare import Request, code_of, labels_of, tell_all
 from naslab.errors import UsageError
+from naslab.exchange.references import load
 from naslab.execute import Execution, start
 from naslab.explain.steps import WORKLOAD
 from naslab.spec import CellSpec, RunSpec
@@ -16,7 +17,7 @@ from naslab.store import Store
 def run_rerun(reference: str, target_text: str, request: Request, common: Common) -> int:
     """Measures, stores the run, and compares it with the first. Raises UsageError, UnknownRunError."""
     store = Store(common.store)
-    run = store.load(reference)
+    run = load(store, reference)
     spec = _again(store, run.run_id, reference, common)
     target = common.target(target_text)
     extra = {**common.document_extra(), "rerun_of": run.run_id}

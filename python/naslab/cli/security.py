@@ -22,11 +22,12 @@ from naslab.cli.interleave import end_interleaved, ended_by, exit_of, numbered
 from naslab.comparison import security as prices
 from naslab.comparison.security_words import sentences
 from naslab.errors import TargetError, UsageError
-from naslab.execute import SPACE_FACTOR, Execution, probe, start, termination_as_interrupt
+from naslab.execute import SPACE_FACTOR, Execution, probe, start
 from naslab.plans import security as plans
 from naslab.spec import CellSpec
 from naslab.store import Store, new_run_id
 from naslab.targets.target import SERVERS
+from naslab.waits import termination_as_interrupt
 
 if TYPE_CHECKING:
     from naslab.results.run import Run

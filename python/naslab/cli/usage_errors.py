@@ -54,7 +54,7 @@ def _sentence(error: Any, command: NaslabCommand) -> str:
 def _no_such_option(option: str, command: NaslabCommand) -> str:
     """With the option that it is most like, of those that help shows and those accepted for them."""
     from naslab.cli.describe import options_of
-    from naslab.cli.registry import nearest
+    from naslab.cli.lookup import nearest
 
     known = [name for each in options_of(command) for name in (*each.opts, *each.secondary_opts)]
     found = nearest(option, [name for name in known if name not in command.hints])

@@ -13,6 +13,7 @@ import typer
 
 from naslab.cli import options as o
 from naslab.errors import UsageError
+from naslab.exchange.references import load
 from naslab.units import parse_duration, parse_size, size_label
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def run_whatif(reference: str, words: Mapping[str, str], asked: Asked, store: Pa
     scales = {name: _scale(words.get(name, ""), f"--{name}", parse) for name, parse in _PARSERS.items()}
     if not any(scales.values()) and asked == Asked():
         raise UsageError("whatif: no change is given; give one of --link, --disk, --ram, --depth, e.g. --link 10g")
-    loaded = Store(store).load(reference)
+    loaded = load(Store(store), reference)
     ladder = loaded.document.get("ladder")
     if not ladder:
         raise UsageError(f"whatif {reference}: that run has no ladder; make one with `naslab run TARGET`")
@@ -202,7 +203,7 @@ def text_of(
     run: Run, change: Change, asked: Asked, fitted: Fitted, found: list[Prediction], width: int | None = None
 ) -> str:
     """The predictions for a terminal."""
-    from naslab.show import columns_of, render
+    from naslab.render.show import columns_of, render
 
     columns = columns_of(width)
     return render(list(_parts(run, change, asked, fitted, found, columns)), columns, None)
@@ -216,7 +217,7 @@ def _parts(
 
     from naslab.explain import trust
     from naslab.explain import whatif_words as words
-    from naslab.show import in_middle
+    from naslab.render.show import in_middle
 
     document = run.document
     what = words.change_text(change, asked_words(asked))

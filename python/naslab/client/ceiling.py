@@ -120,7 +120,7 @@ def _memory(buf_bytes: int, cpus: int, budget_ns: int, latency_ns: int) -> dict[
 
 def _buf_bytes(cpus: int) -> int:
     """Memory to measure with: four times the largest cache, and never more than an eighth of what is free."""
-    from naslab.environment import describe_client
+    from naslab.client.environment import describe_client
 
     caches = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
     largest = max((_size(path) for path in caches), default=0)

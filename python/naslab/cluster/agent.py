@@ -331,7 +331,7 @@ def _failure(error: BaseException) -> Reply:
 
 
 def _describe() -> Reply:
-    from naslab.environment import describe_client
+    from naslab.client.environment import describe_client
 
     return {
         "naslab_version": __version__,

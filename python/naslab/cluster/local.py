@@ -16,14 +16,14 @@ from typing import Any
 from distributed.deploy.spec import ProcessInterface
 
 from naslab.cluster import remote
-from naslab.cluster.launch import spec_cluster
+from naslab.cluster.settings import spec_cluster
 
 PRELOADED = [
     "distributed",
     "tornado.platform.asyncio",
     "naslab.cluster.remote",
     "naslab.cluster.run",
-    "naslab.environment",
+    "naslab.client.environment",
     "naslab.cluster.warm",
 ]
 """What the fork server imports once for all clients."""

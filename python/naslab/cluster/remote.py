@@ -47,8 +47,8 @@ async def serve(scheduler: str, pem: str, name: str, line: int, ready: Callable[
     """
     import dask
 
-    from naslab.cluster.launch import CONFIG, security_of, silence
     from naslab.cluster.nodes import Worker
+    from naslab.cluster.settings import CONFIG, security_of, silence
 
     silence()
     gone = asyncio.Event()

@@ -14,9 +14,10 @@ from typing import Any
 
 from naslab.cluster import checks
 from naslab.cluster import share as parts
-from naslab.cluster.launch import LoopThread, Wanted, check_installed, started
+from naslab.cluster.launch import LoopThread, check_installed, started
 from naslab.cluster.link import CALL_S, EXCHANGES, Client, of_all, unwrapped
 from naslab.cluster.merge import Part, merge
+from naslab.cluster.settings import Wanted
 from naslab.cluster.share import Share
 from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.spec import CellSpec, RunSpec

@@ -12,9 +12,9 @@ from typing import Any
 
 from distributed.deploy.spec import ProcessInterface
 
-from naslab.cluster.launch import Host, Ssh, Wanted, spec_cluster
 from naslab.cluster.nodes import own_address
 from naslab.cluster.remote import PEM, READY
+from naslab.cluster.settings import Host, Ssh, Wanted, spec_cluster
 from naslab.errors import UsageError
 
 CONNECT_S = 20.0

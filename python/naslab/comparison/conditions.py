@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from naslab.comparison.collect import CONDITIONS, Document, Key
+from naslab.analysis.measurements import CONDITIONS, Document, Key
 from naslab.results.foreign import is_foreign
 from naslab.units import size_label
 

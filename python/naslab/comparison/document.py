@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from naslab.analysis.measurements import UNITS
 from naslab.analysis.ratios import Judged
 from naslab.comparison import why
-from naslab.comparison.collect import UNITS
 from naslab.comparison.judgement import Comparison, Row
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from naslab.analysis import history, ratios
 from naslab.analysis.history import Step
+from naslab.analysis.measurements import Document, Key, Side
 from naslab.analysis.ratios import Ratio
-from naslab.comparison.collect import Document, Key, Side
 from naslab.comparison.judgement import MARGINS, RATES
 
 ALIKE = ("protocol", "dialect", "sec", "signing", "encryption")

@@ -1,4 +1,4 @@
-"""A target's history in words."""
+"""Sentences on a target's history."""
 
 from __future__ import annotations
 

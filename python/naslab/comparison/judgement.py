@@ -17,8 +17,8 @@ import numpy as np
 
 from naslab.analysis import ratios
 from naslab.analysis.intervals import LEVEL
+from naslab.analysis.measurements import HIGHER, Block, Document, Key, Measure, Side
 from naslab.analysis.ratios import Control, Judged, Ratio
-from naslab.comparison.collect import HIGHER, Block, Document, Key, Measure, Side
 from naslab.comparison.conditions import differences
 from naslab.comparison.doubts import doubts_of
 from naslab.comparison.ranges import over_ranges
@@ -98,11 +98,6 @@ class Comparison:
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, *self.says, *(doubt.message for doubt in self.doubts)])
-
-    def _repr_html_(self) -> str:
-        from naslab.api.html import comparison_html
-
-        return comparison_html(self)
 
 
 def compare(

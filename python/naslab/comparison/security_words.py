@@ -155,7 +155,7 @@ def tables(found: Mapping[str, Any]) -> list[RenderableType]:
     """The price list for a terminal: a table for each load, and one of what was not measured."""
     from rich.text import Text
 
-    from naslab.show import plain_table
+    from naslab.terminal import plain_table
 
     rows = measured(found)
     parts: list[RenderableType] = []
@@ -177,7 +177,7 @@ def _title(load: Mapping[str, Any]) -> str:
 
 def _load_table(rows: Sequence[Mapping[str, Any]], load: Mapping[str, Any]) -> Any:
     """What one load is measured for, its rate or, one at a time, its latency, and its client CPU."""
-    from naslab.show import plain_table
+    from naslab.terminal import plain_table
 
     single = load["queue_depth"] == 1
     heads = ("combination", "latency" if single else "MB/s", "change, % (95 %)", "CPU s/GiB", "ratio (95 %)")

@@ -156,7 +156,7 @@ def _latency(cell: Mapping[str, Any]) -> list[str]:
 
 def table(found: Mapping[str, Any]) -> Any:
     """The measurements as a table for a terminal."""
-    from naslab.show import plain_table
+    from naslab.terminal import plain_table
 
     heads = ("measurement", "mount", "own client", "ratio", "95 %", "CPU/GiB", "own CPU/GiB")
     shown = plain_table(heads, right=heads[1:4])

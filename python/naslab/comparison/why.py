@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from naslab.analysis import ratios
+from naslab.analysis.measurements import Document
 from naslab.analysis.ratios import LATENCY_MARGIN, LEAST_REPEATS, RATE_MARGIN
 from naslab.comparison import stations
-from naslab.comparison.collect import Document
 from naslab.comparison.names import short
 from naslab.comparison.stations import Part
 from naslab.errors import UsageError

@@ -1,17 +1,19 @@
-"""A comparison in words: one sentence, a table, and what to do where it is undecided."""
+"""A comparison for people: one sentence, a table, and what to do where it is undecided."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.cell_names import op_words
+from naslab.analysis.measurements import Key
 from naslab.analysis.ratios import Judged
-from naslab.comparison.collect import Key
-from naslab.comparison.judgement import Comparison, Row
 from naslab.comparison.names import short
 from naslab.units import count_text, duration_text, percent_text, rate_text, size_label
+
+if TYPE_CHECKING:
+    from naslab.comparison.judgement import Comparison, Row
 
 _WORDS = {"better": "faster", "worse": "slower"}
 MOST_REPEATS = 500
@@ -128,7 +130,7 @@ def table(comparison: Comparison, rows: Sequence[Row]) -> Any:
     """The rows as a table for a terminal."""
     from rich.text import Text
 
-    from naslab.show import plain_table
+    from naslab.terminal import plain_table
 
     found = plain_table(("measurement", "baseline", "compared", "ratio", "95 %", "verdict"), right=("ratio",))
     style = {"better": "green", "worse": "red", "equivalent": "dim"}

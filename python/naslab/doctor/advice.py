@@ -1,4 +1,4 @@
-"""What was found, in words that say what to do. Pure: facts in, sentences out."""
+"""Findings as sentences, each with what to do. Pure: facts in, sentences out."""
 
 from __future__ import annotations
 

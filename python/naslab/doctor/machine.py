@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from naslab import __version__, _engine
+from naslab.client.environment import describe_client
 from naslab.doctor.advice import Advice
-from naslab.environment import describe_client
 from naslab.errors import NaslabError
 from naslab.units import amount_text, rate_text
 

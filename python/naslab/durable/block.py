@@ -1,4 +1,4 @@
-"""Tagged records: every sector of 512 bytes says whose it is, so that half-written records are told from old ones.
+"""Tagged records: every sector of 512 bytes says whose it is, so that half-written records differ from old ones.
 
 A disk writes sectors, not records: after a power cut one record may hold sectors of two writes. The tag at the head of
 each sector has the shape of crates/workload/src/tag.rs (magic, checksum, run, file, generation, offset; little-endian)

@@ -1,4 +1,4 @@
-"""Judges every write of a file by what is found in it after the cut.
+"""Judges every write of a file by its content after the cut.
 
 A record holds sectors of the generations `low` to `high`. A write that was acknowledged, of generation g, then
 

@@ -6,7 +6,6 @@ rows of a sheet, characters of a cell, names of sheets, lines of a chart.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,15 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openpyxl import Workbook
-from openpyxl.cell import Cell, WriteOnlyCell
-from openpyxl.styles import Alignment, Font
+from openpyxl.cell import WriteOnlyCell
 from openpyxl.utils import get_column_letter
-from openpyxl.worksheet.properties import PageSetupProperties
 
 from naslab.errors import UsageError
 from naslab.exchange import excel_rows, series_table
-from naslab.exchange.excel_rows import FORMULA, MAX_EXACT_INTEGER, MAX_TEXT
-from naslab.exchange.files import without_control
+from naslab.exchange.excel_answer import answer_sheet, has_answer
+from naslab.exchange.excel_cells import DATE, fit_to_width, styled, text_cell, title_of
+from naslab.exchange.excel_charts import chart_sheets
 from naslab.results.columns import CELL_COLUMNS, cell_row
 
 if TYPE_CHECKING:
@@ -33,7 +31,6 @@ MAX_ROWS = 1_048_576
 """Rows of an Excel sheet; a longer table goes on in another sheet."""
 MAX_POINTS = 3_000_000
 """Intervals of the series in a workbook: about 200 MB, more than spreadsheets open with ease."""
-_BAD_IN_TITLES = str.maketrans("[]:*?/\\", "       ")
 RUNS_HEADER = (
     "number", "run_id", "label", "command", "status", "target", "protocol", "dialect", "signing", "encryption",
     "start_utc", "took_s", "cells", "seed", "note", "source", "naslab_version", "argv",
@@ -43,7 +40,6 @@ LIMITS_HEADER = (
 )  # fmt: skip
 _TOLD_ELSEWHERE = ("cells", "environment", "warnings", "verdict", "argv", "blobs")
 _FIRST_WIDTH = 22
-_DATE = "yyyy-mm-dd hh:mm:ss"
 
 
 def write_workbook(runs: Sequence[Run], path: Path) -> None:
@@ -52,9 +48,6 @@ def write_workbook(runs: Sequence[Run], path: Path) -> None:
 
     Raises UsageError naming Parquet for more points than a workbook should hold; StoreError, OSError.
     """
-    from naslab.exchange.excel_answer import answer_sheet, has_answer
-    from naslab.exchange.excel_charts import chart_sheets
-
     stretches = excel_rows.stretches_of(runs)
     points = _checked(sum(each.intervals for each in stretches))
     book = Workbook(write_only=True)
@@ -87,17 +80,6 @@ def _checked(points: int) -> int:
             "as .parquet and the series as .series.parquet, or name fewer runs"
         )
     return points
-
-
-def title_of(book: Any, text: str) -> str:
-    """A name for a new sheet: at most 31 characters, none that Excel refuses, of no other sheet."""
-    clean = without_control(text).translate(_BAD_IN_TITLES).strip().strip("'") or "sheet"
-    taken = {sheet.title.lower() for sheet in book.worksheets} | {"history"}
-    found, number = clean[:31], 2
-    while found.lower() in taken:
-        end = f" ({number})"
-        found, number = clean[: 31 - len(end)] + end, number + 1
-    return found
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -179,8 +161,8 @@ class Tables:
     def __post_init__(self) -> None:
         sheet = self.book.create_sheet("styles")
         date = WriteOnlyCell(sheet, value=datetime(2000, 1, 1))
-        date.number_format = _DATE
-        self.rows = excel_rows.Rows(date.style_id, _text(sheet, "=").style_id)
+        date.number_format = DATE
+        self.rows = excel_rows.Rows(date.style_id, text_cell(sheet, "=").style_id)
         self.book.remove(sheet)
 
     def add(self, title: str, header: Sequence[str], rows: Iterable[Iterable[Any]], width: int = 14) -> None:
@@ -214,44 +196,3 @@ def _sheet_of(book: Any, title: str, header: Sequence[str], part: range, width: 
     sheet.append([styled(sheet, name, bold=True) for name in header])
     sheet.auto_filter.ref = f"A1:{get_column_letter(len(header))}{len(part) + 1}"
     return str(sheet.title)
-
-
-def fit_to_width(sheet: Any) -> None:
-    """Printed on one page's width, lying."""
-    sheet.page_setup.orientation = "landscape"
-    sheet.page_setup.fitToHeight = 0
-    sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
-
-
-def value_of(sheet: Any, value: Any) -> Any:
-    """What the sheet holds: text as text, no NaN, integers Excel would round (above 2^53) as text, dates as dates."""
-    if isinstance(value, str):
-        clean = without_control(value)[:MAX_TEXT]
-        return _text(sheet, clean) if clean.startswith(FORMULA) else clean
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, datetime):
-        cell = WriteOnlyCell(sheet, value=value)
-        cell.number_format = _DATE
-        return cell
-    if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
-        return str(value)
-    return value
-
-
-def _text(sheet: Any, text: str) -> Any:
-    """Text that looks like a formula: stored as text, and marked so that it stays text when it is edited."""
-    cell = WriteOnlyCell(sheet, value="")
-    cell.value, cell.data_type = text, "s"
-    cell.quotePrefix = True
-    return cell
-
-
-def styled(sheet: Any, value: Any, bold: bool = False, italic: bool = False, right: bool = False) -> Any:
-    """A cell in bold or italic, or set to the right."""
-    shown = value_of(sheet, value)
-    cell = shown if isinstance(shown, Cell) else WriteOnlyCell(sheet, value=shown)
-    cell.font = Font(name="Calibri", size=11, bold=bold, italic=italic)
-    if right:
-        cell.alignment = Alignment(horizontal="right")
-    return cell

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from openpyxl.chart import BarChart, Reference
 from openpyxl.styles import Alignment
 
-from naslab.exchange.excel import fit_to_width, styled, title_of
+from naslab.exchange.excel_cells import fit_to_width, styled, title_of
 from naslab.exchange.excel_charts import describe, line_chart
 from naslab.explain import ladder_table, tell
 from naslab.explain.grounds import actions, evidence, grounds, sentences

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from naslab.exchange.openmetrics import LATENCY, METRICS, head_of, labels_of, lines, number_of
+from naslab.explain.answer import answer
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -69,12 +70,14 @@ def joined(parts: Iterable[Iterable[str]]) -> str:
 
 def _verdict(run: Run) -> Iterator[str]:
     samples: dict[str, list[str]] = {}
-    for limit in run.verdict():
-        named = labels_of({**_run_labels(run), "op": limit.op, "size": limit.size, "limit": limit.kind})
-        values = [(PROBABILITY, limit.probability, 1.0)]
-        if limit.unit in RATES:
-            name, scale = RATES[limit.unit]
-            values.append((name, limit.value, scale))
+    for limit in answer(run.document).limits:
+        where, unit = limit.get("applies_to") or {}, limit.get("unit")
+        about = {"op": where.get("op") or "", "size": where.get("size") or "", "limit": limit["kind"]}
+        named = labels_of({**_run_labels(run), **about})
+        values = [(PROBABILITY, limit.get("confidence"), 1.0)]
+        if unit in RATES:
+            name, scale = RATES[unit]
+            values.append((name, limit.get("value"), scale))
         for name, value, scale in values:
             if (text := number_of(value, scale)) is not None:
                 samples.setdefault(name, []).append(f"{name}{named} {text}")

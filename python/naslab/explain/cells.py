@@ -18,7 +18,7 @@ import numpy as np
 from naslab.analysis.linkrate import known_link
 from naslab.analysis.regimes_cells import View
 from naslab.analysis.series import NS_PER_S
-from naslab.analysis.validity import cell_regime
+from naslab.analysis.validity import cell_regime, is_local_disk
 from naslab.explain.evidence import Evidence
 from naslab.explain.points import Figure, Point, conditions_of
 from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_BYTES, SMALL_RECORD
@@ -61,8 +61,6 @@ def evidence_of(document: Document, views: Iterable[View] | None = None) -> Evid
 
 def conditions(document: Document) -> dict[str, Any]:
     """What is known of target and client, as a ladder keeps it."""
-    from naslab.explain.outcome import is_local_disk
-
     environment = document.get("environment") or {}
     protocol, facts = str(document["target"]["protocol"]), environment.get("target") or {}
     client, route, link = environment.get("client") or {}, environment.get("route") or {}, known_link(document)

@@ -1,4 +1,4 @@
-"""The cheapest next experiment for an open question: in words, as a ready command, and its time."""
+"""The cheapest next experiment for an open question: as a sentence, as a ready command, and its time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ladder as a table: each step, what was varied in it, its figures, what it says."""
+"""The ladder as a table: each step, what was varied in it, its figures, its conclusion."""
 
 from __future__ import annotations
 

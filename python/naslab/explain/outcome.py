@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from naslab.analysis.validity import NETWORK_FILESYSTEMS
 from naslab.explain import fitted
 from naslab.explain.advice import advice
 from naslab.explain.conclusion import conclude
@@ -20,11 +19,6 @@ from naslab.units import size_label
 
 if TYPE_CHECKING:
     from naslab.explain.climb import Climb
-
-
-def is_local_disk(protocol: str, facts: Mapping[str, Any]) -> bool:
-    """A path on a disk of this machine, no mount of a server."""
-    return protocol == "local" and facts.get("filesystem") not in NETWORK_FILESYSTEMS
 
 
 def parts(climb: Climb) -> dict[str, Any]:

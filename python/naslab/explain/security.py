@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from naslab.errors import NaslabError
-from naslab.execute import probe
 from naslab.explain.points import Point
 from naslab.explain.steps import LARGE_RECORD, Load, load_cell, small_cell, small_files
 
 if TYPE_CHECKING:
+    from naslab.execute import Execution
     from naslab.explain.climb import Climb
     from naslab.targets import Target
 
@@ -22,13 +22,13 @@ WAYS = (("plain", "off", "off"), ("signed", "on", "off"), ("encrypted", "auto", 
 ROUNDS = 2
 
 
-def ways_of(target: Target) -> list[tuple[str, Target]]:
+def ways_of(execution: Execution) -> list[tuple[str, Target]]:
     """The ways a server agrees to, by what it negotiates when asked; those that come to the same are left out."""
     found: dict[str, Target] = {}
     for _, sign, encrypt in WAYS:
-        asked = target.with_options(sign=sign, encrypt=encrypt, signing_algorithm=None, cipher=None)
+        asked = execution.target.with_options(sign=sign, encrypt=encrypt, signing_algorithm=None, cipher=None)
         try:
-            facts = probe(asked, [])["facts"]
+            facts = execution.facts_of(asked)
         except NaslabError:
             continue
         found.setdefault(way(facts), asked)
@@ -47,7 +47,7 @@ def compare_ways(climb: Climb) -> None:
     execution = climb.execution
     if execution.target.protocol != "smb" or not climb.going():
         return
-    usual, ways = execution.target, ways_of(execution.target)
+    usual, ways = execution.target, ways_of(execution)
     if len(ways) < 2:
         return
     try:

@@ -1,4 +1,4 @@
-"""A verdict in words: for summaries, `show`, `explain` and the report. Pure functions of stored parts."""
+"""A verdict as sentences: for summaries, `show`, `explain` and the report. Pure functions of stored parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `naslab whatif` says, in words."""
+"""The sentences of `naslab whatif`."""
 
 from __future__ import annotations
 

@@ -152,15 +152,11 @@ class Args:
         return any(option.flag == flag for option, _ in self.echoes)
 
 
-def parse(argv: Sequence[str]) -> Args:
-    """The validated command line. Raises UsageError."""
+def read(argv: Sequence[str]) -> Args:
+    """The command line, option by option; `checks.parse` also says what may not be combined. Raises UsageError."""
     args = Args(argv=list(argv))
     for option, operand in _tokens(args.argv):
         _store(args, option, operand)
-    if not (args.help or args.version):
-        from naslab.iozone.checks import check
-
-        check(args)
     return args
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from naslab.errors import UsageError
-from naslab.iozone.args import MAX_RECORD_KIB, MIN_FILE_KIB, Args, read_names
+from naslab.iozone.args import MAX_RECORD_KIB, MIN_FILE_KIB, Args, read, read_names
 from naslab.iozone.cluster import read_cluster
 from naslab.outputs import IOZONE_SHEET, check_output, forcing
 from naslab.targets.forms import PLACELESS, check_local, names_target, scheme_of
@@ -94,6 +94,14 @@ _WARNINGS: tuple[Rule, ...] = (
     (lambda a: not a.iozone_data and a.pattern is None and WRITING_TESTS & set(a.tests),
      "data is incompressible; IOzone writes pages of zeros that compress 200x: --iozone-data does the same"),
 )  # fmt: skip
+
+
+def parse(argv: Sequence[str]) -> Args:
+    """The validated command line. Raises UsageError."""
+    args = read(argv)
+    if not (args.help or args.version):
+        check(args)
+    return args
 
 
 def check(args: Args) -> None:

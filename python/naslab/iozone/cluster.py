@@ -72,8 +72,9 @@ def clients_of(args: Args) -> Clients | None:
     """The clients of the command line, not yet begun; None without -+m. Raises UsageError for what is no host."""
     if args.cluster is None:
         return None
-    from naslab.cluster.launch import Ssh, Wanted, hosts_of
+    from naslab.cluster.launch import hosts_of
     from naslab.cluster.run import Clients
+    from naslab.cluster.settings import Ssh, Wanted
 
     key = Path(args.ssh_key) if args.ssh_key else None
     ssh = Ssh(args.ssh_user, args.ssh_port, key, args.remote_python or Ssh.python)

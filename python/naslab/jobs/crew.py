@@ -22,10 +22,10 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Protocol
 
 from naslab import _engine
+from naslab.client.process import die_with_parent
 from naslab.errors import NaslabError, TargetError
 from naslab.jobs.meter import Meter
 from naslab.jobs.pipeline import Board, StoppedError, Stream
-from naslab.lab.process import die_with_parent
 from naslab.waits import until
 
 Work = Callable[[Stream], None]

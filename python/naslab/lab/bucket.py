@@ -1,4 +1,4 @@
-"""Credit for bytes: the token bucket that the lab plants, and the words in which one is asked for."""
+"""Credit for bytes: the token bucket that the lab plants, and how one is written."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from naslab.errors import UsageError
 from naslab.lab.bucket import Plan
-from naslab.lab.schema import (
+from naslab.toml.values import (
     bit_rate,
     choice,
     choices,

@@ -14,8 +14,8 @@ import threading
 from pathlib import Path
 
 from naslab import _engine
+from naslab.client.process import die_with_parent
 from naslab.errors import NaslabError
-from naslab.lab.process import die_with_parent
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """A Samba whose share lies on a disk with a token bucket: `burst-disk`.
 
 The disk is a loop device on memory with ext4, limited by the block layer and followed by a keeper
-(naslab.lab.keeper). It is mounted in the server's own namespace; `naslab lab exec` runs a command there,
+(naslab.lab.devices.keeper). It is mounted in the server's own namespace; `naslab lab exec` runs a command there,
 for measuring the disk itself. The disk's contents live as long as the server's guardian.
 """
 
@@ -12,9 +12,10 @@ import uuid
 from dataclasses import dataclass
 
 from naslab.errors import UsageError
-from naslab.lab import keeper, loops, samba, throttle
+from naslab.lab import loops, samba, throttle
 from naslab.lab.bucket import Plan
-from naslab.lab.native.plan import BuildPlan, DiskPlan
+from naslab.lab.devices import keeper
+from naslab.lab.devices.plan import BuildPlan, DiskPlan
 from naslab.lab.place import Place, Service
 from naslab.units import parse_size
 

@@ -23,9 +23,10 @@ from naslab.errors import UsageError
 from naslab.lab import definition
 from naslab.lab.experiment_article import with_article
 from naslab.lab.experiment_cost import ArticleCost, article_cost
-from naslab.lab.experiment_parts import RATE_UNITS, UNITS, Table, chart_of, claim_of, filled, limit_value, where_of
+from naslab.lab.experiment_parts import RATE_UNITS, chart_of, claim_of, filled
 from naslab.lab.experiment_tune import Tune
 from naslab.results.fields import is_positive
+from naslab.toml.tables import UNITS, Table, limit_value, where_of
 
 SCALES = ("quick", "scaled", "full")
 COMMANDS = ("sweep", "sustained", "apps", "job", "tree", "iozone", "diskspd", "profile", "curve", "run", "durable")

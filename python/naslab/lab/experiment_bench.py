@@ -12,11 +12,11 @@ from pathlib import Path
 
 from naslab.errors import UsageError
 from naslab.lab import power
+from naslab.lab.bench import POWER_TEST, AddressBench, Bench, BringUp, Document, document_of
 from naslab.lab.experiment import System
 from naslab.lab.experiment_guest import Once
 from naslab.lab.guest import client as guests
 from naslab.lab.guest import house
-from naslab.lab.run_experiment import POWER_TEST, AddressBench, Bench, BringUp, Document, document_of
 from naslab.lab.server import Server, start_system
 from naslab.lab.systems import defined
 from naslab.units import percent_text

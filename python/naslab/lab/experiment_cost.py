@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis.cost import Price, cost_at
 from naslab.analysis.quantities import Quantity, Sample, of_blocks
 from naslab.errors import UsageError
-from naslab.lab.experiment_parts import RATE_UNITS, Table
+from naslab.lab.experiment_parts import RATE_UNITS
+from naslab.toml.tables import Table
 
 if TYPE_CHECKING:
     from naslab.lab.experiment import Experiment, Published

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from naslab.errors import NaslabError
 from naslab.lab import backends
+from naslab.lab.bench import Bench, BringUp
 from naslab.lab.experiment import System
-from naslab.lab.run_experiment import Bench, BringUp
 
 _AT_ONCE = 2
 """So many are built beside each other, before anything is measured."""

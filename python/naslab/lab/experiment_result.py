@@ -20,7 +20,7 @@ from naslab.analysis.intervals import LEVEL
 from naslab.analysis.quantities import Quantity, Sample, of_blocks, surfaces_of
 from naslab.lab.experiment import Chart, Experiment, Published, System
 from naslab.lab.experiment_cost import costs
-from naslab.lab.experiment_parts import UNITS, Table, where_of
+from naslab.toml.tables import UNITS, Table, where_of
 
 SCHEMA = 1
 

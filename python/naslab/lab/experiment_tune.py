@@ -1,4 +1,4 @@
-"""A server's share of a processor, found on this machine so that a test comes out at a wanted rate.
+"""A server's share of a processor, searched on this machine so that a test comes out at a wanted rate.
 
 Which share limits a server at a rate differs from machine to machine, and an article's limit is a rate. The share is
 searched once, before the first repeat, and then planted in all systems of the experiment that have a share.

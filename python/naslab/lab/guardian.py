@@ -23,9 +23,9 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
+from naslab.client import process
 from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.lab import place as places
-from naslab.lab import process
 from naslab.lab.place import Place, Service
 from naslab.lab.readiness import answers, last_words
 from naslab.lab.systems import System, defined, search_path, system

@@ -1,4 +1,4 @@
-"""Systems whose clients are kernels that mount the server, in guests: what is measured there, and how it is said."""
+"""Systems whose clients are kernels that mount the server, in guests: what is measured there and how it is reported."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from naslab.client.process import Process, is_alive
 from naslab.errors import UsageError
 from naslab.lab import loops
-from naslab.lab.process import Process, is_alive
 
 PREFIX = "naslab-lab-"
 OWNER = "owner.json"

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from naslab.client import process
+from naslab.client.process import Process
 from naslab.errors import TargetError, UsageError
-from naslab.lab import backends, link, place, process
-from naslab.lab.process import Process
+from naslab.lab import backends, link, place
 from naslab.lab.readiness import answers, last_words
 from naslab.lab.systems import DefinedSystem, System, from_file, missing_packages, system
 from naslab.targets import Secret, Target

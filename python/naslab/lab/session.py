@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterator
 from urllib.parse import quote, urlencode
 
+from naslab.client import own_servers
 from naslab.errors import UsageError
 from naslab.lab import calibrate, link, mounted, state
 from naslab.lab.server import Server, start
@@ -93,6 +94,7 @@ def open_lab_target(text: str) -> Target:
         raise UsageError(f"target {text!r}: {name} is up with its own {', '.join(planted)}; leave them out, or end it")
     _check_mount(text, name, server, planted)
     server = server or _start(name, fast, planted)
+    own_servers.note(name, server.guardian.pid)
     if not _apart:
         _check_network(text, server)
         _enter(server)

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from naslab.client.process import Process
 from naslab.errors import UsageError
 from naslab.lab import place
-from naslab.lab.process import Process
 from naslab.lab.server import Server, from_facts
 
 

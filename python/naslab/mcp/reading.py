@@ -1,4 +1,4 @@
-"""The tools that read: what a program is told of stored runs. None of them measures, and none opens a file by name."""
+"""The tools that read stored runs. None of them measures, and none opens a file by name."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from naslab.api.runs import Run
 from naslab.errors import NaslabError, UsageError
+from naslab.exchange.references import load
 
 if TYPE_CHECKING:
-    from naslab.results.run import Run
     from naslab.store import Store
 
 MAX_ROWS = 1000
@@ -53,7 +54,7 @@ class Reading:
 
         run: an id, the beginning of one, `last`, or `published:NAME`.
         """
-        from naslab.show import show_run
+        from naslab.render.show import show_run
 
         return show_run(self._load(run), WIDTH, False)
 
@@ -119,9 +120,9 @@ class Reading:
         """A stored or published run; a file is none. Raises UnknownRunError, StoreError."""
         store = self._store()
         if name.startswith("published:"):
-            return store.load(name)
+            return Run.of(load(store, name))
         try:
-            return store.load_id(store.resolve(name[:200]))
+            return Run.of(store.load_id(store.resolve(name[:200])))
         except NaslabError as error:
             raise type(error)(str(error).replace(str(store.path), "this library")) from None
 

@@ -1,4 +1,4 @@
-"""Few cells of a sweep's grid, from which the others can be told: which, and in what order.
+"""Few cells of a sweep's grid, from which the others can be predicted: which, and in what order.
 
 Large files hold nearly all bytes of a grid. Small ones are therefore measured whole, in all records and operations,
 and of a large file one *row*: every operation in one record, which tells what the file's size does. What the record
@@ -15,12 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from naslab.analysis.adaptive import WORKLOAD
 from naslab.analysis.surface_model import JUMPING_READS, SEQUENTIAL_READS, Model, Surface, all_seen, family, sibling
 from naslab.plans.sweep import SweepOptions, make_cell, plan_cells
 from naslab.spec import CellSpec, WalkSpec
 
-WORKLOAD = "sample"
-"""Of cells that read parts of a file: they are no points of the surface."""
 SHARE = 0.1
 """Of the grid's bytes, what may be moved."""
 BASE_SHARE = 0.2

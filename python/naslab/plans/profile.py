@@ -9,6 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from naslab.analysis.position import BURST, RANDOM, ZONE
 from naslab.errors import UsageError
 from naslab.spec import CellSpec, WalkSpec
 from naslab.units import size_text
@@ -22,8 +23,6 @@ RANDOM_BYTES, RANDOM_OPS = 4096, 1000
 ALIGN_BYTES = 4096
 """Positions of zones are multiples of this, as unbuffered reads need it."""
 MAX_ZONES = 10_000
-BURST, RANDOM, ZONE = "burst", "random access", "zone"
-"""Workload names of the cells."""
 
 
 @dataclass
@@ -45,6 +44,11 @@ class ProfileOptions:
     cold: bool = False
     seed: int = 0
 
+    @property
+    def zone_bytes(self) -> int:
+        """Length of one zone; what is left at the end of the file belongs to none."""
+        return self.size_bytes // self.zones // ALIGN_BYTES * ALIGN_BYTES
+
 
 def check(options: ProfileOptions) -> None:
     """Raises UsageError naming the option, the value and the next step."""
@@ -57,21 +61,16 @@ def check(options: ProfileOptions) -> None:
         raise UsageError(f"--zones {options.zones}: give 1 to {MAX_ZONES}")
     if options.sample_bytes < block:
         raise UsageError(f"--sample {options.sample_bytes}: smaller than --block {block}; give a larger one")
-    if zone_bytes(options) < max(block, ALIGN_BYTES):
+    if options.zone_bytes < max(block, ALIGN_BYTES):
         raise UsageError(
             f"--zones {options.zones}: {size_text(options.size_bytes)} has no {options.zones} zones of at least one "
             f"--block of {size_text(block)}; give fewer zones, a smaller block or a larger file"
         )
 
 
-def zone_bytes(options: ProfileOptions) -> int:
-    """Length of one zone; what is left at the end of the file belongs to none."""
-    return options.size_bytes // options.zones // ALIGN_BYTES * ALIGN_BYTES
-
-
 def profile_cells(options: ProfileOptions) -> list[CellSpec]:
     """All cells, in the order of their ids."""
-    length = zone_bytes(options)
+    length = options.zone_bytes
     read = min(options.sample_bytes, length) // options.block_bytes * options.block_bytes
     cells = [_fill_cell(options)] if options.fill else []
     small = max(min(BURST_BYTES, length) // options.block_bytes, 1) * options.block_bytes

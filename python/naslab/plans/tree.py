@@ -13,27 +13,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from naslab import script as steps
+from naslab.analysis.metadata import CACHE_STATES, LOOKS, PHASES, WARM_UP, Cold
 from naslab.errors import UsageError
 from naslab.script import ScriptStream, ScriptWriter
 from naslab.spec import CellSpec, DataSpec, ScriptSpec
 
-LOOKS = ("stat", "stat_dir", "open_close", "read", "readdir")
-"""Phases that change nothing: those that are done cold, too."""
-PHASES = ("mkdir", "create", *LOOKS, "rename", "rename_dir", "remove", "rmdir")
-WARM_UP = "prepare"
-"""Workload of the cell that fills the server's caches again after cold passes, so that what follows is warm."""
-COUNTED = {"open_close": "open", "read": "open", "stat_dir": "stat", "rename_dir": "rename"}
-"""Kind whose calls are counted as the operations of a phase, where it is not the kind of the same name."""
-TIMED = {"open_close": "open", "stat_dir": "stat", "rename_dir": "rename"}
-"""Kind whose latency stands for a phase, where it is not the kind of the same name."""
-Cold = Literal["none", "new_connection", "command"]
-CACHE_STATES: dict[Cold, Literal["warm", "cold", "unknown"]] = {
-    "none": "warm", "new_connection": "unknown", "command": "cold",
-}  # fmt: skip
-"""What is known of all caches on the way: a new connection empties none of the server's."""
 SIGMA = 1.5
 """Of the logarithm of file sizes; chosen. That sizes are lognormal: A. Downey, The structural cause of file size
 distributions, MASCOTS 2001."""

@@ -14,9 +14,9 @@ from importlib import resources
 from typing import Any
 
 from naslab.errors import UsageError
-from naslab.lab.experiment_parts import UNITS, Table, limit_value, where_of
 from naslab.results.fields import is_positive
 from naslab.spec import DATA_OPS
+from naslab.toml.tables import UNITS, Table, limit_value, where_of
 
 _TOP = ("source", "setting", "numbers", "tables", "findings", "run", "derived")
 _SETTING = (

@@ -7,15 +7,17 @@ needs no network and asks for none.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naslab.report.drawing import PLAIN, Drawing
 
 if TYPE_CHECKING:
+    from naslab.comparison.judgement import Comparison
     from naslab.results.run import Run
 
-__all__ = ["Drawing", "render", "write"]
+__all__ = ["Drawing", "render", "write", "write_comparison"]
 
 
 def render(runs: list[Run], drawing: Drawing = PLAIN) -> str:
@@ -35,6 +37,13 @@ def write(runs: list[Run], path: str | os.PathLike[str], drawing: Drawing = PLAI
     written.
     """
     return write_text(render(runs, drawing), Path(path))
+
+
+def write_comparison(sides: Sequence[Sequence[Run]], comparisons: Sequence[Comparison], path: Path) -> Path:
+    """The report of all runs with the comparisons first. Raises as `write` does."""
+    from naslab.report.page import page
+
+    return write_text(page([run for side in sides for run in side], comparisons), path)
 
 
 def write_text(text: str, target: Path) -> Path:

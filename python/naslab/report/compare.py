@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.comparison import why, words
@@ -18,7 +17,7 @@ from naslab.report.views import Chart
 from naslab.units import percent_text
 
 if TYPE_CHECKING:
-    from naslab.results.run import Run
+    pass
 
 _MARKS = {"better": ("✓", "complete"), "worse": ("✕", "failed"), "equivalent": ("=", "unknown"),
           "undecided": ("?", "partial")}  # fmt: skip
@@ -27,13 +26,6 @@ _LEVELS = ("Compared", "Measure")
 MOST_RATIOS = 60
 """So many measurements fit a picture of ratios; the table has them all."""
 _KINDS = {"throughput": "Rates", "iops": "Rates", "capacity": "Rates", "p50": "Latency, median", "p99": "Latency, p99"}
-
-
-def write(sides: Sequence[Sequence[Run]], comparisons: Sequence[Comparison], path: Path) -> Path:
-    """Writes the report of all runs with the comparisons first, and returns the path. Raises UsageError."""
-    from naslab.report import page, write_text
-
-    return write_text(page.page([run for side in sides for run in side], comparisons), path)
 
 
 def charts(comparisons: Sequence[Comparison]) -> list[Chart]:

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab.report import theme
 from naslab.report.axes import base_layout, numbers, rate_axis, time_axis
 from naslab.report.figures import SYMBOLS, Figure, Trace
 from naslab.report.labels import plot_text
-from naslab.units import count_text, duration_text
+from naslab.units import duration_text
 
 if TYPE_CHECKING:
     from naslab.report.views import Chart, Shown
 
 Curve = Mapping[str, Any]
 
-HEADER = ("offered/s", "carried/s", "MB/s", "p50", "p99", "p99.9", "late", "errors", "note")
 _PERCENTILES = (("p50", "p50"), ("p99", "p99"), ("p99_9", "p99.9"))
 _VERDICTS = {
     "better": theme.run_colour(2), "worse": theme.RULE, "equivalent": theme.ACCENT, "undecided": theme.MUTED,
     None: theme.MUTED,
 }  # fmt: skip
-
-
-def rows(curve: Curve) -> Iterator[tuple[str, ...]]:
-    """The loads as texts, in the columns of HEADER."""
-    for step in curve["steps"]:
-        response = step["response_ns"]
-        yield (
-            count_text(step["offered_per_s"]), count_text(step["achieved_per_s"]),
-            count_text(step["achieved_bytes_per_s"] / 1e6), *(_time(response[name]) for name, _ in _PERCENTILES),
-            f"{step['missed_starts']:,}", f"{step['errors']:,}", "saturated" if step["saturated"] else "",
-        )  # fmt: skip
-
-
-def _time(value_ns: int | None) -> str:
-    return "-" if value_ns is None else duration_text(value_ns)
 
 
 def fill(chart: Chart, runs: Sequence[Shown]) -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from naslab.analysis.quantities import matching
-from naslab.lab.experiment_parts import OVER_TIME, UNITS
+from naslab.lab.experiment_parts import OVER_TIME
 from naslab.lab.experiment_result import quantity
 from naslab.report.axes import number
 from naslab.report.rawdata import COLUMN, Series, read_series
 from naslab.report.thinning import keep_extremes
+from naslab.toml.tables import UNITS
 
 if TYPE_CHECKING:
     from naslab.lab.experiment import Chart, Experiment

@@ -1,4 +1,4 @@
-"""The report of a target's history: the course of its runs with the changes found, and a table of them."""
+"""The report of a target's history: the course of its runs with their change points, and a table of them."""
 
 from __future__ import annotations
 

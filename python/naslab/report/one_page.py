@@ -16,6 +16,7 @@ from naslab import __version__
 from naslab.errors import UsageError
 from naslab.explain import tell
 from naslab.outputs import HTML, ONE_PAGE_PNG, ONE_PAGE_SVG, Kind, check_output, write_output, written
+from naslab.render.telling import told_once
 from naslab.report import svg_chart, testbed, theme
 from naslab.report.drawing import PLAIN, Drawing
 from naslab.report.labels import op_label, value_label
@@ -25,7 +26,6 @@ from naslab.report.rasterise import check_tools, png
 from naslab.report.rawdata import read_series
 from naslab.report.svg_chart import FONT, text, text_width
 from naslab.report.views import Chart, Shown, charts, shown
-from naslab.telling import told_once
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -183,9 +183,9 @@ def _of_command(run: Run) -> Table | None:
         rows = [(name, *texts) for name, texts in percentile_rows(regimes)]
         return Table("Latency", ("Percentile", *(regime_name(run, one) for one in regimes)), rows)
     if document.get("curve"):
-        from naslab.report import curve
+        from naslab.render.tables import CURVE_HEADER, curve_rows
 
-        return Table("Loads", curve.HEADER, _spread(list(curve.rows(document["curve"]))))
+        return Table("Loads", CURVE_HEADER, _spread(list(curve_rows(document["curve"]))))
     if (document.get("tree") or {}).get("phases"):
         from naslab.analysis import metadata
 

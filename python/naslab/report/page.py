@@ -16,7 +16,8 @@ from naslab.analysis.cell_names import test_name
 from naslab.comparison.names import short
 from naslab.errors import UsageError
 from naslab.explain import tell, trust
-from naslab.facts import fact
+from naslab.render.facts import fact
+from naslab.render.telling import told_once
 from naslab.report import compare as compare_view
 from naslab.report import explain as explain_view
 from naslab.report import table as table_view
@@ -36,7 +37,6 @@ from naslab.report.views import Chart, Shown, charts, shown
 from naslab.results.columns import CELL_COLUMNS, Column
 from naslab.results.fields import is_number
 from naslab.results.foreign import who_measured
-from naslab.telling import told_once
 from naslab.units import duration_text
 
 if TYPE_CHECKING:

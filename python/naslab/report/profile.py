@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab.report import theme
 from naslab.report.axes import base_layout, numbers, plain_axis
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import plot_text
-from naslab.units import rate_text, size_label
+from naslab.units import rate_text
 
 if TYPE_CHECKING:
     from naslab.report.views import Chart, Shown
@@ -18,16 +18,6 @@ Profile = Mapping[str, Any]
 
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"))
 """Of positions: the largest that a file holds four times."""
-HEADER = ("position", "MB/s")
-MAX_ROWS = 20
-
-
-def rows(profile: Profile) -> Iterator[tuple[str, str]]:
-    """Position and rate of at most MAX_ROWS zones, evenly spread, as texts in the columns of HEADER."""
-    zones = profile["zones"]
-    step = -(-len(zones) // MAX_ROWS) or 1
-    for zone in zones[::step]:
-        yield size_label(zone["offset_bytes"]), f"{zone['bytes_per_s'] / 1e6:,.4g}"
 
 
 def fill(chart: Chart, runs: Sequence[Shown]) -> None:

@@ -1,4 +1,4 @@
-"""The charts of a report: which figures there are, how they are chosen, and what each shows in words."""
+"""The charts of a report: which figures there are, how they are chosen, and what each shows."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from naslab.results.columns import LATENCY_NAMES
 from naslab.results.document import (
-    LATENCY_NAMES,
     SCHEMA,
     CellDocument,
     RunDocument,

@@ -92,8 +92,3 @@ class Cell(dict[str, Any]):
     def _number(self, name: str) -> float | None:
         found = self.get(name)
         return None if found is None else float(found)
-
-    def _repr_html_(self) -> str:
-        from naslab.api.html import cell_html
-
-        return cell_html(self)

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+LATENCY_NAMES = ("min", "mean", "p50", "p90", "p99", "p99_9", "max")
+"""What a cell's `latency_ns` holds."""
+
 
 @dataclass(frozen=True)
 class Column:

@@ -13,11 +13,10 @@ from datetime import UTC, datetime
 from typing import Any, NotRequired, TypedDict
 
 from naslab import __version__
+from naslab.results.columns import LATENCY_NAMES
 
 SCHEMA = 1
 """Version of the run document. Raised when a field changes its meaning or goes away."""
-
-LATENCY_NAMES = ("min", "mean", "p50", "p90", "p99", "p99_9", "max")
 
 
 class Latency(TypedDict):

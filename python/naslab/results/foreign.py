@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-from naslab.results.document import LATENCY_NAMES, CellDocument, RunDocument, iso_utc, new_document
+from naslab.results.columns import LATENCY_NAMES
+from naslab.results.document import CellDocument, RunDocument, iso_utc, new_document
 from naslab.results.schema_source import UNTOLD
 
 NO_REGIME = "the source reports nothing about caches, so no regime is assigned"

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from naslab.errors import StoreError
+from naslab.results.columns import LATENCY_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -103,8 +104,6 @@ class Histogram:
 
     def summary(self) -> dict[str, int | None]:
         """The document's `latency_ns`: min, mean, p50, p90, p99, p99_9, max in nanoseconds; None without samples."""
-        from naslab.results.document import LATENCY_NAMES
-
         if not self.total:
             return dict.fromkeys(LATENCY_NAMES)
         low, p50, p90, p99, p999, high = (int(v) for v in self.quantiles((0.0, 0.5, 0.9, 0.99, 0.999, 1.0)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from naslab.errors import StoreError, UsageError
 from naslab.results.cell import Cell
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from naslab.api.verdicts import Explanation, Verdict
     from naslab.results.document import RunDocument
     from naslab.results.histogram import Histogram
 
@@ -56,12 +55,14 @@ class MemoryBlobs:
 class Run:
     """One run. Cells are named by their dict or their id; raw data is read when asked for."""
 
+    cell_type: ClassVar[type[Cell]] = Cell
+
     def __init__(self, document: RunDocument, blobs: BlobSource | None = None) -> None:
         cells: Any = document.get("cells", [])
-        if cells and type(cells[0]) is not Cell:
-            cells[:] = map(Cell, cells)  # in its place: the document and its list are their maker's, too
+        if cells and not isinstance(cells[0], self.cell_type):
+            cells[:] = map(self.cell_type, cells)  # in its place: the document and its list are their maker's, too
         self.document = document
-        self._blobs: BlobSource = blobs or MemoryBlobs()
+        self.blobs: BlobSource = blobs or MemoryBlobs()
 
     def __repr__(self) -> str:
         target = self.document["target"].get("url", "")
@@ -71,25 +72,6 @@ class Run:
     def run_id(self) -> str:
         """The run's id."""
         return self.document["run_id"]
-
-    def _repr_html_(self) -> str:
-        from naslab.api.html import run_html
-
-        return run_html(self)
-
-    def verdict(self) -> Verdict:
-        """What limits the target, with probabilities, by today's model on what was measured.
-
-        A run of `naslab run` or `naslab.measure` was made to tell limits apart; of any other run it is a first idea.
-        """
-        return self.explain().verdict
-
-    def explain(self) -> Explanation:
-        """The verdict with what to do and how far to trust it, as `naslab explain` tells it."""
-        from naslab.api.verdicts import Explanation
-        from naslab.explain.answer import answer
-
-        return Explanation.of(answer(self.document))
 
     @property
     def cells(self) -> list[Cell]:
@@ -108,11 +90,11 @@ class Run:
 
     def blob_names(self, cell: Mapping[str, Any] | int) -> list[str]:
         """What raw data the cell has, sorted: `latency:read`, `response:read`, `series`, `latency_series:read` ..."""
-        return self._blobs.names(_cell_id(cell))
+        return self.blobs.names(_cell_id(cell))
 
     def blob(self, cell: Mapping[str, Any] | int, name: str) -> bytes:
         """Raw bytes. Raises UsageError naming what there is when the cell has no such blob, StoreError if damaged."""
-        data = self._blobs.get(_cell_id(cell), name)
+        data = self.blobs.get(_cell_id(cell), name)
         if data is None:
             there = ", ".join(self.blob_names(cell)) or "nothing"
             raise UsageError(f"cell {_cell_id(cell)} of run {self.run_id} has no {name!r}; it has {there}")
@@ -237,7 +219,7 @@ class Run:
     def _int_rows(self, cell: Mapping[str, Any], name: str, width: int) -> NDArray[np.int64]:
         import numpy as np
 
-        data = self._blobs.get(_cell_id(cell), name)
+        data = self.blobs.get(_cell_id(cell), name)
         if data is None:
             return np.empty((0, width), np.int64)
         if len(data) % (8 * width):

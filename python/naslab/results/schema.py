@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from naslab.results.columns import CELL_COLUMNS
-from naslab.results.document import LATENCY_NAMES, SCHEMA
+from naslab.results.columns import CELL_COLUMNS, LATENCY_NAMES
+from naslab.results.document import SCHEMA
 from naslab.results.fields import Field, field_row, table_schema
 from naslab.results.fields import field as _f
 from naslab.results.schema_adaptive import ADAPTIVE, PREDICTED_CI90

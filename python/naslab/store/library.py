@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from naslab.comparison.collect import Key
+from naslab.analysis.measurements import Key
 from naslab.results.document import iso_utc
 from naslab.store import summaries
 from naslab.store.store import Store, status_now

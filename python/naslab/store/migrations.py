@@ -75,7 +75,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX summary_tests_by_run ON summary_tests (seq)",
         """CREATE TABLE measurements (
             id INTEGER PRIMARY KEY,
-            key TEXT NOT NULL UNIQUE,  -- JSON: asked, conditions, occurrence, measure; naslab.comparison.collect.Key
+            key TEXT NOT NULL UNIQUE,  -- JSON: asked, conditions, occurrence, measure; naslab.analysis.measurements.Key
             test TEXT NOT NULL,
             measure TEXT NOT NULL
         )""",

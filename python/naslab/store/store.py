@@ -228,20 +228,15 @@ class Store:
     # reading
 
     def load(self, ref: str = "last") -> Run:
-        """The run named by `ref`: an id, a unique prefix, `last`, `published:NAME`, or a file that `naslab export`
-        wrote.
+        """The stored run named by `ref`: an id, a unique prefix or `last`.
 
         Raises UnknownRunError (listing near matches) when there is none or more than one.
         """
-        if ref.startswith("published:"):
-            from naslab.published import load
-
-            return load(ref)
-        if names_file(ref):
-            from naslab.exchange.json_file import read_json
-
-            return read_json(Path(ref))
         return self.load_id(self.resolve(ref))
+
+    def given(self, run: Run) -> Run:
+        """A run that came from elsewhere, as this store gives its own."""
+        return run
 
     def load_id(self, run_id: str) -> Run:
         """The stored run with this whole id; no file, whatever the id looks like. Raises UnknownRunError."""
@@ -561,8 +556,3 @@ def _dump(value: Any) -> str:
 
 def _without(document: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name not in names}
-
-
-def names_file(ref: str) -> bool:
-    """Whether a reference to a run names a file instead of a stored run."""
-    return ref.lower().endswith(".json") or os.sep in ref or "/" in ref

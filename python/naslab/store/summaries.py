@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from naslab.analysis.cell_names import op_words
-from naslab.comparison.collect import Key, Side
+from naslab.analysis.measurements import Key, Side
 
 VERSION = 2
 """Of what is summarised and how; raised when that changes, so that `missing` names the older ones."""

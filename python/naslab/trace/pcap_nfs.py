@@ -13,6 +13,7 @@ from typing import Any
 from naslab.trace.pcap_emit import AGAIN, BAD_NAME, NO_REQUEST, Context, Exchange, Node
 from naslab.trace.pcap_flow import PROGRAMS, Connection, Message
 from naslab.trace.pcap_nfs4 import Compound
+from naslab.trace.pcap_nfs_errors import data_fields, nfs_error
 from naslab.trace.pcap_xdr import FOLDER, Cut, Xdr
 
 CUT = "NFS messages cut short or malformed"
@@ -21,17 +22,6 @@ _OTHER = "NFS calls without a counterpart"
 _SETTINGS = "setting of attributes"
 _KEPT_BYTES = 1 << 16
 _NFS, _MOUNT, _GSS = 100_003, 100_005, 6
-_ERRORS = {
-    1: "EPERM", 2: "ENOENT", 5: "EIO", 6: "ENXIO", 13: "EACCES", 17: "EEXIST", 18: "EXDEV", 19: "ENODEV",
-    20: "ENOTDIR", 21: "EISDIR", 22: "EINVAL", 27: "EFBIG", 28: "ENOSPC", 30: "EROFS", 31: "EMLINK",
-    63: "ENAMETOOLONG", 66: "ENOTEMPTY", 69: "EDQUOT", 70: "ESTALE", 10004: "ENOTSUPP", 10008: "EDELAY",
-    10013: "EGRACE", 10026: "EOPENMODE",
-}  # fmt: skip
-
-
-def nfs_error(status: int) -> str | None:
-    """As errno names it where it has a name; None for success."""
-    return None if status == 0 else _ERRORS.get(status, f"NFS_{status}")
 
 
 @dataclass(slots=True)
@@ -338,14 +328,6 @@ class Nfs:
     def other(self, _server: str, _args: Xdr, _reply: Xdr) -> None:
         """Links, special files and facts about the file system: counted."""
         self.skip(_OTHER)
-
-
-def data_fields(op: str, offset: int, asked: int, moved: int, status: int) -> dict[str, Any]:
-    """What a read or write has in a trace, but for its file."""
-    return {
-        "op": op, "offset_bytes": offset, "len_bytes": moved, "asked_bytes": asked if asked != moved else None,
-        "error": nfs_error(status),
-    }  # fmt: skip
 
 
 def _attributes(reply: Xdr, node: Node) -> dict[str, Any]:

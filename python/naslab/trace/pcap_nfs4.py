@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from naslab.trace.pcap_emit import Node
+from naslab.trace.pcap_nfs_errors import data_fields, nfs_error
 from naslab.trace.pcap_xdr import FILEHANDLE, FOLDER, KIND, SIZE, Cut, Xdr
 
 if TYPE_CHECKING:
@@ -122,13 +123,9 @@ class Compound:
         return state.current
 
     def _emit(self, state: _State, op: str, node: Node, status: int, **more: Any) -> None:
-        from naslab.trace.pcap_nfs import nfs_error
-
         state.made.append({"op": op, "path": self._nfs.text(node), "error": nfs_error(status), **more})
 
     def _look(self, state: _State, node: Node, status: int, attributes: dict[int, int | bytes] | None = None) -> None:
-        from naslab.trace.pcap_nfs import nfs_error
-
         found = state.looked = {"path": self._nfs.text(node), "error": nfs_error(status)}
         size = (attributes or {}).get(SIZE)
         if node.folder and status == 0:
@@ -319,8 +316,6 @@ class Compound:
         state.squeezed = False
 
     def _data(self, state: _State, op: str, what: tuple[bytes, int, int, int, int]) -> None:
-        from naslab.trace.pcap_nfs import data_fields
-
         stateid, *numbers = what
         path = self._nfs.text(self._here(state))
         state.made.append({**data_fields(op, *numbers), "path": path, **self._about(state, stateid)})

@@ -42,7 +42,7 @@ class Metrics:
             return self.library.store
         store = Outgoing(self.library.store.path)
         for each in sorted(targets, key=lambda each: each.first_seq):
-            target_name(each.target, "", store.given)
+            target_name(each.target, "", store.names)
         return store
 
     def _of(self, store: Store, each: OfTarget) -> list[str]:
@@ -54,7 +54,7 @@ class Metrics:
             return []
 
     def _labels(self, store: Store, each: OfTarget) -> dict[str, str]:
-        target = target_name(each.target, "", store.given) if isinstance(store, Outgoing) else each.target
+        target = target_name(each.target, "", store.names) if isinstance(store, Outgoing) else each.target
         damaged = each.last_run_id == each.run_id and not self._texts.get(each.run_id)
         status = "damaged" if damaged else each.last_status
         return {"target": target, "run": each.last_run_id, "command": each.last_command, "status": status}

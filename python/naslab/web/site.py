@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from naslab import __version__
 from naslab.errors import StoreError, UsageError
 from naslab.exchange.export import export
+from naslab.exchange.references import load
 from naslab.report.labels import count_label
 from naslab.report.views import shown
 from naslab.store import Store
@@ -82,7 +83,7 @@ def _blobs(run: Run, cell: int) -> dict[str, bytes]:
 def runs_of(store: Store, chosen: Chosen) -> list[Run]:
     """The runs chosen. Raises UsageError, UnknownRunError."""
     if chosen.runs:
-        found = [store.load(name) for name in chosen.runs]
+        found = [load(store, name) for name in chosen.runs]
     else:
         newest = store.list_runs(chosen.limit, None, chosen.target or None)
         found = [store.load_id(run.run_id) for run in newest]

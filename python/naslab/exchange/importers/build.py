@@ -56,6 +56,11 @@ def import_files(paths: Sequence[Path], asked: Asked) -> tuple[list[Run], list[s
     return runs + [_run(draft, sources, asked) for draft, sources in drafts], skipped
 
 
+def read_file(path: Path) -> list[Run]:
+    """The runs in one file, not stored. Raises ForeignFileError."""
+    return import_files([path], Asked())[0]
+
+
 def _known(source: Input) -> tuple[Format, list[Input]]:
     return format_of(source), [source]
 

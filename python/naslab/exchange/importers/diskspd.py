@@ -112,7 +112,7 @@ def _latency(span: Span, kind: str) -> dict[str, int]:
 
 
 def _kind(span: Span, kind: str) -> dict[str, Any]:
-    from naslab.results.document import LATENCY_NAMES
+    from naslab.results.columns import LATENCY_NAMES
 
     part = span.parts[kind]
     latency = {**dict.fromkeys(LATENCY_NAMES), **_latency(span, kind)}

@@ -20,7 +20,7 @@ from naslab.exchange.importers.base import (
     whole,
 )
 from naslab.exchange.importers.fio_options import operation, told_by
-from naslab.results.document import LATENCY_NAMES
+from naslab.results.columns import LATENCY_NAMES
 from naslab.results.foreign import foreign_cell
 from naslab.results.histogram import Histogram, from_values, merge
 

@@ -6,7 +6,6 @@ import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from naslab.errors import ForeignFileError
@@ -15,7 +14,7 @@ from naslab.exchange.importers.fio_log import LINE as FIO_LOG_LINE
 from naslab.exchange.importers.fio_log import NAME as FIO_LOG_NAME
 
 if TYPE_CHECKING:
-    from naslab.results.run import Run
+    pass
 
 HEAD_BYTES = 1 << 16
 
@@ -133,13 +132,6 @@ def format_of(source: Input) -> Format:
     what, _, hint = _looks_like(source, head).partition("; ")
     tail = f" to import; {hint}" if hint else ""
     raise ForeignFileError(f"{source.name}: this looks like {what}, not a benchmark's output{tail}; {known()}")
-
-
-def read_file(path: Path) -> list[Run]:
-    """The runs in one file, not stored. Raises ForeignFileError."""
-    from naslab.exchange.importers.build import Asked, import_files
-
-    return import_files([path], Asked())[0]
 
 
 def known() -> str:

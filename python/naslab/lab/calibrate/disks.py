@@ -19,8 +19,9 @@ from naslab.lab.calibrate.finding import ALLOWANCE
 from naslab.lab.calibrate.probe import Probe
 from naslab.lab.calibrate.tools import FioJob, Work, fio_jobs, fio_series, fio_words, log_words, raw
 from naslab.lab.definition import Disk
+from naslab.lab.devices import plan
 from naslab.lab.limits import kinds
-from naslab.lab.native import backend, plan
+from naslab.lab.native import backend
 from naslab.units import percent_text
 
 _IN_USE = "its disks are in use by a volume: calibrate a system that is not up"

@@ -1,4 +1,4 @@
-"""What calibration found: each planted limit beside what an independent tool measured of it, and whether it holds."""
+"""The result of calibration: each planted limit beside what an independent tool measured, and whether it holds."""
 
 from __future__ import annotations
 

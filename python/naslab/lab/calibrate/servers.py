@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from naslab.client import process
 from naslab.errors import TargetError
-from naslab.lab import process
 from naslab.lab.calibrate.probe import Probe
 from naslab.lab.guest.house import GROUP
 from naslab.lab.native import groups

@@ -23,8 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from naslab.client import process
 from naslab.errors import NaslabError
-from naslab.lab import keeper, place, process
+from naslab.lab import place
+from naslab.lab.devices import keeper
 from naslab.lab.guest import spec as specs
 from naslab.lab.guest.agent import Lines, encode
 from naslab.lab.guest.boot import Machine

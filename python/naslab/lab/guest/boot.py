@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import naslab
+from naslab.client import process
 from naslab.errors import TargetError, UsageError
 from naslab.lab import link as links
-from naslab.lab import process
 from naslab.lab.guest import agent, registers
 from naslab.lab.guest.spec import BRIDGE, HOST, Spec, check_folder, device_number
 from naslab.lab.readiness import last_words

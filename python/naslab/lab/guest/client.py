@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from naslab.client import process
+from naslab.client.process import Process
 from naslab.errors import TargetError, UsageError
-from naslab.lab import place, process
+from naslab.lab import place
 from naslab.lab.guest import attendant
 from naslab.lab.guest.agent import Lines, encode, to_bytes, to_text
 from naslab.lab.guest.spec import HOST, Spec
-from naslab.lab.process import Process
 
 START_S = attendant.READY_S + 15
 _ANSWER_S = 60.0

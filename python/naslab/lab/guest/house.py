@@ -1,4 +1,4 @@
-"""`python -m naslab.lab.guest.house keep|serve FILE`: a system of guests, as the lab's guardian starts it.
+"""`python -m naslab.lab.guest.house keep|serve FILE`: a system of guests, as the lab's supervisor starts it.
 
 `keep` is the guardian's keeper: it starts the guests, makes the volume and shapes the link, says so in one line of JSON
 and ends them all when its standard input does. `serve` is the server's program as the guardian sees it: it starts the
@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from naslab.client import process
 from naslab.errors import NaslabError
-from naslab.lab import keeper, process
 from naslab.lab import link as links
+from naslab.lab.devices import keeper
 from naslab.lab.guest import mounts, servers, volume
 from naslab.lab.guest import spec as specs
 from naslab.lab.guest.client import Guest, find, start

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from naslab.errors import UsageError
-from naslab.lab import embedded, ganesha, keeper, loops, samba, throttle
+from naslab.lab import embedded, ganesha, loops, samba, throttle
 from naslab.lab.definition import Definition
-from naslab.lab.native import blocks, format, groups, net, plan
+from naslab.lab.devices import blocks, format, keeper, plan
+from naslab.lab.native import groups, net
 from naslab.lab.place import Place, Service
 from naslab.units import amount_text
 

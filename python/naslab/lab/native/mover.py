@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from naslab.lab.native.plan import FILES
+from naslab.lab.devices.plan import FILES
 
 POLL_S = 0.5
 COPIES = 2

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.cell_names import op_words, stage_words
-from naslab.facts import fact
 from naslab.printable import colours_of, printable
+from naslab.render.facts import fact
+from naslab.render.tables import CURVE_HEADER, PROFILE_HEADER, curve_rows, profile_rows
+from naslab.render.telling import told_once
 from naslab.results.fields import is_number
 from naslab.results.foreign import who_measured
-from naslab.telling import told_once
+from naslab.terminal import plain_table
 from naslab.units import duration_text, size_text, three_digits
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
 
     width: columns; None takes the terminal's. color: None colours a terminal unless NO_COLOR is set.
     """
-    from naslab import pictures
+    from naslab.render import pictures
 
     columns = columns_of(width)
     parts: list[RenderableType] = [*_answer(run), *_header(run), ""]
@@ -224,21 +226,6 @@ def _plain(text: str) -> str:
     return printable(text, one_line=True)
 
 
-def plain_table(header: Iterable[str], right: Iterable[str] = (), optional: Sequence[str] = ()) -> Any:
-    """An empty table with a line under its header. right: columns set to the right, which never wrap.
-
-    optional: columns that a terminal too narrow for all goes without, the first named first.
-    """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.optional = tuple(optional)  # type: ignore[attr-defined]
-    for name in header:
-        table.add_column(name, justify="right" if name in right else "left", no_wrap=name in right, overflow="fold")
-    return table
-
-
 def _header(run: Run) -> list[RenderableType]:
     from rich.table import Table
     from rich.text import Text
@@ -376,20 +363,16 @@ def _curve_table(curve: Any) -> RenderableType:
     """A row a load; percentiles are of the response time, from the due time."""
     from rich.text import Text
 
-    from naslab.report.curve import HEADER, rows
-
-    table = plain_table(HEADER, right=[name for name in HEADER if name != "note"])
-    for row in rows(curve):
+    table = plain_table(CURVE_HEADER, right=[name for name in CURVE_HEADER if name != "note"])
+    for row in curve_rows(curve):
         table.add_row(*map(Text, row))
     return table  # type: ignore[no-any-return]
 
 
 def _profile_table(profile: Any) -> RenderableType:
     """Some of the zones, by position."""
-    from naslab.report.profile import HEADER, rows
-
-    table = plain_table(HEADER, right=HEADER)
-    for row in rows(profile):
+    table = plain_table(PROFILE_HEADER, right=PROFILE_HEADER)
+    for row in profile_rows(profile):
         table.add_row(*row)
     return table  # type: ignore[no-any-return]
 

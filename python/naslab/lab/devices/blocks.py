@@ -14,9 +14,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from naslab.client import process
 from naslab.errors import TargetError
-from naslab.lab import process
-from naslab.lab.native.plan import DiskPlan
+from naslab.lab.devices.plan import DiskPlan
 
 READY_S = 20.0
 ARMED = "armed"

@@ -16,7 +16,8 @@ from naslab.cli.options import parse_labels
 from naslab.cli.progress import Progress
 from naslab.errors import INTERRUPTED, InterruptedRunError, NaslabError
 from naslab.iozone import oplog, sheet, text, throughput
-from naslab.iozone.args import Args, parse
+from naslab.iozone.args import Args
+from naslab.iozone.checks import parse
 from naslab.iozone.cluster import clients_of
 from naslab.iozone.options import help_text
 from naslab.iozone.plan import Plan, make_plan
@@ -47,8 +48,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(args: Args) -> int:
     """Plan, then execute. Raises NaslabError for what is wrong before anything was written."""
-    from naslab.credentials import open_target
     from naslab.execute import execute
+    from naslab.lab.opening import open_target
     from naslab.store import Store
 
     plan = make_plan(args)

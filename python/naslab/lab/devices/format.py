@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from naslab.client import process
 from naslab.errors import TargetError
-from naslab.lab import loops, process
-from naslab.lab.native.plan import BuildPlan
+from naslab.lab import loops
+from naslab.lab.devices.plan import BuildPlan
 
 PROGRAMS = {
     "ext2": {"mkfs.ext2": "e2fsprogs"}, "ext3": {"mkfs.ext3": "e2fsprogs"}, "ext4": {"mkfs.ext4": "e2fsprogs"},

@@ -1,4 +1,4 @@
-"""What is said of many cells, said once: warnings that differ only in their numbers."""
+"""Warnings of many cells that differ only in their numbers, as one."""
 
 from __future__ import annotations
 

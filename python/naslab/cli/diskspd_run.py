@@ -68,7 +68,7 @@ class _Session:
     """One run on its way."""
 
     def __init__(self, request: Request) -> None:
-        from naslab.credentials import open_target
+        from naslab.lab.opening import open_target
 
         self.request, self.profile, self.own = request, request.profile, request.own
         timeout_ns = parse_duration(self.own.timeout, "--timeout")

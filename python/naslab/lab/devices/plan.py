@@ -1,7 +1,7 @@
 """What is built for one system, as data: devices with their limits, what they are formatted as, how they are mounted.
 
-The keeper (naslab.lab.keeper) makes the devices and formats them, in namespaces of its own and at full speed. The
-server's script then mounts what it serves, within the server's control groups.
+The keeper (naslab.lab.devices.keeper) makes the devices and formats them, in namespaces of its own and at full speed.
+The server's script then mounts what it serves, within the server's control groups.
 """
 
 from __future__ import annotations

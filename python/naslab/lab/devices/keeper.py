@@ -1,4 +1,4 @@
-"""`python -m naslab.lab.keeper`: holds the disks of a system, and removes them when its standard input ends.
+"""`python -m naslab.lab.devices.keeper`: holds the disks of a system, and removes them when its standard input ends.
 
 It makes loop devices on memory, has them formatted (at full speed), puts servers of blocks under those that need
 one, sets the limits and says so in one line of JSON. From then on it follows the counters of disks with a token
@@ -22,8 +22,8 @@ from pathlib import Path
 from naslab.errors import NaslabError, TargetError
 from naslab.lab import loops, throttle
 from naslab.lab.bucket import Credit, Plan
-from naslab.lab.native import blocks, format
-from naslab.lab.native.plan import BuildPlan, DiskPlan, load
+from naslab.lab.devices import blocks, format
+from naslab.lab.devices.plan import BuildPlan, DiskPlan, load
 from naslab.lab.throttle import Throttle
 
 NAME = "naslab-keeper"
@@ -34,7 +34,7 @@ _RELEASE_S = 4.0
 
 def words(plan: BuildPlan) -> list[str]:
     """The command line of a keeper."""
-    return [sys.executable, "-m", "naslab.lab.keeper", plan.dump()]
+    return [sys.executable, "-m", "naslab.lab.devices.keeper", plan.dump()]
 
 
 class Keeper:
