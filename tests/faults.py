@@ -18,7 +18,7 @@ be 4 GiB long."""
 class Relay:
     """Passes bytes through until `break_down` names a mode; new connections are then broken as well."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, at: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self.rewrite: Callable[[bytes], bytes] = bytes
         """What becomes of each piece that the client sends."""
         self.rewrite_answer: Callable[[bytes], bytes] = bytes
@@ -26,7 +26,7 @@ class Relay:
         self._left_bytes: int | None = None
         self._then = ""
         self._upstream = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(at)
         self.port = int(self._listener.getsockname()[1])
         self._mode: str | None = None
         self._sockets: list[socket.socket] = []
@@ -145,9 +145,9 @@ class Relay:
 
 
 @contextlib.contextmanager
-def relay(port: int) -> Iterator[Relay]:
-    """A relay to a port of this machine."""
-    found = Relay(port)
+def relay(port: int, at: tuple[str, int] = ("127.0.0.1", 0)) -> Iterator[Relay]:
+    """A relay to a port of this machine. at: where it listens; port 0 for any."""
+    found = Relay(port, at)
     try:
         yield found
     finally:

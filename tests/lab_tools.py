@@ -120,7 +120,7 @@ def need_system(name: str) -> None:
     """Skips, or fails where the lab is required, when this machine cannot run the system."""
     missing = systems.missing_packages(systems.system(name))
     need(not missing, f"{name}: {' '.join(missing)}")
-    if name in ("ganesha", "burst-disk", "burst-link"):
+    if name in ("ganesha", "burst-disk", "burst-link", "two-links", "two-links-nfs"):
         need(os.geteuid() == 0, "root")
     if name == "burst-disk":
         try:

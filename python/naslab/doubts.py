@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis.findings import Finding
 from naslab.analysis.validity import cell_findings, run_findings
 from naslab.client import own_servers
-from naslab.client.route import Route, route_to
+from naslab.client.route import Route, route_to_all
 from naslab.client.watch import Watch, watch_for
 from naslab.results.document import RunWarning
 from naslab.spec import CellSpec, RunSpec
@@ -104,13 +104,21 @@ def found_at_start(target: Target, facts: Mapping[str, Any], store: Path) -> dic
 
     if target.protocol in ("sim", "null"):
         return {}
-    host = facts.get("mount_address") if target.protocol == "local" else target.options.get("host")
-    route: Route | None = route_to(str(host)) if host else None
+    hosts = addresses_of(target, facts)
+    route: Route | None = route_to_all(hosts) if hosts else None
     ceiling = recent(store)
     return {
         **({"route": route} if route else {}),
         **({"client_ceiling": ceiling} if ceiling else {}),
     }
+
+
+def addresses_of(target: Target, facts: Mapping[str, Any]) -> list[str]:
+    """Where a target's server is reached: the addresses that are used, its host's name, or what a mount says."""
+    if used := facts.get("addresses"):
+        return str(used).split()
+    host = facts.get("mount_address") if target.protocol == "local" else target.options.get("host")
+    return [str(host)] if host else []
 
 
 def _ours(target: Target) -> Callable[[], list[int]] | None:

@@ -404,7 +404,7 @@ def start(
         new_document(
             spec.run_id,
             spec.command,
-            {"url": target.url, "protocol": target.protocol, **_negotiated(probed["facts"]), **_planted(target)},
+            _record(target, probed["facts"]),
             environment=environment,
             seed=spec.seed,
             argv=extra.pop("argv", None),
@@ -485,11 +485,25 @@ def _reference(url: str) -> str:
     return "; docs/reference/sim.md explains the fields" if url.startswith("sim:") else ""
 
 
+def _record(target: Target, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The target's part of the run document. facts: what was probed."""
+    about = {"url": target.url, "protocol": target.protocol}
+    return {**about, **_negotiated(facts), **_addresses(facts), **_planted(target)}
+
+
 def _negotiated(facts: Mapping[str, Any]) -> dict[str, str | None]:
     """Login, dialect and protection, where the protocol has them; in the target record null is for no protection."""
     told = ("auth", "dialect", "sec", "signing", "encryption")
     known = {name: str(facts[name]) for name in told if name in facts}
     return {name: None if value in ("none", "sys") else value for name, value in known.items()}
+
+
+def _addresses(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The server's addresses that are used together and how, for the target record; nothing where it has one."""
+    return {
+        name: str(facts[name]).split() if name == "addresses" else facts[name]
+        for name in ("addresses", "address_use") if name in facts
+    }  # fmt: skip
 
 
 def _planted(target: Target) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
 from naslab.messages import parts_of
@@ -190,12 +190,21 @@ def first_contact(url: str, text: str, before_run: bool) -> str | None:
     if place is None or found is None:
         return None
     operation, cause, facts = found
+    if facts.get("host") and "address=" in url:
+        place = _at(place, facts["host"])
     for wanted, pattern, line in _RULES:
         if not (before_run or wanted == "mkdir") or (line is _no_folder and "folder" not in facts):
             continue
         if re.fullmatch(wanted, operation) and re.search(pattern, cause):
             return line(place, {**facts, "cause": cause})
     return None
+
+
+def _at(place: _Place, address: str) -> _Place:
+    """The same where one of several addresses is what the error is about."""
+    bare = address.strip("[]")
+    host = f"[{bare}]" if ":" in bare else bare
+    return place if place.name == host else replace(place, host=host, name=host)
 
 
 def _place(url: str) -> _Place | None:

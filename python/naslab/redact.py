@@ -57,6 +57,7 @@ _PRIVATE_OPTIONS = (
     "-o",
     "--store",
     "--credentials",
+    "--address",
     "--cold-command",
     "--app",
 )
@@ -240,11 +241,13 @@ class _Redaction:
             users = [parts.username] if parts.username else []
         except ValueError:
             users = []
+        hosts += [each for each in target.get("addresses") or [] if isinstance(each, str)]
         found |= {host: self._names.of("host", host) for host in hosts}
         found |= {user: self._names.of("user", user) for user in users}
         route = environment.get("route") if isinstance(environment, Mapping) else None
-        if isinstance(route, Mapping) and isinstance(route.get("interface"), str):
-            found[route["interface"]] = self._names.of("interface", route["interface"])
+        if isinstance(route, Mapping):
+            names = [route.get("interface"), *(route.get("interfaces") or [])]
+            found |= {name: self._names.of("interface", name) for name in names if isinstance(name, str)}
         cores = {name: _parted(name)[1] for name in found}
         plain = {core.lower() for core in cores.values() if _is_word(core)}
         return {name: given for name, given in found.items() if not _is_word(cores[name])}, plain
@@ -369,6 +372,14 @@ class _Redaction:
         """A host's name or address."""
         return self._names.of("host", str(value))
 
+    def hosts(self, value: Any) -> list[str]:
+        """A list of these."""
+        return [self.host(each) for each in value] if isinstance(value, list) else []
+
+    def interfaces(self, value: Any) -> list[str]:
+        """A list of the next."""
+        return [self.interface(each) for each in value] if isinstance(value, list) else []
+
     def interface(self, value: Any) -> str:
         """A network interface's name, which may tell its address."""
         return str(value) if value == "lo" else self._names.of("interface", str(value))
@@ -483,6 +494,8 @@ _RULES: dict[str, Rule] = {
         ("run.naslab_version", "client_ceiling.naslab_version", "target.dialect"), _version
     ),
     **dict.fromkeys(("target.signing", "target.encryption", "client_cipher.cipher"), _one_of(*_CIPHERS)),
+    "target.addresses": _Redaction.hosts, "address_bytes.address": _Redaction.host,
+    "environment_route.interfaces": _Redaction.interfaces,
     "target.sec": _one_of("krb5", "krb5i", "krb5p"),
     "target.auth": _one_of("ntlmv2", "kerberos", "guest", "anonymous"),
     "source.format": _Redaction.form, "source.tool_version": _Redaction.told, "source.unknown": _Redaction.untold,

@@ -29,7 +29,17 @@ pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("own_folders")]
 __all__ = ["own_folders"]
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-NAMES = ("samba", "samba-signed", "samba-encrypted", "ganesha", "demo", "burst-disk", "burst-link")
+NAMES = (
+    "samba",
+    "samba-signed",
+    "samba-encrypted",
+    "ganesha",
+    "demo",
+    "burst-disk",
+    "burst-link",
+    "two-links",
+    "two-links-nfs",
+)
 
 
 def tool(program: str) -> str:

@@ -81,6 +81,8 @@ def test_a_server_keeps_its_disk_when_it_starts_anew() -> None:
         ("burst-disk", ("burst=fast",), "burst-disk: burst: 'fast' is not a size"),
         ("burst-disk", ("burst=20MB/s",), "burst='20MB/s' is not above base='24MB/s'"),
         ("burst-disk", ("disk=1m",), "disk='1m'; give 64m or more"),
+        ("two-links", ("rate=fast",), "two-links: rate: 'fast' is not a size"),
+        ("two-links", ("rate=1kB/s",), "rate='1kB/s'; give 100kB/s to 4GB/s"),
         ("burst-disk", ("colour=red",), "burst-disk takes burst, base, size, disk, cache"),
         ("burst-disk", ("base",), "write NAME=VALUE"),
         ("burst-link", ("size=5g",), "the shaper takes less than 4 GiB"),
@@ -96,7 +98,7 @@ def test_what_cannot_be_planted_is_refused(name: str, options: tuple[str, ...], 
 def test_a_folder_of_the_user_is_no_disk(cli: Cli, tmp_path: Path) -> None:
     need_system("burst-disk")
     (tmp_path / "mine").mkdir()
-    for name in ("burst-disk", "burst-link"):
+    for name in ("burst-disk", "burst-link", "two-links", "two-links-nfs"):
         done = cli("lab", "up", name, "--folder", tmp_path / "mine").sound()
         assert done.code == 2 and "leave out --folder" in done.err
 
@@ -131,7 +133,7 @@ def test_what_a_killed_guardian_and_keeper_left_is_swept() -> None:
         holder.kill()
 
 
-@pytest.mark.parametrize("name", ["burst-disk", "burst-link"])
+@pytest.mark.parametrize("name", ["burst-disk", "burst-link", "two-links"])
 @pytest.mark.parametrize("moment_ms", [150, 300, 450, 600, 900])
 @pytest.mark.parametrize("whom", ["controller", "guardian"])
 def test_killed_while_it_starts(name: str, moment_ms: int, whom: str, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_only_hardware_has_a_speed(tmp_path: Path) -> None:
 def test_this_machine_is_reached_without_a_link() -> None:
     found = route.route_to("127.0.0.1")
     assert found is not None and found["loopback"] and found["interface"] == "lo"
-    assert route.nic_bytes_per_s("127.0.0.1") is None
+    assert route.nic_bytes_per_s(["127.0.0.1"]) is None
     assert route.route_to("no-such-host.invalid") is None
 
 

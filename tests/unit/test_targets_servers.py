@@ -20,12 +20,13 @@ from naslab.targets.nfs import check_low_ports
 SMB: dict[str, Any] = {
     "host": "nas", "port": 445, "share": "data", "root": "", "user": None, "domain": "", "auth": "guest",
     "dialect": None, "sign": "auto", "signing_algorithm": None, "encrypt": "auto", "cipher": None, "connections": 1,
-    "multichannel": True, "lease": "none", "timeout_ns": 30_000_000_000,
+    "addresses": [], "multichannel": True, "lease": "none", "timeout_ns": 30_000_000_000,
 }  # fmt: skip
 NFS: dict[str, Any] = {
     "host": "nas", "port": None, "path": "/data", "version": None, "mount_port": None, "portmap_port": 111,
-    "connections": 1, "uid": os.geteuid(), "gid": os.getegid(), "gids": os.getgroups()[:16], "machine": None,
-    "privileged_port": "auto", "sec": None, "principal": None, "slots": None, "timeout_ns": 30_000_000_000,
+    "connections": 1, "addresses": [], "uid": os.geteuid(), "gid": os.getegid(), "gids": os.getgroups()[:16],
+    "machine": None, "privileged_port": "auto", "sec": None, "principal": None, "slots": None,
+    "timeout_ns": 30_000_000_000,
 }  # fmt: skip
 USER = {"user": "ann", "auth": "ntlm"}
 
@@ -65,6 +66,11 @@ USER = {"user": "ann", "auth": "ntlm"}
          {"dialect": "3.0", "encrypt": "required", "cipher": "aes-128-ccm"}),
         ("smb://nas/data?connections=4&multichannel=off&lease=rwh",
          {"connections": 4, "multichannel": False, "lease": "rwh"}),
+        ("smb://nas/data?address=10.0.0.1,10.0.0.2", {"addresses": ["10.0.0.1", "10.0.0.2"], "connections": 2}),
+        ("smb://nas/data?address=a,%5B2001:db8::7%5D&connections=5",
+         {"addresses": ["a", "2001:db8::7"], "connections": 5}),
+        ("smb://nas/data?address=auto", {"addresses": ["auto"], "connections": 0}),
+        ("smb://nas/data?address=auto&connections=4", {"addresses": ["auto"], "connections": 4}),
         (r"\\nas\data", {}),
         (r"\\nas\data\a b\100%41", {"root": "a b/100%41"}),
         (r"\\nas\data?dialect=3.0", {"dialect": "3.0"}),
@@ -144,6 +150,14 @@ def test_nfs(text: str, changed: dict[str, Any]) -> None:
         ("smb://nas/data?dialect=2.0.2&lease=rwh", ("leases", "2.1")),
         ("smb://nas/data?connections=0", ("connections='0'", "1 to 32")),
         ("smb://nas/data?connections=33", ("1 to 32",)),
+        ("smb://nas/data?address=a,a", ("address=", "a twice")),
+        ("smb://nas/data?address=", ("address=''", "host name")),
+        ("smb://nas/data?address=a:445,b", ("address='a:445'", "without ports")),
+        ("smb://nas/data?address=auto,b", ("auto alone",)),
+        ("smb://nas/data?address=" + ",".join(f"h{n}" for n in range(33)), ("33 addresses", "at most 32")),
+        ("smb://nas/data?address=a,b&connections=1", ("connections=1", "2 addresses", "at least 2")),
+        ("smb://nas/data?address=auto&dialect=2.1", ("2.1", "3.0")),
+        ("nfs://nas/data?address=auto", ("address=auto", "address=A,B")),
         ("smb://ann:secret@nas/data?auth=kerberos", ("kinit", "leave the password out")),
         ("smb://nas/data?auth=kerberos&domain=corp", ("realm", "name the user")),
         ("smb://nas/data?auth=plain", ("'plain'", "kerberos", "guest")),

@@ -4,6 +4,7 @@ use crate::{
     limit, Completion, DirEntry, FileId, FileStat, FileTimes, FlushKind, IoBuf, Op, OpenOptions, Result, Session,
     Space, Submit, Token, WireCounters,
 };
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Gives each metadata call of a session, of however many messages, one deadline; see [`limit::within`]. Operations
@@ -126,5 +127,9 @@ impl<S: Session> Session for Bounded<S> {
 
     fn wire(&self) -> Option<WireCounters> {
         self.inner.wire()
+    }
+
+    fn wire_by_address(&self) -> BTreeMap<String, WireCounters> {
+        self.inner.wire_by_address()
     }
 }

@@ -1,6 +1,8 @@
 //! The seam: a shared [`Target`], and one [`Session`] per worker thread.
 
 use crate::{Caps, Clock, Completion, FileId, IoBuf, Op, OpError, Result, Submit, Token};
+use std::collections::BTreeMap;
+use std::ops::{Add, AddAssign};
 use std::time::Duration;
 
 /// Folders of runs, directly below a target's root, start with this. Inside them targets follow no links.
@@ -173,6 +175,33 @@ pub struct WireCounters {
     pub received_bytes: u64,
 }
 
+impl WireCounters {
+    /// What has been added since `before`.
+    pub fn since(self, before: WireCounters) -> WireCounters {
+        WireCounters {
+            sent_bytes: self.sent_bytes.saturating_sub(before.sent_bytes),
+            received_bytes: self.received_bytes.saturating_sub(before.received_bytes),
+        }
+    }
+}
+
+impl Add for WireCounters {
+    type Output = WireCounters;
+
+    fn add(self, more: WireCounters) -> WireCounters {
+        WireCounters {
+            sent_bytes: self.sent_bytes + more.sent_bytes,
+            received_bytes: self.received_bytes + more.received_bytes,
+        }
+    }
+}
+
+impl AddAssign for WireCounters {
+    fn add_assign(&mut self, more: WireCounters) {
+        *self = *self + more;
+    }
+}
+
 /// One worker's way to the target. Paths are relative to the target's root, with `/` between parts.
 ///
 /// A session is used by one thread at a time. It never retries: a retry would hide latency.
@@ -297,5 +326,10 @@ pub trait Session: Send {
     /// Bytes on the wire so far, where the session counts them.
     fn wire(&self) -> Option<WireCounters> {
         None
+    }
+
+    /// The same by the server's address, of a session whose target was given several; empty for all others.
+    fn wire_by_address(&self) -> BTreeMap<String, WireCounters> {
+        BTreeMap::new()
     }
 }

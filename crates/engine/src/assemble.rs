@@ -10,7 +10,7 @@ use crate::stall::Seen;
 use crate::usage::Cpu;
 use crate::verify::Verified;
 use crate::worker::StopReason;
-use naslab_core::{OpError, OpKind, Target};
+use naslab_core::{OpError, OpKind, Target, WireCounters};
 use naslab_workload::Reducibility;
 use std::collections::BTreeMap;
 
@@ -73,6 +73,7 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around,
         generation_cpu_ns: workers.iter().map(|w| w.generation_ns).sum(),
         verify_cpu_ns: verified.as_ref().map_or(0, |v| v.cpu_ns),
         wire: wire(workers),
+        wire_by_address: wire_by_address(workers),
         protocol_events: events(workers),
         storage_read_bytes: storage.map(|s| s.0),
         storage_write_bytes: storage.map(|s| s.1),
@@ -290,11 +291,15 @@ fn wire_series(merged: &Recorder, workers: &[WorkerResult], blobs: &mut Vec<Vec<
 }
 
 fn wire(workers: &[WorkerResult]) -> Option<Wire> {
-    let counted: Vec<_> = workers.iter().filter_map(|w| w.counted.wire).collect();
-    (!counted.is_empty()).then(|| Wire {
-        sent_bytes: counted.iter().map(|w| w.sent_bytes).sum(),
-        received_bytes: counted.iter().map(|w| w.received_bytes).sum(),
-    })
+    workers.iter().filter_map(|w| w.counted.wire).reduce(|sum, one| sum + one).map(Wire::from)
+}
+
+fn wire_by_address(workers: &[WorkerResult]) -> BTreeMap<String, Wire> {
+    let mut all: BTreeMap<&String, WireCounters> = BTreeMap::new();
+    for (address, counted) in workers.iter().flat_map(|w| &w.counted.addresses) {
+        *all.entry(address).or_default() += *counted;
+    }
+    all.into_iter().map(|(address, counted)| (address.clone(), counted.into())).collect()
 }
 
 fn events(workers: &[WorkerResult]) -> BTreeMap<&'static str, u64> {

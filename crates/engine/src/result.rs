@@ -2,6 +2,7 @@
 
 use crate::conditions::Client;
 use crate::hist::LatencySummary;
+use naslab_core::WireCounters;
 use naslab_workload::Reducibility;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -60,6 +61,9 @@ pub struct CellResult {
     pub generation_cpu_ns: u64,
     pub verify_cpu_ns: u64,
     pub wire: Option<Wire>,
+    /// By the server's address, of a target that was given several.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub wire_by_address: BTreeMap<String, Wire>,
     pub protocol_events: BTreeMap<&'static str, u64>,
     pub storage_read_bytes: Option<u64>,
     pub storage_write_bytes: Option<u64>,
@@ -141,6 +145,12 @@ pub struct WorkerKind {
 pub struct Wire {
     pub sent_bytes: u64,
     pub received_bytes: u64,
+}
+
+impl From<WireCounters> for Wire {
+    fn from(counted: WireCounters) -> Wire {
+        Wire { sent_bytes: counted.sent_bytes, received_bytes: counted.received_bytes }
+    }
 }
 
 /// What checking found.

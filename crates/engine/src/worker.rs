@@ -98,22 +98,33 @@ pub(crate) enum Pump {
 #[derive(Default)]
 pub(crate) struct Counted {
     pub wire: Option<WireCounters>,
+    pub addresses: BTreeMap<String, WireCounters>,
     pub events: BTreeMap<&'static str, u64>,
 }
 
 impl Counted {
     fn of(session: &dyn Session) -> Counted {
-        Counted { wire: session.wire(), events: session.events().into_iter().collect() }
+        Counted {
+            wire: session.wire(),
+            addresses: session.wire_by_address(),
+            events: session.events().into_iter().collect(),
+        }
     }
 
     fn since(self, before: &Counted) -> Counted {
-        let wire = before.wire.zip(self.wire).map(|(before, after)| WireCounters {
-            sent_bytes: after.sent_bytes.saturating_sub(before.sent_bytes),
-            received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
+        let wire = before.wire.zip(self.wire).map(|(before, after)| after.since(before));
+        let addresses = self.addresses.into_iter().map(|(address, after)| {
+            let earlier = before.addresses.get(&address).copied().unwrap_or_default();
+            (address, after.since(earlier))
         });
         let earlier = |name| before.events.get(name).copied().unwrap_or(0);
         let since = |(name, count): (&'static str, u64)| (name, count.saturating_sub(earlier(name)));
-        Counted { wire, events: self.events.into_iter().map(since).filter(|(_, count)| *count > 0).collect() }
+        let addresses = addresses.collect();
+        Counted {
+            wire,
+            addresses,
+            events: self.events.into_iter().map(since).filter(|(_, count)| *count > 0).collect(),
+        }
     }
 }
 

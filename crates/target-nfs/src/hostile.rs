@@ -5,6 +5,7 @@
 //! `NASLAB_HOSTILE_SEED` others.
 
 use crate::files::OpenFile;
+use crate::link::Link;
 use crate::options::Version;
 use crate::replies::data_reply;
 use crate::rpc::NFS_PROGRAM;
@@ -179,7 +180,7 @@ fn connected(version: Version) -> (Transport, TcpStream) {
     let who = Credentials { machine: "m".into(), ..Credentials::default() };
     let prefix = Prefix::new(NFS_PROGRAM, version.rpc(), &who);
     let setup = Setup { version, prefix, timeout, most_calls: 8, from_high_port: true };
-    let mut t = Transport::new(vec![wire], setup);
+    let mut t = Transport::new(vec![Link::new(wire, &"".into())], setup);
     t.slots = crate::calls::Slots::new([5; 16], 8);
     let handle = Handle::new(b"file").unwrap();
     t.files

@@ -3,9 +3,10 @@
 //! Headers and small payloads are gathered in one buffer, large payloads stay where the caller has them; a system
 //! call takes as much of all that as the socket accepts. Nothing blocks and nothing is allocated per request.
 
-use naslab_core::Result;
+use naslab_core::{Result, WireCounters};
 use naslab_wire::Wire;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Parts that one system call takes.
 const PARTS: usize = 4;
@@ -31,6 +32,10 @@ impl Segment {
 /// A connection and its outgoing queue.
 pub(crate) struct Link {
     pub wire: Wire,
+    /// Where it goes, as it was named.
+    pub address: Arc<str>,
+    /// Counters of connections that it took the place of.
+    past: WireCounters,
     gathered: Vec<u8>,
     /// First gathered byte of the first segment that is not sent.
     sent_gathered: usize,
@@ -51,10 +56,12 @@ impl AsRef<Wire> for Link {
 }
 
 impl Link {
-    /// Around a new connection.
-    pub fn new(wire: Wire) -> Link {
+    /// Around a new connection to `address`.
+    pub fn new(wire: Wire, address: &Arc<str>) -> Link {
         Link {
             wire,
+            address: Arc::clone(address),
+            past: WireCounters::default(),
             gathered: Vec::with_capacity(64 * 1024),
             sent_gathered: 0,
             segments: VecDeque::with_capacity(64),
@@ -62,6 +69,16 @@ impl Link {
             queued_bytes: 0,
             sent_bytes: 0,
         }
+    }
+
+    /// The same around another connection to the same address.
+    pub fn again(&self, wire: Wire) -> Link {
+        Link { past: self.counters(), ..Link::new(wire, &self.address) }
+    }
+
+    /// Bytes so far, those of earlier connections included.
+    pub fn counters(&self) -> WireCounters {
+        self.past + self.wire.counters()
     }
 
     /// Gathers what `write` appends.
@@ -187,7 +204,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
-        let mut link = Link::new(Wire::new(Socket::from(client), Duration::from_secs(5)).unwrap());
+        let mut link = Link::new(Wire::new(Socket::from(client), Duration::from_secs(5)).unwrap(), &"".into());
         let lent: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7) as u8).collect();
         let mut expected = Vec::new();
         for round in 0..8u8 {

@@ -4,6 +4,7 @@ use crate::rpc::Credentials;
 use crate::security::{Sec, MAX_SEQUENCE};
 use naslab_core::{Error, ErrorKind, Result};
 use serde::Deserialize;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most connections of one session.
@@ -37,6 +38,8 @@ pub struct NfsOptions {
     pub portmap_port: u16,
     /// Connections of each session, over which operations are spread.
     pub connections: u32,
+    /// Names or addresses of the server, which the connections of each session take in turn, instead of `host`.
+    pub addresses: Vec<String>,
     /// User id told to the server; the process's own by default.
     pub uid: Option<u32>,
     /// Group id told to the server; the process's own by default.
@@ -71,6 +74,7 @@ impl Default for NfsOptions {
             mount_port: None,
             portmap_port: 111,
             connections: 1,
+            addresses: Vec::new(),
             uid: None,
             gid: None,
             gids: Vec::new(),
@@ -175,6 +179,9 @@ pub(crate) struct Settings {
     pub mount_port: Option<u16>,
     pub portmap_port: u16,
     pub connections: usize,
+    /// Where connections go, `host` alone where no addresses were given.
+    addresses: Vec<Arc<str>>,
+    pub addresses_given: bool,
     pub credentials: Credentials,
     pub sec: Sec,
     pub principal: Option<String>,
@@ -193,6 +200,11 @@ impl Settings {
         }
         in_range("connections", options.connections, 1, MAX_CONNECTIONS)?;
         in_range("depth", options.depth, 1, MAX_DEPTH)?;
+        let count = options.addresses.len();
+        if options.addresses.iter().any(String::is_empty) || count > options.connections as usize {
+            let message = format!("{count} addresses need as many connections, and none may be empty");
+            return Err(invalid(message, "addresses", options.addresses.join(",")));
+        }
         if let Some(slots) = options.slots {
             in_range("slots", slots, 1, MAX_DEPTH)?;
         }
@@ -208,6 +220,8 @@ impl Settings {
             mount_port: options.mount_port,
             portmap_port: options.portmap_port,
             connections: options.connections as usize,
+            addresses: places(options),
+            addresses_given: count > 0,
             credentials: credentials(options)?,
             sec: sec(options)?,
             principal: options.principal.clone(),
@@ -219,9 +233,31 @@ impl Settings {
         })
     }
 
+    /// Where a worker's connection goes: in turn, and each worker begins one further on.
+    pub fn address(&self, worker: u32, connection: usize) -> &Arc<str> {
+        &self.addresses[(worker as usize + connection) % self.addresses.len()]
+    }
+
+    /// All addresses.
+    pub fn addresses(&self) -> &[Arc<str>] {
+        &self.addresses
+    }
+
+    /// The same with one of the addresses alone.
+    pub fn only(&self, address: &Arc<str>) -> Settings {
+        Settings { addresses: vec![Arc::clone(address)], ..self.clone() }
+    }
+
     /// Most calls that one session may have outstanding.
     pub fn most_calls(&self) -> u32 {
         self.slots.unwrap_or(MAX_DEPTH)
+    }
+}
+
+fn places(options: &NfsOptions) -> Vec<Arc<str>> {
+    match options.addresses.as_slice() {
+        [] => vec![options.host.as_str().into()],
+        given => given.iter().map(|one| one.as_str().into()).collect(),
     }
 }
 
@@ -337,6 +373,8 @@ mod tests {
             (NfsOptions { version: Some("2".into()), ..options() }, ErrorKind::Unsupported, "version"),
             (NfsOptions { connections: 0, ..options() }, ErrorKind::Invalid, "connections"),
             (NfsOptions { connections: 33, ..options() }, ErrorKind::Invalid, "connections"),
+            (NfsOptions { addresses: vec!["a".into(), "b".into()], ..options() }, ErrorKind::Invalid, "addresses"),
+            (NfsOptions { addresses: vec![String::new()], ..options() }, ErrorKind::Invalid, "addresses"),
             (NfsOptions { gids: vec![1; 17], ..options() }, ErrorKind::Invalid, "gids"),
             (NfsOptions { path: "/a/../b".into(), ..options() }, ErrorKind::Invalid, "path"),
             (NfsOptions { privileged_port: "yes".into(), ..options() }, ErrorKind::Invalid, "privileged_port"),

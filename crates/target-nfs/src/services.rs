@@ -36,21 +36,21 @@ pub struct Export {
     pub groups: Vec<String>,
 }
 
-/// Connects to a port of the server, from a privileged port where the options say so.
-pub(crate) fn connect(settings: &Settings, port: u16) -> Result<Wire> {
+/// Connects to a port of the server at one of its addresses, from a privileged port where the options say so.
+pub(crate) fn connect(settings: &Settings, address: &str, port: u16) -> Result<Wire> {
     let options = |privileged_port| DialOptions { timeout: settings.timeout, privileged_port };
     // SAFETY: the call has no conditions and cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
     match settings.privileged {
-        Privileged::On => dial(&settings.host, port, &options(true)),
-        Privileged::Auto if root => match dial(&settings.host, port, &options(true)) {
+        Privileged::On => dial(address, port, &options(true)),
+        Privileged::Auto if root => match dial(address, port, &options(true)) {
             // A container's root may not be allowed to, or no such port is free.
             Err(e) if e.kind == ErrorKind::Permission || e.message.contains("source port") => {
-                dial(&settings.host, port, &options(false))
+                dial(address, port, &options(false))
             }
             other => other,
         },
-        _ => dial(&settings.host, port, &options(false)),
+        _ => dial(address, port, &options(false)),
     }
 }
 
@@ -67,7 +67,7 @@ struct Service {
 
 impl Service {
     fn new(settings: &Settings, port: u16, program: u32, version: u32) -> Result<Service> {
-        let wire = connect(settings, port)?;
+        let wire = connect(settings, settings.address(0, 0), port)?;
         Ok(Service { wire, prefix: Prefix::new(program, version, &settings.credentials) })
     }
 

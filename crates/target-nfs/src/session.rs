@@ -12,6 +12,7 @@ use naslab_core::{
     Access, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind, IoBuf, Lock, Op,
     OpenOptions, Result, Session, Space, Submit, Token, WireCounters,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -97,7 +98,8 @@ impl NfsSession {
             match self.t.links[at].wire.try_fill(1, Duration::ZERO) {
                 Ok(_) => {}
                 Err(_) => {
-                    let wire = services::connect(&self.shared.settings, self.shared.port())?;
+                    let address = Arc::clone(&self.t.links[at].address);
+                    let wire = services::connect(&self.shared.settings, &address, self.shared.port())?;
                     self.t.replace(at, wire);
                     self.t.events.reconnect += 1;
                 }
@@ -360,6 +362,13 @@ impl Session for NfsSession {
 
     fn wire(&self) -> Option<WireCounters> {
         Some(self.t.wire())
+    }
+
+    fn wire_by_address(&self) -> BTreeMap<String, WireCounters> {
+        match self.shared.settings.addresses_given {
+            true => self.t.wire_by_address(),
+            false => BTreeMap::new(),
+        }
     }
 }
 

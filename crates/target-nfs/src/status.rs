@@ -37,8 +37,17 @@ const RETRY_UNCACHED_REP: u32 = 10068;
 const SEQ_FALSE_RETRY: u32 = 10076;
 /// The export does not take the security flavour.
 pub(crate) const WRONGSEC: u32 = 10016;
+/// The session is not known.
+pub(crate) const BADSESSION: i64 = 10052;
 /// The connection does not belong to the session.
 pub(crate) const CONN_NOT_BOUND_TO_SESSION: u32 = 10055;
+
+/// The error of an address that leads elsewhere.
+pub(crate) fn another_server(first: &str, address: &str) -> Error {
+    let message =
+        format!("{address} is another server than {first}, or shows another folder: leave it out of address=");
+    Error::new(ErrorKind::Invalid, "connect", message)
+}
 
 /// `(status, name without prefix, class)` of everything the RFCs know.
 const TABLE: &[(u32, &str, ErrorKind)] = {

@@ -2,12 +2,13 @@
 
 use crate::dialect::{At, Dialect, Limits};
 use crate::folders::Folders;
+use crate::link::Link;
 use crate::options::{NfsOptions, Settings, Version, MAX_DEPTH, NFS_PORT};
 use crate::rpc::{port_advice, Prefix, Refusal, NFS_PROGRAM};
 use crate::security::{flavour_names, identity};
-use crate::services;
+use crate::services::{self, Mounted};
 use crate::session::NfsSession;
-use crate::status;
+use crate::status::{self, another_server};
 use crate::transport::{Setup, Transport};
 use crate::v3::V3;
 use crate::v4::V4;
@@ -158,10 +159,18 @@ fn more_telling(first: Option<Error>, second: Error) -> Error {
     }
 }
 
-/// Connections to a port, over which calls can be made.
-pub(crate) fn transport(settings: &Settings, version: Version, port: u16, connections: usize) -> Result<Transport> {
-    let wires = (0..connections).map(|_| services::connect(settings, port)).collect::<Result<Vec<_>>>()?;
-    let from_high_port = !wires.iter().all(services::is_privileged);
+/// A worker's connections to a port, over which calls can be made.
+pub(crate) fn transport(
+    settings: &Settings,
+    version: Version,
+    port: u16,
+    worker: u32,
+    connections: usize,
+) -> Result<Transport> {
+    let to = |n| settings.address(worker, n);
+    let link = |n| services::connect(settings, to(n), port).map(|wire| Link::new(wire, to(n)));
+    let links = (0..connections).map(link).collect::<Result<Vec<_>>>()?;
+    let from_high_port = !links.iter().all(|link| services::is_privileged(&link.wire));
     let setup = Setup {
         version,
         prefix: Prefix::new(NFS_PROGRAM, version.rpc(), &settings.credentials),
@@ -169,14 +178,14 @@ pub(crate) fn transport(settings: &Settings, version: Version, port: u16, connec
         most_calls: settings.most_calls() as usize,
         from_high_port,
     };
-    let mut t = Transport::new(wires, setup);
+    let mut t = Transport::new(links, setup);
     t.secure(settings)?;
     Ok(t)
 }
 
 fn connect(settings: &Settings, version: Version, worker: u32, known: Option<&Negotiated>) -> Result<Connected> {
     let mut connected = match version {
-        Version::V3 => connect3(settings, known)?,
+        Version::V3 => connect3(settings, worker, known)?,
         _ => connect4(settings, version, worker, known)?,
     };
     let Connected { t, dialect, root, .. } = &mut connected;
@@ -190,25 +199,37 @@ fn connect(settings: &Settings, version: Version, worker: u32, known: Option<&Ne
     Ok(connected)
 }
 
-fn connect3(settings: &Settings, known: Option<&Negotiated>) -> Result<Connected> {
+fn connect3(settings: &Settings, worker: u32, known: Option<&Negotiated>) -> Result<Connected> {
     let port = known.map_or_else(|| services::nfs3_port(settings), |known| Ok(known.port))?;
-    let mut t = transport(settings, Version::V3, port, settings.connections)?;
+    let mut t = transport(settings, Version::V3, port, worker, settings.connections)?;
     let mut dialect: Box<dyn Dialect> = Box::new(V3);
     let root = match known {
         Some(known) => known.root,
         None => {
             // Tells a server without NFS 3 from one without this export.
             t.ping().map_err(|e| Error { operation: "connect", ..e })?;
-            let mounted = services::mount(settings).map_err(|e| Error { operation: MOUNTING, ..e })?;
+            let mounted = mount_everywhere(settings).map_err(|e| Error { operation: MOUNTING, ..e })?;
             descend(&mut *dialect, &mut t, &mounted.handle, &settings.path, mounted.names)?
         }
     };
     Ok(Connected { t, dialect, root, port, limits: Limits::default(), copy: false })
 }
 
+/// Mounts the export at each address, where it must be the same folder.
+fn mount_everywhere(settings: &Settings) -> Result<Mounted> {
+    let first = services::mount(settings)?;
+    for address in &settings.addresses()[1..] {
+        let other = services::mount(&settings.only(address)).map_err(|e| e.with("address", address))?;
+        if (other.handle, other.names) != (first.handle, first.names) {
+            return Err(another_server(&settings.addresses()[0], address));
+        }
+    }
+    Ok(first)
+}
+
 fn connect4(settings: &Settings, version: Version, worker: u32, known: Option<&Negotiated>) -> Result<Connected> {
     let port = settings.port.unwrap_or(NFS_PORT);
-    let mut t = transport(settings, version, port, settings.connections)?;
+    let mut t = transport(settings, version, port, worker, settings.connections)?;
     let high = t.from_high_port;
     let slots = settings.slots.unwrap_or_else(|| settings.depth.max(64));
     let mut v4 = V4::begin(&mut t, &settings.credentials, worker, slots).map_err(|e| port_advice(e, high))?;
@@ -281,6 +302,15 @@ fn name_flavours(dialect: &mut dyn Dialect, t: &mut Transport, from: &Handle, na
     error
 }
 
+/// How connections to several addresses belong together.
+fn address_use(version: Version) -> &'static str {
+    match version {
+        Version::V3 => "separate_mounts",
+        Version::V40 => "shared_client",
+        Version::V41 | Version::V42 => "session_trunking",
+    }
+}
+
 fn facts(settings: &Settings, connected: &Connected) -> Vec<(String, String)> {
     let Connected { t, dialect, limits, .. } = connected;
     let mut facts: Vec<(&str, String)> = vec![
@@ -295,6 +325,12 @@ fn facts(settings: &Settings, connected: &Connected) -> Vec<(String, String)> {
         ("server_max_write_bytes", limits.max_write_bytes.to_string()),
         ("port", connected.port.to_string()),
     ];
+    if settings.addresses_given {
+        facts.push(("addresses", settings.addresses().join(" ")));
+    }
+    if settings.addresses().len() > 1 {
+        facts.push(("address_use", address_use(t.version).into()));
+    }
     let mut add = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     add("preferred_read_bytes", limits.preferred_read_bytes.map(|v| v.to_string()));
     add("preferred_write_bytes", limits.preferred_write_bytes.map(|v| v.to_string()));

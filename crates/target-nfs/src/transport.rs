@@ -15,7 +15,7 @@ use crate::status;
 use crate::xdr::{Bad, Decoder};
 use naslab_core::{limit, Completion, Error, ErrorKind, Result, WireCounters};
 use naslab_wire::{ready, Wire};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// How often a server that answers DELAY or GRACE is asked again.
@@ -72,8 +72,6 @@ pub(crate) struct Transport {
     pub(crate) assembled: Vec<u8>,
     silent_since: Option<Instant>,
     broken: Option<String>,
-    /// Counters of connections that were replaced.
-    past: WireCounters,
 }
 
 /// A reply's results.
@@ -96,12 +94,12 @@ impl Reply {
 
 impl Transport {
     /// Over these connections.
-    pub fn new(wires: Vec<Wire>, setup: Setup) -> Transport {
+    pub fn new(links: Vec<Link>, setup: Setup) -> Transport {
         Transport {
             version: setup.version,
             prefix: setup.prefix,
             security: None,
-            links: wires.into_iter().map(Link::new).collect(),
+            links,
             next_link: 0,
             calls: Calls::new(setup.most_calls, random_word()),
             most_calls: setup.most_calls,
@@ -120,16 +118,27 @@ impl Transport {
             assembled: Vec::new(),
             silent_since: None,
             broken: None,
-            past: WireCounters::default(),
         }
     }
 
     /// Bytes on all connections so far.
     pub fn wire(&self) -> WireCounters {
-        self.links.iter().map(|l| l.wire.counters()).fold(self.past, |sum, one| WireCounters {
-            sent_bytes: sum.sent_bytes + one.sent_bytes,
-            received_bytes: sum.received_bytes + one.received_bytes,
-        })
+        self.links.iter().fold(WireCounters::default(), |sum, link| sum + link.counters())
+    }
+
+    /// The same by address.
+    pub fn wire_by_address(&self) -> BTreeMap<String, WireCounters> {
+        let mut all = BTreeMap::new();
+        for link in &self.links {
+            *all.entry(link.address.to_string()).or_default() += link.counters();
+        }
+        all
+    }
+
+    /// The first connection to each address but that of connection 0.
+    pub fn elsewhere(&self) -> Vec<usize> {
+        let address = |at: usize| &self.links[at].address;
+        (1..self.links.len()).filter(|at| (0..*at).all(|before| address(before) != address(*at))).collect()
     }
 
     /// Whether nothing is on the wire or waits for it.
@@ -486,9 +495,7 @@ impl Transport {
 
     /// Replaces a connection.
     pub fn replace(&mut self, at: usize, wire: Wire) {
-        let old = std::mem::replace(&mut self.links[at], Link::new(wire)).wire.counters();
-        self.past.sent_bytes += old.sent_bytes;
-        self.past.received_bytes += old.received_bytes;
+        self.links[at] = self.links[at].again(wire);
     }
 
     /// From now on waits at most this long.

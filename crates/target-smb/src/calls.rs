@@ -15,7 +15,7 @@ use naslab_core::{
     IoBuf, Lock, Op, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
 };
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// Most bytes of a folder asked for at once.
@@ -46,14 +46,24 @@ impl SmbSession {
 
     /// Opens a name, does one thing with it, and closes it, in one round trip.
     fn with_open(&mut self, operation: &'static str, create: &Create, between: Option<(u16, &[u8])>) -> Result<()> {
+        self.with_open_on(0, operation, create, between)
+    }
+
+    fn with_open_on(
+        &mut self,
+        i: usize,
+        operation: &'static str,
+        create: &Create,
+        between: Option<(u16, &[u8])>,
+    ) -> Result<()> {
         let (create, close) = (create.encode(), file::close(&RELATED_FILE));
         let first = Part { command: CREATE, charge: 1, body: &create };
         let last = Part { command: CLOSE, charge: 1, body: &close };
         match between {
-            None => self.compound(0, operation, &[first, last]),
+            None => self.compound(i, operation, &[first, last]),
             Some((command, body)) => {
                 let middle = Part { command, charge: 1, body };
-                self.compound(0, operation, &[first, middle, last])
+                self.compound(i, operation, &[first, middle, last])
             }
         }
     }
@@ -168,11 +178,16 @@ impl SmbSession {
 
     /// The server's number of a folder; 0 for none.
     fn id_of(&mut self, path: &str) -> Result<u64> {
+        self.id_on(0, path)
+    }
+
+    /// The same as asked over connection `i`.
+    pub(crate) fn id_on(&mut self, i: usize, path: &str) -> Result<u64> {
         let name = self.path(path)?;
         let query = file::query_id();
         let create = plain(&name, file::ACCESS_STAT, file::OPEN, file::OPTION_DIRECTORY);
-        self.with_open("stat", &create, Some((QUERY_INFO, &query))).map_err(|e| e.with("path", path))?;
-        optional("stat", file::output(self.reply(0, 1)).and_then(file::parse_id))
+        self.with_open_on(i, "stat", &create, Some((QUERY_INFO, &query))).map_err(|e| e.with("path", path))?;
+        optional("stat", file::output(self.reply(i, 1)).and_then(file::parse_id))
     }
 
     fn list_from(
@@ -419,6 +434,10 @@ impl Session for SmbSession {
 
     fn wire(&self) -> Option<WireCounters> {
         Some(self.wire_counters())
+    }
+
+    fn wire_by_address(&self) -> BTreeMap<String, WireCounters> {
+        self.counters_by_address()
     }
 }
 

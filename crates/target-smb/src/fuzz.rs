@@ -201,7 +201,7 @@ fn spoiled_messages_never_panic_or_write_outside() {
     let mut random = Random::new(0x9E37_79B9_7F4A_7C15);
     let answers = answers();
     let (_far, wire) = pair();
-    let mut link = Link::new(wire, 64);
+    let mut link = Link::new(wire, &"".into(), 64);
     let mut memory = Memory::new();
     let (mut good, mut bad) = (0, 0);
     let count = inputs(100_000);
@@ -240,7 +240,7 @@ fn spoiled_streams_end_in_typed_errors() {
     let count = setting("NASLAB_HOSTILE_INPUTS").map_or(6_000, |n| n / 16);
     for case in 0..count {
         let (mut far, wire) = pair();
-        let mut link = Link::new(wire, 64);
+        let mut link = Link::new(wire, &"".into(), 64);
         let mut memory = Memory::new();
         expect_all(&mut link, &mut memory, false);
         link.expect_large(case % 3 == 0);

@@ -7,6 +7,7 @@ pub(crate) const VALIDATE_NEGOTIATION: u32 = 0x0014_0204;
 pub(crate) const REQUEST_RESUME_KEY: u32 = 0x0014_0078;
 pub(crate) const COPY_CHUNKS: u32 = 0x0014_80F2;
 pub(crate) const PIPE_TRANSCEIVE: u32 = 0x0011_C017;
+pub(crate) const QUERY_NETWORK_INTERFACES: u32 = 0x0014_01FC;
 
 const FIXED_BYTES: usize = 56;
 const IS_FSCTL: u32 = 1;

@@ -1,13 +1,14 @@
 //! SMB 2.0.2 to 3.1.1, spoken directly from user space.
 //!
 //! [`SmbTarget`] is a share under test; each worker's session has its own connections. From the outside in:
-//! `target` makes sessions, `negotiate` and `login` set a connection up, `session` and `slots` are the hot path of
+//! `target` makes sessions, `addresses` says where their connections go, `negotiate` and `login` set a connection up, `session` and `slots` are the hot path of
 //! reads and writes, `calls` everything else, `link` and `receive` one connection's messages, `window` its credits,
 //! `seal` and `crypto` what protects them. `codec`, `file`, `ioctl` and `ntlm` know the layouts.
 //!
 //! The codecs are our own: about a dozen messages of fixed layout, bounded and fuzzed, against an asynchronous
 //! runtime and sixty-five crates that the ready-made structures bring.
 
+mod addresses;
 mod calls;
 mod codec;
 mod crypto;

@@ -9,6 +9,7 @@ use crate::window::{Kind, Pending, Window};
 use naslab_core::{limit, Error, ErrorKind, IoBuf, Result};
 use naslab_wire::{ready, Wire};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Payloads up to this size are copied behind their request so that several requests leave with one system call.
@@ -103,6 +104,8 @@ pub(crate) struct Data<'a> {
 /// One connection.
 pub(crate) struct Link {
     pub wire: Wire,
+    /// Where it goes, as it was named.
+    pub address: Arc<str>,
     pub window: Window,
     pub session_id: u64,
     pub tree_id: u32,
@@ -135,10 +138,11 @@ impl AsRef<Wire> for Link {
 }
 
 impl Link {
-    /// A fresh connection that wants `credits` in all.
-    pub fn new(wire: Wire, credits: u32) -> Link {
+    /// A fresh connection to `address` that wants `credits` in all.
+    pub fn new(wire: Wire, address: &Arc<str>, credits: u32) -> Link {
         Link {
             wire,
+            address: Arc::clone(address),
             window: Window::new(credits),
             session_id: 0,
             tree_id: 0,

@@ -1,5 +1,6 @@
 //! SESSION_SETUP and TREE_CONNECT: who we are, what protects the messages, which share.
 
+use crate::addresses::another_server;
 use crate::codec::{broken, Header, Put, View, ECHO, HEADER_BYTES, IOCTL, SESSION_SETUP, TREE_CONNECT};
 use crate::crypto::{derive, random, Preauth, Signer};
 use crate::ioctl;
@@ -14,6 +15,7 @@ use crate::status;
 use naslab_core::{Error, ErrorKind, Result};
 use naslab_gss::{Initiator, Order};
 use std::slice::from_mut;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SESSION_GUEST: u16 = 1;
@@ -65,9 +67,9 @@ pub(crate) struct Connected {
     pub tree: Tree,
 }
 
-/// Connects, logs on and connects to a share.
-pub(crate) fn connect(plan: &Plan, share: &str, guid: [u8; 16]) -> Result<Connected> {
-    let (mut link, server) = negotiate(plan, guid)?;
+/// Connects to an address, logs on and connects to a share.
+pub(crate) fn connect(plan: &Plan, address: &Arc<str>, share: &str, guid: [u8; 16]) -> Result<Connected> {
+    let (mut link, server) = negotiate(plan, address, guid)?;
     let login = log_on(&mut link, plan, &server, None)?;
     protect(&mut link, plan, &server, &login, 0)?;
     let tree = connect_tree(&mut link, plan, &server, &login, share)?;
@@ -93,9 +95,12 @@ fn ask_for_credits(link: &mut Link, wanted: u32) -> Result<()> {
     Ok(())
 }
 
-/// One more connection of the session of `first`.
-pub(crate) fn bind(plan: &Plan, first: &Connected, channel: u8) -> Result<Link> {
-    let (mut link, server) = negotiate(plan, first.server.offer.guid)?;
+/// One more connection of the session of `first`, to this address.
+pub(crate) fn bind(plan: &Plan, first: &Connected, address: &Arc<str>, channel: u8) -> Result<Link> {
+    let (mut link, server) = negotiate(plan, address, first.server.offer.guid)?;
+    if server.guid != first.server.guid && *address != first.link.address {
+        return Err(another_server(&first.link.address, address));
+    }
     if server.dialect != first.server.dialect || server.cipher != first.server.cipher {
         return Err(broken("the server agreed on something else for the second connection of a session"));
     }

@@ -8,6 +8,7 @@ use crate::spnego::{KERBEROS_OID, KERBEROS_OID_OF_WINDOWS};
 use crate::status;
 use naslab_core::{Error, ErrorKind, Result};
 use naslab_wire::{dial, DialOptions};
+use std::sync::Arc;
 
 const CAP_LEASING: u32 = 0x02;
 pub(crate) const CAP_LARGE_MTU: u32 = 0x04;
@@ -271,16 +272,16 @@ impl Server {
     }
 }
 
-/// Connects and negotiates. `guid` names this client; the connections of one session share it.
-pub(crate) fn negotiate(plan: &Plan, guid: [u8; 16]) -> Result<(Link, Server)> {
-    let wire = dial(&plan.options.host, plan.options.port, &dial_options(plan))?;
-    let mut link = Link::new(wire, crate::session::MAX_CREDITS);
+/// Connects to an address and negotiates. `guid` names this client; the connections of one session share it.
+pub(crate) fn negotiate(plan: &Plan, address: &Arc<str>, guid: [u8; 16]) -> Result<(Link, Server)> {
+    let wire = dial(address, plan.options.port, &dial_options(plan))?;
+    let mut link = Link::new(wire, address, crate::session::MAX_CREDITS);
     let offer = Offer::new(plan, guid);
     let body = offer.encode()?;
     let mut preauth = Preauth::new();
     let part = Part { command: NEGOTIATE, charge: 1, body: &body };
     let answered = call(std::slice::from_mut(&mut link), 0, &[part], Proof::AsSession, Some(&mut preauth));
-    answered.map_err(|error| probe_smb1(plan, error))?;
+    answered.map_err(|error| probe_smb1(plan, address, error))?;
     let (code, message) = link.replies.get(0);
     if code != status::SUCCESS {
         return Err(refused(plan, code));
@@ -315,7 +316,7 @@ fn refused(plan: &Plan, code: u32) -> Error {
 
 /// A server that hangs up on SMB2 may know only SMB1, or take no more connections: asks it in SMB1 for either, to say so
 /// (MS-SMB2 3.3.5.3.1: a server that knows SMB2 answers in it).
-fn probe_smb1(plan: &Plan, error: Error) -> Error {
+fn probe_smb1(plan: &Plan, address: &str, error: Error) -> Error {
     if error.kind != ErrorKind::Disconnected {
         return error;
     }
@@ -325,7 +326,7 @@ fn probe_smb1(plan: &Plan, error: Error) -> Error {
     request.u8(0);
     request.u16(dialects.len() as u16);
     request.put(dialects);
-    let asked = dial(&plan.options.host, plan.options.port, &dial_options(plan)).and_then(|mut wire| {
+    let asked = dial(address, plan.options.port, &dial_options(plan)).and_then(|mut wire| {
         wire.send(&[&(request.len() as u32).to_be_bytes(), &request])?;
         wire.fill(8)?;
         Ok(<[u8; 4]>::try_from(&wire.buffered()[4..8]).unwrap_or_default())

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Most operations that one session holds in flight.
 pub(crate) const MAX_DEPTH: u32 = 4096;
 /// Most connections of one session.
-const MAX_CONNECTIONS: u32 = 32;
+pub(crate) const MAX_CONNECTIONS: u32 = 32;
 
 /// How an identity is shown to the server.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -101,8 +101,11 @@ pub struct SmbOptions {
     pub encrypt: Encrypt,
     /// The only cipher offered: `aes-128-ccm`, `aes-128-gcm`, `aes-256-ccm`, `aes-256-gcm`.
     pub cipher: Option<String>,
-    /// TCP connections of each session, 1 to 32.
+    /// TCP connections of each session, 1 to 32; 0 with `addresses`: one to each.
     pub connections: u32,
+    /// Names or addresses of the server, which the connections of each session take in turn, instead of `host`;
+    /// `auto` alone: those that the server lists.
+    pub addresses: Vec<String>,
     /// With several connections: one session bound to all of them where the server offers it. Otherwise each
     /// connection has a session and handles of its own.
     pub multichannel: bool,
@@ -131,6 +134,7 @@ impl Default for SmbOptions {
             encrypt: Encrypt::Auto,
             cipher: None,
             connections: 1,
+            addresses: Vec::new(),
             multichannel: true,
             lease: Lease::None,
             timeout_ns: 30_000_000_000,
@@ -156,6 +160,7 @@ impl fmt::Debug for SmbOptions {
             .field("encrypt", &self.encrypt)
             .field("cipher", &self.cipher)
             .field("connections", &self.connections)
+            .field("addresses", &self.addresses)
             .field("multichannel", &self.multichannel)
             .field("lease", &self.lease)
             .field("timeout_ns", &self.timeout_ns)
@@ -215,7 +220,7 @@ pub(crate) struct Plan {
     pub timeout: Duration,
 }
 
-fn invalid(message: impl Into<String>) -> Error {
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Invalid, "smb", message)
 }
 
@@ -233,9 +238,7 @@ impl Plan {
         let dialect = options.dialect.as_deref().map(parse_dialect).transpose()?;
         let signing = options.signing_algorithm.as_deref().map(parse_signing).transpose()?;
         let cipher = options.cipher.as_deref().map(parse_cipher).transpose()?;
-        if !(1..=MAX_CONNECTIONS).contains(&options.connections) {
-            return Err(invalid(format!("connections={} is not 1 to {MAX_CONNECTIONS}", options.connections)));
-        }
+        crate::addresses::check(&options)?;
         if !(1..=MAX_DEPTH).contains(&options.depth) {
             return Err(invalid(format!("depth={} is not 1 to {MAX_DEPTH}", options.depth)));
         }
@@ -405,6 +408,11 @@ mod tests {
         assert_eq!(refused(|o| (o.auth, o.sign) = (Some(Auth::Guest), Sign::On)).0, Invalid);
         assert_eq!(refused(|o| o.password = None).0, Invalid);
         assert_eq!(refused(|o| o.connections = 0).0, Invalid);
+        let two = || vec!["10.0.0.1".to_string(), "10.0.0.2".to_string()];
+        let (kind, message) = refused(|o| o.addresses = two());
+        assert!(kind == Invalid && message.contains("2 addresses"), "{message}");
+        assert_eq!(refused(|o| (o.addresses, o.connections) = (vec!["auto".into(), "b".into()], 0)).0, Invalid);
+        assert_eq!(refused(|o| (o.addresses, o.connections) = (vec![String::new()], 0)).0, Invalid);
         assert_eq!(refused(|o| o.depth = MAX_DEPTH + 1).0, Invalid);
         assert_eq!(refused(|o| o.root = "a/../b".into()).0, Invalid);
         assert_eq!(refused(|o| o.share = Some("a/b".into())).0, Invalid);

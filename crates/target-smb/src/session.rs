@@ -6,7 +6,7 @@ use crate::slots::{Slot, Slots};
 use crate::window::{Kind, CREDIT_BYTES};
 use naslab_core::{Completion, Error, ErrorKind, FileId, IoBuf, Op, OpKind, Result, Submit, Token, WireCounters};
 use naslab_wire::ready;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -116,13 +116,18 @@ impl SmbSession {
 
     /// Bytes on all connections.
     pub fn wire_counters(&self) -> WireCounters {
-        self.links.iter().fold(WireCounters::default(), |sum, link| {
-            let one = link.wire.counters();
-            WireCounters {
-                sent_bytes: sum.sent_bytes + one.sent_bytes,
-                received_bytes: sum.received_bytes + one.received_bytes,
+        self.links.iter().fold(WireCounters::default(), |sum, link| sum + link.wire.counters())
+    }
+
+    /// The same by address, where several were given.
+    pub fn counters_by_address(&self) -> BTreeMap<String, WireCounters> {
+        let mut all = BTreeMap::new();
+        if !self.plan.options.addresses.is_empty() {
+            for link in &self.links {
+                *all.entry(link.address.to_string()).or_default() += link.wire.counters();
             }
-        })
+        }
+        all
     }
 
     /// Starts an operation, as `Session::submit` says.
@@ -196,22 +201,28 @@ impl SmbSession {
         }
     }
 
-    /// The next connection with credits for some of `len` bytes: its index, the bytes, and their charge.
+    /// The connection with the fewest requests on their way, of those with credits for some of `len` bytes, and in turn
+    /// among equals: its index, the bytes, and their charge. A slow one of several so gets less of the work.
     #[inline]
     fn choose_link(&mut self, len: u32, most: u32) -> Option<(usize, u32, u16)> {
         let count = self.links.len();
+        let mut fewest = usize::MAX;
+        let mut best = None;
         for step in 0..count {
             let i = (self.next_link + step) % count;
             let window = &self.links[i].window;
             // A server that never grants enough for the largest part gets smaller ones.
             let part = len.min(most).min(window.total().max(1).saturating_mul(CREDIT_BYTES));
             let charge = part.div_ceil(CREDIT_BYTES).max(1) as u16;
-            if window.has_room(charge) {
-                self.next_link = (i + 1) % count;
-                return Some((i, part, charge));
+            if window.outstanding() < fewest && window.has_room(charge) {
+                fewest = window.outstanding();
+                best = Some((i, part, charge));
             }
         }
-        None
+        if let Some((i, ..)) = best {
+            self.next_link = (i + 1) % count;
+        }
+        best
     }
 
     #[inline]

@@ -47,9 +47,9 @@ const NDR: [u8; 20] =
 /// Lists the shares of a server. The share in the options is not used. Errors as for connecting; `Permission` when
 /// the server does not list its shares for this identity.
 pub fn shares(options: &SmbOptions) -> Result<Vec<Share>> {
-    let plan = Plan::new(SmbOptions { connections: 1, depth: 1, ..options.clone() })?;
+    let plan = Plan::new(SmbOptions { connections: 1, addresses: Vec::new(), depth: 1, ..options.clone() })?;
     let _scope = limit::within(plan.timeout);
-    let mut connected = connect(&plan, "IPC$", crate::crypto::random()?)?;
+    let mut connected = connect(&plan, &options.host.as_str().into(), "IPC$", crate::crypto::random()?)?;
     let mut pipe = Pipe::open(&mut connected.link)?;
     let ack = pipe.transceive(&bind())?;
     if pdu_kind(&ack)? != PDU_BIND_ACK {

@@ -1,5 +1,6 @@
 //! The target: options in, sessions out.
 
+use crate::addresses::{another_server, Addresses};
 use crate::crypto::random;
 use crate::login::{bind, connect, Connected};
 use crate::options::{Lease, Plan, SmbOptions, MAX_DEPTH};
@@ -18,6 +19,8 @@ pub struct SmbTarget {
     guid: [u8; 16],
     clock: Clock,
     facts: Mutex<Vec<(String, String)>>,
+    /// Where connections go, once that is known.
+    addresses: Mutex<Option<Arc<Addresses>>>,
 }
 
 impl SmbTarget {
@@ -31,8 +34,9 @@ impl SmbTarget {
                 "no share: write smb://HOST/SHARE, or ask naslab doctor for the shares",
             )
         })?;
-        let facts = Mutex::new(Vec::new());
-        Ok(SmbTarget { plan: Arc::new(plan), share, guid: random()?, clock: Clock::real(), facts })
+        let addresses = Mutex::new(Addresses::given(&plan.options).map(Arc::new));
+        let (guid, facts) = (random()?, Mutex::new(Vec::new()));
+        Ok(SmbTarget { plan: Arc::new(plan), share, guid, clock: Clock::real(), facts, addresses })
     }
 
     fn guid(&self) -> Result<[u8; 16]> {
@@ -42,18 +46,34 @@ impl SmbTarget {
         }
     }
 
-    fn connect_all(&self) -> Result<SmbSession> {
+    /// Where connections go; the first call asks the server where it is to say so.
+    fn addresses(&self) -> Result<Arc<Addresses>> {
+        let mut known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = &*known {
+            return Ok(Arc::clone(found));
+        }
+        let host = self.plan.options.host.as_str().into();
+        let mut first = connect(&self.plan, &host, &self.share, self.guid()?)?;
+        let found = Arc::new(Addresses::listed(&self.plan, &mut first)?);
+        *known = Some(Arc::clone(&found));
+        Ok(found)
+    }
+
+    fn connect_all(&self, worker: u32) -> Result<SmbSession> {
         let guid = self.guid()?;
-        let first = connect(&self.plan, &self.share, guid)?;
+        let addresses = self.addresses()?;
+        let wanted = addresses.connections(&self.plan.options);
+        let to = |channel| addresses.of(worker, channel);
+        let first = connect(&self.plan, to(0), &self.share, guid).map_err(|e| addresses.about(e, to(0)))?;
         if first.tree.kind != "disk" {
             let message = format!("the share is a {}, not a disk: name another", first.tree.kind);
             return Err(Error::new(ErrorKind::Invalid, "connect", message).with("share", &self.share));
         }
-        let wanted = self.plan.options.connections;
         let mut more = Vec::new();
         let mut multichannel = "no";
         if wanted > 1 && self.plan.options.multichannel {
-            multichannel = match self.bind_all(&first)? {
+            let channels: Vec<&Arc<str>> = (1..wanted).map(to).collect();
+            multichannel = match self.bind_all(&first, &channels, &addresses)? {
                 Some(bound) => {
                     more = bound;
                     "yes"
@@ -62,15 +82,43 @@ impl SmbTarget {
             };
         }
         if multichannel != "yes" {
-            for _ in 1..wanted {
-                more.push(connect(&self.plan, &self.share, self.guid()?)?.link);
+            for address in (1..wanted).map(to) {
+                let one =
+                    connect(&self.plan, address, &self.share, self.guid()?).map_err(|e| addresses.about(e, address))?;
+                if addresses.several() && one.server.guid != first.server.guid {
+                    return Err(another_server(to(0), address));
+                }
+                more.push(one.link);
             }
         }
-        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = self.facts_of(&first, multichannel);
+        let mut facts = self.facts_of(&first, multichannel);
+        facts.push(("connections".into(), wanted.to_string()));
+        facts.extend(addresses.facts(multichannel == "yes"));
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
         let limits = limits_of(&first);
         let mut links = vec![first.link];
         links.append(&mut more);
-        Ok(SmbSession::new(Arc::clone(&self.plan), links, limits, multichannel == "yes", guid))
+        let mut session = SmbSession::new(Arc::clone(&self.plan), links, limits, multichannel == "yes", guid);
+        if !session.shared && addresses.several() {
+            self.check_same_folder(&mut session)?;
+        }
+        Ok(session)
+    }
+
+    /// Sessions of their own must reach one folder: servers that are copies of each other call themselves the same.
+    fn check_same_folder(&self, session: &mut SmbSession) -> Result<()> {
+        let first = session.id_on(0, "");
+        for i in 1..session.links.len() {
+            let other = session.id_on(i, "");
+            let (a, b) = (Arc::clone(&session.links[0].address), Arc::clone(&session.links[i].address));
+            session.alive()?;
+            match (&first, other) {
+                (Ok(one), Ok(other)) if *one != other => return Err(another_server(&a, &b)),
+                (Ok(_), Err(error)) if error.kind == ErrorKind::NotFound => return Err(another_server(&a, &b)),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The folder to work in must be there.
@@ -88,22 +136,31 @@ impl SmbTarget {
         Ok(())
     }
 
-    /// The other connections of a session that has several; none where the server cannot.
-    fn bind_all(&self, first: &Connected) -> Result<Option<Vec<crate::link::Link>>> {
+    /// The other connections of a session that has several, to these addresses; none where the server cannot.
+    fn bind_all(
+        &self,
+        first: &Connected,
+        channels: &[&Arc<str>],
+        addresses: &Addresses,
+    ) -> Result<Option<Vec<crate::link::Link>>> {
         if !first.server.has_multichannel() || first.login.keys.is_none() {
             return Ok(None);
         }
         let mut bound = Vec::new();
-        for channel in 1..self.plan.options.connections {
-            match bind(&self.plan, first, channel as u8) {
+        for (address, channel) in channels.iter().zip(1..) {
+            match bind(&self.plan, first, address, channel) {
                 Ok(link) => bound.push(link),
                 Err(error) if error.status == i64::from(status::NOT_SUPPORTED) => return Ok(None),
+                // The session is not known at this address: a node of a cluster that shares none, or another server.
+                Err(error) if addresses.several() && error.status == i64::from(status::USER_SESSION_DELETED) => {
+                    return Ok(None)
+                }
                 // The request that binds is never encrypted (MS-SMB2 3.2.4.1.8), and Samba takes no plain ones in a
                 // session that it wants encrypted.
                 Err(error) if first.login.encrypts && error.status == i64::from(status::ACCESS_DENIED) => {
                     return Ok(None)
                 }
-                Err(error) => return Err(error.with("connection", channel + 1)),
+                Err(error) => return Err(addresses.about(error, address).with("connection", channel + 1)),
             }
         }
         Ok(Some(bound))
@@ -114,7 +171,7 @@ impl SmbTarget {
         let signing = if link.sign_all && !link.seal_all { server.signing.name() } else { "none" };
         let cipher = server.cipher.filter(|_| link.seal_all).map_or("none", |c| c.name());
         let yes = |b: bool| if b { "yes" } else { "no" };
-        let facts: [(&str, String); 19] = [
+        let facts: [(&str, String); 18] = [
             ("dialect", server.dialect.name().into()),
             ("auth", login.auth.into()),
             ("signing", signing.into()),
@@ -132,7 +189,6 @@ impl SmbTarget {
             ("capabilities", server.capability_names()),
             ("credits_granted", link.window.most.to_string()),
             ("credits_wanted", server.credits_for(self.plan.options.depth).to_string()),
-            ("connections", self.plan.options.connections.to_string()),
             ("multichannel", multichannel.into()),
         ];
         facts.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
@@ -182,9 +238,9 @@ impl Target for SmbTarget {
         self.clock.clone()
     }
 
-    fn connect(&self, _worker: u32) -> Result<Box<dyn Session>> {
+    fn connect(&self, worker: u32) -> Result<Box<dyn Session>> {
         let _scope = limit::within(self.plan.timeout);
-        let mut session = self.connect_all()?;
+        let mut session = self.connect_all(worker)?;
         self.check_root(&mut session)?;
         Ok(Box::new(Bounded::new(session, self.plan.timeout)))
     }

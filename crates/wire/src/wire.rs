@@ -277,6 +277,11 @@ impl Wire {
         self.socket.local_addr().ok().and_then(|a| a.as_socket())
     }
 
+    /// The other end.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.socket.peer_addr().ok().and_then(|a| a.as_socket())
+    }
+
     fn raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }

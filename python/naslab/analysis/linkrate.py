@@ -96,7 +96,8 @@ def known_link(document: Mapping[str, Any]) -> dict[str, Any] | None:
     if not is_positive(speed) or mtu <= _HEADERS_BYTES:
         return None
     whose = "the" if is_foreign(document) else "this"
-    says = f"{route.get('interface')} of {whose} client, {speed_text(speed)}"
+    names = " and ".join(route.get("interfaces") or [str(route.get("interface"))])
+    says = f"{names} of {whose} client, {speed_text(speed)}"
     rate = payload_bytes_per_s(speed, mtu)
     return {"bytes_per_s": rate, "bits_per_s": speed, "mtu_bytes": mtu, "says": says}
 

@@ -8,7 +8,8 @@ from naslab.analysis.validity import is_local_disk
 from naslab.cli.common import Budget
 from naslab.cli.progress import Progress
 from naslab.client.limit import processors
-from naslab.client.route import nic_bytes_per_s, route_to
+from naslab.client.route import nic_bytes_per_s, route_to_all
+from naslab.doubts import addresses_of
 from naslab.execute import Execution
 from naslab.explain import outcome, steps
 from naslab.explain.climb import Climb
@@ -49,12 +50,12 @@ def _is_here(execution: Execution) -> bool:
     """Whether the server runs on this machine, and shares its processors with the client."""
     if execution.target.protocol not in SERVERS:
         return False
-    route = route_to(execution.target.options["host"])
-    return route is not None and route["interface"] == "lo"
+    route = route_to_all(addresses_of(execution.target, execution.document["environment"]["target"]))
+    return route is not None and route["loopback"]
 
 
 def _interface(execution: Execution, facts: dict[str, Any]) -> int | None:
     """What the client's own network interface carries; None where there is none on the way, or nobody knows."""
     if execution.target.protocol not in SERVERS:
         return facts.get("client_nic_bytes_per_s") or None
-    return nic_bytes_per_s(execution.target.options["host"])
+    return nic_bytes_per_s(addresses_of(execution.target, facts))

@@ -16,17 +16,13 @@ import typer
 
 from naslab.cli.around import around
 from naslab.cli.option_files import preset_commands
-from naslab.cli.registry import LIVE, MEASURE, NOTIFY, PRESET, START, Command, Shared
+from naslab.cli.registry import ADDRESS, LIVE, MEASURE, NOTIFY, PRESET, START, TARGETS, Command, Shared
+from naslab.errors import UsageError
 from naslab.outputs import forcing
 from naslab.targets.forms import check_local
 
 OUTPUTS = ("output", "report", "csv", "junit", "emit_app")
 """Parameters that name a file to write. A journal is never replaced."""
-OF_TARGETS = (
-    "run", "sweep", "sustained", "curve", "profile", "tree", "apps", "job", "replay", "durable", "security", "rerun",
-    "doctor", "clean",
-)  # fmt: skip
-"""Commands whose `target` is one; `runs` and `history` look for a text in it."""
 OF_FOLDERS = ("site",)
 """Commands whose output is a folder, which has rules of its own and is not forced."""
 FORCE: tuple[Any, Any, Any] = (
@@ -39,7 +35,7 @@ FORCE: tuple[Any, Any, Any] = (
 def extended(command: Callable[..., Any], entry: Command) -> Callable[..., Any]:
     """The command with what all share, and the groups that it belongs to."""
     names = inspect.signature(command).parameters
-    command = _surrounded(_with_local_paths(command), entry)
+    command = _surrounded(_with_local_paths(command, entry), entry)
     if command.__name__ in OF_FOLDERS or not (any(name in names for name in OUTPUTS) or LIVE in entry.shared()):
         return command
 
@@ -57,11 +53,22 @@ def _surrounded(command: Callable[..., Any], entry: Command) -> Callable[..., An
 
     def surrounded(values: dict[str, Any]) -> Any:
         own = {each.option: values.pop(each.option.removeprefix("--")) for each in shared}
+        if addresses := own.get(ADDRESS.option):
+            values["target"] = _at(values.get("target"), addresses)
         # --options and --preset were taken from the command line before it was parsed.
         return around(entry, lambda: command(**values), own.get(LIVE.option, ""), own[NOTIFY.option],
                       _instead(entry, values))  # fmt: skip
 
     return with_options(command, {each.option.removeprefix("--"): _as_parameter(each) for each in shared}, surrounded)
+
+
+def _at(target: str | None, addresses: str) -> str:
+    """The target's name with these addresses of its server. Raises UsageError."""
+    from naslab.targets.forms import with_addresses
+
+    if not target:
+        raise UsageError(f"--address {addresses}: name the target too; a run goes on with the addresses that it had")
+    return with_addresses(target, addresses)
 
 
 def _instead(entry: Command, values: Mapping[str, Any]) -> str:
@@ -92,7 +99,7 @@ def _spelt(option: Any, name: str) -> str:
     return next((each for each in words if each.startswith("--")), option.metavar or name.upper()).strip("[].")
 
 
-def _with_local_paths(command: Callable[..., Any]) -> Callable[..., Any]:
+def _with_local_paths(command: Callable[..., Any], entry: Command) -> Callable[..., Any]:
     """The command, which takes no name of a target where it takes a file or folder of this machine."""
     hints = get_type_hints(command, include_extras=True)
     options = {
@@ -100,7 +107,7 @@ def _with_local_paths(command: Callable[..., Any]) -> Callable[..., Any]:
     }
 
     def checked(values: dict[str, Any]) -> Any:
-        of_target = command.__name__ in OF_TARGETS and command.__name__ != "doctor"  # which looks at a whole machine
+        of_target = entry.name in TARGETS and entry.name != "doctor"  # which looks at a whole machine
         if of_target and isinstance(values.get("target"), str):
             _refuse_host(values["target"], command.__name__)
         for name, value in values.items():

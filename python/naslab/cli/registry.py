@@ -32,7 +32,17 @@ OPTIONS = Shared(
     "--options", "FILE.toml", "Options from a file, one per line: depth = 4; other options given here win."
 )
 LIVE = Shared("--live", "FILE|-", "Also write events as JSON lines, for other programs.")
+ADDRESS = Shared(
+    "--address", "A[,B...]|auto", "Use these addresses of the server together; auto: those it lists (SMB 3)."
+)
 NOTIFY = Shared("--notify", "bell|COMMAND", "At the end, ring or run this with NASLAB_RUN_ID and NASLAB_EXIT_CODE.")
+
+
+TARGETS = (
+    "run", "sweep", "sustained", "curve", "profile", "tree", "apps", "job", "replay", "durable", "security",
+    "compare rerun", "doctor", "clean",
+)  # fmt: skip
+"""Commands whose TARGET is one; `runs` and `history` look for a text in it."""
 
 
 class Example(NamedTuple):
@@ -65,5 +75,6 @@ class Command(NamedTuple):
     measures: bool = False
 
     def shared(self) -> list[Shared]:
-        """The options that every command has beside its own, and those that every measuring command has."""
-        return [OPTIONS, *([LIVE] if self.measures or self.panel == MEASURE else []), NOTIFY]
+        """The options that every command has beside its own, and those that its group has."""
+        live = [LIVE] if self.measures or self.panel == MEASURE else []
+        return [OPTIONS, *([ADDRESS] if self.name in TARGETS else []), *live, NOTIFY]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,34 @@ def route_to(host: str) -> Route | None:
     return {**found, "speed_bits_per_s": speed, "says": says}
 
 
-def nic_bytes_per_s(host: str) -> int | None:
-    """What the interface on the way to a host carries one way, bytes of file data per second; None: not known.
+def route_to_all(hosts: Sequence[str]) -> Route | None:
+    """The way to several addresses of one server, used together: that to the first, with the speeds of all added up.
 
-    None for loopback, and for interfaces that are no hardware. An upper bound by formula from the interface's speed
-    and MTU (naslab.analysis.linkrate).
+    Two addresses behind one interface have its speed once. `interfaces` lists them where there are several; their speed
+    is None where one is not known. mtu_bytes: the largest, so that a ceiling from it is one.
+    """
+    found = [route for host in hosts if (route := route_to(host)) is not None]
+    ways = {route["interface"]: route for route in found}
+    if len(ways) < 2 or len(found) < len(hosts):
+        return found[0] if len(found) == len(hosts) and found else None
+    speeds = [route["speed_bits_per_s"] for route in ways.values()]
+    says = "; ".join(route["says"] for route in ways.values())
+    return {
+        **found[0], "loopback": any(route["loopback"] for route in found), "interfaces": list(ways),
+        "mtu_bytes": max((route["mtu_bytes"] or 0 for route in ways.values()), default=0) or None,
+        "speed_bits_per_s": None if None in speeds else sum(speeds), "says": f"several interfaces: {says}",
+    }  # fmt: skip
+
+
+def nic_bytes_per_s(hosts: Sequence[str]) -> int | None:
+    """What the interfaces on the way to a server's addresses carry one way, bytes of file data per second.
+
+    None where that is not known: for loopback, and for interfaces that are no hardware. An upper bound by formula from
+    the interfaces' speed and MTU (naslab.analysis.linkrate).
     """
     from naslab.analysis.linkrate import link_ceiling_bytes_per_s
 
-    ceiling = link_ceiling_bytes_per_s({"environment": {"route": route_to(host)}})
+    ceiling = link_ceiling_bytes_per_s({"environment": {"route": route_to_all(hosts)}})
     return None if ceiling is None else int(ceiling)
 
 

@@ -87,6 +87,7 @@ def merge(parts: Sequence[Part], begin_ns: int) -> tuple[dict[str, Any], list[by
         "first_error": next((each["first_error"] for each in results if each["first_error"]), None),
         "workers": _workers(parts, start_ns),
         "wire": _sum_of(results, "wire"),
+        **_by_address(results),
         "protocol_events": _sum_of(results, "protocol_events") or {},
         "storage_read_bytes": _known_sum(results, "storage_read_bytes"),
         "storage_write_bytes": _known_sum(results, "storage_write_bytes"),
@@ -231,6 +232,16 @@ def _sum_of(results: Sequence[dict[str, Any]], name: str) -> dict[str, int] | No
     known = [each[name] for each in results if each[name] is not None]
     names = sorted({key for each in known for key in each})
     return {key: sum(each.get(key, 0) for each in known) for key in names} if known else None
+
+
+def _by_address(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Bytes on the wire by the server's address; nothing where it was used at one."""
+    counted: dict[str, dict[str, int]] = {}
+    for each in results:
+        for address, moved in each.get("wire_by_address", {}).items():
+            known = counted.setdefault(address, dict.fromkeys(moved, 0))
+            counted[address] = {name: known[name] + moved[name] for name in moved}
+    return {"wire_by_address": counted} if counted else {}
 
 
 def _known_sum(results: Sequence[dict[str, Any]], name: str) -> int | None:

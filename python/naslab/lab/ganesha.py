@@ -47,8 +47,9 @@ class GaneshaOptions:
     """What can be chosen of a private Ganesha.
 
     versions: those of VERSIONS that it speaks. grace: begin with a grace period of `lease_s` seconds.
-    read_bytes, write_bytes: largest READ and WRITE it offers. config: further lines of NFS_CORE_PARAM. keytab: a file
-    with the key of nfs/HOST, for Kerberos. realm: that whose users are those of this machine; needed with a keytab.
+    read_bytes, write_bytes: largest READ and WRITE it offers. config: further lines of NFS_CORE_PARAM. every_address:
+    listen on all addresses, not on one. keytab: a file with the key of nfs/HOST, for Kerberos. realm: that whose users
+    are those of this machine; needed with a keytab.
     """
 
     versions: tuple[str, ...] = VERSIONS
@@ -57,6 +58,7 @@ class GaneshaOptions:
     read_bytes: int = 1 << 20
     write_bytes: int = 1 << 20
     config: str = ""
+    every_address: bool = False
     keytab: str = ""
     realm: str = ""
 
@@ -151,7 +153,8 @@ def config_text(
     minors = ", ".join(version[2:] for version in options.versions if version != "3")
     protocols = ", ".join((["3"] if "3" in options.versions else []) + (["4"] if minors else []))
     core = {
-        "Protocols": protocols, "NFS_Port": port, "MNT_Port": mount_port, "Bind_addr": host,
+        "Protocols": protocols, "NFS_Port": port, "MNT_Port": mount_port,
+        "Bind_addr": "0.0.0.0" if options.every_address else host,
         "Enable_UDP": "false", "Enable_NLM": "false", "Enable_RQUOTA": "false", "mount_path_pseudo": "true",
         "Plugins_Dir": plugin_folder(),
     }  # fmt: skip

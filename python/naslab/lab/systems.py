@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from naslab.errors import UsageError
-from naslab.lab import backends, definition, disk, embedded, ganesha, link, samba
+from naslab.lab import backends, definition, disk, embedded, ganesha, link, samba, two_links
 from naslab.lab.backends import search_path, which
 from naslab.lab.definition import Definition
 from naslab.lab.place import Place, Service
@@ -81,6 +81,15 @@ SYSTEMS: dict[str, System] = {
     "burst-link": System(
         "Samba behind a link with a token bucket (needs root)",
         link.prepare, link.LinkOptions, link.PROGRAMS, words=("burst", "base", "size"), root=True,
+    ),
+    "two-links": System(
+        "Samba with two addresses, each behind a link of its own (needs root)",
+        two_links.prepare, two_links.TwoLinksOptions, two_links.PROGRAMS["samba"], words=("rate",), root=True,
+    ),
+    "two-links-nfs": System(
+        "NFS-Ganesha with two addresses, each behind a link of its own (needs root)",
+        two_links.prepare, two_links.TwoLinksOptions, two_links.PROGRAMS["ganesha"], {"server": "ganesha"},
+        words=("rate",), root=True,
     ),
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ from naslab.printable import colours_of, printable
 from naslab.render.facts import fact
 from naslab.render.tables import CURVE_HEADER, PROFILE_HEADER, curve_rows, profile_rows
 from naslab.render.telling import told_once
+from naslab.results.addresses import address_line
 from naslab.results.fields import is_number
 from naslab.results.foreign import who_measured
 from naslab.terminal import plain_table
@@ -238,6 +239,8 @@ def _header(run: Run) -> list[RenderableType]:
     table = Table.grid(padding=(0, 2))
     told = not document.get("source")
     rows = [("Target", _target(document["target"], told) or "not reported"), ("When", _when(document))]
+    if addresses := address_line(document):
+        rows.insert(1, ("Addresses", addresses))
     if source := document.get("source"):
         rows.append(("Source", source_text(source)))
     if document.get("label"):
@@ -269,7 +272,7 @@ def _target(target: Mapping[str, Any], told: bool) -> str:
             parts += [known.get(name, f"not {word}") for name, word in words.items()]
         else:
             parts += [*known.values(), *([f"{' and '.join(silent)} not reported"] if silent else [])]
-    said = ("url", "protocol", "dialect", "signing", "encryption")
+    said = ("url", "protocol", "dialect", "signing", "encryption", "addresses", "address_use")
     return ", ".join(parts + _pairs({k: v for k, v in target.items() if k not in said}))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from naslab.analysis.linkrate import speed_text
 from naslab.report.labels import esc, plain, tight
+from naslab.results.addresses import address_line
 from naslab.units import duration_text, rate_text, size_label
 
 Document = Mapping[str, Any]
@@ -35,8 +36,9 @@ def section(runs: Sequence[tuple[str, Document]]) -> str:
 
 
 ORDER = (
-    "Source", "Not reported by the source", "Server", "Protocol", "Connections", "Free space", "Lab system", "Network",
-    "Client", "Client's system", "Files", "Records", "Load", "Durability", "Caches", "Repeats", "Seed", "Conditions",
+    "Source", "Not reported by the source", "Server", "Protocol", "Addresses", "Connections", "Free space",
+    "Lab system", "Network", "Client", "Client's system", "Files", "Records", "Load", "Durability", "Caches", "Repeats",
+    "Seed", "Conditions",
 )  # fmt: skip
 
 
@@ -44,7 +46,7 @@ def rows(document: Document) -> Iterator[tuple[str, str]]:
     """(fact, text) of one run, in words; what is not known is left out."""
     target, environment = document.get("target") or {}, document.get("environment") or {}
     yield from _source(document.get("source") or {})
-    yield from _server(target, environment)
+    yield from _server(target, environment, document.get("cells") or [])
     client = environment.get("client") or {}
     route = _network(environment.get("route") or {})
     if route:
@@ -85,7 +87,9 @@ def source_text(source: Mapping[str, Any]) -> str:
     return f"{source.get('kind') or 'imported'}: {', '.join(part for part in [tool, *found] if part)}"
 
 
-def _server(target: Mapping[str, Any], environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _server(
+    target: Mapping[str, Any], environment: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, str]]:
     facts, space = environment.get("target") or {}, environment.get("space") or {}
     name = str(target.get("url") or "")
     software = facts.get("server_name") or facts.get("implementation")
@@ -96,6 +100,8 @@ def _server(target: Mapping[str, Any], environment: Mapping[str, Any]) -> Iterat
     parts += [f"{key} {target[key]}" for key in ("sec", "signing", "encryption") if target.get(key)]
     if any(parts):
         yield "Protocol", ", ".join(part for part in parts if part)
+    if addresses := address_line({"target": target, "cells": cells}):
+        yield "Addresses", addresses
     if facts.get("connections"):
         yield "Connections", plain(facts["connections"])
     if space.get("free_bytes"):
@@ -118,7 +124,8 @@ def _planted(one: Mapping[str, Any]) -> str:
 def _network(route: Mapping[str, Any]) -> str:
     """`eth0, 1 Gbit/s, MTU 1,500`; where the speed is not known, why not."""
     speed, mtu = route.get("speed_bits_per_s"), route.get("mtu_bytes")
-    head = f"{route.get('interface')}, {speed_text(speed)}" if speed else str(route.get("says") or "")
+    names = " and ".join(route.get("interfaces") or [str(route.get("interface"))])
+    head = f"{names}, {speed_text(speed)}" if speed else str(route.get("says") or "")
     return ", ".join(part for part in (head, f"MTU {mtu:,}" if mtu else "") if part)
 
 

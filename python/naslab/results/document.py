@@ -73,6 +73,14 @@ class ClientStall(TypedDict):
     clock_step_ns: int
 
 
+class AddressBytes(TypedDict):
+    """Bytes on the wire to and from one address of a server that was used at several."""
+
+    address: str
+    sent_bytes: int
+    received_bytes: int
+
+
 class CellDocument(TypedDict):
     """One cell: the fields promised to programs first, then the details. Units: naslab.results.schema.
 
@@ -104,6 +112,7 @@ class CellDocument(TypedDict):
     wire_bytes: int | None
     wire_sent_bytes: int | None
     wire_received_bytes: int | None
+    wire_by_address: NotRequired[list[AddressBytes]]
     protocol_events: dict[str, int]
     regime: str | None
     regime_evidence: str | None
@@ -159,6 +168,8 @@ class TargetDocument(TypedDict, total=False):
     encryption: str | None
     sec: str | None
     auth: str
+    addresses: list[str]
+    address_use: str
     planted: list[dict[str, Any]]
     calibrated_at: str | None
 
@@ -457,6 +468,8 @@ def _from_engine(result: Mapping[str, Any]) -> dict[str, Any]:
     sent, received = wire.get("sent_bytes"), wire.get("received_bytes")
     cell["wire_sent_bytes"], cell["wire_received_bytes"] = sent, received
     cell["wire_bytes"] = None if sent is None and received is None else (sent or 0) + (received or 0)
+    if by_address := result.get("wire_by_address"):
+        cell["wire_by_address"] = [{"address": address, **counted} for address, counted in by_address.items()]
     return cell
 
 

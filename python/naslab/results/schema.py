@@ -129,6 +129,10 @@ CELL = may_be_untold((
     _f("wire_bytes", "integer?", "bytes sent and received on the wire; null: not counted", "bytes"),
     _f("wire_sent_bytes", "integer?", "bytes sent on the wire", "bytes"),
     _f("wire_received_bytes", "integer?", "bytes received on the wire", "bytes"),
+    _f(
+        "wire_by_address", "address_bytes[]", "the same by address, where the server was used at several",
+        required=False,
+    ),
     _f("protocol_events", "integer{}", "protocol events besides operations: name and count (delay, grace, split)"),
     _f("regime", "string?", "what the cell measured; null: not explained", enum=REGIMES),
     _f("regime_evidence", "string?", "why, in a sentence with its numbers; null: not explained", required=False),

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from naslab.results.fields import field as _f
 
+ADDRESS_USES = ("multichannel", "session_trunking", "shared_client", "separate_sessions", "separate_mounts")
+"""How connections to several addresses of a server belong together."""
 TARGET = (
     _f("url", "string", "the target without secrets"),
     _f("protocol", "string", "smb, nfs, local, sim or null"),
@@ -16,6 +18,15 @@ TARGET = (
         "auth",
         "string",
         "the kind of login: ntlmv2, kerberos, guest or anonymous; of NFS with sec=sys the numbers of user and group",
+        required=False,
+    ),
+    _f("addresses", "string[]", "addresses of the server that were used together (--address)", required=False),
+    _f(
+        "address_use",
+        "string",
+        "how: multichannel: one SMB session over all; session_trunking: one NFS session; "
+        "shared_client: one NFS 4.0 client; separate_sessions; separate_mounts",
+        enum=ADDRESS_USES,
         required=False,
     ),
     _f("planted", "planted[]", "of a system of the lab: its limits", required=False),
@@ -72,13 +83,20 @@ ENVIRONMENT_DURING = (
 
 ENVIRONMENT_ROUTE = (
     _f("interface", "string?", "its name", required=False),
-    _f("speed_bits_per_s", "integer?", "its speed; null: not reported", "bit/s", required=False),
+    _f("interfaces", "string[]", "of several addresses: all interfaces towards them", required=False),
+    _f("speed_bits_per_s", "integer?", "its speed, of several their sum; null: not reported", "bit/s", required=False),
     _f("mtu_bytes", "integer?", "largest packet", "bytes", required=False),
 )
 
 ENVIRONMENT_OF_CLIENT = (
     _f("client", "integer", "its number"),
     _f("host", "string?", "its name", required=False),
+)
+
+ADDRESS_BYTES = (
+    _f("address", "string", "address of the server"),
+    _f("sent_bytes", "integer", "bytes sent to it on the wire", "bytes"),
+    _f("received_bytes", "integer", "bytes received from it on the wire", "bytes"),
 )
 
 VERIFIED = (
@@ -144,6 +162,7 @@ TABLES = {
     "environment_during": ("Environment: meanwhile", ENVIRONMENT_DURING),
     "environment_route": ("Environment: route", ENVIRONMENT_ROUTE),
     "environment_of_client": ("Environment: one of many clients", ENVIRONMENT_OF_CLIENT),
+    "address_bytes": ("Bytes by address", ADDRESS_BYTES),
     "verified": ("Checked data", VERIFIED),
     "direct_proof": ("Proof of direct access", DIRECT_PROOF),
     "interleaved": ("Measured alternately", INTERLEAVED),

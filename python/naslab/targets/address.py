@@ -5,14 +5,20 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, unquote
 
 from naslab.errors import UsageError
+from naslab.targets.query import Options
 from naslab.targets.target import Secret
 
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,252}[A-Za-z0-9_.])?\Z")
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 MAX_PATH_CHARS = 4096
+MAX_CONNECTIONS = 32
+"""Of one session, and so the most addresses that one can use."""
+AUTO = "auto"
+"""In place of addresses: those that the server lists."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,47 @@ def parse_unc(shown: str, text: str) -> Address:
         raise _error(shown, r"write \\host\share, or smb://host:port/share for another port or an IPv6 address")
     host, _ = _host_and_port(shown, host)
     return Address(host, None, _checked(shown, parts) if parts else None)
+
+
+def parse_connections(options: Options, lists_addresses: bool) -> dict[str, Any]:
+    """The engine's `connections` and `addresses` from `connections=` and `address=A,B`.
+
+    lists_addresses: the protocol can ask a server for its addresses, so that `address=auto` is one. With addresses a
+    session has one connection to each unless more are asked for; 0 for as many as the server lists. Raises UsageError.
+    """
+    connections = options.number("connections", 1, MAX_CONNECTIONS)
+    given = options.given("address")
+    places = [place.strip() for place in options.text("address").split(",")] if given else []
+    if not places:
+        return {"connections": connections or 1, "addresses": []}
+    if AUTO in places:
+        if not lists_addresses:
+            raise options.error("address=auto: an NFS server lists no addresses; name them: address=A,B")
+        if len(places) > 1:
+            raise options.error("address= takes auto alone, or addresses with commas")
+        return {"connections": connections or 0, "addresses": [AUTO]}
+    places = [_place(options, place) for place in places]
+    if twice := next((place for place in places if places.count(place) > 1), ""):
+        raise options.error(f"address= names {twice} twice; give each address once")
+    if len(places) > MAX_CONNECTIONS:
+        raise options.error(f"address= names {len(places)} addresses; give at most {MAX_CONNECTIONS}")
+    if connections is not None and connections < len(places):
+        raise options.error(
+            f"connections={connections} and {len(places)} addresses: a session has a connection to each; give at least "
+            f"{len(places)}, or leave connections= out"
+        )
+    return {"connections": connections or len(places), "addresses": places}
+
+
+def _place(options: Options, text: str) -> str:
+    """One address of several, as the engine takes it. Raises UsageError."""
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if _is_ipv6(bare) or _HOST.match(bare):
+        return bare
+    raise options.error(
+        f"address={text!r} is neither a host name nor an address; write address=A,B without ports: the port is that "
+        "of the target's name"
+    )
 
 
 def _host_and_port(shown: str, place: str) -> tuple[str, int | None]:

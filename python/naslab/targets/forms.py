@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from urllib.parse import quote
 
 from naslab.errors import UsageError
 from naslab.messages import without_secrets
@@ -45,6 +46,22 @@ def _exists(text: str) -> bool:
         return os.path.lexists(text)
     except ValueError:  # a zero byte
         return False
+
+
+def with_addresses(text: str, addresses: str) -> str:
+    """A target's name with `address=` behind its `?`, as `--address` writes it. Raises UsageError."""
+    shown = without_secrets(text)
+    scheme = scheme_of(text)
+    if not text.startswith("\\\\") and scheme not in ("smb", "nfs", "lab"):
+        raise UsageError(
+            f"--address {addresses}: {shown} is reached by no network address; only smb:// and nfs:// targets have "
+            "several: leave --address out"
+        )
+    place, mark, query = text.partition("?")
+    if any(part.partition("=")[0] == "address" for part in query.split("&")):
+        raise UsageError(f"--address {addresses}: the target's name has address= too; give one of them")
+    pair = f"address={quote(addresses, safe=',:[]')}"
+    return f"{place}?{query}&{pair}" if mark and query else f"{place}?{pair}"
 
 
 def check_local(text: str, option: str) -> None:

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from naslab.errors import UsageError
-from naslab.targets.address import Address, parse_address
+from naslab.targets.address import Address, parse_address, parse_connections
 from naslab.targets.query import Options
 from naslab.targets.target import DEFAULT_TIMEOUT_NS, Target
 
@@ -65,7 +65,7 @@ def _engine_options(address: Address, options: Options) -> dict[str, Any]:
         "version": version,
         "mount_port": mount_port,
         "portmap_port": portmap_port or PORTMAP_PORT,
-        "connections": options.number("connections", 1, 32) or 1,
+        **parse_connections(options, lists_addresses=False),
         **_identity(options),
         "machine": None,
         "privileged_port": options.choice("privileged", "auto", ("auto", "on", "off")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from naslab.errors import UsageError
-from naslab.targets.address import Address, parse_address, parse_unc
+from naslab.targets.address import AUTO, Address, parse_address, parse_connections, parse_unc
 from naslab.targets.query import Options
 from naslab.targets.target import DEFAULT_TIMEOUT_NS, Target
 
@@ -14,7 +14,6 @@ DIALECTS = ("2.0.2", "2.1", "3.0", "3.0.2", "3.1.1")
 LOGINS = ("ntlm", "kerberos", "guest", "anonymous")
 _SMB1 = ("1", "1.0", "nt1", "nt lm 0.12", "smb1", "cifs", "core")
 _CIPHERS = {f"aes{bits}{mode}": f"aes-{bits}-{mode}" for bits in (128, 256) for mode in ("gcm", "ccm")}
-_MAX_CONNECTIONS = 32
 
 
 def parse_smb(shown: str, rest: str, whole_server: bool) -> Target:
@@ -48,7 +47,7 @@ def _target(shown: str, address: Address, options: Options, whole_server: bool) 
         "domain": _domain(address, options),
         "auth": auth or ("ntlm" if address.user else "guest"),
         **_dialect_and_crypto(options),
-        "connections": options.number("connections", 1, _MAX_CONNECTIONS) or 1,
+        **parse_connections(options, lists_addresses=True),
         "multichannel": options.flag("multichannel", True),
         "lease": options.choice("lease", "none", ("none", "rwh")),
         "timeout_ns": DEFAULT_TIMEOUT_NS,
@@ -113,6 +112,8 @@ def _check_together(options: Options, engine: dict[str, Any]) -> None:
         raise options.error(f"dialect {dialect} signs with {only} only; use dialect=3.1.1 for {algorithm}")
     if engine["multichannel"] and options.given("multichannel") and not new:
         raise options.error(f"dialect {dialect} has no multichannel; use 3.0 or later")
+    if engine["addresses"] == [AUTO] and not new:
+        raise options.error(f"dialect {dialect} does not list a server's addresses; name them, or use 3.0 or later")
     if engine["lease"] != "none" and dialect == "2.0.2":
         raise options.error("dialect 2.0.2 has no leases; use 2.1 or later")
 

@@ -1,15 +1,16 @@
 //! How a client makes itself known: SETCLIENTID in 4.0, EXCHANGE_ID and CREATE_SESSION from 4.1 on; and how it keeps
 //! its lease and takes leave.
 
-use super::compound::Compound;
+use super::compound::{Compound, Results};
 use super::{op, USUAL_LEASE, V4};
 use crate::calls::Slots;
 use crate::rpc::Credentials;
-use crate::status;
+use crate::status::{self, another_server};
 use crate::transport::{random_word, Transport};
 use crate::xdr::{Bad, Decoded, Decoder, Put};
 use naslab_core::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// "I use no pNFS."
@@ -97,7 +98,17 @@ fn data_bytes(message: u32) -> u32 {
 pub(super) struct Exchanged {
     client_id: u64,
     sequence: u32,
+    /// What sessions are shared with: the server's owner, in two parts, and scope (RFC 8881, 2.10.5).
+    owner: (Vec<u8>, u64),
+    scope: Vec<u8>,
     server: Vec<(String, String)>,
+}
+
+impl Exchanged {
+    /// Whether both answers are of one server. It may know the client by another number there, as NFS-Ganesha does.
+    fn is_same_server(&self, other: &Exchanged) -> bool {
+        self.owner.0 == other.owner.0 && self.scope == other.scope
+    }
 }
 
 pub(super) fn take_exchanged(d: &mut Decoder<'_>) -> Decoded<Exchanged> {
@@ -106,22 +117,23 @@ pub(super) fn take_exchanged(d: &mut Decoder<'_>) -> Decoded<Exchanged> {
     if d.u32()? != 0 {
         return Err(Bad::Wrong("state protection came that was not requested"));
     }
-    d.u64()?;
+    let minor = d.u64()?;
+    let (owner, scope) = (d.opaque(MOST_OPAQUE_BYTES)?.to_vec(), d.opaque(MOST_OPAQUE_BYTES)?.to_vec());
     let mut server = Vec::new();
     let mut add = |name: &str, value: String| {
         if !value.is_empty() {
             server.push((name.to_string(), value));
         }
     };
-    add("server_owner", printable(d.opaque(MOST_OPAQUE_BYTES)?));
-    add("server_scope", printable(d.opaque(MOST_OPAQUE_BYTES)?));
+    add("server_owner", printable(&owner));
+    add("server_scope", printable(&scope));
     if d.length(1)? == 1 {
         let domain = d.text(MOST_OPAQUE_BYTES)?;
         let name = d.text(MOST_OPAQUE_BYTES)?;
         d.skip(12)?;
         add("server_implementation", [domain, name].join(" ").trim().to_string());
     }
-    Ok(Exchanged { client_id, sequence, server })
+    Ok(Exchanged { client_id, sequence, owner: (owner, minor), scope, server })
 }
 
 /// Text as it is, other bytes as hexadecimal digits.
@@ -191,11 +203,13 @@ impl V4 {
         let began = Instant::now();
         if self.minor == 0 {
             self.set_client_id(t)?;
+            self.check_client(t)?;
         } else {
-            let exchanged = self.exchange_id(t)?;
+            let exchanged = self.exchange_id(t, 0)?;
             self.client_id = exchanged.client_id;
-            self.server = exchanged.server;
             self.create_session(t, exchanged.sequence)?;
+            self.check_addresses(t, &exchanged)?;
+            self.server = exchanged.server;
             self.join_connections(t)?;
             self.reclaim_complete(t)?;
         }
@@ -203,11 +217,11 @@ impl V4 {
         Ok(())
     }
 
-    /// As `run_bare`, waiting visibly while the server says DELAY or GRACE.
-    fn run_bare_patiently(&mut self, t: &mut Transport, c: &Compound) -> Result<super::compound::Results> {
+    /// As `run_bare` over connection `at`, waiting visibly while the server says DELAY or GRACE.
+    fn run_bare_patiently(&mut self, t: &mut Transport, c: &Compound, at: usize) -> Result<Results> {
         let mut since = None;
         loop {
-            let results = self.run_bare(t, c, Some(0))?;
+            let results = self.run_bare(t, c, Some(at))?;
             match results.status {
                 status::MINOR_VERS_MISMATCH => {
                     let message = format!("the server does not speak NFS 4.{}", self.minor);
@@ -230,17 +244,52 @@ impl V4 {
         // Nobody listens there: the server cannot call back and therefore grants no delegations.
         out.put_opaque(b"0.0.0.0.0.0");
         out.put_u32(1);
-        let mut results = self.run_bare_patiently(t, &c)?;
+        let mut results = self.run_bare_patiently(t, &c, 0)?;
         let (client_id, confirm) = results.take(op::SETCLIENTID, |d| Ok((d.u64()?, d.fixed::<8>()?)))?;
         let mut c = Compound::new("connect");
         let out = c.op(op::SETCLIENTID_CONFIRM);
         out.put_u64(client_id);
         out.put_raw(&confirm);
         self.client_id = client_id;
-        self.run_bare_patiently(t, &c)?.ok()
+        self.run_bare_patiently(t, &c, 0)?.ok()
     }
 
-    fn exchange_id(&mut self, t: &mut Transport) -> Result<Exchanged> {
+    /// Without sessions: whether each address knows the client that was made known at the first.
+    fn check_client(&mut self, t: &mut Transport) -> Result<()> {
+        for at in t.elsewhere() {
+            let mut c = Compound::new("connect");
+            c.op(op::RENEW).put_u64(self.client_id);
+            if self.run_bare_patiently(t, &c, at)?.status != status::OK {
+                return Err(another_server(&t.links[0].address, &t.links[at].address));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each address leads to the server of the first, and to one that shares its sessions there.
+    fn check_addresses(&mut self, t: &mut Transport, first: &Exchanged) -> Result<()> {
+        for at in t.elsewhere() {
+            let other = self.exchange_id(t, at)?;
+            let (one, address) = (Arc::clone(&t.links[0].address), Arc::clone(&t.links[at].address));
+            if !first.is_same_server(&other) {
+                return Err(another_server(&one, &address));
+            }
+            if first.owner != other.owner {
+                let message = format!(
+                    "{address} and {one} are one server to clients, but share no sessions: measure each by itself, \
+                     or use version=3 over both"
+                );
+                return Err(Error::new(ErrorKind::Unsupported, "connect", message));
+            }
+            self.bind_connection(t, at).map_err(|e| match e.status {
+                status::BADSESSION => another_server(&one, &address),
+                _ => e.with("host", &address),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn exchange_id(&mut self, t: &mut Transport, at: usize) -> Result<Exchanged> {
         let mut c = Compound::new("connect");
         let out = c.op(op::EXCHANGE_ID);
         out.put_raw(&self.identity.verifier);
@@ -248,7 +297,7 @@ impl V4 {
         out.put_u32(USE_NON_PNFS);
         out.put_u32(0);
         out.put_u32(0);
-        self.run_bare_patiently(t, &c)?.take(op::EXCHANGE_ID, take_exchanged)
+        self.run_bare_patiently(t, &c, at)?.take(op::EXCHANGE_ID, take_exchanged)
     }
 
     fn create_session(&mut self, t: &mut Transport, sequence: u32) -> Result<()> {
@@ -263,7 +312,7 @@ impl V4 {
         // One way to authenticate callbacks: not at all.
         out.put_u32(1);
         out.put_u32(0);
-        let (session, fore) = self.run_bare_patiently(t, &c)?.take(op::CREATE_SESSION, take_session)?;
+        let (session, fore) = self.run_bare_patiently(t, &c, 0)?.take(op::CREATE_SESSION, take_session)?;
         let slots = fore.requests.min(self.identity.slots);
         t.slots = Slots::new(session, slots);
         self.session = fore.size;
@@ -276,17 +325,21 @@ impl V4 {
         for at in 1..t.links.len() {
             let results = self.run_once(t, &Compound::new("connect"), Some(at))?;
             if results.status == status::CONN_NOT_BOUND_TO_SESSION {
-                let mut c = Compound::new("connect");
-                let out = c.op(op::BIND_CONN_TO_SESSION);
-                out.put_raw(&t.slots.session);
-                out.put_u32(FORE_CHANNEL);
-                out.put_bool(false);
-                self.run_bare(t, &c, Some(at))?.ok()?;
+                self.bind_connection(t, at)?;
             } else {
                 results.ok()?;
             }
         }
         Ok(())
+    }
+
+    fn bind_connection(&mut self, t: &mut Transport, at: usize) -> Result<()> {
+        let mut c = Compound::new("connect");
+        let out = c.op(op::BIND_CONN_TO_SESSION);
+        out.put_raw(&t.slots.session);
+        out.put_u32(FORE_CHANNEL);
+        out.put_bool(false);
+        self.run_bare(t, &c, Some(at))?.ok()
     }
 
     /// Nothing of an earlier life is claimed. Servers may want to hear that before they let files be opened.
