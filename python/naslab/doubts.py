@@ -15,7 +15,6 @@ from naslab.analysis.validity import cell_findings, run_findings
 from naslab.client import own_servers
 from naslab.client.route import Route, route_to_all
 from naslab.client.watch import Watch, watch_for
-from naslab.results.document import RunWarning
 from naslab.spec import CellSpec, RunSpec
 from naslab.targets.unwritten import WRITTEN_SHARE, written_share
 from naslab.units import amount_text
@@ -39,7 +38,7 @@ class Doubts:
         self._looked: set[str] = set()
         self._watch: Watch | None = watch_for(document, _ours(target))
 
-    def files(self, cells: Sequence[CellSpec]) -> list[RunWarning]:
+    def files(self, cells: Sequence[CellSpec]) -> list[dict[str, Any]]:
         """Looks at files that are about to be read and were there before: warnings about those not wholly written."""
         if self._spec.folder is not None or self._target.protocol in ("sim", "null"):
             return []
@@ -53,7 +52,7 @@ class Doubts:
                     told += self._look_at(name, cell.file_bytes)
         return told
 
-    def _look_at(self, name: str, size_bytes: int) -> list[RunWarning]:
+    def _look_at(self, name: str, size_bytes: int) -> list[dict[str, Any]]:
         share = written_share(self._target, name, size_bytes)
         if share is None or share >= WRITTEN_SHARE:
             return []
@@ -73,14 +72,14 @@ class Doubts:
         if self._watch is not None:
             self._watch.progress(event)
 
-    def cell(self, cell: Mapping[str, Any], spec: CellSpec) -> list[RunWarning]:
+    def cell(self, cell: Mapping[str, Any], spec: CellSpec) -> list[dict[str, Any]]:
         """A cell ended: what a reader of it must know."""
         if self._watch is not None:
             self._watch.after(cell)
         self._found.pop(cell["id"], None)
         return self._keep(cell["id"], cell_findings(cell, self._document, spec))
 
-    def finish(self) -> tuple[list[RunWarning], dict[str, Any]]:
+    def finish(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Warnings about the whole run, and what becomes part of the document: `validity`, `environment`."""
         whole = [*(self._watch.findings() if self._watch else []), *run_findings(self._document)]
         found = [*(each for of_cell in self._found.values() for each in of_cell), *whole]
@@ -89,7 +88,7 @@ class Doubts:
             updates["environment"] = {**self._document["environment"], "during": self._watch.summary()}
         return [each.warning() for each in whole], updates
 
-    def _keep(self, cell: int | None, found: Iterable[Finding]) -> list[RunWarning]:
+    def _keep(self, cell: int | None, found: Iterable[Finding]) -> list[dict[str, Any]]:
         fresh = list(found)
         self._found.setdefault(cell, []).extend(fresh)
         return [each.warning() for each in fresh]

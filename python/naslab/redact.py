@@ -13,10 +13,25 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
-from naslab.results.fields import Field
+from msgspec import Struct
+from msgspec.inspect import (
+    AnyType,
+    DictType,
+    ListType,
+    LiteralType,
+    Metadata,
+    StrType,
+    StructType,
+    Type,
+    UnionType,
+)
+
+from naslab.results.describe import MACHINES, OpenPart
+from naslab.results.fields import Field, extra_of, fields_of, without_null
+from naslab.results.parts.client import DoubtDocument
+from naslab.results.parts.run import RunDocument
+from naslab.results.parts.warning import RunWarning
 from naslab.results.run import BlobSource, Run
-from naslab.results.schema import TABLES
-from naslab.results.schema_parts import OPEN
 from naslab.store import Store
 from naslab.store.store import RunSummary
 
@@ -43,12 +58,6 @@ _CPU_WORDS = frozenset(
     )
 )  # fmt: skip
 """What names of processors are made of, beside model numbers."""
-_MACHINES = ("x86_64", "aarch64", "arm64", "armv7l", "i686", "riscv64", "AMD64", "ppc64le", "s390x")
-_CIPHERS = (
-    "aes-128-gcm", "aes-256-gcm", "aes-128-ccm", "aes-256-ccm", "aes-gmac", "aes-cmac", "hmac-sha256", "required",
-    "aes128-cts-hmac-sha1-96", "aes256-cts-hmac-sha1-96", "aes128-cts-hmac-sha256-128", "aes256-cts-hmac-sha384-192",
-    "arcfour-hmac", "camellia128-cts-cmac", "camellia256-cts-cmac",
-)  # fmt: skip
 _PRIVATE_OPTIONS = (
     "--label",
     "--note",
@@ -224,7 +233,7 @@ class _Redaction:
 
     def document(self) -> dict[str, Any]:
         """The document with what may stay."""
-        return self._table("run", self._whole)
+        return self._part(RunDocument, self._whole)
 
     def _identifiers(self) -> tuple[dict[str, str], set[str]]:
         """(names with what stands for them, names that are plain words: a sentence with one goes as a whole)."""
@@ -252,41 +261,63 @@ class _Redaction:
         plain = {core.lower() for core in cores.values() if _is_word(core)}
         return {name: given for name, given in found.items() if not _is_word(cores[name])}, plain
 
-    def _table(self, name: str, part: Any) -> dict[str, Any]:
-        if not isinstance(part, Mapping):
+    def _part(self, part: type[Struct], value: Any) -> dict[str, Any]:
+        """What the types of its fields let stay; of facts that nobody described, what their names let stay."""
+        if not isinstance(value, Mapping):
             return {}
-        _, fields = TABLES[name]
-        kept = {each.name: self._field(name, each, part[each.name]) for each in fields if each.name in part}
-        if name == "warning" and part.get("kind") in _OTHERS_WORDS:
-            kept["message"] = f"{part['kind']}: {REMOVED}"
-        if name == "doubt" and part.get("kind") in _OTHERS_WORDS:
-            kept["message"] = f"{part['kind']}: {REMOVED}"
+        fields = {each.name: each for each in fields_of(part)}
+        if issubclass(part, OpenPart):
+            return {
+                key: self._field(fields[key], each) if key in fields else self._keyed(str(key), each)
+                for key, each in value.items()
+                if key in fields or _is_word(str(key))
+            }
+        kept = {name: self._field(field, value[name]) for name, field in fields.items() if name in value}
+        if part in (RunWarning, DoubtDocument) and value.get("kind") in _OTHERS_WORDS:
+            kept["message"] = f"{value['kind']}: {REMOVED}"
         return kept
 
-    def _field(self, table: str, field: Field, value: Any) -> Any:
-        path = f"{table}.{field.name}"
+    def _field(self, field: Field, value: Any) -> Any:
         if value is None:
             return None
-        if rule := _RULES.get(path):
-            return rule(self, value)
-        if field.type == "string":
-            allowed = isinstance(value, str) and value in (field.enum or ())
-            return value if allowed else None if field.nullable else REMOVED
+        if field.extra.get("private"):
+            return _gone(value)
+        if keep := field.extra.get("keep"):
+            return self.kept(keep, value)
+        if isinstance(field.type, LiteralType) and value in field.type.values:
+            return value
+        if isinstance(field.type, LiteralType | StrType):
+            return None if field.nullable else REMOVED
         return self._typed(field.type, value)
 
-    def _typed(self, type_: str, value: Any) -> Any:
-        if type_.endswith("?"):
-            return None if value is None else self._typed(type_[:-1], value)
-        if type_.endswith("[]"):
-            return [self._typed(type_[:-2], each) for each in value] if isinstance(value, list) else []
-        if type_.endswith("{}"):
-            items = value.items() if isinstance(value, Mapping) else ()
-            return {self.key(key): self._typed(type_[:-2], each) for key, each in items}
-        if type_ in TABLES and type_ not in OPEN:
-            return self._table(type_, value)
-        if type_ == "string":
-            return REMOVED
-        return self._free(value) if type_ in ("object", "array", *OPEN) else _number(value)
+    def _typed(self, type_: Type, value: Any) -> Any:
+        match type_:
+            case Metadata() if keep := extra_of(type_).get("keep"):
+                kept = self.kept(keep, value) if isinstance(value, str) else _number(value)
+            case Metadata(type=inner):
+                kept = self._typed(inner, value)
+            case UnionType():
+                kept = None if value is None else self._typed(without_null(type_)[0], value)
+            case ListType(item_type=inner):
+                kept = [self._typed(inner, each) for each in value] if isinstance(value, list) else []
+            case DictType(value_type=AnyType()):
+                kept = self._free(value)
+            case DictType(value_type=inner):
+                items = value.items() if isinstance(value, Mapping) else ()
+                kept = {self.key(key): self._typed(inner, each) for key, each in items}
+            case StructType(cls=part):
+                kept = self._part(part, value)
+            case StrType():
+                kept = REMOVED
+            case _:
+                kept = _number(value)
+        return kept
+
+    def kept(self, keep: str | tuple[str, ...], value: Any) -> Any:
+        """keep: as `naslab.results.describe.about` tells it."""
+        if isinstance(keep, tuple):
+            return str(value) if str(value).lower() in keep else REMOVED
+        return _RULES[keep](self, value)
 
     def _free(self, value: Any) -> Any:
         """Parts that the schema leaves open: numbers under naslab's own keys; texts only where a key allows it."""
@@ -313,10 +344,6 @@ class _Redaction:
         """One of naslab's own words."""
         text = str(value)
         return text if not text or _is_word(text) or _NUMBER.match(text) else REMOVED
-
-    def words(self, value: Any) -> list[Any]:
-        """A list of such words, or of numbers."""
-        return [self.word(each) if isinstance(each, str) else _number(each) for each in value]
 
     def sentence(self, value: Any) -> str:
         """A sentence with the words and numbers that may stay."""
@@ -354,10 +381,6 @@ class _Redaction:
         named = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
         return [each if all(map(_is_word, each.split("."))) else self.sentence(each) for each in named]
 
-    def sentences(self, value: Any) -> list[str]:
-        """Each of them."""
-        return [self.sentence(each) for each in value] if isinstance(value, list) else []
-
     def named(self, value: Any) -> str:
         """A load's name: naslab's own, or a name in its place."""
         text = str(value)
@@ -372,25 +395,14 @@ class _Redaction:
         """A host's name or address."""
         return self._names.of("host", str(value))
 
-    def hosts(self, value: Any) -> list[str]:
-        """A list of these."""
-        return [self.host(each) for each in value] if isinstance(value, list) else []
-
-    def interfaces(self, value: Any) -> list[str]:
-        """A list of the next."""
-        return [self.interface(each) for each in value] if isinstance(value, list) else []
-
     def interface(self, value: Any) -> str:
         """A network interface's name, which may tell its address."""
         return str(value) if value == "lo" else self._names.of("interface", str(value))
 
-    def target(self, value: Any) -> dict[str, Any]:
-        """The part `target`."""
-        part = value if isinstance(value, Mapping) else {}
-        described = {each.name for each in TABLES["target"][1]}
-        kept = self._free({name: each for name, each in part.items() if name not in described})
-        url = target_name(str(part.get("url") or ""), str(part.get("protocol") or ""), self._names)
-        return {**self._table("target", {n: v for n, v in part.items() if n != "url"}), **kept, "url": url}
+    def target_url(self, value: Any) -> str:
+        """The target's name."""
+        target = self._whole.get("target") or {}
+        return target_name(str(value), str(target.get("protocol") or ""), self._names)
 
     def argv(self, value: Any) -> list[str]:
         """The command line: its options, sizes and times; targets by name, the rest removed."""
@@ -436,76 +448,36 @@ def _matching(pattern: re.Pattern[str]) -> Rule:
     return rule
 
 
-def _one_of(*allowed: str) -> Rule:
-    def rule(_: _Redaction, value: Any) -> str:
-        return str(value) if str(value).lower() in {each.lower() for each in allowed} else REMOVED
-
-    return rule
-
-
 def _cpu(_: _Redaction, value: Any) -> str:
     kept = [t for t in str(value).split() if t.lower() in _CPU_WORDS or _MODEL.match(t) or _VERSION.match(t)]
     return " ".join(kept) or REMOVED
 
 
-def _gone(_: _Redaction, value: Any) -> Any:
+def _gone(value: Any) -> Any:
     """Nothing of it stays."""
     return {} if isinstance(value, Mapping) else [] if isinstance(value, list) else None
 
 
 Rule = Callable[[_Redaction, Any], Any]
 _version, _time = _matching(_VERSION), _matching(_TIME)
-_WORDS = (
-    "run.command", "target.protocol", "cell.op", "cell.stop_reason", "cell.pattern", "cell.access", "cell.sync",
-    "error_count.kind", "warning.kind", "limit.unit", "io_class.op", "io_class.size", "ladder_step.name",
-    "ladder_figure.unit", "ladder_conditions.protocol", "burst.op", "finding.probe", "cache_mode.mode",
-    "job.durability", "job_step.job", "replay.source", "replay.pace", "replay_kind.kind", "replay_note.kind",
-    "replay_note.as_kind", "tree_phase.op", "planted.name", "planted.tool", "client_split_cell.op",
-    "client_split_cell.verdict", "security_combination.state", "security_load.op", "security_figure.verdict",
-    "stated_limit.op", "source.tool", "doubt.kind", "doubt.unit",
-)  # fmt: skip
-_SENTENCES = (
-    "cell.regime_evidence", "warning.message", "limit.evidence", "ladder_step.title", "ladder_step.says",
-    "ladder_burst.shown_by", "ladder_question.why", "ladder_question.experiment", "steady.reason", "finding.text",
-    "cached.reason", "working_set.reason", "curve.knee_method", "job_step.evidence", "replay_note.reason",
-    "tree.cold_note", "apps.throughput", "app.about", "streams_held.stopped", "client_split.ended", "doubt.message",
-    "security.baseline", "security.ended", "security_combination.name", "security_combination.reason",
-    "security_combination.signing", "security_combination.encryption", "security_contrast.baseline",
-    "security_contrast.name",
-)  # fmt: skip
+_kernel = _matching(_KERNEL)
+
+
+def _machine(redaction: _Redaction, value: Any) -> Any:
+    return redaction.kept(MACHINES, value)
+
+
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(_WORDS, _Redaction.word),
-    **dict.fromkeys(_SENTENCES, _Redaction.sentence),
-    **dict.fromkeys(
-        ("run.summary", "ladder.advice", "burst.missing", "cache_mode.notes", "client_split.not_carried"),
-        _Redaction.sentences,
-    ),
-    **dict.fromkeys(
-        ("finding.supports", "finding.against", "ladder_burst.applies_to", "ladder_question.between",
-         "curve_comparison.differs"), _Redaction.words,
-    ),
-    **dict.fromkeys(("cell.workload", "app.name", "streams_held.name", "answer_work.name"), _Redaction.named),
-    **dict.fromkeys(
-        ("run.run_id", "run.rerun_of", "durable.checked_run", "curve_comparison.run_id",
-         "security_combination.run_id"), _Redaction.run_id,
-    ),
-    **dict.fromkeys(("run.started_at", "run.finished_at", "target.calibrated_at"), _time),
-    **dict.fromkeys(
-        ("run.naslab_version", "client_ceiling.naslab_version", "target.dialect"), _version
-    ),
-    **dict.fromkeys(("target.signing", "target.encryption", "client_cipher.cipher"), _one_of(*_CIPHERS)),
-    "target.addresses": _Redaction.hosts, "address_bytes.address": _Redaction.host,
-    "environment_route.interfaces": _Redaction.interfaces,
-    "target.sec": _one_of("krb5", "krb5i", "krb5p"),
-    "target.auth": _one_of("ntlmv2", "kerberos", "guest", "anonymous"),
-    "source.format": _Redaction.form, "source.tool_version": _Redaction.told, "source.unknown": _Redaction.untold,
-    "run.label": _gone, "run.labels": _gone, "run.note": _gone,
-    "run.target": _Redaction.target, "run.argv": _Redaction.argv, "client_ceiling.host": _Redaction.host,
+    "word": _Redaction.word, "sentence": _Redaction.sentence, "load_name": _Redaction.named,
+    "run_id": _Redaction.run_id, "host_name": _Redaction.host, "interface": _Redaction.interface,
+    "timestamp": _time, "version": _version, "kernel": _kernel, "cpu": _cpu, "target_url": _Redaction.target_url,
+    "command_line": _Redaction.argv, "format": _Redaction.form, "tool_version": _Redaction.told,
+    "field_names": _Redaction.untold,
 }  # fmt: skip
-"""What may stay of the texts of a document, by table and field. A text without a rule goes."""
+"""What may stay of the texts of a field, by `keep` of its type. A text without a rule goes."""
 _TEXT_KEYS: dict[str, Rule] = {
-    "host": _Redaction.host, "interface": _Redaction.interface, "system": _matching(_KERNEL), "kernel":
-    _matching(_KERNEL), "machine": _one_of(*_MACHINES), "cpu": _cpu, "python": _version, "filesystem": _Redaction.word,
+    "host": _Redaction.host, "interface": _Redaction.interface, "system": _kernel, "kernel": _kernel, "machine":
+    _machine, "cpu": _cpu, "python": _version, "filesystem": _Redaction.word,
     "says": _Redaction.sentence, "unit": _Redaction.word, "kind": _Redaction.word, "op": _Redaction.word,
     "protocol": _Redaction.word, "limit": _Redaction.word, "run_id": _Redaction.run_id,
     "what": _Redaction.sentence, "ended": _Redaction.sentence, "reason": _Redaction.sentence,

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from naslab.results.schema import TABLES
+
 FILE = Path(__file__).with_name("redact_words.txt")
 _ROOMS = (
     "analysis", "apps", "audit", "cli", "client", "comparison", "diskspd", "doctor", "durable", "exchange", "explain",
@@ -41,6 +43,11 @@ def simulated() -> set[str]:
     return set(re.findall(r"^\| `([a-z_0-9]+)` \|", page.read_text("utf-8"), re.MULTILINE))
 
 
+def fields() -> set[str]:
+    """Names of the fields of run documents, which are no texts of the code."""
+    return {name for part in TABLES.values() for name in part.__struct_fields__}
+
+
 def _texts(path: Path) -> Iterator[str]:
     tree = ast.parse(path.read_text("utf-8"))
     # A text that stands alone is a docstring, which nobody prints.
@@ -56,7 +63,7 @@ def _is_word(text: str) -> bool:
 
 def main() -> int:
     """Writes the file."""
-    FILE.write_text("\n".join(sorted(words() | simulated())) + "\n", encoding="utf-8")
+    FILE.write_text("\n".join(sorted(words() | simulated() | fields())) + "\n", encoding="utf-8")
     return 0
 
 

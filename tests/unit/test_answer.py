@@ -20,7 +20,7 @@ from naslab.explain.gains import Effect, Gain
 from naslab.explain.limits import CLASSES
 from naslab.explain.normal import normal
 from naslab.explain.outcome import question, step_part
-from naslab.results.schema_ladder import LIMIT_KINDS
+from naslab.results.parts.ladder import LIMIT_KINDS
 from naslab.units import rate_text
 
 URL = "sim:?" + "&".join(f"option_number_{at}=123456789MB" for at in range(12))

@@ -14,7 +14,9 @@ from naslab.analysis.saturation import cpu_limit
 from naslab.analysis.validity import cell_findings
 from naslab.client import limit
 from naslab.cluster.conditions import merge_conditions
-from naslab.results.document import ClientDocument, cell_document
+from naslab.results.document import cell_document
+from naslab.results.parts.cell import CellDocument
+from naslab.results.parts.client import CellClient
 from naslab.results.shape import fault
 from naslab.spec import CellSpec, RunSpec
 
@@ -65,7 +67,7 @@ def test_the_lower_of_affinity_and_quota_is_the_limit(
 
 # Cells.
 
-NOTHING = dict.fromkeys(ClientDocument.__annotations__)
+NOTHING = dict.fromkeys(CellClient.__struct_fields__)
 
 
 def measured(protocol: str) -> dict[str, Any]:
@@ -89,7 +91,7 @@ def measured(protocol: str) -> dict[str, Any]:
 
 def test_a_cell_says_what_its_client_was_allowed_and_how_busy_a_worker_was() -> None:
     cell = measured("null")
-    assert fault(cell, "cell") is None
+    assert fault(cell, CellDocument) is None
     assert cell["client"].keys() == NOTHING.keys()
     assert cell["client"]["cpu_limit_cores"] == limit.cpu_limit_cores()
     assert 0 < cell["client"]["busiest_worker_fraction"] <= 1
@@ -98,9 +100,9 @@ def test_a_cell_says_what_its_client_was_allowed_and_how_busy_a_worker_was() -> 
 
 def test_a_simulated_client_has_no_such_figures_and_an_old_cell_may_do_without() -> None:
     cell = measured("sim")
-    assert cell["client"] == NOTHING and fault(cell, "cell") is None
+    assert cell["client"] == NOTHING and fault(cell, CellDocument) is None
     del cell["client"]
-    assert fault(cell, "cell") is None
+    assert fault(cell, CellDocument) is None
 
 
 # Findings.

@@ -28,7 +28,7 @@ from naslab.explain.reasons import Facts, against, factor_text, reason
 from naslab.explain.says import says
 from naslab.explain.steps import STEP_NAMES
 from naslab.explain.verdict import Ceiling
-from naslab.results.schema_ladder import LIMIT_KINDS
+from naslab.results.parts.ladder import LIMIT_KINDS
 from naslab.units import rate_text
 
 N = r"([\d.,]+)"

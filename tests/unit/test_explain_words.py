@@ -22,7 +22,7 @@ from naslab.explain.points import Figure, Point, Stalls
 from naslab.explain.says import says
 from naslab.report.explain import pictures
 from naslab.report.explain import section as ladder_section
-from naslab.results import schema_ladder
+from naslab.results.parts.ladder import LadderConditions, LadderPoint, LadderStalls
 from naslab.results.schema import json_schema
 
 SIM = "sim:?latency_ns=200us&link_bytes_per_s=125MB&server_cache_bytes=64m&disk_read_bytes_per_s=60MB"
@@ -194,9 +194,9 @@ def test_what_the_client_cached_and_what_a_rest_brought_back_are_told_as_they_we
 
 
 def test_schema_names_every_field_of_a_point_and_its_conditions() -> None:
-    assert {f.name for f in schema_ladder.LADDER_POINT} == {f.name for f in dataclasses.fields(Point)}
-    assert {f.name for f in schema_ladder.LADDER_CONDITIONS} == set(Evidence().document())
-    assert [f.name for f in schema_ladder.LADDER_STALLS] == [f.name for f in dataclasses.fields(Stalls)]
+    assert set(LadderPoint.__struct_fields__) == {f.name for f in dataclasses.fields(Point)}
+    assert set(LadderConditions.__struct_fields__) == set(Evidence().document())
+    assert list(LadderStalls.__struct_fields__) == [f.name for f in dataclasses.fields(Stalls)]
 
 
 @pytest.fixture(scope="module")

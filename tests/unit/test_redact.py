@@ -12,6 +12,21 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.inspect import (
+    AnyType,
+    BoolType,
+    DictType,
+    FloatType,
+    IntType,
+    ListType,
+    LiteralType,
+    Metadata,
+    StrType,
+    StructType,
+    Type,
+    UnionType,
+)
 
 from fixtures_run import make_parts
 from naslab.cli import main
@@ -22,9 +37,11 @@ from naslab.redact import REMOVED, Names, Outgoing, redact, redact_all, store_fo
 from naslab.redact_words import FILE, words
 from naslab.render.show import show_run
 from naslab.report import write
-from naslab.results.fields import Field
+from naslab.results.fields import fields_of, without_null
+from naslab.results.parts.run import RunDocument
+from naslab.results.parts.target import TargetDocument
 from naslab.results.run import MemoryBlobs, Run
-from naslab.results.schema import TABLES, json_schema
+from naslab.results.schema import json_schema
 from naslab.store import Store
 
 SECRET = re.compile(r"q[xj]zwvkjh\d+|10\.66\.7\.\d+|02:42:ac:11", re.IGNORECASE)
@@ -49,31 +66,31 @@ class Planter:
         return kinds[n % len(kinds)]
 
 
-def planted(table: str, plant: Planter, depth: int = 0) -> dict[str, Any]:
+def planted(part: type[Struct], plant: Planter, depth: int = 0) -> dict[str, Any]:
     """A part of a document with a secret in every text, and in every key and value of what the schema leaves open."""
-    return {field.name: _value(field, plant, depth) for field in TABLES[table][1]}
+    return {field.name: _value(field.type, plant, depth) for field in fields_of(part)}
 
 
-def _value(field: Field, plant: Planter, depth: int) -> Any:
-    return _typed(field.type, plant, depth)
-
-
-def _typed(type_: str, plant: Planter, depth: int) -> Any:
-    if type_.endswith(("?", "[]", "{}")):
-        inner = _typed(type_[:-1] if type_[-1] == "?" else type_[:-2], plant, depth)
-        return {"]": [inner], "}": {plant.text(): inner}}.get(type_[-1], inner)
-    if type_ in TABLES:
-        return planted(type_, plant, depth + 1) if depth <= 6 else None
-    if type_ == "object":
-        return {
-            plant.text(): plant.text(),
-            "host": plant.text(),
-            "name": [plant.text()],
-            "file": {"path": plant.text()},
-        }
-    if type_ == "array":
-        return [plant.text(), {plant.text(): plant.text()}, 3]
-    return {"string": plant.text(), "integer": 7, "number": 1.5, "boolean": True}[type_]
+def _value(type_: Type, plant: Planter, depth: int) -> Any:
+    match type_:
+        case Metadata(type=inner):
+            value = _value(inner, plant, depth)
+        case UnionType():
+            value = _value(without_null(type_)[0], plant, depth)
+        case ListType(item_type=inner):
+            value = [_value(inner, plant, depth)]
+        case DictType(value_type=AnyType()):
+            file = {"path": plant.text()}
+            value = {plant.text(): plant.text(), "host": plant.text(), "name": [plant.text()], "file": file}
+        case DictType(value_type=inner):
+            value = {plant.text(): _value(inner, plant, depth)}
+        case StructType(cls=part):
+            value = planted(part, plant, depth + 1) if depth <= 6 else None
+        case StrType() | LiteralType():
+            value = plant.text()
+        case _:
+            value = {IntType: 7, FloatType: 1.5, BoolType: True}[type(type_)]
+    return value
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -95,7 +112,7 @@ def leaks(value: Any) -> list[str]:
 
 def test_every_text_field_of_the_schema_is_cleared() -> None:
     plant = Planter()
-    document = {**planted("run", plant), "surprise": plant.text(), "schema": 1}
+    document = {**planted(RunDocument, plant), "surprise": plant.text(), "schema": 1}
     document["cells"] = [{**document["cells"][0], "id": 0}]
     assert plant.count > 200 and len(leaks(document)) > 200
     assert leaks(redact(Run(document)).document) == []  # type: ignore[arg-type]
@@ -106,9 +123,9 @@ def spied(tmp_path: Path) -> Store:
     """A store with a whole run that is full of secrets wherever a run can have text."""
     document, blobs, _ = make_parts(ops=("read", "write"), file_sizes=(1 << 20,), record_sizes=(65536,))
     plant = Planter()
-    for table, part in (("run", document), ("target", document["target"])):
-        for field in TABLES[table][1]:
-            if field.type == "string" and not field.enum and field.name not in ("run_id", "command", "protocol"):
+    for table, part in ((RunDocument, document), (TargetDocument, document["target"])):
+        for field in fields_of(table):
+            if isinstance(field.type, StrType) and field.name not in ("run_id", "command", "protocol"):
                 part[field.name] = plant.text()
     document |= {
         "label": plant.text(), "labels": {"qxz": plant.text(), plant.text(): "1"}, "note": plant.text(),

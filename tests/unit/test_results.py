@@ -5,22 +5,27 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import jsonschema
+import msgspec
 import numpy as np
 import pytest
 
 import naslab
 from fixtures_run import RUN_ID, engine_result, make_parts, make_run
 from naslab.errors import StoreError, UsageError
-from naslab.results import Run, cell_blobs, cell_document, document, new_document, run, schema, schema_ladder
+from naslab.results import Run, cell_blobs, cell_document, document, new_document, run, schema, schema_experiment
 from naslab.results.columns import CELL_COLUMNS
 from naslab.results.histogram import decode, merge
+from naslab.results.parts.cell import CellDocument
+from naslab.results.parts.run import RunDocument
 from naslab.results.run import MemoryBlobs
+from naslab.results.schema_maker import json_schema, title
 from naslab.spec import CellSpec
 from naslab.store import Store
 
@@ -147,17 +152,24 @@ def test_wrong_documents_are_not(change: dict[str, Any]) -> None:
         validator().validate({**new_document(RUN_ID, "run", {"url": "", "protocol": "null"}), **change})
 
 
-@pytest.mark.parametrize(
-    ("typed", "table"),
-    [
-        (document.RunDocument, schema.RUN), (document.CellDocument, schema.CELL), (document.Latency, schema.LATENCY),
-        (document.KindDocument, schema.KIND), (document.RunWarning, schema.WARNING),
-        (document.Limit, schema_ladder.LIMIT),
-        (document.TargetDocument, schema.TARGET), (document.Verdict, schema_ladder.VERDICT),
-    ],
-)  # fmt: skip
-def test_types_and_schema_have_the_same_fields(typed: type, table: tuple[schema.Field, ...]) -> None:
-    assert list(get_type_hints(typed)) == [field.name for field in table if field.name != "blobs"]
+@pytest.mark.parametrize("options", [{}, {"ops": ("mixed",), "pace_per_s": 50.0}])
+def test_documents_are_of_their_types(options: dict[str, Any]) -> None:
+    made = make_parts(file_sizes=(1 << 20,), **options)[0]
+    whole = msgspec.to_builtins(msgspec.convert(made, RunDocument))
+    facts = {"target", "environment"}  # that more than their types describe
+    assert whole["cells"] and {k: v for k, v in whole.items() if k not in facts} == {
+        k: v for k, v in made.items() if k not in facts
+    }
+    with pytest.raises(msgspec.ValidationError, match=">= 1"):
+        msgspec.convert({**made, "cells": [{**made["cells"][0], "workers": 0}]}, RunDocument)
+
+
+def test_every_part_is_described_and_used() -> None:
+    """No part without a heading, none that no document can hold, and each under its own name."""
+    for tables in (schema.TABLES, schema_experiment.TABLES):
+        assert len(set(tables.values())) == len(tables) and all(map(title, tables.values()))
+        used = re.findall(r'"#/\$defs/(\w+)"', json.dumps(json_schema(tables, 1, False)))
+        assert set(used) == set(tables) - {next(iter(tables))}
 
 
 FIXED_NAMES = """op file_bytes record_bytes queue_depth workers block durability cache_state bytes ops errors
@@ -167,10 +179,10 @@ FIXED_NAMES = """op file_bytes record_bytes queue_depth workers block durability
 
 
 def test_the_fixed_names_are_there() -> None:
-    assert set(FIXED_NAMES.split()) <= {field.name for field in schema.CELL}
-    assert {"schema", "naslab_version", "run_id", "command", "status", "warnings", "target", "cells", "verdict"} <= {
-        field.name for field in schema.RUN
-    }
+    assert set(FIXED_NAMES.split()) <= set(CellDocument.__struct_fields__)
+    assert {"schema", "naslab_version", "run_id", "command", "status", "warnings", "target", "cells", "verdict"} <= set(
+        RunDocument.__struct_fields__
+    )
 
 
 @pytest.mark.parametrize("name", schema.files())
@@ -295,7 +307,7 @@ def test_an_absent_library_is_named(name: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_column_is_a_documented_field() -> None:
-    cells = {field.name for field in schema.CELL}
+    cells = set(CellDocument.__struct_fields__)
     for column in CELL_COLUMNS:
         first = column.path.split(".")[0]
         assert first == "run" or first in cells, column

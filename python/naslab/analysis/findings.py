@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from naslab.results.document import RunWarning, warning
+from naslab.results.document import warning
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Finding:
     limit: float | None = None
     cells: tuple[int, ...] = ()
 
-    def warning(self) -> RunWarning:
+    def warning(self) -> dict[str, Any]:
         """The words alone."""
         return warning(self.kind, self.message, self.cell)
 

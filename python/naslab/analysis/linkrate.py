@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from naslab.results.fields import is_positive
 from naslab.results.foreign import is_foreign
+from naslab.results.numbers import is_positive
 
 _HEADERS_BYTES = 40
 _TIMESTAMPS_BYTES = 12

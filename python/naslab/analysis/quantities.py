@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from naslab.analysis import surface
 from naslab.analysis.knee import isotonic
-from naslab.results.fields import is_number
+from naslab.results.numbers import is_number
 from naslab.units import percent_text
 
 Cell = Mapping[str, Any]

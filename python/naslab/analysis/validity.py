@@ -15,7 +15,6 @@ from naslab.analysis.many import many_findings
 from naslab.analysis.saturation import client_findings, link_findings
 from naslab.analysis.stall import stall_findings
 from naslab.analysis.stated import derived_findings, limit_findings
-from naslab.results.document import RunWarning
 from naslab.units import percent_text
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def _by_share(share: float, above: str | None) -> str | None:
     return "client_cache" if share < CACHED_SHARE_MAX else "mixed"
 
 
-def cell_warnings(cell: Mapping[str, Any], document: Mapping[str, Any]) -> list[RunWarning]:
+def cell_warnings(cell: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What a reader of this cell must know. Typed, in words."""
     return [found.warning() for found in cell_findings(cell, document)]
 

@@ -28,7 +28,6 @@ from naslab.units import parse_duration, parse_size
 from naslab.waits import termination_as_interrupt
 
 if TYPE_CHECKING:
-    from naslab.results.document import RunWarning
     from naslab.results.run import Run
     from naslab.targets import Target
 
@@ -292,9 +291,9 @@ def _ended(run: Run, failure: NaslabError | None) -> tuple[int, str]:
     return 1, f"the run failed: {_reason(run, failure)}; it is stored as {run.run_id}{further}"
 
 
-def _told_since_resumed(run: Run) -> list[RunWarning]:
+def _told_since_resumed(run: Run) -> list[dict[str, Any]]:
     """Warnings of the part of a run that has just ended: what cut it before says nothing of how it ended now."""
-    told = run.document["warnings"]
+    told: list[dict[str, Any]] = run.document["warnings"]
     begun = max((at for at, found in enumerate(told) if found["kind"] == "resumed"), default=0)
     return told[begun:]
 
@@ -306,7 +305,7 @@ def _reason(run: Run, failure: NaslabError | None) -> str:
 
     for found in _told_since_resumed(run):
         if found["kind"] == "error":
-            return found["message"]  # the first: what follows is often only that the session is gone
+            return str(found["message"])  # the first: what follows is often only that the session is gone
     for cell in run.cells:
         if cell["status"] == "failed":
             telling = [w["message"] for w in cell["warnings"] if w["kind"] in ("corrupt", "errors", "error")]

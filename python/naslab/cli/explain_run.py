@@ -53,7 +53,7 @@ def explain_run(reference: str, output: Path | None, store: Path | None, as_json
     if output is not None:
         from naslab.report import write
 
-        loaded.document.update(document_of(found))  # type: ignore[typeddict-item]
+        loaded.document.update(document_of(found))
         written = write([loaded], output)
         print(f"Report: {written.resolve()}", file=sys.stderr)
     return 0

@@ -19,7 +19,7 @@ from naslab.store import Store, new_run_id
 from naslab.units import duration_text, parse_duration, percent_text, rate_text
 
 if TYPE_CHECKING:
-    from naslab.results.document import RunDocument
+    from naslab.results.document import Document
 
 DEFAULT_PORT = 6277
 """As in crates/wire/src/reference.rs."""
@@ -126,7 +126,7 @@ def _measure(request: NetRequest, host: str, port: int) -> int:
     return 0
 
 
-def run_of(result: Mapping[str, Any]) -> RunDocument:
+def run_of(result: Mapping[str, Any]) -> Document:
     """The measurement as a run of the library: a cell for each way, and for both at once."""
     ended = time.time_ns()
     cells = []

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from naslab.errors import BadStoreError, StoreError, UnknownRunError
-from naslab.results.document import SCHEMA
+from naslab.results.parts import SCHEMA
 from naslab.results.run import MemoryBlobs, Run
-from naslab.results.shape import fault, leaf_fault
 
 MAX_FILE_BYTES = 4 << 30
 
@@ -58,10 +57,12 @@ def run_from_object(found: Any, what: str) -> Run:
         raise BadStoreError(f"{what} has schema {found['schema']} and this naslab knows {SCHEMA}: upgrade naslab")
     document = {key: value for key, value in found.items() if key != "blobs"}
     _check_shape(document, what)
-    return Run(document, MemoryBlobs(_read_blobs(found.get("blobs") or {}, what)))  # type: ignore[arg-type]
+    return Run(document, MemoryBlobs(_read_blobs(found.get("blobs") or {}, what)))
 
 
 def _check_shape(document: dict[str, Any], what: str) -> None:
+    from naslab.results.shape import fault, leaf_fault  # the types of all parts: only reading needs them
+
     try:
         wrong = leaf_fault(document) or fault(document)
     except RecursionError:

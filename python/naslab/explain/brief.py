@@ -21,7 +21,7 @@ from naslab.explain.gains import Gain, gains, ranked
 from naslab.explain.inference import RUNS
 from naslab.explain.normal import Normal, normal
 from naslab.explain.steps import LADDER_SHARE, LARGE_RECORD
-from naslab.results.fields import is_number
+from naslab.results.numbers import is_number
 
 Document = Mapping[str, Any]
 MIN_MINUTES = 5

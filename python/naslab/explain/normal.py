@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from naslab.analysis.linkrate import known_link, payload_bytes_per_s, speed_text
-from naslab.results.fields import is_positive
+from naslab.results.numbers import is_positive
 from naslab.units import rate_text
 
 State = Literal["normal", "slow", "unknown"]

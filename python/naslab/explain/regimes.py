@@ -39,7 +39,7 @@ NULL = "the null target has no server: this is what the client can do itself"
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """word: one of naslab.results.schema.REGIMES. evidence: a sentence without its full stop."""
+    """word: a naslab.results.parts.cell.Regime. evidence: a sentence without its full stop."""
 
     word: str
     evidence: str

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from naslab.results.fields import is_number
+from naslab.results.numbers import is_number
 from naslab.units import percent_text
 
 Document = Mapping[str, Any]

@@ -25,7 +25,7 @@ from naslab.lab.experiment_article import with_article
 from naslab.lab.experiment_cost import ArticleCost, article_cost
 from naslab.lab.experiment_parts import RATE_UNITS, chart_of, claim_of, filled
 from naslab.lab.experiment_tune import Tune
-from naslab.results.fields import is_positive
+from naslab.results.numbers import is_positive
 from naslab.toml.tables import UNITS, Table, limit_value, where_of
 
 SCALES = ("quick", "scaled", "full")

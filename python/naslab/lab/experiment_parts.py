@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis.claims import KINDS, Claim
 from naslab.analysis.quantities import TAKES, WHERE, Quantity, is_known
 from naslab.errors import UsageError
-from naslab.results.fields import is_number
+from naslab.results.numbers import is_number
 from naslab.toml.tables import UNITS, Table, where_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 
 from naslab.errors import UsageError
-from naslab.results.fields import is_positive
+from naslab.results.numbers import is_positive
 from naslab.spec import DATA_OPS
 from naslab.toml.tables import UNITS, Table, limit_value, where_of
 

@@ -66,7 +66,7 @@ def _document(article: Article, run: PublishedRun) -> Any:
         "limits": [dict(each) for each in setting["limits"]],
         "derived": [_derived(each) for each in article.derived if each.run == run.name],
     }
-    document: dict[str, Any] = foreign_document(  # type: ignore[assignment]
+    document: dict[str, Any] = foreign_document(
         PREFIX + run.name, source, cells, target=setting["target"], protocol=setting["protocol"], label=run.name,
         labels=setting["labels"], environment=_environment(setting), parts={"stated": stated},
     )  # fmt: skip

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from naslab.results.fields import is_number
+from naslab.results.numbers import is_number
 from naslab.units import duration_text, rate_text, size_label, three_digits
 
 _UNITS: Mapping[str, Callable[[Any], str]] = {

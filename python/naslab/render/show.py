@@ -13,8 +13,8 @@ from naslab.render.facts import fact
 from naslab.render.tables import CURVE_HEADER, PROFILE_HEADER, curve_rows, profile_rows
 from naslab.render.telling import told_once
 from naslab.results.addresses import address_line
-from naslab.results.fields import is_number
 from naslab.results.foreign import who_measured
+from naslab.results.numbers import is_number
 from naslab.terminal import plain_table
 from naslab.units import duration_text, size_text, three_digits
 

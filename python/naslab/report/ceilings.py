@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from naslab.analysis.linkrate import known_link, payload_bytes_per_s, speed_text
-from naslab.results.fields import is_positive
+from naslab.results.numbers import is_positive
 from naslab.units import rate_text
 
 _BIT_KEYS = {

@@ -35,8 +35,8 @@ from naslab.report.sustained import section as sustained_section
 from naslab.report.tree import section as tree_section
 from naslab.report.views import Chart, Shown, charts, shown
 from naslab.results.columns import CELL_COLUMNS, Column
-from naslab.results.fields import is_number
 from naslab.results.foreign import who_measured
+from naslab.results.numbers import is_number
 from naslab.units import duration_text
 
 if TYPE_CHECKING:
@@ -414,7 +414,7 @@ def _validity(runs: list[Shown]) -> str:
 def _notes(run: Shown) -> Iterator[str]:
     """Warnings of the run, then what the cells say, each once with its count."""
     if run.run.document.get("source"):
-        yield f"{who_measured(run.run.document['source'])}; {testbed.source_text(run.run.document['source'])}"  # type: ignore[arg-type]
+        yield f"{who_measured(run.run.document['source'])}; {testbed.source_text(run.run.document['source'])}"
     cells = run.run.cells
     told = told_once(run.run.document.get("warnings") or [], cells)
     for _, message, count in told[:MAX_TOLD]:

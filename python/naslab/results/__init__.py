@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from naslab.results.columns import LATENCY_NAMES
 from naslab.results.document import (
-    SCHEMA,
-    CellDocument,
-    RunDocument,
+    Document,
     cell_blobs,
     cell_document,
     iso_utc,
     new_document,
     warning,
 )
+from naslab.results.parts import SCHEMA
 from naslab.results.run import Run
 
 __all__ = [
     "LATENCY_NAMES",
     "SCHEMA",
-    "CellDocument",
+    "Document",
     "Run",
-    "RunDocument",
     "cell_blobs",
     "cell_document",
     "iso_utc",

@@ -1,7 +1,7 @@
 """The run document: what every reader of a result reads (docs/reference/run-document.md).
 
 Built here from facts about the run (`new_document`) and from what the engine measured (`cell_document`);
-described for people and machines by `naslab.results.schema`. Plain dicts, integers in bytes and
+described by the types of `naslab.results.parts`. Plain dicts, integers in bytes and
 nanoseconds; nothing here imports NumPy unless histograms must be merged.
 """
 
@@ -10,319 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 from naslab import __version__
 from naslab.results.columns import LATENCY_NAMES
+from naslab.results.parts import SCHEMA
 
-SCHEMA = 1
-"""Version of the run document. Raised when a field changes its meaning or goes away."""
-
-
-class Latency(TypedDict):
-    """Nanoseconds; None when there was no sample, or no histogram to take a percentile from."""
-
-    min: int | None
-    mean: int | None
-    p50: int | None
-    p90: int | None
-    p99: int | None
-    p99_9: int | None
-    max: int | None
-
-
-class RunWarning(TypedDict):
-    """kind: one word for programs, e.g. `client_cache`. message: one sentence. cell: its id, None for the run."""
-
-    kind: str
-    message: str
-    cell: int | None
-
-
-class KindDocument(TypedDict):
-    """One kind of operation within a cell: `read`, `write` or `flush`. response_ns: from the due time (open loop)."""
-
-    ops: int
-    bytes: int
-    latency_ns: Latency
-    response_ns: Latency | None
-
-
-class ClientDocument(TypedDict):
-    """What kept the client from its processors during a cell. Fractions 0 to 1; None: not known here."""
-
-    cpu_limit_cores: float | None
-    throttled_fraction: float | None
-    throttled_periods_fraction: float | None
-    steal_fraction: float | None
-    busiest_core_fraction: float | None
-    others_cores: float | None
-    runnable_wait_fraction: float | None
-    busiest_worker_fraction: float | None
-
-
-class ClientStall(TypedDict):
-    """How long this client itself stood still within a cell's window, and what its clocks did. Units:
-    naslab.results.schema.
-    """
-
-    longest_ns: int
-    total_ns: int
-    count: int
-    asleep_ns: int
-    clock_step_ns: int
-
-
-class AddressBytes(TypedDict):
-    """Bytes on the wire to and from one address of a server that was used at several."""
-
-    address: str
-    sent_bytes: int
-    received_bytes: int
-
-
-class CellDocument(TypedDict):
-    """One cell: the fields promised to programs first, then the details. Units: naslab.results.schema.
-
-    Cells that naslab did not measure (`source` of the run) have None in more fields: naslab.results.foreign.
-    """
-
-    id: int
-    op: str
-    workload: str | None
-    file_bytes: int
-    record_bytes: int
-    queue_depth: int
-    workers: int
-    block: int
-    durability: str
-    cache_state: str
-    bytes: int
-    ops: int
-    errors: int
-    duration_ns: int
-    acknowledged_bytes_per_s: float
-    durable_bytes_per_s: float | None
-    throughput_bytes_per_s: float
-    throughput_mib_per_s: float
-    iops: float
-    cpu_fraction: float
-    latency_ns: Latency
-    latency_clock: str
-    wire_bytes: int | None
-    wire_sent_bytes: int | None
-    wire_received_bytes: int | None
-    wire_by_address: NotRequired[list[AddressBytes]]
-    protocol_events: dict[str, int]
-    regime: str | None
-    regime_evidence: str | None
-    predicted: bool
-    predicted_ci90_bytes_per_s: NotRequired[list[float]]
-    covers_file_bytes: NotRequired[list[int]]
-    status: str
-    stop_reason: str
-    start_ns: int
-    end_ns: int
-    start_wall_ns: int
-    window_ns: int
-    pause_ns: int
-    acknowledged_ns: int
-    flush_ns: int | None
-    close_ns: int | None
-    warmup_bytes: int
-    warmup_ops: int
-    pattern: str
-    access: str
-    write_fraction: float
-    direct: bool
-    sync: str
-    errors_by_status: list[dict[str, Any]]
-    first_error: str | None
-    kinds: dict[str, KindDocument]
-    workers_detail: list[dict[str, Any]]
-    cpu_user_ns: int
-    cpu_system_ns: int
-    generation_cpu_ns: int
-    verify_cpu_ns: int
-    storage_read_bytes: int | None
-    storage_write_bytes: int | None
-    interval_ns: int
-    missed_starts: int
-    offered_per_s: float | None
-    verified: dict[str, Any] | None
-    direct_proof: dict[str, Any] | None
-    data_measured: dict[str, Any] | None
-    client: NotRequired[ClientDocument]
-    client_stall: ClientStall | None
-    clients: NotRequired[dict[str, Any]]
-    warnings: list[RunWarning]
-
-
-class TargetDocument(TypedDict, total=False):
-    """Without secrets. `url`, `protocol`, `dialect`, `signing`, `encryption` are always there."""
-
-    url: str
-    protocol: str
-    dialect: str | None
-    signing: str | None
-    encryption: str | None
-    sec: str | None
-    auth: str
-    addresses: list[str]
-    address_use: str
-    planted: list[dict[str, Any]]
-    calibrated_at: str | None
-
-
-class Limit(TypedDict, total=False):
-    """One ranked limit of a verdict."""
-
-    kind: str
-    applies_to: dict[str, str]
-    confidence: float
-    value: float | None
-    unit: str | None
-    ci95: list[float] | None
-    measured: float | None
-    evidence: str
-
-
-class Verdict(TypedDict, total=False):
-    """What limits the target, strongest first."""
-
-    limits: list[Limit]
-
-
-class CurveStep(TypedDict):
-    """One load of a curve, over all its parts (`cells`). response_ns counts from the due time."""
-
-    offered_per_s: float
-    achieved_per_s: float
-    achieved_bytes_per_s: float
-    saturated: bool
-    ops: int
-    missed_starts: int
-    errors: int
-    response_ns: Latency
-    service_ns: Latency
-    cells: list[int]
-
-
-class CurveDocument(TypedDict):
-    """`naslab curve`: latency against offered load. Units: naslab.results.schema."""
-
-    arrivals: str
-    block_bytes: int
-    write_fraction: float
-    random: bool
-    file_bytes: int
-    workers: int
-    queue_depth: int
-    step_ns: int
-    factor: float
-    stop_reason: str
-    saturated: bool
-    probe_alone: dict[str, Any] | None
-    probe_full: dict[str, Any] | None
-    steps: list[CurveStep]
-    capacity_per_s: float | None
-    capacity_ci95_per_s: list[float] | None
-    capacity_bytes_per_s: float | None
-    depth_limited: bool
-    knee_per_s: float | None
-    knee_ci95_per_s: list[float] | None
-    knee_method: str
-    low_load_p99_ns: int | None
-    compared: dict[str, Any] | None
-
-
-class ProfileDocument(TypedDict):
-    """`naslab profile`: rate by position. Units: naslab.results.schema."""
-
-    file_bytes: int
-    existing: bool
-    direct: bool
-    block_bytes: int
-    queue_depth: int
-    zone_bytes: int
-    zones_planned: int
-    zones: list[dict[str, Any]]
-    mean_bytes_per_s: float | None
-    slowest_bytes_per_s: float | None
-    fastest_bytes_per_s: float | None
-    head_bytes_per_s: float | None
-    tail_bytes_per_s: float | None
-    burst_bytes_per_s: float | None
-    access_ns: Latency | None
-
-
-class ReplayDocument(TypedDict):
-    """`naslab replay`: what was issued against what the trace has. Units: naslab.results.schema."""
-
-    trace: str
-    source: str
-    command: str | None
-    anonymised: bool
-    pace: str
-    trace_streams: int
-    streams: int
-    files: int
-    folders: int
-    prepared_bytes: int
-    escaped_names: int
-    told_apart: NotRequired[int]
-    missed_deadlines: int | None
-    operations: list[dict[str, Any]]
-    equal: bool
-    skipped: list[dict[str, Any]]
-    instead: list[dict[str, Any]]
-    added: list[dict[str, Any]]
-
-
-class RunDocument(TypedDict):
-    """A whole run. `environment` holds what was found about the client and the target, as found."""
-
-    schema: int
-    naslab_version: str
-    run_id: str
-    command: str
-    label: str | None
-    labels: dict[str, str]
-    note: str | None
-    summary: list[str]
-    status: str
-    warnings: list[RunWarning]
-    started_at: str
-    finished_at: str | None
-    start_wall_ns: int
-    end_wall_ns: int | None
-    seed: int
-    argv: list[str] | None
-    target: TargetDocument
-    environment: dict[str, Any]
-    cells: list[CellDocument]
-    verdict: Verdict
-    answer: NotRequired[dict[str, Any]]
-    ladder: NotRequired[dict[str, Any]]
-    adaptive: NotRequired[dict[str, Any]]
-    sustained: NotRequired[dict[str, Any]]
-    curve: NotRequired[CurveDocument]
-    profile: NotRequired[ProfileDocument]
-    job: NotRequired[dict[str, Any]]
-    replay: NotRequired[ReplayDocument]
-    tree: NotRequired[dict[str, Any]]
-    apps: NotRequired[dict[str, Any]]
-    durable: NotRequired[dict[str, Any]]
-    rerun_of: NotRequired[str]
-    interleaved: NotRequired[dict[str, Any]]
-    client_ceiling: NotRequired[dict[str, Any]]
-    validity: NotRequired[list[dict[str, Any]]]
-    scaling: NotRequired[dict[str, Any]]
-    monitor: NotRequired[dict[str, Any]]
-    client_split: NotRequired[dict[str, Any]]
-    security: NotRequired[dict[str, Any]]
-    source: NotRequired[dict[str, Any] | None]
-    stated: NotRequired[dict[str, Any]]
+Document = dict[str, Any]
+"""A run document in memory, as JSON has it: its fields and their types are those of `parts.run.RunDocument`."""
 
 
 def new_document(
@@ -337,7 +32,7 @@ def new_document(
     seed: int = 0,
     argv: Sequence[str] | None = None,
     start_wall_ns: int | None = None,
-) -> RunDocument:
+) -> Document:
     """A run document that has just begun: status `running`, no cells.
 
     target: at least `url` (without secrets) and `protocol`; other keys are kept. argv: the command line,
@@ -364,7 +59,7 @@ def new_document(
         "end_wall_ns": None,
         "seed": seed,
         "argv": None if argv is None else list(argv),
-        "target": {**known, **target},  # type: ignore[typeddict-item]
+        "target": {**known, **target},
         "environment": dict(environment or {}),
         "cells": [],
         "verdict": {"limits": []},
@@ -380,13 +75,15 @@ def _short_label(labels: Mapping[str, str] | None) -> str | None:
 
 def cell_document(
     spec_cell: Mapping[str, Any], engine_result: Mapping[str, Any], blobs: Sequence[bytes] | None = None
-) -> CellDocument:
+) -> dict[str, Any]:
     """One cell of the document from its specification (`CellSpec` as a dict) and the engine's cell result.
 
     blobs: the bytes that came with the result. They are needed for the percentiles of a cell that both
     reads and writes, whose histograms are merged; without them those percentiles are None.
     Raises StoreError when such a histogram is damaged.
     """
+    from naslab.results.parts.cell import CellDocument  # 14 ms of start-up, which only measuring needs
+
     cell: dict[str, Any] = {
         **_from_spec(spec_cell),
         **_from_engine(engine_result),
@@ -398,7 +95,7 @@ def cell_document(
         "warnings": [],
         **{name: engine_result[name] for name in ("client", "clients") if engine_result.get(name)},
     }
-    return {name: cell[name] for name in CellDocument.__annotations__ if name in cell}  # type: ignore[return-value]
+    return {name: cell[name] for name in CellDocument.__struct_fields__ if name in cell}
 
 
 def cell_blobs(engine_result: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, bytes]:
@@ -420,7 +117,7 @@ INTERRUPTION = ("interrupted", "the run was interrupted; the results so far are 
 """Kind and message of a warning."""
 
 
-def warning(kind: str, message: str, cell: int | None = None) -> RunWarning:
+def warning(kind: str, message: str, cell: int | None = None) -> dict[str, Any]:
     """A typed warning, for `warnings` of a run or a cell."""
     return {"kind": kind, "message": message, "cell": cell}
 
@@ -473,7 +170,7 @@ def _from_engine(result: Mapping[str, Any]) -> dict[str, Any]:
     return cell
 
 
-def _kind(found: Mapping[str, Any]) -> KindDocument:
+def _kind(found: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "ops": found["ops"],
         "bytes": found["bytes"],
@@ -482,11 +179,11 @@ def _kind(found: Mapping[str, Any]) -> KindDocument:
     }
 
 
-def _within(latency: Mapping[str, Any]) -> Latency:
+def _within(latency: Mapping[str, Any]) -> dict[str, int | None]:
     """Whole nanoseconds. Percentiles are upper ends of histogram buckets; none may pass the exact maximum."""
     high = latency.get("max")
     found = {name: None if latency.get(name) is None else round(latency[name]) for name in LATENCY_NAMES}
-    return {  # type: ignore[return-value]
+    return {
         name: high if name.startswith("p") and value is not None and high is not None and value > high else value
         for name, value in found.items()
     }

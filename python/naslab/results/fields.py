@@ -1,101 +1,96 @@
-"""What describes a field of the run document."""
+"""The fields of a part of a document, read from its type: for schema, reference page, check and redaction."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-NUMBERS = ("integer", "number")
-"""Types of numbers."""
+from msgspec import Struct, inspect
+from msgspec.inspect import DictType, ListType, LiteralType, Metadata, NoneType, StructType, Type, UnionType, type_info
 
 
 @dataclass(frozen=True)
 class Field:
-    """One field.
-
-    type: integer, number, string, boolean, object, array, or the name of a table below (`[]` after it for a list of
-    it, `{}` for an object of it by name; `?` before either: what is in it may be null). unit: of a number. nullable:
-    may be null. required: always there. open_ends: of an interval, whose ends may be null. least: the least that a
-    number may be; None: any. What is measured or counted is never below 0; ends of intervals may be.
-    """
+    """One field. type: without null, which `nullable` says. required: always there. extra: of `describe.about`."""
 
     name: str
-    type: str
+    type: Type
     about: str
-    unit: str | None = None
-    nullable: bool = False
-    required: bool = True
-    enum: tuple[str, ...] | None = None
-    open_ends: bool = False
-    least: float | None = 0
+    unit: str | None
+    nullable: bool
+    required: bool
+    extra: Mapping[str, Any]
 
 
-def is_number(value: Any) -> TypeGuard[float]:
-    """Whether parsed JSON or TOML is a number; true and false are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+_INSPECTED: dict[type[Struct], inspect.StructType] = {}
 
 
-def is_positive(value: Any) -> TypeGuard[float]:
-    """The same, above 0 and finite."""
-    return is_number(value) and 0 < value < math.inf
+@cache
+def fields_of(part: type[Struct]) -> tuple[Field, ...]:
+    """The fields of a part, in the order of its type."""
+    return tuple(_field(part, each) for each in _inspected(part).fields)
 
 
-def field(name: str, type_: str, about: str, unit: str | None = None, **more: Any) -> Field:
-    """A field, nullable where its type ends with `?`."""
-    nullable = type_.endswith("?")
-    return Field(name, type_.removesuffix("?"), about, unit, nullable=nullable, **more)
+def _inspected(part: type[Struct]) -> inspect.StructType:
+    """What msgspec knows of the type; the parts within it are looked at once, with it."""
+    if part not in _INSPECTED:
+        _keep(type_info(part))
+    return _INSPECTED[part]
 
 
-def table_schema(fields: tuple[Field, ...], tables: Container[str], version: int, strict: bool) -> dict[str, Any]:
-    """JSON schema of a table. tables: names that fields may refer to. strict: no fields but these."""
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {each.name: _field_schema(each, tables, version) for each in fields},
-        "required": [each.name for each in fields if each.required],
-    }
-    return {**schema, "additionalProperties": False} if strict else schema
+def _keep(type_: Type) -> None:
+    match type_:
+        case StructType(cls=part, fields=fields) if part not in _INSPECTED:
+            _INSPECTED[part] = type_
+            for each in fields:
+                _keep(each.type)
+        case Metadata(type=inner) | ListType(item_type=inner) | DictType(value_type=inner):
+            _keep(inner)
+        case _:
+            only, nullable = without_null(type_)
+            if nullable:
+                _keep(only)
 
 
-def _field_schema(each: Field, tables: Container[str], version: int) -> dict[str, Any]:
-    about = each.about + (f" ({each.unit})" if each.unit else "")
-    schema = _type_schema(each.type, tables, each.least)
-    if each.enum:
-        schema["enum"] = list(each.enum)
-    if each.name == "schema":
-        schema["const"] = version
-    if each.nullable:
-        schema = {"anyOf": [schema, {"type": "null"}]}
-    return {"description": about, **schema}
+def _field(part: type[Struct], of: inspect.Field) -> Field:
+    meta = of.type if isinstance(of.type, Metadata) else Metadata(of.type)
+    inner, nullable = without_null(meta.type)
+    extra = {**extra_of(inner), **(meta.extra or {})}
+    bare = inner.type if isinstance(inner, Metadata) else inner
+    if isinstance(bare, LiteralType):  # msgspec sorts them; their order tells something
+        bare = LiteralType(_values(get_type_hints(part, include_extras=True)[of.name]))
+    meaning = (meta.extra_json_schema or {})["description"]
+    return Field(of.name, bare, meaning, _unit(meta), nullable, of.required, extra)
 
 
-def _type_schema(type_: str, tables: Container[str], least: float | None) -> dict[str, Any]:
-    if type_.endswith("[]"):
-        return {"type": "array", "items": _type_schema(type_[:-2], tables, least)}
-    if type_.endswith("{}"):
-        return {"type": "object", "additionalProperties": _type_schema(type_[:-2], tables, least)}
-    if type_.endswith("?"):
-        return {"anyOf": [_type_schema(type_[:-1], tables, least), {"type": "null"}]}
-    if type_ in tables:
-        return {"$ref": f"#/$defs/{type_}"}
-    return {"type": type_, "minimum": least} if type_ in NUMBERS and least is not None else {"type": type_}
+def _values(hint: Any) -> tuple[Any, ...]:
+    """Those of the Literal in a type."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return next((found for each in get_args(hint) if (found := _values(each))), ())
 
 
-def field_row(each: Field, tables: Mapping[str, tuple[str, Any]]) -> str:
-    """A field as a row of a page, with a link to the table it refers to."""
-    shown = _type_words(each.type, tables)
-    shown += " or null" if each.nullable else ""
-    about = each.about + (f": {', '.join(each.enum)}" if each.enum and each.enum[0] not in each.about else "")
-    about += "" if each.required else " (may be absent)"
-    return f"| `{each.name}` | {shown} | {each.unit or ''} | {about} |"
+def extra_of(type_: Type) -> Mapping[str, Any]:
+    """What the annotation of a type says besides its meaning."""
+    return getattr(type_, "extra", None) or {}
 
 
-def _type_words(type_: str, tables: Mapping[str, tuple[str, Any]]) -> str:
-    """A type in words, with a link to the table it names."""
-    for end, words in (("[]", "list of {}"), ("{}", "object of {}"), ("?", "{} or null")):
-        if type_.endswith(end):
-            return words.format(_type_words(type_.removesuffix(end), tables))
-    anchor = re.sub(r"[^a-z0-9 -]", "", tables[type_][0].lower()).replace(" ", "-") if type_ in tables else ""
-    return f"[{type_}](#{anchor})" if anchor else type_
+def without_null(type_: Type) -> tuple[Type, bool]:
+    """(the type, whether it may also be null)."""
+    if not isinstance(type_, UnionType):
+        return type_, False
+    (only,) = (each for each in type_.types if not isinstance(each, NoneType))
+    return only, True
+
+
+def _unit(type_: Type) -> str | None:
+    """The unit of the numbers in a type, in lists and objects, too."""
+    if unit := extra_of(type_).get("unit"):
+        return str(unit)
+    match type_:
+        case Metadata(type=inner) | ListType(item_type=inner) | DictType(value_type=inner):
+            return _unit(inner)
+    only, nullable = without_null(type_)
+    return _unit(only) if nullable else None

@@ -6,11 +6,11 @@ Their cells hold what the source tells; everything else is None, and `source.unk
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from naslab.results.columns import LATENCY_NAMES
-from naslab.results.document import CellDocument, RunDocument, iso_utc, new_document
-from naslab.results.schema_source import UNTOLD
+from naslab.results.document import Document, iso_utc, new_document
+from naslab.results.parts.cell import CellDocument, unreported_fields
 
 NO_REGIME = "the source reports nothing about caches, so no regime is assigned"
 _WRITES = ("write", "rewrite", "random_write", "record_rewrite", "fwrite", "frewrite", "pwrite", "repwrite")
@@ -48,14 +48,14 @@ def foreign_cell(number: int, op: str, throughput_bytes_per_s: float | None, **t
         "first_error": None, "kinds": {}, "workers_detail": [], "storage_read_bytes": None,
         "storage_write_bytes": None, "interval_ns": 10**9, "offered_per_s": None, "verified": None,
         "direct_proof": None, "data_measured": None, "client_stall": None, "warnings": [],
-        **dict.fromkeys(UNTOLD), **_of_name(op, told), **told,
+        **dict.fromkeys(unreported_fields()), **_of_name(op, told), **told,
     }  # fmt: skip
     cell["latency_ns"] = {**dict.fromkeys(LATENCY_NAMES), **(told.get("latency_ns") or {})}
     if cell["iops"] is None and rate and cell["record_bytes"]:
         cell["iops"] = rate / cell["record_bytes"]
-    if odd := cell.keys() - CellDocument.__annotations__.keys():
+    if odd := cell.keys() - set(CellDocument.__struct_fields__):
         raise ValueError(f"no cell has {', '.join(sorted(odd))}")
-    return {name: cell[name] for name in CellDocument.__annotations__ if name in cell}
+    return {name: cell[name] for name in CellDocument.__struct_fields__ if name in cell}
 
 
 def _of_name(op: str, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def foreign_document(
     end_wall_ns: int | None = None,
     warnings: Sequence[Mapping[str, Any]] = (),
     parts: Mapping[str, Any] | None = None,
-) -> RunDocument:
+) -> Document:
     """A whole run of a source. source: at least kind, tool and format; the rest of the part may be left out.
 
     target: what was measured, as people call it; empty: not told. start_wall_ns: ns since 1970; 0: not told.
@@ -94,14 +94,13 @@ def foreign_document(
         run_id, "import" if source["kind"] == "imported" else "published", known, environment=environment, label=label,
         labels=labels, start_wall_ns=start_wall_ns,
     )  # fmt: skip
-    whole = cast("dict[str, Any]", document)
-    whole["status"] = "complete"
-    whole["end_wall_ns"] = end_wall_ns
-    whole["finished_at"] = None if end_wall_ns is None else iso_utc(end_wall_ns)
-    whole["cells"] = [{**cell, "start_wall_ns": cell["start_wall_ns"] or start_wall_ns} for cell in cells]
-    whole["warnings"] = [dict(each) for each in warnings]
-    whole["source"] = source_part(source, cells, start_wall_ns, target)
-    return cast("RunDocument", {**whole, **(parts or {})})
+    document["status"] = "complete"
+    document["end_wall_ns"] = end_wall_ns
+    document["finished_at"] = None if end_wall_ns is None else iso_utc(end_wall_ns)
+    document["cells"] = [{**cell, "start_wall_ns": cell["start_wall_ns"] or start_wall_ns} for cell in cells]
+    document["warnings"] = [dict(each) for each in warnings]
+    document["source"] = source_part(source, cells, start_wall_ns, target)
+    return {**document, **(parts or {})}
 
 
 def source_part(
@@ -112,7 +111,7 @@ def source_part(
         "tool_version", "file", "sha256", "title", "place", "url", "command_line", "date",
     )  # fmt: skip
     unknown = list(source.get("unknown") or ())
-    unknown += [name for name in UNTOLD if all(cell.get(name) is None for cell in cells)]
+    unknown += [name for name in unreported_fields() if all(cell.get(name) is None for cell in cells)]
     unknown += [f"latency_ns.{name}" for name in LATENCY_NAMES if all(c["latency_ns"][name] is None for c in cells)]
     unknown += ["series", "regime", "spread"]
     unknown += ["start_wall_ns"] if not start_wall_ns else []

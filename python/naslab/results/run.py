@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from naslab.results.document import RunDocument
+    from naslab.results.document import Document
     from naslab.results.histogram import Histogram
 
 SERIES_COLUMNS = (
@@ -57,7 +57,7 @@ class Run:
 
     cell_type: ClassVar[type[Cell]] = Cell
 
-    def __init__(self, document: RunDocument, blobs: BlobSource | None = None) -> None:
+    def __init__(self, document: Document, blobs: BlobSource | None = None) -> None:
         cells: Any = document.get("cells", [])
         if cells and not isinstance(cells[0], self.cell_type):
             cells[:] = map(self.cell_type, cells)  # in its place: the document and its list are their maker's, too
@@ -71,7 +71,7 @@ class Run:
     @property
     def run_id(self) -> str:
         """The run's id."""
-        return self.document["run_id"]
+        return str(self.document["run_id"])
 
     @property
     def cells(self) -> list[Cell]:

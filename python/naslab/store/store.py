@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from naslab.errors import StoreError, UnknownRunError
-from naslab.results.document import INTERRUPTION, RunDocument, iso_utc, warning
+from naslab.results.document import INTERRUPTION, Document, iso_utc, warning
 from naslab.results.run import Run
 from naslab.store import summaries
 from naslab.store.database import open_database
@@ -407,7 +407,7 @@ class Store:
         if not db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone():
             raise UnknownRunError(self._no_match(run_id, []))
 
-    def _document(self, db: sqlite3.Connection, run_id: str) -> RunDocument:
+    def _document(self, db: sqlite3.Connection, run_id: str) -> Document:
         try:
             found = db.execute("SELECT document, status, owner FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             if found is None:
@@ -416,7 +416,7 @@ class Store:
             told = db.execute(
                 "SELECT kind, message, cell_id FROM warnings WHERE run_id = ? ORDER BY seq", (run_id,)
             ).fetchall()
-            document = json.loads(found[0])
+            document: Document = json.loads(found[0])
             document["cells"] = [json.loads(row[0]) for row in cells]
         except (sqlite3.Error, ValueError) as error:
             raise StoreError(f"store {self.path}: run {run_id} is damaged: {error}") from error
@@ -424,7 +424,7 @@ class Store:
         document["warnings"] = [warning(*row) for row in told]
         if document["status"] != found[1]:
             document["warnings"].append(warning("unfinished", _UNFINISHED))
-        return cast("RunDocument", document)
+        return document
 
     def _no_match(self, ref: str, several: list[str]) -> str:
         if several:

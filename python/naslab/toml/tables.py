@@ -8,7 +8,7 @@ from typing import Any
 
 from naslab.analysis.quantities import WHERE
 from naslab.errors import UsageError
-from naslab.results.fields import is_positive
+from naslab.results.numbers import is_positive
 from naslab.toml.values import bit_rate, rate, read_value
 from naslab.units import parse_size
 

@@ -204,8 +204,9 @@ def checked(draft: Draft, source: Input) -> Draft:
 
 def may_be(name: str, value: Any) -> bool:
     """Whether a cell's field may have this value, by the schema: its type, and its words where it has few."""
-    from naslab.results.schema import TABLES
+    from naslab.results.fields import fields_of
+    from naslab.results.parts.cell import CellDocument
     from naslab.results.shape import of_field
 
-    field = next((each for each in TABLES["cell"][1] if each.name == name), None)
-    return field is not None and value is not None and of_field(field, value, name) is None
+    field = next((each for each in fields_of(CellDocument) if each.name == name), None)
+    return field is not None and value is not None and of_field(field)(value, name) is None

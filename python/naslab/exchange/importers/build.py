@@ -151,7 +151,7 @@ def _run(draft: Draft, sources: Sequence[Input], asked: Asked) -> Run:
     document["note"] = asked.note or None
     series = any("series" in named for named in draft.blobs.values())
     told = [name for name, is_told in (("spread", repeated), ("regime", regimes), ("series", series)) if is_told]
-    document["source"]["unknown"] = [n for n in document["source"]["unknown"] if n not in told]  # type: ignore[index]
+    document["source"]["unknown"] = [n for n in document["source"]["unknown"] if n not in told]
     return Run(document, MemoryBlobs(draft.blobs))
 
 
