@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib.machinery
+import importlib.util
 import re
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,3 +81,34 @@ def test_absent_on_purpose() -> None:
             assert not re.search(r"\be?println!", path.read_text()), f"{path} prints"
     for path in (ROOT / "python" / "naslab" / "report").rglob("*.py"):
         assert "_engine" not in path.read_text(), f"{path} measures"
+
+
+@pytest.fixture(scope="module")
+def measures() -> Any:
+    """tools/measures as a module."""
+    loader = importlib.machinery.SourceFileLoader("measures", str(ROOT / "tools" / "measures"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_measures_see_cycles_and_upward_imports(measures: Any, tmp_path: Path) -> None:
+    """Imports within functions count, those for a type checker do not."""
+    typing_only = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import naslab.cli\n"
+    files = {
+        "__init__": "", "cli": "import naslab.report\n", "report/__init__": "",
+        "report/page": f"from naslab import units\n{typing_only}",
+        "units": "def late(x: Any) -> list[Any]:\n    from naslab.report.page import y\n    return x['y']\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        file = tmp_path / f"{name}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    graph = measures.imports(tmp_path)
+    assert measures.cycles(graph) == [["report.page", "units"]]
+    assert measures.upward(graph, measures.layers()) == ["units -> report"]
+    (tmp_path / "errors.py").write_text("def one() -> None:\n    pass\n")
+    found = measures.counted(tmp_path)
+    assert (found["Any in annotations"], found["string subscripts"], found["rooms at the top level"]) == ("2", "1", "4")
