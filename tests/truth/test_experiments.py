@@ -22,6 +22,8 @@ from cli_tools import Cli, need
 from naslab.analysis.claims import VERDICTS
 from naslab.lab import experiment
 from naslab.report.experiment import ours
+from naslab.results.describe import typed
+from naslab.results.parts.experiment import ExperimentDocument
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(420)]
 CERTAIN = {
@@ -83,8 +85,9 @@ def test_published_numbers_stand_beside_ours(done: tuple[Any, Path]) -> None:
     result, page = done
     article = experiment.load(result["name"], "quick")
     assert [one["value"] for one in result["published"]] == [one.value for one in article.published]
-    drawn = [one for one in result["published"] if one["chart"] and not one["size_bytes"] and one["condition"]]
-    assert all(ours(result, one) != "-" for one in drawn)
+    document = typed(result, ExperimentDocument)
+    drawn = [one for one in document.published if one.chart and not one.size_bytes and one.condition]
+    assert all(ours(document, one) != "-" for one in drawn)
     text = html.unescape(page.read_text("utf-8")).replace("\xa0", " ")
     assert [one["what"] for one in result["published"] if one["what"] not in text] == []
 

@@ -32,7 +32,9 @@ from naslab.errors import TargetError, UsageError
 from naslab.render.show import show_run
 from naslab.render.summary import summarise
 from naslab.report import durable as view
+from naslab.results.describe import typed
 from naslab.results.document import new_document
+from naslab.results.parts.durable import Durable
 from naslab.results.run import Run
 from naslab.results.schema import json_schema
 from naslab.targets import Target, parse_target
@@ -268,7 +270,7 @@ def test_an_honest_server_keeps_its_promises(prove: Callable[..., Any], seed: in
     for row in part["modes"]:  # a promised write may be torn by one that came later
         gone = sum(age["judged"] - age["survived"] for age in row["ages"])
         assert gone == row["lost"] + row["torn"] if row["mode"] == "none" else gone <= row["lost"] + row["torn"]
-    said = words.sentences(part)
+    said = words.sentences(typed(part, Durable))
     assert said[0].startswith("No guarantee was broken in 2 power cuts. This does not prove durability")
     assert any("that breaks no guarantee" in sentence for sentence in said)
 
@@ -304,7 +306,9 @@ def test_a_flush_that_lies_is_found(prove: Callable[..., Any]) -> None:
     assert modes["end"]["violations"] == modes["end"]["promised"] == modes["end"]["violations_by_kind"]["lost"] > 0
     assert modes["each"]["violations"] == modes["none"]["violations"] == 0
     assert part["loss_bound95"] is None
-    assert words.sentences(part)[0].startswith("VIOLATION: the server acknowledged data before they were durable")
+    assert words.sentences(typed(part, Durable))[0].startswith(
+        "VIOLATION: the server acknowledged data before they were durable"
+    )
 
 
 def test_durable_writes_that_lie_are_found(prove: Callable[..., Any]) -> None:
@@ -391,9 +395,9 @@ def test_files_that_cannot_be_looked_at(prove: Callable[..., Any], monkeypatch: 
 def test_unflushed_writes_are_the_control(prove: Callable[..., Any]) -> None:
     """A cut that takes nothing at all is doubted; one that takes unflushed writes is not."""
     part = prove(FakeServer(9, keep=1.0))
-    assert any(one.startswith("CAUTION") and "not cut" in one for one in words.sentences(part))
-    assert not any(one.startswith("CAUTION") for one in words.sentences({**part, "kind": "process"}))
-    assert not any(one.startswith("CAUTION") for one in words.sentences(prove(FakeServer(9, keep=0.5))))
+    assert any(one.startswith("CAUTION") and "not cut" in one for one in words.sentences(typed(part, Durable)))
+    assert not any(one.startswith("CAUTION") for one in words.sentences(typed({**part, "kind": "process"}, Durable)))
+    assert not any(one.startswith("CAUTION") for one in words.sentences(typed(prove(FakeServer(9, keep=0.5)), Durable)))
 
 
 @pytest.mark.parametrize("loads", [("none",), ("metadata",), ("end", "metadata")])
@@ -405,7 +409,7 @@ def test_some_loads_run_alone(prove: Callable[..., Any], loads: tuple[str, ...])
     assert bool(part["metadata"]) is ("metadata" in loads)
     made = {path.rsplit("/", 1)[1] for path in server.files}
     assert made & set(MODES) == set(loads) & set(MODES) and part["violations"] == 0
-    said = words.sentences(part)
+    said = words.sentences(typed(part, Durable))
     assert said[0].startswith("No guarantee was tested" if loads == ("none",) else "No guarantee was broken")
     assert any(one.startswith("Metadata") for one in said) is ("metadata" in loads)
 
@@ -422,9 +426,17 @@ def test_a_cut_that_reaches_nothing_is_told(prove: Callable[..., Any]) -> None:
         prove(FakeServer(5), lambda: None, timeout_s=0.05)
 
 
+EMPTY = {
+    "file_bytes": 1 << 20, "record_bytes": 4096, "queue_depth": 1, "flush_writes": 1, "checked_run": None,
+}  # fmt: skip
+"""What a part has besides its totals and cuts."""
+
+
 def test_the_words_count_the_cuts() -> None:
     assert words.totals([])["violations"] == 0
-    assert words.sentences({**words.totals([]), "cuts": []}) == ["No power cut was checked, so there is no result."]
+    assert words.sentences(typed({**EMPTY, **words.totals([]), "cuts": []}, Durable)) == [
+        "No power cut was checked, so there is no result."
+    ]
 
 
 def test_load_stops_for_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -508,7 +520,9 @@ def test_promises_of_the_protocols() -> None:
 def test_the_page_shows_what_the_numbers_say(prove: Callable[..., Any], tmp_path: Path) -> None:
     """Bars add up to the writes that none overwrote; the tables and the words are on the page, and valid."""
     part = prove(FakeServer(7, keep=0.5, lying_flush=True))
-    for row, shares in zip(part["modes"], zip(*(t["x"] for t in view.fates(part)["data"]), strict=True), strict=True):
+    for row, shares in zip(
+        part["modes"], zip(*(t["x"] for t in view.fates(typed(part, Durable))["data"]), strict=True), strict=True
+    ):
         assert sum(shares) == pytest.approx(100, abs=0.01)
         assert shares[0] == pytest.approx(100 * row["survived"] / (row["acknowledged"] - row["overwritten"]), abs=0.01)
     document: Any = new_document("20260101-000000-abcd", "durable", {"url": "nfs://h/e", "protocol": "nfs"})

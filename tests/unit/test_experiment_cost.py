@@ -18,6 +18,8 @@ from naslab.lab import experiment
 from naslab.lab.experiment_result import Measurements, result_of
 from naslab.report.experiment import costs_table, ours, render
 from naslab.results import schema_experiment
+from naslab.results.describe import typed
+from naslab.results.parts.experiment import ExperimentDocument
 
 STRICT = jsonschema.Draft202012Validator(schema_experiment.json_schema(strict=True))
 TEXT = experiment.built_in()["fsx-32"]
@@ -49,19 +51,21 @@ def test_ours_stands_beside_the_articles() -> None:
     assert by_name["burst_per_tib"]["values"] == pytest.approx([0.371 * hours / rate for rate in (250e6, 200e6, 240e6)])
     assert by_name["per_month"]["published"] == 270.72
     assert by_name["burst_per_tib"]["published"] == pytest.approx(270.72 / 730 * hours / 287.5e6)
-    month = next(one for one in found["published"] if one["id"] == "cost-month")
-    assert ours(found, month) == "270.8 USD"
+    month = next(one for one in typed(found, ExperimentDocument).published if one.id == "cost-month")
+    assert ours(typed(found, ExperimentDocument), month) == "270.8 USD"
 
 
 def test_the_table_and_the_words_tell_both() -> None:
     found = result([250e6, 200e6, 240e6])
-    table = html.unescape(costs_table(found)).replace("\u00a0", " ")
+    table = html.unescape(costs_table(typed(found, ExperimentDocument))).replace("\u00a0", " ")
     for text in ("A TiB moved at the sustained rate", "3.5395", "3.777", "0.39396", "0.4532 to 0.5666 in 3 repeats"):
         assert text in table, text
     assert 'href="#cost"' in render(found)
     told = "\n".join(_words(found, None))
     assert "Cost of a TiB moved at the burst rate: 0.472, article 0.394" in told
-    assert costs_table({**found, "costs": []}) == "" and 'href="#cost"' not in render({**found, "costs": []})
+    assert costs_table(typed({**found, "costs": []}, ExperimentDocument)) == "" and 'href="#cost"' not in render(
+        {**found, "costs": []}
+    )
 
 
 def test_without_a_burst_or_an_article_there_is_none() -> None:
@@ -69,7 +73,9 @@ def test_without_a_burst_or_an_article_there_is_none() -> None:
     assert [one["name"] for one in found["costs"]] == ["per_hour", "per_month", "sustained_per_tib"]
     other = dataclasses.replace(experiment.load("fsx-32"), cost=None)
     made = result_of(other, Measurements(samples([250e6])))
-    assert {one["published"] for one in made["costs"]} == {None} and "<td>-</td>" in costs_table(made)
+    assert {one["published"] for one in made["costs"]} == {None} and "<td>-</td>" in costs_table(
+        typed(made, ExperimentDocument)
+    )
     assert result_of(other, Measurements([]))["costs"] == []
 
 

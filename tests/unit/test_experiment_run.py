@@ -25,7 +25,9 @@ from naslab.lab.experiment_state import read_state
 from naslab.lab.experiment_tune import search
 from naslab.lab.run_experiment import run_experiment
 from naslab.report.experiment import charts, ours, published_table, render, section
+from naslab.results.describe import typed
 from naslab.results.foreign import foreign_cell, foreign_document
+from naslab.results.parts.experiment import ExperimentDocument
 from naslab.waits import termination_as_interrupt
 
 SIM = Path(__file__).parents[1] / "sim_experiment.toml"
@@ -100,7 +102,7 @@ def test_copies_are_told(result: Document) -> None:
 
 
 def test_charts_show_every_condition_and_what_was_published(result: Document) -> None:
-    drawn = {chart.id: chart for chart in charts(result)}
+    drawn = {chart.id: chart for chart in charts(typed(result, ExperimentDocument))}
     assert list(drawn) == ["claims-chart", "chart-write", "chart-bars", "chart-surface"]
     lines = drawn["chart-write"].entries[0]["figure"]
     names = {trace["name"] for trace in lines["data"]}
@@ -118,14 +120,14 @@ def test_charts_show_every_condition_and_what_was_published(result: Document) ->
 def test_the_difference_of_surfaces_is_theirs(result: Document) -> None:
     surface = next(chart for chart in result["charts"] if chart["id"] == "surface")
     slow, fast = (next(s for s in surface["series"] if s["condition"] == name) for name in ("slow", "fast"))
-    drawn = next(chart for chart in charts(result) if chart.id == "chart-surface")
+    drawn = next(chart for chart in charts(typed(result, ExperimentDocument)) if chart.id == "chart-surface")
     figure = next(e["figure"] for e in drawn.entries if e["path"] == ["Difference", "fast over slow"])
     text = figure["data"][0]["text"][-1][-1]
     assert text == f"{(fast['rates'][-1][-1] / slow['rates'][-1][-1] - 1) * 100:+.0f} %"
 
 
 def test_ratios_of_claims_lie_beside_the_published_ones(result: Document) -> None:
-    figure = charts(result)[0].entries[0]["figure"]
+    figure = charts(typed(result, ExperimentDocument))[0].entries[0]["figure"]
     by_name = {trace["name"]: trace for trace in figure["data"]}
     assert "true-more" in by_name["reproduced"]["y"] and "false-more" in by_name["contradicted"]["y"]
     assert by_name["published"]["x"] == [1.5] and by_name["published"]["y"] == ["true-more"]
@@ -133,22 +135,25 @@ def test_ratios_of_claims_lie_beside_the_published_ones(result: Document) -> Non
 
 
 def test_published_numbers_have_ours_beside_them(result: Document) -> None:
-    by_id = {one["id"]: one for one in result["published"]}
-    assert float(ours(result, by_id["slow-write"]).split()[0]) == pytest.approx(50, rel=0.05)
-    assert float(ours(result, by_id["fast-write"]).split()[0]) == pytest.approx(75, rel=0.05)
-    assert ours(result, by_id["table.one.run 1"]) == "-"
+    document = typed(result, ExperimentDocument)
+    by_id = {one.id: one for one in document.published}
+    assert float(ours(document, by_id["slow-write"]).split()[0]) == pytest.approx(50, rel=0.05)
+    assert float(ours(document, by_id["fast-write"]).split()[0]) == pytest.approx(75, rel=0.05)
+    assert ours(document, by_id["table.one.run 1"]) == "-"
 
 
 def test_published_rates_are_drawn_as_fast_as_the_systems_are(result: Document) -> None:
     """Systems twice as fast as the article's: its rates twice as high in pictures, and both in the table."""
     faster = {**result, "speed": 2.0}
-    drawn = {chart.id: chart for chart in charts(faster)}
+    drawn = {chart.id: chart for chart in charts(typed(faster, ExperimentDocument))}
     point = next(t for t in drawn["chart-write"].entries[0]["figure"]["data"] if t["name"] == "slow, published")
     diamonds = next(t for t in drawn["chart-bars"].entries[0]["figure"]["data"] if t["name"] == "fast, published")
     assert (point["y"], diamonds["x"]) == ([96], [144])
     told = "diamonds are the article's numbers times 2, as these systems are 2 times as fast."
-    assert told in drawn["chart-write"].lead and "48\u00a0MB/s; times 2: 96" in published_table(faster)
-    assert "times 2" not in published_table(result)
+    assert told in drawn["chart-write"].lead and "48\u00a0MB/s; times 2: 96" in published_table(
+        typed(faster, ExperimentDocument)
+    )
+    assert "times 2" not in published_table(typed(result, ExperimentDocument))
 
 
 def test_the_page_is_whole_and_foreign_text_stays_text(result: Document) -> None:
@@ -157,7 +162,7 @@ def test_the_page_is_whole_and_foreign_text_stays_text(result: Document) -> None
     hostile["conditions"][0]["missing"] = '"><img src=x>'
     text = render(hostile)
     assert "<script>alert" not in text and "<img src=x" not in text and text.rstrip().endswith("</html>")
-    body = section(result)
+    body = section(typed(result, ExperimentDocument))
     assert body.count('class="status complete"') == 7 and body.count('class="status failed"') == 4
     for part in ("reproduced", "contradicted", "undecided", "not testable here", "it is an opinion", "Represents"):
         assert part in body
@@ -170,7 +175,7 @@ def test_an_experiment_without_any_sample_has_a_report(loaded: experiment.Experi
     found = run_experiment(loaded, nothing)
     assert {claim["verdict"] for claim in found["claims"]} == {"not testable here"}
     assert len([note for note in found["notes"] if "needs root" in note]) == 4, "each condition is tried once"
-    assert charts(found) == [] and "needs root" in render(found)
+    assert charts(typed(found, ExperimentDocument)) == [] and "needs root" in render(found)
 
 
 # --- benches that fail -------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from naslab.lab.experiment_result import Measurements, result_of
 from naslab.lab.run_experiment import run_experiment
 from naslab.report.experiment import charts, render
 from naslab.report.experiment_series import add_series, shown_runs
+from naslab.results.describe import typed
+from naslab.results.parts.experiment import ExperimentDocument
 from naslab.results.run import Run
 
 TEXT = """
@@ -112,9 +114,9 @@ def test_the_picture_has_a_line_for_each_condition_and_the_limits(
     measured: tuple[dict[str, Any], dict[str, Run]],
 ) -> None:
     result = copy(measured[0])
-    assert [chart.id for chart in charts(result)] == ["claims-chart"], "nothing to draw yet"
+    assert [chart.id for chart in charts(typed(result, ExperimentDocument))] == ["claims-chart"], "nothing to draw yet"
     add_series(parsed(), result, measured[1])
-    chart = charts(result)[1]
+    chart = charts(typed(result, ExperimentDocument))[1]
     entry = chart.entries[0]
     figure = entry["figure"]
     assert [trace["name"] for trace in figure["data"]] == ["slow", "fast"]
@@ -163,4 +165,4 @@ def test_a_line_ends_between_two_cells(tmp_path: Path) -> None:
     assert series["values"].count(None) == 1
     gap = series["values"].index(None)
     assert 0 < gap < len(series["values"]) - 1 and series["times_ns"] == sorted(series["times_ns"])
-    assert "repeat with the median rate" not in charts(result)[-1].lead
+    assert "repeat with the median rate" not in charts(typed(result, ExperimentDocument))[-1].lead

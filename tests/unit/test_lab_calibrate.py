@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import convert
 
 from naslab.client import process
 from naslab.errors import TargetError, UsageError
@@ -21,6 +22,7 @@ from naslab.lab.calibrate.finding import HOLDS, MISSES, UNMEASURED, Calibration,
 from naslab.lab.calibrate.links import wire_share
 from naslab.lab.limits import planted
 from naslab.report.experiment_limits import calibrations_table
+from naslab.results.parts.experiment import ExperimentCalibration
 
 MB = 1_000_000
 
@@ -268,7 +270,7 @@ def test_an_experiment_tells_planted_and_measured(tmp_path: Path, monkeypatch: p
     (one,) = result["calibrations"]
     assert (one["system"], one["conditions"], one["calibrated_at"]) == ("one", ["here"], None)
     assert one["limits"][0]["verdict"] == UNMEASURED and result["notes"] == ["before", "one was not calibrated: no fio"]
-    assert "lab run --calibrate" in calibrations_table(result)
+    assert "lab run --calibrate" in calibrations_table(convert(result["calibrations"], list[ExperimentCalibration]))
 
     made = whole.systems["one"].checked
     assert made is not None and whole.systems["one"].parts is not None
@@ -279,9 +281,9 @@ def test_an_experiment_tells_planted_and_measured(tmp_path: Path, monkeypatch: p
     result = {"notes": []}
     of_experiment.record(whole, result, [])
     assert result["notes"] == ["one differs from its limits: disks.read 50 MB/s instead of 67 MB/s (-25.4 %)"]
-    told = calibrations_table(result).replace("\u00a0", " ")
+    told = calibrations_table(convert(result["calibrations"], list[ExperimentCalibration])).replace("\u00a0", " ")
     assert "50 MB/s (-25.4 %)" in told and "misses" in told and "2026-01-01" in told
-    assert calibrations_table({"calibrations": []}) == "" and calibrations_table({}) == ""
+    assert calibrations_table([]) == ""
 
 
 class Recorder(probe.Probe):

@@ -15,6 +15,8 @@ from naslab.errors import TargetError, UsageError
 from naslab.plans import security as plans
 from naslab.render.show import render
 from naslab.report import security as page
+from naslab.results.describe import typed
+from naslab.results.parts.security import Security
 from naslab.targets import parse_target
 
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.0)
@@ -38,9 +40,14 @@ def cells(factor: float = 1.0, cpu: float = 1.0, rounds: int = 6, **more: Any) -
 def listed(measured: dict[str, list[dict[str, Any]]], refused: str = "", ended: str = "repeats") -> dict[str, Any]:
     """The part of a run document: combinations by name, the baseline first."""
     loads, contrasts = prices.price_list(measured)
-    rows = [{"name": name, "state": "measured", "reason": None, "loads": each} for name, each in loads.items()]
+    session = dict.fromkeys(("run_id", "dialect", "signing", "encryption"))
+    rows = [
+        {**session, "name": name, "state": "measured", "reason": None, "loads": each} for name, each in loads.items()
+    ]
     if refused:
-        rows.append({"name": refused, "state": "refused", "reason": "the server does not know it", "loads": []})
+        rows.append(
+            {**session, "name": refused, "state": "refused", "reason": "the server does not know it", "loads": []}
+        )
     return {"baseline": next(iter(measured)), "ended": ended, "combinations": rows, "contrasts": contrasts}
 
 
@@ -57,7 +64,7 @@ def test_half_the_rate_and_three_times_the_processor_time() -> None:
     assert all(load[name]["ratio"] is None for load in plain["loads"] for name in prices.FIGURES)
     low, high = plain["loads"][0]["throughput"]["ci95"]
     assert low < 100e6 < high
-    (said,) = words.sentences(part)
+    (said,) = words.sentences(typed(part, Security))
     assert re.fullmatch(
         r"Encryption \(AES-128-GCM\) costs 50 % of the read rate \(50 to 50 %\) and 0\.4 CPU s/GiB more\.", said
     )
@@ -65,7 +72,7 @@ def test_half_the_rate_and_three_times_the_processor_time() -> None:
 
 def test_a_choice_between_two_ciphers_and_between_signing_and_encryption() -> None:
     part = listed({"plain": cells(), GMAC: cells(0.75, 1.5), GCM: cells(0.5, 3.0), GCM256: cells(0.4, 3.5)})
-    told = words.sentences(part)
+    told = words.sentences(typed(part, Security))
     assert [each.partition(" costs ")[0] for each in told] == [
         "Encryption (AES-128-GCM)", "Signing (AES-GMAC)", "AES-256-GCM instead of AES-128-GCM",
         "Encryption (AES-128-GCM) instead of signing (AES-GMAC)",
@@ -79,15 +86,15 @@ def test_the_flavours_of_nfs() -> None:
         "plain (sec=sys)": cells(), "authenticated krb5": cells(0.9), "signed krb5i": cells(0.5, 2.0),
         "encrypted krb5p": cells(0.25, 4.0),
     })  # fmt: skip
-    told = words.sentences(part)
+    told = words.sentences(typed(part, Security))
     assert [each.partition(" costs ")[0] for each in told] == [
         "Encryption (krb5p)", "Signing (krb5i)", "Authentication (krb5)",
         "Encryption (krb5p) instead of signing (krb5i)",
     ]  # fmt: skip
     assert "costs 10 % of the read rate" in told[2]
-    sealed = words.sentences(listed({"encrypted krb5p": cells()}))
+    sealed = words.sentences(typed(listed({"encrypted krb5p": cells()}), Security))
     assert sealed == ["Only encrypted krb5p can be measured: there is nothing to compare it with."]
-    strict = words.sentences(listed({"signed krb5i": cells(), "encrypted krb5p": cells(0.5)}))
+    strict = words.sentences(typed(listed({"signed krb5i": cells(), "encrypted krb5p": cells(0.5)}), Security))
     assert strict[0] == "The server refuses unprotected sessions: the prices are against signed krb5i."
     assert strict[1].startswith("Encryption (krb5p) costs 50 %") and len(strict) == 2
 
@@ -104,7 +111,7 @@ def test_the_flavours_of_nfs() -> None:
 )
 def test_what_costs_nothing_what_gains_and_what_takes_less(factor: float, cpu: float, said: str) -> None:
     part = listed({"plain": cells(), GMAC: cells(factor, cpu)})
-    assert words.sentences(part) == [f"Signing (AES-GMAC) {said}"]
+    assert words.sentences(typed(part, Security)) == [f"Signing (AES-GMAC) {said}"]
 
 
 @pytest.mark.parametrize(("ended", "next_step"), [("repeats", "use --repeat 6 or more"), ("budget", "raise --budget")])
@@ -114,17 +121,20 @@ def test_fewer_than_three_rounds_have_no_interval(rounds: int, ended: str, next_
     figure = part["combinations"][1]["loads"][0]["throughput"]
     assert figure["ci95"] is figure["ratio_ci95"] is figure["verdict"] is None
     assert figure["ratio"] == pytest.approx(0.5)
-    price, few = words.sentences(part)
+    price, few = words.sentences(typed(part, Security))
     counted = "1 round" if rounds == 1 else "2 rounds"
     assert price == f"Signing (AES-GMAC) changes the read rate by -50 % ({counted}, no interval)."
     assert few == f"{counted}: too few for intervals; {next_step}."
     assert re.search(r"^signed AES-GMAC +50\S* +-50 +0\.200 +1\.00$", printed(part), re.MULTILINE)
     three = listed({"plain": cells(rounds=3), GMAC: cells(0.5, rounds=3)})
-    assert three["combinations"][1]["loads"][0]["throughput"]["ratio_ci95"] and len(words.sentences(three)) == 1
+    assert (
+        three["combinations"][1]["loads"][0]["throughput"]["ratio_ci95"]
+        and len(words.sentences(typed(three, Security))) == 1
+    )
 
 
 def printed(part: dict[str, Any], width: int = 80) -> str:
-    return render(words.tables(part), width, False)
+    return render(words.tables(typed(part, Security)), width, False)
 
 
 def test_the_table_fits_80_columns_and_names_what_was_refused() -> None:
@@ -148,12 +158,12 @@ def test_failed_cells_and_other_cells_are_left_out() -> None:
     coarse = prices.priced([cells(), cells(cpu=0.0)])
     assert coarse[1][0]["cpu"]["value"] is None and coarse[1][0]["cpu"]["ratio"] is None
     none = listed({"plain": cells(errors=1), GCM: cells(errors=1)})
-    assert words.sentences(none) == [] and words.tables(none) == []
+    assert words.sentences(typed(none, Security)) == [] and words.tables(typed(none, Security)) == []
 
 
 def test_a_server_without_plain_sessions() -> None:
     part = listed({GMAC: cells(), GCM: cells(0.5), GCM256: cells(0.4)}, refused="plain")
-    told = words.sentences(part)
+    told = words.sentences(typed(part, Security))
     assert told[0] == "The server refuses unprotected sessions: the prices are against signed AES-GMAC."
     assert told[1].startswith("Encryption (AES-128-GCM) costs 50 % of the read rate")
     assert told[2].startswith("AES-256-GCM instead of AES-128-GCM costs 20 %")
@@ -161,10 +171,10 @@ def test_a_server_without_plain_sessions() -> None:
 
 
 def test_a_server_that_requires_encryption() -> None:
-    told = words.sentences(listed({GCM: cells(), GCM256: cells(0.5)}))
+    told = words.sentences(typed(listed({GCM: cells(), GCM256: cells(0.5)}), Security))
     assert told[0] == "The server refuses unprotected sessions: the prices are against encrypted AES-128-GCM."
     assert len(told) == 2 and told[1].startswith("AES-256-GCM instead of AES-128-GCM costs 50 %")
-    alone = words.sentences(listed({GCM256: cells()}))
+    alone = words.sentences(typed(listed({GCM256: cells()}), Security))
     assert alone == ["Only encrypted AES-256-GCM can be measured: there is nothing to compare it with."]
 
 
@@ -235,7 +245,7 @@ def test_another_answer_than_what_was_asked_for_is_no_measurement() -> None:
 
 def test_bars_have_their_intervals() -> None:
     part = listed({"plain": cells(), GCM: cells(0.5)})
-    shown = [(row["name"], row["loads"][0]["throughput"]) for row in part["combinations"]]
+    shown = [(row.name, row.loads[0].throughput) for row in typed(part, Security).combinations]
     (trace,) = page.bars(shown, "Throughput (MB/s)", "MB/s", 1e6)["data"]
     assert trace["x"] == [100, 50] and trace["y"] == ["plain", GCM]
     assert all(up > 0 for up in trace["error_x"]["array"]) and all(down > 0 for down in trace["error_x"]["arrayminus"])

@@ -5,12 +5,15 @@ The commands were given `sim:` as target; the store holds two sweeps and a susta
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from naslab.cli import main
@@ -18,7 +21,10 @@ from naslab.exchange.export import export
 from naslab.exchange.json_file import read_json
 from naslab.redact import redact
 from naslab.render.show import show_run
+from naslab.results.describe import typed
+from naslab.results.parts.run import RunDocument
 from naslab.results.run import Run
+from naslab.results.shape import fault, leaf_fault
 from naslab.store import Store
 
 OLD = Path(__file__).parents[1] / "golden" / "version_0_1"
@@ -84,14 +90,43 @@ def test_a_store_says_what_it_said(
     golden("version_0_1/store.txt", capsys.readouterr().out)
 
 
+def shortened(value: Any) -> Any:
+    """A document with two items of each list."""
+    if isinstance(value, dict):
+        return {key: shortened(each) for key, each in value.items()}
+    return [shortened(each) for each in value[:2]] if isinstance(value, list) else value
+
+
+def places(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        yield (*way, key)
+        yield from places(each, (*way, key))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_reading_check_accepts_is_of_its_type(name: str) -> None:
+    """Readers take documents by their types: one that is accepted must never end in an error there."""
+    whole = shortened(json.loads(unpacked(f"{name}.json")))
+    draw, accepted = random.Random(name), 0
+    for way in draw.sample(sorted(places(whole), key=str), 120):
+        for odd in draw.sample([None, 0, 7.0, 2.5, "read", True, [], {}, [1], [1, 2], [None, 1.0], {"a": 1}], 4):
+            document = copy.deepcopy(whole)
+            there: Any = document
+            for step in way[:-1]:
+                there = there[step]
+            there[way[-1]] = odd
+            if leaf_fault(document) is None and fault(document) is None:
+                typed(document, RunDocument)
+                accepted += 1
+    assert accepted > 60
+
+
 def test_types_describe_all_that_they_hold(store: Store, tmp_path: Path) -> None:
     """Every document is of its types, and nothing is lost on the way through them but facts nobody described."""
-    import msgspec
-
-    from naslab.results.parts.run import RunDocument
-
     runs = [*(opened(name, tmp_path) for name in NAMES), *(store.load(each.run_id) for each in store.list_runs())]
     for run in runs:
-        typed = msgspec.to_builtins(msgspec.convert(run.document, RunDocument))
-        lost = list(changed(run.document, typed))
+        again = msgspec.to_builtins(typed(run.document, RunDocument))
+        lost = list(changed(run.document, again))
         assert [line for line in lost if not line.startswith(("environment.", "target."))] == []

@@ -24,6 +24,8 @@ from naslab.comparison.security_words import sentences
 from naslab.errors import TargetError, UsageError
 from naslab.execute import SPACE_FACTOR, Execution, probe, start
 from naslab.plans import security as plans
+from naslab.results.describe import typed
+from naslab.results.parts.security import Security
 from naslab.spec import CellSpec
 from naslab.store import Store, new_run_id
 from naslab.targets.target import SERVERS
@@ -219,8 +221,9 @@ class _PriceList:
 
     def _tell(self, ended: str, executions: Sequence[Execution]) -> int:
         found, what = self._found(ended), "price list"
+        told = sentences(typed(found, Security))
         others = [end_interleaved(each, ended, OF_ITSELF, what) for each in executions[1:]]
-        first = end_interleaved(executions[0], ended, OF_ITSELF, what, sentences(found), security=found)
+        first = end_interleaved(executions[0], ended, OF_ITSELF, what, told, security=found)
         return _say([first, *others], self.common, ended)
 
     def _found(self, ended: str) -> dict[str, Any]:

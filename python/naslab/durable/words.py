@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from naslab.results.parts.durable import Durable, DurableMode
 from naslab.units import duration_text, percent_text, size_text
 
-Part = Mapping[str, Any]
 Row = dict[str, Any]
 
 _COUNTS = (
@@ -84,44 +84,45 @@ HEADER = (
     "mode", "acknowledged", "guaranteed", "survived", "overwritten", "lost", "torn", "damaged", "violations",
 )  # fmt: skip
 METADATA_HEADER = ("metadata", "acknowledged", "guaranteed", "survived", "lost", "violations")
-_FIELDS = {"guaranteed": "promised"}
-"""Columns whose field of the document has another name."""
 
 
-def rows(part: Part) -> Iterator[tuple[str, ...]]:
+def rows(part: Durable) -> Iterator[tuple[str, ...]]:
     """A row for each mode, in the columns of HEADER."""
-    for row in part["modes"]:
-        yield row["mode"], *(f"{row[_FIELDS.get(name, name)]:,}" for name in HEADER[1:])
+    for row in part.modes:
+        known = row.acknowledged, row.promised, row.survived, row.overwritten
+        counts = *known, row.lost, row.torn, row.damaged, row.violations
+        yield row.mode, *(f"{number:,}" for number in counts)
 
 
-def metadata_rows(part: Part) -> Iterator[tuple[str, ...]]:
+def metadata_rows(part: Durable) -> Iterator[tuple[str, ...]]:
     """A row for each kind of metadata, in the columns of METADATA_HEADER."""
-    for row in part["metadata"]:
-        yield _OP_WORDS[row["op"]], *(f"{row[_FIELDS.get(name, name)]:,}" for name in METADATA_HEADER[1:])
+    for row in part.metadata:
+        counts = row.acknowledged, row.promised, row.survived, row.lost, row.violations
+        yield _OP_WORDS[row.op], *(f"{number:,}" for number in counts)
 
 
-def sentences(part: Part) -> list[str]:
+def sentences(part: Durable) -> list[str]:
     """The result in words, what matters most first."""
-    if not part["cuts"]:
+    if not part.cuts:
         return ["No power cut was checked, so there is no result."]
-    by = _ON_WHOSE_WORD.get(part["cuts"][-1]["how"], "") if part["kind"] == "power" else ""
-    told = [verdict(part), f"What happened: {KIND_WORDS[part['kind']]}{by}.", *_control(part)]
-    told += [_mode(row, part) for row in part["modes"]]
+    by = _ON_WHOSE_WORD.get(part.cuts[-1].how, "") if part.kind == "power" else ""
+    told = [verdict(part), f"What happened: {KIND_WORDS[part.kind]}{by}.", *_control(part)]
+    told += [_mode(row, part) for row in part.modes]
     told += list(_metadata(part))
     told += list(_verifier(part))
     return told
 
 
-def verdict(part: Part) -> str:
+def verdict(part: Durable) -> str:
     """Whether promises were kept, and how much that says."""
-    count = len(part["cuts"])
-    cuts = f"1 {_CUT_NOUNS[part['kind']][0]}" if count == 1 else f"{count} {_CUT_NOUNS[part['kind']][1]}"
-    if part["violations"]:
-        were = "1 guarantee was" if part["violations"] == 1 else f"{part['violations']:,} guarantees were"
+    count = len(part.cuts)
+    cuts = f"1 {_CUT_NOUNS[part.kind][0]}" if count == 1 else f"{count} {_CUT_NOUNS[part.kind][1]}"
+    if part.violations:
+        were = "1 guarantee was" if part.violations == 1 else f"{part.violations:,} guarantees were"
         return f"VIOLATION: the server acknowledged data before they were durable: {were} broken in {cuts}."
-    if not sum(row["promised"] for row in [*part["modes"], *part["metadata"]]):
+    if not any(row.promised for row in part.modes) and not any(row.promised for row in part.metadata):
         return "No guarantee was tested: the protocol guaranteed none of the data acknowledged before the cut."
-    at_risk = sum(row["at_risk"] for row in part["modes"])
+    at_risk = sum(row.at_risk for row in part.modes)
     each = (
         f" {at_risk:,} guaranteed writes of the last 30 s were at risk; if independent, that would bound their loss by "
         f"{percent_text(3 / at_risk, 1)}, but writes of one cut are lost together."
@@ -131,16 +132,16 @@ def verdict(part: Part) -> str:
     more = " More cuts (--repeat) narrow this." if count < _ENOUGH_CUTS else ""
     return (
         f"No guarantee was broken in {cuts}. This does not prove durability: with 95 % confidence fewer "
-        f"than {100 * part['loss_bound95']:.0f} % of such cuts break a guarantee (rule of three: about "
+        f"than {100 * (part.loss_bound95 or 0.0):.0f} % of such cuts break a guarantee (rule of three: about "
         f"3/cuts).{each}{more}"
     )
 
 
-def _control(part: Part) -> Iterator[str]:
+def _control(part: Durable) -> Iterator[str]:
     """Unflushed writes are the control: a cut that took none of them may have been none."""
-    free = [age for row in part["modes"] for age in row["ages"]]
-    judged, survived = (sum(age[name] for age in free) for name in ("judged", "survived"))
-    if part["kind"] != "process" and judged and judged == survived:
+    free = [age for row in part.modes for age in row.ages]
+    judged, survived = sum(age.judged for age in free), sum(age.survived for age in free)
+    if part.kind != "process" and judged and judged == survived:
         yield (
             f"CAUTION: none of {judged:,} writes without a guarantee was lost either. The server may make all "
             "writes durable or keep its cache through a cut (battery, flash); or its power was not cut, and nothing "
@@ -148,52 +149,53 @@ def _control(part: Part) -> Iterator[str]:
         )
 
 
-def _mode(row: Mapping[str, Any], part: Part) -> str:
-    how = _MODE_WORDS[row["mode"]].format(**part)
-    head = f"{row['mode']} ({how}): {row['acknowledged']:,} writes of {size_text(part['record_bytes'])} acknowledged"
-    judged = row["acknowledged"] - row["overwritten"]
-    if row["mode"] != "none":
-        head += f", {row['promised']:,} of them guaranteed"
-    head += f"; {row['survived']:,} of {judged:,} not overwritten later survived"
-    gone = [f"{row[name]:,} {name}" for name in ("lost", "torn", "damaged") if row[name]]
+def _mode(row: DurableMode, part: Durable) -> str:
+    how = _MODE_WORDS[row.mode].format(flush_writes=part.flush_writes)
+    head = f"{row.mode} ({how}): {row.acknowledged:,} writes of {size_text(part.record_bytes)} acknowledged"
+    judged = row.acknowledged - row.overwritten
+    if row.mode != "none":
+        head += f", {row.promised:,} of them guaranteed"
+    head += f"; {row.survived:,} of {judged:,} not overwritten later survived"
+    counted = (("lost", row.lost), ("torn", row.torn), ("damaged", row.damaged))
+    gone = [f"{count:,} {name}" for name, count in counted if count]
     if gone:
-        back = f", back to {duration_text(row['reach_ns'])} before the last acknowledgement" if row["reach_ns"] else ""
+        back = f", back to {duration_text(row.reach_ns)} before the last acknowledgement" if row.reach_ns else ""
         head += f"; {', '.join(gone)}{back}"
     kinds = {"lost": "lost", "torn": "torn", "damaged": "damaged"}
     broken = [
-        f"{row['violations_by_kind'][kind]:,} {word}" for kind, word in kinds.items() if row["violations_by_kind"][kind]
+        f"{row.violations_by_kind[kind]:,} {word}" for kind, word in kinds.items() if row.violations_by_kind[kind]
     ]
     told = [f"{', '.join(broken)} of those guaranteed"] if broken else []
-    if row["violations_by_kind"]["first_contents"]:
-        told.append(f"{row['violations_by_kind']['first_contents']:,} records without their flushed first contents")
+    if row.violations_by_kind["first_contents"]:
+        told.append(f"{row.violations_by_kind['first_contents']:,} records without their flushed first contents")
     if told:
         return f"{head}. VIOLATION: {'; '.join(told)}."
     return head + ("; that breaks no guarantee." if gone else ".")
 
 
-def _metadata(part: Part) -> Iterator[str]:
-    broken = [row for row in part["metadata"] if row["violations"]]
-    allowed = [row for row in part["metadata"] if row["lost"] > row["violations"]]
+def _metadata(part: Durable) -> Iterator[str]:
+    broken = [row for row in part.metadata if row.violations]
+    allowed = [row for row in part.metadata if row.lost > row.violations]
     for row in broken:
-        gone = f"{row['violations']:,} of {row['promised']:,} {_OP_WORDS[row['op']]}"
+        gone = f"{row.violations:,} of {row.promised:,} {_OP_WORDS[row.op]}"
         yield f"Metadata: {gone} were lost although guaranteed."
     for row in allowed:
-        lost = row["lost"] - row["violations"]
+        lost = row.lost - row.violations
         yield (
-            f"Metadata: {lost:,} of {row['acknowledged']:,} {_OP_WORDS[row['op']]} were lost; the protocol does "
+            f"Metadata: {lost:,} of {row.acknowledged:,} {_OP_WORDS[row.op]} were lost; the protocol does "
             "not guarantee them."
         )
-    if not broken and not allowed and part["metadata"]:
-        counted = ", ".join(f"{row['acknowledged']:,} {_OP_WORDS[row['op']]}" for row in part["metadata"])
+    if not broken and not allowed and part.metadata:
+        counted = ", ".join(f"{row.acknowledged:,} {_OP_WORDS[row.op]}" for row in part.metadata)
         yield f"Metadata: everything checked is as acknowledged ({counted})."
 
 
-def _verifier(part: Part) -> Iterator[str]:
-    cuts = [cut for cut in part["cuts"] if cut["to_send_again"] is not None]
+def _verifier(part: Durable) -> Iterator[str]:
+    cuts = [cut for cut in part.cuts if cut.to_send_again is not None]
     if not cuts:
         return
-    changed, same = (sum(cut["verifier_changed"] is value for cut in cuts) for value in (True, False))
-    again = sum(cut["to_send_again"] for cut in cuts)
+    changed, same = (sum(cut.verifier_changed is value for cut in cuts) for value in (True, False))
+    again = sum(cut.to_send_again or 0 for cut in cuts)
     unknown = len(cuts) - changed - same
     seen = [f"changed at {changed}" if changed else "", f"stayed at {same}" if same else ""]
     seen += [f"was unknown at {unknown}" if unknown else ""]
@@ -201,5 +203,5 @@ def _verifier(part: Part) -> Iterator[str]:
         f"NFS write verifier: {', '.join(filter(None, seen))} of {len(cuts)} cuts. {again:,} acknowledged writes were "
         "not committed: a client sends these again when the verifier changes."
     )
-    if any(cut["verifier_violation"] for cut in cuts):
+    if any(cut.verifier_violation for cut in cuts):
         yield "VIOLATION: uncommitted writes were lost, but the verifier stayed the same: no client sends them again."

@@ -70,8 +70,10 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
         parts += [split.table(run.document["client_split"]), ""]
     elif run.document.get("security"):
         from naslab.comparison import security_words
+        from naslab.results.describe import typed
+        from naslab.results.parts.security import Security
 
-        parts += security_words.tables(run.document["security"])
+        parts += security_words.tables(typed(run.document["security"], Security))
     elif rest:
         parts += [_cell_table(rest, columns), ""]
     parts += pictures.sparklines(run, grids, columns)
@@ -416,10 +418,13 @@ def _replay_table(document: Any) -> RenderableType:
     return table  # type: ignore[no-any-return]
 
 
-def _durable_tables(part: Any) -> list[RenderableType]:
+def _durable_tables(document: Any) -> list[RenderableType]:
     """A row a durability mode, and a row a kind of metadata."""
     from naslab.durable.words import HEADER, METADATA_HEADER, metadata_rows, rows
+    from naslab.results.describe import typed
+    from naslab.results.parts.durable import Durable
 
+    part = typed(document, Durable)
     table, metadata = plain_table(HEADER, right=HEADER[1:]), plain_table(METADATA_HEADER, right=METADATA_HEADER[1:])
     for row in rows(part):
         table.add_row(*row)

@@ -26,8 +26,10 @@ def _of_one(document: Mapping[str, Any]) -> list[str]:
     """
     if document.get("durable"):
         from naslab.durable import words
+        from naslab.results.describe import typed
+        from naslab.results.parts.durable import Durable
 
-        return words.sentences(document["durable"])
+        return words.sentences(typed(document["durable"], Durable))
     if (document.get("job") or {}).get("steps"):
         from naslab.jobs import outcome
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from naslab.comparison import why, words
 from naslab.comparison.judgement import Comparison, Row
@@ -14,6 +14,7 @@ from naslab.report.axes import base_layout, legend_above, number, numbers, plain
 from naslab.report.figures import Figure, Trace
 from naslab.report.labels import count_label, esc, op_label, plot_text, text_table, tight
 from naslab.report.views import Chart
+from naslab.results.parts.experiment import ExperimentSeries
 from naslab.units import percent_text
 
 if TYPE_CHECKING:
@@ -187,14 +188,14 @@ def _sizes(rows: Sequence[Row]) -> tuple[list[int], list[int]]:
     return files, sorted({row.key.fields()["record_bytes"] for row in rows})
 
 
-def _series(name: str, rows: Sequence[Row], at: int) -> dict[str, Any]:
+def _series(name: str, rows: Sequence[Row], at: int) -> ExperimentSeries:
     """One side's medians as a surface, in MB/s."""
     files, records = _sizes(rows)
-    rates = [[0.0] * len(records) for _ in files]
+    rates: list[list[float | None]] = [[0.0] * len(records) for _ in files]
     for row in rows:
         fields = row.key.fields()
         rates[files.index(fields["file_bytes"])][records.index(fields["record_bytes"])] = (row.one, row.other)[at] / 1e6
-    return {"condition": name, "files": files, "records": records, "rates": rates}
+    return ExperimentSeries(condition=name, files=files, records=records, rates=rates)
 
 
 def _ratio_words(each: Comparison, rows: Sequence[Row], kind: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from naslab.report import experiment_figures, figures, theme
 from naslab.report.axes import number, numbers
 from naslab.report.figures import Figure, Trace
 from naslab.report.model import Case, place
+from naslab.results.parts.experiment import ExperimentSeries
 
 if TYPE_CHECKING:
     from naslab.report.views import Chart, Shown
@@ -54,10 +55,10 @@ def _ratios(one: Case, other: Case) -> tuple[list[int], list[int], Grid]:
     return files, records, [[ratio((file, record)) for file in files] for record in records]
 
 
-def _series(name: str, case: Case, files: list[int], records: list[int]) -> dict[str, Any]:
+def _series(name: str, case: Case, files: list[int], records: list[int]) -> ExperimentSeries:
     medians = case.medians()
-    rates = [[medians.get((file, record), 0.0) for record in records] for file in files]
-    return {"condition": name, "files": files, "records": records, "rates": rates}
+    rates: list[list[float | None]] = [[medians.get((file, record), 0.0) for record in records] for file in files]
+    return ExperimentSeries(condition=name, files=files, records=records, rates=rates)
 
 
 def _logs(ratios: Grid) -> Grid:

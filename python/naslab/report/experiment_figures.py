@@ -1,6 +1,6 @@
 """Figures of an experiment: lines, bars, surfaces and their difference, and the claims' ratios with intervals.
 
-Pure functions from the plain data of an experiment's result. Lines and bars are medians, dots the repeats, diamonds
+Pure functions from the parts of an experiment's document. Lines and bars are medians, dots the repeats, diamonds
 what the article prints.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -17,9 +18,29 @@ from naslab.report.figures import Figure, Trace
 from naslab.report.labels import plot_text
 from naslab.report.model import Case
 from naslab.report.rules import rules, uprights
+from naslab.results.parts.experiment import ExperimentChart, ExperimentClaim, ExperimentSeries
 from naslab.units import size_label
 
-Data = Mapping[str, Any]
+
+@dataclass(frozen=True)
+class Shown:
+    """A number of the article, in a chart's unit."""
+
+    what: str
+    condition: str
+    group: str
+    size_bytes: int
+    shown: float
+
+
+@dataclass(frozen=True)
+class Level:
+    """A limit, in a chart's unit."""
+
+    what: str
+    value: float
+
+
 _BARS_PX, _ROW_PX = 15, 26
 _COLOURS = 7
 """Conditions beyond so many repeat the colours: their lines are dotted, their bars hatched."""
@@ -33,35 +54,35 @@ MOST_RATIO = 4.0
 """Colours of a difference end at a factor of four."""
 
 
-def lines(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Figure:
+def lines(chart: ExperimentChart, published: Sequence[Shown], limits: Sequence[Level]) -> Figure:
     """Values against file size, a line for each condition. limits: (what, value in the chart's unit)."""
     traces: list[Trace] = []
-    for at, series in enumerate(chart["series"]):
-        traces += _line(series, at, chart["unit"])
-    ids = [series["condition"] for series in chart["series"]]
+    for at, series in enumerate(chart.series):
+        traces += _line(series, at, chart.unit)
+    ids = [series.condition for series in chart.series]
     for one in published:
-        if one["condition"] in ids and one["size_bytes"]:
-            traces.append(_published_point(one, ids.index(one["condition"]), chart["unit"]))
+        if one.condition in ids and one.size_bytes:
+            traces.append(_published_point(one, ids.index(one.condition), chart.unit))
     sizes = sorted({size for trace in traces for size in trace["x"]})
     values = [value for trace in traces for value in trace["y"]]
     levels = _near(limits, values)
     layout = base_layout(
-        xaxis=size_axis("File size", sizes), yaxis=rate_axis([*values, *(level for _, level in levels)], chart["unit"]),
+        xaxis=size_axis("File size", sizes), yaxis=rate_axis([*values, *(level for _, level in levels)], chart.unit),
         shapes=rules(levels), height=460,
     )  # fmt: skip
     layout["legend"]["title"]["text"] = "Condition"
     return {"data": traces, "layout": layout, "narrow": {"height": 540}}
 
 
-def _line(series: Data, at: int, unit: str) -> Iterator[Trace]:
-    colour, name = theme.run_colour(at), plot_text(series["condition"])
-    points = [point for point in series["points"] if point["values"]]
-    dots = [(point["size_bytes"], value) for point in points for value in point["values"]]
+def _line(series: ExperimentSeries, at: int, unit: str) -> Iterator[Trace]:
+    colour, name = theme.run_colour(at), plot_text(series.condition)
+    points = [point for point in series.points if point.values]
+    dots = [(point.size_bytes, value) for point in points for value in point.values]
     shared: Trace = {"type": "scatter", "name": name, "legendgroup": name}
-    told = [f"{size_label(point['size_bytes'])} files, median of {len(point['values'])}" for point in points]
+    told = [f"{size_label(point.size_bytes)} files, median of {len(point.values)}" for point in points]
     yield {
-        **shared, "mode": "lines+markers", "x": [point["size_bytes"] for point in points],
-        "y": numbers(median(point["values"]) for point in points),
+        **shared, "mode": "lines+markers", "x": [point.size_bytes for point in points],
+        "y": numbers(median(point.values) for point in points),
         "line": {"color": colour, "width": 2, "dash": "dot" if at >= _COLOURS else "solid"},
         "marker": {"color": colour, "size": 7, "symbol": figures.SYMBOLS[at % len(figures.SYMBOLS)]},
         "customdata": told, "hovertemplate": f"<b>%{{y:,.4~g}} {unit}</b><br>{name}, %{{customdata}}<extra></extra>",
@@ -74,32 +95,32 @@ def _line(series: Data, at: int, unit: str) -> Iterator[Trace]:
         }  # fmt: skip
 
 
-def _published_point(one: Data, at: int, unit: str) -> Trace:
-    name = plot_text(one["condition"])
+def _published_point(one: Shown, at: int, unit: str) -> Trace:
+    name = plot_text(one.condition)
     return {
         "type": "scatter", "mode": "markers", "name": f"{name}, published", "legendgroup": name, "showlegend": False,
-        "x": [one["size_bytes"]], "y": [number(one["shown"])],
+        "x": [one.size_bytes], "y": [number(one.shown)],
         "marker": {"color": theme.run_colour(at), "size": 12, "symbol": "diamond-open", "line": {"width": 2.5}},
-        "hovertemplate": f"<b>%{{y:,.4~g}} {unit}</b> published<br>{plot_text(one['what'])}<extra></extra>",
+        "hovertemplate": f"<b>%{{y:,.4~g}} {unit}</b> published<br>{plot_text(one.what)}<extra></extra>",
     }  # fmt: skip
 
 
-def _near(limits: Sequence[Data], values: Sequence[float]) -> list[tuple[str, float]]:
+def _near(limits: Sequence[Level], values: Sequence[float]) -> list[tuple[str, float]]:
     """(words, level) of the limits within a factor of four of what is drawn."""
     low, high = min(values, default=1.0), max(values, default=1.0)
-    return [(limit["what"], number(limit["value"])) for limit in limits if low / 4 <= limit["value"] <= high * 4]
+    return [(limit.what, number(limit.value)) for limit in limits if low / 4 <= limit.value <= high * 4]
 
 
-def over_time(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Figure:
+def over_time(chart: ExperimentChart, published: Sequence[Shown], limits: Sequence[Level]) -> Figure:
     """Rates against seconds, a line for each condition; limits and the article's numbers are dashed lines."""
-    traces = [_course(series, at, chart["unit"]) for at, series in enumerate(chart["series"])]
-    levels = [(limit["what"], number(limit["value"])) for limit in limits]
-    levels += [(f"published: {one['what'][:1].lower()}{one['what'][1:]}", number(one["shown"])) for one in published]
+    traces = [_course(series, at, chart.unit) for at, series in enumerate(chart.series)]
+    levels = [(limit.what, number(limit.value)) for limit in limits]
+    levels += [(f"published: {one.what[:1].lower()}{one.what[1:]}", number(one.shown)) for one in published]
     values = [value for trace in traces for value in trace["y"] if value is not None]
     top = max([*values, *(level for _, level in levels)], default=0.0) or 1.0
     layout = base_layout(
         xaxis=plain_axis("Time since the start (s)", rangemode="tozero", tickformat=",.6~g"),
-        yaxis=plain_axis(f"Throughput ({chart['unit']})", range=[0, number(1.1 * top)], tickformat=",.6~g"),
+        yaxis=plain_axis(f"Throughput ({chart.unit})", range=[0, number(1.1 * top)], tickformat=",.6~g"),
         shapes=rules(levels), hovermode="x", showlegend=len(traces) > 1, height=420,
     )  # fmt: skip
     legend_above(layout)
@@ -107,30 +128,30 @@ def over_time(chart: Data, published: Sequence[Data], limits: Sequence[Data]) ->
     return {"data": traces, "layout": layout}
 
 
-def _course(series: Data, at: int, unit: str) -> Trace:
-    name = plot_text(series["condition"])
-    mode = "lines" if len(series["values"]) > _FEW_POINTS else "lines+markers"
+def _course(series: ExperimentSeries, at: int, unit: str) -> Trace:
+    name = plot_text(series.condition)
+    mode = "lines" if len(series.values) > _FEW_POINTS else "lines+markers"
     return {
         "type": "scatter", "mode": mode, "name": name, "connectgaps": False,
-        "x": numbers(time_ns / 1e9 for time_ns in series["times_ns"]), "y": list(series["values"]),
+        "x": numbers(time_ns / 1e9 for time_ns in series.times_ns), "y": list(series.values),
         "line": {"color": theme.run_colour(at), "width": 1.5, "dash": "dot" if at >= _COLOURS else "solid"},
         "hovertemplate": f"%{{x:,.4~g}} s: <b>%{{y:,.4~g}} {unit}</b>, {name}<extra></extra>",
     }  # fmt: skip
 
 
-def bars(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Figure:
+def bars(chart: ExperimentChart, published: Sequence[Shown], limits: Sequence[Level]) -> Figure:
     """Horizontal bars of medians, a group for each label and a colour for each condition.
 
     From zero where the values are within a factor of 30, else logarithmic.
     """
-    groups = list(dict.fromkeys(point["group"] for series in chart["series"] for point in series["points"]))
+    groups = list(dict.fromkeys(point.group for series in chart.series for point in series.points))
     traces: list[Trace] = []
-    ids = [series["condition"] for series in chart["series"]]
-    for at, series in enumerate(chart["series"]):
-        traces += _bar(series, at, chart["unit"], [one for one in published if one["condition"] == series["condition"]])
-    others = [one for one in published if one["condition"] not in ids]
+    ids = [series.condition for series in chart.series]
+    for at, series in enumerate(chart.series):
+        traces += _bar(series, at, chart.unit, [one for one in published if one.condition == series.condition])
+    others = [one for one in published if one.condition not in ids]
     if others:
-        traces.append(_diamonds(others, "published", theme.INK, chart["unit"]))
+        traces.append(_diamonds(others, "published", theme.INK, chart.unit))
     values = [value for trace in traces for value in trace["x"]]
     levels = _near(limits, values)
     labels = [plot_text(group) for group in groups]
@@ -146,25 +167,25 @@ def bars(chart: Data, published: Sequence[Data], limits: Sequence[Data]) -> Figu
     return figure
 
 
-def _bar_axis(values: Sequence[float], chart: Data) -> dict[str, Any]:
+def _bar_axis(values: Sequence[float], chart: ExperimentChart) -> dict[str, Any]:
     low, high = min(values, default=1.0), max(values, default=1.0)
     if low > 0 and high > MOST_LINEAR * low:
-        return rate_axis(values, f"{chart['unit']}, logarithmic")
-    return plain_axis(chart["unit"], range=[0, number(1.05 * high)])
+        return rate_axis(values, f"{chart.unit}, logarithmic")
+    return plain_axis(chart.unit, range=[0, number(1.05 * high)])
 
 
-def _bar(series: Data, at: int, unit: str, published: Sequence[Data]) -> Iterator[Trace]:
-    name, colour = plot_text(series["condition"]), theme.run_colour(at)
-    points = [point for point in series["points"] if point["values"]]
+def _bar(series: ExperimentSeries, at: int, unit: str, published: Sequence[Shown]) -> Iterator[Trace]:
+    name, colour = plot_text(series.condition), theme.run_colour(at)
+    points = [point for point in series.points if point.values]
     shared: Trace = {"orientation": "h", "legendgroup": name, "offsetgroup": name}
     yield {
-        **shared, "type": "bar", "name": name, "x": numbers(median(point["values"]) for point in points),
-        "y": [plot_text(point["group"]) for point in points],
+        **shared, "type": "bar", "name": name, "x": numbers(median(point.values) for point in points),
+        "y": [plot_text(point.group) for point in points],
         "marker": {"color": colour, "opacity": 0.8, "pattern": {"shape": "/" if at >= _COLOURS else ""}},
-        "customdata": [len(point["values"]) for point in points],
+        "customdata": [len(point.values) for point in points],
         "hovertemplate": f"<b>%{{x:,.4~g}} {unit}</b><br>{name}, %{{y}}, median of %{{customdata}}<extra></extra>",
     }  # fmt: skip
-    dots = [(point["group"], value) for point in points for value in point["values"]]
+    dots = [(point.group, value) for point in points for value in point.values]
     if len(dots) > len(points):
         yield {
             **shared, "type": "scatter", "mode": "markers", "name": f"{name}, each repeat", "showlegend": False,
@@ -176,23 +197,23 @@ def _bar(series: Data, at: int, unit: str, published: Sequence[Data]) -> Iterato
         yield _diamonds(published, name, colour, unit)
 
 
-def _diamonds(published: Sequence[Data], name: str, colour: str, unit: str) -> Trace:
+def _diamonds(published: Sequence[Shown], name: str, colour: str, unit: str) -> Trace:
     return {
         "type": "scatter", "mode": "markers", "orientation": "h", "offsetgroup": name, "legendgroup": name,
         "name": "published" if name == "published" else f"{name}, published", "showlegend": name == "published",
-        "x": [number(one["shown"]) for one in published], "y": [plot_text(one["group"]) for one in published],
+        "x": [number(one.shown) for one in published], "y": [plot_text(one.group) for one in published],
         "marker": {"color": colour, "size": 10, "symbol": "diamond", "line": {"color": theme.INK, "width": 1.2}},
-        "customdata": [plot_text(one["what"]) for one in published],
+        "customdata": [plot_text(one.what) for one in published],
         "hovertemplate": f"<b>%{{x:,.4~g}} {unit}</b> published<br>%{{customdata}}<extra></extra>",
     }  # fmt: skip
 
 
-def case_of(series: Data, title: str) -> Case:
+def case_of(series: ExperimentSeries, title: str) -> Case:
     """A surface as the report's own pictures take it; rates in MB/s."""
     cells = [
         {"file_bytes": file, "record_bytes": record, "throughput_bytes_per_s": rate * 1e6, "iops": 0.0}
-        for file, row in zip(series["files"], series["rates"], strict=True)
-        for record, rate in zip(series["records"], row, strict=True)
+        for file, row in zip(series.files, series.rates, strict=True)
+        for record, rate in zip(series.records, row, strict=True)
         if rate
     ]
     return Case(title, "read", "bytes", cells)
@@ -203,13 +224,13 @@ def _change(ratio: float) -> str:
     return f"{percent:+d} %" if percent else "0 %"
 
 
-def difference(one: Data, other: Data) -> Figure:
+def difference(one: ExperimentSeries, other: ExperimentSeries) -> Figure:
     """The first surface over the second, spot by spot: colour by the logarithm, the difference in percent as text."""
-    files = [size for size in one["files"] if size in other["files"]]
-    records = [size for size in one["records"] if size in other["records"]]
+    files = [size for size in one.files if size in other.files]
+    records = [size for size in one.records if size in other.records]
 
-    def rate(series: Data, file: int, record: int) -> float | None:
-        found: float | None = series["rates"][series["files"].index(file)][series["records"].index(record)]
+    def rate(series: ExperimentSeries, file: int, record: int) -> float | None:
+        found: float | None = series.rates[series.files.index(file)][series.records.index(record)]
         return found
 
     ratios: list[list[float | None]] = []
@@ -218,7 +239,7 @@ def difference(one: Data, other: Data) -> Figure:
         ratios.append([mine / theirs if mine and theirs else None for mine, theirs in pairs])
     text = [["" if ratio is None else _change(ratio) for ratio in row] for row in ratios]
     edge = math.log2(MOST_RATIO)
-    names = plot_text(one["condition"]), plot_text(other["condition"])
+    names = plot_text(one.condition), plot_text(other.condition)
     trace: Trace = {
         "type": "heatmap", "x": [size_label(file) for file in files], "y": [size_label(each) for each in records],
         "z": [[None if ratio is None else number(math.log2(ratio)) for ratio in row] for row in ratios],
@@ -242,35 +263,34 @@ def difference(one: Data, other: Data) -> Figure:
     return {"data": [trace, words], "layout": layout}
 
 
-def claims(found: Sequence[Data]) -> Figure | None:
+def claims(found: Sequence[ExperimentClaim]) -> Figure | None:
     """The ratio of each claim with its interval, its region as a band, a diamond for the article's own ratio.
 
     Claims with one ratio and an interval alone; None without any.
     """
-    shown = [claim for claim in found if len(claim["contrasts"]) == 1 and claim["contrasts"][0]["low"]]
+    shown = [judged for claim in found if (judged := _judged(claim)) is not None]
     if not shown:
         return None
     colours = dict(zip(_WORDS, (theme.run_colour(2), theme.run_colour(1), theme.MUTED), strict=True))
     traces = [
-        _ratios([claim for claim in shown if claim["verdict"] == word], word, colours[word])
+        _ratios([one for one in shown if one.verdict == word], word, colours[word])
         for word in _WORDS
-        if any(claim["verdict"] == word for claim in shown)
+        if any(one.verdict == word for one in shown)
     ]
-    told = [claim for claim in shown if claim["published"]]
+    told = {one.id: one.published for one in shown if one.published}
     if told:
         traces.append(_published_ratios(told))
-    ends = [end for claim in shown for end in (claim["contrasts"][0]["low"], claim["contrasts"][0]["high"], 1.0)]
-    ends += [claim["published"] for claim in told]
+    ends = [*(end for one in shown for end in (one.low, one.high, 1.0)), *told.values()]
     axis = rate_axis(ends, "Ratio, logarithmic")
-    names = [claim["id"] for claim in shown]
+    names = [one.id for one in shown]
     low, high = (10**end for end in axis["range"])
     bands = [
         {
-            "type": "rect", "xref": "x", "yref": "y", "x0": number(claim["region"][0] or low),
-            "x1": number(claim["region"][1] or high), "y0": at - 0.38, "y1": at + 0.38, "layer": "below",
+            "type": "rect", "xref": "x", "yref": "y", "x0": number(one.region[0] or low),
+            "x1": number(one.region[1] or high), "y0": at - 0.38, "y1": at + 0.38, "layer": "below",
             "fillcolor": theme.ACCENT_BAND, "line": {"width": 0},
         }
-        for at, claim in enumerate(shown)
+        for at, one in enumerate(shown)
     ]  # fmt: skip
     layout = base_layout(
         xaxis=axis, shapes=bands, height=120 + 34 * len(shown), showlegend=True,
@@ -283,26 +303,50 @@ def claims(found: Sequence[Data]) -> Figure | None:
     return {"data": traces, "layout": layout, "narrow": narrow}
 
 
-def _ratios(found: Sequence[Data], word: str, colour: str) -> Trace:
-    ratios = [claim["contrasts"][0] for claim in found]
+@dataclass(frozen=True)
+class _Judged:
+    """A claim with one ratio, and the interval of that."""
+
+    id: str
+    verdict: str
+    words: str
+    value: float
+    low: float
+    high: float
+    region: Sequence[float | None]
+    published: float | None
+
+
+def _judged(claim: ExperimentClaim) -> _Judged | None:
+    """None for a claim with several ratios, or without an interval."""
+    if len(claim.contrasts) != 1:
+        return None
+    (one,) = claim.contrasts
+    if one.value is None or one.low is None or one.high is None or not one.low:
+        return None
+    region = claim.region or (None, None)
+    return _Judged(claim.id, claim.verdict, one.words, one.value, one.low, one.high, region, claim.published)
+
+
+def _ratios(ratios: Sequence[_Judged], word: str, colour: str) -> Trace:
     return {
-        "type": "scatter", "mode": "markers", "name": word, "x": numbers(one["value"] for one in ratios),
-        "y": [claim["id"] for claim in found],
+        "type": "scatter", "mode": "markers", "name": word, "x": numbers(one.value for one in ratios),
+        "y": [one.id for one in ratios],
         "error_x": {
             "type": "data", "symmetric": False, "color": colour, "thickness": 2, "width": 4,
-            "array": numbers(one["high"] - one["value"] for one in ratios),
-            "arrayminus": numbers(one["value"] - one["low"] for one in ratios),
+            "array": numbers(one.high - one.value for one in ratios),
+            "arrayminus": numbers(one.value - one.low for one in ratios),
         },
         "marker": {"color": colour, "size": 9, "symbol": figures.SYMBOLS[_WORDS.index(word)]},
-        "customdata": [plot_text(one["words"]) for one in ratios],
+        "customdata": [plot_text(one.words) for one in ratios],
         "hovertemplate": f"<b>%{{x:,.3~g}}</b>, {word}<br>%{{customdata}}<extra></extra>",
     }  # fmt: skip
 
 
-def _published_ratios(found: Sequence[Data]) -> Trace:
+def _published_ratios(told: Mapping[str, float]) -> Trace:
     return {
-        "type": "scatter", "mode": "markers", "name": "published", "x": numbers(claim["published"] for claim in found),
-        "y": [claim["id"] for claim in found],
+        "type": "scatter", "mode": "markers", "name": "published", "x": numbers(told.values()),
+        "y": list(told),
         "marker": {"color": theme.INK, "size": 11, "symbol": "diamond-open", "line": {"width": 2}},
         "hovertemplate": "<b>%{x:,.3~g}</b> published<br>%{y}<extra></extra>",
     }  # fmt: skip

@@ -8,9 +8,10 @@ What is measured or counted is never below 0; `int` and `float` have no least va
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert
 
 CIPHERS = (
     "aes-128-gcm", "aes-256-gcm", "aes-128-ccm", "aes-256-ccm", "aes-gmac", "aes-cmac", "hmac-sha256", "required",
@@ -28,6 +29,17 @@ class Part(Struct):
 
 class OpenPart(Part):
     """One that may have more fields: systems have facts that nobody described."""
+
+
+P = TypeVar("P", bound=Part)
+
+
+def typed(document: Mapping[str, Any], part: type[P]) -> P:
+    """A part of a document by the attributes of its type. Raises ValidationError of msgspec where it is none.
+
+    Every part that `naslab.results.shape` accepts is one: a whole number may be written 7.0, too.
+    """
+    return convert(document, part, strict=False)
 
 
 def about(

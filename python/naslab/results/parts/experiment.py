@@ -45,12 +45,12 @@ class ExperimentClaim(Part, kw_only=True):
     why: Annotated[str, about("one sentence")]
     p: Annotated[Number | None, about("of the verdict, adjusted over the experiment; null: none")]
     repeats_needed: Annotated[
-        Number | UnsetType | None,
+        Number | None,
         about(
             "of an undecided claim: repeats that would decide it in 80 of 100 cases; null: not known, or no "
             "number would"
         ),
-    ] = UNSET
+    ] = None
     published: Annotated[Number | None, about("the same ratio in the article; null: it gives none")]
     stand_in: Annotated[str, about("the stand-in for a machine that cannot be rebuilt")]
     region: Annotated[
@@ -101,8 +101,8 @@ class ExperimentDip(Part):
 class ExperimentPoint(Part, kw_only=True):
     """Point."""
 
-    size_bytes: Annotated[Bytes | UnsetType, about("of lines: the file size")] = UNSET
-    group: Annotated[str | UnsetType, about("of bars: the group")] = UNSET
+    size_bytes: Annotated[Bytes, about("of lines: the file size")] = 0
+    group: Annotated[str, about("of bars: the group")] = ""
     values: Annotated[list[Number], about("of each repeat, in the chart's unit")]
 
 
@@ -110,23 +110,23 @@ class ExperimentSeries(Part):
     """Series."""
 
     condition: Annotated[str, about("id of the condition")]
-    points: Annotated[list[ExperimentPoint] | UnsetType, about("of lines and bars")] = UNSET
-    files: Annotated[list[Count] | UnsetType, about("of surfaces: file sizes in bytes")] = UNSET
-    records: Annotated[list[Count] | UnsetType, about("of surfaces: record sizes in bytes")] = UNSET
+    points: Annotated[list[ExperimentPoint], about("of lines and bars")] = []
+    files: Annotated[list[Count], about("of surfaces: file sizes in bytes")] = []
+    records: Annotated[list[Count], about("of surfaces: record sizes in bytes")] = []
     rates: Annotated[
-        list[list[Number | None]] | UnsetType,
+        list[list[Number | None]],
         about("of surfaces: rows of medians over the repeats, null where not measured"),
-    ] = UNSET
-    roughness: Annotated[list[Number | None] | UnsetType, about("of surfaces: of each repeat")] = UNSET
-    dips: Annotated[list[ExperimentDip] | UnsetType, about("of surfaces: spots below their neighbours")] = UNSET
-    block: Annotated[Count | UnsetType, about("over time: the repeat shown, from 0, which has the median rate")] = UNSET
-    repeats: Annotated[Count | UnsetType, about("over time: how many there are")] = UNSET
-    run_id: Annotated[str | UnsetType | None, about("over time: its run in the store")] = UNSET
-    times_ns: Annotated[list[Count] | UnsetType, about("over time: start of each interval since the first")] = UNSET
+    ] = []
+    roughness: Annotated[list[Number | None], about("of surfaces: of each repeat")] = []
+    dips: Annotated[list[ExperimentDip], about("of surfaces: spots below their neighbours")] = []
+    block: Annotated[Count, about("over time: the repeat shown, from 0, which has the median rate")] = 0
+    repeats: Annotated[Count, about("over time: how many there are")] = 0
+    run_id: Annotated[str | None, about("over time: its run in the store")] = None
+    times_ns: Annotated[list[Count], about("over time: start of each interval since the first")] = []
     values: Annotated[
-        list[Number | None] | UnsetType,
+        list[Number | None],
         about("over time: rate of each interval in the chart's unit, null between two cells"),
-    ] = UNSET
+    ] = []
 
 
 class ExperimentChart(Part, kw_only=True):
@@ -137,7 +137,7 @@ class ExperimentChart(Part, kw_only=True):
     kind: Annotated[Literal["line", "bars", "surface", "time"], about("how it is drawn")]
     unit: Annotated[str, about("of the values")]
     limits: Annotated[list[str], about("names of limits drawn as lines")]
-    published: Annotated[list[str] | UnsetType, about("over time: ids of published numbers drawn as lines")] = UNSET
+    published: Annotated[list[str], about("over time: ids of published numbers drawn as lines")] = []
     series: Annotated[list[ExperimentSeries], about("one for each condition that was measured")]
 
 
@@ -149,7 +149,7 @@ class ExperimentMeasurement(Part):
     block: Annotated[Count, about("which repeat, from 0")]
     run_id: Annotated[str | None, about("the run in the store")]
     status: Annotated[str | None, about("of that run")]
-    place: Annotated[str | UnsetType, about("where naslab ran")] = UNSET
+    place: Annotated[str, about("where naslab ran")] = ""
 
 
 class ExperimentLimit(Part):
@@ -216,16 +216,12 @@ class ExperimentDocument(Part, kw_only=True):
     measurements: Annotated[list[ExperimentMeasurement], about("the runs, by their ids in the store")]
     charts: Annotated[list[ExperimentChart], about("what the report draws")]
     published: Annotated[list[ExperimentPublished], about("the article's own numbers")]
-    speed: Annotated[
-        Number | UnsetType, about("so many times as fast as the article's systems these are; 1 if left out")
-    ] = UNSET
-    costs: Annotated[
-        list[ExperimentCost] | UnsetType, about("what the servers cost, of tests that were given a price")
-    ] = UNSET
+    speed: Annotated[Number, about("so many times as fast as the article's systems these are; 1 if left out")] = 1.0
+    costs: Annotated[list[ExperimentCost], about("what the servers cost, of tests that were given a price")] = []
     claims: Annotated[list[ExperimentClaim], about("the article's conclusions and their verdicts")]
     calibrations: Annotated[
-        list[ExperimentCalibration] | UnsetType,
+        list[ExperimentCalibration],
         about("systems from parts: planted limits and what other tools measured"),
-    ] = UNSET
+    ] = []
     notes: Annotated[list[str], about("what else must be known, one sentence each")]
     sequential: Annotated[ExperimentSequential | UnsetType, about("of a run with --until decided")] = UNSET
