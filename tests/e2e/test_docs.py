@@ -25,7 +25,7 @@ from docs_pages import ROOT, Block, Command, blocks, blocks_of, commands, enviro
 from naslab.cli.build import parser_of
 from naslab.cli.lookup import choose
 from naslab.diskspd import args as diskspd
-from naslab.iozone import args as iozone
+from naslab.iozone import checks as iozone
 
 SIM = "sim:?link_bytes_per_s=1GB&latency_ns=100us&disk_read_bytes_per_s=400MB&disk_write_bytes_per_s=300MB"
 SIM += "&server_cache_bytes=64m&capacity_bytes=2t"
