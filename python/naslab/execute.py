@@ -24,11 +24,13 @@ from naslab.errors import SpaceError, TargetError, UsageError
 from naslab.first_contact import first_contact
 from naslab.messages import readable
 from naslab.results.document import cell_blobs, cell_document, new_document
+from naslab.results.outages import outage_warnings
 from naslab.spec import CellSpec, RunSpec
 from naslab.store import new_run_id
 from naslab.store.underway import UnderWay
 from naslab.targets import Target
 from naslab.targets.nfs import check_low_ports
+from naslab.targets.target import SERVERS
 from naslab.units import amount_text
 from naslab.waits import termination_as_interrupt
 from naslab.workspace import owner_mark, remove
@@ -322,7 +324,7 @@ class Execution:
         if cell["first_error"]:
             cell["first_error"] = readable(cell["first_error"])
         cell["regime"] = cell_regime(cell, self.document)
-        cell["warnings"] = self._doubts.cell(cell, spec)
+        cell["warnings"] = [*self._doubts.cell(cell, spec), *outage_warnings(cell)]
         self.store.add_cell(self.run_id, cell, cell_blobs(event, blobs))
         self._under_way.between()
         self.document["cells"] = [c for c in self.document["cells"] if c["id"] != cell["id"]] + [cell]
@@ -389,6 +391,7 @@ def start(
     if spec.folder == "":
         spec.folder = f"naslab-{spec.run_id}"
     spec.validate()
+    _check_ride_out(spec, target)
     if target.protocol == "nfs":
         check_low_ports(target, max((cell.workers for cell in spec.cells), default=1))
     probed = probe(target, spec.cells)
@@ -483,6 +486,16 @@ def engine_errors(url: str, before_run: bool = False) -> Iterator[None]:
 
 def _reference(url: str) -> str:
     return "; docs/reference/sim.md explains the fields" if url.startswith("sim:") else ""
+
+
+def _check_ride_out(spec: RunSpec, target: Target) -> None:
+    """Raises UsageError where nothing can come back, or nobody would put the outages of many clients together."""
+    if spec.ride_out_ns and target.protocol not in SERVERS:
+        raise UsageError(
+            f"--ride-out: {target.url} has no server that naslab connects to; give an smb:// or nfs:// target"
+        )
+    if spec.ride_out_ns and target.clients is not None:
+        raise UsageError("--ride-out with several clients is not supported: measure from one, or leave it out")
 
 
 def _record(target: Target, facts: Mapping[str, Any]) -> dict[str, Any]:

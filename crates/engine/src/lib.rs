@@ -15,6 +15,7 @@ mod machine;
 mod prompt;
 mod recorder;
 mod result;
+mod ride_out;
 mod run;
 mod script;
 mod spec;

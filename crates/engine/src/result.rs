@@ -65,6 +65,9 @@ pub struct CellResult {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub wire_by_address: BTreeMap<String, Wire>,
     pub protocol_events: BTreeMap<&'static str, u64>,
+    /// Times without the server that were waited out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
     pub storage_read_bytes: Option<u64>,
     pub storage_write_bytes: Option<u64>,
     pub interval_ns: u64,
@@ -151,6 +154,29 @@ impl From<WireCounters> for Wire {
     fn from(counted: WireCounters) -> Wire {
         Wire { sent_bytes: counted.sent_bytes, received_bytes: counted.received_bytes }
     }
+}
+
+/// A time without the server that a worker waited out. Times on the monotonic clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outage {
+    /// Whose session was lost.
+    pub worker: u32,
+    /// The server's last answer to an operation before.
+    pub start_ns: u64,
+    /// The files were open again.
+    pub end_ns: u64,
+    /// Attempts to connect, the last of which succeeded.
+    pub attempts: u64,
+    /// Operations that were outstanding and were submitted again.
+    pub repeated_ops: u64,
+    /// Acknowledged writes that were read back, and their size.
+    pub read_back_writes: u64,
+    /// Their size in bytes.
+    pub read_back_bytes: u64,
+    /// Of these, those whose contents the server no longer had.
+    pub lost_writes: u64,
+    /// The newest of them.
+    pub first_lost: Option<String>,
 }
 
 /// What checking found.

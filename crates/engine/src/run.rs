@@ -5,7 +5,8 @@ use crate::cell::{check_caps, CellJob, WorkerResult};
 use crate::conditions::Sampler;
 use crate::drive::{Driver, Watch};
 use crate::files::FileBook;
-use crate::result::{CellOutcome, Progress};
+use crate::result::{CellOutcome, Outage, Progress};
+use crate::ride_out::Lasting;
 use crate::script::{Script, FILES_FOLDER};
 use crate::spec::{CellSpec, RunSpec, SPEC_SCHEMA};
 use crate::stall::StallWatch;
@@ -16,7 +17,8 @@ use crate::worker::{Counters, Flags};
 use naslab_core::{wall_ns, Error, ErrorKind, Result, Target};
 use naslab_workload::{measure, DataKind, DataSpec, Payload, Reducibility, Tagger};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Buffers of one cell may take this much memory.
 const MAX_BUFFER_BYTES: u64 = 8 << 30;
@@ -113,6 +115,8 @@ pub struct Run {
     steward: Option<Steward>,
     driver: Option<Driver>,
     measured: Option<(DataKind, Reducibility)>,
+    /// What the sessions of the cell under way waited out.
+    outages: Arc<Mutex<Vec<Outage>>>,
     sampler: Sampler,
     /// See [`StageEnd::lost`], of the stage under way.
     lost: BTreeMap<u64, String>,
@@ -147,6 +151,7 @@ impl Run {
             steward: None,
             driver: None,
             measured: None,
+            outages: Arc::default(),
             sampler: Sampler::new(),
             lost: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -367,11 +372,11 @@ impl Run {
         let mut watch = Watch {
             events: &mut *events,
             progress_interval_ns: self.spec.progress_interval_ns,
-            timeout_ns: self.spec.timeout_ns,
+            timeout_ns: self.spec.timeout_ns.saturating_add(self.spec.ride_out_ns),
             together: self.spec.together,
             sampler: &mut self.sampler,
         };
-        let driver = self.driver.get_or_insert_with(|| Driver::new(&self.target));
+        let driver = self.driver.get_or_insert_with(|| Driver::new(&lasting(&self.spec, &self.target, &self.outages)));
         let stalls = (!job.clock.is_virtual()).then(StallWatch::begin);
         let mut workers = match driver.run(&job, &mut watch) {
             Err(error) if self.is_one_too_many(cell, &error) => {
@@ -385,6 +390,7 @@ impl Run {
         around.stalls = stalls.and_then(StallWatch::end);
         around.storage = before.zip(storage_bytes()).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)));
         around.client = self.sampler.take(&workers);
+        around.outages = std::mem::take(&mut *self.outages.lock().unwrap_or_else(PoisonError::into_inner));
         let outcome = assemble(&job, &workers, &around, &*self.target);
         let (status, stop) = (outcome.result.status, outcome.result.stop_reason);
         let whole = status == "complete" && (stop != "stonewall" || cell.finish_untimed);
@@ -421,6 +427,14 @@ impl Run {
         let measured = sample(kind, self.spec.seed)?;
         self.measured = Some((kind, measured));
         Ok(Some(measured))
+    }
+}
+
+/// The target that workers connect to: one whose sessions wait for the server where the run asks for that.
+fn lasting(spec: &RunSpec, target: &Arc<dyn Target>, outages: &Arc<Mutex<Vec<Outage>>>) -> Arc<dyn Target> {
+    match spec.ride_out_ns {
+        0 => Arc::clone(target),
+        time => Arc::new(Lasting::new(Arc::clone(target), Duration::from_nanos(time), Arc::clone(outages))),
     }
 }
 

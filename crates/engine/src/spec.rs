@@ -34,6 +34,9 @@ pub struct RunSpec {
     pub seed: u64,
     /// Longest time without any completion before the run is given up.
     pub timeout_ns: u64,
+    /// How long a server that goes away during a cell is waited for; 0: its session ends at once.
+    #[serde(default)]
+    pub ride_out_ns: u64,
     /// Time between progress events.
     pub progress_interval_ns: u64,
     /// Other clients carry the same cells out: [`crate::Events::together`] says when to go on.

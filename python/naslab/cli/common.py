@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.cli.caller import caller, words_typed
 from naslab.cli.clients import clients_for, how_many, monitor_of
 from naslab.cli.progress import Progress
+from naslab.cli.ride_out import ride_out_ns
 from naslab.errors import INTERRUPTED, NaslabError, UsageError
 from naslab.execute import Execution
 from naslab.lab.opening import open_target
@@ -66,7 +67,9 @@ class Common:
     def run_spec(self) -> RunSpec:
         """A run in a folder of its own, without cells yet. Raises UsageError for what these options get wrong."""
         self.check()
-        return RunSpec({}, [], command=self.command, folder="", seed=self.seed, timeout_ns=self.timeout_ns())
+        spec = RunSpec({}, [], command=self.command, folder="", seed=self.seed, timeout_ns=self.timeout_ns())
+        spec.ride_out_ns = ride_out_ns()
+        return spec
 
     def check(self) -> None:
         """Everything that can be known to be wrong before anything is measured. Raises UsageError."""

@@ -16,7 +16,8 @@ import typer
 
 from naslab.cli.around import around
 from naslab.cli.option_files import preset_commands
-from naslab.cli.registry import ADDRESS, LIVE, MEASURE, NOTIFY, PRESET, START, TARGETS, Command, Shared
+from naslab.cli.registry import ADDRESS, LIVE, MEASURE, NOTIFY, PRESET, RIDE_OUT, START, TARGETS, Command, Shared
+from naslab.cli.ride_out import riding_out
 from naslab.errors import UsageError
 from naslab.outputs import forcing
 from naslab.targets.forms import check_local
@@ -52,14 +53,20 @@ def _surrounded(command: Callable[..., Any], entry: Command) -> Callable[..., An
     shared = [*([PRESET] if entry.name in preset_commands() else []), *entry.shared()]
 
     def surrounded(values: dict[str, Any]) -> Any:
-        own = {each.option: values.pop(each.option.removeprefix("--")) for each in shared}
+        own = {each.option: values.pop(_parameter(each)) for each in shared}
         if addresses := own.get(ADDRESS.option):
             values["target"] = _at(values.get("target"), addresses)
         # --options and --preset were taken from the command line before it was parsed.
-        return around(entry, lambda: command(**values), own.get(LIVE.option, ""), own[NOTIFY.option],
-                      _instead(entry, values))  # fmt: skip
+        with riding_out(own.get(RIDE_OUT.option, "")):
+            return around(entry, lambda: command(**values), own.get(LIVE.option, ""), own[NOTIFY.option],
+                          _instead(entry, values))  # fmt: skip
 
-    return with_options(command, {each.option.removeprefix("--"): _as_parameter(each) for each in shared}, surrounded)
+    return with_options(command, {_parameter(each): _as_parameter(each) for each in shared}, surrounded)
+
+
+def _parameter(shared: Shared) -> str:
+    """The name of its Python parameter."""
+    return shared.option.removeprefix("--").replace("-", "_")
 
 
 def _at(target: str | None, addresses: str) -> str:

@@ -35,6 +35,9 @@ LIVE = Shared("--live", "FILE|-", "Also write events as JSON lines, for other pr
 ADDRESS = Shared(
     "--address", "A[,B...]|auto", "Use these addresses of the server together; auto: those it lists (SMB 3)."
 )
+RIDE_OUT = Shared(
+    "--ride-out", "TIME", "If the server goes away, wait this long for it, go on, and report the time without it."
+)
 NOTIFY = Shared("--notify", "bell|COMMAND", "At the end, ring or run this with NASLAB_RUN_ID and NASLAB_EXIT_CODE.")
 
 
@@ -43,6 +46,10 @@ TARGETS = (
     "compare rerun", "doctor", "clean",
 )  # fmt: skip
 """Commands whose TARGET is one; `runs` and `history` look for a text in it."""
+
+
+RIDING = ("sweep", "sustained", "curve")
+"""Commands whose cells may wait for a server that comes back."""
 
 
 class Example(NamedTuple):
@@ -77,4 +84,5 @@ class Command(NamedTuple):
     def shared(self) -> list[Shared]:
         """The options that every command has beside its own, and those that its group has."""
         live = [LIVE] if self.measures or self.panel == MEASURE else []
-        return [OPTIONS, *([ADDRESS] if self.name in TARGETS else []), *live, NOTIFY]
+        own = [shared for shared, names in ((ADDRESS, TARGETS), (RIDE_OUT, RIDING)) if self.name in names]
+        return [OPTIONS, *own, *live, NOTIFY]

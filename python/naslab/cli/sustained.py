@@ -309,7 +309,8 @@ class _Task:
 
         run = execution.store.load(execution.run_id)
         for cell in run.cells:
-            if cell["workload"] in ("sustained", "warm") and cell["status"] != "failed":
+            # A series with a time without the server shows no plateau and no burst of the server.
+            if cell["workload"] in ("sustained", "warm") and cell["status"] != "failed" and not cell.get("outages"):
                 part["regimes"] += analysis.regimes_of(run, cell)
         sustained, burst = analysis.rates_to_pay_for(part)
         if self.request.price and sustained > 0:

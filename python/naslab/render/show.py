@@ -15,6 +15,7 @@ from naslab.render.telling import told_once
 from naslab.results.addresses import address_line
 from naslab.results.foreign import who_measured
 from naslab.results.numbers import is_number
+from naslab.results.outages import outage_sentences
 from naslab.terminal import plain_table
 from naslab.units import duration_text, size_text, three_digits
 
@@ -243,6 +244,8 @@ def _header(run: Run) -> list[RenderableType]:
     rows = [("Target", _target(document["target"], told) or "not reported"), ("When", _when(document))]
     if addresses := address_line(document):
         rows.insert(1, ("Addresses", addresses))
+    if outages := outage_sentences(document):
+        rows.append(("Outages", "; ".join(outages)))
     if source := document.get("source"):
         rows.append(("Source", source_text(source)))
     if document.get("label"):

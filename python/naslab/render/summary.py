@@ -8,6 +8,7 @@ from typing import Any
 
 from naslab.analysis import many, regimes_words
 from naslab.analysis.cell_names import capital, op_words
+from naslab.results.outages import outage_sentences
 from naslab.units import duration_text, rate_text, size_label
 
 Cell = Mapping[str, Any]
@@ -15,7 +16,8 @@ Cell = Mapping[str, Any]
 
 def summarise(document: Mapping[str, Any]) -> list[str]:
     """What `_of_one` says, and what many clients got together."""
-    return [capital(told) for told in (*_of_one(document), *many.sentences(document))]
+    told = (*_of_one(document), *outage_sentences(document), *many.sentences(document))
+    return [capital(each) for each in told]
 
 
 def _of_one(document: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from naslab.analysis.linkrate import speed_text
 from naslab.report.labels import esc, plain, tight
 from naslab.results.addresses import address_line
+from naslab.results.outages import outage_sentences
 from naslab.units import duration_text, rate_text, size_label
 
 Document = Mapping[str, Any]
@@ -36,7 +37,8 @@ def section(runs: Sequence[tuple[str, Document]]) -> str:
 
 
 ORDER = (
-    "Source", "Not reported by the source", "Server", "Protocol", "Addresses", "Connections", "Free space",
+    "Source", "Not reported by the source", "Server", "Protocol", "Addresses", "Outages", "Connections",
+    "Free space",
     "Lab system", "Network", "Client", "Client's system", "Files", "Records", "Load", "Durability", "Caches", "Repeats",
     "Seed", "Conditions",
 )  # fmt: skip
@@ -102,6 +104,8 @@ def _server(
         yield "Protocol", ", ".join(part for part in parts if part)
     if addresses := address_line({"target": target, "cells": cells}):
         yield "Addresses", addresses
+    if outages := outage_sentences({"cells": cells}):
+        yield "Outages", "; ".join(outages)
     if facts.get("connections"):
         yield "Connections", plain(facts["connections"])
     if space.get("free_bytes"):

@@ -167,6 +167,8 @@ def _from_engine(result: Mapping[str, Any]) -> dict[str, Any]:
     cell["wire_bytes"] = None if sent is None and received is None else (sent or 0) + (received or 0)
     if by_address := result.get("wire_by_address"):
         cell["wire_by_address"] = [{"address": address, **counted} for address, counted in by_address.items()]
+    if result.get("outages"):
+        cell["outages"] = list(result["outages"])
     return cell
 
 

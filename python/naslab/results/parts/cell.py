@@ -125,6 +125,20 @@ class AddressBytes(Part):
     received_bytes: Annotated[Bytes, about("bytes received from it on the wire")]
 
 
+class Outage(Part):
+    """Outage."""
+
+    worker: Annotated[Count, about("whose session was lost, from 0")]
+    start_ns: Annotated[Ns, about("the server's last answer before, monotonic clock")]
+    end_ns: Annotated[Ns, about("the files were open again, monotonic clock")]
+    attempts: Annotated[Count, about("attempts to connect")]
+    repeated_ops: Annotated[Count, about("operations that were outstanding, and were submitted again")]
+    read_back_writes: Annotated[Count, about("acknowledged writes that were read back")]
+    read_back_bytes: Annotated[Bytes, about("their size")]
+    lost_writes: Annotated[Count, about("of these, those whose contents the server no longer had")]
+    first_lost: Annotated[str | None, about("the newest of them; null: none")]
+
+
 class CellDocument(Part, kw_only=True):
     """Cell."""
 
@@ -164,6 +178,9 @@ class CellDocument(Part, kw_only=True):
     wire_received_bytes: Annotated[Bytes | None, about("bytes received on the wire")]
     wire_by_address: Annotated[
         list[AddressBytes] | UnsetType, about("the same by address, where the server was used at several")
+    ] = UNSET
+    outages: Annotated[
+        list[Outage] | UnsetType, about("times without the server that were waited out (--ride-out)")
     ] = UNSET
     protocol_events: Annotated[
         dict[str, Count], about("protocol events besides operations: name and count (delay, grace, split)")
