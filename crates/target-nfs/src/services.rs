@@ -4,10 +4,10 @@ use crate::options::{Privileged, Settings, NFS_PORT};
 use crate::rpc::{self, port_advice, Prefix, AUTH_NONE, NFS_PROGRAM};
 use crate::security::{flavour_names, Sec};
 use crate::status;
-use crate::transport::{assemble, random_word};
+use crate::transport::assemble;
 use crate::xdr::{Decoded, Decoder, Handle, Put};
 use naslab_core::{Error, ErrorKind, Result};
-use naslab_wire::{dial, DialOptions, Wire};
+use naslab_wire::{chance, dial, DialOptions, Wire};
 
 const PORTMAP_PROGRAM: u32 = 100_000;
 const PORTMAP_VERSION: u32 = 2;
@@ -74,7 +74,7 @@ impl Service {
     /// The results of one call, from their first byte.
     fn call(&mut self, operation: &'static str, procedure: u32, arguments: &[u8]) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(256);
-        let xid = random_word();
+        let xid = chance() as u32;
         let start = self.prefix.begin(&mut out, xid, procedure);
         out.put_raw(arguments);
         rpc::seal(&mut out, start, 0);

@@ -14,7 +14,7 @@ use crate::security::{write_call, Sec, Security, Stamp};
 use crate::status;
 use crate::xdr::{Bad, Decoder};
 use naslab_core::{limit, Completion, Error, ErrorKind, Result, WireCounters};
-use naslab_wire::{ready, Wire};
+use naslab_wire::{chance, ready, Wire};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -101,7 +101,7 @@ impl Transport {
             security: None,
             links,
             next_link: 0,
-            calls: Calls::new(setup.most_calls, random_word()),
+            calls: Calls::new(setup.most_calls, chance() as u32),
             most_calls: setup.most_calls,
             slots: Slots::default(),
             ops: RunningOps::with_room(setup.most_calls),
@@ -540,10 +540,4 @@ pub(crate) fn assemble(wire: &mut Wire, most: usize, into: &mut Vec<u8>) -> Resu
         }
     }
     Err(Bad::Wrong("a reply has too many fragments").error("receive"))
-}
-
-/// A number that differs from run to run and from session to session.
-pub(crate) fn random_word() -> u32 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish() as u32
 }

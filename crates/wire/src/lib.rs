@@ -4,9 +4,11 @@
 //! the socket so that the payload lands in the caller's memory. A [`Wire`] does this on one blocking socket
 //! without allocating. Nothing here waits longer than the connection's timeout.
 
+mod chance;
 mod dial;
 pub mod reference;
 mod wire;
 
+pub use chance::chance;
 pub use dial::{dial, DialOptions};
 pub use wire::{ready, Ready, Wire};

@@ -6,9 +6,10 @@ use super::{op, USUAL_LEASE, V4};
 use crate::calls::Slots;
 use crate::rpc::Credentials;
 use crate::status::{self, another_server};
-use crate::transport::{random_word, Transport};
+use crate::transport::Transport;
 use crate::xdr::{Bad, Decoded, Decoder, Put};
 use naslab_core::{Error, ErrorKind, Result};
+use naslab_wire::chance;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,7 +49,7 @@ impl Identity {
     /// A name that no other session has.
     fn new(who: &Credentials, worker: u32, slots: u32) -> Identity {
         let number = CLIENTS.fetch_add(1, Ordering::Relaxed);
-        let chance = (u64::from(random_word()) << 32) | u64::from(random_word());
+        let chance = chance();
         let name = format!("naslab {} {} {worker} {number} {chance:016x}", who.machine, std::process::id());
         Identity { verifier: chance.to_be_bytes(), name: name.into_bytes(), slots }
     }

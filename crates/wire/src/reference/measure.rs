@@ -4,8 +4,8 @@ use super::protocol::{
     number, payload, receive_to_end, send_for, stopped, Answer, Hello, Line, Mode, ANSWER_BYTES, BLOCK_BYTES,
 };
 use super::{Flow, MeasureOptions, Path, Reference, RoundTrip, MAX_CONNECTIONS, MAX_DURATION, MESSAGE_BYTES};
+use crate::chance;
 use naslab_core::{Error, ErrorKind, Result};
-use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsRawFd;
@@ -35,7 +35,7 @@ struct Measurement<'a> {
 pub fn measure(options: &MeasureOptions, on_phase: &mut dyn FnMut(&str) -> bool) -> Result<Reference> {
     check(options)?;
     let (address, stream) = dial(options)?;
-    let session = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    let session = chance();
     let work = Measurement { options, address, session, stop: AtomicBool::new(false) };
     let _control = work.greet(stream, Mode::Control)?;
     let n = options.connections as usize;
