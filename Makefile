@@ -49,11 +49,12 @@ demo: build
 test: $(STAMPS)/rust-tests
 	@tools/run-tests
 
-# What needs root, servers, browsers, the machine to itself or minutes. PART="hostile truth" takes parts: servers and
-# packages, too; packages run only where they are named.
+# What needs root, servers, browsers, the machine to itself or minutes. PART="hostile truth" takes parts: servers,
+# packages and interop, too; packages and interop run only where they are named.
 test-lab: $(STAMPS)/dev
 	@tools/system-packages test
 	@$(if $(findstring packages,$(PART)),tools/system-packages packages)
+	@$(if $(findstring interop,$(PART)),tools/system-packages interop)
 	@tools/run-tests lab $(PART)
 
 check: $(STAMPS)/dev

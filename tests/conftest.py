@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Attacks, the truth and packages take minutes or the machine's quiet: they are the lab's, whatever they need."""
     for item in items:
-        if {"hostile", "truth", "packages"} & set(item.path.parts):
+        if {"hostile", "truth", "packages", "interop"} & set(item.path.parts):
             item.add_marker(pytest.mark.lab)
 
 

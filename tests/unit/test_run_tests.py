@@ -108,12 +108,13 @@ def test_every_test_belongs_to_one_target() -> None:
 
     parts = {
         part: sorted((root / part).glob("test_*.py"))
-        for part in ("unit", "e2e", "behaviour", "hostile", "truth", "packages")
+        for part in ("unit", "e2e", "behaviour", "hostile", "truth", "packages", "interop")
     }
     plain = sorted(parts["unit"] + parts["e2e"] + parts["behaviour"])
     assert [path for path in named(tool.quick_pieces()) if path.parent.name != "golden"] == plain
     lab = [path for path in plain if tool.LAB_MARK in path.read_text("utf-8") or path.parent.name == "behaviour"]
-    assert named([*own, *free, tool.alone()]) == sorted({*lab, *parts["hostile"], *parts["truth"], *parts["packages"]})
+    others = {path for part in ("hostile", "truth", "packages", "interop") for path in parts[part]}
+    assert named([*own, *free, tool.alone()]) == sorted({*lab, *others})
     assert all(piece[4:6] == tool.UNMARKED for piece in tool.quick_pieces())
     assert all(piece[4:6] == tool.MARKED for piece in [*own, *free])
 
@@ -132,7 +133,7 @@ def test_what_takes_longest_begins_first_and_pieces_are_alike() -> None:
 def kinds_of(path: Path) -> set[str]:
     """Whether a file has tests of `make test` (quick), of `make test-lab` (lab), or both."""
     text, marked = path.read_text("utf-8"), as_it_is().LAB_MARK
-    if path.parent.name in ("hostile", "truth", "packages"):
+    if path.parent.name in ("hostile", "truth", "packages", "interop"):
         return {"lab"}
     if re.search(rf"^pytestmark = .*{marked}\b", text, re.MULTILINE):
         return {"lab"}

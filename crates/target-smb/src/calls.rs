@@ -388,7 +388,11 @@ impl Session for SmbSession {
             Ok(since) => since,
         };
         match self.empty_and_remove(path, since) {
-            Err(error) if self.alive().is_ok() && error.kind != ErrorKind::NotFound => self.remove(path),
+            Err(error) if self.alive().is_ok() && error.kind != ErrorKind::NotFound => match self.remove(path) {
+                // It was there a moment ago: a server that refuses the close of a deleted file has removed it.
+                Err(gone) if gone.kind == ErrorKind::NotFound => Ok(()),
+                outcome => outcome,
+            },
             outcome => outcome.map_err(|e| e.with("path", path)),
         }
     }

@@ -1,0 +1,155 @@
+"""File servers that others wrote, from their packages: how each is had, started and reached.
+
+They share no code with naslab and none with its lab. Versions are pinned. What is built is kept in `CACHE`, outside of
+the project; a server that cannot be had here is a reported skip with its reason. All listen in a network namespace of
+their own (`inside.py`), for some of them know no other address than that of all networks.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CACHE = Path(os.environ.get("NASLAB_INTEROP_CACHE") or Path.home() / ".cache" / "naslab-tests" / "interop")
+HERE = Path(__file__).parent
+PORT = 24049
+USER, PASSWORD = "ann", "of-the-interop-tests"
+BUILD_S = 1500
+
+
+class MissingError(Exception):
+    """A server cannot be had here; the text says why."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """One server. what: its version and where it comes from. command: words from the folder to serve; asking it builds
+    what is missing. url: with {port}. keeps: whether files lie in the folder and survive a restart."""
+
+    name: str
+    what: str
+    command: Callable[[Path], list[str]]
+    url: str
+    keeps: bool = True
+    port: int = PORT
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def target(self) -> str:
+        """As a user names it."""
+        return self.url.format(port=self.port)
+
+    @property
+    def logs_in(self) -> bool:
+        """Whether a password is needed."""
+        return self.url.startswith("smb://")
+
+
+def _run(words: list[str], **environment: str) -> None:
+    """Builds something. Raises MissingError with the last line of what it printed."""
+    if shutil.which(words[0]) is None:
+        raise MissingError(f"{words[0]} is not installed")
+    done = subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=BUILD_S, check=False,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+    if done.returncode:
+        raise MissingError(f"{words[0]}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
+
+
+def of_cargo(crate: str, version: str, program: str) -> str:
+    """The program of a crate."""
+    root = CACHE / f"{crate}-{version}"
+    if not (root / "bin" / program).exists():
+        _run(["cargo", "install", "--quiet", "--locked", "--root", str(root), "--version", version, crate])
+    return str(root / "bin" / program)
+
+
+def of_go(module: str, version: str, program: str) -> str:
+    """The program of a Go module."""
+    root = CACHE / f"{program}-{version}"
+    if not (root / program).exists():
+        _run(["go", "install", f"{module}@v{version}"], GOBIN=str(root), GOFLAGS="-modcacherw")
+    return str(root / program)
+
+
+def of_python(package: str, version: str, program: str) -> list[str]:
+    """The words that begin a program of a Python package, in an environment of its own."""
+    root = CACHE / f"{package}-{version}"
+    if not (root / "bin" / program).exists():
+        _run([sys.executable, "-m", "venv", str(root)])
+        _run([str(root / "bin" / "pip"), "--quiet", "--disable-pip-version-check", "install", f"{package}=={version}"])
+    return [str(root / "bin" / "python"), str(root / "bin" / program)]
+
+
+def of_here(program: str) -> str:
+    """A program of our own around a library, `rust/src/PROGRAM.rs`."""
+    root = CACHE / "rust"
+    _run(["cargo", "build", "--quiet", "--release", "--locked", "--bin", program, "--manifest-path",
+          str(HERE / "rust" / "Cargo.toml")], CARGO_TARGET_DIR=str(root))  # fmt: skip
+    return str(root / "release" / program)
+
+
+def _rclone(data: Path) -> list[str]:
+    program = of_go("github.com/rclone/rclone", "1.69.1", "rclone")
+    return [program, "serve", "nfs", str(data), "--addr", f"127.0.0.1:{PORT}", "--vfs-cache-mode", "full",
+            "--cache-dir", str(data.parent / "rclone"), "--config", str(data.parent / "rclone.conf")]  # fmt: skip
+
+
+def _impacket(data: Path) -> list[str]:
+    words = of_python("impacket", "0.13.1", "smbserver.py")
+    return [*words, "-smb2support", "-ip", "127.0.0.1", "-port", str(PORT), "DATA", str(data), "-username", USER,
+            "-password", PASSWORD]  # fmt: skip
+
+
+def _nfs3_server(data: Path, *more: str) -> list[str]:
+    program = of_cargo("cargo-nfs3-server", "0.2.3", "cargo-nfs3-server")
+    return [program, "--bind-ip", "127.0.0.1", "--bind-port", str(PORT), "--quiet", *more]
+
+
+def _nfs_mirror(data: Path) -> list[str]:
+    return [of_cargo("nfs_mirror", "0.1.2", "nfs_mirror"), str(data), "-t", "/data", "-i", "127.0.0.1", "-p", str(PORT)]
+
+
+def _ganesha_mem(data: Path) -> list[str]:
+    if not list(Path("/usr/lib").glob("*/ganesha/libfsalmem.so")):
+        raise MissingError("nfs-ganesha-mem is not installed")
+    config = data.parent / "ganesha.conf"
+    config.write_text(
+        f"""NFS_CORE_PARAM {{ Protocols = 4; NFS_Port = {PORT}; MNT_Port = {PORT + 1}; Bind_addr = 0.0.0.0;
+    Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }}
+NFSv4 {{ RecoveryRoot = {data.parent}/recovery; Graceless = true; Lease_Lifetime = 30; Only_Numeric_Owners = true; }}
+NFS_KRB5 {{ Active_krb5 = false; }}
+EXPORT {{ Export_Id = 1; Path = /data; Pseudo = /data; Protocols = 4; Transports = TCP; Access_Type = RW;
+    Squash = None; SecType = sys; FSAL {{ Name = MEM; }} }}
+""",
+        "utf-8",
+    )
+    return ["ganesha.nfsd", "-F", "-L", str(data.parent / "ganesha.log"), "-f", str(config), "-p",
+            str(data.parent / "ganesha.pid")]  # fmt: skip
+
+
+NFS3 = "nfs://127.0.0.1:{port}/?mountport={port}&version=3"
+SERVERS: tuple[Foreign, ...] = (
+    Foreign("rclone", "rclone 1.69.1 over go-nfs (Go), NFS 3", _rclone, NFS3),
+    Foreign("nfs3_server", "nfs3_server 0.11, in memory (Rust), NFS 3",
+            lambda data: _nfs3_server(data, "--memfs"), NFS3, keeps=False),
+    Foreign("nfs3_server-folder", "nfs3_server 0.11, a folder (Rust), NFS 3",
+            lambda data: _nfs3_server(data, "--path", str(data)), NFS3),
+    Foreign("nfs_mirror", "nfs_mirror 0.1.2 over nfsserve (Rust), NFS 3", _nfs_mirror,
+            "nfs://127.0.0.1:{port}/data?mountport={port}&version=3"),
+    Foreign("embednfsd", "embednfsd 0.4.1 (Rust), NFS 4.1",
+            lambda data: [of_cargo("embednfsd", "0.4.1", "embednfsd")], "nfs://127.0.0.1:{port}/?version=4.1",
+            keeps=False, port=2049),
+    Foreign("ganesha-mem", "NFS-Ganesha, FSAL MEM (Debian), NFS 4.1", _ganesha_mem,
+            "nfs://127.0.0.1:{port}/data?version=4.1", keeps=False),
+    Foreign("impacket", "impacket 0.13.1 (Python), SMB 2", _impacket, f"smb://{USER}@127.0.0.1:{{port}}/DATA"),
+    Foreign("smb-server", "smb-server 0.8 (Rust), SMB 3.1.1",
+            lambda data: [of_here("smb"), f"127.0.0.1:{PORT}", str(data)], f"smb://{USER}@127.0.0.1:{{port}}/data",
+            environment={"SMB_USER": USER, "SMB_PASSWORD": PASSWORD}),
+)  # fmt: skip
