@@ -39,8 +39,9 @@ LOOKED_AT = (
     1919754107,
 )
 COUNT = 100
-WRONG, ERROR, UNDECIDED = 0.01, 0.10, 0.25
-"""Most of the certain statements that may be wrong; most expected calibration error; most undecided classes."""
+RIGHT, WRONG, ERROR, UNDECIDED = 0.97, 0.01, 0.05, 0.15
+"""Classes named right first, at least; certain statements that may be wrong, expected calibration error and undecided
+classes, at most."""
 DECIDED = 0.7
 """Below this probability a class is undecided."""
 NOTHING = "(none)"
@@ -131,7 +132,8 @@ def summed(seed: int, answers: Sequence[tuple[System, Answer]]) -> dict[str, Any
     summary = [
         f"seed {seed}{' (looked at before: it judges nothing)' if seed in LOOKED_AT else ''}, {len(answers)} systems, "
         f"{len(clear)} clear classes, {len(pairs)} of two close limits, {len(failed)} failed",
-        f"named first: {right} of {len(claims)}; undecided {undecided:.0%} (at most {UNDECIDED:.0%})",
+        f"named first: {right} of {len(claims)} (at least {RIGHT:.0%}); "
+        f"undecided {undecided:.0%} (at most {UNDECIDED:.0%})",
         f"certain and wrong: {wrong} of {sure} (at most {WRONG:.0%}); of two close limits one alone: {alone}",
         f"with credit that no load spent as the limit: named first {sum(c.right for c in strictly)}, certain and wrong "
         f"{certain(strictly)[0]}",
@@ -139,7 +141,8 @@ def summed(seed: int, answers: Sequence[tuple[System, Answer]]) -> dict[str, Any
         *text(claims),
         f"time to verdict: median {median(spent) if spent else 0:.0f} s of the server's own time",
     ]
-    ok = not failed and wrong <= WRONG * sure and error <= ERROR and undecided <= UNDECIDED
+    ok = not (failed or alone) and right >= RIGHT * len(claims) and wrong <= WRONG * sure
+    ok = ok and error <= ERROR and undecided <= UNDECIDED
     return {"ok": ok, "summary": summary, "matrix": matrix((s.planted, s.named) for s in clear),
             "rows": [asdict(s) for s in said],
             "reliability": [asdict(each) for each in reliability(claims)]}  # fmt: skip
