@@ -66,7 +66,8 @@ def test_an_interruption_that_a_library_swallows_is_heard(
 
     def dispatch(_: list[str]) -> int:
         callback()
-        time.sleep(100)
+        for _ in range(2000):  # a signal that comes just before a sleep begins is handled after it
+            time.sleep(0.05)
         return 0
 
     monkeypatch.setattr("naslab.cli.dispatch.run_app", dispatch)
@@ -80,7 +81,8 @@ def test_an_interruption_when_all_is_done_changes_nothing() -> None:
     """Python's own end, of a moment, printed a traceback of it."""
     code = (
         "import atexit, time\nfrom naslab import cli\ncli.main = lambda: 3\n"
-        "atexit.register(lambda: (print('ending', flush=True), time.sleep(60)))\ncli.entry()"
+        # In short steps: a signal that comes just before a sleep begins is handled after it.
+        "atexit.register(lambda: (print('ending', flush=True), [time.sleep(0.05) for _ in range(1200)]))\ncli.entry()"
     )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", code], text=True, preexec_fn=default_signals, **pipes) as child:  # noqa: PLW1509
