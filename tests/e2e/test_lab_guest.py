@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
@@ -406,13 +407,15 @@ def test_guests_of_an_ordinary_user(tmp_path: Path) -> None:
         base.chmod(0o777)
         file = base / "mine.toml"
         file.write_text(SYSTEM.replace('access = "nfs4.2"\nram = "160MiB"', 'access = "direct"'))
-        more = {"PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1", "HOME": folder, "TMPDIR": folder}
+        packages = sysconfig.get_path("purelib")  # naslab's own, which the system's Python does not have
+        more = {"PYTHONPATH": f"{ROOT / 'python'}:{packages}", "PYTHONDONTWRITEBYTECODE": "1", "HOME": folder,
+                "TMPDIR": folder}  # fmt: skip
         env = {**os.environ, **more}
         if subprocess.run(
-            [*python, "import naslab.lab"], check=False, capture_output=True, env=env, cwd="/"
+            [*python, "import naslab.lab, naslab.store"], check=False, capture_output=True, env=env, cwd="/"
         ).returncode:
             pytest.skip(
-                "nobody cannot read this project, may make no user namespace, or the system's Python is too old"
+                "nobody cannot read this project, may make no user namespace, or the system's Python is another version"
             )
         done = subprocess.run(
             [*python, HOLD_SYSTEM, str(file)], check=False, capture_output=True, text=True, env=env, cwd="/", timeout=60
