@@ -1,4 +1,4 @@
-"""How waits on a target end once nobody wants their outcome: after Ctrl-C, or where a server fell silent."""
+"""Interruptions: how waits on a target end that nobody wants any more, and when a signal of the user is heard."""
 
 from __future__ import annotations
 

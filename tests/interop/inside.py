@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from interop.servers import PASSWORD, SERVERS, USER, Foreign
 
 STARTED_S, ENDED_S, COMMAND_S = 30, 60, 240
+SEEN = 5
+"""Intervals of a load after which the server is killed."""
 Outcome = dict[str, Any]
 COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
@@ -85,9 +87,14 @@ class World:
 
     def restart(self) -> Outcome:
         """The server is killed under a load: the run says so, and what it left is removed from the new server."""
-        words = self.naslab("sustained", "--size", "2m", "--duration", "20s", "--block", "64k", "--write", "50")
+        live = self.folder / "live"
+        load = ("--size", "2m", "--duration", "20s", "--block", "64k", "--write", "50", "--live", str(live))
+        words = self.naslab("sustained", *load)
         run = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        time.sleep(4)
+        end = time.monotonic() + STARTED_S
+        while time.monotonic() < end and run.poll() is None and not under_load(live):
+            time.sleep(0.05)
+        begun = under_load(live)
         self.kill()
         try:
             _, said = run.communicate(timeout=ENDED_S)
@@ -95,6 +102,8 @@ class World:
             run.send_signal(signal.SIGKILL)
             return {"code": -1, "said": "naslab did not end after the server was gone"}
         told = last_line(said.decode())
+        if not begun:
+            return {"code": -1, "said": f"the load did not begin: {told}"}
         if run.returncode != 1 or not told:
             return {"code": run.returncode, "said": told or "the loss of the server was not reported"}
         self.start()
@@ -112,6 +121,11 @@ def ended(words: list[str]) -> Outcome:
         return {"code": -1, "said": f"no end within {COMMAND_S} s"}
     fixes = [line for line in done.stdout.splitlines() if line.startswith("FIX")]
     return {"code": done.returncode, "said": last_line(done.stderr) or (fixes or [""])[0]}
+
+
+def under_load(live: Path) -> bool:
+    """Whether the load itself, which follows the filling of its file, has been going on for some intervals."""
+    return live.exists() and live.read_text().count('"event": "sample"') >= SEEN
 
 
 def last_line(text: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from diskspd_fixtures import MACHINE, PROCESSORS, made_figures, made_run, planned
 from diskspd_readers import TextSpan, order, read_text, read_xml, totals
-from naslab.cli.diskspd_run import output
+from naslab.cli.diskspd import output
 from naslab.diskspd.figures import Part, figures_of, together
 from naslab.diskspd.machine import Machine, Processor, machine_of
 from naslab.diskspd.plan import Plan

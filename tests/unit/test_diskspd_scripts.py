@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from diskspd_fixtures import MACHINE, made_figures, planned
-from naslab.cli.diskspd_run import output
+from naslab.cli.diskspd import output
 from naslab.diskspd.args import parse
 from naslab.diskspd.profile_xml import profile_text
 

@@ -41,20 +41,30 @@ class CurveStep(Part):
     cells: Annotated[list[Count], about("ids of the cells that are its parts")]
 
 
+Ratio = Annotated[Number, about("this over the other, medians over the parts")]
+RatioInterval = Annotated[Interval, about("95 % interval of it, bootstrap over the parts: low, high")]
+Batches = Annotated[Count, about("parts of this curve")]
+OtherBatches = Annotated[Count, about("parts of the other")]
+Margin = Annotated[Number, about("differences up to this share do not matter")]
+PValue = Annotated[Number, about("of the verdict, two-sided; above 0.05 it is undecided")]
+Detectable = Annotated[Number, about("a true difference of this share would be detected in 80 of 100 cases")]
+Judged = Annotated[
+    Literal["better", "worse", "equivalent", "undecided"] | None,
+    about("this compared with the other; null: fewer than 4 parts"),
+]
+
+
 class CurveRatio(Part):
     """Ratio of two curves."""
 
-    ratio: Annotated[Number, about("this over the other, medians over the parts")]
-    ci95: Annotated[Interval, about("95 % interval of it, bootstrap over the parts: low, high")]
-    batches: Annotated[Count, about("parts of this curve")]
-    other_batches: Annotated[Count, about("parts of the other")]
-    margin: Annotated[Number, about("differences up to this share do not matter")]
-    p_value: Annotated[Number, about("of the verdict, two-sided; above 0.05 it is undecided")]
-    minimum_detectable: Annotated[Number, about("a true difference of this share would be detected in 80 of 100 cases")]
-    verdict: Annotated[
-        Literal["better", "worse", "equivalent", "undecided"] | None,
-        about("this compared with the other; null: fewer than 4 parts"),
-    ]
+    ratio: Ratio
+    ci95: RatioInterval
+    batches: Batches
+    other_batches: OtherBatches
+    margin: Margin
+    p_value: PValue
+    minimum_detectable: Detectable
+    verdict: Judged
 
 
 class CurveLoadRatio(Part):
@@ -63,17 +73,14 @@ class CurveLoadRatio(Part):
     load_per_s: Annotated[PerS, about("the load")]
     p99_ns: Annotated[Ns, about("of this curve, median over the parts")]
     other_p99_ns: Annotated[Ns, about("of the other")]
-    ratio: Annotated[Number, about("this over the other, medians over the parts")]
-    ci95: Annotated[Interval, about("95 % interval of it, bootstrap over the parts: low, high")]
-    batches: Annotated[Count, about("parts of this curve")]
-    other_batches: Annotated[Count, about("parts of the other")]
-    margin: Annotated[Number, about("differences up to this share do not matter")]
-    p_value: Annotated[Number, about("of the verdict, two-sided; above 0.05 it is undecided")]
-    minimum_detectable: Annotated[Number, about("a true difference of this share would be detected in 80 of 100 cases")]
-    verdict: Annotated[
-        Literal["better", "worse", "equivalent", "undecided"] | None,
-        about("this compared with the other; null: fewer than 4 parts"),
-    ]
+    ratio: Ratio
+    ci95: RatioInterval
+    batches: Batches
+    other_batches: OtherBatches
+    margin: Margin
+    p_value: PValue
+    minimum_detectable: Detectable
+    verdict: Judged
 
 
 class CurveComparison(Part):
