@@ -198,6 +198,7 @@ class InferModel:
         columns: dict[str, bytes],
         conditions: tuple[float, float, float, bool, bool],
         client: list[tuple[float, float]],
+        server: list[tuple[float, float]],
     ) -> InferModel:
         """columns: those of `Rows`, flags as 0 and 1, with `order`, `charge`, `scale` (sigma with the model's error).
 

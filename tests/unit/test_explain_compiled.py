@@ -16,7 +16,7 @@ from naslab.explain.hypotheses import AT, HIGH, LOW, NAMES, Array, log_prior, lo
 from naslab.explain.inference import MODEL_ERROR, log_likelihood, sample
 from naslab.explain.rows import Rows
 
-CLIENT_ERROR, FREEDOM = 0.05, 4.0
+CLIENT_ERROR, SERVER_ERROR, FREEDOM = 0.05, 0.1, 4.0
 
 
 def drawn_rows(rng: np.random.Generator, count: int = 24) -> Rows:
@@ -54,6 +54,7 @@ def drawn_rows(rng: np.random.Generator, count: int = 24) -> Rows:
         nic_bytes_per_s=float(rng.choice([0.0, 1.25e8])), cpus=float(rng.choice([1.0, 4.0])),
         cpu_limit=float(rng.choice([0.0, 0.3])), same_machine=bool(rng.random() < 0.3),
         protocol=str(rng.choice(["smb", "nfs"])), usual=bool(rng.random() < 0.5),
+        server_times=((4096.0, 2e-5), (1048576.0, 6e-4)) if rng.random() < 0.5 else (),
     )  # fmt: skip
 
 
@@ -66,7 +67,7 @@ def drawn_particles(rng: np.random.Generator, count: int = 60) -> Array:
 
 
 def likelihood_by_definition(theta: Array, r: Rows) -> Array:
-    """Student's t on log rates, thin tails on the client's time, the priors' shape."""
+    """Student's t on log rates, thin tails on the client's time, the server's at least, the priors' shape."""
     v = values_of(theta)
     z = (predict(v, r) - r.seen) / np.hypot(r.sigma, MODEL_ERROR)
     peak = math.lgamma((FREEDOM + 1) / 2) - math.lgamma(FREEDOM / 2) - 0.5 * math.log(FREEDOM * math.pi)
@@ -75,6 +76,9 @@ def likelihood_by_definition(theta: Array, r: Rows) -> Array:
     for record, seconds in client_times(r):
         off = (np.log(v["client_s"] + v["client_byte_s"] * record)[:, 0] - np.log(seconds)) / CLIENT_ERROR
         found = found - np.minimum(off**2 / 2, 60.0)
+    for record, seconds in r.server_times:  # at least so long
+        off = np.minimum(np.log(v["server_s"] + record / v["memory"])[:, 0] - np.log(seconds), 0.0) / SERVER_ERROR
+        found = found - np.minimum(off**2 / 2, 30.0)
     return np.asarray(found)
 
 
@@ -101,7 +105,7 @@ def test_a_row_may_follow_any_other() -> None:
 def test_a_table_that_differs_is_refused() -> None:
     rows = drawn_rows(np.random.default_rng(1))
     columns = {name: np.asarray(getattr(rows, name), float).tobytes() for name in compiled.COLUMNS}
-    made = (list(LOW), list(HIGH), [], columns, (0.0, 1.0, 0.0, False, False), [])
+    made = (list(LOW), list(HIGH), [], columns, (0.0, 1.0, 0.0, False, False), [], [])
     with pytest.raises(ValueError, match="parameters differ"):
         _engine.InferModel(NAMES[::-1], *made)
     with pytest.raises(ValueError, match="without scale"):

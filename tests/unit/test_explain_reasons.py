@@ -146,7 +146,10 @@ def test_credit_and_ceilings_of_the_model_are_told_as_what_they_are() -> None:
     told = reason(Facts("disk", "read", "large", fitted, "", ("link", 1.3), found))
     assert told.startswith("the fitted model has a ceiling of 80 MB/s (70 to 90 MB/s)")
     assert told.endswith("the next limit is the network link, at 1.3 times")
-    found.burst = {"burst_bytes_per_s": 1e8, "base_bytes_per_s": 2e7, "size_bytes": 10**9, "shown_by": "it came back"}
+    found.burst = {
+        "burst_bytes_per_s": 1e8, "base_bytes_per_s": 2e7, "size_bytes": 10**9, "shown_by": "it came back",
+        "applies_to": ["read"], "spent_by": "read",
+    }  # fmt: skip
     told = reason(Facts("burst_credit", "read", "large", fitted, "", None, found))
     assert told.startswith("the rate was 100 MB/s with credit, 1 GB above that and is 20 MB/s without: it came back")
 
@@ -162,5 +165,5 @@ def test_how_long_no_credit_ran_out_is_told() -> None:
     assert lasted(evidence(long=[long]), "read") == "no credit ran out in 20 s of reads (2 GB)"
     assert lasted(evidence(long=[long]), "write") == ""
     spent = evidence(long=[long])
-    spent.burst = {"base_bytes_per_s": 1.0}
+    spent.burst = {"base_bytes_per_s": 1.0, "applies_to": ["read"], "spent_by": "read"}
     assert lasted(spent, "read") == ""

@@ -103,7 +103,8 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
     let waits = slots.max(1.0).min(most) / (delay + slow + alone);
     let (few, slowed) = (slots < load.busy || load.granted > 0.0, slow > delay);
     let nic = if conditions.nic_bytes_per_s > 0.0 { conditions.nic_bytes_per_s / wire } else { NEVER };
-    let machine = if conditions.same_machine { client + server + memory } else { 0.0 };
+    let copied = record / value(Param::Memory);
+    let machine = if conditions.same_machine { client + server + copied } else { 0.0 };
     let found = [
         limit / client,
         1.0 / server,

@@ -12,6 +12,9 @@ use crate::shared::{beside, Credit, Stored};
 const PEAK: f64 = 0.375;
 const CLIENT_ERROR: f64 = 0.05;
 const CLIENT_MOST: f64 = 60.0;
+/// Of the processor time that a server on this machine is known to work for an operation, at least; nats at most.
+const SERVER_ERROR: f64 = 0.1;
+const SERVER_MOST: f64 = 30.0;
 /// A link shaped one way costs so many nats; one in forty.
 const SHAPED_ONE_WAY: f64 = 8.5;
 /// As `hypotheses.log_prior`: bytes a second that a processor copies at least, and of a window that is seldom one.
@@ -34,6 +37,8 @@ pub struct Model {
     rows: Rows,
     /// Bytes of an operation, and the log of the client's counted time for it.
     client: Vec<(f64, f64)>,
+    /// Bytes of an operation, and the log of what the server's processor works for it at least.
+    server: Vec<(f64, f64)>,
     most: f64,
     slots_edge: f64,
     waits: f64,
@@ -73,7 +78,8 @@ const BELOW: f64 = 0.90 * 0.95;
 const ABOVE: f64 = 1.02;
 
 impl Model {
-    /// `client`: bytes of an operation and the seconds of the client's processor that were counted for it.
+    /// `client`: bytes of an operation and the seconds of the client's processor that were counted for it; `server`: of
+    /// the server's, at least.
     ///
     /// Column `scale` is the standard deviation of `seen` with the model's own error.
     pub fn new(
@@ -81,17 +87,19 @@ impl Model {
         columns: &Columns,
         conditions: Conditions,
         client: &[(f64, f64)],
+        server: &[(f64, f64)],
     ) -> Result<Model, Mismatch> {
         let rows = Rows::new(columns, conditions)?;
-        if client.iter().any(|(_, seconds)| !seconds.is_finite() || *seconds <= 0.0) {
-            return Err(Mismatch("a client that takes no time".to_owned()));
+        if client.iter().chain(server).any(|(_, seconds)| !seconds.is_finite() || *seconds <= 0.0) {
+            return Err(Mismatch("a processor that takes no time".to_owned()));
         }
         let most = rows.weight * ln(PEAK);
-        let client = client.iter().map(|(record, seconds)| (*record, ln(*seconds))).collect();
+        let logs = |times: &[(f64, f64)]| times.iter().map(|(record, seconds)| (*record, ln(*seconds))).collect();
+        let (client, server) = (logs(client), logs(server));
         let slots_edge = ln(300.0);
         let (copied, step, fast_window) = (ln(COPIED), ln(4.0), ln(FASTEST_WINDOW[0])..ln(FASTEST_WINDOW[1]));
         let (cache_edge, waits) = (ln(LEAST_CACHE), (1.0 - UNQUEUED) * ln(100.0));
-        Ok(Model { table, rows, client, most, slots_edge, waits, cache_edge, copied, step, fast_window })
+        Ok(Model { table, rows, client, server, most, slots_edge, waits, cache_edge, copied, step, fast_window })
     }
 
     /// Bounds of the parameters.
@@ -154,7 +162,7 @@ impl Model {
     fn of_group(&self, theta: &[Theta], cutoff: &Lanes, scratch: &mut Scratch) -> Lanes {
         let usual = self.rows.conditions.usual;
         let prior = |each: &Theta| self.log_prior(each) + if usual { log_usual(each) } else { 0.0 };
-        let first = |each: &Theta| self.most + prior(each) + self.log_client(each);
+        let first = |each: &Theta| self.most + prior(each) + self.log_client(each) + self.log_server(each);
         let mut sum = lanes(|i| theta.get(i).map_or(f64::NEG_INFINITY, first));
         if is_lost(&sum, cutoff) {
             return sum;
@@ -278,6 +286,16 @@ impl Model {
             (z * z / 2.0).min(CLIENT_MOST)
         };
         -self.client.iter().map(off).sum::<f64>()
+    }
+
+    /// What a server costs that takes less time for an operation than its processor was seen to work for it.
+    fn log_server(&self, theta: &Theta) -> f64 {
+        let (each, byte) = (exp(theta[Param::ServerS as usize]), exp(-theta[Param::Memory as usize]));
+        let off = |(record, seconds): &(f64, f64)| {
+            let z = ((ln(each + byte * record) - seconds) / SERVER_ERROR).min(0.0);
+            (z * z / 2.0).min(SERVER_MOST)
+        };
+        -self.server.iter().map(off).sum::<f64>()
     }
 
     /// Log density of the priors that are not log-uniform, as `hypotheses.log_prior`; never above 0.

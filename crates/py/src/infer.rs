@@ -30,6 +30,7 @@ pub(crate) struct PyModel(Model);
 #[pymethods]
 impl PyModel {
     #[new]
+    #[allow(clippy::too_many_arguments)] // one name each in Python
     fn new(
         names: Vec<String>,
         low: Vec<f64>,
@@ -38,13 +39,14 @@ impl PyModel {
         columns: HashMap<String, Vec<u8>>,
         conditions: (f64, f64, f64, bool, bool),
         client: Vec<(f64, f64)>,
+        server: Vec<(f64, f64)>,
     ) -> PyResult<PyModel> {
         let table = Table::new(&names, &low, &high, &switches).map_err(mismatch)?;
         let columns: Columns =
             columns.into_iter().map(|(name, bytes)| Ok((name, numbers(&bytes)?))).collect::<PyResult<_>>()?;
         let (nic_bytes_per_s, cpus, cpu_limit, same_machine, usual) = conditions;
         let conditions = Conditions { nic_bytes_per_s, cpus, cpu_limit, same_machine, usual };
-        Ok(PyModel(Model::new(table, &columns, conditions, &client).map_err(mismatch)?))
+        Ok(PyModel(Model::new(table, &columns, conditions, &client, &server).map_err(mismatch)?))
     }
 
     /// Log rates, (particles, rows).

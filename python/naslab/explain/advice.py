@@ -160,7 +160,7 @@ def _disk_iops(evidence: Evidence, limit: Limit) -> Iterator[str]:
 
 
 def _burst(evidence: Evidence, limit: Limit) -> Iterator[str]:
-    found = evidence.burst
+    found = evidence.credit(limit.op)
     if not found:
         return
     size = found.get("size_bytes")

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 LEAST_OPS = 60
 """Operations that a timed cell should see, where its share of the budget allows."""
 MIXED_OPS = 600
+DEPTH_SHARE = 0.3
+"""Of the budget, what the depths of one record size may take."""
+LONG_NS, PROPORTIONAL = 20_000_000, 0.9
+"""A request of so much takes long; a rate that grows with the depth to this share does not yet level off."""
 FILE_SHARE, DEBT_SHARE = 0.1, 0.03
 """Of the budget: for writing small files, and for what unstable writes leave to be written."""
 CELL_SHARE = 0.02
@@ -62,6 +66,13 @@ def _is_level(rate: Figure, best: Figure) -> bool:
     """Whether a deeper queue brought no more, and the two are known well enough to say so."""
     found = ratio(rate, best)
     return found.value < LEVEL and found.high < DOUBTFUL
+
+
+def _only_waits(before: Point | None, found: Point) -> bool:
+    """Whether each request of a deeper queue took as long as before, and so long that not every depth can be tried."""
+    if before is None or found.mean_ns < LONG_NS:
+        return False
+    return found.rate.value * before.depth >= PROPORTIONAL * before.rate.value * found.depth
 
 
 @dataclass
@@ -348,9 +359,10 @@ class Climb:
         self._deepen("small_depth", SMALL_RECORD, 4, 4, random=True)
 
     def _deepen(self, step: str, record: int, first: int, factor: int, **more: Any) -> None:
-        depth, level = min(first, self.bounds.most_depth), 0
+        depth, level, begun_ns = min(first, self.bounds.most_depth), 0, self.spent_ns()
         best: Figure | None = None
-        while self.going() and level < 2:
+        last: Point | None = None
+        while self.going() and level < 2 and self.spent_ns() - begun_ns < DEPTH_SHARE * self.budget.limit_ns:
             found = self._known(step, Load(record, depth, **more))
             if found is None:
                 return
@@ -358,7 +370,8 @@ class Climb:
             best = found.rate if best is None or found.rate.value > best.value else best
             if depth >= self.bounds.most_depth:
                 return
-            depth = min(depth * factor, self.bounds.most_depth)
+            depth = min(depth * (factor**2 if _only_waits(last, found) else factor), self.bounds.most_depth)
+            last = found
 
     def busy_depth(self, record: int) -> int:
         """A depth that is enough, with some to spare."""

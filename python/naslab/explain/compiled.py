@@ -22,7 +22,14 @@ def model_of(r: Rows, error: float = 0.0) -> _engine.InferModel:
     columns["scale"] = packed(np.hypot(r.sigma, error))
     conditions = (r.nic_bytes_per_s, r.cpus, r.cpu_limit, r.same_machine, r.usual)
     return _engine.InferModel(
-        NAMES, LOW.tolist(), HIGH.tolist(), list(SWITCHES.items()), columns, conditions, client_times(r)
+        NAMES,
+        LOW.tolist(),
+        HIGH.tolist(),
+        list(SWITCHES.items()),
+        columns,
+        conditions,
+        client_times(r),
+        list(r.server_times),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from naslab.explain.neighbour import server_times
 from naslab.explain.points import Figure, Point, pooled, ratio
 from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_BYTES, SMALL_RECORD
 
@@ -21,6 +22,8 @@ RISING = 1.5
 """A doubling of the clients that still adds this factor: each brings its own share."""
 LEVEL = 1.05
 """Two neighbouring depths within this factor are level."""
+SAME_BASE = 1.5
+"""What an operation fell to is the rate without credit of another one where both are within this factor."""
 
 
 @dataclass
@@ -74,6 +77,28 @@ class Evidence:
         return cls(points, memory_bytes=tuple(memory) if memory else None, **kept)
 
     # What is asked more than once.
+
+    def credit(self, op: str) -> dict[str, Any] | None:
+        """The token bucket that slowed large loads of an operation; None where none is known.
+
+        One operation spent it, and showed its rates. Another that became slower, too, spent the same only if it fell to
+        the same rate: what writes fall to may be that of disks behind a full memory, whatever happened to reads.
+        """
+        known = self.burst
+        if known is None or op not in known["applies_to"]:
+            return None
+        rates = [rate for rate in self._large_rates(op) if rate > 0]
+        share = min(rates, default=0.0) / max(known["base_bytes_per_s"], 1.0)
+        return known if known.get("spent_by", op) == op or 1 / SAME_BASE <= share <= SAME_BASE else None
+
+    def served(self) -> tuple[tuple[float, float], ...]:
+        """(bytes of an operation, seconds that a server on this machine works for it at least); empty elsewhere."""
+        return () if self.simulated or self.local_disk else server_times(self.step(*self.points))
+
+    def _large_rates(self, op: str) -> list[float]:
+        """Rates of large loads of an operation that may have followed the spending of credit."""
+        points = [p for p in self.step("set", "again", "rest", "long") if p.op == op]
+        return [p.durable or p.rate.value for p in points]
 
     @property
     def round_trip(self) -> Point | None:

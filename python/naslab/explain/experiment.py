@@ -14,6 +14,7 @@ _COMMANDS: dict[str, tuple[str, str, int]] = {
     "small_depth": ("small reads at this queue depth for longer", _LOAD + " --random --duration 30s", 40),
     "connections": ("more connections for longer", _LOAD + " --workers 4 --duration 30s", 40),
     "writes": ("durable writes for longer", _LOAD + " --write 100 --durability each --duration 30s", 40),
+    "watch": ("small reads for longer", _LOAD + " --random --duration 60s", 70),
     "rest": ("the same load after a rest", "sustained {target} --find-burst --budget 20m", 1200),
     "long": ("a longer load", "sustained {target} --find-burst --budget 20m", 1200),
     "set": ("working sets of growing size", "sustained {target} --find-cache --budget 10m", 600),

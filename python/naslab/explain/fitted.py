@@ -39,7 +39,7 @@ STRANGE = 0.4
 REMEMBERED = 8
 FILES = (
     "hypotheses", "forward", "rows", "inference", "stations", "loads", "evidence", "verdict", "conclusion",
-    "measured", "reasons", "compiled", "coherent", "trust",
+    "measured", "reasons", "compiled", "coherent", "trust", "neighbour",
 )  # fmt: skip
 """All that a verdict follows from, but for the engine's part."""
 

@@ -13,6 +13,7 @@ from naslab.analysis.sustained import kinds_of, series_of_cell
 from naslab.explain import steps
 from naslab.explain.evidence import FALLEN, beyond_rate, memory_rate
 from naslab.explain.points import Figure, Point, ratio
+from naslab.explain.rows import HEAVY
 from naslab.explain.steps import LARGE_RECORD, Load, load_cell
 from naslab.spec import CellSpec, WalkSpec
 from naslab.units import duration_text, rate_text
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from naslab.explain.evidence import Evidence
     from naslab.results.run import Run
 
-RISEN = 1.2
+RISEN, BUSY_RISEN = 1.2, 2.0
+"""A rate so many times that before the rest has come back; of a load that is a processor's, whose rates vary anyway."""
 REST_NS = 8 * NS_PER_S
 REST_SHARE = 0.04
 READ_NS = 3 * NS_PER_S
@@ -241,7 +243,8 @@ def _regained(climb: Climb, point: Point, slow: float, pause_ns: int) -> _Fast |
         return _Fast(early, int(more)) if more >= EARNED * spent and early >= RISEN * slow else None
     rates = series.rates_bytes_per_s
     early = float(np.median(rates[1 : max(len(rates) // 10, 3)]))
-    if early <= 0 or early < RISEN * slow:
+    risen = BUSY_RISEN if climb.evidence.same_machine or point.cpu >= HEAVY else RISEN
+    if early <= 0 or early < risen * slow:
         return None
     fast = rates > (early * slow) ** 0.5
     lasted = int(np.argmin(fast)) if not fast.all() else len(rates)

@@ -60,8 +60,8 @@ def published(evidence: Evidence, kind: str, where: tuple[str, str], fitted: Fig
     if (kind, *where) in MANY_CLIENTS and evidence.clients_add:
         last = evidence.by_clients[-1]
         return Measured(last.rate, last)
-    if kind == "burst_credit" and evidence.burst:
-        base = Figure(evidence.burst["base_bytes_per_s"], *evidence.burst["base_ci95"])
+    if kind == "burst_credit" and (known := evidence.credit(where[0])):
+        base = Figure(known["base_bytes_per_s"], *known["base_ci95"])
         found = [Measured(base if where[1] == "large" else base.scaled(1 / SMALL_RECORD, "iops")), *found]
     if kind in ("unknown", "client_cache") and found:
         return found[0]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from naslab.analysis.series import NS_PER_S
 from naslab.explain import history, steps
 from naslab.explain.conclusion import SEPARATED_BY
 from naslab.explain.evidence import beyond_rate
@@ -19,6 +20,7 @@ from naslab.explain.verdict import REACH_BYTES
 
 if TYPE_CHECKING:
     from naslab.explain.climb import Climb
+    from naslab.explain.points import Point
 
 DOUBLINGS = 9
 """A set is worth growing for what it would tell after so many doublings."""
@@ -27,6 +29,12 @@ LOOK_S, LOOK_SHARE = 6.0, 0.05
 slices of a tenth of a second."""
 GROWTH_SHARE = 0.05
 """Of the budget, what a doubling of the set may take that nothing but caution asks for."""
+WATCH_NS, WATCH_SHARE = 6 * NS_PER_S, 0.08
+"""Small reads are watched for stops for so long, or this share of the budget: three of a server that stops every two
+seconds. Many end in each moment, so that a gap is none of chance."""
+HELD, HELD_NS = 3.0, 200_000_000
+"""A single request waited for the end of a stop, perhaps, where the slowest percent took so many times the usual time,
+and so much longer."""
 SETTLED = 0.03
 """Half of the interval of a rate beyond memory that is known well enough, as a share of it."""
 
@@ -127,7 +135,10 @@ def _growth(climb: Climb) -> Iterator[Experiment]:
 
 def confirmations(climb: Climb, kinds: Collection[str]) -> list[Experiment]:
     """What is measured before the last word, in this order, where it was not yet. kinds: what is about to be said."""
-    found = [*_separating(climb, kinds), *_outgrowing(climb, kinds), *_known_beyond(climb), *_credit(climb)]
+    found = [
+        *_separating(climb, kinds), *_watching(climb), *_outgrowing(climb, kinds), *_known_beyond(climb),
+        *_credit(climb),
+    ]  # fmt: skip
     return [each for each in found if each.key not in climb.done]
 
 
@@ -139,6 +150,29 @@ def _separating(climb: Climb, kinds: Collection[str]) -> Iterator[Experiment]:
     for step in {SEPARATED_BY[kind] for kind in kinds if kind in SEPARATED_BY}:
         if not climb.evidence.step(step):
             yield from (each for each in menu(climb) if each.key.split()[0] == step)
+
+
+def _watching(climb: Climb) -> Iterator[Experiment]:
+    """Small reads for some seconds, where a load stood still once or single requests waited: whether that comes again.
+
+    Most loads are shorter than the time between two stops, and large records on a slow link are too few to show one.
+    """
+    points = climb.evidence.step(*climb.evidence.points)
+    if climb.is_strange() or not any(map(_was_held, points)):
+        return
+    length_ns = min(WATCH_NS, int(WATCH_SHARE * climb.budget.limit_ns))
+    load = Load(SMALL_RECORD, climb.busy_depth(SMALL_RECORD), random=True)
+
+    def run() -> None:
+        climb.load("watch", load, longer=max(length_ns // climb.length_ns(load), 1))
+
+    yield Experiment("watch", (), run)
+
+
+def _was_held(p: Point) -> bool:
+    """Whether nothing moved for a while in a cell, or few of its single requests took much longer than the others."""
+    slow = p.depth * p.workers == 1 and p.p99_ns > HELD * p.p50_ns and p.p99_ns - p.p50_ns > HELD_NS
+    return slow or bool(p.stalls and p.stalls.count)
 
 
 def _outgrowing(climb: Climb, kinds: Collection[str]) -> Iterator[Experiment]:

@@ -85,7 +85,7 @@ def against(one: float, other: float) -> str:
 def lasted(evidence: Evidence, op: str) -> str:
     """How long a large load went on without a fall: credit that lasts longer is not seen."""
     long = max((p for p in evidence.step("long") if p.op == op), key=lambda p: p.end_ns - p.start_ns, default=None)
-    if long is None or evidence.burst:
+    if long is None or evidence.credit(op):
         return ""
     length_ns = long.end_ns - long.start_ns
     moved = long.rate.value * length_ns / 1e9
@@ -159,7 +159,16 @@ def _as_reads(facts: Facts) -> str:
 
 
 def _memory(facts: Facts) -> Clauses:
-    return *_path(facts), _record(facts.evidence.middle)
+    return _served(facts), *_path(facts), _record(facts.evidence.middle)
+
+
+def _served(facts: Facts) -> str:
+    """What a server on this machine works for an operation."""
+    record = record_of(facts.size)
+    works = next((seconds for size, seconds in facts.evidence.served() if size == record), 0.0)
+    return (
+        f"other programs here work {duration_text(works * 1e9)} or more for each {size_label(record)}" if works else ""
+    )
 
 
 def _record(middle: Point | None) -> str:
@@ -167,7 +176,7 @@ def _record(middle: Point | None) -> str:
 
 
 def _operations(facts: Facts) -> Clauses:
-    return _as_reads(facts), operations(facts.evidence), _rationed(facts.evidence)
+    return _served(facts), _as_reads(facts), operations(facts.evidence), _rationed(facts.evidence)
 
 
 def operations(evidence: Evidence) -> str:
@@ -340,7 +349,7 @@ def clients(evidence: Evidence) -> str:
 
 def _burst(facts: Facts) -> str:
     """Spent credit."""
-    figure, known = facts.value.figure, facts.evidence.burst
+    figure, known = facts.value.figure, facts.evidence.credit(facts.op)
     base = value_text(figure.value, figure.unit)
     if not known:
         return f"the fitted model has a rate without credit of {base}"
@@ -409,7 +418,7 @@ def _lock(facts: Facts) -> str:
 def _shared_machine(facts: Facts) -> Clauses:
     one = facts.value.point or facts.evidence.large
     used = f", of which the client uses {one.cpu:.2f}" if one else ""
-    return (f"client and server share {facts.evidence.client_cpus} cores{used}",)
+    return f"client and server share {facts.evidence.client_cpus} cores{used}", _served(facts)
 
 
 def _client_cache(facts: Facts) -> Clauses:

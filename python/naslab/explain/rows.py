@@ -41,6 +41,8 @@ NULL_SIGMA, HELD_UP = 0.05, 0.25
 LEFT_OUT = frozenset(("security", "clients", "buffered_round_trip"))
 """Steps whose cells vary something that the model does not hold."""
 MIN_STALLS = 3
+LONGEST_TURN_NS = 400_000_000
+"""Pauses of more are no turns of a processor, but of operations that are slow."""
 RATION_NS = 250_000_000
 """Pauses shorter than this are those of a processor whose time is rationed, which does less work, or of a busy host."""
 HEAVY, HEAVY_ERROR = 0.4, 0.10
@@ -58,6 +60,7 @@ SPREAD, SPREAD_ERROR = 2.0, 0.1
 """Times the mean above the median, and share of the median, that slow operations may add."""
 OWN_NS = 3 * NS_PER_S
 """Loads of one kind that are watched for so long show its own stops, in all."""
+OPERATIONS = ("read", "write")
 DEEP = 4
 """Stops are looked for where at least a so-many-th of the most requests were outstanding."""
 
@@ -114,6 +117,8 @@ class Rows:
     """Kinds of I/O whose busiest loads used all the processor time that the client may use, and were throttled."""
     slow_most_s: float = float("inf")
     """Seconds that slow operations add on average at most, by how the times of single requests are spread."""
+    server_times: tuple[tuple[float, float], ...] = ()
+    """(bytes of an operation, seconds that a server on this machine works for it at least)."""
     local_disk: bool = False
     protocol: str = ""
     burst: tuple[float, float, float] | None = None
@@ -157,10 +162,11 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
     largest = max((m["size"] for m in made if m["step"] == "set"), default=0.0)
     weights = _weights(made, largest)
     _count_pauses(made, evidence)
+    points = [p for found in evidence.points.values() for p in found]
     busy = _is_busy(points, evidence.client_cpus)
     columns = {name: np.array([m[name] for m in made]) for name in made[0] if name not in ("step", "group")}
-    points = [p for found in evidence.points.values() for p in found]
     wire = [p.crossed for p in evidence.step("client_cache") if p.crossed is not None]
+    served = evidence.served()
     burst = evidence.burst or {}
     hint = tuple(burst[k] for k in ("base_bytes_per_s", "burst_bytes_per_s", "size_bytes")) if burst.get(
         "size_bytes") else None  # fmt: skip
@@ -168,12 +174,12 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
         **columns, step=[m["step"] for m in made], weight=weights, order=np.argsort(columns["start"], kind="stable"),
         nic_bytes_per_s=float(evidence.nic_bytes_per_s or 0), granted_depth=int(evidence.granted_depth or 0),
         max_set_bytes=float(max(p.set_bytes for p in points)), wire_fraction=float(wire[0]) if wire else 1.0,
-        stall=_stall(points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
-        same_machine=evidence.same_machine or busy, busy=busy,
+        stall=_stall(points, evidence.null_ns), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
+        same_machine=evidence.same_machine or busy or bool(served), busy=busy, server_times=served,
         rationed=_is_rationed(evidence.round_trip), turns=_turns(evidence, points), own_limit=_own_limit(points),
         slow_most_s=_slow_most(points), local_disk=evidence.local_disk, protocol=evidence.protocol,
         burst=hint, usual=usual,
-        credited=frozenset(burst.get("applies_to") or ()) if hint and burst.get("proved") else frozenset(),
+        credited=frozenset(op for op in OPERATIONS if hint and burst.get("proved") and evidence.credit(op)),
     )  # fmt: skip
 
 
@@ -311,13 +317,16 @@ def _turns(evidence: Evidence, points: Sequence[Point]) -> frozenset[tuple[str, 
     Disks and links that hand out bytes in slices make requests for data wait, but not those calls. A client whose own
     time is rationed is busy meanwhile.
     """
-    if not evidence.null_ns or not _null_in_turns(evidence.null_ns):
+    null = evidence.null_ns
+    if not null or not _null_in_turns(null) or null["p99"] > LONGEST_TURN_NS:
         return frozenset()
     single = [p for p in points if p.depth * p.workers == 1 and p.p50_ns > 0 and not _is_throttled(p)]
-    return frozenset(
+    found = {
         where for where, mine in _by_kind(single).items()
         if median(p.mean_ns / p.p50_ns for p in mine if p.set_bytes == max(q.set_bytes for q in mine)) > RATIONED
-    )  # fmt: skip
+    }  # fmt: skip
+    # A large request takes longer than a turn: it shows none, and has to wait for its turns all the same.
+    return frozenset(found | {(op, "large") for op, size in found if size == "small"})
 
 
 def _slow_most(points: Sequence[Point]) -> float:
@@ -356,19 +365,24 @@ def _deep(points: Sequence[Point]) -> list[Point]:
     return [p for p in points if p.depth * p.workers * DEEP >= most[p.record_bytes]]
 
 
-def _stall(points: Iterable[Point]) -> dict[str, float]:
+def _stall(points: Iterable[Point], null_ns: Mapping[str, float] | None) -> dict[str, float]:
     """Share of the time in which nothing moved, of large and small I/O, where that is a property of the server.
 
     Counted where most requests were outstanding: a server that stops stops them all, one that is slow with some of its
-    operations goes on with the others.
+    operations goes on with the others. Where calls without data come in short turns, large operations that stand still
+    wait for several of them.
     """
+    if null_ns and _null_in_turns(null_ns) and null_ns["p99"] < RATION_NS:
+        return {}
     timed = [p for p in points if p.stalls and (p.op == "read" or p.durability == "each")]
     lengths = [stalls.length_ns for p in timed if (stalls := p.stalls) for _ in range(stalls.count)]
     if len(lengths) < MIN_STALLS or median(lengths) < RATION_NS:
         return {}
-    most, least = (_lost([p for p in timed if (p.record_bytes > SMALL_RECORD) == large]) for large in (True, False))
-    # Small operations are measured for a second or less, which may lie between two stops.
-    found = {"large": most, "small": max(most, least)}
+    large, small = ([p for p in timed if (p.record_bytes > SMALL_RECORD) == size] for size in (True, False))
+    most, least = _lost(large), _lost(small)
+    # Small operations are measured for a second or less, which may lie between two stops; large ones are too few on a
+    # slow link to show any, and a server stops for all alike.
+    found = {"large": most if large else least, "small": max(most, least)}
     for op in ("read", "write"):
         own = [p for p in timed if p.op == op]
         mine, few = ([p for p in own if (p.record_bytes > SMALL_RECORD) == large] for large in (True, False))

@@ -139,6 +139,13 @@ def _long(points: Sequence[Point], evidence: Evidence) -> str:
     return f"{rate_text(p.rate.value)} over {duration_text(p.end_ns - p.start_ns)}"
 
 
+def _watch(points: Sequence[Point], evidence: Evidence) -> str:
+    p = points[-1]
+    stalls = p.stalls
+    seen = "no stop" if not stalls or not stalls.count else f"{stalls.count} stops of {duration_text(stalls.length_ns)}"
+    return f"{seen} in {duration_text(p.end_ns - p.start_ns)} of small reads"
+
+
 def _security(points: Sequence[Point], evidence: Evidence) -> str:
     return ", ".join(f"{way} {rate_text(figure.value)}" for way, figure in evidence.by_way().items())
 
@@ -147,5 +154,5 @@ _RULES: dict[str, Callable[[Sequence[Point], Evidence], str]] = {
     "round_trip": _round_trip, "client_cache": _client_cache, "depth": _depth, "small_depth": _small_depth,
     "connections": _connections, "same_file": _same_file, "clients": _clients, "record": _record, "order": _order,
     "duplex": _duplex, "writes": _writes, "set": _set, "beyond": _beyond, "again": _rate, "rest": _long, "long": _long,
-    "security": _security,
+    "watch": _watch, "security": _security,
 }  # fmt: skip

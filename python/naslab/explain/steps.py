@@ -52,6 +52,7 @@ STEP_NAMES = {
     "again": "the first reads, repeated",
     "rest": "after a rest",
     "long": "a long run",
+    "watch": "small reads for longer, for stops",
     "security": "signing and encryption",
 }
 """Steps in their order, in words."""

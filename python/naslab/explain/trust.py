@@ -17,7 +17,7 @@ Document = Mapping[str, Any]
 
 CERTAIN = 0.9
 """A limit of a smaller probability is called probable."""
-WHOLE, SHORT, SHAKEN, DISTURBED, DISTURBED_TWICE = 1.0, 0.95, 0.89, 0.8, 0.7
+WHOLE, SHORT, SHAKEN, DISTURBED, DISTURBED_TWICE = 1.0, 0.95, 0.89, 0.85, 0.7
 """Highest probability of a limit: without a doubt; where steps were left out; with a slight doubt; with a grave one;
 with several grave ones."""
 UNVARIED = 0.8

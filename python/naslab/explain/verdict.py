@@ -58,11 +58,9 @@ FAR, DECIDING = 8.0, 3
 """A row so many standard deviations off is another rate; so many rows show whether rates differ."""
 IN_TURNS = frozenset(("disk", "disk_iops", "server_cache", "link"))
 """What a processor whose time is rationed looks like."""
-TURNS_SHOWN = dict.fromkeys(
-    ("link", "client_nic", "protocol", "burst_credit", "latency", "disk", "disk_iops"), 0.05
-)  # fmt: skip
-"""How often single requests come in turns, as calls without data do, where something else than the server's processor
-limits. A processor whose time is rationed does all of it, copying included."""
+TURNS_ELSE = 0.1
+"""How often something else than the server's processor limits where calls without data come in short turns, and single
+requests of the same kind, too. A processor whose time is rationed does all of it, copying included."""
 REST_SHOWN = 0.1
 """How often a large load falls as bytes are moved, and is as fast as before after a rest, where no credit limits it."""
 SLOW_UNSEEN = 0.01
@@ -143,7 +141,8 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     disks = np.where(disk > 0, 1 / np.maximum(disk, 1e-15), np.inf)
     disks = np.where(spent | (v["kind"] > 2), disks, np.minimum(disks, base))
     network = np.where(spent | (v["kind"] < 3), link / wire, np.minimum(link / wire, base))
-    machine = (client + v["server_s"] + memory) / max(r.cpus, 1.0) if r.same_machine else np.zeros(len(theta))
+    machine = client + v["server_s"] + record / v["memory"]
+    machine = machine / max(r.cpus, 1.0) if r.same_machine else np.zeros(len(theta))
     slow = v["slow_s"] > v["delay_s"]
     held = np.where(v["lock_s"] > 0, v["lock_s"] + v["lock_share"] * (memory + disk), 0.0)
     with np.errstate(divide="ignore"):
@@ -220,7 +219,9 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
         shares = {"client_cache": 0.97, **{name: 0.03 * each for name, each in shares.items()}}
     if (op, size) in r.turns:
         shares = {**shares, "server_cpu": shares["server_cpu"] + shares["server_cache"], "server_cache": 0.0}
-        shares = _weighed(shares, TURNS_SHOWN)
+        shares = {
+            kind: TURNS_ELSE * share + (1 - TURNS_ELSE) * (kind == "server_cpu") for kind, share in shares.items()
+        }
     if (op, size) in r.own_limit:
         shares = _weighed(shares, {kind: LIMIT_SHOWN for kind in shares if kind != "client_cpu"})
     if op in r.credited and size == "large":
@@ -235,7 +236,7 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
         hidden = min(hidden, _rivalled(r, posterior, first, (op, size)))
     ranked = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
     apart = _unexplained(r, off, op, size)
-    most = min(hidden, 1.0 if misfit <= FITS else 1 - misfit, DOUBTED if r.busy else 1.0)
+    most = min(hidden, 1.0 if misfit <= FITS else 1 - misfit, DOUBTED if r.busy or (op, size) in r.turns else 1.0)
     made = tuple(
         Ceiling(
             name,
@@ -284,7 +285,7 @@ def _most(name: str, most: float, r: Rows, op: str, size: str) -> float:
     """
     if name == "client_cache":
         return 1.0
-    if name == "burst_credit" and not r.credited:
+    if name == "burst_credit" and op not in r.credited:
         return min(most, DOUBTED)
     if name == "unknown":
         return 1.0 if all(r.stopped(each, size) > STRANGE_STALL for each in (op, OTHER[op])) else DOUBTED
