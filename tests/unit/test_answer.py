@@ -265,29 +265,29 @@ def warned(*kinds: str) -> list[dict[str, Any]]:
 
 
 CONDITIONS: dict[str, tuple[dict[str, Any], float, str]] = {
-    "interrupted": ({"status": "partial", "warnings": warned("interrupted")}, 0.8, "the run was interrupted"),
-    "failed": ({"status": "failed"}, 0.8, "the run failed"),
-    "killed": ({"status": "running"}, 0.8, "did not finish"),
+    "interrupted": ({"status": "partial", "warnings": warned("interrupted")}, 0.85, "the run was interrupted"),
+    "failed": ({"status": "failed"}, 0.85, "the run failed"),
+    "killed": ({"status": "running"}, 0.85, "did not finish"),
     "busy client": (
         {"warnings": warned("client_busy"), "environment": {"client": {"load_1min": 7.0}}}, 0.89, "a load of 7.0"),
     "other load": (
-        {"warnings": warned("other_load"), "environment": {"during": {"foreign_cpu_fraction_max": 0.6}}}, 0.8,
+        {"warnings": warned("other_load"), "environment": {"during": {"foreign_cpu_fraction_max": 0.6}}}, 0.85,
         "other programs used up to 60 %"),
     "a little load": (
         {"warnings": warned("other_load"), "environment": {"during": {"foreign_cpu_fraction_max": 0.2}}}, 0.89,
         "other programs used up to 20 %"),
     "a busy host": (
-        {"warnings": warned("other_load"), "environment": {"during": {"stolen_cpu_fraction_max": 0.3}}}, 0.8,
+        {"warnings": warned("other_load"), "environment": {"during": {"stolen_cpu_fraction_max": 0.3}}}, 0.85,
         "took up to 30 % of its CPU"),
     "others on the link": (
-        {"warnings": warned("other_load"), "environment": {"during": {"foreign_bytes_per_s_max": 1e7}}}, 0.8,
+        {"warnings": warned("other_load"), "environment": {"during": {"foreign_bytes_per_s_max": 1e7}}}, 0.85,
         "other programs used this client"),
     "two grave ones": (
         {"status": "partial", "warnings": warned("interrupted", "other_load"),
          "environment": {"during": {"foreign_cpu_fraction_max": 0.6}}}, 0.7, "the run was interrupted and other"),
-    "rationed": ({"cells": [{"warnings": warned("client_throttled")}]}, 0.8, "a quota throttled this client's CPU"),
+    "rationed": ({"cells": [{"warnings": warned("client_throttled")}]}, 0.85, "a quota throttled this client's CPU"),
     "one odd cell": ({"cells": [{"warnings": warned("client_stall")}, *([{}] * 30)]}, 0.89, "stalled"),
-    "failed operations": ({"cells": [{"errors": 3}, {}]}, 0.8, "operations failed in 1 of 2 cells"),
+    "failed operations": ({"cells": [{"errors": 3}, {}]}, 0.85, "operations failed in 1 of 2 cells"),
 }  # fmt: skip
 
 
@@ -316,7 +316,7 @@ def test_few_measurements_lower_only_their_own() -> None:
     found = document([limit("disk", "read", "large", 0.98), limit("disk", "write", "large", 0.98)])
     steps = found["ladder"]["steps"][0]
     steps["points"] = [point for point in steps["points"] if point["op"] == "read"] + [{"op": "write"}]
-    assert [each["confidence"] for each in trust.claimed(found)] == [0.98, 0.8]
+    assert [each["confidence"] for each in trust.claimed(found)] == [0.98, 0.85]
     assert "writes were measured only once" in trust.sentence(trust.doubts(found))
 
 
