@@ -41,8 +41,9 @@ LEAST_OPS = 60
 MIXED_OPS = 600
 DEPTH_SHARE = 0.3
 """Of the budget, what the depths of one record size may take."""
-LONG_NS, PROPORTIONAL = 20_000_000, 0.9
-"""A request of so much takes long; a rate that grows with the depth to this share does not yet level off."""
+LONG_NS, PROPORTIONAL, ALIKE = 20_000_000, 0.9, 1.1
+"""A request of so much takes long; a rate that grows with the depth to this share does not yet level off; the slowest
+percent of requests takes so many times the usual time where all take as long."""
 FILE_SHARE, DEBT_SHARE = 0.1, 0.03
 """Of the budget: for writing small files, and for what unstable writes leave to be written."""
 CELL_SHARE = 0.02
@@ -189,9 +190,14 @@ class Climb:
         return int(max(quick_ns / 2, BESIDE_OPS * record / rates.max() * NS_PER_S))
 
     def _known(self, step: str, load: Load) -> Point | None:
-        """A timed load; once more and longer where the first try's interval is too wide to compare with anything."""
+        """A timed load; once more and longer where the first try's interval is too wide to compare with anything.
+
+        Few requests of one long time each are known by that time.
+        """
         found = self.load(step, load)
         if found is None or found.rate.high - found.rate.value <= NOISY * found.rate.value:
+            return found
+        if found.mean_ns >= LONG_NS and found.p99_ns <= ALIKE * found.p50_ns:
             return found
         if self._longer >= MOST_LONGER or not self.going():
             return found

@@ -6,6 +6,7 @@ would change: credit that is not spent yet looks like any other rate.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ GROWTH_SHARE = 0.05
 WATCH_NS, WATCH_SHARE = 6 * NS_PER_S, 0.08
 """Small reads are watched for stops for so long, or this share of the budget: three of a server that stops every two
 seconds. Many end in each moment, so that a gap is none of chance."""
+WATCH_BIN_NS = 20_000_000
 HELD, HELD_NS = 3.0, 200_000_000
 """A single request waited for the end of a stop, perhaps, where the slowest percent took so many times the usual time,
 and so much longer."""
@@ -157,14 +159,16 @@ def _watching(climb: Climb) -> Iterator[Experiment]:
 
     Most loads are shorter than the time between two stops, and large records on a slow link are too few to show one.
     """
-    points = climb.evidence.step(*climb.evidence.points)
-    if climb.is_strange() or not any(map(_was_held, points)):
+    evidence = climb.evidence
+    if climb.is_strange() or not any(map(_was_held, evidence.step(*evidence.points))):
         return
-    length_ns = min(WATCH_NS, int(WATCH_SHARE * climb.budget.limit_ns))
-    load = Load(SMALL_RECORD, climb.busy_depth(SMALL_RECORD), random=True)
+    deepest = max((p.depth for p in evidence.curve("small_depth", SMALL_RECORD)), default=1)
+    load = Load(SMALL_RECORD, deepest, random=True)
 
     def run() -> None:
-        climb.load("watch", load, longer=max(length_ns // climb.length_ns(load), 1))
+        length_ns = min(WATCH_NS, int(WATCH_SHARE * climb.budget.limit_ns))
+        cell = climb.cell_of(load, longer=max(length_ns // climb.length_ns(load), 1))
+        climb.stage("watch", [dataclasses.replace(cell, interval_ns=WATCH_BIN_NS)])
 
     yield Experiment("watch", (), run)
 
