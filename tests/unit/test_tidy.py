@@ -62,6 +62,47 @@ def test_functions_are_short(functions: object, longest: int) -> None:
     assert found[-1][1] <= longest, f"too long: {found[-5:]}"
 
 
+def left_over(function: ast.AST) -> Iterator[tuple[str, int]]:
+    """(name, line): variables of a loop that are read after its end, where no other loop gives them a value."""
+    nodes = [*ast.walk(function)]
+    loops = [node for node in nodes if isinstance(node, ast.For)]
+    if not loops:
+        return
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    own: list[tuple[Any, set[str]]] = [(node, names_of(node)) for node in nodes if names_of(node)]
+    inner = [(node.lineno, node.end_lineno or 0, found) for node, found in own]
+    for loop in loops:
+        for name in {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}:
+            after = [each for each in names if each.id == name and each.lineno > (loop.end_lineno or 0)]
+            first = min(after, key=lambda each: (each.lineno, each.col_offset), default=None)
+            if first is None or not isinstance(first.ctx, ast.Load):
+                continue
+            if not any(name in found and start <= first.lineno <= end for start, end, found in inner):
+                yield name, first.lineno
+
+
+def names_of(node: Any) -> set[str]:
+    """Names that a comprehension, or a lambda, gives values to."""
+    if isinstance(node, ast.Lambda):
+        return {each.arg for each in node.args.args}
+    targets = [each.target for each in getattr(node, "generators", ())]
+    return {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+
+
+def test_no_variable_of_a_loop_is_read_after_it() -> None:
+    """Whether a machine was busy followed from the points of the last step alone: `points` was a loop's."""
+    made = ast.parse("def f(all):\n    for points in all:\n        print(points)\n    return len(points)\n")
+    assert [*left_over(made)] == [("points", 4)]
+    found = {
+        (path.name, *each)
+        for path in python_files()
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for each in left_over(function)
+    }
+    assert not found
+
+
 def test_files_divide_into_rooms() -> None:
     long = {path.name: path.read_text().count("\n") for path in python_files() + rust_files()}
     assert {name: lines for name, lines in long.items() if lines > LONGEST_FILE} == {}

@@ -252,11 +252,12 @@ def _below(runs: Sequence[Shown], table: Table) -> tuple[str, float]:
 
 def _columns(rows: Sequence[Sequence[str]]) -> tuple[list[float], float]:
     """Widths of the columns and the size of the letters: smaller ones, then shares of the room, where needed."""
-    for size in (11.0, 10.0, 9.0):
+    sizes = (11.0, 10.0, 9.0)
+    for size in sizes:
         widths = [max(text_width(row[at], size) for row in rows) + 14 for at in range(len(rows[0]))]
         if sum(widths) <= _INNER:
             return widths, size
-    return [width * _INNER / sum(widths) for width in widths], size
+    return [width * _INNER / sum(widths) for width in widths], sizes[-1]
 
 
 def _cut(words: str, width: float, size: float) -> str:
