@@ -136,3 +136,17 @@ def test_stops_that_only_small_reads_show_are_those_of_large_ones_too() -> None:
     turns = {"p50": 80_000, "p99": 90_000_000, "mean": 1_500_000}
     rationed = rows_of(dataclasses.replace(plain, points={**coarse, "watch": watched}, null_ns=turns))
     assert rationed is not None and not rationed.stall, "a processor whose turns are short is no server that stops"
+
+
+def test_small_reads_that_were_watched_decide_whether_a_server_stops() -> None:
+    """Disks that hand out bytes in slices stand still, too (seen: called unknown, 0.89); stops hold up every load."""
+    slices = Stalls(0.4, 4, 300_000_000, SECOND)
+    still = [point(rate=12 * MB, depth=4, set_bytes=256 * MIB, stalls=slices, end_ns=4 * SECOND)]
+    busy = {"set": still, "watch": [point(record=4 * KIB, rate=90 * MB, depth=64, end_ns=6 * SECOND)]}
+    rows = rows_of(evidence(**busy))
+    assert rows is not None and not rows.stall
+    unwatched = rows_of(evidence(set=still))
+    assert unwatched is not None and unwatched.stopped("read", "large") > 0.1
+    stops = [dataclasses.replace(busy["watch"][0], stalls=Stalls(0.22, 4, 350_000_000, SECOND))]
+    stopped = rows_of(evidence(**{**busy, "watch": stops}))
+    assert stopped is not None and all(stopped.stopped(op, "large") >= 0.22 for op in ("read", "write"))

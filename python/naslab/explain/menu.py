@@ -160,7 +160,7 @@ def _watching(climb: Climb) -> Iterator[Experiment]:
     Most loads are shorter than the time between two stops, and large records on a slow link are too few to show one.
     """
     evidence = climb.evidence
-    if climb.is_strange() or not any(map(_was_held, evidence.step(*evidence.points))):
+    if not any(map(_was_held, evidence.step(*evidence.points))):
         return
     deepest = max((p.depth for p in evidence.curve("small_depth", SMALL_RECORD)), default=1)
     load = Load(SMALL_RECORD, deepest, random=True)

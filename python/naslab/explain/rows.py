@@ -58,6 +58,8 @@ TURNS, RATIONED = 50, 3.0
 """The slowest percent, and the mean, of small reads over the usual one, where a processor's time is rationed."""
 SPREAD, SPREAD_ERROR = 2.0, 0.1
 """Times the mean above the median, and share of the median, that slow operations may add."""
+WATCHED_NS = 4 * NS_PER_S
+"""Small reads that are watched for so long show whether a server stops every two seconds or so."""
 OWN_NS = 3 * NS_PER_S
 """Loads of one kind that are watched for so long show its own stops, in all."""
 OPERATIONS = ("read", "write")
@@ -174,7 +176,7 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
         **columns, step=[m["step"] for m in made], weight=weights, order=np.argsort(columns["start"], kind="stable"),
         nic_bytes_per_s=float(evidence.nic_bytes_per_s or 0), granted_depth=int(evidence.granted_depth or 0),
         max_set_bytes=float(max(p.set_bytes for p in points)), wire_fraction=float(wire[0]) if wire else 1.0,
-        stall=_stall(points, evidence.null_ns), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
+        stall=_stops(evidence, points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
         same_machine=evidence.same_machine or busy or bool(served), busy=busy, server_times=served,
         rationed=_is_rationed(evidence.round_trip), turns=_turns(evidence, points), own_limit=_own_limit(points),
         slow_most_s=_slow_most(points), local_disk=evidence.local_disk, protocol=evidence.protocol,
@@ -363,6 +365,24 @@ def _deep(points: Sequence[Point]) -> list[Point]:
     for p in points:
         most[p.record_bytes] = max(most.get(p.record_bytes, 0), p.depth * p.workers)
     return [p for p in points if p.depth * p.workers * DEEP >= most[p.record_bytes]]
+
+
+def _stops(evidence: Evidence, points: Sequence[Point]) -> dict[str, float]:
+    """Share of the time in which nothing moved, by kind of I/O: what small reads were watched for decides, where they
+    were.
+
+    They come from memory, many in each moment: a server that stops, stops them, and where it does not, the others that
+    stood still waited for disks or for a link that hand out bytes in slices.
+    """
+    found = _stall(points, evidence.null_ns)
+    watched = [p for p in evidence.step("watch") if p.stalls and p.end_ns - p.start_ns >= WATCHED_NS]
+    if not watched or not found:
+        return found
+    seen = _lost(watched)
+    stops = sum(p.stalls.count for p in watched if p.stalls)
+    if not stops:
+        return {}
+    return {where: max(share, seen) for where, share in found.items()} if stops >= MIN_STALLS else found
 
 
 def _stall(points: Iterable[Point], null_ns: Mapping[str, float] | None) -> dict[str, float]:
