@@ -89,7 +89,8 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
     let queued = !load.read && load.large && value(Param::WriteBack) > HIT_EDGE_BYTES;
     let disk = if cached { 0.0 } else { at_disk(theta, load) };
     let cold = if load.read { value(Param::Cold).max(1.0) } else { 1.0 };
-    let memory = if cached || queued { record / value(Param::Memory) * cold } else { 0.0 };
+    let copied = record / value(Param::Memory);
+    let memory = if cached || queued { copied * cold } else { 0.0 };
     let client = value(Param::ClientS) + value(Param::ClientByteS) * record;
     let limit = if conditions.cpu_limit > 0.0 { conditions.cpu_limit.min(1.0) } else { 1.0 };
     let (server, lock) = (value(Param::ServerS), existing(Param::LockOn, Param::LockS));
@@ -103,7 +104,6 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
     let waits = slots.max(1.0).min(most) / (delay + slow + alone);
     let (few, slowed) = (slots < load.busy || load.granted > 0.0, slow > delay);
     let nic = if conditions.nic_bytes_per_s > 0.0 { conditions.nic_bytes_per_s / wire } else { NEVER };
-    let copied = record / value(Param::Memory);
     let machine = if conditions.same_machine { client + server + copied } else { 0.0 };
     let found = [
         limit / client,

@@ -403,7 +403,7 @@ def _stall(points: Iterable[Point], null_ns: Mapping[str, float] | None) -> dict
     # Small operations are measured for a second or less, which may lie between two stops; large ones are too few on a
     # slow link to show any, and a server stops for all alike.
     found = {"large": most if large else least, "small": max(most, least)}
-    for op in ("read", "write"):
+    for op in OPERATIONS:
         own = [p for p in timed if p.op == op]
         mine, few = ([p for p in own if (p.record_bytes > SMALL_RECORD) == large] for large in (True, False))
         if _watched_ns(mine) >= OWN_NS:

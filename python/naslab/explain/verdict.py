@@ -124,8 +124,8 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     if size == "small":
         disk = disk + v["seek_s"] + (0.0 if read else v["commit_s"])
     disk = np.where(cached, 0.0, disk)
-    copied = record / v["memory"] * (v["cold"] if read else 1.0)
-    memory = np.where(cached if read else queued, copied, 0.0)
+    copied = record / v["memory"]
+    memory = np.where(cached if read else queued, copied * (v["cold"] if read else 1.0), 0.0)
     client = v["client_s"] + v["client_byte_s"] * record
     lanes = min(1.0, r.cpu_limit or 1.0)
     undisked = [client, v["server_s"], v["lock_s"], memory, wire / link]
@@ -141,7 +141,7 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     disks = np.where(disk > 0, 1 / np.maximum(disk, 1e-15), np.inf)
     disks = np.where(spent | (v["kind"] > 2), disks, np.minimum(disks, base))
     network = np.where(spent | (v["kind"] < 3), link / wire, np.minimum(link / wire, base))
-    machine = client + v["server_s"] + record / v["memory"]
+    machine = client + v["server_s"] + copied
     machine = machine / max(r.cpus, 1.0) if r.same_machine else np.zeros(len(theta))
     slow = v["slow_s"] > v["delay_s"]
     held = np.where(v["lock_s"] > 0, v["lock_s"] + v["lock_share"] * (memory + disk), 0.0)
