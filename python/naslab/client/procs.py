@@ -6,6 +6,7 @@ Source: proc(5): /proc/stat, /proc/PID/stat, /proc/PID/task/TID/children, /proc/
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +97,20 @@ def foreign_share(before: Foreign | None, after: Foreign | None) -> float | None
     if before is None or after is None or after.total <= before.total:
         return None
     return min(max(after.used - before.used, 0) / (after.total - before.total), 1.0)
+
+
+def others_cores(seconds: float) -> float | None:
+    """Processors that others use while this process waits for so long; None where this system does not say.
+
+    Counted as the engine does beside a load: the kernel's own threads are among the others, interrupts are not.
+    """
+    before, own_before = machine_ticks(), sum(tree_ticks([os.getpid()]))
+    time.sleep(seconds)
+    own, after = sum(tree_ticks([os.getpid()])) - own_before, machine_ticks()
+    if before is None or after is None or after.total <= before.total or not _FOLLOWS.exists():
+        return None
+    used = after.user + after.system - before.user - before.system - own
+    return max(used, 0) / (after.total - before.total) * (os.cpu_count() or 1)
 
 
 def interface_bytes(name: str) -> tuple[int, int] | None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from naslab.analysis.series import NS_PER_S, RateSeries
 from naslab.analysis.sustained import series_of_cell
+from naslab.client.procs import others_cores
 from naslab.explain import security, steps
 from naslab.explain.conclusion import conclude, is_stopped
 from naslab.explain.evidence import GROWS, LEVEL, Evidence, memory_rate
@@ -59,6 +60,8 @@ FULL, BESIDE_OPS, MOST_NS = 0.5, 12, 1 << 62
 """A writer below this share of its highest rate waits for what was promised before; operations beside a reader."""
 QUICK_RUNS, QUICK_PARTICLES = 1, 220
 """Of the sampler, between two experiments; before the last word it runs as often as for a verdict."""
+BEFORE_S = 0.5
+"""How long other programs are watched before the first load: a hundred ticks of two processors."""
 MARGIN = 0.9
 """Share of the time left that an experiment may be expected to take."""
 
@@ -334,7 +337,9 @@ class Climb:
         return moved_bytes / max(self._durable, 1.0)
 
     def null_call(self) -> None:
-        """Calls that move no data."""
+        """Calls that move no data; before them, what other programs do to this client's processors anyway."""
+        if not self.evidence.simulated and self.execution.target.clients is None:
+            self.evidence.before_cores = others_cores(BEFORE_S)
         with tempfile.TemporaryDirectory(prefix="naslab-") as folder:
             self.stage("null", [steps.null_cell(Path(folder), self.bounds)])
         cell = next(cell for cell in reversed(self.execution.cells) if cell["op"] == "stat")

@@ -46,6 +46,8 @@ class Evidence:
     burst: dict[str, Any] | None = None
     null_ns: dict[str, int] | None = None
     """Time of a call that moves no data (a look at a file): p50, p99, mean."""
+    before_cores: float | None = None
+    """Processors of the client that other programs used before the first load; None where nobody looked."""
     ways: dict[str, str] = field(default_factory=dict)
     """How the reads of the step `security` were protected, by the id of the cell."""
     same_machine: bool = False
@@ -63,7 +65,7 @@ class Evidence:
             "granted_depth": self.granted_depth, "most_depth": self.most_depth, "client_cpus": self.client_cpus,
             "nic_bytes_per_s": self.nic_bytes_per_s, "simulated": self.simulated, "protocol": self.protocol,
             "local_disk": self.local_disk, "same_machine": self.same_machine, "burst": self.burst,
-            "null_ns": self.null_ns, "ways": self.ways,
+            "null_ns": self.null_ns, "ways": self.ways, "before_cores": self.before_cores,
             "memory_bytes": list(self.memory_bytes) if self.memory_bytes else None,
         }  # fmt: skip
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from naslab.explain.evidence import Evidence
 from naslab.explain.measured import Measured, acknowledged, record_of
 from naslab.explain.points import Point
+from naslab.explain.rows import BESIDE
 from naslab.explain.steps import LARGE_RECORD, SMALL_BYTES, SMALL_RECORD
 from naslab.explain.tell import BY_MODEL, interval_text, kind_name, value_text
 from naslab.units import amount_text, count_text, duration_text, percent_text, rate_text, size_label
@@ -418,7 +419,15 @@ def _lock(facts: Facts) -> str:
 def _shared_machine(facts: Facts) -> Clauses:
     one = facts.value.point or facts.evidence.large
     used = f", of which the client uses {one.cpu:.2f}" if one else ""
-    return f"client and server share {facts.evidence.client_cpus} cores{used}", _served(facts)
+    return f"client and server share {facts.evidence.client_cpus} cores{used}", _beside(facts, one), _served(facts)
+
+
+def _beside(facts: Facts, one: Point | None) -> str:
+    """What others used before the first load, where that was much, and during this one."""
+    before = facts.evidence.before_cores
+    if one is None or before is None or before < BESIDE or one.others < before:
+        return ""
+    return f"other programs use {one.others:.1f} of them, {before:.1f} before the first load"
 
 
 def _client_cache(facts: Facts) -> Clauses:

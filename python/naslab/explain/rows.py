@@ -45,12 +45,17 @@ LONGEST_TURN_NS = 400_000_000
 """Pauses of more are no turns of a processor, but of operations that are slow."""
 RATION_NS = 250_000_000
 """Pauses shorter than this are those of a processor whose time is rationed, which does less work, or of a busy host."""
+SHORT_STOP_NS = 150_000_000
+"""Stops of all of many small reads are told from those pauses from here on: no usual period of rationing is longer."""
 HEAVY, HEAVY_ERROR = 0.4, 0.10
 """Processors of the client in use from which on a rate is one of processors, too, the server's among them: schedulers,
 clocks and caches make it differ from cell to cell by this standard deviation of its logarithm; by less below."""
 CREDIT_BYTES = 65536
 BUSY = 0.9
 """Share of a machine's processors in use from which on they may be what limits."""
+CROWDED, BESIDE, WORKS = 0.8, 0.5, 0.15
+"""Share of a machine's processors in use by a load, with so many of them in use before it, from which on a server that
+is on the machine, too, is held up by them; so many at least are used by the client, and by others more than before."""
 OWN_LIMIT, THROTTLED = 0.75, 0.3
 """Share of the processor time that it may use, and of the time that it was stopped for it, from which on a client is
 held up by its own limit."""
@@ -115,6 +120,8 @@ class Rows:
     rationed, and everything that it does looks slow."""
     turns: frozenset[tuple[str, str]] = frozenset()
     """Kinds of I/O, as ("read", "large"), whose single requests come in such turns, as calls without data do."""
+    crowded: frozenset[tuple[str, str]] = frozenset()
+    """Kinds of I/O whose busiest loads leave nothing of processors that the client, the server and others share."""
     own_limit: frozenset[tuple[str, str]] = frozenset()
     """Kinds of I/O whose busiest loads used all the processor time that the client may use, and were throttled."""
     slow_most_s: float = float("inf")
@@ -179,6 +186,7 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
         stall=_stops(evidence, points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
         same_machine=evidence.same_machine or busy or bool(served), busy=busy, server_times=served,
         rationed=_is_rationed(evidence.round_trip), turns=_turns(evidence, points), own_limit=_own_limit(points),
+        crowded=_crowded(points, evidence),
         slow_most_s=_slow_most(points), local_disk=evidence.local_disk, protocol=evidence.protocol,
         burst=hint, usual=usual,
         credited=frozenset(op for op in OPERATIONS if hint and burst.get("proved") and evidence.credit(op)),
@@ -313,6 +321,23 @@ def _is_busy(points: Sequence[Point], cpus: int) -> bool:
     return bool(told) and median(p.cpu + p.others for p in told) >= BUSY * max(cpus, 1)
 
 
+def _crowded(points: Sequence[Point], evidence: Evidence) -> frozenset[tuple[str, str]]:
+    """Kinds of I/O that one connection's client and server share all processors for, with programs that ran before.
+
+    A window, a link or a disk leaves processors idle; a server elsewhere adds nothing to what others use here.
+    """
+    before, cpus = evidence.before_cores, max(evidence.client_cpus, 1)
+    if before is None or before < BESIDE:
+        return frozenset()
+    busiest = _by_kind(p for p in _deep([p for p in points if p.workers == 1]) if p.others > 0)
+
+    def is_crowded(mine: Sequence[Point]) -> bool:
+        client, others = median(p.cpu for p in mine), median(p.others for p in mine)
+        return min(client, others - before) >= WORKS and client + others >= CROWDED * cpus
+
+    return frozenset(where for where, mine in busiest.items() if is_crowded(mine))
+
+
 def _turns(evidence: Evidence, points: Sequence[Point]) -> frozenset[tuple[str, str]]:
     """Kinds of I/O whose single requests come in turns of work and long pauses, where calls without data do, too.
 
@@ -376,13 +401,23 @@ def _stops(evidence: Evidence, points: Sequence[Point]) -> dict[str, float]:
     """
     found = _stall(points, evidence.null_ns)
     watched = [p for p in evidence.step("watch") if p.stalls and p.end_ns - p.start_ns >= WATCHED_NS]
-    if not watched or not found:
+    if not watched:
         return found
-    seen = _lost(watched)
-    stops = sum(p.stalls.count for p in watched if p.stalls)
-    if not stops:
+    lengths = [stalls.length_ns for p in watched if (stalls := p.stalls) for _ in range(stalls.count)]
+    if not lengths:
         return {}
-    return {where: max(share, seen) for where, share in found.items()} if stops >= MIN_STALLS else found
+    if len(lengths) < MIN_STALLS:
+        return found
+    if not found and median(lengths) >= SHORT_STOP_NS and not _in_turns(evidence, watched):
+        found = {"large": 0.0, "small": 0.0}
+    seen = _lost(watched)
+    return {where: max(share, seen) for where, share in found.items()}
+
+
+def _in_turns(evidence: Evidence, points: Iterable[Point]) -> bool:
+    """Whether calls without data come in turns, or the client's own time is rationed: then pauses are no stops."""
+    null = evidence.null_ns
+    return bool(null and _null_in_turns(null)) or any(map(_is_throttled, points))
 
 
 def _stall(points: Iterable[Point], null_ns: Mapping[str, float] | None) -> dict[str, float]:

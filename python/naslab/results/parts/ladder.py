@@ -169,6 +169,10 @@ class LadderConditions(Part, kw_only=True):
     null_ns: Annotated[
         dict[str, Number] | UnsetType | None, about("a call without data: p50, p99, mean; null: not timed", "ns")
     ] = UNSET
+    before_cores: Annotated[
+        Number | UnsetType | None,
+        about("the client's processors that all but this process used before the first load; null: not known"),
+    ] = UNSET
     ways: Annotated[
         dict[str, str] | UnsetType, about("reads of the step `security`: cell id and plain, signed or encrypted")
     ] = UNSET
