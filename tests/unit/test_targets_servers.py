@@ -20,7 +20,7 @@ from naslab.targets.nfs import check_low_ports
 SMB: dict[str, Any] = {
     "host": "nas", "port": 445, "share": "data", "root": "", "user": None, "domain": "", "auth": "guest",
     "dialect": None, "sign": "auto", "signing_algorithm": None, "encrypt": "auto", "cipher": None, "connections": 1,
-    "addresses": [], "multichannel": True, "lease": "none", "timeout_ns": 30_000_000_000,
+    "addresses": [], "multichannel": True, "lease": "none", "dfs": True, "timeout_ns": 30_000_000_000,
 }  # fmt: skip
 NFS: dict[str, Any] = {
     "host": "nas", "port": None, "path": "/data", "version": None, "mount_port": None, "portmap_port": 111,
@@ -64,6 +64,7 @@ USER = {"user": "ann", "auth": "ntlm"}
         ("smb://nas/data?encrypt=AES256CCM", {"encrypt": "required", "cipher": "aes-256-ccm"}),
         ("smb://nas/data?dialect=3.0&encrypt=aes128ccm",
          {"dialect": "3.0", "encrypt": "required", "cipher": "aes-128-ccm"}),
+        ("smb://nas/ns/link?dfs=off", {"share": "ns", "root": "link", "dfs": False}),
         ("smb://nas/data?connections=4&multichannel=off&lease=rwh",
          {"connections": 4, "multichannel": False, "lease": "rwh"}),
         ("smb://nas/data?address=10.0.0.1,10.0.0.2", {"addresses": ["10.0.0.1", "10.0.0.2"], "connections": 2}),

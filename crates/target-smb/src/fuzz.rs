@@ -321,6 +321,7 @@ fn spoiled_challenges_and_lists_end_in_errors_or_answers() {
         random.spoil(&mut bytes);
         answered += usize::from(crate::ntlm::tests::answers(&bytes));
         answered += usize::from(crate::shares::tests::takes(&bytes));
+        crate::dfs::tests::takes(&bytes);
     }
     assert!(answered > count / 10 && answered < count, "{answered} of {count}: the cases are not mixed");
 }

@@ -4,6 +4,7 @@ use crate::codec::{Put, View, HEADER_BYTES};
 use naslab_core::Result;
 
 pub(crate) const VALIDATE_NEGOTIATION: u32 = 0x0014_0204;
+pub(crate) const DFS_GET_REFERRALS: u32 = 0x0006_0194;
 pub(crate) const REQUEST_RESUME_KEY: u32 = 0x0014_0078;
 pub(crate) const COPY_CHUNKS: u32 = 0x0014_80F2;
 pub(crate) const PIPE_TRANSCEIVE: u32 = 0x0011_C017;

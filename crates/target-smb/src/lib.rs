@@ -1,7 +1,7 @@
 //! SMB 2.0.2 to 3.1.1, spoken directly from user space.
 //!
 //! [`SmbTarget`] is a share under test; each worker's session has its own connections. From the outside in:
-//! `target` makes sessions, `addresses` says where their connections go, `negotiate` and `login` set a connection up, `session` and `slots` are the hot path of
+//! `target` makes sessions, `addresses` says where their connections go, `dfs` which server a path leads to, `negotiate` and `login` set a connection up, `session` and `slots` are the hot path of
 //! reads and writes, `calls` everything else, `link` and `receive` one connection's messages, `window` its credits,
 //! `seal` and `crypto` what protects them. `codec`, `file`, `ioctl` and `ntlm` know the layouts.
 //!
@@ -12,6 +12,7 @@ mod addresses;
 mod calls;
 mod codec;
 mod crypto;
+mod dfs;
 mod file;
 #[cfg(test)]
 mod fuzz;

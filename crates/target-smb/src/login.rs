@@ -22,6 +22,9 @@ const SESSION_GUEST: u16 = 1;
 const SESSION_ANONYMOUS: u16 = 2;
 const SESSION_ENCRYPTS: u16 = 4;
 const SHARE_ENCRYPTS: u32 = 0x8000;
+/// SHAREFLAG_DFS and DFS_ROOT; SHARE_CAP_DFS (MS-SMB2 2.2.10).
+const SHARE_IN_DFS: u32 = 0x3;
+const SHARE_HAS_DFS: u32 = 0x8;
 const SETUP_BINDING: u8 = 1;
 /// Seconds from the year 1601 to 1970.
 const WINDOWS_EPOCH_SECONDS: u64 = 11_644_473_600;
@@ -57,6 +60,8 @@ pub(crate) struct Tree {
     /// `disk`, `pipe` or `printer`.
     pub kind: &'static str,
     pub encrypts: bool,
+    /// It is a DFS namespace, or a part of one.
+    pub dfs: bool,
 }
 
 /// A connection with its session and share.
@@ -397,7 +402,9 @@ fn connect_tree(link: &mut Link, plan: &Plan, server: &Server, login: &Login, sh
         3 => "printer",
         _ => return Err(broken("the share is of no known kind")),
     };
-    let tree = Tree { kind, encrypts: view.u32(68)? & SHARE_ENCRYPTS != 0 };
+    let (flags, capabilities) = (view.u32(68)?, view.u32(72)?);
+    let dfs = flags & SHARE_IN_DFS != 0 || capabilities & SHARE_HAS_DFS != 0;
+    let tree = Tree { kind, encrypts: flags & SHARE_ENCRYPTS != 0, dfs };
     link.tree_id = tree_id;
     if tree.encrypts {
         match (plan.options.encrypt, &link.seal) {

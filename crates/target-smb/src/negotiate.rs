@@ -10,12 +10,13 @@ use naslab_core::{Error, ErrorKind, Result};
 use naslab_wire::{dial, DialOptions};
 use std::sync::Arc;
 
+const CAP_DFS: u32 = 0x01;
 const CAP_LEASING: u32 = 0x02;
 pub(crate) const CAP_LARGE_MTU: u32 = 0x04;
 pub(crate) const CAP_MULTI_CHANNEL: u32 = 0x08;
 const CAP_ENCRYPTION: u32 = 0x40;
 const CAPABILITIES: [(u32, &str); 8] = [
-    (0x01, "dfs"),
+    (CAP_DFS, "dfs"),
     (CAP_LEASING, "leasing"),
     (CAP_LARGE_MTU, "large_mtu"),
     (CAP_MULTI_CHANNEL, "multi_channel"),
@@ -80,6 +81,7 @@ impl Offer {
         let mut capabilities = 0;
         if newest >= Dialect::D300 {
             capabilities = CAP_LEASING | CAP_LARGE_MTU | CAP_MULTI_CHANNEL;
+            capabilities |= if plan.options.dfs { CAP_DFS } else { 0 };
             capabilities |= if encrypts { CAP_ENCRYPTION } else { 0 };
         }
         let mode = if plan.options.sign == Sign::On { MODE_ENABLED | MODE_REQUIRED } else { MODE_ENABLED };
@@ -238,6 +240,11 @@ impl Server {
     /// Whether a session may have several connections.
     pub fn has_multichannel(&self) -> bool {
         self.dialect >= Dialect::D300 && self.capabilities & CAP_MULTI_CHANNEL != 0
+    }
+
+    /// Whether it knows where DFS paths lead.
+    pub fn has_dfs(&self) -> bool {
+        self.capabilities & CAP_DFS != 0
     }
 
     /// The capabilities in words.

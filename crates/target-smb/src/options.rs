@@ -1,6 +1,7 @@
 //! What a target is made from, and its check.
 
 use crate::crypto::{CipherId, SigningId};
+use crate::dfs::Place;
 use naslab_core::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::fmt;
@@ -111,6 +112,8 @@ pub struct SmbOptions {
     pub multichannel: bool,
     /// Cache rights asked for.
     pub lease: Lease,
+    /// Whether DFS links are followed to the server behind them, at the same port.
+    pub dfs: bool,
     /// Longest wait for an answer, in nanoseconds.
     pub timeout_ns: u64,
     /// Operations one session must be able to hold in flight; credits are asked for accordingly.
@@ -137,9 +140,18 @@ impl Default for SmbOptions {
             addresses: Vec::new(),
             multichannel: true,
             lease: Lease::None,
+            dfs: true,
             timeout_ns: 30_000_000_000,
             depth: 32,
         }
+    }
+}
+
+impl SmbOptions {
+    /// The same at another place.
+    pub(crate) fn moved(&self, to: &Place) -> SmbOptions {
+        let (share, root) = (Some(to.share.clone()), to.folder.clone());
+        SmbOptions { host: to.host.clone(), share, root, ..self.clone() }
     }
 }
 
@@ -163,6 +175,7 @@ impl fmt::Debug for SmbOptions {
             .field("addresses", &self.addresses)
             .field("multichannel", &self.multichannel)
             .field("lease", &self.lease)
+            .field("dfs", &self.dfs)
             .field("timeout_ns", &self.timeout_ns)
             .field("depth", &self.depth)
             .finish()

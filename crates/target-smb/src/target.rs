@@ -2,6 +2,7 @@
 
 use crate::addresses::{another_server, Addresses};
 use crate::crypto::random;
+use crate::dfs::{self, Place};
 use crate::login::{bind, connect, Connected};
 use crate::options::{Lease, Plan, SmbOptions, MAX_DEPTH};
 use crate::session::{Limits, SmbSession};
@@ -9,24 +10,61 @@ use crate::status;
 use crate::window::CREDIT_BYTES;
 use naslab_core::{limit, Alignment, Bounded, Caps, Clock, Error, ErrorKind, OpError, Result, Session, Target};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// An SMB share under test.
 pub struct SmbTarget {
+    clock: Clock,
+    timeout: Duration,
+    /// Where it is: as it was named, or where DFS links led.
+    site: Mutex<Arc<Site>>,
+}
+
+/// A share of one server.
+struct Site {
     plan: Arc<Plan>,
     share: String,
     /// The name of this client where its sessions must count as one: with leases, so that its own workers do not
     /// break each other's. Otherwise each session has its own, because servers may serve one name in one process.
     guid: [u8; 16],
-    clock: Clock,
     facts: Mutex<Vec<(String, String)>>,
     /// Where connections go, once that is known.
     addresses: Mutex<Option<Arc<Addresses>>>,
+    /// The place that was named, where this one is behind DFS links.
+    named: Option<Place>,
+    /// Nobody has to ask any more whether it leads elsewhere.
+    settled: bool,
 }
 
 impl SmbTarget {
     /// Checks the options; no I/O. `Invalid` and `Unsupported` say which option and why.
     pub fn new(options: SmbOptions) -> Result<SmbTarget> {
         let plan = Plan::new(options)?;
+        let (timeout, settled) = (plan.timeout, !plan.options.dfs);
+        let site = Site::new(plan, None, settled)?;
+        Ok(SmbTarget { clock: Clock::real(), timeout, site: Mutex::new(Arc::new(site)) })
+    }
+
+    fn site(&self) -> Arc<Site> {
+        Arc::clone(&self.site.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A worker's session with the share, or with that behind DFS links: the first call follows them.
+    fn connect_there(&self, worker: u32) -> Result<(Arc<Site>, SmbSession)> {
+        let site = self.site();
+        if site.settled {
+            let (session, _) = site.connect(worker)?;
+            return Ok((site, session));
+        }
+        let (found, session) = site.settle(worker)?;
+        let found = Arc::new(found);
+        *self.site.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&found);
+        Ok((found, session))
+    }
+}
+
+impl Site {
+    fn new(plan: Plan, named: Option<Place>, settled: bool) -> Result<Site> {
         let share = plan.options.share.clone().ok_or_else(|| {
             Error::new(
                 ErrorKind::Invalid,
@@ -35,8 +73,71 @@ impl SmbTarget {
             )
         })?;
         let addresses = Mutex::new(Addresses::given(&plan.options).map(Arc::new));
-        let (guid, facts) = (random()?, Mutex::new(Vec::new()));
-        Ok(SmbTarget { plan: Arc::new(plan), share, guid, clock: Clock::real(), facts, addresses })
+        Ok(Site { plan: Arc::new(plan), share, guid: random()?, facts: Mutex::default(), addresses, named, settled })
+    }
+
+    fn place(&self) -> Place {
+        let options = &self.plan.options;
+        Place { host: options.host.clone(), share: self.share.clone(), folder: options.root.clone() }
+    }
+
+    /// The share at another place, which DFS links lead to.
+    fn moved(&self, to: &Place) -> Result<Site> {
+        let (named, options) = (self.place(), &self.plan.options);
+        if *to == named {
+            return Site::new((*self.plan).clone(), None, true);
+        }
+        if !options.addresses.is_empty() && !to.is_share_of(&named) {
+            let message = format!(
+                "{} is a DFS link to {}: address= names addresses of one server, so name that one",
+                named.unc(),
+                to.unc()
+            );
+            return Err(Error::new(ErrorKind::Invalid, "connect", message));
+        }
+        Site::new(Plan { options: options.moved(to), ..(*self.plan).clone() }, Some(named), true)
+    }
+
+    /// Follows DFS links from the place that was named to the first share that answers and leads nowhere else.
+    fn settle(&self, worker: u32) -> Result<(Site, SmbSession)> {
+        let (mut waiting, mut known, mut failed) = (vec![self.place()], Vec::new(), Vec::new());
+        while let Some(place) = waiting.pop() {
+            if known.iter().any(|each: &Place| each.is(&place)) {
+                continue;
+            }
+            if known.len() > dfs::MOST_STEPS {
+                break;
+            }
+            let at = self.moved(&place)?;
+            let met = at.connect(worker);
+            let led = at.leads_to(&place, &met)?;
+            known.push(place.clone());
+            match met {
+                _ if !led.is_empty() => waiting.extend(led.into_iter().rev()),
+                Ok((session, _)) => return Ok((at, session)),
+                Err(error) => failed.push((place, error)),
+            }
+        }
+        match failed.pop() {
+            None => Err(dfs::endless(&known[known.len() - 1])),
+            Some((place, error)) if place == self.place() => Err(error),
+            Some(last) => {
+                failed.push(last);
+                Err(dfs::unreachable(&self.place(), &failed))
+            }
+        }
+    }
+
+    /// Where DFS links lead from here; nowhere from a share that is no part of a namespace.
+    fn leads_to(&self, place: &Place, met: &Result<(SmbSession, bool)>) -> Result<Vec<Place>> {
+        match met {
+            Ok((_, true)) => dfs::ask(&self.plan, place),
+            // The name of a domain's namespace is no share of the server that knows it.
+            Err(error) if error.status == i64::from(status::BAD_NETWORK_NAME) => {
+                Ok(dfs::ask(&self.plan, place).unwrap_or_default())
+            }
+            _ => Ok(Vec::new()),
+        }
     }
 
     fn guid(&self) -> Result<[u8; 16]> {
@@ -59,7 +160,8 @@ impl SmbTarget {
         Ok(found)
     }
 
-    fn connect_all(&self, worker: u32) -> Result<SmbSession> {
+    /// A worker's session, and whether the share is part of a DFS namespace.
+    fn connect(&self, worker: u32) -> Result<(SmbSession, bool)> {
         let guid = self.guid()?;
         let addresses = self.addresses()?;
         let wanted = addresses.connections(&self.plan.options);
@@ -91,7 +193,7 @@ impl SmbTarget {
                 more.push(one.link);
             }
         }
-        let mut facts = self.facts_of(&first, multichannel);
+        let (mut facts, in_dfs) = (self.facts_of(&first, multichannel), first.tree.dfs);
         facts.push(("connections".into(), wanted.to_string()));
         facts.extend(addresses.facts(multichannel == "yes"));
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
@@ -102,7 +204,7 @@ impl SmbTarget {
         if !session.shared && addresses.several() {
             self.check_same_folder(&mut session)?;
         }
-        Ok(session)
+        Ok((session, in_dfs))
     }
 
     /// Sessions of their own must reach one folder: servers that are copies of each other call themselves the same.
@@ -191,7 +293,9 @@ impl SmbTarget {
             ("credits_wanted", server.credits_for(self.plan.options.depth).to_string()),
             ("multichannel", multichannel.into()),
         ];
-        facts.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+        let behind =
+            self.named.iter().flat_map(|named| [("dfs_path", named.unc()), ("dfs_target", self.place().unc())]);
+        facts.into_iter().chain(behind).map(|(name, value)| (name.to_string(), value)).collect()
     }
 }
 
@@ -239,10 +343,10 @@ impl Target for SmbTarget {
     }
 
     fn connect(&self, worker: u32) -> Result<Box<dyn Session>> {
-        let _scope = limit::within(self.plan.timeout);
-        let mut session = self.connect_all(worker)?;
-        self.check_root(&mut session)?;
-        Ok(Box::new(Bounded::new(session, self.plan.timeout)))
+        let _scope = limit::within(self.timeout);
+        let (site, mut session) = self.connect_there(worker)?;
+        site.check_root(&mut session)?;
+        Ok(Box::new(Bounded::new(session, self.timeout)))
     }
 
     fn explain(&self, error: &OpError) -> Option<String> {
@@ -251,6 +355,6 @@ impl Target for SmbTarget {
     }
 
     fn facts(&self) -> Vec<(String, String)> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.site().facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -1,8 +1,8 @@
 """A private Samba server: its configuration, its one user, its shares.
 
 Shares: `data` (read and write), `secret` (encrypted sessions only), `readonly`, `public` (guests), `noaccess`
-(nobody may enter) and, where file systems can be mounted for it, `tiny` (4 MiB, to run out of space). SMB1
-stays off.
+(nobody may enter), `dfs` (a namespace of DFS links, `DFS_LINKS`) and, where file systems can be mounted for it, `tiny`
+(4 MiB, to run out of space). SMB1 stays off.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ PROGRAMS = {"smbd": "samba", "smbpasswd": "samba-common-bin", "pdbedit": "samba-
 """Programs and the Debian packages that hold them."""
 TINY_BYTES = 4 << 20
 DIALECTS = {"2.0.2": "SMB2_02", "2.1": "SMB2_10", "3.0": "SMB3_00", "3.0.2": "SMB3_02", "3.1.1": "SMB3_11"}
+DFS_LINKS = {
+    "files": ("data",), "inner": ("data\\inner",), "spare": ("gone", "data"), "onward": ("dfs\\files",),
+    "circle": ("dfs\\circle",), "broken": ("gone",),
+}  # fmt: skip
+"""Links of the share `dfs` and the shares and folders of this server that each names, in the order of preference."""
 _SIGNING = ("auto", "mandatory", "disabled")
 _ENCRYPT = ("default", "off", "desired", "required")
 
@@ -66,6 +71,7 @@ def prepare(
     for name in ("etc", "lock", "state", "cache", "run", "ncalrpc", "log"):
         place.make(name)
     config = place.write("etc/smb.conf", config_text(place, options, port, user, shares, host))
+    _make_links(shares["dfs"], host)
     _add_user(config, place, user, password, is_root)
     credentials = place.write("etc/credentials", f"username={user}\npassword={password}\n")
     targets = {name: f"smb://{user}@{host}:{port}/{name}" for name in shares}
@@ -91,10 +97,16 @@ def _own_name() -> str:
 def _shares(place: Place) -> dict[str, Path]:
     """Folders of the shares by name."""
     shares = {"data": place.data, "secret": place.data}
-    for name in ("readonly", "noaccess", "public", *(["tiny"] if place.can_mount else [])):
+    for name in ("readonly", "noaccess", "public", "dfs", *(["tiny"] if place.can_mount else [])):
         shares[name] = place.make(name)
     (shares["readonly"] / "file.bin").write_bytes(bytes(range(256)) * 256)
     return shares
+
+
+def _make_links(folder: Path, host: str) -> None:
+    """The links of the namespace, as Samba keeps them: symbolic links to `msdfs:HOST\\SHARE,HOST\\SHARE`."""
+    for name, led in DFS_LINKS.items():
+        (folder / name).symlink_to("msdfs:" + ",".join(f"{host}\\{place}" for place in led))
 
 
 def config_text(
@@ -127,6 +139,8 @@ def _share_lines(name: str, user: str) -> dict[str, str]:
         lines["smb encrypt"] = "required"
     elif name == "public":
         lines |= {"guest ok": "yes", "force user": user}  # nobody could not pass the private folder
+    elif name == "dfs":
+        lines["msdfs root"] = "yes"
     elif name == "noaccess":
         lines["invalid users"] = user
     return lines

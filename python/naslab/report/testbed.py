@@ -102,6 +102,8 @@ def _server(
     parts += [f"{key} {target[key]}" for key in ("sec", "signing", "encryption") if target.get(key)]
     if any(parts):
         yield "Protocol", ", ".join(part for part in parts if part)
+    if facts.get("dfs_target"):
+        yield "DFS", f"{facts['dfs_path']} leads to {facts['dfs_target']}"
     if addresses := address_line({"target": target, "cells": cells}):
         yield "Addresses", addresses
     if outages := outage_sentences({"cells": cells}):

@@ -50,6 +50,7 @@ def _target(shown: str, address: Address, options: Options, whole_server: bool) 
         **parse_connections(options, lists_addresses=True),
         "multichannel": options.flag("multichannel", True),
         "lease": options.choice("lease", "none", ("none", "rwh")),
+        "dfs": options.flag("dfs", True),
         "timeout_ns": DEFAULT_TIMEOUT_NS,
     }
     query = options.finish()
