@@ -31,6 +31,8 @@ class Relay:
         self._mode: str | None = None
         self._sockets: list[socket.socket] = []
         self._closings: list[int] = []
+        self._hold_bytes: int | None = None
+        self._silent: list[socket.socket] = []
         self._lock = threading.Lock()
         self._closed = False
         self._random = random.Random(7)
@@ -47,6 +49,10 @@ class Relay:
     def close_every(self, answered_bytes: int, times: int) -> None:
         """Closes one connection each time the server has answered so many bytes; new ones work at once."""
         self._closings = [answered_bytes] * times
+
+    def hold_after(self, answered_bytes: int) -> None:
+        """Once the server has answered so many bytes, the connection of the next answer is silent; new ones work."""
+        self._hold_bytes = answered_bytes
 
     @property
     def closings_left(self) -> int:
@@ -100,7 +106,7 @@ class Relay:
     def _answer(self, server: socket.socket, client: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(1 << 16):
-                if not self._pass(data, client):
+                if not self._is_silent(data, client) and not self._pass(data, client):
                     break
         if self._mode not in ("freeze", "half"):
             with contextlib.suppress(OSError):
@@ -109,6 +115,15 @@ class Relay:
                         socket.SHUT_RDWR
                     )  # the other thread waits in it: without this nothing would be sent
             client.close()
+
+    def _is_silent(self, data: bytes, client: socket.socket) -> bool:
+        """Whether nothing comes any more of this connection, see `hold_after`."""
+        if self._hold_bytes is not None:
+            self._hold_bytes -= len(data)
+            if self._hold_bytes < 0:
+                self._hold_bytes = None
+                self._silent.append(client)
+        return client in self._silent
 
     def _pass(self, data: bytes, client: socket.socket) -> bool:
         """Whether the connection goes on."""

@@ -30,7 +30,7 @@ _ACTIONS = {
 }  # fmt: skip
 _LOGINS = ("connect", "mount")
 """A refused login has a reason, and a next step, of its own."""
-_SILENT = ("plan", "verify", "choose engine", "receive", "send", "smb", "target", "session", "reap", "clean")
+_SILENT = ("run", "plan", "verify", "choose engine", "receive", "send", "smb", "target", "session", "reap", "clean")
 _STEPS = {
     "permission": "give a folder with write access",
     "read_only": "mount it writable or choose another folder",

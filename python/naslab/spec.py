@@ -244,8 +244,9 @@ class RunSpec:
     cleanup_files: removed at the end, however the run ends. existing: treatment of files that naslab did
     not write (`refuse`; `read`: only by cells that read; `overwrite`: also written and removed).
     timeout_ns: longest time without any completion. ride_out_ns: how long a server that goes away during a cell is
-    waited for; 0: its session ends at once. together, join_folder: for one of many clients, which waits for
-    the others at the points of a cell, and whose folder another one makes and removes.
+    waited for; 0: its session ends at once. goes_on: a session without an answer in time ends its cell alone.
+    together, join_folder: for one of many clients, which waits for the others at the points of a cell, and whose folder
+    another one makes and removes.
     """
 
     target: dict[str, Any]
@@ -258,6 +259,7 @@ class RunSpec:
     seed: int = 0
     timeout_ns: int = 30_000_000_000
     ride_out_ns: int = 0
+    goes_on: bool = False
     progress_interval_ns: int = 200_000_000
     together: bool = False
     join_folder: bool = False

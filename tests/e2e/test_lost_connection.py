@@ -16,6 +16,20 @@ AFTER_BYTES = 40 * MB
 """Beyond what probing a target reads, and far below what a ladder reads."""
 
 
+def test_a_server_that_was_silent_once_costs_one_cell(cli: Cli) -> None:
+    """A Samba whose disk thrashed gave no answer for 30 s: 97 s of measurements ended with exit code 1."""
+    with lab.running("demo") as server, relay(server.port) as silent:
+        target = server.url.replace(f":{server.port}/", f":{silent.port}/")
+        silent.hold_after(AFTER_BYTES)
+        done = cli("run", target, "--budget", "25s", "--timeout", "2s", "--json", prefix=server.inside(), timeout=240)
+    document = done.sound().json()
+    lost = [one for one in document["warnings"] if one["kind"] == "connection_lost"]
+    assert done.code == 0 and document["status"] == "complete", done.err
+    assert len(lost) == 1 and "no operation ended for 2 s" in lost[0]["message"], lost
+    assert [cell["id"] for cell in document["cells"] if cell["status"] == "failed"] == [lost[0]["cell"]]
+    assert [cell["id"] for cell in document["cells"] if cell["id"] > lost[0]["cell"]], "it went on"
+
+
 @pytest.mark.parametrize(("times", "whole"), [(1, True), (6, False)])
 def test_a_lost_connection_ends_one_cell(times: int, whole: bool, cli: Cli) -> None:
     with lab.running("demo") as server, relay(server.port) as broken:

@@ -74,7 +74,8 @@ pub struct StageEnd {
     pub error_kind: Option<&'static str>,
     /// Its raw status.
     pub error_status: i64,
-    /// Cells in which a session broke because its connection ended, and why. The next cell connected anew.
+    /// Cells in which a session broke because its connection ended, or was given up, and why. The next cell connected
+    /// anew.
     pub lost: BTreeMap<u64, String>,
     /// Cells with more workers than any before, for which the server took no further connection, and why. They have no
     /// outcome.
@@ -271,10 +272,10 @@ fn stage_end(outcome: Result<bool>, interrupted: bool) -> StageEnd {
     }
 }
 
-/// Why workers' sessions broke, where none did for another reason than a connection that ended.
-fn lost_connection(workers: &[WorkerResult]) -> Option<String> {
+/// Why workers' sessions broke, where none did for another reason than a connection that ended, or was given up.
+fn lost_connection(workers: &[WorkerResult], goes_on: bool) -> Option<String> {
     let broken: Vec<&Error> = workers.iter().filter(|w| w.broke()).filter_map(|w| w.error.as_ref()).collect();
-    let lost = broken.iter().all(|error| error.kind == ErrorKind::Disconnected);
+    let lost = broken.iter().all(|e| e.kind == ErrorKind::Disconnected || goes_on && e.kind == ErrorKind::Timeout);
     broken.first().filter(|_| lost).map(ToString::to_string)
 }
 
@@ -398,10 +399,11 @@ impl Run {
             self.book.wrote(cell, &job.plans, whole);
         }
         events.cell(outcome)?;
-        if let Some(why) = lost_connection(&workers) {
+        let goes_on = self.spec.goes_on;
+        if let Some(why) = lost_connection(&workers, goes_on) {
             self.lost.insert(cell.id, why);
         }
-        let hangs = |e: &mut Error| matches!(e.kind, ErrorKind::Timeout | ErrorKind::Interrupted);
+        let hangs = |e: &mut Error| e.kind == ErrorKind::Interrupted || e.kind == ErrorKind::Timeout && !goes_on;
         let hang = workers.iter_mut().find_map(|w| w.error.take_if(hangs));
         hang.map_or(Ok(status), Err)
     }

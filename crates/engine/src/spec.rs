@@ -37,6 +37,9 @@ pub struct RunSpec {
     /// How long a server that goes away during a cell is waited for; 0: its session ends at once.
     #[serde(default)]
     pub ride_out_ns: u64,
+    /// A session without an answer in time ends its cell alone, as one whose connection was lost, and not the run.
+    #[serde(default)]
+    pub goes_on: bool,
     /// Time between progress events.
     pub progress_interval_ns: u64,
     /// Other clients carry the same cells out: [`crate::Events::together`] says when to go on.

@@ -133,6 +133,7 @@ def run_survey(target_text: str, load: Load, common: Common, sweep: bool = True,
     # The first stage names the greatest depth: the target is opened for it.
     spec.cells = [CellSpec("read", 1, 1, ["x"], queue_depth=steps.MOST_DEPTH)]
     _name_cleanup(spec, options.workers)
+    spec.goes_on = True
     store = Store(common.store)
     execution = start(spec, target, store, document_extra=common.document_extra())
     execution.forgives, execution.spares = MAX_LOST, True

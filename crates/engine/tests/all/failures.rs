@@ -135,6 +135,19 @@ fn misbehaving(fault: Fault, timeout_ms: u64, over: Value) -> naslab_core::Resul
 }
 
 #[test]
+fn a_run_that_goes_on_gives_up_the_session_and_not_the_run() {
+    let files = json!(["naslab.a", "naslab.b"]);
+    let load =
+        |id: u64| write_cell(json!({"id": id, "workers": 2, "files": files, "stop_ops": 1000, "queue_depth": 4}));
+    let run = json!({"timeout_ns": 500 * MS, "goes_on": true, "folder": "naslab-r1", "cleanup_files": files});
+    let spec = spec_json(vec![load(0), load(1)], run);
+    let ran = within_a_minute(spec, Arc::new(Fake::new(Fault::LoseOp(100))), None).unwrap();
+    assert_eq!((ran.end.status, ran.end.error.as_deref(), ran.cells.len()), ("failed", None, 2));
+    assert_eq!((ran.cell(0).status, ran.cell(0).errors), ("failed", 1));
+    assert_eq!(statuses(&ran, 0), [("timeout", 0, 1)]);
+}
+
+#[test]
 fn an_operation_that_never_ends_is_a_timeout_and_the_rest_is_kept() {
     let ran = misbehaving(Fault::LoseOp(100), 500, json!({})).unwrap();
     assert_eq!((ran.end.status, ran.end.error_kind), ("failed", Some("timeout")));

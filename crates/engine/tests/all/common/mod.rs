@@ -52,7 +52,7 @@ pub fn write_cell(over: Value) -> Value {
 pub fn spec_json(cells: Vec<Value>, over: Value) -> Value {
     let base = json!({
         "target": {}, "cells": [], "run_id": "r1", "command": "run", "folder": null, "cleanup_files": [],
-        "existing": "overwrite", "seed": 0, "timeout_ns": 30_000_000_000u64, "progress_interval_ns": 200_000_000,
+        "existing": "overwrite", "seed": 0, "timeout_ns": 30_000_000_000u64, "goes_on": false, "progress_interval_ns": 200_000_000,
         "schema": 1,
     });
     let mut spec = merge(base, over);
