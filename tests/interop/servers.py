@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
 
 CACHE = Path(os.environ.get("NASLAB_INTEROP_CACHE") or Path.home() / ".cache" / "naslab-tests" / "interop")
 HERE = Path(__file__).parent
@@ -101,6 +103,10 @@ def _rclone(data: Path) -> list[str]:
             "--cache-dir", str(data.parent / "rclone"), "--config", str(data.parent / "rclone.conf")]  # fmt: skip
 
 
+def _osnfs(data: Path) -> list[str]:
+    return [of_go("github.com/willscott/go-nfs/example/osnfs", "0.0.4", "osnfs"), str(data), str(PORT)]
+
+
 def _impacket(data: Path) -> list[str]:
     words = of_python("impacket", "0.13.1", "smbserver.py")
     return [*words, "-smb2support", "-ip", "127.0.0.1", "-port", str(PORT), "DATA", str(data), "-username", USER,
@@ -134,9 +140,78 @@ EXPORT {{ Export_Id = 1; Path = /data; Pseudo = /data; Protocols = 4; Transports
             str(data.parent / "ganesha.pid")]  # fmt: skip
 
 
+class Samba(NamedTuple):
+    """One unusual configuration. globals_, share: further lines of smb.conf. name: of the share."""
+
+    key: str
+    what: str
+    globals_: Mapping[str, str] = {}
+    share: Mapping[str, str] = {}
+    name: str = "data"
+
+    def command(self, data: Path) -> list[str]:
+        """Writes configuration and user; the password goes through standard input."""
+        if shutil.which("smbd", path=_SBIN) is None:
+            raise MissingError("samba is not installed")
+        folder = data.parent / "samba"
+        for name in ("etc", "lock", "state", "cache", "run", "ncalrpc"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / "users").write_text(f"root = {USER}\n")
+        lines = {
+            "server role": "standalone server", "workgroup": "INTEROP", "smb ports": str(PORT),
+            "interfaces": "127.0.0.1", "bind interfaces only": "yes", "disable netbios": "yes",
+            "private dir": f"{folder}/etc", "lock directory": f"{folder}/lock", "state directory": f"{folder}/state",
+            "cache directory": f"{folder}/cache", "pid directory": f"{folder}/run", "ncalrpc dir": f"{folder}/ncalrpc",
+            "passdb backend": f"tdbsam:{folder}/etc/passdb.tdb", "username map": f"{folder}/users",
+            "log file": f"{folder}/log", "load printers": "no", "disable spoolss": "yes", **self.globals_,
+        }  # fmt: skip
+        share = {"path": str(data), "read only": "no", **self.share}
+        sections = ((each, "".join(f"\t{key} = {value}\n" for key, value in of.items()))
+                    for each, of in (("global", lines), (self.name, share)))  # fmt: skip
+        config = folder / "smb.conf"
+        config.write_text("".join(f"[{each}]\n{text}" for each, text in sections), "utf-8")
+        subprocess.run(
+            ["smbpasswd", "-c", str(config), "-s", "-a", "root"], input=f"{PASSWORD}\n{PASSWORD}\n", text=True,
+            check=True, capture_output=True, timeout=30,
+        )  # fmt: skip
+        return ["smbd", "-F", "--no-process-group", "-s", str(config), "-l", str(folder)]
+
+    def foreign(self) -> Foreign:
+        """As a server to try."""
+        url = f"smb://{USER}@127.0.0.1:{{port}}/{quote(self.name)}"
+        return Foreign(f"samba-{self.key}", f"Samba (Debian), {self.what}", self.command, url)
+
+
+_SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+SAMBAS = (
+    Samba("311", "SMB 3.1.1 alone", {"server min protocol": "SMB3_11"}),
+    Samba("fruit", "for Macs: catia, fruit, streams_xattr", share={
+        "vfs objects": "catia fruit streams_xattr", "fruit:metadata": "stream", "fruit:resource": "xattr",
+        "fruit:encoding": "native"}),
+    Samba("aes256", "encryption by AES-256-GCM alone", {
+        "server smb3 encryption algorithms": "AES-256-GCM", "smb encrypt": "required"}),
+    Samba("cmac", "signing by AES-CMAC alone", {
+        "server smb3 signing algorithms": "AES-128-CMAC", "server signing": "mandatory"}),
+    Samba("small", "requests of 64 KiB, 16 credits", {
+        "smb2 max read": "65536", "smb2 max write": "65536", "smb2 max trans": "65536", "smb2 max credits": "16"}),
+    Samba("no-oplocks", "no oplocks, no leases", {"smb2 leases": "no"}, {"oplocks": "no", "level2 oplocks": "no"}),
+    Samba("unicode", "a share with a name of other letters", name="Größe Übersicht 日本"),
+    Samba("hidden", "a share that is not listed", share={"browseable": "no"}, name="hidden$"),
+    Samba("case", "names with case", share={"case sensitive": "yes", "preserve case": "yes"}),
+    Samba("audit", "full_audit", share={
+        "vfs objects": "full_audit", "full_audit:success": "all", "full_audit:failure": "all",
+        "full_audit:facility": "local7", "full_audit:priority": "debug"}),
+    Samba("shadow", "shadow_copy2", share={"vfs objects": "shadow_copy2", "shadow:snapdir": ".snapshots"}),
+    Samba("recycle", "a recycle bin", share={
+        "vfs objects": "recycle", "recycle:repository": "#recycle", "recycle:keeptree": "yes",
+        "recycle:versions": "yes"}),
+    Samba("strict", "strict allocate, sync and locking", share={
+        "strict allocate": "yes", "strict sync": "yes", "sync always": "yes", "strict locking": "yes"}),
+)  # fmt: skip
 NFS3 = "nfs://127.0.0.1:{port}/?mountport={port}&version=3"
 SERVERS: tuple[Foreign, ...] = (
     Foreign("rclone", "rclone 1.69.1 over go-nfs (Go), NFS 3", _rclone, NFS3),
+    Foreign("osnfs", "osnfs of go-nfs 0.0.4 (Go), NFS 3", _osnfs, NFS3),
     Foreign("nfs3_server", "nfs3_server 0.11, in memory (Rust), NFS 3",
             lambda data: _nfs3_server(data, "--memfs"), NFS3, keeps=False),
     Foreign("nfs3_server-folder", "nfs3_server 0.11, a folder (Rust), NFS 3",
@@ -152,4 +227,5 @@ SERVERS: tuple[Foreign, ...] = (
     Foreign("smb-server", "smb-server 0.8 (Rust), SMB 3.1.1",
             lambda data: [of_here("smb"), f"127.0.0.1:{PORT}", str(data)], f"smb://{USER}@127.0.0.1:{{port}}/data",
             environment={"SMB_USER": USER, "SMB_PASSWORD": PASSWORD}),
+    *(each.foreign() for each in SAMBAS),
 )  # fmt: skip

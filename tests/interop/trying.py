@@ -18,7 +18,8 @@ INSIDE = Path(__file__).with_name("inside.py")
 WHOLE_S = 900
 _HEAD = """# Servers that others wrote
 
-naslab against file servers that share no code with it, each from its package, in a network of its own. Written by
+naslab against file servers that share no code with it, each from its package, and against Samba in configurations that
+its lab does not have, each in a network of its own. Written by
 `tools/interop`; `make test-lab PART=interop` tries them all. *doctor* checks what the server allows; *sweep* reads and
 writes with three workers and verifies every byte; *tree*, *job* (copies and archives, verified), *apps* (the twelve
 applications at a hundredth of their size) and *replay* are the commands of these names; *restart* kills the server
