@@ -91,6 +91,15 @@ def test_stops_are_counted_with_length_and_time_between() -> None:
     assert found == Stalls(30 / 150, 3, 250_000_000, 1_000_000_000)
 
 
+def test_slow_requests_that_end_one_by_one_are_no_stop() -> None:
+    """Half of a set from memory, half from a disk whose requests take 0.25 s: most bins are empty, the disk works."""
+    quick, slow = [100 * MB] * 30, [0, 0, 0, 0, 0, 0, 0, 0, 0, 4 * MB] * 4
+    assert stalls_of(series((quick + slow) * 3 + quick)) == Stalls(0.0, 0, 0, 0)
+    trickle = [10 * MB, *[0] * 10, 20 * MB]
+    found = stalls_of(series(([100 * MB] * 30 + trickle) * 3 + quick))
+    assert found is not None and found.count == 3, "its ends hold some of the rest"
+
+
 def latencies(slow: int, ns: float = 3e8) -> tuple[np.ndarray, np.ndarray]:
     """3000 operations of a millisecond, and so many that are slow."""
     return np.array([1e6, ns]), np.array([3000.0, slow])

@@ -179,7 +179,7 @@ def test_link_and_memory_are_told_apart_or_left_open() -> None:
     _, found = predictions(open_one, Change(link=Scale(4.0)), Asked())
     assert not by_load(found)[MEMORY].known
     _, found = predictions(open_one, Change(disk=Scale(8.0)), Asked())
-    assert by_load(found)[SET].then.value == pytest.approx(250e6, rel=0.03)
+    assert by_load(found)[SET].then.value == pytest.approx(250e6, rel=0.05)
 
 
 def test_sets_beyond_memory() -> None:

@@ -95,11 +95,12 @@ def _large_reads(evidence: Evidence) -> list[Measured]:
 def _small_reads(evidence: Evidence) -> list[Measured]:
     """Of the largest set, those that the disks answered; then those of the small file."""
     beyond = [p for p in evidence.step("beyond") if p.record_bytes == SMALL_RECORD and p.op == "read" and p.random]
-    deepest = max(beyond, key=lambda p: p.depth * p.workers, default=None)
+    deepest = max(beyond, key=lambda p: (p.set_bytes, p.depth * p.workers), default=None)
     found = []
     if deepest is not None:
         slow = missed(evidence, deepest)
-        found = [Measured(slow, deepest, missed=slow.value < deepest.iops.value), Measured(deepest.iops, deepest)]
+        found = [Measured(slow, deepest, missed=slow.value < deepest.iops.value)] if slow.value > 0 else []
+        found.append(Measured(deepest.iops, deepest))
     return found + [Measured(p.iops, p) for p in (evidence.small,) if p]
 
 

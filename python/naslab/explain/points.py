@@ -34,7 +34,7 @@ HIT = 1.5
 EDGE = 0.1
 """Share of a series at its head that is left out: the pipe fills there."""
 STANDING, NOTHING = 0.25, 0.02
-"""Bins below the former share of the usual one belong to a stop, where at least one of them is below the latter."""
+"""Bins below the former share of the usual one belong to a stop, where all between its ends are below the latter."""
 WAITED = 0.5
 """A request waited for the end of a stop if it took so much of its length."""
 LEAST_STALL_NS = 120_000_000
@@ -280,6 +280,14 @@ def _less_counting(rates: NDArray[np.float64], ops: float) -> float:
     return float(np.sqrt(max(variance - 1 / (6 * ops**2), 0.01 * variance) / variance))
 
 
+def _is_still(nothing: NDArray[np.bool_]) -> bool:
+    """Whether nothing moved between the first and the last bin of a slow stretch, whose ends hold some of the rest.
+
+    Where single requests take longer than a bin, slow ones leave most bins empty, and end in some.
+    """
+    return bool(nothing.any() and nothing[1:-1].all())
+
+
 def stalls_of(series: RateSeries, outstanding: int = 1, latencies: Latencies | None = None) -> Stalls | None:
     """Stops in a series whose bins are short enough to show them; None where they are not.
 
@@ -301,7 +309,7 @@ def stalls_of(series: RateSeries, outstanding: int = 1, latencies: Latencies | N
         rates, standing = rates[:until], standing[:until]
     lengths, starts = _runs(standing)
     parts = (rates[at : at + length] for at, length in zip(starts, lengths, strict=True))
-    still = np.array([part.min() < NOTHING * usual for part in parts], bool)
+    still = np.array([_is_still(part < NOTHING * usual) for part in parts], bool)
     stopped = (lengths * series.bin_ns >= LEAST_STALL_NS) & still
     lengths, starts = lengths[stopped], starts[stopped]
     if not len(lengths):
