@@ -71,10 +71,10 @@ impl Place {
     }
 }
 
-/// Where the server of a place says that it is, the nearest server first; none where it is what it is.
+/// Where the server of a place says that it is, the nearest server first; none where it is what it is. plan: of a target
+/// at that place.
 pub(crate) fn ask(plan: &Plan, place: &Place) -> Result<Vec<Place>> {
-    let here = Plan { options: plan.options.moved(place), ..plan.clone() };
-    let mut connected = connect(&here, &place.host.as_str().into(), "IPC$", crate::crypto::random()?)?;
+    let mut connected = connect(plan, &place.host.as_str().into(), "IPC$", crate::crypto::random()?)?;
     if !connected.server.has_dfs() {
         return Ok(Vec::new());
     }
