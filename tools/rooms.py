@@ -63,6 +63,8 @@ def _files(name: str, folder: Path, found: list[tuple[Path, str]]) -> list[str]:
 def _link(name: str) -> str:
     if (PACKAGE / f"{name}.py").exists():
         return f"`{name}.py`"
+    if name.startswith("crates/") and len(list((ROOT / name / "src").rglob("*.rs"))) == 1:
+        return f"`{name}`"
     return f"[{name}](#{name.replace('/', '')})"
 
 

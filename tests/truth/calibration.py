@@ -7,8 +7,11 @@ of how far the share of true ones in a bin lies from the mean probability that w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 CERTAIN = 0.9
 """A statement of this probability or more that is wrong is the worst that can happen."""
@@ -61,6 +64,35 @@ def certain(claims: Sequence[Claim]) -> tuple[int, int]:
     """(wrong, all) of the statements made with certainty."""
     sure = [c for c in claims if c.probability >= CERTAIN]
     return sum(not c.right for c in sure), len(sure)
+
+
+EDGE = 0.02
+"""Probabilities are fitted no nearer to 0 and 1."""
+TURNS, SHRINK = 50, 0.5
+"""Newton's steps, and the weight of a penalty that keeps a fit to few claims finite."""
+
+
+def _logit(probability: float, anchor: float) -> float:
+    inside = min(max(probability, EDGE), 1 - EDGE)
+    return math.log(inside / (1 - inside)) - anchor
+
+
+def logistic(claims: Sequence[Claim], anchor: float) -> tuple[float, float]:
+    """Logits of what is true as offset + slope * (logit of what was stated - anchor), by maximum likelihood."""
+    x = np.array([[1.0, _logit(claim.probability, anchor)] for claim in claims])
+    y = np.array([float(claim.right) for claim in claims])
+    fitted = np.zeros(2)
+    for _ in range(TURNS):
+        p = 1 / (1 + np.exp(-x @ fitted))
+        curvature = (x * (p * (1 - p))[:, None]).T @ x + SHRINK * np.eye(2)
+        fitted += np.linalg.solve(curvature, x.T @ (y - p) - SHRINK * fitted)
+    return float(fitted[0]), float(fitted[1])
+
+
+def mapped(claim: Claim, fitted: tuple[float, float], anchor: float) -> Claim:
+    """The claim with the probability that the map gives it."""
+    logit = fitted[0] + fitted[1] * _logit(claim.probability, anchor)
+    return Claim(1 / (1 + math.exp(-logit)), claim.right)
 
 
 def matrix(said: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:

@@ -271,10 +271,10 @@ CONDITIONS: dict[str, tuple[dict[str, Any], float, str]] = {
     "busy client": (
         {"warnings": warned("client_busy"), "environment": {"client": {"load_1min": 7.0}}}, 0.89, "a load of 7.0"),
     "other load": (
-        {"warnings": warned("other_load"), "environment": {"during": {"foreign_cpu_fraction_max": 0.6}}}, 0.85,
+        {"warnings": warned("other_load"), "environment": {"during": {"foreign_cpu_fraction_max": 0.6}}}, 0.89,
         "other programs used up to 60 %"),
     "a little load": (
-        {"warnings": warned("other_load"), "environment": {"during": {"foreign_cpu_fraction_max": 0.2}}}, 0.89,
+        {"warnings": warned("other_load"), "environment": {"during": {"foreign_cpu_fraction_max": 0.2}}}, 0.95,
         "other programs used up to 20 %"),
     "a busy host": (
         {"warnings": warned("other_load"), "environment": {"during": {"stolen_cpu_fraction_max": 0.3}}}, 0.85,
@@ -284,7 +284,7 @@ CONDITIONS: dict[str, tuple[dict[str, Any], float, str]] = {
         "other programs used this client"),
     "two grave ones": (
         {"status": "partial", "warnings": warned("interrupted", "other_load"),
-         "environment": {"during": {"foreign_cpu_fraction_max": 0.6}}}, 0.7, "the run was interrupted and other"),
+         "environment": {"during": {"stolen_cpu_fraction_max": 0.3}}}, 0.7, "the run was interrupted and the host"),
     "rationed": ({"cells": [{"warnings": warned("client_throttled")}]}, 0.85, "a quota throttled this client's CPU"),
     "one odd cell": ({"cells": [{"warnings": warned("client_stall")}, *([{}] * 30)]}, 0.89, "stalled"),
     "failed operations": ({"cells": [{"errors": 3}, {}]}, 0.85, "operations failed in 1 of 2 cells"),
@@ -301,10 +301,11 @@ def test_conditions_lower_what_is_claimed(name: str) -> None:
     assert {each.limits[0].probability for each in made.bottlenecks} == {left}
     text = lines(made, ending(RUN_ID))
     held(text)
-    assert "probably" in text[0] and f"({left:.2f})" in " ".join(text)
+    certain = left >= trust.CERTAIN
+    assert ("probably" in text[0]) != certain and (f"({left:.2f})" in " ".join(text)) != certain
     sentence = trust.sentence(trust.doubts(found))
     assert words in sentence and sentence.startswith(f"Trust: {made.trust}")
-    assert made.trust == ("fair" if left == 0.89 else "low")
+    assert made.trust == ("high" if certain else "fair" if left == 0.89 else "low")
 
 
 def test_a_clean_run_is_believed() -> None:

@@ -67,7 +67,7 @@ def test_a_server_that_works_that_long_is_no_faster() -> None:
     assert first["read"].kind == "link" and first["read"].probability > 0.8
     seen = next(each for each in judge(known) if (each.op, each.size) == ("read", "large"))
     processors = [c.probability for c in seen.ceilings if c.kind in ("shared_machine", "server_cache", "server_cpu")]
-    assert sum(processors) > 0.3 and seen.first.probability < 0.7, seen.ceilings
+    assert sum(processors) > 0.15 and seen.first.probability < 0.85, seen.ceilings
 
 
 def test_what_a_server_here_works_is_told() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
 from fixtures_run import make_run
@@ -256,6 +257,24 @@ def test_a_run_of_an_earlier_version_is_judged_anew(climbed: tuple[Path, dict[st
     assert same.said is not None and not same.said.differs(same.limits) and "Verdict of" not in text_of(same, 200)
 
 
+def test_all_that_the_ladder_moved_counts(climbed: tuple[Path, dict[str, Any]]) -> None:
+    """Files that were written and first tries fill caches and spend credit as every load does."""
+    from naslab.explain.evidence import Evidence
+    from naslab.explain.rows import rows_of
+
+    document = climbed[1]
+    ladder = document["ladder"]
+    told = {cell for step in ladder["steps"] for cell in step["cells"]}
+    moved = {cell["id"] for cell in document["cells"] if cell["workload"] == "ladder" and cell["bytes"]}
+    pauses = {each["id"] for each in document["cells"] if (each["op"], each["ops"]) == ("random_read", 2)}
+    assert told == moved - pauses, "a rest moves two small reads"
+    aside = next(step for step in ladder["steps"] if step["name"] == "aside")
+    rows = rows_of(Evidence.from_document(ladder))
+    assert rows is not None
+    mine = np.isin(rows.cell, aside["cells"]) & ~rows.null
+    assert mine.sum() == len(aside["cells"]) > 0 and not rows.weight[mine].any() and rows.moved[mine].all()
+
+
 def test_pictures_keep_the_ladder_apart_from_the_sweep(climbed: tuple[Path, dict[str, Any]]) -> None:
     from naslab.report.model import cases
     from naslab.results import Run
@@ -265,5 +284,6 @@ def test_pictures_keep_the_ladder_apart_from_the_sweep(climbed: tuple[Path, dict
     assert names[:1] == ["Queue depth"] and "Working set" in names
     assert not any(cell["workload"] == "ladder" for case in cases(Run(document)) for cell in case.cells)  # type: ignore[arg-type]
     rows = list(ladder_table.rows(document["ladder"]))
-    assert len(rows) == len(document["ladder"]["steps"]) and "one read of 4 KiB" in rows[0][1]
+    shown = [step for step in document["ladder"]["steps"] if step["name"] != "aside"]
+    assert len(rows) == len(shown) == len(document["ladder"]["steps"]) - 1 and "one read of 4 KiB" in rows[0][1]
     assert ladder_section([("x", document)]).count("<tr>") == len(rows) + 1

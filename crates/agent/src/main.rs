@@ -6,6 +6,7 @@
 mod contained;
 mod lines;
 mod options;
+mod os;
 mod owner;
 mod password;
 mod run;

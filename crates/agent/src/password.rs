@@ -1,8 +1,7 @@
 //! Where a password comes from: never from the command line, where process lists show it.
 
-use std::fs::File;
+use crate::os;
 use std::io::Read;
-use std::os::fd::FromRawFd;
 
 /// The variable that `naslab` reads, too.
 const VARIABLE: &str = "NASLAB_PASSWORD";
@@ -18,12 +17,7 @@ pub fn of_environment() -> Option<String> {
 
 /// All that can be read from a descriptor, without the end of its line. The error is a sentence.
 pub fn of_descriptor(fd: i32) -> Result<String, String> {
-    // SAFETY: the call takes no memory; a descriptor that is not open is an error.
-    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
-        return Err(format!("--password-fd {fd}: that descriptor is not open; write for example 3< FILE behind it"));
-    }
-    // SAFETY: it is open, the user gave it to this program for this, and nothing else here uses it.
-    let file = unsafe { File::from_raw_fd(fd) };
+    let file = os::opened(fd).map_err(|why| format!("--password-fd {fd}: {why}"))?;
     let mut text = String::new();
     let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| format!("--password-fd {fd}: {error}; it must hold the password as UTF-8 text"))?;
@@ -58,11 +52,13 @@ pub fn put(target: &mut serde_json::Value, password: String, by_descriptor: Opti
 mod tests {
     use super::*;
     use serde_json::json;
-    use std::io::{Seek, Write};
-    use std::os::fd::IntoRawFd;
 
     #[test]
+    #[cfg(unix)]
     fn a_descriptor_gives_a_line() {
+        use std::io::{Seek, Write};
+        use std::os::fd::IntoRawFd;
+
         let mut file = tempfile::tempfile().unwrap();
         file.write_all("p ä=ss\r\n".as_bytes()).unwrap();
         file.rewind().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::lines::Lines;
 use crate::options::Options;
-use crate::{contained, owner, password, signals};
+use crate::{contained, os, owner, password, signals};
 use naslab_core::{limit, ErrorKind, Target};
 use naslab_engine::{Run, RunSpec, StageEnd};
 use naslab_targets::{make, seam};
@@ -34,7 +34,7 @@ fn complain(message: &str) {
 /// Carries a run out; the exit code. `given`: the environment's password.
 pub fn run(options: &Options, given: Option<String>) -> ExitCode {
     let prepared = read(options, given).and_then(|spec| {
-        signals::listen();
+        os::listen();
         let probed = probe(&spec)?;
         let target = make(&spec.target, seam::depth(&spec.cells)).map_err(|error| error.to_string())?;
         let run = Run::open(&spec, &target, &owner::mark(&spec.run_id)).map_err(|error| error.to_string())?;

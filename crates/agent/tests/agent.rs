@@ -1,4 +1,6 @@
-//! The program as it is started: what it reads, writes, touches and leaves.
+//! The program as it is started: what it reads, writes, touches and leaves. Elsewhere than on Linux see tests/e2e.
+
+#![cfg(target_os = "linux")]
 
 use serde_json::{json, Value};
 use std::io::{BufRead, BufReader, Lines, Write};

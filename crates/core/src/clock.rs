@@ -1,5 +1,6 @@
 //! The clock an engine runs on: the machine's, or a simulated server's virtual one.
 
+use crate::os::monotonic_ns;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -94,28 +95,6 @@ impl Clock {
             Clock::Virtual(now) => now.load(Ordering::Relaxed),
         }
     }
-}
-
-/// CLOCK_MONOTONIC in nanoseconds.
-pub fn monotonic_ns() -> u64 {
-    read_clock(libc::CLOCK_MONOTONIC)
-}
-
-/// Wall-clock time in nanoseconds since 1970.
-pub fn wall_ns() -> u64 {
-    read_clock(libc::CLOCK_REALTIME)
-}
-
-/// CLOCK_BOOTTIME in nanoseconds: as CLOCK_MONOTONIC, and it goes on while the machine sleeps.
-pub fn boot_ns() -> u64 {
-    read_clock(libc::CLOCK_BOOTTIME)
-}
-
-fn read_clock(id: libc::clockid_t) -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is a valid timespec and all clock ids exist on every supported system.
-    unsafe { libc::clock_gettime(id, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 #[cfg(test)]

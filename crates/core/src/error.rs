@@ -1,5 +1,6 @@
 //! One error for set-up calls and one small copyable error for operations in the hot loop.
 
+use crate::errno;
 use std::fmt;
 
 /// What went wrong, in the classes the engine acts on.
@@ -78,24 +79,24 @@ impl ErrorKind {
     }
 
     /// The class of an errno value.
-    pub fn from_errno(errno: i32) -> ErrorKind {
-        match errno {
-            libc::ENOENT | libc::ENOTDIR => ErrorKind::NotFound,
-            libc::EEXIST | libc::ENOTEMPTY => ErrorKind::Exists,
-            libc::EACCES | libc::EPERM => ErrorKind::Permission,
-            libc::ENOSPC | libc::EDQUOT | libc::EFBIG => ErrorKind::NoSpace,
-            libc::EROFS => ErrorKind::ReadOnly,
-            libc::ENOTSUP | libc::ENOSYS => ErrorKind::Unsupported,
-            libc::EINVAL | libc::ENAMETOOLONG | libc::EISDIR => ErrorKind::Invalid,
-            libc::ETIMEDOUT => ErrorKind::Timeout,
-            libc::ESTALE
-            | libc::ENOTCONN
-            | libc::ECONNRESET
-            | libc::EPIPE
-            | libc::ECONNREFUSED
-            | libc::EHOSTDOWN
-            | libc::ENODEV
-            | libc::ENXIO => ErrorKind::Disconnected,
+    pub fn from_errno(number: i32) -> ErrorKind {
+        match number {
+            errno::ENOENT | errno::ENOTDIR => ErrorKind::NotFound,
+            errno::EEXIST | errno::ENOTEMPTY => ErrorKind::Exists,
+            errno::EACCES | errno::EPERM => ErrorKind::Permission,
+            errno::ENOSPC | errno::EDQUOT | errno::EFBIG => ErrorKind::NoSpace,
+            errno::EROFS => ErrorKind::ReadOnly,
+            errno::ENOTSUP | errno::ENOSYS => ErrorKind::Unsupported,
+            errno::EINVAL | errno::ENAMETOOLONG | errno::EISDIR => ErrorKind::Invalid,
+            errno::ETIMEDOUT => ErrorKind::Timeout,
+            errno::ESTALE
+            | errno::ENOTCONN
+            | errno::ECONNRESET
+            | errno::EPIPE
+            | errno::ECONNREFUSED
+            | errno::EHOSTDOWN
+            | errno::ENODEV
+            | errno::ENXIO => ErrorKind::Disconnected,
             _ => ErrorKind::Io,
         }
     }
@@ -145,12 +146,12 @@ impl Error {
 
     /// From an operating-system error.
     pub fn from_io(operation: &'static str, err: std::io::Error) -> Error {
-        let errno = err.raw_os_error().unwrap_or(0);
-        let kind = if errno == 0 { ErrorKind::Io } else { ErrorKind::from_errno(errno) };
+        let number = errno::of(&err);
+        let kind = if number == 0 { ErrorKind::Io } else { ErrorKind::from_errno(number) };
         Error {
             kind,
             operation,
-            status: errno as i64,
+            status: number as i64,
             message: err.to_string(),
             context: Vec::new(),
             source: Some(Box::new(err)),

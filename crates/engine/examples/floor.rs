@@ -37,7 +37,7 @@ fn main() {
         "cleanup_files":[],"existing":"read","seed":1,"timeout_ns":30000000000,"progress_interval_ns":1000000000}}"#
     );
     let spec: RunSpec = serde_json::from_str(&spec).expect("the example's specification is valid");
-    let target: Arc<dyn naslab_core::Target> = Arc::new(naslab_target_local::NullTarget::new());
+    let target: Arc<dyn naslab_core::Target> = Arc::new(naslab_target_null::NullTarget::new());
     for _ in 0..3 {
         run(&spec, &target, "{}", &mut Print).expect("the null target never fails");
     }

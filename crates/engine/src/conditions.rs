@@ -5,7 +5,8 @@
 
 use crate::cell::WorkerResult;
 use crate::cgroup::{affinity_cores, Groups, Throttle};
-use crate::usage::{thread_cpu_ns, Cpu};
+use crate::os::{thread_ns, ticks_per_s};
+use crate::usage::Cpu;
 use naslab_core::monotonic_ns;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -204,9 +205,7 @@ fn tree_cpu_ns(folder: &Path) -> Option<u64> {
     let text = read_to_string(folder.join("stat")).ok()?;
     let fields = text.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
     let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
-    // SAFETY: asks for a number.
-    let per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    Some(ticks * 1_000_000_000 / u64::try_from(per_s).ok().filter(|per_s| *per_s > 0)?)
+    Some(ticks * 1_000_000_000 / ticks_per_s()?)
 }
 
 fn children(folder: &Path) -> Vec<String> {
@@ -234,7 +233,7 @@ struct Waited {
 impl Turn {
     /// Of the calling thread; nothing on a virtual clock, where all workers share one.
     pub fn now(is_virtual: bool) -> Option<Turn> {
-        (!is_virtual).then(|| Turn { waited_ns: Waited::now(), cpu_ns: thread_cpu_ns(), at_ns: monotonic_ns() })
+        (!is_virtual).then(|| Turn { waited_ns: Waited::now(), cpu_ns: thread_ns(), at_ns: monotonic_ns() })
     }
 
     /// Waiting since `before`. A kernel that does not count says 0 of a thread that ran.
@@ -368,7 +367,7 @@ mod tests {
     #[test]
     fn a_thread_knows_its_own_times() {
         let before = Turn::now(false).unwrap();
-        while thread_cpu_ns() < before.cpu_ns + 2_000_000 {
+        while thread_ns() < before.cpu_ns + 2_000_000 {
             std::hint::spin_loop();
         }
         let window = Window { before, after: Turn::now(false).unwrap(), making_ns: 0 };

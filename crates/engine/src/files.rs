@@ -2,7 +2,7 @@
 
 use crate::spec::{CellSpec, Existing, RunSpec};
 use crate::verify::Check;
-use naslab_core::{limit, Clock, Error, ErrorKind, IoBuf, Op, OpKind, OpenOptions, Result, Session, Submit};
+use naslab_core::{errno, limit, Clock, Error, ErrorKind, IoBuf, Op, OpKind, OpenOptions, Result, Session, Submit};
 use naslab_workload::{tag_unit, DataKind, Tagger, TAG_MAGIC};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -293,8 +293,7 @@ fn one_try(session: &mut dyn Session, clock: &Clock, op: &Op, buf: IoBuf) -> Res
     }
     match out[0].error {
         Some(e) if e.kind != ErrorKind::Short => {
-            let os = std::io::Error::from_raw_os_error(e.status as i32);
-            let mut error = Error::new(e.kind, op.kind.name(), os.to_string());
+            let mut error = Error::new(e.kind, op.kind.name(), errno::text(e.status as i32));
             error.status = e.status;
             Err(error)
         }

@@ -12,6 +12,8 @@ mod drive;
 mod files;
 mod hist;
 mod machine;
+mod os;
+#[cfg_attr(not(target_os = "linux"), path = "os/no_prompt.rs")]
 mod prompt;
 mod recorder;
 mod result;

@@ -1,12 +1,12 @@
 //! A script under way: one worker's stream of steps, its open files, and how far the others are.
 
+use crate::os::read_exact_at;
 use naslab_core::{Create, Error, ErrorKind, FileId, OpenOptions, Result, SyncMode};
 use naslab_workload::{
     flag, stream_count, ScriptHead, Step, NO_STREAM, SCRIPT_HEAD_BYTES, STARTED, STEP_BYTES, STREAM_BYTES,
 };
 use serde::Deserialize;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -61,17 +61,17 @@ impl Script {
         let fail = |e| Error::from_io("script", e).with("path", &spec.path);
         let file_bytes = file.metadata().map_err(fail)?.len();
         let mut head = vec![0; SCRIPT_HEAD_BYTES.min(file_bytes as usize)];
-        file.read_exact_at(&mut head, 0).map_err(fail)?;
+        read_exact_at(&file, &mut head, 0).map_err(fail)?;
         let streams = stream_count(&head).map_err(|e| e.with("path", &spec.path))? as usize;
         head.resize((SCRIPT_HEAD_BYTES + streams * STREAM_BYTES).min(file_bytes as usize), 0);
-        file.read_exact_at(&mut head, 0).map_err(fail)?;
+        read_exact_at(&file, &mut head, 0).map_err(fail)?;
         let head = ScriptHead::parse(&head, file_bytes).map_err(|e| e.with("path", &spec.path))?;
         let table_bytes = file_bytes - head.paths_at_bytes;
         if table_bytes > MOST_HEAD_BYTES {
             return Err(Error::new(ErrorKind::Invalid, "script", "more than 1 GiB of paths").with("path", &spec.path));
         }
         let mut table = vec![0; table_bytes as usize];
-        file.read_exact_at(&mut table, head.paths_at_bytes).map_err(fail)?;
+        read_exact_at(&file, &mut table, head.paths_at_bytes).map_err(fail)?;
         let paths = head.parse_paths(&table).map_err(|e| e.with("path", &spec.path))?;
         let paths =
             paths.into_iter().map(|path| if path.is_empty() { folder.to_string() } else { format!("{folder}/{path}") });
@@ -176,7 +176,7 @@ impl ScriptRun {
         let from = head.at_bytes + self.taken * STEP_BYTES as u64;
         self.at = 0;
         self.steps.resize(left, [0; STEP_BYTES]);
-        self.file.read_exact_at(self.steps.as_flattened_mut(), from).map_err(|e| Error::from_io("script", e))?;
+        read_exact_at(&self.file, self.steps.as_flattened_mut(), from).map_err(|e| Error::from_io("script", e))?;
         let mut numbered = (self.taken..).zip(&self.steps);
         numbered.try_for_each(|(number, bytes)| self.script.head.check_step(self.stream, number, bytes))
     }

@@ -1,5 +1,6 @@
 //! CPU time and storage traffic of this process and thread.
 
+use crate::os::{children_times, process_times};
 use naslab_core::Session;
 
 /// CPU time in nanoseconds.
@@ -17,12 +18,12 @@ impl Cpu {
 
     /// Of the whole process.
     pub fn now() -> Cpu {
-        Cpu::read(libc::RUSAGE_SELF)
+        Cpu::of_times(process_times())
     }
 
     /// Of its children that ended and were waited for, with theirs.
     pub fn of_ended_children() -> Cpu {
-        Cpu::read(libc::RUSAGE_CHILDREN)
+        Cpu::of_times(children_times())
     }
 
     /// In programs and in the kernel for them.
@@ -30,14 +31,8 @@ impl Cpu {
         self.user_ns + self.system_ns
     }
 
-    fn read(whose: libc::c_int) -> Cpu {
-        // SAFETY: rusage is plain data and getrusage fills it.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(whose, &mut usage);
-            usage
-        };
-        Cpu { user_ns: timeval_ns(usage.ru_utime), system_ns: timeval_ns(usage.ru_stime) }
+    fn of_times((user_ns, system_ns): (u64, u64)) -> Cpu {
+        Cpu { user_ns, system_ns }
     }
 
     /// Since `earlier`.
@@ -47,18 +42,6 @@ impl Cpu {
             system_ns: self.system_ns.saturating_sub(earlier.system_ns),
         }
     }
-}
-
-fn timeval_ns(t: libc::timeval) -> u64 {
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000
-}
-
-/// CPU time of the calling thread, in nanoseconds.
-pub(crate) fn thread_cpu_ns() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is a valid timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 /// Bytes this process caused to be read from and written to storage (/proc/self/io), if the system says.

@@ -4,7 +4,7 @@
 //! time is taken out of the window. With more in flight it runs on a thread of its own, so that it delays
 //! no completion.
 
-use crate::usage::thread_cpu_ns;
+use crate::os::thread_ns;
 use naslab_core::{Error, ErrorKind, IoBuf, Result};
 use naslab_workload::{check_record, DataKind, Defect, Tagger};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
@@ -80,11 +80,11 @@ impl Verifier {
     pub unsafe fn submit(&mut self, buffer: u32, data: IoBuf, offset_bytes: u64) -> bool {
         match &mut self.lane {
             Lane::Inline(found) => {
-                let start = thread_cpu_ns();
+                let start = thread_ns();
                 // SAFETY: the caller lends `data` exclusively.
                 let record = unsafe { std::slice::from_raw_parts(data.ptr, data.len) };
                 found.check(&self.check, record, offset_bytes);
-                found.cpu_ns += thread_cpu_ns() - start;
+                found.cpu_ns += thread_ns() - start;
                 true
             }
             // A closed channel means the thread ended early; `finish` reports that.
@@ -127,7 +127,7 @@ fn start_thread(check: Check, buffers: usize) -> Lane {
                 break;
             }
         }
-        found.cpu_ns = thread_cpu_ns();
+        found.cpu_ns = thread_ns();
         found
     });
     Lane::Thread { jobs, done, thread }

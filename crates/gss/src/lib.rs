@@ -6,6 +6,7 @@
 
 mod advice;
 mod library;
+mod loader;
 mod messages;
 
 use advice::{explain, Asked};

@@ -1,16 +1,16 @@
 //! The library and its functions (RFC 2744), loaded when they are wanted.
 
-use libc::{c_int, c_void};
+use crate::loader::Library;
 use naslab_core::{Error, ErrorKind, Result};
-use std::ffi::CStr;
+use std::ffi::{c_int, c_void, CStr};
 use std::ptr::{null, null_mut};
 use std::slice;
 use std::sync::OnceLock;
 
 /// MIT's library, by the name that its interface has kept since 1995.
-const LIBRARY: &CStr = c"libgssapi_krb5.so.2";
-/// Whether this program has no loader that could bring a library in, as static programs of musl.
-const STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"));
+const LIBRARY: &CStr = if cfg!(target_vendor = "apple") { c"libgssapi_krb5.dylib" } else { c"libgssapi_krb5.so.2" };
+/// Whether this program has no loader that could bring a library in, as static programs of musl, and those of Windows.
+const STATIC: bool = cfg!(any(not(unix), all(target_env = "musl", target_feature = "crt-static")));
 /// Texts of one error that are asked for.
 const MOST_TEXTS: u32 = 4;
 
@@ -137,16 +137,8 @@ impl Api {
         if STATIC {
             return None;
         }
-        // SAFETY: the name ends in a zero byte; the library's own initialisation is what every Kerberos program runs.
-        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if library.is_null() {
-            return None;
-        }
-        let find = |name: &CStr| -> Option<*mut c_void> {
-            // SAFETY: the library stays loaded; the name ends in a zero byte.
-            let found = unsafe { libc::dlsym(library, name.as_ptr()) };
-            (!found.is_null()).then_some(found)
-        };
+        let library = Library::load(name)?;
+        let find = |name: &CStr| library.find(name);
         // SAFETY: RFC 2744 (and gssapi_ext.h for the last two) declares these functions with these parameters, and the
         // library's name fixes its binary interface.
         unsafe {
@@ -221,8 +213,8 @@ impl Api {
 fn missing() -> Error {
     if STATIC {
         let message =
-            "a Kerberos login needs the Kerberos library, which this statically linked program cannot load: log in \
-                       without Kerberos, or measure with naslab's Python package";
+            "a Kerberos login needs the Kerberos library, which this program cannot load (it is statically linked, \
+                       or one for Windows): log in without Kerberos, or measure with naslab's Python package on Linux";
         return Error::new(ErrorKind::Unsupported, "connect", message);
     }
     let message = "a Kerberos login needs the Kerberos library libgssapi_krb5.so.2, which is not installed: \

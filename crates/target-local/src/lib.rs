@@ -1,8 +1,8 @@
-//! Local and mounted paths through POSIX calls or io_uring, and the null target.
+//! Local and mounted paths through POSIX calls or io_uring.
 //!
 //! [`LocalTarget`] tests a folder. Two engines reach it: *posix* carries out one operation at a time in
 //! the worker's thread, in every way the C library offers; *uring* (Linux) keeps many operations in
-//! flight. [`NullTarget`] answers at once and shows what the engine itself costs.
+//! flight.
 //!
 //! Nothing here leaves the root: absolute paths and `..` are refused, and no file is created or cut
 //! through a symbolic link as last part of a path. Inside a run's folder no link is followed at all.
@@ -15,7 +15,6 @@ mod local;
 mod locks;
 mod map;
 pub mod mounts;
-mod null;
 mod paths;
 mod posix;
 #[cfg(target_os = "linux")]
@@ -31,4 +30,3 @@ mod uring;
 
 pub use direct::direct_alignment;
 pub use local::{Engine, LocalOptions, LocalTarget};
-pub use null::{NullOptions, NullTarget};

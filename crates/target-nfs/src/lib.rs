@@ -20,6 +20,7 @@ mod hostile;
 mod link;
 mod login;
 mod options;
+mod os;
 mod replies;
 mod rpc;
 mod security;

@@ -1,5 +1,6 @@
 //! What a user may say about an NFS target, checked before anything is sent.
 
+use crate::os;
 use crate::rpc::Credentials;
 use crate::security::{Sec, MAX_SEQUENCE};
 use naslab_core::{Error, ErrorKind, Result};
@@ -308,39 +309,18 @@ fn credentials(options: &NfsOptions) -> Result<Credentials> {
         let message = format!("AUTH_SYS carries at most {MAX_GROUPS} groups");
         return Err(invalid(message, "gids", options.gids.len()));
     }
-    let machine = options.machine.clone().unwrap_or_else(host_name);
+    let machine = options.machine.clone().unwrap_or_else(os::host_name);
     if machine.len() > MAX_MACHINE_BYTES {
         return Err(invalid(format!("a machine name has at most {MAX_MACHINE_BYTES} bytes"), "machine", machine));
     }
     let own_identity = options.uid.is_none() && options.gid.is_none() && options.gids.is_empty();
-    // SAFETY: these calls have no conditions and cannot fail.
-    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let (uid, gid) = os::user();
     Ok(Credentials {
         machine,
         uid: options.uid.unwrap_or(uid),
         gid: options.gid.unwrap_or(gid),
-        gids: if own_identity { own_groups() } else { options.gids.clone() },
+        gids: if own_identity { os::groups(MAX_GROUPS) } else { options.gids.clone() },
     })
-}
-
-/// The process's groups; the first 16, as the kernel's client does.
-fn own_groups() -> Vec<u32> {
-    let mut groups = vec![0; 65536];
-    // SAFETY: the array has room for as many groups as are said.
-    let count = unsafe { libc::getgroups(groups.len() as libc::c_int, groups.as_mut_ptr()) };
-    groups.truncate(usize::try_from(count).unwrap_or(0).min(MAX_GROUPS));
-    groups
-}
-
-fn host_name() -> String {
-    let mut name = [0u8; 256];
-    // SAFETY: the array is valid for its length; the last byte stays zero.
-    let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0;
-    let end = name.iter().position(|b| *b == 0).unwrap_or(0);
-    if failed || end == 0 {
-        return "naslab".into();
-    }
-    String::from_utf8_lossy(&name[..end]).chars().take(63).collect()
 }
 
 #[cfg(test)]

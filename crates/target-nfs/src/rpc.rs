@@ -1,5 +1,6 @@
 //! ONC RPC (RFC 5531) over TCP: record marks, call headers with AUTH_SYS or RPCSEC_GSS, reply headers.
 
+use crate::os;
 use crate::security::{Control, Sec};
 use crate::status;
 use crate::xdr::{padding, Bad, Decoded, Decoder, Put};
@@ -276,8 +277,7 @@ pub(crate) fn port_advice(mut error: Error, from_high_port: bool) -> Error {
     let refused = error.kind == ErrorKind::Permission && !error.message.contains("insecure");
     let refused = refused && error.status != i64::from(status::WRONGSEC);
     if refused && from_high_port {
-        // SAFETY: the call has no conditions and cannot fail.
-        let root = unsafe { libc::geteuid() } == 0;
+        let root = os::is_root();
         let cure = match root {
             false => "run naslab as root",
             true => "use fewer workers and connections, so that a lower port is free, and not privileged=off",
@@ -382,8 +382,7 @@ mod tests {
     #[test]
     fn advice_about_ports() {
         let advised = port_advice(Refusal::Auth(1).error("mount", Sec::Sys), true);
-        // SAFETY: the call has no conditions and cannot fail.
-        let root = unsafe { libc::geteuid() } == 0;
+        let root = os::is_root();
         assert!(advised.message.contains(if root { "fewer workers" } else { "as root" }), "{}", advised.message);
         assert!(!port_advice(Refusal::Auth(1).error("mount", Sec::Sys), false).message.contains("source port"));
         let flavour = status::wrong_security("mount", Sec::Sys, "krb5p");

@@ -1,6 +1,7 @@
 //! The portmapper (RFC 1833) and the mount service of NFS 3 (RFC 1813, appendix I).
 
 use crate::options::{Privileged, Settings, NFS_PORT};
+use crate::os;
 use crate::rpc::{self, port_advice, Prefix, AUTH_NONE, NFS_PROGRAM};
 use crate::security::{flavour_names, Sec};
 use crate::status;
@@ -39,8 +40,7 @@ pub struct Export {
 /// Connects to a port of the server at one of its addresses, from a privileged port where the options say so.
 pub(crate) fn connect(settings: &Settings, address: &str, port: u16) -> Result<Wire> {
     let options = |privileged_port| DialOptions { timeout: settings.timeout, privileged_port };
-    // SAFETY: the call has no conditions and cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = os::is_root();
     match settings.privileged {
         Privileged::On => dial(address, port, &options(true)),
         Privileged::Auto if root => match dial(address, port, &options(true)) {

@@ -4,7 +4,7 @@
 //! listed with its unit and default in `docs/reference/sim.md`; a test keeps the two together.
 
 use crate::fs::split_path;
-use naslab_core::{Error, ErrorKind, Result};
+use naslab_core::{errno, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 /// Largest time a field may hold: about 11 days.
@@ -245,7 +245,7 @@ impl Default for FaultConfig {
             at_op: None,
             probability: 0.0,
             kind: FaultKind::Error,
-            errno: libc::EIO,
+            errno: errno::EIO,
             duration_ns: 0,
             scope: FaultScope::Session,
         }
@@ -539,7 +539,7 @@ impl FaultConfig {
             "use 1 to 10^15 with kinds stall and freeze, 0 with the others",
         )?;
         check(
-            self.errno > 0 && (self.kind == FaultKind::Error || self.errno == libc::EIO),
+            self.errno > 0 && (self.kind == FaultKind::Error || self.errno == errno::EIO),
             &name("errno"),
             self.errno,
             "use a positive errno, and only with kind error",

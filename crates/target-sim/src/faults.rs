@@ -2,7 +2,7 @@
 
 use crate::config::{FaultConfig, FaultKind, FaultOp, FaultScope};
 use crate::noise::Noise;
-use naslab_core::OpKind;
+use naslab_core::{errno, OpKind};
 
 /// What happens to one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ fn effect(config: &FaultConfig, kind: OpKind) -> Option<Fault> {
     let moves_data = kind != OpKind::Flush;
     match config.kind {
         FaultKind::Error => Some(Fault::Error(config.errno)),
-        FaultKind::Enospc => Some(Fault::Error(libc::ENOSPC)),
+        FaultKind::Enospc => Some(Fault::Error(errno::ENOSPC)),
         FaultKind::Stall => Some(Fault::Stall(config.duration_ns)),
         FaultKind::Freeze => Some(Fault::Freeze(config.duration_ns)),
         FaultKind::Disconnect => Some(Fault::Disconnect { all: config.scope == FaultScope::All }),

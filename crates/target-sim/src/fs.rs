@@ -1,7 +1,7 @@
 //! The server's file system: a tree of folders and files in memory. Nothing here takes time.
 
 use crate::cache::KeyMap;
-use naslab_core::{DirEntry, Error, ErrorKind, FileStat, FileTimes, Result};
+use naslab_core::{errno, DirEntry, Error, ErrorKind, FileStat, FileTimes, Result};
 use std::collections::BTreeMap;
 
 /// Pages that hold stored contents, in bytes.
@@ -14,18 +14,18 @@ pub(crate) const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 /// A set-up error with its errno.
 pub(crate) fn fail(operation: &'static str, errno: i32, path: &str) -> Error {
     let text = match errno {
-        libc::ENOENT => "no such file or folder",
-        libc::ENOTDIR => "a part of the path is not a folder",
-        libc::EEXIST => "it exists already",
-        libc::EISDIR => "it is a folder",
-        libc::ENOTEMPTY => "the folder is not empty",
-        libc::EINVAL => "the path or value is not valid",
-        libc::ENAMETOOLONG => "a part of the path is longer than 255 bytes",
-        libc::ENOSPC => "no space left: raise capacity_bytes or write less",
-        libc::EFBIG => "the file would be too long",
-        libc::EROFS => "the server is read-only: set read_only = false",
-        libc::EBUSY => "the root cannot be changed",
-        libc::EBADF => "the file is not open",
+        errno::ENOENT => "no such file or folder",
+        errno::ENOTDIR => "a part of the path is not a folder",
+        errno::EEXIST => "it exists already",
+        errno::EISDIR => "it is a folder",
+        errno::ENOTEMPTY => "the folder is not empty",
+        errno::EINVAL => "the path or value is not valid",
+        errno::ENAMETOOLONG => "a part of the path is longer than 255 bytes",
+        errno::ENOSPC => "no space left: raise capacity_bytes or write less",
+        errno::EFBIG => "the file would be too long",
+        errno::EROFS => "the server is read-only: set read_only = false",
+        errno::EBUSY => "the root cannot be changed",
+        errno::EBADF => "the file is not open",
         _ => "injected fault",
     };
     let mut err = Error::new(ErrorKind::from_errno(errno), operation, text);
@@ -41,10 +41,10 @@ pub(crate) fn split_path<'a>(
     let parts = path.split('/').filter(|p| !p.is_empty() && *p != ".");
     for part in parts.clone() {
         if part == ".." || part.contains('\0') {
-            return Err(fail(operation, libc::EINVAL, path));
+            return Err(fail(operation, errno::EINVAL, path));
         }
         if part.len() > 255 {
-            return Err(fail(operation, libc::ENAMETOOLONG, path));
+            return Err(fail(operation, errno::ENAMETOOLONG, path));
         }
     }
     Ok(parts)
@@ -207,8 +207,8 @@ impl Tree {
     fn find(&self, operation: &'static str, path: &str) -> Result<u32> {
         let mut at = ROOT;
         for part in split_path(operation, path)? {
-            let entries = self.dir(at).ok_or_else(|| fail(operation, libc::ENOTDIR, path))?;
-            at = *entries.get(part).ok_or_else(|| fail(operation, libc::ENOENT, path))?;
+            let entries = self.dir(at).ok_or_else(|| fail(operation, errno::ENOTDIR, path))?;
+            at = *entries.get(part).ok_or_else(|| fail(operation, errno::ENOENT, path))?;
         }
         Ok(at)
     }
@@ -217,16 +217,16 @@ impl Tree {
     fn find_parent<'a>(&self, operation: &'static str, path: &'a str) -> Result<(u32, &'a str)> {
         let mut parts = split_path(operation, path)?;
         let Some(name) = parts.next_back() else {
-            return Err(fail(operation, libc::EBUSY, path));
+            return Err(fail(operation, errno::EBUSY, path));
         };
         let mut at = ROOT;
         for part in parts {
-            let entries = self.dir(at).ok_or_else(|| fail(operation, libc::ENOTDIR, path))?;
-            at = *entries.get(part).ok_or_else(|| fail(operation, libc::ENOENT, path))?;
+            let entries = self.dir(at).ok_or_else(|| fail(operation, errno::ENOTDIR, path))?;
+            at = *entries.get(part).ok_or_else(|| fail(operation, errno::ENOENT, path))?;
         }
         match self.dir(at) {
             Some(_) => Ok((at, name)),
-            None => Err(fail(operation, libc::ENOTDIR, path)),
+            None => Err(fail(operation, errno::ENOTDIR, path)),
         }
     }
 
@@ -266,11 +266,11 @@ impl Tree {
     /// The file of a path, for opening; `Ok(None)` if it does not exist but could.
     pub(crate) fn find_file(&self, operation: &'static str, path: &str) -> Result<Option<u32>> {
         if split_path(operation, path)?.next().is_none() {
-            return Err(fail(operation, libc::EISDIR, path));
+            return Err(fail(operation, errno::EISDIR, path));
         }
         let (dir, name) = self.find_parent(operation, path)?;
         match self.child(dir, name) {
-            Some(id) if self.dir(id).is_some() => Err(fail(operation, libc::EISDIR, path)),
+            Some(id) if self.dir(id).is_some() => Err(fail(operation, errno::EISDIR, path)),
             found => Ok(found),
         }
     }
@@ -279,7 +279,7 @@ impl Tree {
     pub(crate) fn create(&mut self, operation: &'static str, path: &str) -> Result<u32> {
         let (dir, name) = self.find_parent(operation, path)?;
         if self.child(dir, name).is_some() {
-            return Err(fail(operation, libc::EEXIST, path));
+            return Err(fail(operation, errno::EEXIST, path));
         }
         let file = File { data: self.keep_data.then(KeyMap::default), linked: true, ..File::default() };
         Ok(self.add(dir, name, Node::File(file)))
@@ -322,16 +322,16 @@ impl Tree {
     /// Makes a file at least `end` long. errno if it cannot be.
     pub(crate) fn grow(&mut self, id: u32, end: u64) -> std::result::Result<(), i32> {
         let Some(len) = self.file(id).map(|f| f.len) else {
-            return Err(libc::ESTALE);
+            return Err(errno::ESTALE);
         };
         if end <= len {
             return Ok(());
         }
         if end > MAX_FILE_BYTES {
-            return Err(libc::EFBIG);
+            return Err(errno::EFBIG);
         }
         if end - len > self.capacity.saturating_sub(self.used_bytes) {
-            return Err(libc::ENOSPC);
+            return Err(errno::ENOSPC);
         }
         self.used_bytes += end - len;
         if let Some(f) = self.file_mut(id) {
@@ -370,11 +370,11 @@ impl Tree {
 
     pub(crate) fn mkdir(&mut self, path: &str) -> Result<()> {
         if split_path("mkdir", path)?.next().is_none() {
-            return Err(fail("mkdir", libc::EEXIST, path));
+            return Err(fail("mkdir", errno::EEXIST, path));
         }
         let (dir, name) = self.find_parent("mkdir", path)?;
         if self.child(dir, name).is_some() {
-            return Err(fail("mkdir", libc::EEXIST, path));
+            return Err(fail("mkdir", errno::EEXIST, path));
         }
         self.add(dir, name, Node::Dir(BTreeMap::new()));
         Ok(())
@@ -382,10 +382,10 @@ impl Tree {
 
     pub(crate) fn rmdir(&mut self, path: &str) -> Result<()> {
         let (parent, name) = self.find_parent("rmdir", path)?;
-        let id = self.child(parent, name).ok_or_else(|| fail("rmdir", libc::ENOENT, path))?;
+        let id = self.child(parent, name).ok_or_else(|| fail("rmdir", errno::ENOENT, path))?;
         match self.dir(id) {
-            None => Err(fail("rmdir", libc::ENOTDIR, path)),
-            Some(entries) if !entries.is_empty() => Err(fail("rmdir", libc::ENOTEMPTY, path)),
+            None => Err(fail("rmdir", errno::ENOTDIR, path)),
+            Some(entries) if !entries.is_empty() => Err(fail("rmdir", errno::ENOTEMPTY, path)),
             Some(_) => {
                 self.unlink(parent, name);
                 Ok(())
@@ -395,16 +395,16 @@ impl Tree {
 
     pub(crate) fn readdir(&self, path: &str) -> Result<Vec<DirEntry>> {
         let id = self.find("readdir", path)?;
-        let entries = self.dir(id).ok_or_else(|| fail("readdir", libc::ENOTDIR, path))?;
+        let entries = self.dir(id).ok_or_else(|| fail("readdir", errno::ENOTDIR, path))?;
         let entry = |(name, id): (&String, &u32)| DirEntry { name: name.clone(), is_dir: self.dir(*id).is_some() };
         Ok(entries.iter().map(entry).collect())
     }
 
     pub(crate) fn remove(&mut self, path: &str) -> Result<()> {
         let (parent, name) = self.find_parent("remove", path)?;
-        let id = self.child(parent, name).ok_or_else(|| fail("remove", libc::ENOENT, path))?;
+        let id = self.child(parent, name).ok_or_else(|| fail("remove", errno::ENOENT, path))?;
         if self.dir(id).is_some() {
-            return Err(fail("remove", libc::EISDIR, path));
+            return Err(fail("remove", errno::EISDIR, path));
         }
         self.unlink(parent, name);
         Ok(())
@@ -413,21 +413,21 @@ impl Tree {
     /// Renames as POSIX does: an existing file or empty folder of the same sort is replaced.
     pub(crate) fn rename(&mut self, from: &str, to: &str) -> Result<()> {
         let (from_dir, from_name) = self.find_parent("rename", from)?;
-        let id = self.child(from_dir, from_name).ok_or_else(|| fail("rename", libc::ENOENT, from))?;
+        let id = self.child(from_dir, from_name).ok_or_else(|| fail("rename", errno::ENOENT, from))?;
         let from_parts: Vec<&str> = split_path("rename", from)?.collect();
         let to_parts: Vec<&str> = split_path("rename", to)?.collect();
         if to_parts == from_parts {
             return Ok(());
         }
         if to_parts.starts_with(&from_parts) {
-            return Err(fail("rename", libc::EINVAL, to));
+            return Err(fail("rename", errno::EINVAL, to));
         }
         let (to_dir, to_name) = self.find_parent("rename", to)?;
         if let Some(old) = self.child(to_dir, to_name) {
             match (self.dir(id), self.dir(old)) {
-                (None, Some(_)) => return Err(fail("rename", libc::EISDIR, to)),
-                (Some(_), None) => return Err(fail("rename", libc::ENOTDIR, to)),
-                (Some(_), Some(e)) if !e.is_empty() => return Err(fail("rename", libc::ENOTEMPTY, to)),
+                (None, Some(_)) => return Err(fail("rename", errno::EISDIR, to)),
+                (Some(_), None) => return Err(fail("rename", errno::ENOTDIR, to)),
+                (Some(_), Some(e)) if !e.is_empty() => return Err(fail("rename", errno::ENOTEMPTY, to)),
                 _ => self.unlink(to_dir, to_name),
             }
         }

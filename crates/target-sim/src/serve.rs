@@ -3,6 +3,7 @@
 use crate::faults::Fault;
 use crate::resource::Flow;
 use crate::server::{Job, Kind, Next, Stage, State};
+use naslab_core::errno;
 
 impl State {
     /// Waits for the server's CPU.
@@ -43,7 +44,7 @@ impl State {
     /// Carries a request on a file out.
     pub(crate) fn unlocked(&mut self, id: u32, now_ns: u64) -> Next {
         match self.file_len(self.job(id)) {
-            None => self.refuse(id, libc::ESTALE, now_ns),
+            None => self.refuse(id, errno::ESTALE, now_ns),
             Some(len) => self.serve_file(id, len, now_ns),
         }
     }
@@ -148,7 +149,7 @@ impl State {
     /// Makes the file long enough for a write.
     pub(crate) fn grow(&mut self, job: &Job) -> std::result::Result<(), i32> {
         if self.file_len(job).is_none() {
-            return Err(libc::ESTALE);
+            return Err(errno::ESTALE);
         }
         self.tree.grow(job.file, job.offset.saturating_add(job.len))
     }
@@ -238,7 +239,7 @@ impl State {
 
     fn wake_write(&mut self, id: u32, now_ns: u64) -> Next {
         if self.file_len(self.job(id)).is_none() {
-            return self.refuse(id, libc::ESTALE, now_ns);
+            return self.refuse(id, errno::ESTALE, now_ns);
         }
         self.server_take(id, now_ns)
     }

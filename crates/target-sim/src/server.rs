@@ -14,7 +14,7 @@ use crate::resource::{Bucket, Queue};
 use crate::stalls::Stalls;
 use crate::stats::SimStats;
 use crate::writeback::{Extent, WriteBack};
-use naslab_core::{Clock, Completion, ErrorKind, IoBuf, OpError, Result, Token, WireCounters};
+use naslab_core::{errno, Clock, Completion, ErrorKind, IoBuf, OpError, Result, Token, WireCounters};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -402,16 +402,16 @@ impl State {
         let now = self.clock.now_ns();
         self.run_until(now);
         if self.peers[session].gone {
-            return Err(libc::ECONNRESET);
+            return Err(errno::ECONNRESET);
         }
         let id = self.start(job, now);
         while self.job(id).stage != Stage::Finished {
             let Some(at) = self.run_one() else {
-                return Err(libc::EDEADLK);
+                return Err(errno::EDEADLK);
             };
             self.clock.advance_to(at);
             if self.peers[session].gone {
-                return Err(libc::ECONNRESET);
+                return Err(errno::ECONNRESET);
             }
         }
         let error = self.job(id).error;
@@ -432,7 +432,7 @@ impl State {
             job.dead = true;
             if !job.blocking {
                 let mut failed = *job;
-                failed.fail(libc::ECONNRESET);
+                failed.fail(errno::ECONNRESET);
                 self.peers[job.session as usize].done.push_back(failed);
             }
         }

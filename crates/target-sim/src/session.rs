@@ -4,8 +4,8 @@ use crate::faults::Fault;
 use crate::fs::fail;
 use crate::server::{Job, Kind, Open, State};
 use naslab_core::{
-    Access, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind, IoBuf, Lock, Op,
-    OpKind, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
+    errno, Access, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind, IoBuf, Lock,
+    Op, OpKind, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl SimSession {
     fn change<T>(&self, operation: &'static str, path: &str, act: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         self.call(operation, path, |state| {
             if state.config.read_only {
-                return Err(fail(operation, libc::EROFS, path));
+                return Err(fail(operation, errno::EROFS, path));
             }
             act(state)
         })
@@ -70,7 +70,7 @@ impl SimSession {
     }
 
     fn opened(&self, state: &State, operation: &'static str, file: FileId) -> Result<Open> {
-        open_file(state, self.number, file).ok_or_else(|| fail(operation, libc::EBADF, "").with("file", file.0))
+        open_file(state, self.number, file).ok_or_else(|| fail(operation, errno::EBADF, "").with("file", file.0))
     }
 }
 
@@ -107,11 +107,11 @@ fn open_in(state: &mut State, path: &str, options: &OpenOptions) -> Result<u32> 
     let found = state.tree.find_file("open", path)?;
     let creates = found.is_none() && options.create != Create::Never;
     if state.config.read_only && (options.write || creates) {
-        return Err(fail("open", libc::EROFS, path));
+        return Err(fail("open", errno::EROFS, path));
     }
     let file = match (found, options.create) {
-        (Some(_), Create::New) => return Err(fail("open", libc::EEXIST, path)),
-        (None, Create::Never) => return Err(fail("open", libc::ENOENT, path)),
+        (Some(_), Create::New) => return Err(fail("open", errno::EEXIST, path)),
+        (None, Create::Never) => return Err(fail("open", errno::ENOENT, path)),
         (Some(file), _) => file,
         (None, _) => state.tree.create("open", path)?,
     };
@@ -142,14 +142,14 @@ fn job_of(state: &mut State, session: u32, op: &Op, buf: IoBuf, token: Token) ->
     job.token = token;
     let open = open_file(state, session, op.file);
     let refused = match (open, op.kind) {
-        (None, _) => Some(libc::EBADF),
-        (Some(o), OpKind::Read) if !o.read => Some(libc::EBADF),
-        (Some(o), OpKind::Write) if !o.write => Some(libc::EBADF),
+        (None, _) => Some(errno::EBADF),
+        (Some(o), OpKind::Read) if !o.read => Some(errno::EBADF),
+        (Some(o), OpKind::Write) if !o.write => Some(errno::EBADF),
         _ => None,
     };
     let moves = op.kind != OpKind::Flush && state.config.store_data;
     let too_small = moves && buf.len < op.len_bytes as usize;
-    if let Some(errno) = refused.or(too_small.then_some(libc::EINVAL)) {
+    if let Some(errno) = refused.or(too_small.then_some(errno::EINVAL)) {
         job.kind = Kind::Refused;
         job.fail(errno);
         return job;
@@ -261,7 +261,7 @@ impl Session for SimSession {
         state.run_until(now);
         let peer = &state.peers[self.number as usize];
         if peer.gone {
-            return Err(self.lost("submit", libc::ECONNRESET, ""));
+            return Err(self.lost("submit", errno::ECONNRESET, ""));
         }
         if peer.outstanding >= state.config.max_depth {
             return Ok(Submit::Busy);
@@ -288,7 +288,7 @@ impl Session for SimSession {
         let peer = &mut state.peers[self.number as usize];
         peer.outstanding -= reaped;
         if reaped == 0 && peer.gone {
-            return Err(self.lost("reap", libc::ECONNRESET, ""));
+            return Err(self.lost("reap", errno::ECONNRESET, ""));
         }
         Ok(reaped as usize)
     }
@@ -317,7 +317,7 @@ impl Session for SimSession {
     fn set_len(&mut self, file: FileId, len_bytes: u64) -> Result<()> {
         let open = self.opened(&lock(&self.shared), "set_len", file)?;
         if !open.write {
-            return Err(fail("set_len", libc::EBADF, ""));
+            return Err(fail("set_len", errno::EBADF, ""));
         }
         self.change("set_len", "", |state| cut(state, "set_len", open.file, len_bytes))
     }
@@ -325,7 +325,7 @@ impl Session for SimSession {
     fn evict(&mut self, path: &str) -> Result<()> {
         let mut state = lock(&self.shared);
         let Some(file) = state.tree.find_file("evict", path)? else {
-            return Err(fail("evict", libc::ENOENT, path));
+            return Err(fail("evict", errno::ENOENT, path));
         };
         let mut job = Job::new(Kind::WriteOut, self.number);
         job.file = file;
@@ -339,7 +339,7 @@ impl Session for SimSession {
     fn cached_fraction(&mut self, path: &str) -> Result<Option<f64>> {
         let state = lock(&self.shared);
         let Some(file) = state.tree.find_file("cached_fraction", path)? else {
-            return Err(fail("cached_fraction", libc::ENOENT, path));
+            return Err(fail("cached_fraction", errno::ENOENT, path));
         };
         let len = state.tree.file(file).map_or(0, |f| f.len);
         let (_, pages) = state.pages(0, len);

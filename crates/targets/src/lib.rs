@@ -5,8 +5,10 @@
 pub mod seam;
 
 use naslab_core::{Caps, Error, ErrorKind, Result, Target};
-use naslab_target_local::{LocalOptions, LocalTarget, NullTarget};
+#[cfg(target_os = "linux")]
+use naslab_target_local::{LocalOptions, LocalTarget};
 use naslab_target_nfs::{NfsOptions, NfsTarget};
+use naslab_target_null::NullTarget;
 use naslab_target_sim::{SimConfig, SimTarget};
 use naslab_target_smb::{SmbOptions, SmbTarget};
 use serde::Deserialize;
@@ -16,7 +18,11 @@ use std::sync::Arc;
 #[derive(Deserialize)]
 #[serde(tag = "protocol", content = "options", rename_all = "snake_case")]
 enum TargetSpec {
+    #[cfg(target_os = "linux")]
     Local(LocalOptions),
+    /// Folders are measured on Linux only.
+    #[cfg(not(target_os = "linux"))]
+    Local(serde::de::IgnoredAny),
     Smb(Box<SmbOptions>),
     Nfs(Box<NfsOptions>),
     Sim(Box<SimConfig>),
@@ -31,7 +37,14 @@ struct NoOptions {}
 pub fn make(spec: &serde_json::Value, depth: u32) -> Result<Arc<dyn Target>> {
     let spec = TargetSpec::deserialize(spec).map_err(|e| invalid(&e))?;
     Ok(match spec {
+        #[cfg(target_os = "linux")]
         TargetSpec::Local(options) => Arc::new(LocalTarget::new(LocalOptions { depth, ..options })?),
+        #[cfg(not(target_os = "linux"))]
+        TargetSpec::Local(_) => {
+            let message =
+                "folders are measured on Linux only: name the server as smb://host/share or nfs://host/export";
+            return Err(Error::new(ErrorKind::Unsupported, "target", message));
+        }
         TargetSpec::Smb(options) => Arc::new(SmbTarget::new(SmbOptions { depth, ..*options })?),
         TargetSpec::Nfs(options) => Arc::new(NfsTarget::new(NfsOptions { depth, ..*options })?),
         TargetSpec::Sim(config) => Arc::new(SimTarget::new(*config)?),

@@ -20,7 +20,7 @@ pub fn chance() -> u64 {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::chance;
 

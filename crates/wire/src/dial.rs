@@ -1,12 +1,12 @@
 //! Opening a connection.
 
+use crate::os::{self, Polled};
 use crate::Wire;
-use naslab_core::{limit, Error, ErrorKind, Result};
+use naslab_core::{errno, limit, Error, ErrorKind, Result};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
-use std::os::fd::AsRawFd;
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -94,12 +94,12 @@ fn connect(address: SocketAddr, until: Instant, options: &DialOptions) -> Result
             .and_then(|()| socket.bind(&source(address, port)))
             .and_then(|()| connect_until(socket, address, until));
         match outcome {
-            Err(e) if matches!(e.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL)) => continue,
-            Err(e) if e.raw_os_error() == Some(libc::EACCES) => {
+            Err(e) if matches!(errno::of(&e), errno::EADDRINUSE | errno::EADDRNOTAVAIL) => continue,
+            Err(e) if errno::of(&e) == errno::EACCES => {
                 let message =
                     "a source port below 1024 needs root: run naslab as root or let the server accept any port";
                 return Err(Error {
-                    status: libc::EACCES as i64,
+                    status: errno::EACCES as i64,
                     ..Error::new(ErrorKind::Permission, "connect", message)
                 });
             }
@@ -122,7 +122,7 @@ fn new_socket(address: SocketAddr) -> io::Result<Socket> {
 fn connect_until(socket: Socket, address: SocketAddr, until: Instant) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     match socket.connect(&SockAddr::from(address)) {
-        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(e) if os::is_under_way(&e) => {}
         outcome => return outcome.map(|()| socket),
     }
     while !writable(&socket)? {
@@ -135,13 +135,9 @@ fn connect_until(socket: Socket, address: SocketAddr, until: Instant) -> io::Res
 
 /// Waits a tick for the end of an attempt to connect.
 fn writable(socket: &Socket) -> io::Result<bool> {
-    let mut polled = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one descriptor, valid during the call.
-    let outcome = unsafe { libc::poll(&mut polled, 1, TICK.as_millis() as libc::c_int) };
-    match io::Error::last_os_error() {
-        error if outcome < 0 && error.kind() != io::ErrorKind::Interrupted => Err(error),
-        _ => Ok(outcome > 0),
-    }
+    let mut polled = [Polled::new(socket, os::OUT)];
+    os::poll(&mut polled, TICK)?;
+    Ok(polled[0].saw(!0))
 }
 
 fn source(address: SocketAddr, port: u16) -> SockAddr {
@@ -160,7 +156,7 @@ fn refused(error: io::Error) -> Error {
         return Error::new(ErrorKind::Timeout, "connect", "the server does not answer");
     }
     let mut found = Error::from_io("connect", error);
-    if matches!(found.status as i32, libc::EHOSTUNREACH | libc::ENETUNREACH) {
+    if matches!(found.status as i32, errno::EHOSTUNREACH | errno::ENETUNREACH) {
         found.kind = ErrorKind::Disconnected;
     }
     found

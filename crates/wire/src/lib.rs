@@ -6,6 +6,7 @@
 
 mod chance;
 mod dial;
+mod os;
 pub mod reference;
 mod wire;
 

@@ -1,11 +1,11 @@
 //! The connection.
 
-use naslab_core::{limit, Error, ErrorKind, Result, WireCounters};
-use socket2::{MaybeUninitSlice, SockRef, Socket};
+use crate::os::{self, Polled, Wait};
+use naslab_core::{errno, limit, Error, ErrorKind, Result, WireCounters};
+use socket2::{MaybeUninitSlice, Socket};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 /// Most bytes that `fill` can gather, and the largest read-ahead.
@@ -48,10 +48,8 @@ impl Wire {
     /// `begin_message`. The thread's own [`limit`]s end it sooner.
     pub fn new(socket: Socket, timeout: Duration) -> Result<Wire> {
         let failed = |e| Error::from_io("connect", e);
-        socket.set_nonblocking(false).map_err(failed)?;
         socket.set_tcp_nodelay(true).map_err(failed)?;
-        socket.set_read_timeout(Some(TICK)).map_err(failed)?;
-        socket.set_write_timeout(Some(TICK)).map_err(failed)?;
+        os::prepare(&socket, TICK).map_err(failed)?;
         Ok(Wire {
             socket,
             timeout,
@@ -96,7 +94,7 @@ impl Wire {
         let mut done = 0;
         let mut waited = Waited::default();
         while done < total {
-            match self.send_from(parts, done, libc::MSG_NOSIGNAL)? {
+            match self.send_from(parts, done, Wait::First)? {
                 0 => waited.check(self.timeout, "send")?,
                 taken => done += taken,
             }
@@ -108,11 +106,11 @@ impl Wire {
     /// `done`. Never blocks.
     #[inline]
     pub fn send_some(&mut self, parts: &[&[u8]], done: usize) -> Result<usize> {
-        Ok(done + self.send_from(parts, done, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)?)
+        Ok(done + self.send_from(parts, done, Wait::No)?)
     }
 
     /// Bytes taken; zero when the socket takes none now.
-    fn send_from(&mut self, parts: &[&[u8]], done: usize, flags: i32) -> Result<usize> {
+    fn send_from(&mut self, parts: &[&[u8]], done: usize, wait: Wait) -> Result<usize> {
         let mut slices = [IoSlice::new(&[]); MAX_PARTS];
         let mut skip = done;
         let mut count = 0;
@@ -128,7 +126,7 @@ impl Wire {
         if count == 0 {
             return Ok(0);
         }
-        match self.socket.send_vectored_with_flags(&slices[..count], flags) {
+        match os::send(&self.socket, &slices[..count], wait) {
             Ok(taken) => {
                 self.counters.sent_bytes += taken as u64;
                 Ok(taken)
@@ -194,12 +192,12 @@ impl Wire {
                 if left.is_zero() && !wait.is_zero() {
                     return Ok(false);
                 }
-                if left < TICK && !left.is_zero() && !poll_one(self.raw_fd(), libc::POLLIN, left)? {
+                if left < TICK && !left.is_zero() && !poll_one(&self.socket, os::IN, left)? {
                     return Ok(false);
                 }
             }
-            let flags = if wait < TICK { libc::MSG_DONTWAIT } else { 0 };
-            match self.receive(self.end, room, flags)? {
+            let how = if wait < TICK { Wait::No } else { Wait::First };
+            match self.receive(self.end, room, how)? {
                 0 if wait.is_zero() => return Ok(false),
                 0 => {}
                 taken => self.end += taken,
@@ -209,9 +207,9 @@ impl Wire {
     }
 
     /// Receives into the buffer at `at`; zero when nothing came within the socket's tick.
-    fn receive(&mut self, at: usize, room: usize, flags: i32) -> Result<usize> {
+    fn receive(&mut self, at: usize, room: usize, wait: Wait) -> Result<usize> {
         let into = &mut self.buffer[at..at + room];
-        receive_into(&self.socket, &mut self.counters, into, flags)
+        receive_into(&self.socket, &mut self.counters, into, wait)
     }
 
     /// Takes the next `into.len()` bytes: buffered ones first, then straight from the socket. Blocks up to the
@@ -225,7 +223,7 @@ impl Wire {
             done += self.receive_with_next(&mut into[done..])?;
         }
         while done < into.len() {
-            match receive_into(&self.socket, &mut self.counters, &mut into[done..], libc::MSG_WAITALL)? {
+            match receive_into(&self.socket, &mut self.counters, &mut into[done..], Wait::All)? {
                 0 => {}
                 taken => done += taken,
             }
@@ -243,9 +241,9 @@ impl Wire {
         let wanted = into.len();
         let (into, ahead) = (uninit(into), uninit(&mut self.buffer[..self.read_ahead]));
         let mut parts = [MaybeUninitSlice::new(into), MaybeUninitSlice::new(ahead)];
-        let taken = match SockRef::from(&self.socket).recv_vectored(&mut parts) {
-            Ok((0, _)) => return Err(Error::new(ErrorKind::Disconnected, "receive", CLOSED)),
-            Ok((taken, _)) => taken,
+        let taken = match os::receive_vectored(&self.socket, &mut parts) {
+            Ok(0) => return Err(Error::new(ErrorKind::Disconnected, "receive", CLOSED)),
+            Ok(taken) => taken,
             Err(e) if is_wait(&e) => 0,
             Err(e) => return Err(broken("receive", e)),
         };
@@ -282,10 +280,6 @@ impl Wire {
         self.socket.peer_addr().ok().and_then(|a| a.as_socket())
     }
 
-    fn raw_fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
-    }
-
     /// Has the connection end without lingering when it is dropped, so that its source port is free at once: there are
     /// few below 1024, and a lingering one is lost for a minute. Nothing may be outstanding.
     pub fn free_port_at_end(&self) {
@@ -312,8 +306,8 @@ fn uninit(into: &mut [u8]) -> &mut [MaybeUninit<u8>] {
 }
 
 #[inline]
-fn receive_into(socket: &Socket, counters: &mut WireCounters, into: &mut [u8], flags: i32) -> Result<usize> {
-    match SockRef::from(socket).recv_with_flags(uninit(into), flags) {
+fn receive_into(socket: &Socket, counters: &mut WireCounters, into: &mut [u8], wait: Wait) -> Result<usize> {
+    match os::receive(socket, uninit(into), wait) {
         Ok(0) => Err(Error::new(ErrorKind::Disconnected, "receive", CLOSED)),
         Ok(taken) => {
             counters.received_bytes += taken as u64;
@@ -369,7 +363,7 @@ fn is_wait(error: &io::Error) -> bool {
 
 fn broken(operation: &'static str, error: io::Error) -> Error {
     let mut found = Error::from_io(operation, error);
-    if found.kind == ErrorKind::Io || found.status as i32 == libc::ECONNABORTED {
+    if found.kind == ErrorKind::Io || found.status as i32 == errno::ECONNABORTED {
         found.kind = ErrorKind::Disconnected;
     }
     found
@@ -380,25 +374,10 @@ fn too_late(operation: &'static str, limit: Duration) -> Error {
     Error::new(ErrorKind::Timeout, operation, message)
 }
 
-fn poll_one(fd: RawFd, events: i16, wait: Duration) -> Result<bool> {
-    let mut polled = [libc::pollfd { fd, events, revents: 0 }];
-    poll(&mut polled, wait)?;
-    Ok(polled[0].revents != 0)
-}
-
-/// Waits at most `wait` (rounded up to whole milliseconds unless it is zero) for one of the descriptors.
-fn poll(polled: &mut [libc::pollfd], wait: Duration) -> Result<()> {
-    let spec = libc::timespec { tv_sec: wait.as_secs() as libc::time_t, tv_nsec: wait.subsec_nanos().into() };
-    // SAFETY: the array is valid for its length during the call, and so is the time.
-    let outcome = unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &spec, std::ptr::null()) };
-    if outcome < 0 {
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(Error::from_io("poll", error));
-        }
-        polled.iter_mut().for_each(|p| p.revents = 0);
-    }
-    Ok(())
+fn poll_one(socket: &Socket, events: i16, wait: Duration) -> Result<bool> {
+    let mut polled = [Polled::new(socket, events)];
+    os::poll(&mut polled, wait).map_err(|e| Error::from_io("poll", e))?;
+    Ok(polled[0].saw(!0))
 }
 
 /// Waits until one of the connections (at most 32) has something to receive, or the one at index `writable` takes
@@ -407,24 +386,23 @@ pub fn ready<W: AsRef<Wire>>(wires: &[W], writable: Option<usize>, wait: Duratio
     if wires.len() > MAX_WIRES {
         return Err(Error::new(ErrorKind::Invalid, "poll", format!("at most {MAX_WIRES} connections in one session")));
     }
-    let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MAX_WIRES];
+    let mut polled = [Polled::NONE; MAX_WIRES];
     let mut found = Ready::default();
     for (at, wire) in wires.iter().enumerate() {
-        polled[at].fd = wire.as_ref().raw_fd();
-        if writable == Some(at) {
-            polled[at].events |= libc::POLLOUT;
-        }
+        let events = if writable == Some(at) { os::IN | os::OUT } else { os::IN };
+        polled[at] = Polled::new(&wire.as_ref().socket, events);
         if !wire.as_ref().buffered().is_empty() {
             found.readable |= 1 << at;
         }
     }
     let polled = &mut polled[..wires.len()];
-    poll(polled, if found.readable == 0 { wait } else { Duration::ZERO })?;
+    let wait = if found.readable == 0 { wait } else { Duration::ZERO };
+    os::poll(polled, wait).map_err(|e| Error::from_io("poll", e))?;
     for (at, seen) in polled.iter().enumerate() {
-        if seen.revents & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0 {
+        if seen.saw(os::IN | os::LOST) {
             found.readable |= 1 << at;
         }
-        found.writable |= writable == Some(at) && seen.revents & (libc::POLLOUT | libc::POLLERR | libc::POLLHUP) != 0;
+        found.writable |= writable == Some(at) && seen.saw(os::OUT | os::LOST);
     }
     Ok(found)
 }

@@ -1,6 +1,6 @@
 //! A connection against a scripted peer on loopback.
 
-use naslab_core::ErrorKind;
+use naslab_core::{errno, ErrorKind};
 use naslab_wire::{dial, ready, DialOptions, Wire};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -159,11 +159,12 @@ fn nobody_listening_and_unknown_names_are_told_apart() {
     let options = DialOptions { timeout: SHORT, privileged_port: false };
     let refused = dial("127.0.0.1", port, &options).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Disconnected);
-    assert_eq!(refused.status, libc::ECONNREFUSED as i64);
+    assert_eq!(refused.status, i64::from(errno::ECONNREFUSED));
     assert_eq!(dial("no such host.invalid", port, &options).unwrap_err().kind, ErrorKind::NotFound);
 }
 
 #[test]
+#[cfg(unix)]
 fn privileged_source_ports_need_root() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -182,6 +183,7 @@ fn privileged_source_ports_need_root() {
 
 /// There are 359 source ports for root. A connection that ended keeps none of them, and one port serves several servers.
 #[test]
+#[cfg(unix)]
 fn privileged_source_ports_do_not_run_out() {
     // SAFETY: the call has no conditions and cannot fail.
     if unsafe { libc::geteuid() } != 0 {

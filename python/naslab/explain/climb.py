@@ -208,6 +208,7 @@ class Climb:
         again = self.load(step, load, LONGER)
         if again is not None:
             self.evidence.points[step].remove(found)
+            self.evidence.aside.append(found)
         return again or found
 
     def _durable_rate(self, record: int) -> float:
@@ -326,7 +327,7 @@ class Climb:
         """Writes files; says no more than how fast that became durable."""
         for point in self.stage(step, [cell]):
             self._durable = point.durable or point.rate.value
-        del self.evidence.points[step]
+        self.evidence.aside += self.evidence.points.pop(step)
 
     def affords(self, moved_bytes: float, share: float) -> bool:
         """Whether writing so much, until it is durable, takes at most this share of the budget."""

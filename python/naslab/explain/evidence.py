@@ -11,7 +11,7 @@ import numpy as np
 
 from naslab.explain.neighbour import server_times
 from naslab.explain.points import Figure, Point, pooled, ratio
-from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_BYTES, SMALL_RECORD
+from naslab.explain.steps import ASIDE, LARGE_RECORD, MIDDLE_RECORD, SMALL_BYTES, SMALL_RECORD
 
 GROWS = 1.15
 """A rate that is higher by this factor grew; what is below may be the noise of two short cells."""
@@ -36,6 +36,8 @@ class Evidence:
     """
 
     points: dict[str, list[Point]] = field(default_factory=dict)
+    aside: list[Point] = field(default_factory=list)
+    """Loads that no step compares: files that were written, first tries. They filled caches and spent credit."""
     granted_depth: int | None = None
     most_depth: int = 256
     client_cpus: int = 1
@@ -76,7 +78,7 @@ class Evidence:
         kept = {name: value for name, value in ladder["conditions"].items() if name in known}
         memory = kept.pop("memory_bytes", None)
         points = {s["name"]: [Point.from_document(p) for p in s["points"]] for s in ladder["steps"]}
-        return cls(points, memory_bytes=tuple(memory) if memory else None, **kept)
+        return cls(points, points.pop(ASIDE, []), memory_bytes=tuple(memory) if memory else None, **kept)
 
     # What is asked more than once.
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.analysis.series import NS_PER_S
-from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
+from naslab.explain.steps import ASIDE, SMALL_BYTES, SMALL_RECORD
 
 if TYPE_CHECKING:
     from naslab.explain.evidence import Evidence
@@ -166,6 +166,9 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
             made += _paired(point, step, len(made)) if point.op == "mixed" else [_single(point, step, evidence.burst)]
     if not made:
         return None
+    made += [
+        _row(p, ASIDE, p.op, p.reads if p.op == "read" else p.writes) for p in evidence.aside if p.op in OPERATIONS
+    ]
     if evidence.null_ns:
         made.append(_null(made[0], evidence.null_ns, _is_rationed(evidence.round_trip)))
     largest = max((m["size"] for m in made if m["step"] == "set"), default=0.0)
@@ -267,7 +270,7 @@ def _weights(made: list[dict[str, Any]], largest: float) -> Array:
         # What the passes before left in memory is read again: the set is not the largest, or a smaller one was last.
         sequential = m["read"] and not m["random"]
         again = m["step"] == "beyond" and sequential and (largest < m["size"] or _after_a_smaller_set(m, made))
-        return m["step"] in ("set_taken_in", "client_cache") or again
+        return m["step"] in (ASIDE, "set_taken_in", "client_cache") or again
 
     return np.array([0.0 if aside(m) else count[group] ** -ALIKE_POWER for m, group in zip(made, groups, strict=True)])
 

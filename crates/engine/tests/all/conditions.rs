@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use naslab_engine::Client;
-use naslab_target_local::NullTarget;
+use naslab_target_null::NullTarget;
 use serde_json::json;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Every operation and every byte is counted exactly once, whatever the mix.
 
 use crate::common::*;
-use naslab_target_local::NullTarget;
+use naslab_target_null::NullTarget;
 use naslab_target_sim::{SimConfig, SimStats};
 use proptest::prelude::*;
 use serde_json::{json, Value};

@@ -2,8 +2,8 @@
 
 use crate::common::fake::{Call, Fake, Fault};
 use crate::common::*;
-use naslab_core::{Clock, Target};
-use naslab_target_local::NullTarget;
+use naslab_core::{errno, Clock, Target};
+use naslab_target_null::NullTarget;
 use naslab_target_sim::{FaultConfig, FaultKind, FaultOp, FaultScope, SimConfig};
 use serde_json::{json, Value};
 use std::sync::mpsc::channel;
@@ -19,7 +19,7 @@ fn a_failed_operation_is_counted_and_the_run_goes_on() {
     // Read 0 is the look at the planted file.
     let faults = vec![
         fault(FaultOp::Read, 4, FaultKind::Error),
-        FaultConfig { errno: libc::EACCES, ..fault(FaultOp::Read, 7, FaultKind::Error) },
+        FaultConfig { errno: errno::EACCES, ..fault(FaultOp::Read, 7, FaultKind::Error) },
         fault(FaultOp::Read, 9, FaultKind::Error),
     ];
     let ran = sim_run(SimConfig { faults, ..latency_only(1000) }, vec![cell(json!({})), cell(json!({}))]);
@@ -64,7 +64,7 @@ fn a_full_server_ends_the_cell_and_not_the_run() {
     let ran = sim_run(config, cells);
     let r = ran.cell(0);
     assert_eq!((r.status, r.stop_reason, r.ops, r.errors), ("failed", "error", 10, 1));
-    assert_eq!(statuses(&ran, 0), [("no_space", libc::ENOSPC as i64, 1)]);
+    assert_eq!(statuses(&ran, 0), [("no_space", errno::ENOSPC as i64, 1)]);
     assert_eq!(ran.cell(1).status, "complete");
     assert_eq!(ran.end.status, "failed");
 }
@@ -93,7 +93,7 @@ fn a_lost_connection_ends_its_worker_and_the_next_cell_connects_anew() {
     let r = ran.cell(0);
     assert_eq!((r.status, r.stop_reason), ("failed", "error"));
     assert_sums(&ran.cells[0]);
-    assert_eq!(statuses(&ran, 0), [("disconnected", libc::ECONNRESET as i64, 4)]);
+    assert_eq!(statuses(&ran, 0), [("disconnected", errno::ECONNRESET as i64, 4)]);
     let whole = r.workers.iter().filter(|w| w.ops == 256).count();
     assert_eq!(whole, 1, "the other worker goes on");
     assert_eq!((ran.cell(1).status, ran.cell(1).ops), ("complete", 32));

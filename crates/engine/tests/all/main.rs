@@ -5,9 +5,12 @@ mod conditions;
 mod counting;
 mod determinism;
 mod failures;
+#[cfg(target_os = "linux")]
 mod local;
+#[cfg(target_os = "linux")]
 mod stages;
 mod timing;
 mod verification;
 mod walks;
+#[cfg(target_os = "linux")]
 mod workspace;

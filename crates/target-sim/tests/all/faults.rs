@@ -1,7 +1,7 @@
 //! Every kind of fault, and which operations it hits.
 
 use crate::common::*;
-use naslab_core::{Completion, ErrorKind, FileId, IoBuf, OpError, OpKind, Target};
+use naslab_core::{errno, Completion, ErrorKind, FileId, IoBuf, OpError, OpKind, Target};
 use naslab_target_sim::{FaultConfig, FaultKind, FaultOp, FaultScope, FileConfig, SimConfig, SimTarget};
 
 fn setup(fault: FaultConfig) -> (SimTarget, Client, FileId) {
@@ -30,10 +30,10 @@ fn errors(seen: &[Seen]) -> Vec<(u32, OpError)> {
 
 #[test]
 fn an_error_hits_the_operation_with_its_number_and_no_other() {
-    let (t, mut c, f) = setup(FaultConfig { errno: libc::EACCES, op: FaultOp::Read, ..at(3, FaultKind::Error) });
+    let (t, mut c, f) = setup(FaultConfig { errno: errno::EACCES, op: FaultOp::Read, ..at(3, FaultKind::Error) });
     let ops = (0..10).flat_map(|i| [write(f, i, 1), read(f, i, 1)]);
     let seen = c.try_all(4, ops);
-    let expected = OpError::from_errno(libc::EACCES);
+    let expected = OpError::from_errno(errno::EACCES);
     assert_eq!(errors(&seen), [(7, expected)], "the fourth read");
     assert_eq!(expected.kind, ErrorKind::Permission);
     assert_eq!(seen[7].done.bytes, 0);
@@ -55,7 +55,7 @@ fn a_failed_write_changes_nothing() {
 fn enospc_reports_no_space() {
     let (_t, mut c, f) = setup(at(0, FaultKind::Enospc));
     let done = c.one(&write(f, 0, 4096)).done;
-    assert_eq!(done.error, Some(OpError::from_errno(libc::ENOSPC)));
+    assert_eq!(done.error, Some(OpError::from_errno(errno::ENOSPC)));
     assert_eq!(done.error.unwrap().kind, ErrorKind::NoSpace);
 }
 
@@ -115,7 +115,7 @@ fn a_freeze_holds_metadata_calls_and_the_drain_too() {
 }
 
 fn lost(token: u32) -> Completion {
-    Completion { token, bytes: 0, error: Some(OpError::from_errno(libc::ECONNRESET)) }
+    Completion { token, bytes: 0, error: Some(OpError::from_errno(errno::ECONNRESET)) }
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn every_rule_counts_every_operation() {
     let mut c = Client::new(&t);
     let f = c.open("f", &read_write());
     let seen = c.try_all(1, (0..4).map(|i| write(f, i, 1)));
-    let expected = [(0, OpError::from_errno(libc::EIO)), (1, OpError::from_errno(libc::ENOSPC))];
+    let expected = [(0, OpError::from_errno(errno::EIO)), (1, OpError::from_errno(errno::ENOSPC))];
     assert_eq!(errors(&seen), expected);
 }
 
@@ -243,10 +243,10 @@ fn a_flush_can_fail_both_ways() {
     let (_t, mut c, f) = setup(rule(1));
     c.session.flush(f, Default::default()).unwrap();
     let err = c.session.flush(f, Default::default()).unwrap_err();
-    assert_eq!((err.kind, err.status), (ErrorKind::Io, libc::EIO.into()));
+    assert_eq!((err.kind, err.status), (ErrorKind::Io, errno::EIO.into()));
     let (_t, mut c, f) = setup(rule(0));
     let done = c.one(&op(OpKind::Flush, f, 0, 0)).done;
-    assert_eq!(done.error, Some(OpError::from_errno(libc::EIO)));
+    assert_eq!(done.error, Some(OpError::from_errno(errno::EIO)));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The file system: metadata, errors, space, contents.
 
 use crate::common::*;
-use naslab_core::{Access, Create, DirEntry, ErrorKind, FileId, Lock, OpError, OpKind, OpenOptions, Target};
+use naslab_core::{errno, Access, Create, DirEntry, ErrorKind, FileId, Lock, OpError, OpKind, OpenOptions, Target};
 use naslab_target_sim::{FileConfig, SimConfig};
 use proptest::prelude::*;
 
@@ -40,19 +40,19 @@ fn capabilities() {
 fn opening() {
     let mut c = client();
     let with = |create| OpenOptions { create, ..read_write() };
-    assert_eq!(errno(c.session.open("f", &with(Create::Never))), kind(libc::ENOENT));
+    assert_eq!(errno(c.session.open("f", &with(Create::Never))), kind(errno::ENOENT));
     c.open("f", &with(Create::New));
-    assert_eq!(errno(c.session.open("f", &with(Create::New))), kind(libc::EEXIST));
+    assert_eq!(errno(c.session.open("f", &with(Create::New))), kind(errno::EEXIST));
     c.open("/f", &with(Create::Never));
     c.open("./f", &with(Create::IfMissing));
     c.session.mkdir("d").unwrap();
-    assert_eq!(errno(c.session.open("d", &read_write())), kind(libc::EISDIR));
-    assert_eq!(errno(c.session.open("", &read_write())), kind(libc::EISDIR));
-    assert_eq!(errno(c.session.open("x/f", &read_write())), kind(libc::ENOENT));
-    assert_eq!(errno(c.session.open("f/g", &read_write())), kind(libc::ENOTDIR));
-    assert_eq!(errno(c.session.open("../f", &read_write())), kind(libc::EINVAL));
+    assert_eq!(errno(c.session.open("d", &read_write())), kind(errno::EISDIR));
+    assert_eq!(errno(c.session.open("", &read_write())), kind(errno::EISDIR));
+    assert_eq!(errno(c.session.open("x/f", &read_write())), kind(errno::ENOENT));
+    assert_eq!(errno(c.session.open("f/g", &read_write())), kind(errno::ENOTDIR));
+    assert_eq!(errno(c.session.open("../f", &read_write())), kind(errno::EINVAL));
     let long = "x".repeat(256);
-    assert_eq!(errno(c.session.open(&long, &read_write())), kind(libc::ENAMETOOLONG));
+    assert_eq!(errno(c.session.open(&long, &read_write())), kind(errno::ENAMETOOLONG));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn opening_refuses_what_it_cannot_do() {
     for (options, expected) in refused {
         assert_eq!(errno(c.session.open("f", &options)).0, expected, "{options:?}");
     }
-    assert_eq!(errno(c.session.stat("f")), kind(libc::ENOENT), "nothing was made");
+    assert_eq!(errno(c.session.stat("f")), kind(errno::ENOENT), "nothing was made");
 }
 
 #[test]
@@ -111,23 +111,23 @@ fn bad_operations_are_refused_and_nothing_breaks() {
     let r = c.open("f", &OpenOptions { write: false, ..read_write() });
     let w = c.open("f", &OpenOptions { read: false, ..read_write() });
     let error = |c: &mut Client, op| c.one(&op).done.error;
-    let badf = Some(OpError::from_errno(libc::EBADF));
+    let badf = Some(OpError::from_errno(errno::EBADF));
     assert_eq!(error(&mut c, read(FileId(99), 0, 1)), badf);
     assert_eq!(error(&mut c, write(r, 0, 1)), badf);
     assert_eq!(error(&mut c, read(w, 0, 1)), badf);
-    let efbig = Some(OpError::from_errno(libc::EFBIG));
+    let efbig = Some(OpError::from_errno(errno::EFBIG));
     assert_eq!(error(&mut c, write(f, u64::MAX, 1)), efbig);
     assert_eq!(error(&mut c, write(f, i64::MAX as u64, 1)), efbig);
-    assert_eq!(errno(c.session.set_len(f, u64::MAX)), kind(libc::EFBIG));
-    assert_eq!(errno(c.session.set_len(r, 1)), kind(libc::EBADF));
-    assert_eq!(errno(c.session.close(FileId(99))), kind(libc::EBADF));
+    assert_eq!(errno(c.session.set_len(f, u64::MAX)), kind(errno::EFBIG));
+    assert_eq!(errno(c.session.set_len(r, 1)), kind(errno::EBADF));
+    assert_eq!(errno(c.session.close(FileId(99))), kind(errno::EBADF));
     c.session.close(f).unwrap();
-    assert_eq!(errno(c.session.close(f)), kind(libc::EBADF));
-    assert_eq!(errno(c.session.flush(f, Default::default())), kind(libc::EBADF));
+    assert_eq!(errno(c.session.close(f)), kind(errno::EBADF));
+    assert_eq!(errno(c.session.flush(f, Default::default())), kind(errno::EBADF));
     let mut c = keeping();
     let f = c.open("f", &read_write());
     let small = c.one_with(&write(f, 0, 10), &mut [0; 5]).done.error;
-    assert_eq!(small, Some(OpError::from_errno(libc::EINVAL)), "the buffer is too small");
+    assert_eq!(small, Some(OpError::from_errno(errno::EINVAL)), "the buffer is too small");
 }
 
 #[test]
@@ -146,16 +146,16 @@ fn folders() {
     c.session.mkdir("d").unwrap();
     c.session.mkdir("d/e").unwrap();
     c.open("d/f", &read_write());
-    assert_eq!(errno(c.session.mkdir("d")), kind(libc::EEXIST));
-    assert_eq!(errno(c.session.mkdir("")), kind(libc::EEXIST));
-    assert_eq!(errno(c.session.mkdir("x/y")), kind(libc::ENOENT));
-    assert_eq!(errno(c.session.mkdir("d/f/y")), kind(libc::ENOTDIR));
-    assert_eq!(errno(c.session.rmdir("d")), kind(libc::ENOTEMPTY));
-    assert_eq!(errno(c.session.rmdir("d/f")), kind(libc::ENOTDIR));
-    assert_eq!(errno(c.session.rmdir("")), kind(libc::EBUSY));
-    assert_eq!(errno(c.session.remove("d/e")), kind(libc::EISDIR));
-    assert_eq!(errno(c.session.remove("d/x")), kind(libc::ENOENT));
-    assert_eq!(errno(c.session.readdir("d/f")), kind(libc::ENOTDIR));
+    assert_eq!(errno(c.session.mkdir("d")), kind(errno::EEXIST));
+    assert_eq!(errno(c.session.mkdir("")), kind(errno::EEXIST));
+    assert_eq!(errno(c.session.mkdir("x/y")), kind(errno::ENOENT));
+    assert_eq!(errno(c.session.mkdir("d/f/y")), kind(errno::ENOTDIR));
+    assert_eq!(errno(c.session.rmdir("d")), kind(errno::ENOTEMPTY));
+    assert_eq!(errno(c.session.rmdir("d/f")), kind(errno::ENOTDIR));
+    assert_eq!(errno(c.session.rmdir("")), kind(errno::EBUSY));
+    assert_eq!(errno(c.session.remove("d/e")), kind(errno::EISDIR));
+    assert_eq!(errno(c.session.remove("d/x")), kind(errno::ENOENT));
+    assert_eq!(errno(c.session.readdir("d/f")), kind(errno::ENOTDIR));
     let entry = |name: &str, is_dir| DirEntry { name: name.into(), is_dir };
     assert_eq!(c.session.readdir("d").unwrap(), [entry("e", true), entry("f", false)]);
     assert_eq!(c.session.readdir("").unwrap(), [entry("d", true)]);
@@ -176,15 +176,15 @@ fn renaming() {
     c.open("g", &read_write());
     c.session.rename("f", "d/h").unwrap();
     assert_eq!(c.session.stat("d/h").unwrap().len_bytes, 10);
-    assert_eq!(errno(c.session.stat("f")), kind(libc::ENOENT));
+    assert_eq!(errno(c.session.stat("f")), kind(errno::ENOENT));
     c.session.rename("g", "d/h").unwrap();
     assert_eq!(c.session.stat("d/h").unwrap().len_bytes, 0, "replaced");
     c.session.rename("d/h", "d/h").unwrap();
-    assert_eq!(errno(c.session.rename("x", "y")), kind(libc::ENOENT));
-    assert_eq!(errno(c.session.rename("d", "d/sub")), kind(libc::EINVAL));
-    assert_eq!(errno(c.session.rename("d/h", "e")), kind(libc::EISDIR));
-    assert_eq!(errno(c.session.rename("e", "d/h")), kind(libc::ENOTDIR));
-    assert_eq!(errno(c.session.rename("e", "d")), kind(libc::ENOTEMPTY));
+    assert_eq!(errno(c.session.rename("x", "y")), kind(errno::ENOENT));
+    assert_eq!(errno(c.session.rename("d", "d/sub")), kind(errno::EINVAL));
+    assert_eq!(errno(c.session.rename("d/h", "e")), kind(errno::EISDIR));
+    assert_eq!(errno(c.session.rename("e", "d/h")), kind(errno::ENOTDIR));
+    assert_eq!(errno(c.session.rename("e", "d")), kind(errno::ENOTEMPTY));
     c.session.rename("d", "e").unwrap();
     assert_eq!(c.session.stat("e/h").unwrap().len_bytes, 0);
 }
@@ -195,7 +195,7 @@ fn a_removed_open_file_lives_until_it_is_closed() {
     let f = c.open("f", &read_write());
     c.one(&write(f, 0, 600));
     c.session.remove("f").unwrap();
-    assert_eq!(errno(c.session.stat("f")), kind(libc::ENOENT));
+    assert_eq!(errno(c.session.stat("f")), kind(errno::ENOENT));
     assert_eq!(c.one(&read(f, 0, 600)).done.error, None);
     assert_eq!(c.session.space().unwrap().free_bytes, 400);
     c.session.close(f).unwrap();
@@ -225,12 +225,12 @@ fn space_runs_out_exactly() {
         }));
         let f = c.open("f", &read_write());
         assert_eq!(c.one(&write(f, 0, 600)).done.error, None);
-        let full = Some(OpError::from_errno(libc::ENOSPC));
+        let full = Some(OpError::from_errno(errno::ENOSPC));
         let done = c.one(&write(f, 600, 401)).done;
         assert_eq!((done.bytes, done.error), (0, full));
         assert_eq!(c.one(&write(f, 600, 400)).done.error, None);
         assert_eq!(c.one(&write(f, 0, 1000)).done.error, None, "rewriting needs no space");
-        assert_eq!(errno(c.session.set_len(f, 1001)), kind(libc::ENOSPC));
+        assert_eq!(errno(c.session.set_len(f, 1001)), kind(errno::ENOSPC));
         c.session.set_len(f, 100).unwrap();
         let space = c.session.space().unwrap();
         assert_eq!((space.free_bytes, space.total_bytes), (900, 1000));
@@ -247,7 +247,7 @@ fn a_read_only_server_serves_what_it_has() {
     let options = OpenOptions { read: true, ..OpenOptions::default() };
     let f = c.open("a/b/f", &options);
     assert_eq!(c.one(&read(f, 0, 100)).done.error, None);
-    let rofs = kind(libc::EROFS);
+    let rofs = kind(errno::EROFS);
     assert_eq!(errno(c.session.open("a/b/f", &read_write())), rofs);
     assert_eq!(errno(c.session.open("g", &read_write())), rofs);
     assert_eq!(errno(c.session.mkdir("d")), rofs);

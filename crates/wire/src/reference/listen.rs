@@ -4,8 +4,8 @@ use super::protocol::{
     payload, receive_to_end, send_for, Answer, Hello, Line, Mode, Stranger, BLOCK_BYTES, HELLO_BYTES, SLICE,
 };
 use super::{ListenEvent, ListenOptions, MAX_CONNECTIONS, MAX_DURATION, MESSAGE_BYTES};
-use naslab_core::{Error, ErrorKind, Result};
-use socket2::SockRef;
+use crate::os;
+use naslab_core::{errno, Error, ErrorKind, Result};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -61,16 +61,16 @@ fn bind(address: SocketAddr) -> Result<TcpListener> {
     let failed = |error: io::Error| {
         let found = Error::from_io("listen", error);
         let step = match found.status as i32 {
-            libc::EADDRINUSE => "; another program listens there: choose another port",
-            libc::EACCES => "; ports below 1024 need root: choose another port",
-            libc::EADDRNOTAVAIL => "; this machine has no such address",
+            errno::EADDRINUSE => "; another program listens there: choose another port",
+            errno::EACCES => "; ports below 1024 need root: choose another port",
+            errno::EADDRNOTAVAIL => "; this machine has no such address",
             _ => "",
         };
         let message = format!("{}{step}", found.message);
         Error { message, ..found }.with("address", address)
     };
     let listener = TcpListener::bind(address).map_err(failed)?;
-    SockRef::from(&listener).set_read_timeout(Some(SLICE)).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
     Ok(listener)
 }
 
@@ -84,7 +84,7 @@ fn accept_all<'scope, 'env>(
 ) -> Result<u64> {
     let (mut served, mut quiet_since) = (0, Instant::now());
     loop {
-        match listener.accept() {
+        match os::accept(listener, SLICE) {
             Ok((stream, peer)) => welcome(scope, shared, stream, peer, sender.clone()),
             Err(e) if passing(&e) => {}
             Err(e) => return Err(Error::from_io("listen", e)),
@@ -109,13 +109,12 @@ fn accept_all<'scope, 'env>(
 
 /// Errors of accept that concern one connection, or go away again.
 fn passing(error: &io::Error) -> bool {
-    let codes =
-        [libc::EAGAIN, libc::EINTR, libc::ECONNABORTED, libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::EPROTO];
-    let known = error.raw_os_error().is_some_and(|code| codes.contains(&code));
-    if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+    use errno::{EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, EPROTO};
+    let code = errno::of(error);
+    if matches!(code, EMFILE | ENFILE) {
         std::thread::sleep(SLICE);
     }
-    known
+    [EAGAIN, EINTR, ECONNABORTED, EMFILE, ENFILE, ENOBUFS, EPROTO].contains(&code)
 }
 
 /// Gives the connection a thread; one too many is closed at once.

@@ -5,10 +5,10 @@ use super::protocol::{
 };
 use super::{Flow, MeasureOptions, Path, Reference, RoundTrip, MAX_CONNECTIONS, MAX_DURATION, MESSAGE_BYTES};
 use crate::chance;
-use naslab_core::{Error, ErrorKind, Result};
+use crate::os::path_of;
+use naslab_core::{errno, Error, ErrorKind, Result};
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ fn refused(error: io::Error) -> Error {
         return Error::new(ErrorKind::Timeout, "connect", "the host does not answer: check the address and firewalls");
     }
     let found = Error::from_io("connect", error);
-    if found.status as i32 == libc::ECONNREFUSED {
+    if found.status as i32 == errno::ECONNREFUSED {
         let message = "nothing listens there: run `naslab reference net --listen` on that host first";
         return Error { kind: ErrorKind::Disconnected, message: message.into(), ..found };
     }
@@ -228,29 +228,4 @@ fn merge(ends: &[End], start: Instant, path: &mut Path) -> (Flow, Flow) {
 
 fn panicked() -> Error {
     Error::new(ErrorKind::Io, "net", "a thread of the measurement failed")
-}
-
-/// What the kernel says of this connection; zeros where it says nothing.
-fn path_of(stream: &TcpStream) -> Path {
-    // SAFETY: all-zero bytes are a valid tcp_info, which holds integers only.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut len = std::mem::size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: info is writable for len bytes, and the descriptor is open while stream is borrowed.
-    let code = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            std::ptr::from_mut(&mut info).cast(),
-            &mut len,
-        )
-    };
-    if code != 0 {
-        return Path::default();
-    }
-    Path {
-        mss_bytes: info.tcpi_snd_mss,
-        mtu_bytes: info.tcpi_pmtu,
-        retransmitted_segments: u64::from(info.tcpi_total_retrans),
-    }
 }

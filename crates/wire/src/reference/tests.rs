@@ -63,7 +63,8 @@ fn every_direction_moves_bytes_and_the_listener_ends() {
     let trip = found.round_trip;
     assert!(trip.count > 0 && trip.min_ns > 0);
     assert!(trip.min_ns <= trip.p50_ns && trip.p50_ns <= trip.p99_ns && trip.p99_ns <= trip.max_ns);
-    assert!(found.path.mss_bytes > 0 && found.path.mtu_bytes >= found.path.mss_bytes);
+    let told = found.path.mss_bytes > 0 && found.path.mtu_bytes >= found.path.mss_bytes;
+    assert!(told || !cfg!(target_os = "linux"));
     assert_eq!(far.thread.join().unwrap().unwrap(), 1);
     let events: Vec<_> = far.events.iter().collect();
     assert!(matches!(events[..], [ListenEvent::Begun(_), ListenEvent::Ended(_)]), "{events:?}");
