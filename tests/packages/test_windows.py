@@ -66,7 +66,7 @@ def test_an_nfs_server_is_measured(agent: list[str | Path]) -> None:
     assert cells[1]["wire"]["received_bytes"] > 4 << 20
 
 
-@pytest.mark.parametrize("query", ["", "version=3", "encryption=required", "connections=2"])
+@pytest.mark.parametrize("query", ["", "version=3", "encrypt=on", "connections=2"])
 def test_a_real_server_is_measured(agent: list[str | Path], query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "ganesha" if query.startswith("version") else "samba"
     need_system(name)
@@ -87,7 +87,7 @@ def test_a_real_server_is_measured(agent: list[str | Path], query: str, monkeypa
 @pytest.mark.parametrize(
     ("words", "change", "told"),
     [
-        ([], {"target": {"protocol": "local", "options": {"root": "C:\\"}}}, "folders are measured on Linux only"),
+        ([], {"target": {"protocol": "local", "options": {"root": "C:\\"}}}, "target: folders are measured on Linux only"),
         (["--password-fd", "3"], {}, "--password-fd 3: Windows hands no descriptors on"),
         (["no-such.json"], {}, "no-such.json"),
     ],
