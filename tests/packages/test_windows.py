@@ -87,7 +87,7 @@ def test_a_real_server_is_measured(agent: list[str | Path], query: str, monkeypa
 @pytest.mark.parametrize(
     ("words", "change", "told"),
     [
-        ([], {"target": {"protocol": "local", "options": {"root": "C:\\"}}}, "target: folders are measured on Linux only"),
+        ([], {"target": {"protocol": "local", "options": {"root": "C:\\"}}}, "target: folders are measured on Linux"),
         (["--password-fd", "3"], {}, "--password-fd 3: Windows hands no descriptors on"),
         (["no-such.json"], {}, "no-such.json"),
     ],
