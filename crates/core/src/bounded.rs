@@ -1,8 +1,8 @@
 //! A session whose calls each end in time.
 
 use crate::{
-    limit, Completion, DirEntry, FileId, FileStat, FileTimes, FlushKind, IoBuf, Op, OpenOptions, Result, Session,
-    Space, Submit, Token, WireCounters,
+    limit, Completion, DirEntry, FileId, FileStat, FileTimes, FlushKind, IoBuf, Op, OpError, OpenOptions, Result,
+    Session, Space, Submit, Token, WireCounters,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -123,6 +123,10 @@ impl<S: Session> Session for Bounded<S> {
 
     fn virtual_cpu_ns(&self) -> Option<u64> {
         self.inner.virtual_cpu_ns()
+    }
+
+    fn explain(&self, error: &OpError) -> Option<String> {
+        self.inner.explain(error)
     }
 
     fn wire(&self) -> Option<WireCounters> {

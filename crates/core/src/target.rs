@@ -323,6 +323,12 @@ pub trait Session: Send {
         None
     }
 
+    /// As the target's: what the error of an operation of this session means.
+    fn explain(&self, error: &OpError) -> Option<String> {
+        let _ = error;
+        None
+    }
+
     /// Bytes on the wire so far, where the session counts them.
     fn wire(&self) -> Option<WireCounters> {
         None

@@ -2,7 +2,9 @@
 
 use crate::spec::{CellSpec, Existing, RunSpec};
 use crate::verify::Check;
-use naslab_core::{errno, limit, Clock, Error, ErrorKind, IoBuf, Op, OpKind, OpenOptions, Result, Session, Submit};
+use naslab_core::{
+    errno, limit, Clock, Error, ErrorKind, IoBuf, Op, OpError, OpKind, OpenOptions, Result, Session, Submit,
+};
 use naslab_workload::{tag_unit, DataKind, Tagger, TAG_MAGIC};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -275,6 +277,14 @@ pub(crate) fn one_op(session: &mut dyn Session, clock: &Clock, op: &Op, buf: IoB
     }
 }
 
+/// What an operation's error means: in the protocol's own words where its status is no errno.
+fn told(session: &dyn Session, error: &OpError) -> String {
+    session.explain(error).unwrap_or_else(|| match error.status {
+        0 => error.kind.name().replace('_', " "),
+        number => errno::text(number as i32),
+    })
+}
+
 fn one_try(session: &mut dyn Session, clock: &Clock, op: &Op, buf: IoBuf) -> Result<u32> {
     let mut out = Vec::with_capacity(1);
     // SAFETY: `buf` outlives the operation, as the caller promises.
@@ -293,7 +303,7 @@ fn one_try(session: &mut dyn Session, clock: &Clock, op: &Op, buf: IoBuf) -> Res
     }
     match out[0].error {
         Some(e) if e.kind != ErrorKind::Short => {
-            let mut error = Error::new(e.kind, op.kind.name(), errno::text(e.status as i32));
+            let mut error = Error::new(e.kind, op.kind.name(), told(session, &e));
             error.status = e.status;
             Err(error)
         }

@@ -541,6 +541,10 @@ impl Session for LastingSession {
         all.into_iter().collect()
     }
 
+    fn explain(&self, error: &OpError) -> Option<String> {
+        self.inner.as_ref().and_then(|inner| inner.explain(error))
+    }
+
     fn wire(&self) -> Option<WireCounters> {
         let now = self.inner.as_ref().map_or(Some(WireCounters::default()), |inner| inner.wire());
         now.map(|counted| counted + self.past.wire)

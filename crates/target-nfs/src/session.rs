@@ -10,7 +10,7 @@ use crate::transport::Transport;
 use crate::xdr::Handle;
 use naslab_core::{
     Access, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind, IoBuf, Lock, Op,
-    OpenOptions, Result, Session, Space, Submit, Token, WireCounters,
+    OpError, OpenOptions, Result, Session, Space, Submit, Token, WireCounters,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -358,6 +358,10 @@ impl Session for NfsSession {
 
     fn events(&self) -> Vec<(&'static str, u64)> {
         self.t.events.list()
+    }
+
+    fn explain(&self, error: &OpError) -> Option<String> {
+        self.shared.explain(error)
     }
 
     fn wire(&self) -> Option<WireCounters> {

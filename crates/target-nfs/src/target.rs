@@ -51,6 +51,16 @@ impl Shared {
         self.lock().as_ref().map_or(self.settings.port.unwrap_or(NFS_PORT), |n| n.port)
     }
 
+    /// What an operation's error means; None of one without a status.
+    pub fn explain(&self, error: &OpError) -> Option<String> {
+        if let Some(refusal) = Refusal::from_status(error.status) {
+            return Some(refusal.error("", self.settings.sec).message);
+        }
+        let status = u32::try_from(error.status).ok().filter(|status| *status != 0)?;
+        let version_4 = self.lock().as_ref().is_some_and(|known| known.version.minor().is_some());
+        Some(status::error("", version_4, status).message)
+    }
+
     /// Whether the server copies files by itself. Before a session was connected: whether it may.
     pub fn can_copy(&self) -> bool {
         match self.lock().as_ref() {
@@ -397,12 +407,7 @@ impl Target for NfsTarget {
     }
 
     fn explain(&self, error: &OpError) -> Option<String> {
-        if let Some(refusal) = Refusal::from_status(error.status) {
-            return Some(refusal.error("", self.shared.settings.sec).message);
-        }
-        let status = u32::try_from(error.status).ok().filter(|status| *status != 0)?;
-        let version_4 = self.shared.lock().as_ref().is_some_and(|known| known.version.minor().is_some());
-        Some(status::error("", version_4, status).message)
+        self.shared.explain(error)
     }
 
     fn facts(&self) -> Vec<(String, String)> {

@@ -12,7 +12,7 @@ use crate::window::CREDIT_BYTES;
 use naslab_core::listing::Listing;
 use naslab_core::{
     limit, Access, Completion, Create as Mode, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind,
-    IoBuf, Lock, Op, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
+    IoBuf, Lock, Op, OpError, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
 };
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
@@ -434,6 +434,10 @@ impl Session for SmbSession {
 
     fn events(&self) -> Vec<(&'static str, u64)> {
         self.event_counts()
+    }
+
+    fn explain(&self, error: &OpError) -> Option<String> {
+        status::explain(error)
     }
 
     fn wire(&self) -> Option<WireCounters> {

@@ -195,6 +195,12 @@ pub(crate) fn name(status: u32) -> String {
     row(status).map_or_else(|| format!("NTSTATUS {status:#010x}"), |r| r.1.to_string())
 }
 
+/// What an operation's error means; None of one without a status.
+pub(crate) fn explain(error: &OpError) -> Option<String> {
+    let status = u32::try_from(error.status).ok().filter(|status| *status != 0)?;
+    Some(self::error("", status).message)
+}
+
 /// The error of a call that the server answered with this status.
 pub(crate) fn error(operation: &'static str, status: u32) -> Error {
     let message = match row(status) {

@@ -350,8 +350,7 @@ impl Target for SmbTarget {
     }
 
     fn explain(&self, error: &OpError) -> Option<String> {
-        let status = u32::try_from(error.status).ok().filter(|status| *status != 0)?;
-        Some(status::error("", status).message)
+        status::explain(error)
     }
 
     fn facts(&self) -> Vec<(String, String)> {

@@ -134,6 +134,22 @@ fn misbehaving(fault: Fault, timeout_ms: u64, over: Value) -> naslab_core::Resul
     within_a_minute(spec_json(vec![cell.clone(), cell], run), Arc::new(Fake::new(fault)), None)
 }
 
+/// The mark of the run is the first that is written, and what a full server says of it is all that a user learns.
+#[test]
+fn what_a_server_says_of_untimed_operations_is_told_in_its_words() {
+    let system = errno::text(errno::ENOSPC);
+    for (status, words) in [
+        (0xC000_007F_i64, "the share is full (STATUS 0xc000007f)"),
+        (0, "no space"),
+        (i64::from(errno::ENOSPC), system.as_str()),
+    ] {
+        let spec = spec_json(vec![write_cell(json!({}))], json!({"folder": "naslab-r1"}));
+        let ran = within_a_minute(spec, Arc::new(Fake::new(Fault::Refuse(0, status))), None);
+        let told = ran.map_or_else(|error| error.to_string(), |ran| ran.end.error.unwrap_or_default());
+        assert!(told.contains(words), "{status:#x}: {told:?}");
+    }
+}
+
 #[test]
 fn a_run_that_goes_on_gives_up_the_session_and_not_the_run() {
     let files = json!(["naslab.a", "naslab.b"]);

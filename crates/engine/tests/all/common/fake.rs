@@ -1,8 +1,8 @@
 //! A target that misbehaves where it is told to.
 
 use naslab_core::{
-    Caps, Clock, Completion, DirEntry, Error, ErrorKind, FileId, FileStat, FlushKind, IoBuf, Op, OpenOptions, Result,
-    Session, Space, Submit, Target, Token,
+    Caps, Clock, Completion, DirEntry, Error, ErrorKind, FileId, FileStat, FlushKind, IoBuf, Op, OpError, OpenOptions,
+    Result, Session, Space, Submit, Target, Token,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +23,8 @@ pub enum Fault {
     LoseFrom(u64),
     /// The session becomes unusable at the operation with this number.
     FailSubmit(u64),
+    /// The server refuses the operation with this number, with a status of its protocol's own.
+    Refuse(u64, i64),
 }
 
 /// A call of a session.
@@ -84,10 +86,11 @@ impl Target for Fake {
         self.clock.clone()
     }
     fn connect(&self, worker: u32) -> Result<Box<dyn Session>> {
-        // The run's own session is the first. It misbehaves only in what it alone does: removing files.
+        // The run's own session is the first. It misbehaves only in what it alone does: marking and removing.
         self.connected.fetch_add(1, Ordering::SeqCst);
         let own = self.sessions.fetch_add(1, Ordering::SeqCst) == 0;
-        let hit = self.worker.map_or(!own, |w| w == worker && !own) || self.fault == Fault::HangIn(Call::Remove);
+        let alone = matches!(self.fault, Fault::HangIn(Call::Remove) | Fault::Refuse(..));
+        let hit = alone || self.worker.map_or(!own, |w| w == worker && !own);
         let fault = if hit { self.fault } else { Fault::None };
         misbehave(fault, Call::Connect);
         Ok(Box::new(FakeSession {
@@ -141,8 +144,16 @@ impl Session for FakeSession {
             }
             _ => {}
         }
-        self.done.push_back(Completion { token, bytes: op.len_bytes, error: None });
+        let refused = match self.fault {
+            Fault::Refuse(at, status) if at == number => Some(OpError { kind: ErrorKind::NoSpace, status }),
+            _ => None,
+        };
+        let bytes = if refused.is_some() { 0 } else { op.len_bytes };
+        self.done.push_back(Completion { token, bytes, error: refused });
         Ok(Submit::Queued)
+    }
+    fn explain(&self, error: &OpError) -> Option<String> {
+        (error.status > i64::from(i32::MAX)).then(|| format!("the share is full (STATUS {:#x})", error.status))
     }
     fn reap(&mut self, min: usize, timeout: Option<Duration>, out: &mut Vec<Completion>) -> Result<usize> {
         let n = self.done.len();
