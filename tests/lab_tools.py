@@ -78,7 +78,7 @@ def limited(but_for: set[str]) -> list[str]:
     """Lines of the throttle's files that limit a device of the lab, but for those that are there."""
     found = []
     for path in Path("/sys/fs/cgroup").glob("*/blkio.throttle.*_bps_device"):
-        for line in path.read_text().splitlines():
+        for line in (text_of(path) or "").splitlines():
             major, _, minor = line.split()[0].partition(":")
             if major == "7" and int(minor) in loops.MINORS and f"loop{minor}" not in but_for:
                 found.append(line)
@@ -88,7 +88,15 @@ def limited(but_for: set[str]) -> list[str]:
 def left_groups() -> list[Path]:
     """Control groups of the lab that no process is in; those of a lab beside this one are in use."""
     found = Path("/sys/fs/cgroup").glob("**/naslab-lab-*")
-    return [path for path in found if not (path / "cgroup.procs").read_text()]
+    return [path for path in found if text_of(path / "cgroup.procs") == ""]
+
+
+def text_of(path: Path) -> str | None:
+    """What a file of the kernel's says; None of one that has gone: a lab beside this one ends when it likes."""
+    try:
+        return path.read_text()
+    except OSError:
+        return None
 
 
 def left_processes(folder: Path) -> list[str]:
