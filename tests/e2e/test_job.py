@@ -217,7 +217,7 @@ def test_clean_removes_what_a_killed_job_left(cli: Cli) -> None:
         (("copy-in", "--corpus", "huge"), "--corpus"), (("copy-in", "--scale", "0"), "--scale"),
         (("copy-in", "--scale", "101"), "--scale"), (("copy-in", "--streams", "0"), "--streams"),
         (("copy-in", "--streams", "257"), "--streams"), (("zip", "--method", "rar"), "--method"),
-        (("copy-in", "--in-flight", "0"), "--in-flight"), (("copy-in", "--in-flight", "65"), "--in-flight"),
+        (("copy-in", "--depth", "0"), "--depth"), (("copy-in", "--depth", "65"), "--depth"),
         (("zip", "--durability", "x"), "--durability"), (("zip", "--to", "out"), "--to"),
         (("copy-out", "--to", "empty"), "--to"), (("copy-out", "--to", "no/out"), "--to"),
         (("copy-out", "--to", "out", "--repeat", "2"), "--repeat"), (("copy-in", "--max-bytes", "1m"), "--max-bytes"),

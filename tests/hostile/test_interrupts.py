@@ -30,7 +30,7 @@ COMMANDS = {
 }
 JOBS = ("zip,unzip", "checksum", "find", "checkout", "copy-in,copy-out --verify", "copy-in --clients 2")
 COMMANDS |= {
-    f"job {job}": ("job", *job.split(), "--corpus", "sources", "--scale", "0.01", "--in-flight", "1") for job in JOBS
+    f"job {job}": ("job", *job.split(), "--corpus", "sources", "--scale", "0.01", "--depth", "1") for job in JOBS
 }
 MATRIX = [(command, "nfs-3", at) for command in COMMANDS for at in (500, 6_000)]
 MATRIX += [("durable", "nfs-3", at) for at in (45_000, 400_000, 1_500_000)]

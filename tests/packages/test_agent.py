@@ -31,7 +31,7 @@ def emulator(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_it_is_one_small_static_file(made: Made, machine: str) -> None:
-    (path,) = (each for each in made("agent") if f"-{machine}-" in each.name)
+    (path,) = (each for each in made("agent") if each.name.endswith(f"-{machine}-linux"))
     headers = subprocess.run(["readelf", "-hldW", path], check=True, capture_output=True, text=True).stdout
     names = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
     assert names[machine] in headers
@@ -43,14 +43,14 @@ def test_it_is_one_small_static_file(made: Made, machine: str) -> None:
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_a_simulated_server_has_the_same_digits_everywhere(made: Made, machine: str) -> None:
-    (path,) = (each for each in made("agent") if f"-{machine}-" in each.name)
+    (path,) = (each for each in made("agent") if each.name.endswith(f"-{machine}-linux"))
     spec = specification(SIM)
     assert digits(by_agent([*emulator(path), path], spec)[1]) == digits(by_python(spec)[1])
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_a_folder_is_measured_and_stays_as_it_was(made: Made, machine: str, tmp_path: Path) -> None:
-    (path,) = (each for each in made("agent") if f"-{machine}-" in each.name)
+    (path,) = (each for each in made("agent") if each.name.endswith(f"-{machine}-linux"))
     emulated = emulator(path)
     # qemu's user mode has no io_uring.
     end, cells = by_agent([*emulated, path], specification(str(tmp_path), depth=1 if emulated else 8))

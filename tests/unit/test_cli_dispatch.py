@@ -131,6 +131,8 @@ def test_old_spellings_work_with_a_hint(cli: Cli) -> None:
     assert (cli.folder / "r.html").exists()
     done = cli("sweep", SIM, *SMALL, "--report=r.html").ok()
     assert done.err.splitlines() == ["naslab: --report is now --output; the old option goes with the next release"]
+    done = cli("job", str(cli.target), "copy-in", "--corpus", "sources", "--scale", "0.01", "--in-flight", "2").ok()
+    assert "naslab: --in-flight is now --depth; the old option goes with the next release" in done.err.splitlines()
     done = cli("explain", run, "-o", "e.html").ok()
     assert (cli.folder / "e.html").exists() and "use naslab report RUN -o FILE" in done.err.splitlines()[-1]
     done = cli("site", run, "-o", "old").ok()

@@ -84,8 +84,9 @@ def test_generated_pages_are_fresh() -> None:
     assert done.returncode == 0, done.stderr
 
 
-_OF_FILES = ("--durability", "--repeat", "--scale", "--verify")
-"""Options that say of whole files, in `job`, what they say of blocks or workloads elsewhere; `durable` repeats cuts."""
+_OF_FILES = ("--depth", "--durability", "--repeat", "--scale", "--verify")
+"""Options that say of files and streams, in `job`, what they say of blocks, workers and workloads elsewhere; `durable`
+repeats cuts."""
 
 
 def test_shared_options_mean_the_same_everywhere() -> None:

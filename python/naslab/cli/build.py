@@ -83,8 +83,7 @@ def _take_other_spellings(command: NaslabCommand) -> None:
                 option.hidden = True
                 hint = f"{spelling} of {command.entry.name} goes with the next release; use {better}"
                 command.hints |= dict.fromkeys(option.opts, hint)
-        if new := OLD_OPTIONS.get(f"--{option.name}"):
-            option.opts.append(f"--{option.name}")
-            command.hints[f"--{option.name}"] = (
-                f"--{option.name} is now {new}; the old option goes with the next release"
-            )
+        old = f"--{option.name}".replace("_", "-")
+        if new := OLD_OPTIONS.get(old):
+            option.opts.append(old)
+            command.hints[old] = f"{old} is now {new}; the old option goes with the next release"

@@ -57,7 +57,7 @@ class JobRequest:
         if not 1 <= self.streams <= MOST_STREAMS:
             raise UsageError(f"--streams {self.streams}: give 1 to {MOST_STREAMS}")
         if self.in_flight is not None and not 1 <= self.in_flight <= MOST_IN_FLIGHT:
-            raise UsageError(f"--in-flight {self.in_flight}: give 1 to {MOST_IN_FLIGHT}")
+            raise UsageError(f"--depth {self.in_flight}: give 1 to {MOST_IN_FLIGHT}")
         if self.method not in SUFFIXES:
             raise UsageError(f"--method {self.method!r}: use {' or '.join(SUFFIXES)}")
         if self.durability not in ("none", "end", "each"):

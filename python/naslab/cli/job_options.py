@@ -38,7 +38,7 @@ StreamsOpt = Annotated[
 InFlightOpt = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(
-        "--in-flight",
+        "--depth",
         metavar="N",
         help="Queue depth of each stream, in requests of 1 MiB.",
         show_default="4 on a server, 1 on a folder",

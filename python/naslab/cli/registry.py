@@ -11,7 +11,7 @@ START, MEASURE, RESULTS, COMPARE, TOOLS, LAB, EXPERT = PANELS = (
 """Panels of `naslab --help`, in their order."""
 SYNONYMS = {"--size": "--file-size", "--file-size": "--size", "--block": "--record", "--record": "--block"}
 """Options accepted for each other wherever a command has one of the two."""
-OLD_OPTIONS = {"--report": "--output"}
+OLD_OPTIONS = {"--report": "--output", "--in-flight": "--depth"}
 """Old spellings of options, and what they are called now; they work for one release, with a hint."""
 ASK = "__complete"
 """How a shell's completion asks, see `completing`."""
