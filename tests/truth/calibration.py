@@ -89,12 +89,6 @@ def logistic(claims: Sequence[Claim], anchor: float) -> tuple[float, float]:
     return float(fitted[0]), float(fitted[1])
 
 
-def mapped(claim: Claim, fitted: tuple[float, float], anchor: float) -> Claim:
-    """The claim with the probability that the map gives it."""
-    logit = fitted[0] + fitted[1] * _logit(claim.probability, anchor)
-    return Claim(1 / (1 + math.exp(-logit)), claim.right)
-
-
 def matrix(said: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:
     """The confusion matrix of (planted, named first): by planted kind how often each was named."""
     table: dict[str, dict[str, int]] = {}

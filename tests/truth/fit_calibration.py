@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from naslab.explain import answer, verdict
 from truth import real_truth, sim_kept, sim_truth
 from truth.asking import Answer
-from truth.calibration import Claim, calibration_error, logistic, mapped
+from truth.calibration import Claim, calibration_error, logistic
 from truth.real_systems import System as RealSystem
 from truth.real_truths import truths as real_truths
 from truth.sim_systems import System as SimSystem
@@ -87,7 +87,7 @@ def main(words: Sequence[str] | None = None) -> None:
     for folder, mine in found.items():
         others = [claim for other, each in found.items() if other != folder for claim in each]
         fitted = logistic(others, verdict.ANCHOR) if others else (offset, slope)
-        after = [mapped(claim, fitted, verdict.ANCHOR) for claim in mine]
+        after = [Claim(verdict.mapped(claim.probability, fitted), claim.right) for claim in mine]
         right = sum(claim.right for claim in mine)
         print(f"{folder.name}: {right} of {len(mine)} right; error {calibration_error(mine):.3f}, with the map of the "
               f"others {calibration_error(after):.3f}")  # fmt: skip

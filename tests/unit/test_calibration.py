@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from naslab.explain.verdict import ANCHOR, CALIBRATION, _calibrated
-from truth.calibration import Claim, calibration_error, logistic, mapped
+from naslab.explain.verdict import ANCHOR, CALIBRATION, _calibrated, mapped
+from truth.calibration import Claim, calibration_error, logistic
 
 
 def drawn(offset: float, slope: float, count: int = 4000) -> list[Claim]:
@@ -22,7 +22,7 @@ def test_a_map_is_found_again(offset: float, slope: float) -> None:
     claims = drawn(offset, slope)
     found = logistic(claims, ANCHOR)
     assert found == pytest.approx((offset, slope), abs=0.15)
-    after = [mapped(claim, found, ANCHOR) for claim in claims]
+    after = [Claim(mapped(claim.probability, found), claim.right) for claim in claims]
     assert calibration_error(after) < 0.03 and [claim.right for claim in after] == [claim.right for claim in claims]
 
 
@@ -34,7 +34,7 @@ def test_few_claims_that_are_all_true_give_a_finite_map() -> None:
 def test_shares_are_mapped_as_claims_are() -> None:
     shares = {"link": 0.6, "disk": 0.3, "protocol": 0.1}
     found = _calibrated(shares, "link", 0.6)
-    assert found["link"] == pytest.approx(mapped(Claim(0.6, True), CALIBRATION, ANCHOR).probability)
+    assert found["link"] == pytest.approx(mapped(0.6, CALIBRATION))
     assert sum(found.values()) == pytest.approx(1.0) and found["disk"] == pytest.approx(3 * found["protocol"])
 
 

@@ -1,4 +1,4 @@
-//! The program as it is started: what it reads, writes, touches and leaves. Elsewhere than on Linux see tests/e2e.
+//! The program as it is started: what it reads, writes, touches and leaves. For Windows: tests/packages.
 
 #![cfg(target_os = "linux")]
 

@@ -24,7 +24,7 @@ from naslab.comparison.names import short
 from naslab.comparison.stations import Part
 from naslab.errors import UsageError
 from naslab.explain import trust
-from naslab.explain.steps import ASIDE, STEP_NAMES
+from naslab.explain.steps import STEP_NAMES
 from naslab.units import count_text, duration_text, rate_text, size_label
 
 Judgement = Literal["agree", "part", "open"]
@@ -143,7 +143,7 @@ Figures = dict[str, Mapping[str, Any]]
 def _ladder(document: Document) -> dict[str, Figures]:
     """The figures of each step; empty for a run without a ladder."""
     steps = (document.get("ladder") or {}).get("steps") or []
-    return {step["name"]: found for step in steps if step["name"] != ASIDE and (found := _figures(step))}
+    return {step["name"]: found for step in steps if (found := _figures(step))}
 
 
 def _order(sides: Sequence[Sequence[Mapping[str, Figures]]]) -> Iterator[str]:

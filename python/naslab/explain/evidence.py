@@ -11,7 +11,7 @@ import numpy as np
 
 from naslab.explain.neighbour import server_times
 from naslab.explain.points import Figure, Point, pooled, ratio
-from naslab.explain.steps import ASIDE, LARGE_RECORD, MIDDLE_RECORD, SMALL_BYTES, SMALL_RECORD
+from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_BYTES, SMALL_RECORD
 
 GROWS = 1.15
 """A rate that is higher by this factor grew; what is below may be the noise of two short cells."""
@@ -78,7 +78,8 @@ class Evidence:
         kept = {name: value for name, value in ladder["conditions"].items() if name in known}
         memory = kept.pop("memory_bytes", None)
         points = {s["name"]: [Point.from_document(p) for p in s["points"]] for s in ladder["steps"]}
-        return cls(points, points.pop(ASIDE, []), memory_bytes=tuple(memory) if memory else None, **kept)
+        aside = [Point.from_document(p) for p in ladder.get("aside") or ()]
+        return cls(points, aside, memory_bytes=tuple(memory) if memory else None, **kept)
 
     # What is asked more than once.
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from naslab.explain import trust
-from naslab.explain.steps import ASIDE
 from naslab.units import duration_text, rate_text, size_label
 
 Point = Mapping[str, Any]
@@ -23,8 +22,6 @@ _STOPPED = {
 def rows(ladder: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     """A row a step, in the columns of HEADER."""
     for step in ladder["steps"]:
-        if step["name"] == ASIDE:
-            continue
         points = step["points"]
         rates = _range([p["rate"]["value"] for p in points])
         yield str(step["title"]), str(step.get("says") or ""), rates, varied(points)

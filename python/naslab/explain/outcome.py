@@ -14,7 +14,7 @@ from naslab.explain.inference import RUNS
 from naslab.explain.limits import Question, Verdict
 from naslab.explain.points import Point
 from naslab.explain.says import says
-from naslab.explain.steps import ASIDE, STEP_NAMES
+from naslab.explain.steps import STEP_NAMES
 from naslab.units import size_label
 
 if TYPE_CHECKING:
@@ -26,11 +26,13 @@ def parts(climb: Climb) -> dict[str, Any]:
     climb.evidence.memory_bytes = memory_gap(climb.evidence)
     whole = climb.execution.status == "complete"
     verdict = conclude(climb.evidence, RUNS if whole else 1)
-    measured = {**climb.evidence.points, ASIDE: climb.evidence.aside}
     ladder = {
         "steps": [
-            {**step_part(name, found), "says": says(name, climb.evidence)} for name, found in measured.items() if found
+            {**step_part(name, found), "says": says(name, climb.evidence)}
+            for name, found in climb.evidence.points.items()
+            if found
         ],
+        "aside": [point.document() for point in climb.evidence.aside],
         "conditions": climb.evidence.document(),
         "open": [question(found, climb.execution.document["target"]["url"]) for found in verdict.open],
         "advice": advice(climb.evidence, verdict),

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.analysis.series import NS_PER_S
-from naslab.explain.steps import ASIDE, SMALL_BYTES, SMALL_RECORD
+from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
 
 if TYPE_CHECKING:
     from naslab.explain.evidence import Evidence
@@ -38,6 +38,8 @@ EARLY = 1.03
 """A pass that was so much faster at its start had parts of its set in the server's cache."""
 NULL_SIGMA, HELD_UP = 0.05, 0.25
 """Of the time of a call that moves nothing; more where the mean is above the median, by a share of the log ratio."""
+ASIDE = "aside"
+"""The step of rows that no step compares: they are left out of the likelihood, and filled caches and spent credit."""
 LEFT_OUT = frozenset(("security", "clients", "buffered_round_trip"))
 """Steps whose cells vary something that the model does not hold."""
 MIN_STALLS = 3
@@ -159,16 +161,13 @@ class Rows:
 def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
     """The rows of a ladder; None where it measured nothing. usual: they are cells of any run, which no ladder chose."""
     made: list[dict[str, Any]] = []
-    for step, points in evidence.points.items():
+    for step, points in [*evidence.points.items(), (ASIDE, evidence.aside)]:
         if step in LEFT_OUT:
             continue
         for point in points:
             made += _paired(point, step, len(made)) if point.op == "mixed" else [_single(point, step, evidence.burst)]
     if not made:
         return None
-    made += [
-        _row(p, ASIDE, p.op, p.reads if p.op == "read" else p.writes) for p in evidence.aside if p.op in OPERATIONS
-    ]
     if evidence.null_ns:
         made.append(_null(made[0], evidence.null_ns, _is_rationed(evidence.round_trip)))
     largest = max((m["size"] for m in made if m["step"] == "set"), default=0.0)

@@ -34,8 +34,6 @@ BINS = 40
 """Bins of a cell's series."""
 SHORTEST_BIN_NS = 1_000_000
 LONGEST_BIN_NS = NS_PER_S // 10
-ASIDE = "aside"
-"""What the ladder moved beside its steps, in the document only."""
 STEP_NAMES = {
     "null": "a call without data",
     "round_trip": "one small read at a time",
@@ -56,7 +54,6 @@ STEP_NAMES = {
     "long": "a long run",
     "watch": "small reads for longer, for stops",
     "security": "signing and encryption",
-    ASIDE: "files written, and first tries",
 }
 """Steps in their order, in words."""
 

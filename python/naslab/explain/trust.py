@@ -220,7 +220,7 @@ def _few(document: Document) -> Iterator[Doubt]:
         return
     counts = dict.fromkeys(OPERATIONS, 0)
     for step in ladder.get("steps") or []:
-        for point in (step.get("points") or []) if step.get("name") != "aside" else ():
+        for point in step.get("points") or []:
             if point.get("op") in counts:
                 counts[point["op"]] += 1
     for op, count in counts.items():

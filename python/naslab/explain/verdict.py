@@ -280,6 +280,13 @@ def _weighed(shares: Mapping[str, float], shown: Mapping[str, float]) -> dict[st
     return {kind: share / sum(seen.values()) for kind, share in seen.items()}
 
 
+def mapped(stated: float, fitted: tuple[float, float]) -> float:
+    """How often what is stated with a probability is true, by the offset and slope of a map."""
+    stated = min(max(stated, MISSPECIFIED), 1 - MISSPECIFIED)
+    logit = fitted[0] + fitted[1] * (np.log(stated / (1 - stated)) - ANCHOR)
+    return float(1 / (1 + np.exp(-logit)))
+
+
 def _calibrated(shares: Mapping[str, float], first: str, stated: float) -> dict[str, float]:
     """The shares with the first one as often as those so stated were right; the others share what is left.
 
@@ -287,9 +294,7 @@ def _calibrated(shares: Mapping[str, float], first: str, stated: float) -> dict[
     """
     if shares[first] < max(shares.values()):
         return dict(shares)
-    offset, slope = CALIBRATION
-    stated = min(max(stated, MISSPECIFIED), 1 - MISSPECIFIED)
-    true = float(1 / (1 + np.exp(-(offset + slope * (np.log(stated / (1 - stated)) - ANCHOR)))))
+    true = mapped(stated, CALIBRATION)
     left = (1 - true) / max(1 - shares[first], 1 - true)
     return {kind: true if kind == first else share * left for kind, share in shares.items()}
 

@@ -200,6 +200,10 @@ class Ladder(Part, kw_only=True):
     """Ladder."""
 
     steps: Annotated[list[LadderStep], about("in the order measured; cells of the ladder have the workload `ladder`")]
+    aside: Annotated[
+        list[LadderPoint] | UnsetType,
+        about("loads that no step compares: files written, first tries; they filled caches and spent credit"),
+    ] = UNSET
     conditions: Annotated[LadderConditions, about("the basis of the verdict besides the steps")]
     model: Annotated[
         Facts | UnsetType,
