@@ -275,6 +275,15 @@ def test_all_that_the_ladder_moved_counts(climbed: tuple[Path, dict[str, Any]]) 
     assert mine.sum() == len(aside) > 0 and not rows.weight[mine].any() and rows.moved[mine].all()
 
 
+def test_a_ladder_that_only_wrote_its_files_measured_nothing(climbed: tuple[Path, dict[str, Any]]) -> None:
+    """As where the budget ends, or the target is slow, before the first step."""
+    from naslab.explain.evidence import Evidence
+    from naslab.explain.rows import rows_of
+
+    whole = Evidence.from_document(climbed[1]["ladder"])
+    assert whole.aside and rows_of(Evidence(aside=whole.aside)) is None and rows_of(Evidence()) is None
+
+
 def test_pictures_keep_the_ladder_apart_from_the_sweep(climbed: tuple[Path, dict[str, Any]]) -> None:
     from naslab.report.model import cases
     from naslab.results import Run

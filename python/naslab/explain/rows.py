@@ -166,7 +166,7 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
             continue
         for point in points:
             made += _paired(point, step, len(made)) if point.op == "mixed" else [_single(point, step, evidence.burst)]
-    if not made:
+    if all(m["step"] == ASIDE for m in made):
         return None
     if evidence.null_ns:
         made.append(_null(made[0], evidence.null_ns, _is_rationed(evidence.round_trip)))
