@@ -25,8 +25,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from naslab.results.document import iso_utc
-from naslab.store import Store
-from naslab.store.library import Library, Wanted
+from naslab.results.store import Store
+from naslab.results.store.library import Library, Wanted
 
 DEVICES = 120
 SWEEP = ["sweep", "sim:?link_bytes_per_s=118MB&latency_ns=200us", "--file-size", "1m,16m,64m", "--record", "64k,1m",

@@ -92,7 +92,7 @@ def merge() -> bool:
     """Processor time and memory of merging 1,000 clients' cells with full histograms, in a process of its own."""
     code = (
         "import resource, time\n"
-        "from unit.test_cluster_merge import measured\nfrom naslab.cluster.merge import Part, merge\n"
+        "from unit.test_cluster_merge import measured\nfrom naslab.execution.clients.merge import Part, merge\n"
         f"parts = [Part(at, *measured(at % 7), lambda ns: ns, 1000) for at in range({MERGED})]\n"
         "begun = time.process_time()\nmerge(parts, 0)\n"
         "print(time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
@@ -105,8 +105,8 @@ def merge() -> bool:
 
 PLANE = """
 import dataclasses, json, resource, time
-from naslab.cluster.launch import LoopThread
-from naslab.cluster.run import ClusterRun
+from naslab.execution.clients.launch import LoopThread
+from naslab.execution.clients.run import ClusterRun
 from unit.test_cluster_merge import measured
 from unit.test_cluster_run import CELL, SPEC, Agents, Owner, stage
 
@@ -142,7 +142,7 @@ def calls() -> bool:
     """Calls a second on eight agents through Dask's scheduler, all at once and again: what looks at clients cost."""
     code = (
         "import asyncio, time\n"
-        "from naslab.cluster.launch import Wanted\nfrom naslab.cluster.run import Clients\n"
+        "from naslab.execution.clients.launch import Wanted\nfrom naslab.execution.clients.run import Clients\n"
         f"def main():\n    clients = Clients(Wanted({HOSTS}))\n    clients._start()\n"
         "    each = clients.fresh('bench')\n"
         "    async def work():\n        made = 0\n        until = time.monotonic() + 5\n"

@@ -17,8 +17,8 @@ from typing import Any
 from comparison import Row, Skip, bootstrap_low, interleave, ratio_row
 
 from naslab import _engine
-from naslab.script import ScriptWriter
 from naslab.spec import CellSpec, RunSpec, ScriptSpec
+from naslab.spec.script import ScriptWriter
 
 SECONDS = 2
 FILE_BYTES = 64 << 20

@@ -50,7 +50,7 @@ def large_run() -> Any:
 
 def built(run: Any, target: Path) -> tuple[float, float]:
     """(seconds, MB) of writing the page."""
-    from naslab import report
+    from naslab.render import report
 
     begun = time.perf_counter()
     report.write([run], target)

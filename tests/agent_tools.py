@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from naslab import _engine
+from naslab.execution.workspace import owner_mark
 from naslab.spec import CellSpec, RunSpec
 from naslab.targets import parse_target
-from naslab.workspace import owner_mark
 
 MACHINE = {
     "start_wall_ns", "cpu_user_ns", "cpu_system_ns", "generation_cpu_ns", "verify_cpu_ns", "client",

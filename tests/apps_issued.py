@@ -7,8 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from naslab.apps.actions import Action
-from naslab.apps.generate import Plan
+from naslab.commands.apps.actions import Action
+from naslab.commands.apps.generate import Plan
 from naslab.trace import Header, Operation, Trace, TraceWriter
 from naslab.trace.profile import Profile
 

@@ -163,7 +163,7 @@ class Cli:
 
     def runs(self) -> list[Any]:
         """Documents of all stored runs, newest first, as `naslab runs --json` prints them; read in this process."""
-        from naslab.store import Store
+        from naslab.results.store import Store
 
         with Store(self.env["NASLAB_STORE"]) as store:
             return [store.load(run.run_id).document for run in store.list_runs()]

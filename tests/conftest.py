@@ -14,7 +14,7 @@ from hypothesis import settings
 import cli_tools
 from cli_tools import Cli, Done
 from naslab.results import Run
-from naslab.store import Store
+from naslab.results.store import Store
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -129,7 +129,7 @@ def golden() -> Callable[[str, str], None]:
 def climbed_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """One `naslab run` of a simulated server, with its sweep; for reading only."""
     from naslab.cli import main
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     store = tmp_path_factory.mktemp("climbed") / "s.db"
     assert main(["run", cli_tools.SIM, "--budget", "30s", "--quiet", "--store", str(store)]) == 0

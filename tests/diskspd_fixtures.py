@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from naslab.diskspd.args import parse
-from naslab.diskspd.figures import Figures, figures_of
-from naslab.diskspd.machine import Machine, Processor
-from naslab.diskspd.places import one_root
-from naslab.diskspd.plan import Plan, Setting, make_plan, refuse
-from naslab.diskspd.processors import Usage
+from naslab.commands.diskspd.args import parse
+from naslab.commands.diskspd.figures import Figures, figures_of
+from naslab.commands.diskspd.machine import Machine, Processor
+from naslab.commands.diskspd.places import one_root
+from naslab.commands.diskspd.plan import Plan, Setting, make_plan, refuse
+from naslab.commands.diskspd.processors import Usage
 from naslab.results import Run, cell_blobs, cell_document, new_document
 from naslab.results.histogram import Histogram, from_values
 from naslab.results.run import MemoryBlobs

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from naslab.durable.block import SECTOR_BYTES
+from naslab.commands.durable.block import SECTOR_BYTES
 from naslab.errors import TargetError
 
 

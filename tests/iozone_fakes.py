@@ -1,10 +1,10 @@
-"""Cells of a run document as `naslab.iozone` receives them, made without an engine."""
+"""Cells of a run document as `naslab.commands.iozone` receives them, made without an engine."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from naslab.iozone.plan import Plan
+from naslab.commands.iozone.plan import Plan
 from naslab.spec import CellSpec
 
 
@@ -59,7 +59,7 @@ class FakeRun:
 
 
 class FakeExecute:
-    """Calls the hooks as `naslab.execute.execute` does. stop_after: cells before `error` is raised, if any."""
+    """Calls the hooks as `execute` does. stop_after: cells before `error` is raised, if any."""
 
     def __init__(self, plan: Plan, stop_after: int | None = None, error: BaseException | None = None) -> None:
         self.plan = plan

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from naslab.execute import execute
+from naslab.commands.plans import sustained, sweep
+from naslab.execution.execute import execute
 from naslab.explain.regimes import Regime, regimes_of
-from naslab.plans import sustained, sweep
 from naslab.results.run import Run
+from naslab.results.store import Store
 from naslab.spec import RunSpec
-from naslab.store import Store
 from naslab.targets import parse_target
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from naslab.replay import Names
+from naslab.commands.replay import Names
 from naslab.trace import Operation, Trace, files_of
 from naslab.trace.names import name_text
 

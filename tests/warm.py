@@ -146,7 +146,7 @@ def _import_all() -> None:
     import naslab
 
     # Dask reads its settings from the environment when it is imported, and a command may have others.
-    apart = ("naslab.__main__", "naslab.cluster.")
+    apart = ("naslab.__main__", "naslab.execution.clients.")
     found = pkgutil.walk_packages(naslab.__path__, "naslab.")
     names = [each.name for each in found if not each.name.startswith(apart)]
     for name in (*names, *EXTRA):
@@ -164,7 +164,7 @@ def _cache_parsers() -> None:
 
 def _tell_of_the_store() -> None:
     """Whatever the store has taken is told by a line."""
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     for name in ("create_run", "add_cell", "finish_run", "reopen_run", "delete_run"):
         setattr(Store, name, _telling(name, getattr(Store, name)))

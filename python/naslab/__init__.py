@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from naslab.errors import Interrupted, RunFailedError, StoreError, TargetError, UsageError
     from naslab.errors import NaslabError as Error
     from naslab.results.progress import Progress
-    from naslab.store.store import RunSummary
+    from naslab.results.store.store import RunSummary
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
 _WHERE = {
     "Cell": "api.runs", "Comparison": "api.comparing", "Error": "errors", "Explanation": "api.verdicts",
     "Interrupted": "errors", "Limit": "api.verdicts", "Progress": "results.progress", "Run": "api.runs",
-    "RunFailedError": "errors", "RunSummary": "store.store", "StoreError": "errors", "TargetError": "errors",
+    "RunFailedError": "errors", "RunSummary": "results.store.store", "StoreError": "errors", "TargetError": "errors",
     "UsageError": "errors", "Verdict": "api.verdicts", "compare": "api.comparing", "load": "api.listing",
     "measure": "api.measuring", "runs": "api.listing",
 }  # fmt: skip

@@ -8,10 +8,10 @@ import pytest
 from subjects import Subject
 
 from naslab import _engine
-from naslab.execute import execute, probe
-from naslab.plans.sweep import SweepOptions, plan_cells
+from naslab.commands.plans.sweep import SweepOptions, plan_cells
+from naslab.execution.execute import execute, probe
+from naslab.results.store import Store
 from naslab.spec import RunSpec
-from naslab.store import Store
 from naslab.targets import Target
 
 OPS = ["write", "rewrite", "read", "reread", "random_read", "random_write", "backward_read", "stride_read"]

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 
 from cli_tools import Cli
-from naslab.report import figures
-from naslab.report.model import cases
+from naslab.render.report import figures
+from naslab.render.report.model import cases
 from naslab.results import schema
 from naslab.results.run import Run
 

@@ -64,7 +64,7 @@ def test_a_run_takes_less_than_64_mib(agent: Path, tmp_path: Path) -> None:
 def test_a_stored_specification_is_what_it_reads(agent: Path, cli: Cli) -> None:
     """What a run of naslab keeps can be measured again without Python."""
     cli("sweep", SIM, "--file-size", "1m", "--record", "4k,64k", "--tests", "write,read", "--quiet").ok()
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     store = Store(cli.store)
     run = store.load("last")

@@ -11,7 +11,7 @@ import pytest
 from naslab.cli.dispatch import run_app
 from naslab.explain.climb import Climb
 from naslab.results.schema import json_schema
-from naslab.store import Store
+from naslab.results.store import Store
 
 SIM = "sim:?latency_ns=200us&link_bytes_per_s=125MB&server_cache_bytes=64m&disk_read_bytes_per_s=60MB&seed=1234567890"
 """Longer than a line of the terminal."""

@@ -19,7 +19,7 @@ import pytest
 from cli_tools import Cli, need, populate, snapshot, wait_until
 from lab_tools import need_system, own_folders
 from naslab import lab
-from naslab.apps.model import TWELVE, definitions
+from naslab.commands.apps.model import TWELVE, definitions
 from naslab.results.schema import json_schema
 from naslab.trace import Operation, Trace
 

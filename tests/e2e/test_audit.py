@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli_tools import Cli, Done
-from naslab.store import Store
+from naslab.results.store import Store
 
 PLAIN = "sim:?link_bytes_per_s=125MB&latency_ns=200us"
 NOISY = (

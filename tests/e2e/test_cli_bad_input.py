@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli_tools import SIM, Cli, Done, need, snapshot
-from naslab.store import Store
+from naslab.results.store import Store
 
 SWEEP = ("sweep", "TARGET")
 # command line (TARGET stands for an empty folder), words the message must hold

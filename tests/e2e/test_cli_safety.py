@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cli_tools import PROGRAM, SIM, Cli, Done, populate, snapshot, wait_until
-from naslab.store.process import owner
+from naslab.results.store.process import owner
 
 LONG = ("--file-size", "64k,512k", "--record", "4k,64k", "--durability", "each", "--repeat", "60", "--quiet")
 """Minutes of work, in small cells; the tests cut it after a moment."""

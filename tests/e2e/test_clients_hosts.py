@@ -24,7 +24,7 @@ def free_port() -> int:
 
 
 SMALL = ("--file-size", "16m", "--record", "1m", "--tests", "write,read")
-REMOTE = "naslab.cluster.remote"
+REMOTE = "naslab.execution.clients.remote"
 
 
 @pytest.fixture(scope="module")

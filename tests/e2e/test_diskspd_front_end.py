@@ -13,7 +13,7 @@ import pytest
 from cli_tools import Cli, need, wait_until
 from diskspd_readers import TextSpan, read_text, read_xml
 from naslab import lab
-from naslab.diskspd.processors import read_ticks
+from naslab.commands.diskspd.processors import read_ticks
 from naslab.lab import systems
 
 SIM = "sim:?link_bytes_per_s=125MB&latency_ns=200us"

@@ -24,8 +24,8 @@ from cli_tools import Done, called
 from docs_pages import ROOT, Block, Command, blocks, blocks_of, commands, environment, masked, pages
 from naslab.cli.build import parser_of
 from naslab.cli.lookup import choose
-from naslab.diskspd import args as diskspd
-from naslab.iozone import checks as iozone
+from naslab.commands.diskspd import args as diskspd
+from naslab.commands.iozone import checks as iozone
 
 SIM = "sim:?link_bytes_per_s=1GB&latency_ns=100us&disk_read_bytes_per_s=400MB&disk_write_bytes_per_s=300MB"
 SIM += "&server_cache_bytes=64m&capacity_bytes=2t"

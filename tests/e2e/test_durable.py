@@ -18,7 +18,7 @@ import pytest
 
 from cli_tools import Cli, need, populate, snapshot, wait_until
 from naslab.cli import main
-from naslab.durable import journal
+from naslab.commands.durable import journal
 from naslab.lab import systems
 from naslab.lab.server import Server, running
 from naslab.results.schema import json_schema

@@ -17,7 +17,7 @@ import pytest
 
 from cli_tools import Cli, need, populate, snapshot, wait_until
 from naslab.lab import systems
-from naslab.store import Store
+from naslab.results.store import Store
 
 SMALL = ("--corpus", "office", "--scale", "0.01", "--streams", "3")
 

@@ -15,11 +15,11 @@ from faults import Relay
 from kerberos_lab import REALM, SMALL, Realm, all_verified, failure, holds, kerberos_ganesha, without_the_library
 from lab_tools import need_system
 from naslab import _engine
+from naslab.commands.plans.security import LOADS
 from naslab.errors import TargetError
 from naslab.lab import running
 from naslab.lab.ganesha import KERBEROS, VERSIONS
 from naslab.lab.server import Server
-from naslab.plans.security import LOADS
 from naslab.targets import parse_target
 
 pytestmark = pytest.mark.lab

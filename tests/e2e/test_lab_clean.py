@@ -10,7 +10,7 @@ import pytest
 from cli_tools import Cli, snapshot
 from lab_tools import need_system, own_folders
 from naslab import lab
-from naslab.store.process import owner
+from naslab.results.store.process import owner
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("own_folders")]
 __all__ = ["own_folders"]

@@ -412,7 +412,7 @@ def test_guests_of_an_ordinary_user(tmp_path: Path) -> None:
                 "TMPDIR": folder}  # fmt: skip
         env = {**os.environ, **more}
         if subprocess.run(
-            [*python, "import naslab.lab, naslab.store"], check=False, capture_output=True, env=env, cwd="/"
+            [*python, "import naslab.lab, naslab.results.store"], check=False, capture_output=True, env=env, cwd="/"
         ).returncode:
             pytest.skip(
                 "nobody cannot read this project, may make no user namespace, or the system's Python is another version"

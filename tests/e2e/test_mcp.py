@@ -21,7 +21,7 @@ import naslab
 from cli_tools import called, run_folders
 from fixtures_run import make_parts
 from naslab.results.columns import CELL_COLUMNS
-from naslab.store import Store
+from naslab.results.store import Store
 
 SIM = "sim:?link_bytes_per_s=125MB"
 SMALL = {"file_size": "1m", "record": "64k"}

@@ -122,9 +122,9 @@ def test_prometheus_scrapes_and_answers_the_dashboard(tmp_path: Path) -> None:
 
 
 def test_promtool_finds_nothing_to_complain_of(tmp_path: Path) -> None:
-    from naslab.store import Store
-    from naslab.store.library import Library
-    from naslab.web.metrics import Metrics
+    from naslab.render.web.metrics import Metrics
+    from naslab.results.store import Store
+    from naslab.results.store.library import Library
 
     need(shutil.which("promtool"), "promtool")
     store = Store(tmp_path / "runs.sqlite")

@@ -12,7 +12,7 @@ from cli_tools import Cli, need
 from lab_tools import need_system, own_folders
 from naslab import lab
 from naslab.lab.server import Server
-from naslab.store import Store
+from naslab.results.store import Store
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("own_folders")]
 __all__ = ["own_folders"]

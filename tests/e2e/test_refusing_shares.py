@@ -92,9 +92,9 @@ STAGES = """
 import json, sys
 from pathlib import Path
 from naslab.lab.opening import open_target
-from naslab.execute import start
+from naslab.execution.execute import start
 from naslab.spec import CellSpec, RunSpec
-from naslab.store import Store
+from naslab.results.store import Store
 
 def cells(first, workers):
     names = [f"file-{at}" for at in range(workers)]

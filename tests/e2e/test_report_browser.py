@@ -22,7 +22,8 @@ import pytest
 from numpy.typing import NDArray
 
 from fixtures_run import make_parts, make_run
-from naslab import load, report
+from naslab import load
+from naslab.render import report
 from naslab.results import Run
 from naslab.results.run import MemoryBlobs
 

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from cli_tools import Cli, need
+from naslab.commands.plans.security import LOADS, combinations
 from naslab.lab import running
-from naslab.plans.security import LOADS, combinations
 from naslab.results.schema import json_schema
 
 pytestmark = pytest.mark.lab

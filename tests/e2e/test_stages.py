@@ -13,9 +13,9 @@ import pytest
 from cli_tools import SIM, Cli, populate, snapshot, wait_until
 from naslab import _engine
 from naslab.errors import SpecError, UsageError
-from naslab.execute import Execution, Hooks, start
+from naslab.execution.execute import Execution, Hooks, start
+from naslab.results.store import Store
 from naslab.spec import CellSpec, RunSpec
-from naslab.store import Store
 from naslab.targets import parse_target
 
 SIZE, RECORD = 1 << 20, 4096

@@ -51,7 +51,7 @@ for words in json.loads(sys.argv[1]):
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """A store with a run of every kind, and their ids, the oldest first."""
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     path = tmp_path_factory.mktemp("width") / "store.sqlite"
     subprocess.run(

@@ -16,10 +16,10 @@ import pytest
 
 from e2e.test_report_browser import HARMLESS, QUIET, coloured, corners, drawn, missing, serious, shot
 from fixtures_run import make_parts
+from naslab.render.web.site import Chosen, write_site
 from naslab.results import Run
-from naslab.store import Store
-from naslab.store.underway import UnderWay
-from naslab.web.site import Chosen, write_site
+from naslab.results.store import Store
+from naslab.results.store.underway import UnderWay
 
 pytestmark = pytest.mark.lab
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from fixtures_run import make_run
-from naslab.report import figures, theme
-from naslab.report.model import Case, cases
-from naslab.report.rawdata import read_series
-from naslab.report.views import Chart, charts, shown
+from naslab.render.report import figures, theme
+from naslab.render.report.model import Case, cases
+from naslab.render.report.rawdata import read_series
+from naslab.render.report.views import Chart, charts, shown
 from naslab.results import Run
 
 SIZES, RECORDS = (1 << 20, 16 << 20, 256 << 20), (4096, 65536, 1 << 20)

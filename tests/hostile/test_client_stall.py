@@ -16,10 +16,10 @@ import pytest
 STOPPED_S = 0.6
 STOPS_ITSELF = """
 import os, signal, sys
-from naslab import doubts
+from naslab.execution import validity_watch
 from naslab.cli import main
 
-real, stopped = doubts.Doubts.progress, []
+real, stopped = validity_watch.ValidityWatch.progress, []
 
 def progress(self, event):
     if "--stop" in sys.argv and event["bytes"] and not stopped:
@@ -27,7 +27,7 @@ def progress(self, event):
         os.kill(os.getpid(), signal.SIGSTOP)
     return real(self, event)
 
-doubts.Doubts.progress = progress
+validity_watch.ValidityWatch.progress = progress
 sys.exit(main([word for word in sys.argv[1:] if word != "--stop"]))
 """
 

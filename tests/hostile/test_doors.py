@@ -21,7 +21,7 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from naslab.cluster import launch, local, settings
+from naslab.execution.clients import launch, local, settings
 
 LISTEN = "0A"
 

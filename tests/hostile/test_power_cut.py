@@ -22,7 +22,7 @@ import pytest
 
 from cli_tools import may_trace, need
 from naslab.errors import NaslabError
-from naslab.store import Store
+from naslab.results.store import Store
 from power_cuts import STRACE, WAYS, Disk, Event, Way, events
 
 CUTS = int(os.environ.get("NASLAB_HOSTILE_CUTS", "40"))
@@ -30,7 +30,7 @@ SEED = int(os.environ.get("NASLAB_HOSTILE_SEED", "21"))
 PROGRAM = """
 import os, signal, sys
 from naslab import cli
-from naslab.store import Store
+from naslab.results.store import Store
 
 told, kill_after = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), int(sys.argv[2])
 saved = 0

@@ -30,7 +30,7 @@ import pytest
 
 from cli_tools import Done, entry, need, populate
 from naslab.errors import INTERRUPTED
-from naslab.store import Store
+from naslab.results.store import Store
 from warm import TOLD, Command, Warm
 
 SEQUENCES = int(os.environ.get("NASLAB_HOSTILE_SEQUENCES", "6"))

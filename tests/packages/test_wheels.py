@@ -37,7 +37,7 @@ def test_a_wheel_has_one_extension_for_every_python(made: Made, system: str, tag
         names = archive.namelist()
         assert [name for name in names if name.endswith(".so")] == ["naslab/_engine.abi3.so"]
         assert all(name.startswith(("naslab/", "naslab-")) for name in names)
-        assert any(name.startswith("naslab/report/assets/") for name in names)
+        assert any(name.startswith("naslab/render/report/assets/") for name in names)
         assert not [name for name in names if name.endswith(".pyc")]
         (meta,) = (name for name in names if name.endswith(".dist-info/WHEEL"))
         told = archive.read(meta).decode()

@@ -19,8 +19,8 @@ import numpy as np
 from naslab import _engine
 from naslab.analysis import ratios
 from naslab.analysis.ratios import Floats, Judged, Ratio
+from naslab.execution.workspace import owner_mark
 from naslab.spec import CellSpec, RunSpec
-from naslab.workspace import owner_mark
 
 RATE = 100_000_000
 CELL_NS, SPAN_NS, RECORD = 500_000_000, 100_000_000, 1 << 20

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from naslab.execute import execute
+from naslab.execution.execute import execute
+from naslab.results.store import Store
 from naslab.spec import CellSpec, RunSpec
-from naslab.store import Store
 from naslab.targets import parse_target
 from truth.asking import toml_of
 from truth.sim_ceilings import HOLDS_ALL, MAX_DEPTH, NS, Class, Options, relieved, size_of

@@ -21,7 +21,7 @@ import pytest
 from cli_tools import Cli, need
 from naslab.analysis.claims import VERDICTS
 from naslab.lab import experiment
-from naslab.report.experiment import ours
+from naslab.render.report.experiment import ours
 from naslab.results.describe import typed
 from naslab.results.parts.experiment import ExperimentDocument
 

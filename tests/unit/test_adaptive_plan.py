@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from naslab.analysis.adaptive import WORKLOAD
+from naslab.commands.plans.adaptive import SHARE, Adaptive
+from naslab.commands.plans.sweep import SweepOptions, plan_cells
 from naslab.errors import UsageError
-from naslab.plans.adaptive import SHARE, Adaptive
-from naslab.plans.sweep import SweepOptions, plan_cells
 from naslab.spec import CellSpec
 
 KIB, MIB = 1 << 10, 1 << 20

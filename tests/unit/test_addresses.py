@@ -4,10 +4,10 @@ import pytest
 
 from naslab.analysis.linkrate import known_link
 from naslab.client import route
-from naslab.cluster.merge import _by_address
 from naslab.errors import UsageError
-from naslab.redact import redact
-from naslab.report import testbed
+from naslab.exchange.redact import redact
+from naslab.execution.clients.merge import _by_address
+from naslab.render.report import testbed
 from naslab.results.addresses import address_line, bytes_by_address
 from naslab.results.document import cell_document
 from naslab.results.run import MemoryBlobs, Run

@@ -79,7 +79,7 @@ import sys, naslab
 heavy = [name for name in ("numpy", "scipy", "rich", "typer", "msgspec", "sqlite3") if name in sys.modules]
 ours = [name for name in sys.modules if name.startswith("naslab.")]
 assert not heavy and not ours, (heavy, ours)
-import naslab.cli.app, naslab.comparison.judgement, naslab.report, naslab.explain.answer, naslab.web
+import naslab.cli.app, naslab.comparison.judgement, naslab.render.report, naslab.explain.answer, naslab.render.web
 for name in ("compare", "measure", "load", "runs"):
     assert type(getattr(naslab, name)).__name__ == "function", name
 """

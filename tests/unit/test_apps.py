@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naslab.apps import results
-from naslab.apps.actions import Action, split_bytes
-from naslab.apps.cells import data_of
-from naslab.apps.generate import Plan, plan, write_clean, write_prepare, write_run
-from naslab.apps.model import SETS, TWELVE, chosen, definitions, parse
-from naslab.apps.order import continues, interleave, sequential_share
+from naslab.commands.apps import results
+from naslab.commands.apps.actions import Action, split_bytes
+from naslab.commands.apps.cells import data_of
+from naslab.commands.apps.generate import Plan, plan, write_clean, write_prepare, write_run
+from naslab.commands.apps.model import SETS, TWELVE, chosen, definitions, parse
+from naslab.commands.apps.order import continues, interleave, sequential_share
 from naslab.errors import UsageError
+from naslab.published import naspt
 from naslab.spec import DataSpec
 
 Edit = Callable[[str], str]
@@ -49,7 +50,7 @@ def made(name: str, scale: float = 1.0, seed: int = 0) -> Plan:
     return plan(definitions()[name], seed, scale)
 
 
-FILES = [path.read_text() for path in (resources.files("naslab.apps") / "definitions").iterdir()]
+FILES = [path.read_text() for path in (resources.files("naslab.commands.apps") / "definitions").iterdir()]
 
 # definitions
 
@@ -304,7 +305,7 @@ def test_interval_of_the_median() -> None:
 
 
 def test_the_published_table() -> None:
-    table = results.published()
+    table = naspt.table()
     assert list(table["mb_per_s"]) == list(TWELVE) and len(table["conditions"]) == 6
     averages = (167.37, 143.18, 122.06, 655.65, 92.93, 6.03, 25.23, 713.64, 110.57, 46.50, 32.04, 26.47)
     for values, average in zip(table["mb_per_s"].values(), averages, strict=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from naslab.apps.capacity import Search, can_multiply, is_held, multiplied, step_of, streams_of
-from naslab.apps.generate import plan
-from naslab.apps.model import definitions
+from naslab.commands.apps.capacity import Search, can_multiply, is_held, multiplied, step_of, streams_of
+from naslab.commands.apps.generate import plan
+from naslab.commands.apps.model import definitions
 
 
 @pytest.mark.parametrize(("first", "step"), [(1, 1), (4, 1), (4, 4)])

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from apps_issued import DURATION_NS, GAP_NS, issued, planned, profile, write_trace
-from naslab.apps.actions import Action
-from naslab.apps.from_trace import MOST_ROWS, Sizes, definition_of
-from naslab.apps.generate import Plan, plan
-from naslab.apps.mix import Share
-from naslab.apps.model import definitions, parse
 from naslab.cli import main
 from naslab.cli.apps import AppsRequest, run_apps
 from naslab.cli.common import Common, Load
+from naslab.commands.apps.actions import Action
+from naslab.commands.apps.from_trace import MOST_ROWS, Sizes, definition_of
+from naslab.commands.apps.generate import Plan, plan
+from naslab.commands.apps.mix import Share
+from naslab.commands.apps.model import definitions, parse
 from naslab.errors import UsageError
 from naslab.results import Run
-from naslab.store import Store
+from naslab.results.store import Store
 from naslab.trace import Header, Trace, TraceWriter
 from trace_actor import Actor, start
 

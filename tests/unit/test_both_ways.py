@@ -9,10 +9,10 @@ import pytest
 
 from naslab.cli import both_ways
 from naslab.cli.common import Common, Load
+from naslab.commands.plans import both_ways as plans
 from naslab.comparison.judgement import compare
 from naslab.comparison.split import GIB, sentences, split
 from naslab.errors import TargetError, UsageError
-from naslab.plans import both_ways as plans
 from naslab.targets import Target
 from naslab.targets.mounted import behind
 

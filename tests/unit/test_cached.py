@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from naslab.analysis.cached import cached_part, pushed_out, steps_of, words
+from naslab.commands.plans import cached, caching
+from naslab.commands.plans.caching import Access, Place, parse_mode, sustained_access
+from naslab.commands.plans.sustained import LoadOptions
 from naslab.errors import UsageError
-from naslab.plans import cached, caching
-from naslab.plans.caching import Access, Place, parse_mode, sustained_access
-from naslab.plans.sustained import LoadOptions
 
 MB = 1_000_000
 GIB = 1 << 30

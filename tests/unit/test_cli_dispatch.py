@@ -11,7 +11,7 @@ import pytest
 from cli_tools import SIM, Cli
 from naslab.cli import help_text
 from naslab.cli.build import all_parsers, parser_of
-from naslab.cli.commands import COMMANDS, OLD_NAMES
+from naslab.cli.command_list import COMMANDS, OLD_NAMES
 from naslab.cli.dispatch import run_app
 from naslab.cli.lookup import choose, shown
 from naslab.cli.registry import PANELS, SYNONYMS

@@ -13,7 +13,7 @@ from naslab import _engine
 from naslab.analysis.saturation import cpu_limit
 from naslab.analysis.validity import cell_findings
 from naslab.client import limit
-from naslab.cluster.conditions import merge_conditions
+from naslab.execution.clients.conditions import merge_conditions
 from naslab.results.document import cell_document
 from naslab.results.parts.cell import CellDocument
 from naslab.results.parts.client import CellClient

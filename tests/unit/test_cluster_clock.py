@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from naslab.cluster.clock import MOST_DRIFT_PPM, ClientClock, Exchange
+from naslab.execution.clients.clock import MOST_DRIFT_PPM, ClientClock, Exchange
 
 SECOND = 1_000_000_000
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from naslab import _engine
-from naslab.cluster.merge import Part, bytes_within, jain, merge, stragglers
+from naslab.execution.clients.merge import Part, bytes_within, jain, merge, stragglers
 from naslab.results.document import cell_blobs, cell_document
 from naslab.results.histogram import decode
 from naslab.spec import CellSpec, RunSpec

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from naslab import __version__
-from naslab.cluster import checks, link
-from naslab.cluster import run as cluster
-from naslab.cluster.agent import SILENCE_S
-from naslab.cluster.launch import LoopThread
-from naslab.cluster.link import Client
 from naslab.errors import NaslabError, TargetError, UsageError
+from naslab.execution.clients import checks, link
+from naslab.execution.clients import run as cluster
+from naslab.execution.clients.agent import SILENCE_S
+from naslab.execution.clients.launch import LoopThread
+from naslab.execution.clients.link import Client
 from naslab.spec import CellSpec, RunSpec
 from unit.test_cluster_merge import measured
 

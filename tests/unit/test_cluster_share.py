@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from naslab.cluster.launch import check_scheduler, hosts_of
-from naslab.cluster.run import one_per_host
-from naslab.cluster.settings import Host
-from naslab.cluster.share import cell_spec, run_spec
 from naslab.errors import UsageError
+from naslab.execution.clients.launch import check_scheduler, hosts_of
+from naslab.execution.clients.run import one_per_host
+from naslab.execution.clients.settings import Host
+from naslab.execution.clients.share import cell_spec, run_spec
 from naslab.spec import CellSpec, PaceSpec, RunSpec
 
 RUN = RunSpec({}, [], run_id="r", folder="naslab-r", seed=7)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from fixtures_run import make_parts
-from naslab.analysis.measurements import Side
 from naslab.comparison import document as documents
 from naslab.comparison import words
 from naslab.comparison.judgement import Comparison, compare
-from naslab.report import compare as pictures
+from naslab.render.report import compare as pictures
+from naslab.results.measurements import Side
 
 NAMES = ("old", "new")
 SIZES = {"file_sizes": (1 << 20, 16 << 20), "record_sizes": (4096, 65536)}

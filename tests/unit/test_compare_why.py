@@ -11,7 +11,7 @@ import pytest
 from naslab.comparison.judgement import Comparison
 from naslab.comparison.why import Why, document, sentences, why
 from naslab.errors import UsageError
-from naslab.report.compare import verdicts
+from naslab.render.report.compare import verdicts
 
 NAMES = ("A", "B")
 MS = 1_000_000

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naslab import credentials
-from naslab.credentials import log_in, read_credentials
 from naslab.errors import UsageError
 from naslab.lab.opening import open_target
-from naslab.targets import parse_target
+from naslab.targets import credentials, parse_target
+from naslab.targets.credentials import log_in, read_credentials
 
 CANARY = "Tr0ub4dor&3"
 

@@ -8,11 +8,11 @@ import itertools
 import pytest
 
 from naslab.analysis import loadcurve
+from naslab.commands.plans import curve as curves
+from naslab.commands.plans.curve import CurveOptions, Seen
 from naslab.errors import UsageError
-from naslab.plans import curve as curves
-from naslab.plans.curve import CurveOptions, Seen
-from naslab.render import tables
-from naslab.report import curve as picture
+from naslab.render.report import curve as picture
+from naslab.render.terminal import tables
 
 OPTIONS = CurveOptions(64 << 20, 4096, random=True)
 

@@ -17,10 +17,10 @@ import pytest
 
 from cli_tools import Done
 from naslab.cli.discover import _lines
-from naslab.discover import dns_sd, ws_discovery
-from naslab.discover.found import Found, discover, document, merged
-from naslab.discover.listening import Group, interfaces
-from naslab.doctor.nearby import Nearby, Offer
+from naslab.commands.discover import dns_sd, ws_discovery
+from naslab.commands.discover.found import Found, discover, document, merged
+from naslab.commands.discover.listening import Group, interfaces
+from naslab.commands.doctor.nearby import Nearby, Offer
 from naslab.errors import UsageError
 
 LO = ["127.0.0.1"]
@@ -233,7 +233,7 @@ def test_only_interfaces_with_an_address_are_asked(monkeypatch: pytest.MonkeyPat
     assert interfaces(["lo"]) == {"lo": "127.0.0.1"} and "lo" not in interfaces()
     with pytest.raises(UsageError, match="--interface nobody: no such interface"):
         discover(0.1, ["lo", "nobody"])
-    monkeypatch.setattr("naslab.discover.found.interfaces", lambda names: {})
+    monkeypatch.setattr("naslab.commands.discover.found.interfaces", lambda names: {})
     with pytest.raises(UsageError, match="no network interface"):
         discover(0.1)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli_tools import need
-from naslab.diskspd.affinity import bound_to, chosen, shared, usable
-from naslab.diskspd.args import parse
+from naslab.commands.diskspd.affinity import bound_to, chosen, shared, usable
+from naslab.commands.diskspd.args import parse
 from naslab.errors import UsageError
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diskspd_fixtures import planned
-from naslab.diskspd import options
-from naslab.diskspd.args import letters, parse
-from naslab.diskspd.options import DISKSPD, NASLAB, help_text, reference_text
-from naslab.diskspd.profile import TargetSpec
-from naslab.diskspd.sizes import MAX_BYTES, parse_bytes, shown, shown_old
+from naslab.commands.diskspd import options
+from naslab.commands.diskspd.args import letters, parse
+from naslab.commands.diskspd.options import DISKSPD, NASLAB, help_text, reference_text
+from naslab.commands.diskspd.profile import TargetSpec
+from naslab.commands.diskspd.sizes import MAX_BYTES, parse_bytes, shown, shown_old
 from naslab.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]

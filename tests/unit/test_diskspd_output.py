@@ -13,10 +13,10 @@ import pytest
 from diskspd_fixtures import MACHINE, PROCESSORS, made_figures, made_run, planned
 from diskspd_readers import TextSpan, order, read_text, read_xml, totals
 from naslab.cli.diskspd import output
-from naslab.diskspd.figures import Part, figures_of, together
-from naslab.diskspd.machine import Machine, Processor, machine_of
-from naslab.diskspd.plan import Plan
-from naslab.diskspd.text import PERCENTILES, _runs
+from naslab.commands.diskspd.figures import Part, figures_of, together
+from naslab.commands.diskspd.machine import Machine, Processor, machine_of
+from naslab.commands.diskspd.plan import Plan
+from naslab.commands.diskspd.text import PERCENTILES, _runs
 from naslab.results import Run
 
 Golden = Callable[[str, str], None]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from diskspd_fixtures import planned
-from naslab.diskspd.args import parse
-from naslab.diskspd.places import Place, one_root, place
-from naslab.diskspd.plan import CREATING, positions
-from naslab.diskspd.profile_xml import load, profile_text
+from naslab.commands.diskspd.args import parse
+from naslab.commands.diskspd.places import Place, one_root, place
+from naslab.commands.diskspd.plan import CREATING, positions
+from naslab.commands.diskspd.profile_xml import load, profile_text
+from naslab.commands.plans.caching import file_system
 from naslab.errors import UsageError
-from naslab.plans.caching import file_system
 from naslab.spec import CellSpec
 
 GIB = 1 << 30
@@ -177,9 +177,9 @@ def test_cache_modes_without_meaning_are_refused_when_asked_for(line: str, proto
 
 
 def test_remote_cache_on_paths_depends_on_the_mount(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("naslab.plans.caching.file_system", lambda root: "ext4")
+    monkeypatch.setattr("naslab.commands.plans.caching.file_system", lambda root: "ext4")
     assert "only supported on remote file systems" in refused("-Sr", protocol="local")
-    monkeypatch.setattr("naslab.plans.caching.file_system", lambda root: "nfs4")
+    monkeypatch.setattr("naslab.commands.plans.caching.file_system", lambda root: "nfs4")
     assert cell_of("-Sr", protocol="local").direct
     mounts = "rootfs / ext4 rw 0 0\nnas:/x /mnt/my\\040nas nfs4 rw 0 0\nx /mnt/my\\040nas/tmp tmpfs rw 0 0\n"
     for path, kind in {

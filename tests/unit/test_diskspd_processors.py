@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from naslab.diskspd.machine import Machine, Processor
-from naslab.diskspd.processors import LEAST_PAUSE_S, Usage, Watch, Watches, read_ticks, shares
+from naslab.commands.diskspd.machine import Machine, Processor
+from naslab.commands.diskspd.processors import LEAST_PAUSE_S, Usage, Watch, Watches, read_ticks, shares
 
 STAT = "cpu  9 9 9 9\ncpu0 100 10 50 1000 5 3 2 4 7 0\ncpu2 1 0 2 3\nintr 5 cpu9 1\nctxt 77\ncpufreq 1 2 3 4\n"
 

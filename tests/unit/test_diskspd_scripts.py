@@ -9,8 +9,8 @@ import pytest
 
 from diskspd_fixtures import MACHINE, made_figures, planned
 from naslab.cli.diskspd import output
-from naslab.diskspd.args import parse
-from naslab.diskspd.profile_xml import profile_text
+from naslab.commands.diskspd.args import parse
+from naslab.commands.diskspd.profile_xml import profile_text
 
 SIZES = {"f": 8 << 30, "g": 8 << 30, "f.dat": 2_000_000_000}
 LINES = (

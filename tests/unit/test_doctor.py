@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from naslab import _engine
 from naslab.cli import main
 from naslab.cli.doctor import describe
-from naslab.doctor import advice, check_target, checkup, describe_machine, machine_advice
-from naslab.doctor.checkup import percentiles
+from naslab.commands.doctor import advice, check_target, checkup, describe_machine, machine_advice
+from naslab.commands.doctor.checkup import percentiles
 from naslab.errors import TargetError
 from naslab.targets import Target, parse_target
 

@@ -19,19 +19,21 @@ import numpy as np
 import pytest
 
 from durable_fakes import FakeServer, FakeSession
-from naslab import _engine, report, workspace
+from naslab import _engine
 from naslab.cli.durable import DurableRequest
-from naslab.durable import check, cutters, journal, metadata, words
-from naslab.durable.block import NEVER, SECTOR_BYTES, Found, Tagger
-from naslab.durable.check import Writes
-from naslab.durable.cutters import AskCutter, LabCutter
-from naslab.durable.load import Load
-from naslab.durable.plan import FILL, FIRST, MODES, Plan
-from naslab.durable.proof import Proof
+from naslab.commands.durable import check, cutters, journal, metadata, words
+from naslab.commands.durable.block import NEVER, SECTOR_BYTES, Found, Tagger
+from naslab.commands.durable.check import Writes
+from naslab.commands.durable.cutters import AskCutter, LabCutter
+from naslab.commands.durable.load import Load
+from naslab.commands.durable.plan import FILL, FIRST, MODES, Plan
+from naslab.commands.durable.proof import Proof
 from naslab.errors import TargetError, UsageError
-from naslab.render.show import show_run
-from naslab.render.summary import summarise
-from naslab.report import durable as view
+from naslab.execution import workspace
+from naslab.render import report
+from naslab.render.report import durable as view
+from naslab.render.terminal.show import show_run
+from naslab.render.terminal.summary import summarise
 from naslab.results.describe import typed
 from naslab.results.document import new_document
 from naslab.results.parts.durable import Durable
@@ -73,7 +75,7 @@ def test_records_tell_run_file_place_and_generation_apart() -> None:
 
 
 def oracle(writes: list[tuple[int, int, bool, bool]], sectors: list[list[int | None]]) -> dict[str, int]:
-    """The docstring of naslab.durable.check, write by write. writes: record, generation, acknowledged, promised.
+    """The docstring of durable.check, write by write. writes: record, generation, acknowledged, promised.
 
     sectors: of each record the generations found, None for one that is not sound.
     """
@@ -249,7 +251,7 @@ def prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
         assert [one.result is not None for one in journal.read(path).cuts] == [True] * cuts
         return parts[-1]
 
-    monkeypatch.setattr("naslab.durable.proof.Sentinel", lambda *_: None)
+    monkeypatch.setattr("naslab.commands.durable.proof.Sentinel", lambda *_: None)
     return carry_out
 
 

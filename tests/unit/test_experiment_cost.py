@@ -16,7 +16,7 @@ from naslab.cli.experiment import _words
 from naslab.errors import UsageError
 from naslab.lab import experiment
 from naslab.lab.experiment_result import Measurements, result_of
-from naslab.report.experiment import costs_table, ours, render
+from naslab.render.report.experiment import costs_table, ours, render
 from naslab.results import schema_experiment
 from naslab.results.describe import typed
 from naslab.results.parts.experiment import ExperimentDocument

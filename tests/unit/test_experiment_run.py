@@ -17,6 +17,7 @@ from claim_truth import cell
 from fake_bench import Fake
 from naslab.cli.experiment import _given
 from naslab.errors import TargetError, UsageError
+from naslab.execution.waits import termination_as_interrupt
 from naslab.lab import experiment
 from naslab.lab.bench import AddressBench, Bench, bring_up_addresses
 from naslab.lab.experiment import System
@@ -24,11 +25,10 @@ from naslab.lab.experiment_result import published_copies
 from naslab.lab.experiment_state import read_state
 from naslab.lab.experiment_tune import search
 from naslab.lab.run_experiment import run_experiment
-from naslab.report.experiment import charts, ours, published_table, render, section
+from naslab.render.report.experiment import charts, ours, published_table, render, section
 from naslab.results.describe import typed
 from naslab.results.foreign import foreign_cell, foreign_document
 from naslab.results.parts.experiment import ExperimentDocument
-from naslab.waits import termination_as_interrupt
 
 SIM = Path(__file__).parents[1] / "sim_experiment.toml"
 Document = dict[str, Any]

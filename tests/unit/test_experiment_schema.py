@@ -16,7 +16,7 @@ from naslab.lab import experiment
 from naslab.lab.bench import bring_up_addresses
 from naslab.lab.calibrate import of_experiment
 from naslab.lab.run_experiment import run_experiment
-from naslab.report.experiment_series import add_series, shown_runs
+from naslab.render.report.experiment_series import add_series, shown_runs
 from naslab.results import schema_experiment
 from naslab.results.parts.experiment import ExperimentDocument, ExperimentSeries
 

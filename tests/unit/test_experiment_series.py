@@ -16,8 +16,8 @@ from naslab.lab import experiment
 from naslab.lab.bench import bring_up_addresses
 from naslab.lab.experiment_result import Measurements, result_of
 from naslab.lab.run_experiment import run_experiment
-from naslab.report.experiment import charts, render
-from naslab.report.experiment_series import add_series, shown_runs
+from naslab.render.report.experiment import charts, render
+from naslab.render.report.experiment_series import add_series, shown_runs
 from naslab.results.describe import typed
 from naslab.results.parts.experiment import ExperimentDocument
 from naslab.results.run import Run

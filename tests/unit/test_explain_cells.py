@@ -10,7 +10,7 @@ from naslab.cli.dispatch import run_app
 from naslab.explain import any_run, cells
 from naslab.explain.answer import answer
 from naslab.results import Run
-from naslab.store import Store
+from naslab.results.store import Store
 
 README = "sim:?link_bytes_per_s=125MB&latency_ns=200us&disk_read_bytes_per_s=60MB"
 """No cache: reads come off a disk of 60 MB/s, writes meet the link."""

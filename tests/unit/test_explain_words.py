@@ -21,8 +21,8 @@ from naslab.explain.evidence import Evidence
 from naslab.explain.limits import CLASSES, Limit, Verdict
 from naslab.explain.points import Figure, Point, Stalls
 from naslab.explain.says import says
-from naslab.report.explain import pictures
-from naslab.report.explain import section as ladder_section
+from naslab.render.report.explain import pictures
+from naslab.render.report.explain import section as ladder_section
 from naslab.results.parts.ladder import LadderConditions, LadderPoint, LadderStalls
 from naslab.results.schema import json_schema
 
@@ -203,7 +203,7 @@ def test_schema_names_every_field_of_a_point_and_its_conditions() -> None:
 @pytest.fixture(scope="module")
 def climbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A store with one `naslab run` of a simulated server, and its document."""
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     store = tmp_path_factory.mktemp("ladder") / "s.db"
     assert run_app(["run", SIM, "--budget", "30s", "--quiet", "--store", str(store)]) == 0
@@ -285,7 +285,7 @@ def test_a_ladder_that_only_wrote_its_files_measured_nothing(climbed: tuple[Path
 
 
 def test_pictures_keep_the_ladder_apart_from_the_sweep(climbed: tuple[Path, dict[str, Any]]) -> None:
-    from naslab.report.model import cases
+    from naslab.render.report.model import cases
     from naslab.results import Run
 
     document = climbed[1]

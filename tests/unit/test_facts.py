@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from naslab.analysis.cell_names import load_name, stage_words, test_name
-from naslab.render.facts import fact
+from naslab.render.terminal.facts import fact
+from naslab.results.cell_names import load_name, stage_words, test_name
 
 test_name.__test__ = False  # type: ignore[attr-defined]
 

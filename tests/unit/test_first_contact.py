@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from naslab.first_contact import first_contact
+from naslab.targets.first_contact import first_contact
 
 SMB, NFS = "smb://ann@nas:1445/photos/raw", "nfs://nas/export"
 

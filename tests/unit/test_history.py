@@ -16,8 +16,8 @@ from fixtures_run import make_parts
 from naslab.analysis import history
 from naslab.comparison.history import as_document, courses
 from naslab.comparison.history_words import text_of
-from naslab.report import history as page
-from naslab.store import Store
+from naslab.render.report import history as page
+from naslab.results.store import Store
 
 CASES = 60
 Series = NDArray[np.float64]

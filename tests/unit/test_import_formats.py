@@ -22,7 +22,7 @@ from naslab.exchange.importers.build import Asked, import_files, read_file
 from naslab.exchange.importers.fio_options import size_bytes
 from naslab.results import Run, schema
 from naslab.results.histogram import decode
-from naslab.store import Store
+from naslab.results.store import Store
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 DISKSPD = Path(__file__).parent.parent / "golden" / "diskspd"

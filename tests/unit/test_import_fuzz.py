@@ -38,11 +38,11 @@ from naslab.exchange.importers.base import MAX_CELLS, MAX_LINE, MAX_LINES, MAX_N
 from naslab.exchange.importers.build import Asked, _parsed, _run
 from naslab.exchange.importers.recognise import FORMATS, format_of
 from naslab.exchange.json_file import json_text
-from naslab.render.show import show_run
+from naslab.render.terminal.show import show_run
 from naslab.results.fields import fields_of
 from naslab.results.schema import TABLES
 from naslab.results.shape import leaf_fault, of_field
-from naslab.store import Store
+from naslab.results.store import Store
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 DISKSPD = Path(__file__).parent.parent / "golden" / "diskspd"

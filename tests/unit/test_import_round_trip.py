@@ -16,10 +16,10 @@ from naslab.comparison.judgement import compare
 from naslab.errors import ForeignFileError
 from naslab.exchange.export import FORMATS, export
 from naslab.exchange.importers.build import read_file
-from naslab.redact import redact
+from naslab.exchange.redact import redact
 from naslab.results import Run, schema
 from naslab.results.columns import CELL_COLUMNS, cell_row
-from naslab.store import Store
+from naslab.results.store import Store
 
 ONE = {"ops": ("write", "read", "mixed", "backward_read"), "file_sizes": (1 << 20,), "record_sizes": (65536,)}
 NOT_READ = ("parquet", "prometheus", "openmetrics", "series.csv", "series.parquet")

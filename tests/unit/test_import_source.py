@@ -11,12 +11,12 @@ import pytest
 from fixtures_run import make_run
 from naslab.comparison.judgement import compare
 from naslab.exchange.export import export
-from naslab.render.show import show_run
-from naslab.report import write
+from naslab.render.report import write
+from naslab.render.terminal.show import show_run
 from naslab.results import Run, schema
 from naslab.results.foreign import foreign_cell, foreign_document, is_foreign
 from naslab.results.parts.cell import unreported_fields
-from naslab.store import Store
+from naslab.results.store import Store
 
 SOURCE = {"kind": "published", "tool": "naspt", "format": "article", "title": "A review", "place": "page 3, table 1"}
 

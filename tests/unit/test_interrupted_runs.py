@@ -10,9 +10,9 @@ import pytest
 from fixtures_run import make_run
 from naslab import cli
 from naslab.errors import INTERRUPTED
-from naslab.execute import Execution
-from naslab.store import Store
-from naslab.store.store import end_interrupted
+from naslab.execution.execute import Execution
+from naslab.results.store import Store
+from naslab.results.store.store import end_interrupted
 
 SWEEP = ("sweep", "null:", "--file-size", "64k", "--record", "64k", "--tests", "read", "--quiet")
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from naslab.commands.iozone.args import Args
+from naslab.commands.iozone.checks import parse
+from naslab.commands.iozone.options import BY_FLAG, OPTIONS, help_text, reference_text
 from naslab.errors import UsageError
-from naslab.iozone.args import Args
-from naslab.iozone.checks import parse
-from naslab.iozone.options import BY_FLAG, OPTIONS, help_text, reference_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -158,4 +158,4 @@ def test_every_option_of_iozones_own_help_is_known() -> None:
 
 def test_the_reference_is_fresh() -> None:
     path = ROOT / "docs/reference/iozone.md"
-    assert path.read_text() == reference_text(), "run: python -m naslab.iozone.options > docs/reference/iozone.md"
+    assert path.read_text() == reference_text(), "run tools/make-docs"

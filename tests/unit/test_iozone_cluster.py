@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from naslab.commands.iozone.checks import parse
+from naslab.commands.iozone.cluster import Cluster, clients_of, read_cluster
+from naslab.commands.iozone.plan import make_plan
 from naslab.errors import UsageError
-from naslab.iozone.checks import parse
-from naslab.iozone.cluster import Cluster, clients_of, read_cluster
-from naslab.iozone.plan import make_plan
 
 LINES = "# two of each\na /mnt/x /opt/iozone\nb /mnt/x /opt/iozone\n\na /mnt/x /opt/iozone\nb /mnt/x /opt/iozone\n"
 

@@ -10,12 +10,12 @@ import pytest
 
 from iozone_fakes import FakeExecute, FakeRun, fake_cell, rate_of
 from naslab.cli.iozone import Session
+from naslab.commands.iozone.checks import parse
+from naslab.commands.iozone.oplog import histogram_text, write_files
+from naslab.commands.iozone.plan import make_plan
+from naslab.commands.iozone.sheet import write_sheet
+from naslab.commands.iozone.tables import Results, value
 from naslab.errors import NaslabError
-from naslab.iozone.checks import parse
-from naslab.iozone.oplog import histogram_text, write_files
-from naslab.iozone.plan import make_plan
-from naslab.iozone.sheet import write_sheet
-from naslab.iozone.tables import Results, value
 
 
 def measured(line: str) -> Results:

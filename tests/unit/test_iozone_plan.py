@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from naslab.commands.iozone.checks import parse
+from naslab.commands.iozone.plan import Plan, make_plan, record_sizes
 from naslab.errors import UsageError
-from naslab.iozone.checks import parse
-from naslab.iozone.plan import Plan, make_plan, record_sizes
-from naslab.messages import without_secrets
+from naslab.text.messages import without_secrets
 
 SEED_WIKI = "-Ra -i 0 -i 1 -+u -f DIR/f -q 64k -n 2M -g 1G -z"
 SEED_ROOTUSERS = "-Racz -g 2G -i 0 -i 1 -i 2 -U /mnt -f /mnt/testfile"

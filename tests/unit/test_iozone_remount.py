@@ -10,10 +10,10 @@ import pytest
 
 from iozone_fakes import FakeExecute
 from naslab.cli.iozone import Session
+from naslab.commands.iozone.checks import parse
+from naslab.commands.iozone.plan import make_plan
+from naslab.commands.iozone.remount import Remounter
 from naslab.errors import TargetError, UsageError
-from naslab.iozone.checks import parse
-from naslab.iozone.plan import make_plan
-from naslab.iozone.remount import Remounter
 
 
 def script(path: Path, body: str) -> str:

@@ -13,11 +13,11 @@ from iozone_fakes import FakeExecute, fake_cell, rate_of
 from iozone_parser import parse as parse_output
 from iozone_parser import parse_throughput, parse_throughput_report
 from naslab.cli.iozone import Session
+from naslab.commands.iozone.checks import parse
+from naslab.commands.iozone.plan import make_plan
+from naslab.commands.iozone.tables import value
+from naslab.commands.iozone.text import TableWriter
 from naslab.errors import InterruptedRunError, TargetError
-from naslab.iozone.checks import parse
-from naslab.iozone.plan import make_plan
-from naslab.iozone.tables import value
-from naslab.iozone.text import TableWriter
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden/iozone"
 
@@ -189,7 +189,7 @@ def test_throughput_report_holds_a_value_a_count() -> None:
 
 
 def test_a_stalled_child_counts_as_nothing() -> None:
-    from naslab.iozone.throughput import block
+    from naslab.commands.iozone.throughput import block
 
     plan = make_plan(parse(["-t", "2", "-i", "0"]))
     cell = fake_cell(plan.cells[0])

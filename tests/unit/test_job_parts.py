@@ -19,18 +19,18 @@ import pytest
 
 from naslab import _engine
 from naslab.client import processors
+from naslab.commands.jobs import crew, outcome, work
+from naslab.commands.jobs.archive import TargetReader, TargetWriter, members, new_archive
+from naslab.commands.jobs.carry import planned
+from naslab.commands.jobs.corpus import CORPORA, PAGE_BYTES, CorpusSource, corpus, lognormal_sizes, pool
+from naslab.commands.jobs.crew import Phase, Streams
+from naslab.commands.jobs.meter import KINDS, Meter, kinds_of, requests, series_of, wire_series_of
+from naslab.commands.jobs.pipeline import Board, Queue, Stream
+from naslab.commands.jobs.place import names_on
+from naslab.commands.jobs.source import REQUEST_BYTES, FolderSource, Item, open_folder, packed_share
+from naslab.commands.jobs.work import COPY, Context, Folders, shares_of
 from naslab.errors import NaslabError, TargetError, UsageError
-from naslab.jobs import crew, outcome, work
-from naslab.jobs.archive import TargetReader, TargetWriter, members, new_archive
-from naslab.jobs.carry import planned
-from naslab.jobs.corpus import CORPORA, PAGE_BYTES, CorpusSource, corpus, lognormal_sizes, pool
-from naslab.jobs.crew import Phase, Streams
-from naslab.jobs.meter import KINDS, Meter, kinds_of, requests, series_of, wire_series_of
-from naslab.jobs.pipeline import Board, Queue, Stream
-from naslab.jobs.place import names_on
-from naslab.jobs.source import REQUEST_BYTES, FolderSource, Item, open_folder, packed_share
-from naslab.jobs.work import COPY, Context, Folders, shares_of
-from naslab.report.job import Quantity, bars, shares
+from naslab.render.report.job import Quantity, bars, shares
 from naslab.targets import parse_target
 
 
@@ -448,7 +448,7 @@ def test_bytes_on_the_wire_become_a_series() -> None:
 def test_no_byte_on_the_wire_is_lost_where_the_phase_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream that loses its processor between the first look and its first request still has all of its bytes."""
     clock = iter(range(1_000_000_000, 2_000_000_000, 5_000_000))
-    monkeypatch.setattr("naslab.jobs.meter.time.perf_counter_ns", lambda: next(clock))
+    monkeypatch.setattr("naslab.commands.jobs.meter.time.perf_counter_ns", lambda: next(clock))
     counts = iter([(0, 0), (1_000_000, 9_000)])
     meter = Meter()
     meter.count_wire(lambda: next(counts))

@@ -21,7 +21,7 @@ from naslab.lab.calibrate.bursts import fit_bucket
 from naslab.lab.calibrate.finding import HOLDS, MISSES, UNMEASURED, Calibration, Finding, amount, table
 from naslab.lab.calibrate.links import wire_share
 from naslab.lab.limits import planted
-from naslab.report.experiment_limits import calibrations_table
+from naslab.render.report.experiment_limits import calibrations_table
 from naslab.results.parts.experiment import ExperimentCalibration
 
 MB = 1_000_000

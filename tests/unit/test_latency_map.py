@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from naslab.errors import StoreError
-from naslab.execute import execute
-from naslab.report import latency_map
+from naslab.execution.execute import execute
+from naslab.render.report import latency_map
 from naslab.results import Run
 from naslab.results.run import MemoryBlobs
+from naslab.results.store import Store
 from naslab.spec import CellSpec, PaceSpec, RunSpec
-from naslab.store import Store
 from naslab.targets import parse_target
 
 MB = 1_000_000

@@ -10,10 +10,10 @@ import pytest
 
 from fixtures_run import make_parts
 from naslab.analysis.ranking import Standing, category, ranks, total
+from naslab.render.web import rankpage
 from naslab.results import new_document
-from naslab.store import Store, migrations
-from naslab.store.library import Library, Wanted
-from naslab.web import rankpage
+from naslab.results.store import Store, migrations
+from naslab.results.store.library import Library, Wanted
 
 
 def saved(store: Store, number: int, device: str, speed: float = 1.0, **more: Any) -> str:
@@ -137,9 +137,9 @@ def test_a_running_run_has_none_and_gets_one_at_its_end(store: Store) -> None:
 def test_a_store_from_before_is_filled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "old.sqlite"
     with monkeypatch.context() as patch:
-        patch.setattr("naslab.store.database.MIGRATIONS", migrations.MIGRATIONS[:1])
-        patch.setattr("naslab.store.database.NEWEST", 1)
-        patch.setattr("naslab.store.store._summarise", lambda db, run_id: None)
+        patch.setattr("naslab.results.store.database.MIGRATIONS", migrations.MIGRATIONS[:1])
+        patch.setattr("naslab.results.store.database.NEWEST", 1)
+        patch.setattr("naslab.results.store.store._summarise", lambda db, run_id: None)
         with Store(path) as old:
             run_id = saved(old, 1, "A")
     library = Library(Store(path))

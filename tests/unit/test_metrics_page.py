@@ -17,10 +17,10 @@ from cli_tools import called
 from docs_pages import ROOT
 from fixtures_run import make_parts
 from naslab.exchange import scrape
-from naslab.store import Store
-from naslab.store.library import Library
-from naslab.web.app import application
-from naslab.web.metrics import MAX_TARGETS, Metrics
+from naslab.render.web.app import application
+from naslab.render.web.metrics import MAX_TARGETS, Metrics
+from naslab.results.store import Store
+from naslab.results.store.library import Library
 
 SMB = "smb://tester@nas.example/bench"
 NFS = "nfs://filer.example/export"

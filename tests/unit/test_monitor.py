@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from naslab.errors import UsageError
-from naslab.monitor import Monitor, _between, parse
+from naslab.execution.monitor import Monitor, _between, parse
 
 FIRST = """cpu  100 0 50 800 50 0 0 0 0 0
 MemTotal:       1000 kB

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from naslab.cli import main
-from naslab.doctor import nearby
-from naslab.doctor.nearby import Nearby, Offer, advice, host_of, look
+from naslab.commands.doctor import nearby
+from naslab.commands.doctor.nearby import Nearby, Offer, advice, host_of, look
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from naslab import _engine, credentials
+from naslab import _engine
 from naslab.cli import main
+from naslab.targets import credentials
 
 CANARY = "Xq7-canary-Wv2"
 NAME = f"smb://ann:{CANARY}@nas/data/dir"

@@ -12,11 +12,11 @@ import pytest
 
 from fixtures_run import make_run
 from naslab.errors import UsageError
-from naslab.outputs import ONE_PAGE_PNG, ONE_PAGE_SVG
 from naslab.published.runs import load
-from naslab.report import one_page, rasterise, svg_chart
-from naslab.report.views import charts, shown
+from naslab.render.report import one_page, rasterise, svg_chart
+from naslab.render.report.views import charts, shown
 from naslab.results import Run
+from naslab.text.outputs import ONE_PAGE_PNG, ONE_PAGE_SVG
 
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = (65536, 1 << 20, 16 << 20)

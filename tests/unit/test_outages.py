@@ -7,7 +7,7 @@ import pytest
 from cli_tools import Cli
 from naslab.cli.ride_out import ride_out_ns, riding_out
 from naslab.errors import UsageError
-from naslab.report import testbed
+from naslab.render.report import testbed
 from naslab.results.document import cell_document
 from naslab.results.outages import outage_sentences, outage_warnings, outages_of
 

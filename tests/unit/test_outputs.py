@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from naslab import outputs
 from naslab.errors import StoreError, UsageError
-from naslab.outputs import check_output, forcing, write_output, written
-from naslab.report import write as write_report
+from naslab.render.report import write as write_report
 from naslab.results.run import Run
+from naslab.text import outputs
+from naslab.text.outputs import check_output, forcing, write_output, written
 from naslab.trace import Header, TraceWriter
 
 OURS = '<!doctype html>\n<head><meta name="generator" content="naslab 0.2"></head>\n'

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naslab.errors import SpaceError, UsageError
-from naslab.execute import _present_bytes, check_space, needed_bytes
-from naslab.plans import survey
-from naslab.plans.sweep import (
+from naslab.commands.plans import survey
+from naslab.commands.plans.sweep import (
     DEFAULT_OPS,
     GROUPS,
     SweepOptions,
@@ -24,6 +22,8 @@ from naslab.plans.sweep import (
     rows_of,
     with_prerequisites,
 )
+from naslab.errors import SpaceError, UsageError
+from naslab.execution.execute import _present_bytes, check_space, needed_bytes
 from naslab.spec import DATA_OPS, CellSpec, RunSpec
 from naslab.targets import folder_target
 

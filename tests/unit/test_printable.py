@@ -15,9 +15,9 @@ import pytest
 from fixtures_run import make_parts
 from naslab.cli import main
 from naslab.errors import UsageError
-from naslab.printable import Guarded, colours_of, fold, fold_for_terminals, guarded, printable
-from naslab.render.show import list_runs_text, show_run
-from naslab.store import Store
+from naslab.render.terminal.show import list_runs_text, show_run
+from naslab.results.store import Store
+from naslab.text.printable import Guarded, colours_of, fold, fold_for_terminals, guarded, printable
 
 HOSTILE = (
     "\x1b[31m", "\x1b[8m", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\here\x1b]8;;\x1b\\", "\x1b]52;c;eA==\x07",

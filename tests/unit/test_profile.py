@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from naslab.analysis import position
+from naslab.commands.plans import profile as profiles
+from naslab.commands.plans.profile import ProfileOptions
 from naslab.errors import UsageError
-from naslab.plans import profile as profiles
-from naslab.plans.profile import ProfileOptions
-from naslab.render import tables
-from naslab.report import profile as picture
+from naslab.render.report import profile as picture
+from naslab.render.terminal import tables
 
 OPTIONS = ProfileOptions(64 << 20, 1 << 20, 16, 64 << 20)
 

@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from fixtures_run import make_run
-from naslab import load, published, report
+from naslab import load, published
 from naslab.analysis.fsx import _TIERS
 from naslab.cli.published import list_published
 from naslab.cli.report import parse_drawing
@@ -23,14 +23,15 @@ from naslab.exchange import references
 from naslab.lab import experiment
 from naslab.published import article
 from naslab.published.article import parse
-from naslab.render.show import show_run
-from naslab.report import compare as compare_view
-from naslab.report.model import cases, finding
-from naslab.report.page import parts
+from naslab.render import report
+from naslab.render.report import compare as compare_view
+from naslab.render.report.model import cases, finding
+from naslab.render.report.page import parts
+from naslab.render.terminal.show import show_run
 from naslab.results.foreign import foreign_cell, foreign_document
 from naslab.results.run import Run
 from naslab.results.schema import json_schema
-from naslab.store import Store
+from naslab.results.store import Store
 
 ARTICLES = ("fast-nas", "fsx-32", "nas4220", "nfs-servers", "raid5-naspt")
 SEEDS = """

@@ -33,16 +33,16 @@ from naslab.cli import main
 from naslab.exchange import references
 from naslab.exchange.export import FORMATS, export
 from naslab.exchange.importers.build import read_file
-from naslab.redact import REMOVED, Names, Outgoing, redact, redact_all, store_for, target_name
-from naslab.redact_words import FILE, words
-from naslab.render.show import show_run
-from naslab.report import write
+from naslab.exchange.redact import REMOVED, Names, Outgoing, redact, redact_all, store_for, target_name
+from naslab.exchange.redact_words import FILE, words
+from naslab.render.report import write
+from naslab.render.terminal.show import show_run
 from naslab.results.fields import fields_of, without_null
 from naslab.results.parts.run import RunDocument
 from naslab.results.parts.target import TargetDocument
 from naslab.results.run import MemoryBlobs, Run
 from naslab.results.schema import json_schema
-from naslab.store import Store
+from naslab.results.store import Store
 
 SECRET = re.compile(r"q[xj]zwvkjh\d+|10\.66\.7\.\d+|02:42:ac:11", re.IGNORECASE)
 """What planted texts look like; no word, no number of naslab's is like it."""
@@ -265,7 +265,7 @@ def words_kept() -> set[str]:
 def test_the_list_of_words_holds_what_naslab_says() -> None:
     """It may be older than the code: a word that is not in it is removed. Most must be there."""
     now, kept = words(("analysis", "audit")), words_kept()
-    assert len(now - kept) < 0.05 * len(now), "run: python -m naslab.redact_words"
+    assert len(now - kept) < 0.05 * len(now), "run: python -m naslab.exchange.redact_words"
     assert not kept & {"tower", "backup", "photos", "qxz", "ann"}
 
 

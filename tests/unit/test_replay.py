@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from naslab import script as steps
 from naslab.cli.common import Common
 from naslab.cli.replay import ReplayRequest, run_replay
+from naslab.commands.replay import Converter, Names, StreamTimes, Tree, join, write_files
+from naslab.commands.replay import convert as reasons
 from naslab.errors import UsageError
-from naslab.replay import Converter, Names, StreamTimes, Tree, join, write_files
-from naslab.replay import convert as reasons
 from naslab.results import Run
-from naslab.script import ScriptWriter
-from naslab.store import Store
+from naslab.results.store import Store
+from naslab.spec import script as steps
+from naslab.spec.script import ScriptWriter
 from naslab.trace import Header, Operation, Trace, TraceWriter, files_of
 from naslab.units import parse_size
 from trace_actor import Actor, start

@@ -22,19 +22,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures_run import make_parts, make_run
-from naslab import load, report
+from naslab import load
 from naslab.cli.report import parse_drawing, parse_line, parse_link
 from naslab.errors import UsageError
-from naslab.report import chart_library, figures, job_network, testbed, way
-from naslab.report.axes import log_ticks
-from naslab.report.ceilings import link_ceilings
-from naslab.report.labels import plot_text, tight, time_label
-from naslab.report.model import cases
-from naslab.report.payload import coarser, pack_json, pack_series
-from naslab.report.rawdata import Series, read_series
-from naslab.report.rules import rules, uprights
-from naslab.report.thinning import keep_extremes
-from naslab.report.views import charts, shown
+from naslab.render import report
+from naslab.render.report import chart_library, figures, job_network, testbed, way
+from naslab.render.report.axes import log_ticks
+from naslab.render.report.ceilings import link_ceilings
+from naslab.render.report.labels import plot_text, tight, time_label
+from naslab.render.report.model import cases
+from naslab.render.report.payload import coarser, pack_json, pack_series
+from naslab.render.report.rawdata import Series, read_series
+from naslab.render.report.rules import rules, uprights
+from naslab.render.report.thinning import keep_extremes
+from naslab.render.report.views import charts, shown
 from naslab.results import Run
 from naslab.results.foreign import foreign_cell, foreign_document
 from naslab.results.run import MemoryBlobs
@@ -165,8 +166,8 @@ def test_plotly_is_the_bundle_of_its_package_and_its_upload_is_off() -> None:
 
 def test_rendering_does_not_import_plotly() -> None:
     code = (
-        "import sys; sys.path[:0] = sys.argv[1:]; from fixtures_run import make_run; import naslab.report\n"
-        "naslab.report.render([make_run()])\n"
+        "import sys; sys.path[:0] = sys.argv[1:]; from fixtures_run import make_run; import naslab.render.report\n"
+        "naslab.render.report.render([make_run()])\n"
         "sys.exit(any(m.split('.')[0] in ('plotly', 'pandas') for m in sys.modules))"
     )
     root = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from naslab.report.clients import by_client, by_number, of_server
+from naslab.render.report.clients import by_client, by_number, of_server
 
 MB = 1e6
 DOCUMENT: dict[str, Any] = {"environment": {"clients": [{"client": 0, "host": "a"}, {"client": 1, "host": "b<i>"}]}}

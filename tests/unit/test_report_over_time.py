@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from naslab import load
-from naslab.report import experiment, experiment_time
-from naslab.report.sustained import as_told, regimes, words
+from naslab.render.report import experiment, experiment_time
+from naslab.render.report.sustained import as_told, regimes, words
 from naslab.results import Run
 
 SERVER = """

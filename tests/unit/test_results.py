@@ -26,8 +26,8 @@ from naslab.results.parts.cell import CellDocument
 from naslab.results.parts.run import RunDocument
 from naslab.results.run import MemoryBlobs
 from naslab.results.schema_maker import json_schema, title
+from naslab.results.store import Store
 from naslab.spec import CellSpec
-from naslab.store import Store
 
 ROOT = Path(__file__).parent.parent.parent
 SECOND = 10**9
@@ -323,7 +323,7 @@ def test_json_has_no_nan(run: Run) -> None:
 
 def test_nothing_slow_is_imported_before_it_is_needed() -> None:
     code = (
-        "import sys, naslab.store, naslab.results, naslab.render.show, naslab.exchange.export\n"
+        "import sys, naslab.results.store, naslab.results, naslab.render.terminal.show, naslab.exchange.export\n"
         "print(sorted({'numpy', 'rich', 'openpyxl', 'pandas', 'platformdirs', 'jsonschema'} & sys.modules.keys()))"
     )
     folder = str(Path(naslab.__file__).parent.parent)

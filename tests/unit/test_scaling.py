@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from naslab.analysis.scaling import fit, judge, sentences
+from naslab.commands.plans.scale import BLOCKS, parse_scale, scaled
+from naslab.commands.plans.sustained import LoadOptions, sustained_cells
 from naslab.errors import UsageError
-from naslab.plans.scale import BLOCKS, parse_scale, scaled
-from naslab.plans.sustained import LoadOptions, sustained_cells
 
 MB = 1e6
 

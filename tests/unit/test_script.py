@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from naslab import script as steps
 from naslab.errors import NaslabError, UsageError
-from naslab.execute import execute
+from naslab.execution.execute import execute
 from naslab.results import Run
-from naslab.script import ScriptWriter
+from naslab.results.store import Store
 from naslab.spec import CellSpec, RunSpec, ScriptSpec
-from naslab.store import Store
+from naslab.spec import script as steps
+from naslab.spec.script import ScriptWriter
 from naslab.targets import parse_target
 
 SIM = "sim:?link_bytes_per_s=100MB&latency_ns=1ms"

@@ -9,12 +9,12 @@ import pytest
 
 from naslab.cli import security as command
 from naslab.cli.common import Common
+from naslab.commands.plans import security as plans
 from naslab.comparison import security as prices
 from naslab.comparison import security_words as words
 from naslab.errors import TargetError, UsageError
-from naslab.plans import security as plans
-from naslab.render.show import render
-from naslab.report import security as page
+from naslab.render.report import security as page
+from naslab.render.terminal.show import render
 from naslab.results.describe import typed
 from naslab.results.parts.security import Security
 from naslab.targets import parse_target

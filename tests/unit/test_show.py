@@ -10,9 +10,9 @@ import pytest
 
 from fixtures_run import RUN_ID, START_WALL_NS, make_run
 from naslab import load
-from naslab.render.show import list_runs_text, show_run
+from naslab.render.terminal.show import list_runs_text, show_run
 from naslab.results import Run, new_document
-from naslab.store import RunSummary
+from naslab.results.store import RunSummary
 
 Golden = Callable[[str, str], None]
 

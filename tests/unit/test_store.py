@@ -20,7 +20,7 @@ import naslab
 from fixtures_run import RUN_ID, make_parts
 from naslab.errors import StoreError, UnknownRunError
 from naslab.results import new_document
-from naslab.store import Store, default_path, migrations, new_run_id
+from naslab.results.store import Store, default_path, migrations, new_run_id
 
 PYTHON_FOLDER = str(Path(naslab.__file__).parent.parent)
 BLOB_BYTES = 60_000
@@ -28,7 +28,7 @@ BLOB_BYTES = 60_000
 WRITER = """
 import os, sys
 from naslab.results import new_document
-from naslab.store import Store
+from naslab.results.store import Store
 path, run_id, cells = sys.argv[1], sys.argv[2], int(sys.argv[3])
 store = Store(path)
 print("ready", flush=True)
@@ -300,8 +300,8 @@ def test_an_older_layout_is_brought_up_to_date(store: Store, parts: Any, monkeyp
     store.save(*parts)
     store.close()
     newer = (*migrations.MIGRATIONS, ("ALTER TABLE runs ADD COLUMN extra TEXT DEFAULT 'new'",))
-    monkeypatch.setattr("naslab.store.database.MIGRATIONS", newer)
-    monkeypatch.setattr("naslab.store.database.NEWEST", len(newer))
+    monkeypatch.setattr("naslab.results.store.database.MIGRATIONS", newer)
+    monkeypatch.setattr("naslab.results.store.database.NEWEST", len(newer))
     assert store.load("last").document == parts[0]
     store.add_warning(RUN_ID, "k", "m")
     with sqlite3.connect(store.path) as db:
@@ -315,8 +315,8 @@ def test_a_failed_migration_leaves_the_older_layout(store: Store, parts: Any, mo
     store.close()
     broken = (*migrations.MIGRATIONS, ("ALTER TABLE runs ADD COLUMN extra TEXT", "ALTER TABLE nowhere ADD x"))
     with monkeypatch.context() as patch:
-        patch.setattr("naslab.store.database.MIGRATIONS", broken)
-        patch.setattr("naslab.store.database.NEWEST", len(broken))
+        patch.setattr("naslab.results.store.database.MIGRATIONS", broken)
+        patch.setattr("naslab.results.store.database.NEWEST", len(broken))
         with pytest.raises(StoreError):
             store.add_warning(RUN_ID, "k", "m")
     assert store.load("last").document == parts[0]
@@ -324,14 +324,14 @@ def test_a_failed_migration_leaves_the_older_layout(store: Store, parts: Any, mo
 
 def as_nobody(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs Python without the right to write what root owns."""
-    drop = "import os, sys\nsys.path.insert(0, sys.argv.pop(1))\nimport naslab.store, naslab.results, zlib\n"
+    drop = "import os, sys\nsys.path.insert(0, sys.argv.pop(1))\nimport naslab.results.store, naslab.results, zlib\n"
     drop += "import naslab.exchange.json_file\nos.getuid() == 0 and os.setuid(65534)\n"
     command = [sys.executable, "-c", drop + code, PYTHON_FOLDER, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
 
 READ_ONLY_CODE = """
-from naslab.store import Store
+from naslab.results.store import Store
 from naslab.errors import StoreError
 store = Store(sys.argv[1])
 print(len(store.list_runs()), len(store.load("last").blob(0, "series")) > 0)
@@ -393,16 +393,16 @@ def test_the_owner_alive_reads_as_running(store: Store) -> None:
 )
 @pytest.mark.skipif(sys.platform != "linux", reason="boot id and start time are read from /proc")
 def test_which_owners_are_dead(change: dict[str, Any], dead: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from naslab.store import process
-    from naslab.store.process import is_dead, owner
+    from naslab.results.store import process
+    from naslab.results.store.process import is_dead, owner
 
     monkeypatch.setattr(process, "_machine_id", lambda: "this one")
     assert is_dead({**owner(), **change}) is dead
 
 
 def test_in_a_home_the_hosts_name_stands_for_a_machine_without_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    from naslab.store import process
-    from naslab.store.process import is_dead, owner
+    from naslab.results.store import process
+    from naslab.results.store.process import is_dead, owner
 
     monkeypatch.setattr(process, "_machine_id", lambda: "this one")
     rebooted = {**owner(), "boot_id": "an earlier boot"}
@@ -481,7 +481,7 @@ def test_threads_share_a_store(store: Store) -> None:
 
 @pytest.fixture
 def short_wait(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("naslab.store.database.BUSY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("naslab.results.store.database.BUSY_TIMEOUT_S", 0.2)
     yield
 
 

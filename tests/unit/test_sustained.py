@@ -22,9 +22,9 @@ from naslab.analysis.sustained import (
     regime,
 )
 from naslab.cli.progress import SPARKS, Progress, sparkline
+from naslab.commands.plans import burst, sustained
+from naslab.commands.plans.sustained import LoadOptions, load_cell, parse_distribution, parse_rate
 from naslab.errors import UsageError
-from naslab.plans import burst, sustained
-from naslab.plans.sustained import LoadOptions, load_cell, parse_distribution, parse_rate
 from naslab.spec import CellSpec
 
 MB = 1_000_000

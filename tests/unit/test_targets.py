@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naslab.errors import UsageError
-from naslab.messages import readable, without_secrets
 from naslab.targets import Target, folder_target, parse_target
+from naslab.text.messages import readable, without_secrets
 
 PIECES = st.lists(
     st.sampled_from(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from naslab.render.telling import Told, told_once
+from naslab.render.terminal.telling import Told, told_once
 
 
 def warning(kind: str, message: str, cell: int | None = None) -> dict[str, Any]:

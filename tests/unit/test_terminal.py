@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from fixtures_run import make_run
-from naslab import terminal
-from naslab.render import pictures
-from naslab.render.show import folded, render, show_run
+from naslab.render.terminal import pictures
+from naslab.render.terminal.show import folded, render, show_run
 from naslab.results import Run
 from naslab.results.foreign import foreign_cell, foreign_document
-from naslab.terminal import plain_table
+from naslab.text import screen as terminal
+from naslab.text.screen import plain_table
 
 FILES = tuple(65536 << at for at in range(8))
 RECORDS = tuple(4096 << at for at in range(9))

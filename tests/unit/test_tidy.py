@@ -120,7 +120,7 @@ def test_absent_on_purpose() -> None:
     for path in rust_files():
         if "engine" in path.parts and "examples" not in path.parts:
             assert not re.search(r"\be?println!", path.read_text()), f"{path} prints"
-    for path in (ROOT / "python" / "naslab" / "report").rglob("*.py"):
+    for path in (ROOT / "python" / "naslab" / "render" / "report").rglob("*.py"):
         assert "_engine" not in path.read_text(), f"{path} measures"
 
 
@@ -139,17 +139,17 @@ def test_measures_see_cycles_and_upward_imports(measures: Any, tmp_path: Path) -
     """Imports within functions count, those for a type checker do not."""
     typing_only = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import naslab.cli\n"
     files = {
-        "__init__": "", "cli": "import naslab.report\n", "report/__init__": "",
-        "report/page": f"from naslab import units\n{typing_only}",
-        "units": "def late(x: Any) -> list[Any]:\n    from naslab.report.page import y\n    return x['y']\n",
+        "__init__": "", "cli": "import naslab.render.report\n", "render/__init__": "", "render/report/__init__": "",
+        "render/report/page": f"from naslab import units\n{typing_only}",
+        "units": "def late(x: Any) -> list[Any]:\n    from naslab.render.report.page import y\n    return x['y']\n",
     }  # fmt: skip
     for name, text in files.items():
         file = tmp_path / f"{name}.py"
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     graph = measures.imports(tmp_path)
-    assert measures.cycles(graph) == [["report.page", "units"]]
-    assert measures.upward(graph, measures.layers()) == ["units -> report"]
+    assert measures.cycles(graph) == [["render.report.page", "units"]]
+    assert measures.upward(graph, measures.layers()) == ["units -> render"]
     (tmp_path / "errors.py").write_text("def one() -> None:\n    pass\n")
     found = measures.counted(tmp_path)
     assert (found["Any in annotations"], found["string subscripts"], found["rooms at the top level"]) == ("2", "1", "4")

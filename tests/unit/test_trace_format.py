@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lengths import inputs
 from naslab.errors import TraceError, UsageError
-from naslab.outputs import forcing
+from naslab.text.outputs import forcing
 from naslab.trace import Anonymiser, Header, Operation, Trace, TraceWriter, read_trace
 from naslab.trace.format import FLAGS, MAX_HANDLE, RULES, problem
 from naslab.trace.names import name_text, path_problem

@@ -12,15 +12,15 @@ import pytest
 from naslab.analysis.metadata import LOOKS, PHASES, WARM_UP, header, phases, rows, sentences
 from naslab.cli.common import Common, Load
 from naslab.cli.tree import TreeRequest, run_tree
+from naslab.commands.plans.tree import TreeOptions, items, renamed, shares, taken, tree_cells
 from naslab.errors import UsageError
-from naslab.messages import safe_argv
-from naslab.plans.tree import TreeOptions, items, renamed, shares, taken, tree_cells
-from naslab.report import theme
-from naslab.report.tree import fill, section
-from naslab.report.views import Chart, shown
+from naslab.render.report import theme
+from naslab.render.report.tree import fill, section
+from naslab.render.report.views import Chart, shown
 from naslab.results import Run
 from naslab.results.run import MemoryBlobs
-from naslab.store import Store
+from naslab.results.store import Store
+from naslab.text.messages import safe_argv
 
 
 def measure(tmp_path: Path, target: str, code: int = 0, **options: Any) -> Run:

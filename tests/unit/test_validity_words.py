@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from naslab.analysis.validity import cell_regime, cell_warnings, run_warnings
-from naslab.render.summary import summarise
+from naslab.render.terminal.summary import summarise
 
 
 def cell(**more: Any) -> dict[str, Any]:

@@ -19,13 +19,13 @@ import pytest
 from naslab.cli import main
 from naslab.exchange.export import export
 from naslab.exchange.json_file import read_json
-from naslab.redact import redact
-from naslab.render.show import show_run
+from naslab.exchange.redact import redact
+from naslab.render.terminal.show import show_run
 from naslab.results.describe import typed
 from naslab.results.parts.run import RunDocument
 from naslab.results.run import Run
 from naslab.results.shape import fault, leaf_fault
-from naslab.store import Store
+from naslab.results.store import Store
 
 OLD = Path(__file__).parents[1] / "golden" / "version_0_1"
 NAMES = sorted(path.name.removesuffix(".json.gz") for path in OLD.glob("*.json.gz"))

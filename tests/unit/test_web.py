@@ -12,16 +12,16 @@ from starlette.datastructures import Headers as WebHeaders
 
 from fixtures_run import make_parts
 from naslab.errors import UsageError
-from naslab.store import Store
-from naslab.store.library import Library
-from naslab.web.app import application
-from naslab.web.connections import source_of
-from naslab.web.failures import MAX_SOURCES, REST_S, Failures
-from naslab.web.guard import COOKIE, HEADERS, Guard, cookie_of, host_allowed
-from naslab.web.html import Html, tag
-from naslab.web.live import news
-from naslab.web.server import Where, listen_on, token_of
-from naslab.web.site import MANIFEST, Chosen, write_site
+from naslab.render.web.app import application
+from naslab.render.web.connections import source_of
+from naslab.render.web.failures import MAX_SOURCES, REST_S, Failures
+from naslab.render.web.guard import COOKIE, HEADERS, Guard, cookie_of, host_allowed
+from naslab.render.web.html import Html, tag
+from naslab.render.web.live import news
+from naslab.render.web.server import Where, listen_on, token_of
+from naslab.render.web.site import MANIFEST, Chosen, write_site
+from naslab.results.store import Store
+from naslab.results.store.library import Library
 
 RUN = "20261120-184000-x7k2"
 HOSTILE = '<script>hit=1</script>"onmouseover=hit=1 <img src=x>'
@@ -166,7 +166,7 @@ def test_a_device_that_the_form_does_not_list_is_drawn_and_ticked(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the devices measured last have boxes of their own; an address may name any."""
-    from naslab.web import overlay
+    from naslab.render.web import overlay
 
     monkeypatch.setattr(overlay, "MOST_DEVICES", 1)
     for number in (1, 2):
@@ -189,7 +189,7 @@ def test_downloads_are_whole(library: Library) -> None:
 
 
 def test_pages_are_kept_until_the_store_changes(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    from naslab.web.cache import Pages
+    from naslab.render.web.cache import Pages
 
     pages, made = Pages(library), list[str]()
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from fixtures_run import make_parts
+from naslab.render.web.live import Streams, now_of
+from naslab.results.store import Store
+from naslab.results.store.underway import EVERY_NS, MOST_FILE_BYTES, MOST_SAMPLES, UnderWay, path_of, read_under_way
 from naslab.spec import CellSpec, RunSpec
-from naslab.store import Store
-from naslab.store.underway import EVERY_NS, MOST_FILE_BYTES, MOST_SAMPLES, UnderWay, path_of, read_under_way
-from naslab.web.live import Streams, now_of
 
 CELL = {"id": 3, "op": "random_read", "workload": None, "file_bytes": 64 << 20, "record_bytes": 1 << 20,
         "workers": 4, "queue_depth": 8, "duration_ns": 300 * 10**9, "warmup_ns": 0, "planned_bytes": 64 << 20,
@@ -135,7 +135,7 @@ def test_the_page_tells_time_rate_and_silence(tmp_path: Path) -> None:
 
 def test_a_measured_run_tells_its_cells(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The execution's own events reach the file; after the run there is none."""
-    from naslab import execute
+    from naslab.execution import execute
     from naslab.targets import parse_target
 
     seen: list[Any] = []

@@ -42,7 +42,7 @@ pub fn contain(spec: &mut RunSpec) -> Result<(), String> {
 /// Refuses a plan that has no room on the target. The error is a sentence.
 pub fn check_room(cells: &[CellSpec], probed: &Value) -> Result<(), String> {
     let Some(free) = probed["space"]["free_bytes"].as_u64() else { return Ok(()) };
-    // As naslab.execute.SPACE_FACTOR.
+    // As naslab.execution.execute.SPACE_FACTOR.
     let needed = needed_bytes(cells).saturating_mul(6) / 5;
     if needed <= free {
         return Ok(());

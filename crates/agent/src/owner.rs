@@ -1,4 +1,4 @@
-//! The mark in the run's folder: who made it, as `python/naslab/store/process.py` reads it, so that `naslab clean` finds
+//! The mark in the run's folder: who made it, as `python/naslab/results/store/process.py` reads it, so that `naslab clean` finds
 //! what a killed agent left.
 
 use serde_json::{json, Value};

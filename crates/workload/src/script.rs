@@ -1,7 +1,7 @@
 //! Scripts: what each stream of an application does, step by step, as fixed-size binary records.
 //!
 //! A script file is a head, the steps of one stream after the other, and the table of paths. All numbers are little
-//! endian; docs/notes/0003-scripts.md describes the form, `python/naslab/script.py` writes it.
+//! endian; docs/notes/0003-scripts.md describes the form, `python/naslab/spec/script.py` writes it.
 
 use naslab_core::{Error, ErrorKind, Result};
 

@@ -1,6 +1,6 @@
 """Were reads served from the server cache? Decided by files that other data had pushed out of it, or not.
 
-A step of naslab.plans.cached is other data written, then files read for the first time and again at once.
+A step of naslab.commands.plans.cached is other data written, then files read for the first time and again at once.
 """
 
 from __future__ import annotations

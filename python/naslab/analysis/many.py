@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from naslab.analysis.cell_names import load_name, op_words
 from naslab.analysis.findings import Finding
 from naslab.analysis.saturation import BUSY_CORE, LEAST_NS, busy_thread
+from naslab.results.cell_names import load_name, op_words
 from naslab.units import duration_text, percent_text, rate_text, size_label
 
 LEAST_SKEW_NS, SKEW_SHARE = 50_000_000, 0.01

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.units import duration_text, rate_text, size_label
 
 if TYPE_CHECKING:
-    from naslab.plans.profile import ProfileOptions
+    from naslab.commands.plans.profile import ProfileOptions
 
 BURST, RANDOM, ZONE = "burst", "random access", "zone"
 """Workload names of the cells."""

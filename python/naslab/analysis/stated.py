@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from naslab.analysis.cell_names import op_words
 from naslab.analysis.findings import Finding
 from naslab.analysis.linkrate import ABOVE_LINK
+from naslab.results.cell_names import op_words
 from naslab.units import rate_text
 
 _MEANS = {

@@ -13,11 +13,11 @@ import numpy as np
 from naslab.analysis import cached, workingset
 from naslab.analysis.buckets import LEAST_RATIO, BucketFit, Estimate, fit_bucket
 from naslab.analysis.causes import CauseVerdict
-from naslab.analysis.cell_names import load_name, op_words
 from naslab.analysis.changepoints import Changes, find_changes
 from naslab.analysis.cost import Cost, Price, RateCost, cost_of
 from naslab.analysis.series import NS_PER_S, RateSeries, series_of
 from naslab.analysis.steady import SteadyVerdict, judge
+from naslab.results.cell_names import load_name, op_words
 from naslab.results.run import SERIES_COLUMNS
 from naslab.units import amount_text, duration_text, rate_text, size_label
 

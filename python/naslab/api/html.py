@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from naslab.analysis.cell_names import op_words
+from naslab.results.cell_names import op_words
 from naslab.units import count_text, duration_text, rate_text, size_label
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from naslab.api.runs import Run
-    from naslab.store.store import RunSummary
+    from naslab.results.store.store import RunSummary
 
 StorePath = str | os.PathLike[str] | None
 """A store of results; None: NASLAB_STORE, or the user's data folder."""
@@ -24,7 +24,7 @@ def load(run: str = "last", store: StorePath = None) -> Run:
     """
     from naslab.api.runs import Run
     from naslab.exchange.references import load as by_reference
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     return Run.of(by_reference(Store(_path(store)), os.fspath(run)))
 
@@ -37,7 +37,7 @@ def runs(*, label: str = "", target: str = "", limit: int | None = 50, store: St
         for each in naslab.runs(limit=5):
             print(each.run_id, each.command, each.target)
     """
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     return Store(_path(store)).list_runs(limit, label or None, target or None)
 

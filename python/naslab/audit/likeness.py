@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from naslab.analysis.cell_names import op_words
 from naslab.analysis.repeats import COMMANDS
 from naslab.audit.figures import digits, number, rounding
 from naslab.audit.finding import Finding, Grade
 from naslab.audit.subject import Cell, Subject
+from naslab.results.cell_names import op_words
 from naslab.units import percent_text, rate_text, size_label
 
 _SURE_DIGITS = 9

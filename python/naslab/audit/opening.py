@@ -10,7 +10,7 @@ from naslab.exchange.references import load
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
-    from naslab.store import Store
+    from naslab.results.store import Store
 
 
 def open_runs(reference: str, store: Store) -> list[tuple[str, Run]]:

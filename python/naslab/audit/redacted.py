@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from naslab.audit.finding import Finding
 from naslab.audit.subject import Subject
-from naslab.redact import Names, words_about
+from naslab.exchange.redact import Names, words_about
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -26,7 +26,7 @@ def _name(name: str, run: Run, names: Names) -> str:
 
 
 def without_names(found: Sequence[tuple[Subject, list[Finding]]], names: Names) -> list[tuple[Subject, list[Finding]]]:
-    """Findings with the words and numbers that may stay (`naslab.redact`)."""
+    """Findings with the words and numbers that may stay (`naslab.exchange.redact`)."""
     return [(subject, [_cleared(each, subject, names) for each in told]) for subject, told in found]
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from naslab.analysis.cell_names import long_name
 from naslab.analysis.linkrate import known_link
+from naslab.results.cell_names import long_name
 
 if TYPE_CHECKING:
     from naslab.results.run import Run

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from naslab.errors import INTERRUPTED, NaslabError
-from naslab.printable import fold_for_terminals, guarded
+from naslab.text.printable import fold_for_terminals, guarded
 
 _AGAIN_S = 0.01
 
@@ -40,7 +40,7 @@ def carry_out(args: Sequence[str]) -> int:
 
 def _end_stored() -> None:
     """Ends in their stores the runs that were interrupted between two steps."""
-    if stores := sys.modules.get("naslab.store.store"):
+    if stores := sys.modules.get("naslab.results.store.store"):
         stores.end_interrupted()
 
 

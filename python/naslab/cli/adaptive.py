@@ -11,12 +11,12 @@ from typing import Any
 from naslab.analysis import adaptive as analysis
 from naslab.cli.common import Budget, Common, measure
 from naslab.cli.progress import Progress
+from naslab.commands.plans.adaptive import Adaptive
+from naslab.commands.plans.sweep import SweepOptions, plan_cells, rows_of
 from naslab.errors import UsageError
-from naslab.execute import Execution, start
-from naslab.plans.adaptive import Adaptive
-from naslab.plans.sweep import SweepOptions, plan_cells, rows_of
+from naslab.execution.execute import Execution, start
+from naslab.results.store import Store
 from naslab.spec import CellSpec, RunSpec
-from naslab.store import Store
 from naslab.targets import Target
 from naslab.units import amount_text, percent_text
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab.apps import results
-from naslab.apps.cells import blocks_of, cells_of, room_bytes
-from naslab.apps.generate import Plan, plan
-from naslab.apps.model import Definition, Value, chosen
-from naslab.apps.prepared import inner_target
 from naslab.cli.apps_steps import STEPS, Steps
 from naslab.cli.apps_streams import Finder, check_find
 from naslab.cli.common import Budget, Common, Load, measure
+from naslab.commands.apps import results
+from naslab.commands.apps.cells import blocks_of, cells_of, room_bytes
+from naslab.commands.apps.generate import Plan, plan
+from naslab.commands.apps.model import Definition, Value, chosen
+from naslab.commands.apps.prepared import inner_target
 from naslab.errors import SpaceError, UsageError
-from naslab.execute import SPACE_FACTOR, Execution, probe, start
-from naslab.outputs import APPS_CSV, check_output, write_output
+from naslab.execution.execute import SPACE_FACTOR, Execution, probe, start
+from naslab.results.store import Store
 from naslab.spec import CellSpec, DataSpec
-from naslab.store import Store
+from naslab.text.outputs import APPS_CSV, check_output, write_output
 from naslab.units import amount_text
 
 if TYPE_CHECKING:

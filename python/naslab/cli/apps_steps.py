@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab.apps.cells import blocks_of, cells_of, removal_cell
-from naslab.apps.generate import Plan, plan
-from naslab.apps.prepared import (
+from naslab.cli.common import Common, measure
+from naslab.commands.apps.cells import blocks_of, cells_of, removal_cell
+from naslab.commands.apps.generate import Plan, plan
+from naslab.commands.apps.prepared import (
     BEGUN,
     READY,
     USED,
@@ -25,11 +26,10 @@ from naslab.apps.prepared import (
     inner_target,
     restores_files,
 )
-from naslab.cli.common import Common, measure
 from naslab.errors import SpaceError, UsageError
-from naslab.execute import SPACE_FACTOR, Execution, probe, start
+from naslab.execution.execute import SPACE_FACTOR, Execution, probe, start
+from naslab.results.store import Store
 from naslab.spec import CellSpec, DataSpec
-from naslab.store import Store
 from naslab.units import amount_text
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab.apps.capacity import Search, can_multiply, is_held, late_ns, multiplied, step_of, streams_of
-from naslab.apps.cells import cells_of, room_bytes
-from naslab.apps.generate import Plan, plan
 from naslab.cli.common import Budget, Common
+from naslab.commands.apps.capacity import Search, can_multiply, is_held, late_ns, multiplied, step_of, streams_of
+from naslab.commands.apps.cells import cells_of, room_bytes
+from naslab.commands.apps.generate import Plan, plan
 from naslab.errors import UsageError
-from naslab.execute import SPACE_FACTOR, Execution
+from naslab.execution.execute import SPACE_FACTOR, Execution
 from naslab.spec import DataSpec
 
 if TYPE_CHECKING:

@@ -44,5 +44,5 @@ def around(command: Command, work: Callable[[], Any], live: str = "", notify: st
 
 
 def _begun_runs() -> list[str]:
-    execute = sys.modules.get("naslab.execute")
+    execute = sys.modules.get("naslab.execution.execute")
     return list(execute.begun_runs) if execute else []

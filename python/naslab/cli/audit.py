@@ -14,7 +14,7 @@ from naslab.cli import options as o
 
 if TYPE_CHECKING:
     from naslab.audit import Finding, Subject
-    from naslab.redact import Names
+    from naslab.exchange.redact import Names
 
 IMPOSSIBLE = 1
 """Exit code where something was found that cannot be true."""
@@ -56,7 +56,7 @@ def audit(
     from naslab.audit.redacted import without_names
     from naslab.audit.words import as_json as entry
     from naslab.audit.words import as_text
-    from naslab.redact import Names
+    from naslab.exchange.redact import Names
 
     names = Names() if redact else None
     subjects = _subjects(runs, (link, client_memory, server_memory), store, names)
@@ -82,7 +82,7 @@ def _subjects(
     from naslab.audit import Subject
     from naslab.audit.opening import open_runs
     from naslab.audit.redacted import nameless
-    from naslab.store import Store
+    from naslab.results.store import Store
     from naslab.units import parse_size
 
     link, client_memory, server_memory = given

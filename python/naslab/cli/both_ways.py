@@ -23,15 +23,15 @@ from naslab.analysis.ratios import LEAST_REPEATS
 from naslab.cli.caller import caller
 from naslab.cli.common import Common, Load
 from naslab.cli.interleave import end_interleaved, ended_by, exit_of, numbered
+from naslab.commands.plans import both_ways as plans
+from naslab.commands.plans.sweep import SweepOptions
 from naslab.comparison import split
 from naslab.errors import TargetError, UsageError
-from naslab.execute import SPACE_FACTOR, Execution, Hooks, probe, start
-from naslab.plans import both_ways as plans
-from naslab.plans.sweep import SweepOptions
+from naslab.execution.execute import SPACE_FACTOR, Execution, Hooks, probe, start
+from naslab.execution.waits import termination_as_interrupt
+from naslab.results.store import Store, new_run_id
 from naslab.spec import CellSpec
-from naslab.store import Store, new_run_id
 from naslab.targets.mounted import Behind, behind
-from naslab.waits import termination_as_interrupt
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -245,7 +245,7 @@ class _Both:
             json.dump(mount.document, sys.stdout)
             print()
         elif not self.common.quiet:
-            from naslab.render.show import show_run
+            from naslab.render.terminal.show import show_run
 
             print(show_run(mount), "\n".join(mount.document["summary"]), sep="\n")
             print(f"\nStored as run {mount.run_id}, and naslab's own client as {own.run_id}.")
@@ -257,7 +257,7 @@ class _Both:
 def _report(mount: Run, own: Run, path: Path) -> None:
     """The page of a comparison: naslab's own client is the baseline."""
     from naslab.comparison.judgement import compare
-    from naslab.report import write_comparison
+    from naslab.render.report import write_comparison
 
     compared = compare([own.document], [mount.document], ("naslab's own client", "the mount"))
     print(f"Report: {write_comparison([[own], [mount]], [compared], path).resolve()}", file=sys.stderr)

@@ -7,7 +7,7 @@ from typing import Any
 from naslab.analysis import cached as analysis
 from naslab.cli.common import Budget
 from naslab.cli.progress import Progress
-from naslab.execute import Execution
+from naslab.execution.execute import Execution
 
 
 def measure_cached(

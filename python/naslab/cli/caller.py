@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from naslab.execute import Execution, Hooks
+    from naslab.execution.execute import Execution, Hooks
     from naslab.results.progress import Progress
     from naslab.results.run import Run
 

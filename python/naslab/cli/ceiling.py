@@ -33,7 +33,7 @@ def ceiling(
     from naslab.client import ceiling_for, keep, measure, route_to
     from naslab.client.kept import is_quiet
     from naslab.errors import UsageError
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     route = route_to(host) if host else None
     if host and route is None:

@@ -10,7 +10,7 @@ from naslab.cli.compare import UNDECIDED, Request, load_sides, tell_all
 from naslab.comparison import junit
 from naslab.comparison.judgement import Comparison
 from naslab.errors import UsageError
-from naslab.outputs import JUNIT, check_output, write_output
+from naslab.text.outputs import JUNIT, check_output, write_output
 
 WORSE = 3
 """Exit code (DESIGN.md section 4)."""

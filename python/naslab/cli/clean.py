@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from naslab import _engine, recycle
-from naslab.apps.prepared import FOLDER as PREPARED_FOLDER
+from naslab import _engine
+from naslab.commands.apps.prepared import FOLDER as PREPARED_FOLDER
 from naslab.errors import NaslabError, TargetError, UsageError
-from naslab.execute import engine_errors
+from naslab.execution import recycle
+from naslab.execution.execute import engine_errors
 from naslab.lab.opening import open_target
-from naslab.messages import readable
-from naslab.store.process import is_dead
+from naslab.results.store.process import is_dead
 from naslab.targets import Target
+from naslab.text.messages import readable
 from naslab.units import parse_duration
 
 BEGINNING_S = 3.0

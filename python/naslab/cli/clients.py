@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 
 import typer
 
+from naslab.commands.plans.scale import MOST_CLIENTS
 from naslab.errors import UsageError
-from naslab.plans.scale import MOST_CLIENTS
 
 if TYPE_CHECKING:
-    from naslab.cluster.run import Clients
-    from naslab.monitor import Monitor
+    from naslab.execution.clients.run import Clients
+    from naslab.execution.monitor import Monitor
     from naslab.targets import Target
 
 _PANEL = "Many clients"
@@ -157,7 +157,7 @@ def _monitor(url: str) -> Monitor | None:
     """Not yet begun. Raises UsageError."""
     if not url:
         return None
-    from naslab.monitor import Monitor
+    from naslab.execution.monitor import Monitor
 
     monitor = Monitor(url)
     monitor.command()  # what is wrong with the address is told before anything begins
@@ -191,10 +191,10 @@ class _Asked:
         """The clients, not yet begun; None where one is asked for. Raises UsageError."""
         if not self.check():
             return None
-        from naslab.cluster.launch import check_scheduler, hosts_of
-        from naslab.cluster.run import Clients
-        from naslab.cluster.settings import Ssh, Wanted
-        from naslab.cluster.share import SHARES
+        from naslab.execution.clients.launch import check_scheduler, hosts_of
+        from naslab.execution.clients.run import Clients
+        from naslab.execution.clients.settings import Ssh, Wanted
+        from naslab.execution.clients.share import SHARES
 
         chosen = next((each for each in SHARES if each == self.share), None)
         if chosen is None:

@@ -19,10 +19,10 @@ from typing import IO, TYPE_CHECKING
 
 from naslab.analysis.metadata import Cold
 from naslab.errors import TargetError, UsageError
-from naslab.execute import probe
-from naslab.printable import printable
+from naslab.execution.execute import probe
+from naslab.execution.waits import held_back
+from naslab.text.printable import printable
 from naslab.units import duration_text
-from naslab.waits import held_back
 
 if TYPE_CHECKING:
     from naslab.targets import Target

@@ -16,17 +16,17 @@ from naslab.cli.caller import caller, words_typed
 from naslab.cli.clients import clients_for, how_many, monitor_of
 from naslab.cli.progress import Progress
 from naslab.cli.ride_out import ride_out_ns
+from naslab.commands.plans.sweep import SweepOptions, rows_of
 from naslab.errors import INTERRUPTED, NaslabError, UsageError
-from naslab.execute import Execution
+from naslab.execution.execute import Execution
+from naslab.execution.waits import termination_as_interrupt
 from naslab.lab.opening import open_target
-from naslab.messages import safe_argv
-from naslab.outputs import HTML, check_output
-from naslab.plans.sweep import SweepOptions, rows_of
-from naslab.render.summary import summarise
+from naslab.render.terminal.summary import summarise
 from naslab.results.document import INTERRUPTION
 from naslab.spec import CellSpec, DataSpec, RunSpec
+from naslab.text.messages import safe_argv
+from naslab.text.outputs import HTML, check_output
 from naslab.units import parse_duration, parse_size
-from naslab.waits import termination_as_interrupt
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -237,7 +237,7 @@ def say_run(run: Run, common: Common, report: Path | None) -> None:
 
 def report_of(runs: list[Run], path: Path) -> str:
     """Writes the page; why it could not be written, empty if it was. The run is none the worse for it."""
-    from naslab.report import write
+    from naslab.render.report import write
 
     try:
         write(runs, path)
@@ -258,7 +258,7 @@ def _concluded(document: dict[str, Any]) -> dict[str, Any]:
 
 def _say(run: Run, common: Common, report: Path | None) -> None:
     """The answer alone where there is one and no details are asked for; else all that there is."""
-    from naslab.render.show import answer_text, show_run
+    from naslab.render.terminal.show import answer_text, show_run
 
     if run.document.get("answer") and not common.details:
         print(answer_text(run.document, report), end="")
@@ -304,7 +304,7 @@ def _told_since_resumed(run: Run) -> list[dict[str, Any]]:
 def _reason(run: Run, failure: NaslabError | None) -> str:
     if failure is not None:
         return str(failure)
-    from naslab.analysis.cell_names import long_name
+    from naslab.results.cell_names import long_name
 
     for found in _told_since_resumed(run):
         if found["kind"] == "error":

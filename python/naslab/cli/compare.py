@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from naslab.analysis.cell_names import op_words
 from naslab.cli.common import Common
 from naslab.cli.interleave import Plan, run_interleaved
 from naslab.comparison import document, words
@@ -18,8 +17,9 @@ from naslab.comparison import why as whys
 from naslab.comparison.judgement import Comparison, compare
 from naslab.errors import INTERRUPTED, UsageError
 from naslab.exchange.references import load
-from naslab.outputs import HTML, check_output
-from naslab.store import Store
+from naslab.results.cell_names import op_words
+from naslab.results.store import Store
+from naslab.text.outputs import HTML, check_output
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
@@ -107,7 +107,7 @@ def tell_all(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Req
     else:
         print("\n".join(text_of(each, request.every_row) for each in found), end="")
     if request.output is not None:
-        from naslab.report import write_comparison
+        from naslab.render.report import write_comparison
 
         print(f"Report: {write_comparison(sides, found, request.output).resolve()}", file=sys.stderr)
     return found
@@ -115,7 +115,7 @@ def tell_all(sides: Sequence[Sequence[Run]], labels: Sequence[str], request: Req
 
 def _redacted(sides: Sequence[Sequence[Run]]) -> list[list[Run]]:
     """The sides without names; the same server has one name in all of them."""
-    from naslab.redact import Names, redact
+    from naslab.exchange.redact import Names, redact
 
     names = Names()
     return [[redact(run, names) for run in side] for side in sides]
@@ -128,7 +128,7 @@ def code_of(found: Sequence[Comparison]) -> int:
 
 def text_of(comparison: Comparison, every_row: bool) -> str:
     """The comparison for a terminal: the sentence, what makes it doubtful, then the telling measurements."""
-    from naslab.render.show import columns_of, render
+    from naslab.render.terminal.show import columns_of, render
 
     lines = [words.sentence(comparison)]
     if comparison.why is not None:
@@ -166,7 +166,7 @@ def _distinct(sides: Sequence[Sequence[Run]]) -> None:
 
 def labels_of(sides: Sequence[Sequence[Run]]) -> list[str]:
     """A short name of each side, distinct: its first run's."""
-    from naslab.report.model import run_label
+    from naslab.render.report.model import run_label
 
     firsts = [side[0] for side in sides]
     return [run_label(run, firsts) for run in firsts]

@@ -207,7 +207,7 @@ def _stored(query: str) -> list[tuple[Any, ...]]:
     """Rows of the store, which is neither made nor changed; none where it cannot be read."""
     from urllib.parse import quote
 
-    from naslab.store.store import default_path
+    from naslab.results.store.store import default_path
 
     path = default_path()
     if not os.path.exists(path):

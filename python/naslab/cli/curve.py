@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis import loadcurve
 from naslab.cli.common import Budget, Common, Load, measure
 from naslab.cli.progress import Progress
+from naslab.commands.plans import curve as curves
 from naslab.errors import UsageError
 from naslab.exchange.references import load
-from naslab.execute import Execution, check_space, probe, start
-from naslab.plans import curve as curves
+from naslab.execution.execute import Execution, check_space, probe, start
+from naslab.results.store import Store
 from naslab.spec import CellSpec
-from naslab.store import Store
 from naslab.units import parse_duration, parse_size
 
 if TYPE_CHECKING:

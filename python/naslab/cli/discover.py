@@ -14,7 +14,7 @@ from naslab.errors import UsageError
 from naslab.units import duration_text, parse_duration
 
 if TYPE_CHECKING:
-    from naslab.discover import Found
+    from naslab.commands.discover import Found
 
 SHORTEST_NS, LONGEST_NS = 100_000_000, 60_000_000_000
 WaitOpt = Annotated[str, typer.Option("--for", metavar="TIME", help="How long to wait for answers; at most 60s.")]
@@ -31,8 +31,8 @@ def discover(wait: WaitOpt = "3s", interface: InterfaceOpt = None, as_json: o.Js
 
     Asks by DNS-SD (as Bonjour and Avahi) and WS-Discovery (as Windows); exit code 1 where no server answers.
     """
-    from naslab.discover.found import discover as search
-    from naslab.discover.found import document
+    from naslab.commands.discover.found import discover as search
+    from naslab.commands.discover.found import document
 
     wait_ns = parse_duration(wait, "--for")
     if not SHORTEST_NS <= wait_ns <= LONGEST_NS:
@@ -48,7 +48,7 @@ def discover(wait: WaitOpt = "3s", interface: InterfaceOpt = None, as_json: o.Js
 
 def _lines(found: Sequence[Found], asked: Mapping[str, str], wait: str) -> Iterator[str]:
     """For people: each machine, and what to type for what it offers."""
-    from naslab.printable import printable
+    from naslab.text.printable import printable
 
     if not found:
         networks = ", ".join(f"{name} ({address})" for name, address in asked.items())
@@ -63,8 +63,8 @@ def _lines(found: Sequence[Found], asked: Mapping[str, str], wait: str) -> Itera
 
 def _to_type(one: Found) -> Iterator[str]:
     """What to type for what a machine offers or announces."""
-    from naslab.discover.dns_sd import USUAL
-    from naslab.doctor.nearby import to_type
+    from naslab.commands.discover.dns_sd import USUAL
+    from naslab.commands.doctor.nearby import to_type
 
     open_ = {offer.scheme: offer for offer in (one.nearby.offers if one.nearby else []) if offer.open}
     for offer in open_.values():

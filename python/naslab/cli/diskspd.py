@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from naslab.cli.options import parse_labels
 from naslab.cli.progress import Progress
-from naslab.diskspd import results_xml, text
-from naslab.diskspd.affinity import bound_to, chosen, shared, usable
-from naslab.diskspd.args import Request, parse
-from naslab.diskspd.figures import Figures, figures_of
-from naslab.diskspd.machine import Machine, machine_of
-from naslab.diskspd.options import help_text
-from naslab.diskspd.places import check_kind, one_root
-from naslab.diskspd.plan import CREATING, Plan, Setting, depth, make_plan, refuse
-from naslab.diskspd.processors import Watches
-from naslab.diskspd.profile import Profile, TargetSpec, TimeSpan
-from naslab.diskspd.profile_xml import profile_text
+from naslab.commands.diskspd import results_xml, text
+from naslab.commands.diskspd.affinity import bound_to, chosen, shared, usable
+from naslab.commands.diskspd.args import Request, parse
+from naslab.commands.diskspd.figures import Figures, figures_of
+from naslab.commands.diskspd.machine import Machine, machine_of
+from naslab.commands.diskspd.options import help_text
+from naslab.commands.diskspd.places import check_kind, one_root
+from naslab.commands.diskspd.plan import CREATING, Plan, Setting, depth, make_plan, refuse
+from naslab.commands.diskspd.processors import Watches
+from naslab.commands.diskspd.profile import Profile, TargetSpec, TimeSpan
+from naslab.commands.diskspd.profile_xml import profile_text
 from naslab.errors import INTERRUPTED, NaslabError, SpaceError, TargetError, UsageError
-from naslab.messages import without_secrets
 from naslab.spec import CellSpec
+from naslab.text.messages import without_secrets
 from naslab.units import parse_duration
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def run(request: Request) -> int:
 def look(target: Target, profile: Profile, names: Mapping[str, str]) -> Setting:
     """What the plan must know: sizes of the files that are there, and what the target can do."""
     from naslab import _engine
-    from naslab.execute import engine_errors, probe
+    from naslab.execution.execute import engine_errors, probe
 
     sizes: dict[str, int] = {}
     root = Path(target.options["root"]) if target.protocol == "local" else None
@@ -139,8 +139,8 @@ class _Session:
         return self._finish(run, failure)
 
     def _execute(self) -> Run:
-        from naslab.execute import execute
-        from naslab.store import Store
+        from naslab.execution.execute import execute
+        from naslab.results.store import Store
 
         dots = _Dots(self.profile.progress)
         with Progress(self.plan.cells, quiet=self.own.quiet or bool(self.profile.progress)) as shown:

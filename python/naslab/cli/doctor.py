@@ -1,4 +1,4 @@
-"""`naslab doctor [TARGET]`: prints the findings of `naslab.doctor`."""
+"""`naslab doctor [TARGET]`: prints the findings of `naslab.commands.doctor`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from naslab.doctor import Advice, Checkup, Step, check_target, describe_machine, machine_advice
-from naslab.doctor.advice import WRONG_CLOCK_NS
-from naslab.doctor.nearby import advice, host_of, look, to_type
+from naslab.commands.doctor import Advice, Checkup, Step, check_target, describe_machine, machine_advice
+from naslab.commands.doctor.advice import WRONG_CLOCK_NS
+from naslab.commands.doctor.nearby import advice, host_of, look, to_type
 from naslab.errors import UsageError
 from naslab.lab.opening import open_target
 from naslab.targets import Target

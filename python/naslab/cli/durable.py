@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from naslab.cli.cold import ColdCommand
 from naslab.cli.common import Common, finish
-from naslab.durable import journal as journals
-from naslab.durable.block import SECTOR_BYTES
-from naslab.durable.cutters import AskCutter, CommandCutter, Cutter, LabCutter
-from naslab.durable.plan import METADATA, MODES, Plan
-from naslab.durable.proof import Proof
+from naslab.commands.durable import journal as journals
+from naslab.commands.durable.block import SECTOR_BYTES
+from naslab.commands.durable.cutters import AskCutter, CommandCutter, Cutter, LabCutter
+from naslab.commands.durable.plan import METADATA, MODES, Plan
+from naslab.commands.durable.proof import Proof
 from naslab.errors import NaslabError, UsageError
-from naslab.execute import Execution, engine_errors, start
+from naslab.execution.execute import Execution, engine_errors, start
+from naslab.execution.waits import is_in_doubt, termination_as_interrupt
+from naslab.results.store import Store
 from naslab.spec import CellSpec
-from naslab.store import Store
 from naslab.units import parse_duration, parse_size
-from naslab.waits import is_in_doubt, termination_as_interrupt
 
 if TYPE_CHECKING:
     from naslab.targets import Target

@@ -101,13 +101,13 @@ def run(
     quiet: o.QuietOpt = False,
 ) -> int:
     """Run an article's experiment, and test its conclusions against the measurements."""
+    from naslab.execution.waits import termination_as_interrupt
     from naslab.lab import experiment
     from naslab.lab.calibrate import of_experiment
     from naslab.lab.experiment_bench import bring_up_lab
     from naslab.lab.run_experiment import run_experiment
-    from naslab.outputs import HTML, check_output
+    from naslab.text.outputs import HTML, check_output
     from naslab.units import parse_duration
-    from naslab.waits import termination_as_interrupt
 
     if full and quick:
         raise UsageError("--full and --quick: sizes are the article's or the smallest; leave one out")
@@ -139,7 +139,7 @@ def run(
 def _before(state: Path | None, found: Experiment, seed: int, store: Path | None) -> Measurements | None:
     """What the file of --state holds. Raises UsageError, also where it is a file of somebody's."""
     from naslab.lab.experiment_state import read_state
-    from naslab.outputs import EXPERIMENT, check_output
+    from naslab.text.outputs import EXPERIMENT, check_output
 
     if state is None:
         return None
@@ -149,7 +149,7 @@ def _before(state: Path | None, found: Experiment, seed: int, store: Path | None
 
 def _keep(result: dict[str, Any], state: Path | None) -> None:
     """Writes the state of the experiment."""
-    from naslab.outputs import EXPERIMENT, write_output
+    from naslab.text.outputs import EXPERIMENT, write_output
 
     if state is not None:
         write_output(json.dumps(result, allow_nan=False), state, "--state", EXPERIMENT)
@@ -157,7 +157,7 @@ def _keep(result: dict[str, Any], state: Path | None) -> None:
 
 def _add_series(found: Experiment, result: dict[str, Any], state: Path | None, store: Path | None) -> None:
     """Adds what charts over time show, from the store, and writes the state with it."""
-    from naslab.report.experiment_series import add_series, shown_runs
+    from naslab.render.report.experiment_series import add_series, shown_runs
 
     add_series(found, result, _stored(shown_runs(result), store))
     _keep(result, state)
@@ -187,7 +187,7 @@ def _sayer(quiet: bool) -> Callable[[str], None]:
 def _tell(result: dict[str, Any], report: Path | None, as_json: bool, quiet: bool, store: Path | None) -> int:
     """Writes the report and prints the result; the exit code."""
     if report is not None:
-        from naslab.report.experiment import timed_runs, write
+        from naslab.render.report.experiment import timed_runs, write
 
         write(result, report, _stored(timed_runs(result), store))
     if as_json:

@@ -9,12 +9,12 @@ from naslab.cli.common import Budget
 from naslab.cli.progress import Progress
 from naslab.client.limit import processors
 from naslab.client.route import nic_bytes_per_s, route_to_all
-from naslab.doubts import addresses_of
-from naslab.execute import Execution
+from naslab.commands.plans.sweep import SweepOptions
+from naslab.execution.execute import Execution
+from naslab.execution.validity_watch import addresses_of
 from naslab.explain import outcome, steps
 from naslab.explain.climb import Climb
 from naslab.explain.evidence import Evidence
-from naslab.plans.sweep import SweepOptions
 from naslab.targets.target import SERVERS
 
 

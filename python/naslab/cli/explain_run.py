@@ -37,9 +37,9 @@ def explain(
 
 def explain_run(reference: str, output: Path | None, store: Path | None, as_json: bool, redact: bool = False) -> int:
     """`naslab explain`. Raises UsageError, UnknownRunError."""
+    from naslab.exchange.redact import store_for
     from naslab.explain.answer import answer
-    from naslab.outputs import HTML, check_output
-    from naslab.redact import store_for
+    from naslab.text.outputs import HTML, check_output
 
     loaded = load(store_for(store, redact), reference)
     if output is not None:
@@ -51,7 +51,7 @@ def explain_run(reference: str, output: Path | None, store: Path | None, as_json
     else:
         print(text_of(found), end="")
     if output is not None:
-        from naslab.report import write
+        from naslab.render.report import write
 
         loaded.document.update(document_of(found))
         written = write([loaded], output)
@@ -69,7 +69,7 @@ def document_of(found: Answer) -> Mapping[str, Any]:
 
 def text_of(found: Answer, width: int | None = None) -> str:
     """The explanation for a terminal."""
-    from naslab.render.show import columns_of, render
+    from naslab.render.terminal.show import columns_of, render
 
     columns = columns_of(width)
     return render(list(_parts(found, columns)), columns, None)
@@ -79,7 +79,7 @@ def _parts(found: Answer, columns: int) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from naslab.explain import brief_words
-    from naslab.render.show import in_middle
+    from naslab.render.terminal.show import in_middle
 
     document = found.document
     run = f" (run {document['run_id']})"
@@ -109,7 +109,7 @@ def _limits(found: Answer, columns: int) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from naslab.explain import tell
-    from naslab.terminal import plain_table
+    from naslab.text.screen import plain_table
 
     table = plain_table(tell.HEADER, right=tell.HEADER[2:4], optional=tell.HEADER[3:4])
     for row in tell.rows(found.limits):
@@ -176,7 +176,7 @@ def _steps(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from naslab.explain import ladder_table
-    from naslab.terminal import plain_table
+    from naslab.text.screen import plain_table
 
     yield Text("The ladder", style="bold")
     table = plain_table(ladder_table.HEADER)

@@ -74,8 +74,8 @@ def export(
 
 def export_site(runs: list[str], target: str, limit: int, folder: Path, store: Path | None, redact: bool) -> int:
     """The library as files. Raises UsageError for a folder that holds what naslab did not write."""
-    from naslab.redact import store_for
-    from naslab.web.site import Chosen, write_site
+    from naslab.exchange.redact import store_for
+    from naslab.render.web.site import Chosen, write_site
 
     written = write_site(store_for(store, redact), Chosen(tuple(runs), target, limit), folder)
     print(f"Site: {written.resolve() / 'index.html'}")
@@ -84,7 +84,7 @@ def export_site(runs: list[str], target: str, limit: int, folder: Path, store: P
 
 def _export_file(runs: list[str], output: Path, format: str, store: Path | None, redact: bool) -> int:
     from naslab.exchange.export import export as write
-    from naslab.outputs import EXPORT, check_output
+    from naslab.text.outputs import EXPORT, check_output
 
     check_output(output, "-o", EXPORT)
     found = _loaded(runs, store, redact)
@@ -95,7 +95,7 @@ def _export_file(runs: list[str], output: Path, format: str, store: Path | None,
 
 def _loaded(references: list[str], store: Path | None, redact: bool) -> list[Any]:
     """The runs as they leave the machine: the one place where they are loaded."""
-    from naslab.redact import store_for
+    from naslab.exchange.redact import store_for
 
     opened = store_for(store, redact)
     return [load(opened, reference) for reference in references]

@@ -19,8 +19,8 @@ from naslab.cli.option_files import preset_commands
 from naslab.cli.registry import ADDRESS, LIVE, MEASURE, NOTIFY, PRESET, RIDE_OUT, START, TARGETS, Command, Shared
 from naslab.cli.ride_out import riding_out
 from naslab.errors import UsageError
-from naslab.outputs import forcing
 from naslab.targets.forms import check_local
+from naslab.text.outputs import forcing
 
 OUTPUTS = ("output", "report", "csv", "junit", "emit_app")
 """Parameters that name a file to write. A journal is never replaced."""
@@ -95,7 +95,7 @@ def _refuse_host(text: str, command: str) -> None:
     """Raises UsageError with what to type where the target is a machine alone. What is plainly none costs no import."""
     if "://" in text or text.startswith(("/", ".", "sim:", "null:", "lab:")):
         return
-    from naslab.doctor.nearby import refuse_host
+    from naslab.commands.doctor.nearby import refuse_host
 
     refuse_host(text, f"naslab {command}" + (" RUN" if command == "rerun" else ""))
 

@@ -8,14 +8,14 @@ import numpy as np
 
 from naslab.analysis.series import NS_PER_S
 from naslab.cli.progress import Progress
-from naslab.execute import Execution
-from naslab.plans.sustained import LoadOptions, numbered
+from naslab.commands.plans.sustained import LoadOptions, numbered
+from naslab.execution.execute import Execution
 from naslab.units import duration_text
 
 if TYPE_CHECKING:
     from naslab.analysis.buckets import BucketFit
     from naslab.analysis.causes import Reads, Retest
-    from naslab.plans.burst import Part, ReadPlan
+    from naslab.commands.plans.burst import Part, ReadPlan
 
 LEAST_READ_BINS = 3
 """Reads of fewer intervals are one rate and no series."""
@@ -31,7 +31,7 @@ def find_burst(
     """
     from naslab.analysis import sustained as analysis
     from naslab.analysis.causes import BurstEvidence, Retest, decide_cause
-    from naslab.plans import burst
+    from naslab.commands.plans import burst
 
     retests, reads = list[Retest](), None
     op: Literal["read", "write"] = "write" if options.writes else "read"
@@ -62,7 +62,7 @@ def _stage_until_known(execution: Execution, progress: Progress) -> None:
 
 def _known(execution: Execution) -> bool:
     from naslab.analysis.buckets import fit_bucket
-    from naslab.plans import burst
+    from naslab.commands.plans import burst
 
     parts = _parts(execution)
     if not parts:
@@ -74,7 +74,7 @@ def _known(execution: Execution) -> bool:
 def _parts(execution: Execution) -> list[Part]:
     """The first run so far, from the store."""
     from naslab.analysis.sustained import series_of_cell
-    from naslab.plans.burst import Part
+    from naslab.commands.plans.burst import Part
 
     run = execution.store.load(execution.run_id)
     return [
@@ -89,7 +89,7 @@ def _retests(
 ) -> tuple[list[Retest], Reads | None]:
     """Second runs after idle times, and reads; none without a drop, or when they do not fit the budget."""
     from naslab.analysis.buckets import fit_bucket
-    from naslab.plans import burst
+    from naslab.commands.plans import burst
 
     before, flush_ns = burst.joined(parts)
     fit = fit_bucket(before)
@@ -124,7 +124,7 @@ def _read_plan(
     execution: Execution, fit: BucketFit, bin_ns: int, flush_ns: int | None, left_ns: int
 ) -> ReadPlan | None:
     """The best plan of reads that fits what is left of the budget and of the target's room; says what does not."""
-    from naslab.plans import burst
+    from naslab.commands.plans import burst
 
     plans = burst.read_plans(fit, bin_ns, flush_ns, execution.caps)
     space = execution.document["environment"]["space"]

@@ -12,7 +12,7 @@ from typing import Any
 from naslab.analysis import fsx as model
 from naslab.errors import UsageError
 from naslab.exchange.references import load
-from naslab.store import Store
+from naslab.results.store import Store
 from naslab.units import duration_text, percent_text, rate_text, size_label
 
 _WHICH = {"the guide is known": "--year", "no tier": "--tier", "storage is": "--storage"}

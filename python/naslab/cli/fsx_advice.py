@@ -16,7 +16,7 @@ from naslab.analysis.fsx import YEARS
 from naslab.analysis.fsx_advice import LONGEST_S, Load, Option, Prices, Shortfall
 from naslab.errors import UsageError
 from naslab.exchange.references import load
-from naslab.store import Store
+from naslab.results.store import Store
 from naslab.units import amount_text, duration_text, percent_text, rate_text
 
 if TYPE_CHECKING:

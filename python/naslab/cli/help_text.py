@@ -92,7 +92,7 @@ def coloured(text: str) -> str:
     """The same with headings in bold, where standard output is a terminal that may show them."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb" or not sys.stdout.isatty():
         return text
-    from naslab.printable import colours_of
+    from naslab.text.printable import colours_of
 
     lines = (f"\x1b[1m{line}\x1b[0m" if line and line[0] != " " and line[-1] == ":" else line
              for line in text.split("\n"))  # fmt: skip

@@ -10,8 +10,8 @@ from pathlib import Path
 from naslab.comparison.history import as_document, courses
 from naslab.comparison.history_words import text_of
 from naslab.errors import UsageError
-from naslab.outputs import HTML, check_output
-from naslab.redact import store_for
+from naslab.exchange.redact import store_for
+from naslab.text.outputs import HTML, check_output
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run_history(request: Request) -> int:
     else:
         print("\n\n".join(text_of(course) for course in found))
     if request.output is not None:
-        from naslab.report import history as page
+        from naslab.render.report import history as page
 
         print(f"Report: {page.write(found, request.output).resolve()}", file=sys.stderr)
     return 0

@@ -13,7 +13,7 @@ from naslab.cli import options as o
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
-    from naslab.store import Store
+    from naslab.results.store import Store
 
 
 def import_results(
@@ -45,7 +45,7 @@ def import_results(
 ) -> int:
     """Read other tools' results as runs, to show, compare, report and export."""
     from naslab.exchange.importers.build import Asked, import_files
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     asked = Asked(o.parse_labels(label), target_name, note, repeats)
     runs, skipped = import_files(files, asked)

@@ -15,10 +15,11 @@ from pathlib import Path
 from naslab.cli.build import parser_of
 
 _PARTS = (
-    "naslab.cli.sweep", "naslab.cli.sustained", "naslab.cli.progress", "naslab.execute", "naslab.client.environment",
-    "naslab.plans.sweep", "naslab.analysis.validity", "naslab.render.summary", "naslab.store.store",
-    "naslab.store.process",
-    "naslab.results.document", "naslab.targets.smb", "naslab.targets.nfs", "naslab.targets.local", "naslab.credentials",
+    "naslab.cli.sweep", "naslab.cli.sustained", "naslab.cli.progress", "naslab.execution.execute",
+    "naslab.client.environment", "naslab.commands.plans.sweep", "naslab.analysis.validity",
+    "naslab.render.terminal.summary", "naslab.results.store.store", "naslab.results.store.process",
+    "naslab.results.document", "naslab.targets.smb", "naslab.targets.nfs", "naslab.targets.local",
+    "naslab.targets.credentials",
 )  # fmt: skip
 """What nearly every command needs, read in before the first of them."""
 

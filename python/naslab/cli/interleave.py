@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.ratios import LOOKS, POCOCK
 from naslab.cli.common import Common, Load
+from naslab.commands.plans import sweep as sweeps
 from naslab.comparison.judgement import Comparison, compare
 from naslab.comparison.words import sentence
 from naslab.errors import INTERRUPTED, NaslabError, UsageError
-from naslab.execute import Execution, probe, start
+from naslab.execution.execute import Execution, probe, start
+from naslab.execution.waits import termination_as_interrupt
 from naslab.lab import session as lab
-from naslab.plans import sweep as sweeps
-from naslab.render.summary import summarise
+from naslab.render.terminal.summary import summarise
+from naslab.results.store import Store, new_run_id
 from naslab.spec import CellSpec
-from naslab.store import Store, new_run_id
 from naslab.units import parse_size_list
-from naslab.waits import termination_as_interrupt
 
 if TYPE_CHECKING:
     from naslab.results.run import Run

@@ -14,20 +14,20 @@ from typing import Any, TextIO
 from naslab import __version__
 from naslab.cli.options import parse_labels
 from naslab.cli.progress import Progress
+from naslab.commands.iozone import oplog, sheet, text, throughput
+from naslab.commands.iozone.args import Args
+from naslab.commands.iozone.checks import parse
+from naslab.commands.iozone.cluster import clients_of
+from naslab.commands.iozone.options import help_text
+from naslab.commands.iozone.plan import Plan, make_plan
+from naslab.commands.iozone.remount import Remounter
+from naslab.commands.iozone.tables import Results
 from naslab.errors import INTERRUPTED, InterruptedRunError, NaslabError
-from naslab.iozone import oplog, sheet, text, throughput
-from naslab.iozone.args import Args
-from naslab.iozone.checks import parse
-from naslab.iozone.cluster import clients_of
-from naslab.iozone.options import help_text
-from naslab.iozone.plan import Plan, make_plan
-from naslab.iozone.remount import Remounter
-from naslab.iozone.tables import Results
-from naslab.messages import without_secrets
-from naslab.outputs import forcing
+from naslab.text.messages import without_secrets
+from naslab.text.outputs import forcing
 
 Execute = Callable[..., Any]
-"""`naslab.execute.execute`: (spec, *, store, document_extra, on_cell, before_cell, progress) -> Run."""
+"""`naslab.execution.execute.execute`: (spec, *, store, document_extra, on_cell, before_cell, progress) -> Run."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -48,9 +48,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(args: Args) -> int:
     """Plan, then execute. Raises NaslabError for what is wrong before anything was written."""
-    from naslab.execute import execute
+    from naslab.execution.execute import execute
     from naslab.lab.opening import open_target
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     plan = make_plan(args)
     with forcing(args.force):

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from naslab.cli.common import Common, measure
 from naslab.cli.progress import Progress
+from naslab.commands.jobs import many
+from naslab.commands.jobs.archive import SUFFIXES
+from naslab.commands.jobs.carry import Carrier, Plan, cells_of, check_target, planned
+from naslab.commands.jobs.corpus import CorpusSource, corpus
+from naslab.commands.jobs.remote import JobRun, described
+from naslab.commands.jobs.source import Source, open_folder
+from naslab.commands.jobs.work import JOBS
 from naslab.errors import SpaceError, UsageError
-from naslab.execute import SPACE_FACTOR, probe, start
-from naslab.jobs import many
-from naslab.jobs.archive import SUFFIXES
-from naslab.jobs.carry import Carrier, Plan, cells_of, check_target, planned
-from naslab.jobs.corpus import CorpusSource, corpus
-from naslab.jobs.remote import described
-from naslab.jobs.source import Source, open_folder
-from naslab.jobs.work import JOBS
+from naslab.execution.execute import SPACE_FACTOR, probe, start
+from naslab.results.store import Store
 from naslab.spec import CellSpec
-from naslab.store import Store
 from naslab.units import amount_text, size_text
 
 MOST_STREAMS, MOST_IN_FLIGHT = 256, 64
@@ -111,7 +112,8 @@ def run_job(request: JobRequest, common: Common) -> int:
     if target.clients is not None:
         many.check(plan)
         made = (request.made(request.names()), 1.0 if request.scale is None else request.scale)
-        target.clients.job = described(plan, request.names(), request.repeat, request.source, made)
+        job = described(plan, request.names(), request.repeat, request.source, made)
+        target.clients.job = partial(JobRun, job=job)
     execution = start(spec, target, Store(common.store), document_extra=common.document_extra())
     carrier = (Carrier if target.clients is None else many.ManyCarriers)(execution, plan, cells)
 

@@ -47,8 +47,8 @@ def run(
 
     A system that is not up is built for this and taken down. Exit code 1: a part is more than 5 % off.
     """
+    from naslab.execution.waits import termination_as_interrupt
     from naslab.lab import calibrate
-    from naslab.waits import termination_as_interrupt
 
     def say(text: str) -> None:
         if not quiet:

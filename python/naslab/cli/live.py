@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from naslab.errors import UsageError
-from naslab.outputs import LIVE, check_output
+from naslab.text.outputs import LIVE, check_output
 
 VERSION = 1
 _ENDED = ("op", "workload", "status", "file_bytes", "record_bytes", "queue_depth", "workers", "bytes", "ops", "errors",
@@ -68,7 +68,7 @@ def watching(where: str, instead: str) -> Iterator[Live | None]:
     if not where:
         yield None
         return
-    from naslab import execute
+    from naslab.execution import execute
 
     if where == "-":
         if instead:

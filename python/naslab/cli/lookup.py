@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from naslab.cli.commands import COMMANDS, OLD_NAMES
+from naslab.cli.command_list import COMMANDS, OLD_NAMES
 from naslab.cli.registry import Command
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from naslab.cli.progress import Progress
 from naslab.errors import TargetError, UsageError
-from naslab.execute import check_space, engine_errors, probe
-from naslab.messages import readable
+from naslab.execution.execute import check_space, engine_errors, probe
+from naslab.execution.waits import termination_as_interrupt
 from naslab.spec import CellSpec, RunSpec
 from naslab.targets import Target, folder_target
+from naslab.text.messages import readable
 from naslab.units import parse_size
-from naslab.waits import termination_as_interrupt
 
 BLOCK_BYTES, RECORD_BYTES = 4096, 1 << 20
 

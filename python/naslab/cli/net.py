@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from naslab import __version__
 from naslab.errors import TargetError, UsageError
-from naslab.messages import readable
 from naslab.results.foreign import foreign_cell, foreign_document
-from naslab.store import Store, new_run_id
+from naslab.results.store import Store, new_run_id
+from naslab.text.messages import readable
 from naslab.units import duration_text, parse_duration, percent_text, rate_text
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from naslab.errors import UsageError
-from naslab.printable import raw
+from naslab.text.printable import raw
 
 LIMIT_S = 30
 

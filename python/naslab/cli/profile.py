@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis.position import ZONE, profile_of
 from naslab.cli.common import Budget, Common, measure
 from naslab.cli.progress import Progress
+from naslab.commands.plans import profile as profiles
 from naslab.errors import UsageError
-from naslab.execute import Execution, check_space, probe, start
-from naslab.plans import profile as profiles
+from naslab.execution.execute import Execution, check_space, probe, start
+from naslab.results.store import Store
 from naslab.spec import CellSpec
-from naslab.store import Store
 from naslab.targets import folder_target
 from naslab.units import parse_size, size_text
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from naslab import terminal
-from naslab.analysis.cell_names import op_words
 from naslab.cli.time_left import TimeLeft
-from naslab.execute import Hooks
-from naslab.printable import guard_again, printable, raw
+from naslab.execution.execute import Hooks
+from naslab.results.cell_names import op_words
 from naslab.spec import CellSpec
+from naslab.text import screen as terminal
+from naslab.text.printable import guard_again, printable, raw
 from naslab.units import duration_text, rate_text, size_text
 
 PLAIN_INTERVAL_S = 10.0

@@ -47,8 +47,8 @@ def _article(each: Any) -> dict[str, Any]:
 
 
 def _text(runs: list[Any]) -> str:
-    from naslab.render.show import columns_of, render
-    from naslab.terminal import plain_table
+    from naslab.render.terminal.show import columns_of, render
+    from naslab.text.screen import plain_table
 
     if not runs:
         return "No published result fits; see all with: naslab runs --published\n"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.exchange.references import load
-from naslab.outputs import HTML, check_output
+from naslab.text.outputs import HTML, check_output
 
 if TYPE_CHECKING:
-    from naslab.report.drawing import Drawing
+    from naslab.render.report.drawing import Drawing
 
 
 def _print_json(value: Any) -> int:
@@ -22,8 +22,8 @@ def _print_json(value: Any) -> int:
 
 def list_runs(label: str, target: str, limit: int, store: Path | None, as_json: bool, redact: bool = False) -> int:
     """`naslab runs`."""
-    from naslab.redact import store_for
-    from naslab.render.show import list_runs_text
+    from naslab.exchange.redact import store_for
+    from naslab.render.terminal.show import list_runs_text
 
     opened = store_for(store, redact)
     found = opened.list_runs(limit, label or None, target or None)
@@ -35,8 +35,8 @@ def list_runs(label: str, target: str, limit: int, store: Path | None, as_json: 
 
 def show_one(reference: str, store: Path | None, as_json: bool, redact: bool = False) -> int:
     """`naslab show`."""
-    from naslab.redact import store_for
-    from naslab.render.show import folded, show_run
+    from naslab.exchange.redact import store_for
+    from naslab.render.terminal.show import folded, show_run
 
     run = load(store_for(store, redact), reference)
     if as_json:
@@ -56,9 +56,9 @@ def write_report(
     one_page: bool = False,
 ) -> int:
     """`naslab report`. one_page: for print; a file that is no HTML is always that."""
-    from naslab.redact import store_for
-    from naslab.report import one_page as page
-    from naslab.report import write
+    from naslab.exchange.redact import store_for
+    from naslab.render.report import one_page as page
+    from naslab.render.report import write
 
     opened = store_for(store, redact)
     if one_page or output.suffix.lower() in (".svg", ".png"):

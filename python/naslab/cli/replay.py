@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.cli.common import Common, measure
+from naslab.commands.replay import Converter, Names, StreamTimes, Tree, join, write_files
 from naslab.errors import SpaceError, UsageError
-from naslab.execute import SPACE_FACTOR, Execution, probe, start
-from naslab.replay import Converter, Names, StreamTimes, Tree, join, write_files
-from naslab.script import MOST_STREAMS, ScriptWriter
+from naslab.execution.execute import SPACE_FACTOR, Execution, probe, start
+from naslab.results.store import Store
 from naslab.spec import CellSpec, DataSpec, ScriptSpec
-from naslab.store import Store
+from naslab.spec.script import MOST_STREAMS, ScriptWriter
 from naslab.trace.fileset import FileFacts, FileSet
 from naslab.trace.reader import Trace
 from naslab.units import amount_text, parse_duration
 
 if TYPE_CHECKING:
-    from naslab.replay import Tally
+    from naslab.commands.replay import Tally
 
 PREPARE, REPLAY = "prepare", "replay"
 """Workload names of the two cells."""

@@ -12,7 +12,7 @@ from naslab.cli import options as o
 from naslab.errors import UsageError
 
 if TYPE_CHECKING:
-    from naslab.report.drawing import Drawing
+    from naslab.render.report.drawing import Drawing
     from naslab.results.run import Run
 
 _LINK = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgKMG]?)(?:bit(?:/s|ps)?)?(?::([0-9]+))?\Z")
@@ -66,7 +66,7 @@ def parse_drawing(links: list[str], lines: list[str], y_max: str, store: Path | 
 
     store: has the runs that lines are of.
     """
-    from naslab.report.drawing import Drawing
+    from naslab.render.report.drawing import Drawing
 
     limit = _rate(y_max, "--y-max", "150MB/s") if y_max else None
     drawn = [each for line in lines for each in _drawn(line, store)]
@@ -98,8 +98,8 @@ def run_lines(text: str, store: Path | None = None) -> list[tuple[str, float]]:
     Raises UnknownRunError for a published one.
     """
     from naslab import load
-    from naslab.analysis.cell_names import op_words
     from naslab.errors import UnknownRunError
+    from naslab.results.cell_names import op_words
     from naslab.units import rate_text
 
     name = text.strip()

@@ -8,10 +8,10 @@ from naslab.cli.common import Common, measure
 from naslab.cli.compare import Request, code_of, labels_of, tell_all
 from naslab.errors import UsageError
 from naslab.exchange.references import load
-from naslab.execute import Execution, start
+from naslab.execution.execute import Execution, start
 from naslab.explain.steps import WORKLOAD
+from naslab.results.store import Store
 from naslab.spec import CellSpec, RunSpec
-from naslab.store import Store
 
 
 def run_rerun(reference: str, target_text: str, request: Request, common: Common) -> int:

@@ -19,17 +19,17 @@ from naslab.cli import options as o
 from naslab.cli.caller import caller
 from naslab.cli.common import Common, report_of, say_run
 from naslab.cli.interleave import end_interleaved, ended_by, exit_of, numbered
+from naslab.commands.plans import security as plans
 from naslab.comparison import security as prices
 from naslab.comparison.security_words import sentences
 from naslab.errors import TargetError, UsageError
-from naslab.execute import SPACE_FACTOR, Execution, probe, start
-from naslab.plans import security as plans
+from naslab.execution.execute import SPACE_FACTOR, Execution, probe, start
+from naslab.execution.waits import termination_as_interrupt
 from naslab.results.describe import typed
 from naslab.results.parts.security import Security
+from naslab.results.store import Store, new_run_id
 from naslab.spec import CellSpec
-from naslab.store import Store, new_run_id
 from naslab.targets.target import SERVERS
-from naslab.waits import termination_as_interrupt
 
 if TYPE_CHECKING:
     from naslab.results.run import Run

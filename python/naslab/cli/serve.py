@@ -11,10 +11,10 @@ import typer
 
 from naslab.cli import options as o
 from naslab.errors import UsageError
-from naslab.printable import raw
+from naslab.text.printable import raw
 
 if TYPE_CHECKING:
-    from naslab.store.library import Library
+    from naslab.results.store.library import Library
 
 ListenOpt = Annotated[
     str, typer.Option("--listen", metavar="[ADDR:]PORT", help="Where to listen; other addresses need --token.")
@@ -54,7 +54,7 @@ def serve(
     quiet: o.QuietOpt = False,
 ) -> int:
     """The library of results in a browser: search, overlay, rank, compare, watch a running test. Read-only."""
-    from naslab.web.server import AUTO, Request, listen_on, run_server, token_of
+    from naslab.render.web.server import AUTO, Request, listen_on, run_server, token_of
 
     if redact and not metrics:
         raise UsageError(
@@ -90,8 +90,8 @@ def site(
 
 def open_library(path: Path | None, quiet: bool) -> Library:
     """The store, its summaries made where they are missing. Raises StoreError."""
-    from naslab.store import Store
-    from naslab.store.library import Library
+    from naslab.results.store import Store
+    from naslab.results.store.library import Library
 
     library = Library(Store(path))
 

@@ -11,12 +11,12 @@ from naslab.cli.explain import climb_ladder
 from naslab.cli.progress import Progress
 from naslab.cli.survey_apps import Applications
 from naslab.client.kept import ceiling_for, recent
-from naslab.execute import SPACE_FACTOR, Execution, probe, start
+from naslab.commands.plans import survey
+from naslab.commands.plans import sweep as sweeps
+from naslab.execution.execute import SPACE_FACTOR, Execution, probe, start
 from naslab.explain import steps
-from naslab.plans import survey
-from naslab.plans import sweep as sweeps
+from naslab.results.store import Store
 from naslab.spec import CellSpec, RunSpec
-from naslab.store import Store
 from naslab.units import amount_text
 
 MAX_LOST = 3

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from naslab.apps.cells import cells_of, room_bytes
-from naslab.apps.generate import PREPARE_REQUEST_BYTES, Plan, plan
-from naslab.apps.model import Definition, chosen
 from naslab.cli.apps import conclude
 from naslab.cli.common import Budget
 from naslab.cli.progress import Progress
+from naslab.commands.apps.cells import cells_of, room_bytes
+from naslab.commands.apps.generate import PREPARE_REQUEST_BYTES, Plan, plan
+from naslab.commands.apps.model import Definition, chosen
+from naslab.commands.plans.survey import Limits, Speed
 from naslab.errors import UsageError
-from naslab.execute import Execution
-from naslab.plans.survey import Limits, Speed
+from naslab.execution.execute import Execution
 from naslab.spec import CellSpec, DataSpec
 from naslab.targets import Target
 

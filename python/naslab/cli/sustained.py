@@ -11,13 +11,13 @@ from naslab.analysis import scaling
 from naslab.cli.common import Common, Load, measure
 from naslab.cli.options import parse_labels
 from naslab.cli.progress import Progress
+from naslab.commands.plans import cached, caching, workingset
+from naslab.commands.plans import scale as scales
+from naslab.commands.plans import sustained as plans
 from naslab.errors import UsageError
-from naslab.execute import Execution, probe, start
-from naslab.plans import cached, caching, workingset
-from naslab.plans import scale as scales
-from naslab.plans import sustained as plans
+from naslab.execution.execute import Execution, probe, start
+from naslab.results.store import Store
 from naslab.spec import CellSpec
-from naslab.store import Store
 from naslab.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ class _Task:
             workingset.smallest_bytes(options)
             return plans.numbered(workingset.fill_cells(options))
         if request.find_burst:
-            from naslab.plans import burst
+            from naslab.commands.plans import burst
 
             cells = burst.first_run_cells(options, common.budget_ns() or burst.BUDGET_NS, request.rest_ns)
             return plans.numbered(cells)

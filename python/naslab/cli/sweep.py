@@ -10,13 +10,13 @@ from typing import Any
 
 from naslab.cli.common import Budget, Common, Load, measure
 from naslab.cli.progress import Progress
-from naslab.credentials import log_in
+from naslab.commands.plans import sweep as sweeps
 from naslab.errors import UsageError
-from naslab.execute import SPACE_FACTOR, Execution, check_space, needed_bytes, probe, start
-from naslab.plans import sweep as sweeps
+from naslab.execution.execute import SPACE_FACTOR, Execution, check_space, needed_bytes, probe, start
+from naslab.results.store import Store
 from naslab.spec import CellSpec, RunSpec
-from naslab.store import Store
 from naslab.targets import Target, parse_target
+from naslab.targets.credentials import log_in
 from naslab.units import amount_text, duration_text, parse_size_list, size_text
 
 PLAN_RATES = (("1 GbE", 117e6), ("10 GbE", 1170e6))

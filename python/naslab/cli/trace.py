@@ -12,7 +12,7 @@ import typer
 
 from naslab.cli import options as o
 from naslab.errors import INTERRUPTED, UsageError
-from naslab.outputs import APP, HTML, NEW_TRACE, check_output, write_output
+from naslab.text.outputs import APP, HTML, NEW_TRACE, check_output, write_output
 
 if TYPE_CHECKING:
     from naslab.trace.names import Anonymiser
@@ -132,7 +132,7 @@ def show(
 
         write_output(picture(document), output, "-o", HTML)
     if emit_app is not None:
-        from naslab.apps.from_trace import definition_of
+        from naslab.commands.apps.from_trace import definition_of
 
         gc.collect()  # the profile's tree of files has references in circles
         write_output(definition_of(opened), emit_app, "--emit-app", APP)

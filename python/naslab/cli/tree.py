@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis.metadata import phases
 from naslab.cli.cold import ColdCommand, cold_note, parse_cold
 from naslab.cli.common import Common, Load, measure
+from naslab.commands.plans import tree as trees
 from naslab.errors import SpaceError, UsageError
-from naslab.execute import SPACE_FACTOR, Execution, probe, start
-from naslab.plans import tree as trees
+from naslab.execution.execute import SPACE_FACTOR, Execution, probe, start
+from naslab.results.store import Store
 from naslab.spec import CellSpec
-from naslab.store import Store
 from naslab.units import amount_text, parse_size
 
 if TYPE_CHECKING:

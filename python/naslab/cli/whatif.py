@@ -83,7 +83,7 @@ def run_whatif(reference: str, words: Mapping[str, str], asked: Asked, store: Pa
     from naslab.explain.evidence import Evidence
     from naslab.explain.loads import Asked
     from naslab.explain.predict import Change, predictions
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     scales = {name: _scale(words.get(name, ""), f"--{name}", parse) for name, parse in _PARSERS.items()}
     if not any(scales.values()) and asked == Asked():
@@ -203,7 +203,7 @@ def text_of(
     run: Run, change: Change, asked: Asked, fitted: Fitted, found: list[Prediction], width: int | None = None
 ) -> str:
     """The predictions for a terminal."""
-    from naslab.render.show import columns_of, render
+    from naslab.render.terminal.show import columns_of, render
 
     columns = columns_of(width)
     return render(list(_parts(run, change, asked, fitted, found, columns)), columns, None)
@@ -217,7 +217,7 @@ def _parts(
 
     from naslab.explain import trust
     from naslab.explain import whatif_words as words
-    from naslab.render.show import in_middle
+    from naslab.render.terminal.show import in_middle
 
     document = run.document
     what = words.change_text(change, asked_words(asked))

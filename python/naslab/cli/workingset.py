@@ -8,9 +8,9 @@ from typing import Any
 from naslab.analysis import workingset as analysis
 from naslab.cli.common import Budget
 from naslab.cli.progress import Progress
-from naslab.execute import Execution
-from naslab.plans import workingset as plans
-from naslab.plans.sustained import LoadOptions, numbered
+from naslab.commands.plans import workingset as plans
+from naslab.commands.plans.sustained import LoadOptions, numbered
+from naslab.execution.execute import Execution
 
 
 def measure_working_set(

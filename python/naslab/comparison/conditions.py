@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from naslab.analysis.measurements import CONDITIONS, Document, Key
 from naslab.results.foreign import is_foreign
+from naslab.results.measurements import CONDITIONS, Document, Key
 from naslab.units import size_label
 
 _TARGET = {

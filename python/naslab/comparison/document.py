@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from naslab.analysis.measurements import UNITS
 from naslab.analysis.ratios import Judged
 from naslab.comparison import why
 from naslab.comparison.judgement import Comparison, Row
+from naslab.results.measurements import UNITS
 
 
 def of(comparison: Comparison) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from naslab.analysis.cell_names import op_words, stage_words
 from naslab.analysis.distributions import t_below
-from naslab.analysis.measurements import Block, Key, Side
 from naslab.analysis.ratios import LEAST_REPEATS
 from naslab.analysis.repeats import DRIFT_P, LEAST_DRIFT, LEAST_FOR_COURSE, course
+from naslab.results.cell_names import op_words, stage_words
 from naslab.results.foreign import is_foreign
+from naslab.results.measurements import Block, Key, Side
 from naslab.units import percent_text
 
 WARN_BELOW = 5

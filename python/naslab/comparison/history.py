@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from naslab.analysis import history, ratios
 from naslab.analysis.history import Step
-from naslab.analysis.measurements import Document, Key, Side
 from naslab.analysis.ratios import Ratio
 from naslab.comparison.judgement import MARGINS, RATES
+from naslab.results.measurements import Document, Key, Side
 
 ALIKE = ("protocol", "dialect", "sec", "signing", "encryption")
 """Of the target: runs that differ in these are not one course."""

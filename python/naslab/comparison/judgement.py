@@ -17,13 +17,13 @@ import numpy as np
 
 from naslab.analysis import ratios
 from naslab.analysis.intervals import LEVEL
-from naslab.analysis.measurements import HIGHER, Block, Document, Key, Measure, Side
 from naslab.analysis.ratios import Control, Judged, Ratio
 from naslab.comparison.conditions import differences
 from naslab.comparison.doubts import doubts_of
 from naslab.comparison.ranges import over_ranges
 from naslab.comparison.split import sentences
 from naslab.comparison.why import Why
+from naslab.results.measurements import HIGHER, Block, Document, Key, Measure, Side
 
 MARGINS: dict[Measure, float] = {
     "throughput": ratios.RATE_MARGIN,

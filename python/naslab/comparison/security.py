@@ -15,8 +15,8 @@ import numpy as np
 
 from naslab.analysis import ratios
 from naslab.analysis.intervals import t_interval
+from naslab.commands.plans.security import CONTRASTS, LOADS, WORKLOAD
 from naslab.comparison.split import GIB, Cells, Kind, by_kind
-from naslab.plans.security import CONTRASTS, LOADS, WORKLOAD
 
 Rounds = dict[int, dict[str, float]]
 """Figures of one combination and load by round."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from naslab.analysis.cell_names import op_words
+from naslab.commands.plans.security import BLOCKS, LARGE_BYTES, combinations
 from naslab.comparison.security import LEAST_ROUNDS
-from naslab.plans.security import BLOCKS, LARGE_BYTES, combinations
+from naslab.results.cell_names import op_words
 from naslab.results.parts.security import (
     Security,
     SecurityCombination,
@@ -163,7 +163,7 @@ def tables(found: Security) -> list[RenderableType]:
     """The price list for a terminal: a table for each load, and one of what was not measured."""
     from rich.text import Text
 
-    from naslab.terminal import plain_table
+    from naslab.text.screen import plain_table
 
     rows = measured(found)
     parts: list[RenderableType] = []
@@ -185,7 +185,7 @@ def _title(load: SecurityLoad) -> str:
 
 def _load_table(rows: Sequence[SecurityCombination], load: SecurityLoad) -> Any:
     """What one load is measured for, its rate or, one at a time, its latency, and its client CPU."""
-    from naslab.terminal import plain_table
+    from naslab.text.screen import plain_table
 
     single = load.queue_depth == 1
     heads = ("combination", "latency" if single else "MB/s", "change, % (95 %)", "CPU s/GiB", "ratio (95 %)")

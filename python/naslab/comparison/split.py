@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from naslab.analysis import ratios
-from naslab.analysis.cell_names import op_words
 from naslab.analysis.ratios import Judged
-from naslab.plans.both_ways import SMALL_BYTES, WORKLOAD
+from naslab.commands.plans.both_ways import SMALL_BYTES, WORKLOAD
+from naslab.results.cell_names import op_words
 from naslab.units import duration_text, percent_text, rate_text, size_label
 
 Cells = Sequence[Mapping[str, Any]]
@@ -156,7 +156,7 @@ def _latency(cell: Mapping[str, Any]) -> list[str]:
 
 def table(found: Mapping[str, Any]) -> Any:
     """The measurements as a table for a terminal."""
-    from naslab.terminal import plain_table
+    from naslab.text.screen import plain_table
 
     heads = ("measurement", "mount", "own client", "ratio", "95 %", "CPU/GiB", "own CPU/GiB")
     shown = plain_table(heads, right=heads[1:4])

@@ -17,7 +17,6 @@ from typing import Any, Literal
 import numpy as np
 
 from naslab.analysis import ratios
-from naslab.analysis.measurements import Document
 from naslab.analysis.ratios import LATENCY_MARGIN, LEAST_REPEATS, RATE_MARGIN
 from naslab.comparison import stations
 from naslab.comparison.names import short
@@ -25,6 +24,7 @@ from naslab.comparison.stations import Part
 from naslab.errors import UsageError
 from naslab.explain import trust
 from naslab.explain.steps import STEP_NAMES
+from naslab.results.measurements import Document
 from naslab.units import count_text, duration_text, rate_text, size_label
 
 Judgement = Literal["agree", "part", "open"]

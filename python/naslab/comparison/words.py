@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from naslab.analysis.cell_names import op_words
-from naslab.analysis.measurements import Key
 from naslab.analysis.ratios import Judged
 from naslab.comparison.names import short
+from naslab.results.cell_names import op_words
+from naslab.results.measurements import Key
 from naslab.units import count_text, duration_text, percent_text, rate_text, size_label
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def table(comparison: Comparison, rows: Sequence[Row]) -> Any:
     """The rows as a table for a terminal."""
     from rich.text import Text
 
-    from naslab.terminal import plain_table
+    from naslab.text.screen import plain_table
 
     found = plain_table(("measurement", "baseline", "compared", "ratio", "95 %", "verdict"), right=("ratio",))
     style = {"better": "green", "worse": "red", "equivalent": "dim"}

@@ -15,10 +15,10 @@ from openpyxl.chart.data_source import AxDataSource, StrRef
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.pagebreak import Break
 
-from naslab.analysis.cell_names import op_words, test_name
 from naslab.exchange.excel_cells import fit_to_width, styled, title_of
 from naslab.exchange.excel_rows import Place
 from naslab.exchange.series_table import RATE_COLUMN, TIME_COLUMN
+from naslab.results.cell_names import op_words, test_name
 from naslab.results.foreign import is_foreign
 from naslab.units import size_text
 

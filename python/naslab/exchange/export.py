@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from naslab.errors import UsageError
 from naslab.exchange.files import safe_text
 from naslab.exchange.json_file import json_text
-from naslab.outputs import EXPORT, written
 from naslab.results.columns import CELL_COLUMNS, cell_row
+from naslab.text.outputs import EXPORT, written
 
 if TYPE_CHECKING:
     from naslab.results.run import Run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
-    from naslab.store import Store
+    from naslab.results.store import Store
 
 PUBLISHED = "published:"
 

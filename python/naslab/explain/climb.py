@@ -35,7 +35,7 @@ from naslab.spec import CellSpec, WalkSpec
 if TYPE_CHECKING:
     from naslab.cli.common import Budget
     from naslab.cli.progress import Progress
-    from naslab.execute import Execution
+    from naslab.execution.execute import Execution
 
 LEAST_OPS = 60
 """Operations that a timed cell should see, where its share of the budget allows."""

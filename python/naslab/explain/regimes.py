@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from naslab.analysis.cell_names import load_name, stage_words
 from naslab.analysis.linkrate import ABOVE_LINK, known_link
 from naslab.analysis.regimes_cells import View
 from naslab.analysis.regimes_series import SAME_RATE, Drop, drops_of, held_words, is_write_back
 from naslab.analysis.validity import cell_regime
+from naslab.results.cell_names import load_name, stage_words
 from naslab.units import duration_text, percent_text, rate_text
 
 if TYPE_CHECKING:

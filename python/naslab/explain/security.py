@@ -13,7 +13,7 @@ from naslab.explain.points import Point
 from naslab.explain.steps import LARGE_RECORD, Load, load_cell, small_cell, small_files
 
 if TYPE_CHECKING:
-    from naslab.execute import Execution
+    from naslab.execution.execute import Execution
     from naslab.explain.climb import Climb
     from naslab.targets import Target
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from naslab.analysis.series import NS_PER_S
-from naslab.script import FLAG_CREATE, FLAG_READ, FLAG_WRITE, STAT, ScriptWriter
 from naslab.spec import CellSpec, DataSpec, ScriptSpec, WalkSpec
+from naslab.spec.script import FLAG_CREATE, FLAG_READ, FLAG_WRITE, STAT, ScriptWriter
 from naslab.units import size_label
 
 WORKLOAD = "ladder"

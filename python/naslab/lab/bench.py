@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from naslab.errors import TargetError, UsageError
+from naslab.execution.waits import held_back
 from naslab.lab.experiment import System
 from naslab.units import percent_text
-from naslab.waits import held_back
 
 Document = dict[str, Any]
 _STOP_S = 30

@@ -207,7 +207,7 @@ def _surfaces(
 def _over_time(
     chart: Chart, experiment: Experiment, condition: str, samples: Sequence[Sample], factor: float
 ) -> dict[str, Any] | None:
-    """The repeat with the median rate. Its intervals are in the store: `naslab.report.experiment_series` adds them."""
+    """The repeat with the median rate. Its intervals are in the store; the report adds them."""
     whole = dataclasses.replace(quantity(chart, experiment, condition), value="throughput")
     found = of_blocks(whole, samples)
     if not found:

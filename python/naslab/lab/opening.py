@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from naslab.credentials import log_in
 from naslab.errors import UsageError
 from naslab.lab.session import open_lab_target
 from naslab.targets import Target, parse_target
+from naslab.targets.credentials import log_in
 
 
 def open_target(

@@ -60,9 +60,9 @@ def mcp(
         raise UsageError(f"{given[0]}: nothing can be measured without --target; add one, or leave {given[0]} out")
     if redact and target:
         raise UsageError("--redact hides names of targets, and --target shows them; leave one of them out")
+    from naslab.execution.waits import termination_as_interrupt
     from naslab.mcp.measuring import Limits
     from naslab.mcp.reading import Reading
-    from naslab.waits import termination_as_interrupt
 
     limits = None
     if target:

@@ -15,7 +15,7 @@ from naslab.errors import NaslabError, UsageError
 from naslab.exchange.references import load
 
 if TYPE_CHECKING:
-    from naslab.store import Store
+    from naslab.results.store import Store
 
 MAX_ROWS = 1000
 """Rows of one answer; `next_offset` tells where the next begin."""
@@ -54,7 +54,7 @@ class Reading:
 
         run: an id, the beginning of one, `last`, or `published:NAME`.
         """
-        from naslab.render.show import show_run
+        from naslab.render.terminal.show import show_run
 
         return show_run(self._load(run), WIDTH, False)
 
@@ -112,7 +112,7 @@ class Reading:
         return {**head, "columns": list(columns), "rows": plain(part)}
 
     def _store(self) -> Store:
-        from naslab.redact import store_for
+        from naslab.exchange.redact import store_for
 
         return store_for(self.path, self.redacted)
 

@@ -98,8 +98,8 @@ def _environment(setting: Mapping[str, Any]) -> dict[str, Any]:
 def _other_sizes(setting: Mapping[str, Any]) -> Iterator[Finding]:
     """`file_sizes`: the article tells other file sizes than its IOzone command line measures."""
     from naslab.analysis.findings import Finding
-    from naslab.iozone.checks import parse
-    from naslab.iozone.plan import file_sizes
+    from naslab.commands.iozone.checks import parse
+    from naslab.commands.iozone.plan import file_sizes
 
     if setting["tool"] != "iozone" or not setting["command"] or not setting["sizes"]:
         return

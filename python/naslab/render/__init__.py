@@ -1,1 +1,1 @@
-"""Runs as text for people: sentences, tables and pictures of the terminal. The HTML report is in `naslab.report`."""
+"""Results as people see them: the terminal, the HTML report, the web pages."""

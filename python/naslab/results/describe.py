@@ -52,7 +52,7 @@ def about(
 ) -> Meta:
     """What a field means. unit: of its numbers, unless its type has one.
 
-    keep: what may stay of its texts in a redacted document: one of these, or what a rule of `naslab.redact` keeps. A
+    keep: what may stay of its texts in a redacted document: one of these, or what a rule of `exchange.redact` keeps. A
     text without it is private and goes. private: of an object, its keys go, too. unreported: null where a `source` does
     not report it; never in naslab's own runs.
     """

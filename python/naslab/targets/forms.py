@@ -10,7 +10,7 @@ import re
 from urllib.parse import quote
 
 from naslab.errors import UsageError
-from naslab.messages import without_secrets
+from naslab.text.messages import without_secrets
 
 PLACELESS = ("sim", "null")
 """Targets without files of their own names: the whole name is the target."""

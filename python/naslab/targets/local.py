@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from naslab.errors import UsageError
-from naslab.messages import without_secrets
 from naslab.targets.query import flag, parse_query
 from naslab.targets.target import Target
+from naslab.text.messages import without_secrets
 
 _HOST = re.compile(
     r"[0-9]{1,3}(\.[0-9]{1,3}){3}|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.(local|lan|home|internal|net|com|org)"

@@ -7,12 +7,12 @@ import os
 import re
 
 from naslab.errors import UsageError
-from naslab.messages import without_secrets
 from naslab.targets.local import parse_path
 from naslab.targets.nfs import parse_nfs
 from naslab.targets.sim import parse_sim
 from naslab.targets.smb import parse_smb, parse_unc_target
 from naslab.targets.target import Target
+from naslab.text.messages import without_secrets
 
 FORMS = "give a folder, smb://host/share, nfs://host/export, lab:NAME, sim:… or null:"
 _MOUNT = "mount it and give the mount point"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from naslab.cluster.run import Clients
-    from naslab.monitor import Monitor
+    from naslab.execution.clients.run import Clients
+    from naslab.execution.monitor import Monitor
 
 DEFAULT_TIMEOUT_NS = 30_000_000_000
 """What servers are given to answer when no `--timeout` says otherwise."""

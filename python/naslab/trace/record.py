@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from naslab.errors import NaslabError, UsageError
-from naslab.messages import without_secrets
+from naslab.text.messages import without_secrets
 from naslab.trace.format import Header
 from naslab.trace.names import Anonymiser
 from naslab.trace.strace import convert_strace

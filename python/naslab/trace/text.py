@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from naslab.printable import printable
+from naslab.text.printable import printable
 from naslab.units import amount_text, duration_text, percent_text, size_label
 
 _BAR = 30

@@ -13,7 +13,7 @@ import msgspec
 import zstandard
 
 from naslab.errors import TraceError
-from naslab.outputs import TRACE, Output
+from naslab.text.outputs import TRACE, Output
 from naslab.trace.format import (
     MAX_HANDLE,
     MAX_LINE_BYTES,

@@ -15,7 +15,7 @@ from naslab.exchange.importers.recognise import Format, format_of, known, parser
 from naslab.results.document import warning
 from naslab.results.foreign import foreign_document
 from naslab.results.run import MemoryBlobs, Run
-from naslab.store import new_run_id
+from naslab.results.store import new_run_id
 
 MAX_FILES = 10_000
 

@@ -62,7 +62,7 @@ def cell_of(number: int, op: str, file_bytes: int | None, record_bytes: int | No
 
 def _made_of(op: str) -> dict[str, object]:
     """Order of offsets and way of access, which IOzone fixes for each test: random ones take each record once."""
-    from naslab.iozone.plan import BY_OP
+    from naslab.commands.iozone.plan import BY_OP
 
     return {"pattern": BY_OP[op].pattern, "access": BY_OP[op].access}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from naslab.errors import TargetError, UsageError
+from naslab.execution.waits import held_back
 from naslab.lab import definition as definitions
 from naslab.lab.backends import search_path, which
 from naslab.lab.calibrate.finding import Finding
@@ -21,7 +22,6 @@ from naslab.lab.guest import backend as guest_backend
 from naslab.lab.guest.agent import DATA
 from naslab.lab.limits import BYTES, BYTES_PER_S, Planted
 from naslab.lab.server import Server
-from naslab.waits import held_back
 
 _PATIENCE_S = 30.0
 """How much longer than planned a tool may take: a slow processor starts it slowly."""

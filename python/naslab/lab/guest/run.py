@@ -17,7 +17,7 @@ from naslab.errors import NaslabError
 from naslab.lab.guest.client import find
 
 if TYPE_CHECKING:
-    from naslab.store import Store
+    from naslab.results.store import Store
 
 _STREAMS = {"out": 1, "err": 2}
 _PASSED = ("COLUMNS", "NO_COLOR")
@@ -41,7 +41,7 @@ def bring_home(path: Path, home: Store) -> list[str]:
 
     The process that measured is gone: what is still called running is partial.
     """
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     found: list[str] = []
     if path.exists():
@@ -60,7 +60,7 @@ def bring_home(path: Path, home: Store) -> list[str]:
 
 
 def _run(folder: Path, command: list[str]) -> int:
-    from naslab.store import Store
+    from naslab.results.store import Store
 
     path = folder / f"store-{os.getpid()}.sqlite"
     env = {"NASLAB_STORE": str(path), **{name: os.environ[name] for name in _PASSED if name in os.environ}}

@@ -1,0 +1,1 @@
+"""What each measuring command measures: its loads, options and results."""

@@ -1,0 +1,114 @@
+"""Clients on other hosts, begun over ssh: a Dask cluster as its SSHCluster makes one, the scheduler in this process.
+
+A certificate is made for each run and placed on every host, readable by its user alone; both ends show it and trust no
+other. Remote processes read their standard input and end with it (naslab.execution.clients.remote).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import Any
+
+from distributed.deploy.spec import ProcessInterface
+
+from naslab.errors import UsageError
+from naslab.execution.clients.nodes import own_address
+from naslab.execution.clients.remote import PEM, READY
+from naslab.execution.clients.settings import Host, Ssh, Wanted, spec_cluster
+
+REMOTE = "naslab.execution.clients.remote"
+"""What runs there."""
+CONNECT_S = 20.0
+READY_S = 60.0
+
+
+class RemoteClient(ProcessInterface):
+    """A client's process on another host."""
+
+    def __init__(self, scheduler: str, host: Host, ssh: Ssh, pem: str, name: int, **_: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.scheduler, self.host, self.ssh, self.pem, self.name = scheduler, host, ssh, pem, name
+        self._connection: Any = None
+        self._process: Any = None
+
+    async def start(self) -> None:
+        """Places the certificate and begins the process. Raises OSError naming the host."""
+        import asyncssh
+
+        try:
+            self._connection = await asyncio.wait_for(asyncssh.connect(self.host.name, **self._options()), CONNECT_S)
+            folder = (await self._run("umask 077; mktemp -d")).strip()
+            await self._run(f"umask 077; cat > {shlex.quote(folder)}/{PEM}", self.pem)
+            words = ["-m", REMOTE, self.scheduler, "--folder", folder, "--name", str(self.name)]
+            command = f"exec {shlex.quote(self.ssh.python)} {shlex.join(words)}"
+            self._process = await self._connection.create_process(command)
+            await asyncio.wait_for(self._ready(), READY_S)
+        except (OSError, asyncssh.Error, TimeoutError) as error:
+            raise OSError(f"{self.host.name}: {_why(error)}") from error
+        await super().start()  # type: ignore[no-untyped-call]
+
+    async def _run(self, command: str, text: str | None = None) -> str:
+        done = await self._connection.run(command, input=text, check=False)
+        if done.exit_status != 0:
+            raise OSError(f"{command.split(maxsplit=1)[0]} failed: {done.stderr}")
+        return str(done.stdout)
+
+    async def _ready(self) -> None:
+        told: list[str] = []
+        while line := await self._process.stderr.readline():
+            if READY in line:
+                return
+            told.append(line.strip())
+        raise OSError(_told(told, self.ssh.python))
+
+    def _options(self) -> dict[str, Any]:
+        found = {
+            "username": self.host.user or self.ssh.user,
+            "port": self.host.port or self.ssh.port,
+            "client_keys": [str(self.ssh.key)] if self.ssh.key else None,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    async def close(self) -> None:
+        """Closes its standard input, upon which it ends, and the connection."""
+        if self._process is not None:
+            self._process.stdin.write_eof()
+            try:
+                await asyncio.wait_for(self._process.wait(), READY_S)
+            except TimeoutError:
+                self._process.kill()
+        if self._connection is not None:
+            self._connection.close()
+        await super().close()  # type: ignore[no-untyped-call]
+
+
+def _told(lines: list[str], python: str) -> str:
+    text = " ".join(lines[-3:])
+    if "No module named" in text and "naslab" in text:
+        return f"{python} there has no naslab; install it ('naslab[cluster]'), or name its Python with --remote-python"
+    return text or f"{python} ended without a message"
+
+
+def _why(error: BaseException) -> str:
+    return "no answer" if isinstance(error, TimeoutError) else str(error)
+
+
+def over_ssh(distributed: Any, wanted: Wanted) -> tuple[Any, Any]:
+    """The cluster, not yet begun, and the security of its connections."""
+    security = distributed.Security.temporary()
+    pem = security.tls_scheduler_key + security.tls_scheduler_cert
+    options = {"ssh": wanted.ssh, "pem": pem}
+    workers = {
+        index: {"cls": RemoteClient, "options": {**options, "host": host, "name": index}}
+        for index, host in enumerate(wanted.hosts)
+    }
+    return spec_cluster(distributed, workers, _towards(wanted.hosts[0]), security), security
+
+
+def _towards(host: Host) -> str:
+    """This machine's address on the way to a host: the scheduler listens there."""
+    try:
+        return own_address(host.name, host.port or 22)
+    except UsageError as error:
+        raise UsageError(f"--hosts {error}") from error

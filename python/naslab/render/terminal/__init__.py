@@ -1,0 +1,1 @@
+"""Runs as text for people: sentences, tables and pictures of the terminal."""
