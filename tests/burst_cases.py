@@ -1,4 +1,4 @@
-"""Simulated servers with a planted cause behind a burst, drawn by seed, and `sustained --find-burst` on them."""
+"""Simulated servers with a planted cause behind a burst, drawn by seed, and `naslab burst` on them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Case:
     @property
     def command(self) -> tuple[str, ...]:
         """Words behind `naslab`."""
-        return ("sustained", self.target, *self.words, "--find-burst", "--budget", BUDGET, "--json")
+        return ("burst", self.target, *self.words, "--budget", BUDGET, "--json")
 
 
 @dataclass(frozen=True)

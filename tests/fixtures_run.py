@@ -50,7 +50,7 @@ def make_run(**options: Any) -> Run:
     return Run(document, MemoryBlobs(blobs))  # type: ignore[arg-type]
 
 
-def make_parts(
+def make_parts(  # noqa: PLR0913 - every one by name
     *,
     ops: Sequence[str] = OPS,
     file_sizes: Sequence[int] = FILE_SIZES,

@@ -21,7 +21,7 @@ STANDARD_MTU = 1500
 
 @dataclass(frozen=True)
 class Load:
-    """One command, `naslab sustained` with `words`, and what limits it.
+    """One command, `naslab sustained` or `naslab cache size` with `words`, and what limits it.
 
     limit: name of the planted limit. tolerance: how far the figure may lie from it.
     figure: `plateau`, the floor of the regime of `kind`; `durable`, the rate until all was on the disks; `knee`, the
@@ -34,6 +34,11 @@ class Load:
     figure: str = "plateau"
     kind: str = ""
     at: str = "server"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What measures the figure."""
+        return ("cache", "size") if self.figure == "knee" else ("sustained",)
 
     @property
     def says(self) -> str:
@@ -204,7 +209,7 @@ GUESTS = (
 
 def _cached(name: str, part: str, read: str, kind: str, server: str, size: str) -> System:
     text = f'[[disks]]\nsize = "400MiB"\nread = "{read}"\nwrite = "500MB/s"\n[filesystem]\ntype = "{kind}"\n'
-    words = ("--block", "256k", "--depth", "8", "--size", size, "--find-cache")
+    words = ("--block", "256k", "--depth", "8", "--size", size)
     return System(name, part, f"{text}[server]\n{server}\n", (Load("server.ram", words, KNEE, "knee"),))
 
 

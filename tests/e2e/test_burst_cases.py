@@ -1,4 +1,4 @@
-"""`sustained --find-burst` on simulated servers drawn by seed: what was planted is found, and nothing else is.
+"""`naslab burst` on simulated servers drawn by seed: what was planted is found, and nothing else is.
 
 Always: some seeds across the ranges. With NASLAB_CAMPAIGN=1: 100 buckets and 100 others, with the bar of 95 each
 (docs/notes/0002-find-burst.md has the figures of the last time).

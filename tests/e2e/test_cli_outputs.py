@@ -17,7 +17,12 @@ SMALL = ("--quiet", "--budget", "1s", "--max-bytes", "1g")
 TRACE = '{"naslab_trace":1,"source":"test"}\n'
 WRITERS: dict[str, tuple[str, ...]] = {
     **{f"{each} --live": (each, SIM, "--live", "FILE") for each in (
-        "run", "sweep", "sustained", "curve", "profile", "tree", "apps")},
+        "run", "sweep", "sustained", "burst", "curve", "profile", "tree", "apps")},
+    "cache speed --live": ("cache", "speed", SIM, "--live", "FILE"),
+    "cache size --live": ("cache", "size", SIM, "--live", "FILE"),
+    "burst --output": ("burst", SIM, "-o", "FILE"),
+    "cache speed --output": ("cache", "speed", SIM, "-o", "FILE"),
+    "cache size --output": ("cache", "size", SIM, "-o", "FILE"),
     "job --live": ("job", SIM, "copy-in", "--live", "FILE"),
     "replay --live": ("replay", SIM, "a.trace", "--live", "FILE"),
     "security --live": ("security", "smb://ann@127.0.0.1:1/data", "--live", "FILE"),

@@ -38,7 +38,10 @@ STORED = re.compile(r"^(RUN|OTHER)(-[\w-]+)?$|^20\d{6}-\d{6}-\w{4}$")
 SMALLER: dict[str, dict[str, str]] = {
     "run": {"--budget": "1s"},
     "sweep": {"--file-size": "64k..256k", "--record": "64k..128k", "--repeat": "1"},
-    "sustained": {"--size": "64m", "--duration": "1s", "--budget": "2s", "--repeat": "1"},
+    "sustained": {"--size": "64m", "--duration": "1s", "--repeat": "1"},
+    "burst": {"--size": "64m", "--budget": "2s"},
+    "cache speed": {"--size": "8m", "--duration": "1s", "--evict-size": "256m"},
+    "cache size": {"--size": "64m", "--budget": "1s"},
     "curve": {"--size": "4m", "--step-duration": "500ms"},
     "profile": {"--size": "64m", "--zones": "10"},
     "apps": {"--scale": "0.001", "--repeat": "1", "--only": "HDVideo_1Play,PhotoAlbum"},
@@ -50,12 +53,13 @@ SMALLER: dict[str, dict[str, str]] = {
 """Options of commands that measure, and what they are made where a page gives them more (or nothing: ALWAYS)."""
 ALWAYS = {
     "run": ("--budget",), "sweep": ("--file-size", "--record"), "sustained": ("--size", "--duration"),
+    "burst": ("--size", "--budget"), "cache speed": ("--duration", "--evict-size"),
+    "cache size": ("--size", "--budget"),
     "curve": ("--size", "--step-duration"), "profile": ("--zones",), "apps": ("--scale",),
     "tree": ("--files",), "job": ("--scale",),
 }  # fmt: skip
 NOT_WITH = {
     "--scale": {"--source"},
-    "--duration": {"--find-burst", "--find-cache", "--cached"},
     "--only": {"--app", "--list"},
 }
 """Options that are not made smaller beside others, which refuse them."""
@@ -174,10 +178,11 @@ def smaller(words: tuple[str, ...]) -> tuple[str, ...]:
         words = (words[0], "-W0", *words[1:])  # five seconds otherwise
     if words[0] == "iozone" and any(AUTO.match(word) for word in words) and "-g" not in words:
         words = (words[0], "-g", "128k", *words[1:])  # files of up to 512 MiB otherwise
-    rules = SMALLER.get(words[0], {})
+    command = " ".join(words[:2]) if words[0] == "cache" else words[0]
+    rules = SMALLER.get(command, {})
     if words[0] == "compare" and "--run" not in words:
         return words
-    names = dict.fromkeys([*(word for word in words if word in rules), *ALWAYS.get(words[0], ())])
+    names = dict.fromkeys([*(word for word in words if word in rules), *ALWAYS.get(command, ())])
     more = [part for name in names if not NOT_WITH.get(name, set()) & set(words) for part in (name, rules[name])]
     if words[0] == "run" and words[1].startswith("/"):
         more += ["--max-bytes", "64m"]

@@ -31,7 +31,7 @@ def test_a_run_beside_it(cli: Cli) -> None:
     measured = cli(*ARTICLE, "--run", "last", "--json").ok().json()["measured"]
     assert measured["run_id"] == document["run_id"] and measured["highest_bytes_per_s"] == best
     assert measured["baseline_bytes_per_s"] is None
-    assert "naslab sustained --find-burst" in cli(*ARTICLE, "--run", "last").ok().out
+    assert "naslab burst" in cli(*ARTICLE, "--run", "last").ok().out
 
 
 def test_a_sustained_run_beside_it(cli: Cli) -> None:

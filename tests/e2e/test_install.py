@@ -21,7 +21,7 @@ def test_pip_install_builds_an_abi3_package(tmp_path: Path) -> None:
         check=True, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert (place / "naslab" / "_engine.abi3.so").exists()
-    assert (place / "naslab" / "report" / "assets").is_dir()
+    assert (place / "naslab" / "render" / "report" / "assets").is_dir()
     wheel = next(place.glob("naslab-*.dist-info/WHEEL")).read_text()
     assert "Tag: cp311-abi3-" in wheel
     done = subprocess.run(

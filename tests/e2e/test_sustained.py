@@ -23,11 +23,11 @@ def bucket_server(kind: str = "both", **more: Any) -> str:
     return f"sim:?link_bytes_per_s=600MB&latency_ns=200us&buckets={json.dumps([bucket])}"
 
 
-def measured(cli: Cli, *words: object) -> Any:
+def measured(cli: Cli, *words: object, command: str = "sustained") -> Any:
     """The document of a run that ended well, checked against the strict schema."""
-    document = cli("sustained", *words, "--json").ok().json()
+    document = cli(*command.split(), *words, "--json").ok().json()
     jsonschema.Draft202012Validator(json_schema(strict=True)).validate(document)
-    assert document["command"] == "sustained" and document["status"] == "complete"
+    assert document["command"] == command and document["status"] == "complete"
     return document
 
 
@@ -45,8 +45,8 @@ def loads(document: Any) -> list[Any]:
     ],
 )
 def test_planted_bucket_is_found(kind: str, write: int, more: dict[str, int], cli: Cli) -> None:
-    words = ("--write", write, "--find-burst", "--depth", 4, "--size", "64m")
-    document = measured(cli, bucket_server(kind, **more), *words)
+    words = ("--write", write, "--depth", 4, "--size", "64m")
+    document = measured(cli, bucket_server(kind, **more), *words, command="burst")
     burst = document["sustained"]["burst"]
     truth = {"burst_bytes_per_s": 260 * MB, "base_bytes_per_s": 32 * MB, "size_bytes": 4000 * MB, **more}
     assert burst["cause"] == "token_bucket" and burst["op"] == ("write" if write else "read"), burst
@@ -68,8 +68,8 @@ def test_planted_bucket_is_found(kind: str, write: int, more: dict[str, int], cl
 @pytest.mark.parametrize("size", ["256m", "1g"])
 def test_write_back_cache_is_no_bucket(size: str, cli: Cli) -> None:
     server = f"disk_write_bytes_per_s=40MB&write_back_bytes={size}&server_cache_bytes=2g&link_bytes_per_s=300MB"
-    words = ("--write", 100, "--find-burst", "--budget", "10m", "--depth", 4)
-    document = measured(cli, f"sim:?{server}&latency_ns=100us", *words)
+    words = ("--write", 100, "--budget", "10m", "--depth", 4)
+    document = measured(cli, f"sim:?{server}&latency_ns=100us", *words, command="burst")
     burst = document["sustained"]["burst"]
     assert burst["cause"] == "write_back_cache"
     assert burst["bucket"]["baseline_bytes_per_s"]["value"] == pytest.approx(40 * MB, rel=0.05)
@@ -77,11 +77,11 @@ def test_write_back_cache_is_no_bucket(size: str, cli: Cli) -> None:
 
 
 def test_no_burst_is_none_and_a_short_budget_says_what_is_missing(cli: Cli) -> None:
-    document = measured(cli, SIM, "--write", 100, "--find-burst", "--budget", "1m")
+    document = measured(cli, SIM, "--write", 100, "--budget", "1m", command="burst")
     assert document["sustained"]["burst"]["cause"] == "none"
     assert document["sustained"]["burst"]["bucket"] is None and "No burst was detected" in document["summary"][0]
     # The idle times alone are longer than this budget.
-    document = measured(cli, bucket_server(), "--write", 100, "--find-burst", "--budget", "45s", "--depth", 4)
+    document = measured(cli, bucket_server(), "--write", 100, "--budget", "45s", "--depth", 4, command="burst")
     burst = document["sustained"]["burst"]
     assert burst["cause"] == "undecided" and "a second run after an idle time" in burst["missing"]
     assert "budget" in [w["kind"] for w in document["warnings"]]
@@ -131,12 +131,13 @@ def test_rate_bytes_bursts_and_repeats(cli: Cli) -> None:
 
 def test_cached_rate_and_what_cannot_be_told(cli: Cli) -> None:
     server = "server_cache_bytes=256m&disk_read_bytes_per_s=50MB&link_bytes_per_s=120MB&latency_ns=100us"
-    cached = measured(cli, f"sim:?{server}", "--cached", "--duration", "5s", "--depth", 4)["sustained"]["cached"]
+    document = measured(cli, f"sim:?{server}", "--duration", "5s", "--depth", 4, command="cache speed")
+    cached = document["sustained"]["cached"]
     assert cached["separable"] and cached["file_bytes"] == 64 << 20
     assert cached["network_only_bytes_per_s"] == pytest.approx(120 * MB, rel=0.03)
     assert cached["cold_bytes_per_s"] == pytest.approx(50 * MB, rel=0.05)
     assert [step["evicted_bytes"] for step in cached["steps"]] == [1 << 30], "one step was enough"
-    document = measured(cli, SIM, "--cached", "--duration", "5s", "--size", "8m", "--evict-size", "64m")
+    document = measured(cli, SIM, "--duration", "5s", "--size", "8m", "--evict-size", "64m", command="cache speed")
     assert document["sustained"]["cached"]["network_only_bytes_per_s"] is None
     assert "not separable" in document["summary"][0] and "--evict-size" in document["summary"][0]
 
@@ -144,7 +145,7 @@ def test_cached_rate_and_what_cannot_be_told(cli: Cli) -> None:
 @pytest.mark.parametrize("memory_bytes", [64 << 20, 300 << 20])
 def test_the_largest_working_set_in_memory(memory_bytes: int, cli: Cli) -> None:
     server = f"sim:?server_cache_bytes={memory_bytes}&disk_read_bytes_per_s=50MB&link_bytes_per_s=120MB&latency_ns=1us"
-    document = measured(cli, server, "--find-cache", "--size", "1g", "--depth", 4)
+    document = measured(cli, server, "--size", "1g", "--depth", 4, command="cache size")
     found = document["sustained"]["working_set"]
     low, high = found["interval_bytes"]
     assert (
@@ -158,11 +159,11 @@ def test_the_largest_working_set_in_memory(memory_bytes: int, cli: Cli) -> None:
 
 def test_a_working_set_that_is_not_found(cli: Cli) -> None:
     server = "sim:?server_cache_bytes=2g&disk_read_bytes_per_s=50MB&link_bytes_per_s=120MB&latency_ns=1us"
-    document = measured(cli, server, "--find-cache", "--size", "512m", "--depth", 4)
+    document = measured(cli, server, "--size", "512m", "--depth", 4, command="cache size")
     found = document["sustained"]["working_set"]
     assert found["knee_bytes"] is None and "--size" in found["reason"] and "not detected" in document["summary"][0]
     server = server.replace("2g", "100m")
-    found = measured(cli, server, "--find-cache", "--size", "512m", "--budget", "1s")["sustained"]["working_set"]
+    found = measured(cli, server, "--size", "512m", "--budget", "1s", command="cache size")["sustained"]["working_set"]
     assert len(found["steps"]) == 2, "what the bracket needs is measured whatever the budget"
     assert found["interval_bytes"] == [step["bytes"] for step in found["steps"]]
 
@@ -171,14 +172,14 @@ def test_a_working_set_that_is_not_found(cli: Cli) -> None:
 def test_more_is_written_until_the_cache_is_full(cli: Cli) -> None:
     """6 GB of memory: 1, 2 and 4 GiB leave the files in it, 8 GiB push them out; what bounds it is named."""
     server = "sim:?server_cache_bytes=6g&disk_read_bytes_per_s=50MB&link_bytes_per_s=120MB&latency_ns=100us"
-    words = ("--cached", "--duration", "1s", "--depth", 4)
-    document = measured(cli, server, *words)
+    words = ("--duration", "1s", "--depth", 4)
+    document = measured(cli, server, *words, command="cache speed")
     cached = document["sustained"]["cached"]
     assert cached["separable"] and cached["evicted_bytes"] == 8 << 30
     assert [step["contrast"] > 2 for step in cached["steps"]] == [False, False, False, True]
     assert document["cells"][-1]["workload"] == "again" and document["status"] == "complete"
     for bound in (("--evict-size", "3g"), ("--max-bytes", "8g"), ("--budget", "20s")):
-        cached = measured(cli, server, *words, *bound)["sustained"]["cached"]
+        cached = measured(cli, server, *words, *bound, command="cache speed")["sustained"]["cached"]
         assert not cached["separable"] and cached["evicted_bytes"] < 6 << 30 and bound[0] in cached["reason"]
 
 
@@ -291,6 +292,41 @@ def test_contradictions_are_refused(words: str, names: str, cli: Cli) -> None:
     assert cli.runs() == []
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("burst SIM --write 100 --durability none", "--durability"),
+        ("burst SIM --duration 5s", "--duration"),
+        ("burst SIM --repeat 2", "--repeat"),
+        ("cache speed SIM --cache none", "--cache none"),
+        ("cache speed SIM --evict-size 64m", "--evict-size"),
+        ("cache speed SIM --direct", "--direct"),
+        ("cache size SIM --size 32m", "--size 32 MiB"),
+        ("cache size SIM --write 5", "--write"),
+        ("cache sizes SIM", "sizes"),
+    ],
+)
+def test_commands_of_bursts_and_caches_refuse_what_they_cannot(words: str, names: str, cli: Cli) -> None:
+    done = cli(*(SIM if word == "SIM" else word for word in words.split())).sound()
+    assert done.code == 2 and done.out == "" and names in done.err, done
+    assert cli.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("--find-burst --write 100 --budget 10s", "burst"),
+        ("--cached --duration 1s --size 8m --evict-size 64m", "cache speed"),
+        ("--find-cache --size 64m --budget 1s", "cache size"),
+    ],
+)
+def test_an_old_mode_is_the_new_command(old: str, new: str, cli: Cli) -> None:
+    """For one release, with a hint."""
+    done = cli("sustained", SIM, *old.split(), "--json").ok()
+    assert done.json()["command"] == new and f"use naslab {new}" in done.err
+    assert "--find" not in cli("sustained", "--help").ok().out and "--cached" not in cli("sustained", "--help").ok().out
+
+
 @pytest.mark.lab
 @pytest.mark.parametrize("name", ["samba", "demo"])
 def test_cache_modes_on_a_server(name: str, cli: Cli) -> None:
@@ -312,8 +348,8 @@ def test_cache_modes_on_a_server(name: str, cli: Cli) -> None:
         for asked, why in (("cached", "no client cache to enable"), ("mmap", "cannot be mapped")):
             done = cli("sustained", server.url, "--cache", asked).sound()
             assert done.code == 2 and f"--cache {asked}: " in done.err and why in done.err
-        words = ("--cached", "--size", "4m", "--duration", "1s", "--evict-size", "16m", "--depth", 4)
-        cached = measured(cli, server.url, *words)["sustained"]["cached"]
+        words = ("--size", "4m", "--duration", "1s", "--evict-size", "16m", "--depth", 4)
+        cached = measured(cli, server.url, *words, command="cache speed")["sustained"]["cached"]
         assert [step["evicted_bytes"] for step in cached["steps"]] == [16 << 20]
         assert (cached["reason"] is None) is cached["separable"] is (cached["network_only_bytes_per_s"] is not None)
 
@@ -333,7 +369,7 @@ def test_cache_modes_that_a_folder_cannot_have(words: str, names: str, cli: Cli)
 
 
 def test_find_burst_says_why_a_target_refuses(cli: Cli) -> None:
-    done = cli("sustained", "sim:?read_only=true", "--find-burst", "--write", 100).sound()
+    done = cli("burst", "sim:?read_only=true", "--write", 100).sound()
     assert done.code == 2 and "read-only" in done.err.lower().replace("erofs", "read-only") and cli.runs() == []
 
 

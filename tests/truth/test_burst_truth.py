@@ -121,7 +121,7 @@ def find_burst(cli: Cli, server: Server, case: str, target: str, *words: object)
     """The burst that the real command finds, in the place where target can be reached."""
     load = ("--size", "64m", "--block", "128k", "--depth", 4, "--budget", "200s", "--json", "--quiet")
     words = (*words, "--store", cli.folder / f"{case}.sqlite")
-    done = cli("sustained", target, "--find-burst", *load, *words, prefix=server.inside(), timeout=240)
+    done = cli("burst", target, *load, *words, prefix=server.inside(), timeout=240)
     return done.ok().json()["sustained"]["burst"]
 
 

@@ -90,7 +90,7 @@ def measure(cli: Cli, server: Server, load: Load) -> tuple[float, float]:
         known += ["--store", cli.folder / f"{server.name}.sqlite"]  # several are measured at once
         known += ["--credentials", server.credentials] if load.at == "server" and server.credentials else []
     with Stolen() as stolen:
-        done = cli("sustained", target, *load.words, *known, "--json", "--quiet", prefix=server.inside(), timeout=120)
+        done = cli(*load.command, target, *load.words, *known, "--json", "--quiet", prefix=server.inside(), timeout=120)
     return plateaus.measured(done.ok().json(), load), stolen.share
 
 

@@ -164,6 +164,19 @@ def test_a_failed_run_is_an_error_that_holds_it(tmp_path: Path, capfd: pytest.Ca
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("tree", {"files": 20}), ("job", {"jobs": "copy-in", "scale": 0.0005}), ("burst", {"size": "4m", "budget": 2}),
+        ("cache size", {"size": "64m", "budget": 1}), ("curve", {"size": "4m", "step_duration": "500ms", "budget": 1}),
+    ],
+)  # fmt: skip
+def test_kinds_that_do_not_have_every_option(kind: Any, options: dict[str, Any], tmp_path: Path) -> None:
+    """`job` and `tree` have no budget: what is not given is not asked of them."""
+    run = naslab.measure(tmp_path if kind == "job" else "sim:", kind=kind, **options)
+    assert run.document["command"] == kind and run.cells
+
+
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "target"
     target.mkdir()

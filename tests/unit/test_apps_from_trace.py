@@ -11,8 +11,8 @@ import pytest
 
 from apps_issued import DURATION_NS, GAP_NS, issued, planned, profile, write_trace
 from naslab.cli import main
-from naslab.cli.apps import AppsRequest, run_apps
-from naslab.cli.common import Common, Load
+from naslab.cli.apps import run_apps
+from naslab.cli.arguments import AppsArguments, CommonArguments
 from naslab.commands.apps.actions import Action
 from naslab.commands.apps.from_trace import MOST_ROWS, Sizes, definition_of
 from naslab.commands.apps.generate import Plan, plan
@@ -89,10 +89,8 @@ def run_app(tmp_path: Path) -> Callable[..., Run]:
     def go(text: str, **options: Any) -> Run:
         (tmp_path / "own.toml").write_text(text)
         store = tmp_path / "store.sqlite"
-        given = {"only": "", "scale": 1.0, "pace": "fast", "csv": None, **options}
-        common = Common("apps", store, False, True, 0, {}, "", "30s", None)
-        request = AppsRequest(SIM, **given, load=Load(1), own=(tmp_path / "own.toml",))
-        assert run_apps(request, common) == 0
+        common = CommonArguments(store=store, quiet=True)
+        assert run_apps(AppsArguments(SIM, app_=[tmp_path / "own.toml"], **options, common=common)) == 0
         return Store(store).load("last")
 
     return go

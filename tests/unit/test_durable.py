@@ -20,7 +20,8 @@ import pytest
 
 from durable_fakes import FakeServer, FakeSession
 from naslab import _engine
-from naslab.cli.durable import DurableRequest
+from naslab.cli.arguments import DurableArguments
+from naslab.cli.durable import cutter
 from naslab.commands.durable import check, cutters, journal, metadata, words
 from naslab.commands.durable.block import NEVER, SECTOR_BYTES, Found, Tagger
 from naslab.commands.durable.check import Writes
@@ -541,7 +542,7 @@ def test_the_page_shows_what_the_numbers_say(prove: Callable[..., Any], tmp_path
 
 def test_a_server_may_take_longer_to_come_back_than_a_request() -> None:
     """The command that restores the power is waited for as the server is, by --wait."""
-    request = DurableRequest("smb://nas/s", cut_command="true", restore_command="sleep 5", wait="200ms")
-    cutter = request.cutter(parse_target("smb://nas/s"), 30.0)
+    arguments = DurableArguments("smb://nas/s", cut_command="true", restore_command="sleep 5", wait="200ms")
+    found = cutter(arguments, parse_target("smb://nas/s"), 30.0)
     with pytest.raises(TargetError, match=r"--restore-command: not done after 200 ms; raise --wait"):
-        cutter.restore()
+        found.restore()

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from naslab.cli.common import Common
-from naslab.cli.replay import ReplayRequest, run_replay
+from naslab.cli.arguments import CommonArguments, DataArguments, ReplayArguments
+from naslab.cli.replay import run_replay
 from naslab.commands.replay import Converter, Names, StreamTimes, Tree, join, write_files
 from naslab.commands.replay import convert as reasons
 from naslab.errors import UsageError
@@ -113,9 +113,9 @@ def replay(tmp_path: Path) -> Callable[..., Run]:
 
     def go(trace: Path, target: str, code: int = 0, timeout: str = "30s", **options: Any) -> Run:
         store = tmp_path / "store.sqlite"
-        given = {"pace": "fast", "deadline": "50ms", "max_streams": 64, "compress": 1.0, "dedupe": 1.0, **options}
-        common = Common("replay", store, False, True, 0, {}, "", timeout, None)
-        assert run_replay(ReplayRequest(target, trace, **given), common) == code
+        common = CommonArguments(timeout=timeout, store=store, quiet=True)
+        data = DataArguments(dedupe=options.pop("dedupe", 1.0))
+        assert run_replay(ReplayArguments(target, trace, **options, data=data, common=common)) == code
         return Store(store).load("last")
 
     return go

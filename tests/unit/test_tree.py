@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from naslab.analysis.metadata import LOOKS, PHASES, WARM_UP, header, phases, rows, sentences
-from naslab.cli.common import Common, Load
-from naslab.cli.tree import TreeRequest, run_tree
+from naslab.cli.arguments import CommonArguments, TreeArguments
+from naslab.cli.tree import run_tree
 from naslab.commands.plans.tree import TreeOptions, items, renamed, shares, taken, tree_cells
 from naslab.errors import UsageError
 from naslab.render.report import theme
@@ -26,10 +26,9 @@ from naslab.text.messages import safe_argv
 def measure(tmp_path: Path, target: str, code: int = 0, **options: Any) -> Run:
     """The run of `naslab tree`."""
     store = tmp_path / "store.sqlite"
-    load = Load(options.pop("repeat", 1), workers=options.pop("workers", 1))
-    common = Common("tree", store, False, True, 0, {}, "", options.pop("timeout", "30s"), None)
-    given = {"depth": 2, "fan_out": 3, "files": 40, "file_size": "4k", "sizes": "fixed", "shared": False, **options}
-    assert run_tree(TreeRequest(target, load=load, **given), common) == code
+    common = CommonArguments(timeout=options.pop("timeout", "30s"), store=store, quiet=True)
+    given = {"fan_out": 3, "files": 40, **options}
+    assert run_tree(TreeArguments(target, **given, common=common)) == code
     return Store(store).load("last")
 
 
@@ -84,10 +83,10 @@ def test_rates_of_a_known_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"workers": 3}, {"workers": 3, "shared": True, "sizes": "lognormal"}, {"file_size": "0", "depth": 0},
+    {}, {"workers": 3}, {"workers": 3, "shared": True, "sizes": "lognormal"}, {"file_size": "0", "depth_of_tree": 0},
     {"workers": 2, "shared": True, "fan_out": 1, "files": 1}, {"file_size": "3m", "files": 3, "repeat": 2},
-    {"workers": 4, "neighbour": 2, "shuffled": True}, {"workers": 3, "shared": True, "neighbour": 1, "shuffled": True},
-    {"depth": 0, "shared": True}, {"depth": 4, "fan_out": 2, "cold": True, "cold_command": "true"},
+    {"workers": 4, "neighbour": 2, "shuffle": True}, {"workers": 3, "shared": True, "neighbour": 1, "shuffle": True},
+    {"depth_of_tree": 0, "shared": True}, {"depth_of_tree": 4, "fan_out": 2, "cold": True, "cold_command": "true"},
 ])  # fmt: skip
 def test_a_folder_is_left_as_it_was(options: dict[str, Any], tmp_path: Path) -> None:
     target = tmp_path / "target"
@@ -96,7 +95,7 @@ def test_a_folder_is_left_as_it_was(options: dict[str, Any], tmp_path: Path) -> 
     assert run.document["status"] == "complete"
     assert all(cell["errors"] == 0 for cell in run.cells), [cell["first_error"] for cell in run.cells]
     left_out = {"read"} if options.get("file_size") == "0" else set()
-    if options.get("depth") == 0 and options.get("shared"):
+    if options.get("depth_of_tree") == 0 and options.get("shared"):
         left_out.add("rename_dir")
     planned = [op for op in PHASES if op not in left_out]
     if options.get("cold"):
@@ -108,7 +107,7 @@ def test_a_folder_is_left_as_it_was(options: dict[str, Any], tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"depth": 20, "fan_out": 10}, "--depth-of-tree 20 --fan-out 10"),
+        ({"depth_of_tree": 20, "fan_out": 10}, "--depth-of-tree 20 --fan-out 10"),
         ({"file_size": "1g"}, "--file-size"),
         ({"file_size": "0", "sizes": "lognormal"}, "--sizes lognormal"),
         ({"sizes": "odd"}, "--sizes 'odd'"),

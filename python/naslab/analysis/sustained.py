@@ -149,7 +149,7 @@ def _estimate(found: Estimate) -> dict[str, Any]:
 
 
 def burst_part(verdict: CauseVerdict, op: str, series: RateSeries) -> dict[str, Any]:
-    """What --find-burst found. A floor that may be as high as the burst is no finding yet, whatever the probes say."""
+    """What `burst` found. A floor that may be as high as the burst is no finding yet, whatever the probes say."""
     fit, missing = verdict.bucket, list(verdict.missing)
     vague = fit is not None and fit.baseline_bytes_per_s.high >= fit.burst_bytes_per_s.low
     if vague:
@@ -210,7 +210,7 @@ def _rate_cost(found: RateCost) -> dict[str, Any]:
 
 
 def rates_to_pay_for(part: Mapping[str, Any]) -> tuple[float, float | None]:
-    """(sustained, burst) of a run: of --find-burst where it found both, else of the last load; burst may be None."""
+    """(sustained, burst) of a run: of `naslab burst` where it found both, else of the last load; burst may be None."""
     bucket = (part.get("burst") or {}).get("bucket")
     if bucket:
         return bucket["baseline_bytes_per_s"]["value"], bucket["burst_bytes_per_s"]["value"]

@@ -10,7 +10,10 @@ from typing import Any, Literal, get_args
 
 from naslab.errors import UsageError
 
-Kind = Literal["run", "sweep", "sustained", "curve", "profile", "apps", "replay", "job", "tree"]
+Kind = Literal[
+    "run", "sweep", "sustained", "burst", "cache speed", "cache size", "curve", "profile", "apps", "replay", "job",
+    "tree",
+]  # fmt: skip
 """Commands that measure."""
 Option = (
     str | int | float | bool | timedelta | os.PathLike[str] | Mapping[str, object] | Sequence[str | int | float] | None
@@ -40,8 +43,8 @@ def command_line(kind: str, target: str, options: Mapping[str, Any]) -> list[str
     behind = dict.fromkeys(each.name for each in parameters.values() if each.name in places)
     named = [target, *(word for name in behind for word in places[name])]
     if any(word.startswith("-") for word in named):
-        return [kind, *words, "--", *named]
-    return [kind, *named, *words]
+        return [*kind.split(), *words, "--", *named]
+    return [*kind.split(), *named, *words]
 
 
 def _parameters(kind: str) -> dict[str, Any]:

@@ -53,7 +53,8 @@ def measure(
         "budget": budget, "max_bytes": max_bytes, "credentials": credentials, "label": label, "note": note or None,
         "seed": seed, "store": store,
     }  # fmt: skip
-    words = command_line(kind, os.fspath(target), {**options, **common})
+    given = {name: value for name, value in common.items() if value is not None}  # not every command has all
+    words = command_line(kind, os.fspath(target), {**options, **given})
     return _carried_out(words, progress)
 
 

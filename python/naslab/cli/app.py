@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
-from naslab.cli import durable_options as d
-from naslab.cli import job_options as j
+from naslab.cli import arguments as a
 from naslab.cli import options as o
-from naslab.cli import sustained_options as s
 from naslab.cli.clients import with_clients, with_scaled_clients
+from naslab.cli.groups import with_arguments
 from naslab.errors import UsageError
 
 
 @with_clients
-def run(
-    target: o.TargetArg,
-    repeat: o.RepeatOpt = 1,
-    depth: o.DepthOpt = 1,
-    workers: o.WorkersOpt = 1,
-    durability: o.DurabilityOpt = "end",
-    direct: o.DirectOpt = False,
-    compress: o.CompressOpt = 1.0,
-    dedupe: o.DedupeOpt = 1.0,
-    verify: o.VerifyOpt = False,
-    seed: o.SeedOpt = 0,
-    budget: o.BudgetOpt = "5m",
-    sweep: Annotated[
-        bool, typer.Option("--sweep/--no-sweep", help="After the verdict, sweep in the rest of the budget.")
-    ] = True,
-    apps: o.AppsOfRunOpt = "",
-    max_bytes: o.MaxBytesOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    details: Annotated[
-        bool, typer.Option("--details", help="Print all measurements, not only the answer in ten lines.")
-    ] = False,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
+@with_arguments
+def run(arguments: a.RunArguments) -> int:
     """Find what limits the target, with evidence, in five minutes; then a small sweep.
 
     With --direct a mounted share is measured through the mount and by naslab's own client, alternately: this shows
@@ -54,184 +27,77 @@ def run(
     from naslab.cli.common import Common, Load
     from naslab.cli.survey import run_survey
 
-    common = Common(
-        "run", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
-        credentials, details,
-    )  # fmt: skip
-    load = Load(repeat, depth, workers, durability, direct, compress, dedupe, verify)
-    if direct and (found := mount_behind(target)):
-        if apps:
+    common = Common.of("run", arguments, arguments.details)
+    load = Load(repeat=arguments.repeat, **asdict(arguments.load))
+    if load.direct and (found := mount_behind(arguments.target)):
+        if arguments.apps:
             raise UsageError("--apps: not with --direct on a mounted share; leave one of them out")
-        return run_both_ways(target, found, load, common, sweep)
-    return run_survey(target, load, common, sweep, apps)
+        return run_both_ways(arguments.target, found, load, common, arguments.sweep)
+    return run_survey(arguments.target, load, common, arguments.sweep, arguments.apps)
 
 
 _WITH_RESUME = {
-    "resume",
-    "target",
-    "plan",
-    "max_bytes",
-    "budget",
-    "timeout",
-    "credentials",
-    "report",
-    "store",
-    "as_json",
-    "quiet",
-}
+    "resume", "target", "plan", "max_bytes", "budget", "timeout", "credentials", "report", "store", "as_json", "quiet",
+}  # fmt: skip
 """Options of sweep that mean something beside --resume; the plan itself is the stored run's."""
 
 
 @with_clients
-def sweep(
-    context: typer.Context,
-    target: Annotated[str, typer.Argument(metavar="[TARGET]", help=o.TARGET_HELP, show_default=False)] = "",
-    file_size: o.FileSizesOpt = "64k..64m",
-    record: o.RecordsOpt = "4k..1m",
-    tests: o.TestsOpt = "default",
-    repeat: o.RepeatOpt = 1,
-    depth: o.DepthOpt = 1,
-    workers: o.WorkersOpt = 1,
-    durability: o.DurabilityOpt = "end",
-    direct: o.DirectOpt = False,
-    cold: Annotated[bool, typer.Option("--cold", help="Drop the client's cached pages before each read test.")] = False,
-    compress: o.CompressOpt = 1.0,
-    dedupe: o.DedupeOpt = 1.0,
-    verify: o.VerifyOpt = False,
-    adaptive: o.AdaptiveOpt = False,
-    seed: o.SeedOpt = 0,
-    plan: o.PlanOpt = False,
-    resume: Annotated[
-        str,
-        typer.Option(
-            "--resume", metavar="RUN", help="Continue where this run ended; without TARGET.", show_default=False
-        ),
-    ] = "",
-    budget: o.BudgetOpt = "",
-    max_bytes: o.MaxBytesOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
+@with_arguments
+def sweep(context: typer.Context, arguments: a.SweepArguments) -> int:
     """File size x record size x test: IOzone's method with honest data and cache labels."""
-    from naslab.cli.common import Common, Load
-    from naslab.cli.sweep import SweepRequest, resume_sweep, run_sweep
+    from naslab.cli.common import Common
+    from naslab.cli.sweep import resume_sweep, run_sweep
 
-    common = Common(
-        "sweep", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
-        credentials,
-    )  # fmt: skip
     if o.is_given(context, "resume"):
         o.refuse_others(context, _WITH_RESUME, "--resume continues the stored plan")
-        return resume_sweep(resume, target, common, plan)
-    load = Load(repeat, depth, workers, durability, direct, compress, dedupe, verify)
-    return run_sweep(SweepRequest(target, file_size, record, tests, cold, plan, load, adaptive), common)
+        return resume_sweep(arguments.resume, arguments.target, Common.of("sweep", arguments), arguments.plan)
+    return run_sweep(arguments)
 
 
 @with_scaled_clients
-def sustained(
-    context: typer.Context,
-    target: o.TargetArg,
-    size: o.SizeOpt = "",
-    block: o.BlockOpt = "1m",
-    write: o.WriteOpt = 0,
-    random: o.RandomOpt = False,
-    align: s.AlignOpt = "",
-    distribution: s.DistributionOpt = "uniform",
-    stride: s.StrideOpt = "",
-    interlocked: s.InterlockedOpt = False,
-    depth: o.DepthOpt = 1,
-    workers: o.WorkersOpt = 1,
-    duration: s.DurationOpt = "",
-    bytes_: s.BytesOpt = "",
-    warmup: s.WarmupOpt = "",
-    cooldown: s.CooldownOpt = "",
-    rate: s.RateOpt = "",
-    burst_ops: s.BurstOpsOpt = 0,
-    burst_gap: s.BurstGapOpt = "",
-    durability: o.DurabilityOpt = "end",
-    direct: o.DirectOpt = False,
-    cache: s.CacheOpt = "",
-    compress: o.CompressOpt = 1.0,
-    dedupe: o.DedupeOpt = 1.0,
-    verify: o.VerifyOpt = False,
-    seed: o.SeedOpt = 0,
-    repeat: o.RepeatOpt = 1,
-    find_burst: s.FindBurstOpt = False,
-    rest: s.RestOpt = "",
-    cached: s.CachedOpt = False,
-    find_cache: s.FindCacheOpt = False,
-    evict_size: s.EvictSizeOpt = "",
-    price_per_hour: s.PricePerHourOpt = 0.0,
-    price_per_month: s.PricePerMonthOpt = 0.0,
-    price_per_gb: s.PricePerGbOpt = 0.0,
-    stored: s.StoredOpt = "",
-    budget: o.BudgetOpt = "",
-    max_bytes: o.MaxBytesOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
-    """One load for minutes: rate over time, burst and baseline, steadiness, what ended the burst."""
+@with_arguments
+def sustained(context: typer.Context, arguments: a.SustainedArguments) -> int:
+    """One load for minutes: rate over time, burst and baseline, steadiness, percentiles, cost."""
     from naslab.cli.sustained import run_sustained
 
-    return run_sustained(context.params)
+    return run_sustained(arguments, context)
 
 
 @with_clients
-def curve(
-    target: o.TargetArg,
-    arrivals: o.ArrivalsOpt = "constant",
-    block: o.BlockOpt = "4k",
-    write: o.WriteOpt = 0,
-    random: o.RandomOpt = False,
-    size: o.SizeOpt = "256m",
-    depth: o.DepthOpt = 32,
-    workers: o.WorkersOpt = 1,
-    step_duration: o.StepOpt = "5s",
-    start: o.StartOpt = "",
-    factor: o.FactorOpt = 1.4,
-    max_rate: o.MaxRateOpt = "",
-    compare: o.CompareOpt = "",
-    durability: o.DurabilityOpt = "end",
-    direct: o.DirectOpt = False,
-    compress: o.CompressOpt = 1.0,
-    dedupe: o.DedupeOpt = 1.0,
-    seed: o.SeedOpt = 0,
-    budget: o.BudgetOpt = "5m",
-    max_bytes: o.MaxBytesOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
-    """Latency against offered load: an open loop at rising rates, the knee and the capacity."""
-    from naslab.cli.common import Common, Load
-    from naslab.cli.curve import CurveRequest, run_curve
+@with_arguments
+def burst(arguments: a.BurstArguments) -> int:
+    """How long a burst lasts, the rate after it, and why it ended: one load at full speed until both are known."""
+    from naslab.cli.burst import run_burst
 
-    common = Common(
-        "curve", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
-        credentials,
-    )  # fmt: skip
-    load = Load(1, depth, workers, durability, direct, compress, dedupe)
-    request = CurveRequest(
-        target, arrivals, block, write, random, size, step_duration, start, factor, max_rate, compare, load
-    )
-    return run_curve(request, common)
+    return run_burst(arguments)
+
+
+@with_clients
+@with_arguments
+def cache_speed(arguments: a.CacheSpeedArguments) -> int:
+    """Rate of the network and the protocol alone: a file that the server has cached, read cold, warm and evicted."""
+    from naslab.cli.cache_speed import run_speed
+
+    return run_speed(arguments)
+
+
+@with_clients
+@with_arguments
+def cache_size(arguments: a.CacheSizeArguments) -> int:
+    """Largest working set that fits the server cache: sets of growing size, read until they no longer fit."""
+    from naslab.cli.cache_size import run_size
+
+    return run_size(arguments)
+
+
+@with_clients
+@with_arguments
+def curve(arguments: a.CurveArguments) -> int:
+    """Latency against offered load: an open loop at rising rates, the knee and the capacity."""
+    from naslab.cli.curve import run_curve
+
+    return run_curve(arguments)
 
 
 def runs(
@@ -333,247 +199,60 @@ def net(
     return run_net(NetRequest(host, listen, connections, duration, once, idle, timeout, store, as_json, quiet))
 
 
-def profile(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET",
-            help="A target, or an existing file or block device of this machine, which is only read.",
-            show_default=False,
-        ),
-    ],
-    size: Annotated[
-        str, typer.Option("--size", metavar="SIZE", help="Size of the file, e.g. 4g.", show_default="1g")
-    ] = "",
-    zones: o.ZonesOpt = 100,
-    block: o.BlockOpt = "1m",
-    sample: o.SampleOpt = "64m",
-    depth: o.DepthOpt = 8,
-    direct: o.DirectOpt = False,
-    seed: o.SeedOpt = 0,
-    budget: o.BudgetOpt = "",
-    max_bytes: o.MaxBytesOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
+@with_arguments
+def profile(arguments: a.ProfileArguments) -> int:
     """Sequential read rate by position, burst rate and random access time."""
-    from naslab.cli.common import Common
-    from naslab.cli.profile import ProfileRequest, run_profile
+    from naslab.cli.profile import run_profile
 
-    common = Common(
-        "profile", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
-        credentials,
-    )  # fmt: skip
-    return run_profile(ProfileRequest(target, size, zones, block, sample, depth, direct), common)
+    return run_profile(arguments)
 
 
 @with_clients
-def apps(
-    target: Annotated[str, typer.Argument(metavar="[TARGET]", help=o.TARGET_HELP, show_default=False)] = "",
-    only: Annotated[
-        str,
-        typer.Option(
-            "--only",
-            metavar="NAMES",
-            help="Applications or sets with commas: naspt, older, modern, all.",
-            show_default="naspt, the twelve",
-        ),
-    ] = "",
-    app_: o.OwnAppOpt = None,
-    scale: Annotated[
-        float, typer.Option("--scale", metavar="X", help="Scale the size of all files by this factor.")
-    ] = 1.0,
-    pace: o.PaceOpt = "fast",
-    find_streams: o.FindStreamsOpt = False,
-    step: o.OneStepOpt = "",
-    list_: Annotated[bool, typer.Option("--list", help="Print the definitions, each number with its source.")] = False,
-    csv: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--csv", metavar="FILE", help="Also write a NASPerf-APP.csv, as NASPT does.", show_default=False),
-    ] = None,
-    repeat: o.RepeatOpt = 1,
-    compress: o.CompressOpt = 1.0,
-    dedupe: o.DedupeOpt = 1.0,
-    seed: o.SeedOpt = 0,
-    budget: o.BudgetOpt = "",
-    max_bytes: o.MaxBytesOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
+@with_arguments
+def apps(arguments: a.AppsArguments) -> int:
     """Application workloads: twelve like NASPT's, and newer ones."""
-    from naslab.cli.apps import AppsRequest, list_apps, run_apps
-    from naslab.cli.common import Common, Load
+    from naslab.cli.apps import list_apps, run_apps
 
-    if list_:
-        return list_apps(only, as_json, app_ or ())
-    if not target:
+    if arguments.list_:
+        return list_apps(arguments.only, arguments.common.as_json, arguments.app_ or ())
+    if not arguments.target:
         raise UsageError("apps: name a TARGET to measure, or give --list")
-    common = Common(
-        "apps", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
-        credentials,
-    )  # fmt: skip
-    load = Load(repeat=repeat, compress=compress, dedupe=dedupe)
-    return run_apps(AppsRequest(target, only, scale, pace, csv, load, app_ or (), find_streams, step), common)
+    return run_apps(arguments)
 
 
 @with_clients
-def replay(
-    target: o.TargetArg,
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace.", show_default=False)],
-    pace: o.PaceOpt = "fast",
-    deadline: o.DeadlineOpt = "50ms",
-    max_streams: o.MaxStreamsOpt = 64,
-    compress: o.CompressOpt = 1.0,
-    dedupe: o.DedupeOpt = 1.0,
-    seed: o.SeedOpt = 0,
-    max_bytes: o.MaxBytesOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
+@with_arguments
+def replay(arguments: a.ReplayArguments) -> int:
     """Replay a trace: every operation of an application, on files created for it."""
-    from naslab.cli.common import Common
-    from naslab.cli.replay import ReplayRequest, run_replay
+    from naslab.cli.replay import run_replay
 
-    common = Common(
-        "replay", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, "", credentials
-    )
-    return run_replay(ReplayRequest(target, trace, pace, deadline, max_streams, compress, dedupe), common)
+    return run_replay(arguments)
 
 
 @with_clients
-def job(
-    target: o.TargetArg,
-    jobs: j.JobsArg,
-    source: j.SourceOpt = None,
-    corpus: j.CorpusOpt = "",
-    scale: j.ScaleOpt = None,
-    streams: j.StreamsOpt = 4,
-    in_flight: j.InFlightOpt = None,
-    method: j.MethodOpt = "deflate",
-    to: j.ToOpt = None,
-    durability: j.DurabilityOpt = "end",
-    verify: j.VerifyOpt = False,
-    repeat: j.RepeatOpt = 1,
-    seed: o.SeedOpt = 0,
-    max_bytes: o.MaxBytesOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
+@with_arguments
+def job(arguments: a.JobArguments) -> int:
     """Real jobs on real files: copy in and out, zip, unzip, checksum, find, checkout; and what limited them."""
-    from naslab.cli.common import Common
-    from naslab.cli.job import JobRequest, run_job
+    from naslab.cli.job import run_job
 
-    common = Common(
-        "job", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, "", credentials
-    )
-    return run_job(
-        JobRequest(target, jobs, source, corpus, scale, streams, in_flight, method, to, durability, verify, repeat),
-        common,
-    )
+    return run_job(arguments)
 
 
-def durable(
-    target: o.TargetArg,
-    check: d.CheckOpt = None,
-    cut: d.CutOpt = "",
-    cut_command: d.CutCommandOpt = None,
-    restore_command: d.RestoreCommandOpt = None,
-    load: d.LoadOpt = "10s",
-    wait: d.WaitOpt = "10m",
-    size: o.SizeOpt = "16m",
-    block: o.BlockOpt = "4k",
-    depth: o.DepthOpt = 8,
-    group: d.GroupOpt = 64,
-    repeat: d.CutsOpt = 1,
-    journal: d.JournalOpt = None,
-    modes: d.ModesOpt = "all",
-    seed: o.SeedOpt = 0,
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
+@with_arguments
+def durable(arguments: a.DurableArguments) -> int:
     """Cut the server's power under load, and report which acknowledged writes survived."""
-    from naslab.cli.common import Common
-    from naslab.cli.durable import DurableRequest, run_durable
+    from naslab.cli.durable import run_durable
 
-    common = Common(
-        "durable", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, "", "", credentials
-    )
-    request = DurableRequest(
-        target, check, cut, cut_command, restore_command, load, wait, size, block, depth, group, repeat, journal, modes
-    )
-    return run_durable(request, common)
+    return run_durable(arguments)
 
 
 @with_clients
-def tree(
-    target: o.TargetArg,
-    depth_of_tree: o.TreeDepthOpt = 2,
-    fan_out: o.FanOutOpt = 10,
-    files: o.FilesOpt = 1000,
-    file_size: o.SmallFileOpt = "4k",
-    sizes: o.SizesOpt = "fixed",
-    workers: o.WorkersOpt = 1,
-    shared: o.SharedOpt = False,
-    neighbour: o.NeighbourOpt = 0,
-    shuffle: o.ShuffleOpt = False,
-    cold: o.ColdOpt = False,
-    cold_command: o.ColdCommandOpt = None,
-    repeat: o.RepeatOpt = 1,
-    compress: o.CompressOpt = 1.0,
-    dedupe: o.DedupeOpt = 1.0,
-    seed: o.SeedOpt = 0,
-    max_bytes: o.MaxBytesOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
+@with_arguments
+def tree(arguments: a.TreeArguments) -> int:
     """Metadata and small files: create, stat, open, read, list, rename and remove a tree of them, warm and cold."""
-    from naslab.cli.common import Common, Load
-    from naslab.cli.tree import TreeRequest, run_tree
+    from naslab.cli.tree import run_tree
 
-    common = Common(
-        "tree", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, "", credentials
-    )
-    load = Load(repeat, workers=workers, compress=compress, dedupe=dedupe)
-    request = TreeRequest(
-        target, depth_of_tree, fan_out, files, file_size, sizes, shared, load, neighbour, shuffle, cold, cold_command
-    )
-    return run_tree(request, common)
+    return run_tree(arguments)
 
 
 def fsx(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.cli.apps_steps import STEPS, Steps
 from naslab.cli.apps_streams import Finder, check_find
+from naslab.cli.arguments import AppsArguments
 from naslab.cli.common import Budget, Common, Load, measure
 from naslab.commands.apps import results
 from naslab.commands.apps.cells import blocks_of, cells_of, room_bytes
@@ -31,49 +31,36 @@ if TYPE_CHECKING:
 PACES = ("fast", "recorded")
 
 
-@dataclass
-class AppsRequest:
-    """`naslab apps`'s own options."""
-
-    target: str
-    only: str
-    scale: float
-    pace: str
-    csv: Path | None
-    load: Load
-    own: Sequence[Path] = ()
-    find_streams: bool = False
-    step: str = ""
-
-    def check(self) -> list[Definition]:
-        """The applications asked for. Raises UsageError."""
-        if self.pace not in PACES:
-            raise UsageError(f"--pace {self.pace!r}: use fast or recorded")
-        if not 0.0001 <= self.scale <= 100:
-            raise UsageError(f"--scale {self.scale:g}: give 0.0001 to 100")
-        if self.csv is not None:
-            check_output(self.csv, "--csv", APPS_CSV)
-        if self.step and self.step not in STEPS:
-            raise UsageError(f"--step {self.step!r}: use {', '.join(STEPS)}; without it, all three are done")
-        everything = "all" if self.step == "clean" else ""
-        return chosen(self.only or everything, self.own)
+def _check(arguments: AppsArguments) -> list[Definition]:
+    """The applications asked for. Raises UsageError."""
+    if arguments.pace not in PACES:
+        raise UsageError(f"--pace {arguments.pace!r}: use fast or recorded")
+    if not 0.0001 <= arguments.scale <= 100:
+        raise UsageError(f"--scale {arguments.scale:g}: give 0.0001 to 100")
+    if arguments.csv is not None:
+        check_output(arguments.csv, "--csv", APPS_CSV)
+    if arguments.step and arguments.step not in STEPS:
+        raise UsageError(f"--step {arguments.step!r}: use {', '.join(STEPS)}; without it, all three are done")
+    everything = "all" if arguments.step == "clean" else ""
+    return chosen(arguments.only or everything, arguments.app_ or ())
 
 
-def run_apps(request: AppsRequest, common: Common) -> int:
+def run_apps(arguments: AppsArguments) -> int:
     """`naslab apps TARGET`."""
-    definitions = request.check()
+    common = Common.of("apps", arguments)
+    definitions = _check(arguments)
     spec = common.run_spec()
-    target = common.target(request.target)
-    data = request.load.options(common.seed, False).data
-    plans = [plan(definition, common.seed, request.scale) for definition in definitions]
-    if request.find_streams:
-        check_find(plans, request.pace)
-    if request.step:
-        return _one_step(request, common, target, plans, data)
+    target = common.target(arguments.target)
+    data = Load(compress=arguments.data.compress, dedupe=arguments.data.dedupe).options(common.seed, False).data
+    plans = [plan(definition, common.seed, arguments.scale) for definition in definitions]
+    if arguments.find_streams:
+        check_find(plans, arguments.pace)
+    if arguments.step:
+        return _one_step(arguments, common, target, plans, data)
     with tempfile.TemporaryDirectory(prefix="naslab-apps-") as folder:
-        recorded = request.pace == "recorded"
+        recorded = arguments.pace == "recorded"
         rows = [cells_of(made, Path(folder), recorded, data) for made in plans]
-        blocks = blocks_of(rows, request.load.repeat, common.seed)
+        blocks = blocks_of(rows, arguments.repeat, common.seed)
         cells = [cell for row in blocks for cell in row]
         for cell in cells:
             cell.validate()
@@ -85,24 +72,24 @@ def run_apps(request: AppsRequest, common: Common) -> int:
 
         def work(progress: Progress) -> None:
             free = space["free_bytes"] if space else None
-            finder = Finder(execution, common, request.scale, data, progress, free)
+            finder = Finder(execution, common, arguments.scale, data, progress, free)
             try:
                 _measure(execution, common, blocks, progress)
-                for made in plans if request.find_streams else ():
+                for made in plans if arguments.find_streams else ():
                     finder.find(made)
             finally:
-                conclude(execution, plans, recorded, request.csv, finder.found)
+                conclude(execution, plans, recorded, arguments.csv, finder.found)
 
         return measure(execution, common, cells, work)
 
 
-def _one_step(request: AppsRequest, common: Common, target: Target, plans: Sequence[Plan], data: DataSpec) -> int:
+def _one_step(arguments: AppsArguments, common: Common, target: Target, plans: Sequence[Plan], data: DataSpec) -> int:
     """`--step`: one of the three as a command of its own."""
-    recorded, step = request.pace == "recorded", request.step
+    recorded, step = arguments.pace == "recorded", arguments.step
     unfit = {
         "--budget": bool(common.budget), "--max-bytes": bool(common.max_bytes),
-        "--find-streams": request.find_streams, "--repeat": step != "run" and request.load.repeat > 1,
-        "--csv": step != "run" and request.csv is not None, "--pace": step != "run" and recorded,
+        "--find-streams": arguments.find_streams, "--repeat": step != "run" and arguments.repeat > 1,
+        "--csv": step != "run" and arguments.csv is not None, "--pace": step != "run" and recorded,
     }  # fmt: skip
     for option, given in unfit.items():
         if given:
@@ -112,11 +99,11 @@ def _one_step(request: AppsRequest, common: Common, target: Target, plans: Seque
 
     def concluded(execution: Execution) -> None:
         if step == "run":
-            conclude(execution, plans, recorded, request.csv)
+            conclude(execution, plans, recorded, arguments.csv)
 
-    steps = Steps(target, plans, request.scale, recorded, request.load.repeat, data, common, concluded)
+    steps = Steps(target, plans, arguments.scale, recorded, arguments.repeat, data, common, concluded)
     if step == "clean":
-        return steps.clean(everything=not request.only)
+        return steps.clean(everything=not arguments.only)
     return steps.prepare() if step == "prepare" else steps.run()
 
 

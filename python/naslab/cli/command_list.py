@@ -55,12 +55,41 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "sustained", MEASURE, "One load for minutes: burst, baseline, server cache, cost", "app:sustained", (
+        "sustained", MEASURE, "One load for minutes: rate over time, steadiness, cost", "app:sustained", (
             X("naslab sustained smb://nas/media --size 20g --write 100 --duration 15m", "Write for 15 minutes."),
             X("naslab sustained /mnt/nas --size 4g --random --block 4k --depth 32", "Random reads of 4 KiB."),
-            X("naslab sustained smb://nas/media --size 20g --find-burst --budget 1h", "Until a burst ends, and why."),
             X("naslab sustained sim: --size 1g --duration 10s", "A simulated server."),
         ),
+        old_options={
+            "--find-burst": "naslab burst", "--cached": "naslab cache speed", "--find-cache": "naslab cache size",
+            "--evict-size": "naslab cache speed --evict-size", "--budget": "naslab burst --budget, or naslab cache",
+        },
+    ),
+    Command(
+        "burst", MEASURE, "How long a burst lasts, the rate after it, and why it ended", "app:burst", (
+            X("naslab burst smb://nas/media --size 20g --write 100 --budget 1h", "Writes, for at most an hour."),
+            X("naslab burst nfs://nas/export --size 4g --random --block 4k --depth 32", "Random reads of 4 KiB."),
+        ),
+    ),
+    Command(
+        "cache", MEASURE, "The server cache: how fast it is read, and how much fits", "", (
+            X("naslab cache size smb://nas/media --size 64g", "The largest working set that fits."),
+            X("naslab cache speed smb://nas/media", "The network and the protocol alone."),
+        ),
+    ),
+    Command(
+        "cache speed", "", "Rate of cached reads: the network and the protocol alone", "app:cache_speed", (
+            X("naslab cache speed smb://nas/media", "A file of 64 MiB, read cold, warm and evicted."),
+            X("naslab cache speed sim: --duration 2s", "A simulated server."),
+        ),
+        measures=True,
+    ),
+    Command(
+        "cache size", "", "The largest working set that fits the server cache", "app:cache_size", (
+            X("naslab cache size smb://nas/media --size 64g --depth 8", "Working sets of up to 64 GiB."),
+            X("naslab cache size sim: --size 512m", "A simulated server."),
+        ),
+        measures=True,
     ),
     Command(
         "curve", MEASURE, "Latency against offered load: the knee and the capacity", "app:curve", (

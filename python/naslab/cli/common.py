@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from naslab.cli.arguments import CommonArguments
 from naslab.cli.caller import caller, words_typed
 from naslab.cli.clients import clients_for, how_many, monitor_of
+from naslab.cli.options import parse_labels
 from naslab.cli.progress import Progress
 from naslab.cli.ride_out import ride_out_ns
 from naslab.commands.plans.sweep import SweepOptions, rows_of
@@ -50,6 +52,17 @@ class Common:
     budget: str = ""
     credentials: Path | None = None
     details: bool = True
+
+    @classmethod
+    def of(cls, command: str, arguments: Any, details: bool = True) -> Common:
+        """Of a command's arguments: their group `common`, and their limits, as a group or on their own."""
+        given: CommonArguments = arguments.common
+        limits = getattr(arguments, "limits", arguments)
+        return cls(
+            command, given.store, given.as_json, given.quiet, given.seed, parse_labels(given.label), given.note,
+            given.timeout, given.report, getattr(limits, "max_bytes", ""), getattr(limits, "budget", ""),
+            given.credentials, details,
+        )  # fmt: skip
 
     def __post_init__(self) -> None:
         program = caller()

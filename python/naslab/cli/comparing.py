@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from naslab.cli import options as o
+from naslab.cli.arguments import CommonArguments
+from naslab.cli.groups import with_arguments
 
 MarginOpt = Annotated[
     float, typer.Option("--margin", metavar="PERCENT", help="Rates that differ by less than this are equivalent.")
@@ -37,44 +40,41 @@ InTurnsOpt = Annotated[
 ]
 
 
-def compare(
-    runs: ComparedArg,
-    run: InTurnsOpt = False,
-    margin: MarginOpt = 5.0,
-    every: Annotated[bool, typer.Option("--all", help="List every measurement, not only the decisive ones.")] = False,
-    why: WhyOpt = False,
-    file_size: o.FileSizesOpt = "64m",
-    record: o.RecordsOpt = "4k,1m",
-    tests: o.TestsOpt = "write,read,random_read,random_write",
-    depth: o.DepthOpt = 1,
-    workers: o.WorkersOpt = 1,
-    durability: o.DurabilityOpt = "end",
-    direct: o.DirectOpt = False,
-    seed: o.SeedOpt = 0,
-    budget: o.BudgetOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    redact: o.RedactOpt = False,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
+@dataclass(frozen=True)
+class CompareArguments:
+    """Of `naslab compare`."""
+
+    runs: ComparedArg
+    run: InTurnsOpt = False
+    margin: MarginOpt = 5.0
+    every: Annotated[bool, typer.Option("--all", help="List every measurement, not only the decisive ones.")] = False
+    why: WhyOpt = False
+    file_size: o.FileSizesOpt = "64m"
+    record: o.RecordsOpt = "4k,1m"
+    tests: o.TestsOpt = "write,read,random_read,random_write"
+    depth: o.DepthOpt = 1
+    workers: o.WorkersOpt = 1
+    durability: o.DurabilityOpt = "end"
+    direct: o.DirectOpt = False
+    budget: o.BudgetOpt = ""
+    redact: o.RedactOpt = False
+    common: CommonArguments = field(default_factory=CommonArguments)
+
+
+@with_arguments
+def compare(arguments: CompareArguments) -> int:
     """Is the difference real: better, worse, equivalent or undecided, with intervals."""
     from naslab.cli.common import Common, Load
     from naslab.cli.compare import Request, compare_measured, compare_stored
     from naslab.cli.interleave import Plan
 
-    request = Request(runs, margin, every, report, store, as_json, why, redact)
-    if not run:
+    a, common = arguments, arguments.common
+    request = Request(a.runs, a.margin, a.every, common.report, common.store, common.as_json, a.why, a.redact)
+    if not a.run:
         return compare_stored(request)
-    load = Load(1, depth, workers, durability, direct)
-    common = Common(
-        "compare", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, "", budget, credentials
-    )
-    return compare_measured(request, Plan(runs, file_size, record, tests, load, margin / 100), common)
+    load = Load(1, a.depth, a.workers, a.durability, a.direct)
+    plan = Plan(a.runs, a.file_size, a.record, a.tests, load, a.margin / 100)
+    return compare_measured(request, plan, Common.of("compare", arguments))
 
 
 def check(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis import loadcurve
+from naslab.cli.arguments import CurveArguments
 from naslab.cli.common import Budget, Common, Load, measure
 from naslab.cli.progress import Progress
 from naslab.commands.plans import curve as curves
@@ -24,45 +25,33 @@ DEFAULT_BUDGET_NS = 300 * 10**9
 MAX_REFINEMENTS = 2
 
 
-@dataclass
-class CurveRequest:
-    """`naslab curve`'s own options, as text where they have units."""
-
-    target: str
-    arrivals: str
-    block: str
-    write: float
-    random: bool
-    size: str
-    step_duration: str
-    start: str
-    factor: float
-    max_rate: str
-    compare: str
-    load: Load
-
-    def parse(self, target: Target, seed: int) -> curves.CurveOptions:
-        """Checked options. Raises UsageError."""
-        common = self.load.options(seed, target.direct)
-        options = curves.CurveOptions(
-            parse_size(self.size, "--size"), parse_size(self.block, "--block"),
-            self.arrivals,  # type: ignore[arg-type]
-            self.write, self.random, common.queue_depth, common.workers,
-            parse_duration(self.step_duration, "--step-duration"), curves.parse_rate(self.start, "--start"),
-            self.factor, curves.parse_rate(self.max_rate, "--max-rate"), common.durability, common.direct, seed,
-            common.data,
-        )  # fmt: skip
-        curves.check(options)
-        return options
+def _parse(arguments: CurveArguments, target: Target, seed: int) -> curves.CurveOptions:
+    """Checked options. Raises UsageError."""
+    load = Load(
+        1, arguments.depth, arguments.workers, arguments.durability, arguments.direct, arguments.data.compress,
+        arguments.data.dedupe,
+    )  # fmt: skip
+    checked = load.options(seed, target.direct)
+    options = curves.CurveOptions(
+        parse_size(arguments.size, "--size"), parse_size(arguments.block, "--block"),
+        arguments.arrivals,  # type: ignore[arg-type]
+        arguments.write, arguments.random, checked.queue_depth, checked.workers,
+        parse_duration(arguments.step_duration, "--step-duration"), curves.parse_rate(arguments.start, "--start"),
+        arguments.factor, curves.parse_rate(arguments.max_rate, "--max-rate"), checked.durability, checked.direct,
+        seed, checked.data,
+    )  # fmt: skip
+    curves.check(options)
+    return options
 
 
-def run_curve(request: CurveRequest, common: Common) -> int:
+def run_curve(arguments: CurveArguments) -> int:
     """`naslab curve TARGET`."""
+    common = Common.of("curve", arguments)
     spec = common.run_spec()
-    target = common.target(request.target)
-    options = request.parse(target, common.seed)
+    target = common.target(arguments.target)
+    options = _parse(arguments, target, common.seed)
     store = Store(common.store)
-    other = _other(store, request.compare)
+    other = _other(store, arguments.compare)
     if other is not None:
         options.rates_per_s = list(loadcurve.load_cells(other))
     cells = curves.numbered(curves.probe_cells(options), 0)

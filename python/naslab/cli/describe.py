@@ -14,7 +14,6 @@ FEW_OPTIONS = 12
 """Up to so many options share one panel."""
 _PANELS = {
     "Data": ("--durability", "--cache", "--direct", "--cold", "--compress", "--dedupe", "--verify", "--seed"),
-    "Burst and server cache": ("--find-burst", "--rest", "--cached", "--find-cache", "--evict-size"),
     "Price": ("--price-per-hour", "--price-per-month", "--price-per-gb", "--stored"),
     "Server and limits": ("--credentials", "--timeout", "--budget", "--max-bytes"),
     "Result": ("--label", "--note", "--output", "--force", "--details", "--redact", "--store", "--json", "--quiet"),

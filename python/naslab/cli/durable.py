@@ -6,10 +6,10 @@ import contextlib
 import dataclasses
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from naslab.cli.arguments import DurableArguments
 from naslab.cli.cold import ColdCommand
 from naslab.cli.common import Common, finish
 from naslab.commands.durable import journal as journals
@@ -35,96 +35,82 @@ _LOCAL = (
 )
 
 
-@dataclass
-class DurableRequest:
-    """`naslab durable`'s own options. cut: empty when not given; load, wait, size, block: as written, with units."""
+def _plan(arguments: DurableArguments, seed: int) -> Plan:
+    """What is written, without run and folder yet. Raises UsageError."""
+    record, size = parse_size(arguments.block, "--block"), parse_size(arguments.size, "--size")
+    if record % SECTOR_BYTES or not SECTOR_BYTES <= record <= MOST_RECORD_BYTES:
+        raise UsageError(f"--block {arguments.block}: give a multiple of 512 bytes, up to 1m")
+    if size % record or not record <= size <= MOST_FILE_BYTES:
+        raise UsageError(f"--size {arguments.size}: give a multiple of --block {arguments.block}, up to 4g")
+    if arguments.depth > size // record:
+        raise UsageError(
+            f"--depth {arguments.depth}: a file of {arguments.size} has {size // record} blocks of {arguments.block}; "
+            "give a smaller --depth or a larger --size"
+        )
+    if arguments.group % arguments.depth:
+        raise UsageError(f"--group {arguments.group}: give a multiple of --depth {arguments.depth}")
+    return Plan("", "", seed, size, record, arguments.depth, arguments.group // arguments.depth, _loads(arguments))
 
-    target: str
-    check: Path | None = None
-    cut: str = ""
-    cut_command: str | None = None
-    restore_command: str | None = None
-    load: str = "10s"
-    wait: str = "10m"
-    size: str = "16m"
-    block: str = "4k"
-    depth: int = 8
-    group: int = 64
-    repeat: int = 1
-    journal: Path | None = None
-    modes: str = "all"
 
-    def plan(self, seed: int) -> Plan:
-        """What is written, without run and folder yet. Raises UsageError."""
-        record, size = parse_size(self.block, "--block"), parse_size(self.size, "--size")
-        if record % SECTOR_BYTES or not SECTOR_BYTES <= record <= MOST_RECORD_BYTES:
-            raise UsageError(f"--block {self.block}: give a multiple of 512 bytes, up to 1m")
-        if size % record or not record <= size <= MOST_FILE_BYTES:
-            raise UsageError(f"--size {self.size}: give a multiple of --block {self.block}, up to 4g")
-        if self.depth > size // record:
-            raise UsageError(
-                f"--depth {self.depth}: a file of {self.size} has {size // record} blocks of {self.block}; "
-                "give a smaller --depth or a larger --size"
+def _loads(arguments: DurableArguments) -> tuple[str, ...]:
+    every = (*MODES, METADATA)
+    given = every if arguments.modes == "all" else tuple(arguments.modes.split(","))
+    for name in given:
+        if name not in every:
+            raise UsageError(f"--modes {name!r}: there are {', '.join(every)}; several with commas, or all")
+    return tuple(name for name in every if name in given)
+
+
+def _load_s(arguments: DurableArguments) -> float:
+    """`--load`. Raises UsageError."""
+    return _seconds(arguments.load, "--load")
+
+
+def _wait_s(arguments: DurableArguments) -> float:
+    """`--wait`. Raises UsageError."""
+    return _seconds(arguments.wait, "--wait")
+
+
+def _check_texts(arguments: DurableArguments) -> None:
+    """What contradicts itself whatever the target is. Raises UsageError."""
+    _load_s(arguments), _wait_s(arguments)
+    for option, given in (("--cut-command", arguments.cut_command), ("--restore-command", arguments.restore_command)):
+        if given is not None and not given.strip():
+            raise UsageError(f"{option}: is empty; give the command, or leave it out")
+    if arguments.restore_command is not None and arguments.cut_command is None:
+        raise UsageError("--restore-command: goes with --cut-command; give that, too")
+    if arguments.cut not in ("", "ask", "lab"):
+        raise UsageError(f"--cut {arguments.cut!r}: use ask or lab, or give --cut-command CMD")
+    if arguments.cut and arguments.cut_command is not None:
+        raise UsageError(f"--cut {arguments.cut}: --cut-command cuts by itself; leave one of them out")
+    if arguments.check is None:
+        return
+    others = {
+        "--cut": arguments.cut, "--cut-command": arguments.cut_command, "--journal": arguments.journal,
+        "--repeat": arguments.repeat if arguments.repeat > 1 else None,
+        "--modes": arguments.modes if arguments.modes != "all" else None,
+    }  # fmt: skip
+    for option, value in others.items():
+        if value:
+            raise UsageError(f"{option}: --check makes no cut; leave {option} out")
+
+
+def cutter(arguments: DurableArguments, target: Target, timeout_s: float) -> Cutter:
+    """Who cuts. Raises UsageError where a cut makes no sense."""
+    _check_protocol(target)
+    if arguments.cut_command is not None:
+        if target.protocol == "local":
+            raise UsageError("--cut-command: this machine would go down with its path; use --cut ask, then --check")
+        cutting = ColdCommand(arguments.cut_command, target, timeout_s, "--cut-command", waits=False)
+        restoring = None
+        if arguments.restore_command is not None:
+            restoring = ColdCommand(
+                arguments.restore_command, target, _wait_s(arguments), "--restore-command", waits=False, limit="--wait"
             )
-        if self.group % self.depth:
-            raise UsageError(f"--group {self.group}: give a multiple of --depth {self.depth}")
-        return Plan("", "", seed, size, record, self.depth, self.group // self.depth, self._loads())
-
-    def _loads(self) -> tuple[str, ...]:
-        every = (*MODES, METADATA)
-        given = every if self.modes == "all" else tuple(self.modes.split(","))
-        for name in given:
-            if name not in every:
-                raise UsageError(f"--modes {name!r}: there are {', '.join(every)}; several with commas, or all")
-        return tuple(name for name in every if name in given)
-
-    def load_s(self) -> float:
-        """`--load`. Raises UsageError."""
-        return _seconds(self.load, "--load")
-
-    def wait_s(self) -> float:
-        """`--wait`. Raises UsageError."""
-        return _seconds(self.wait, "--wait")
-
-    def check_texts(self) -> None:
-        """What contradicts itself whatever the target is. Raises UsageError."""
-        self.load_s(), self.wait_s()
-        for option, given in (("--cut-command", self.cut_command), ("--restore-command", self.restore_command)):
-            if given is not None and not given.strip():
-                raise UsageError(f"{option}: is empty; give the command, or leave it out")
-        if self.restore_command is not None and self.cut_command is None:
-            raise UsageError("--restore-command: goes with --cut-command; give that, too")
-        if self.cut not in ("", "ask", "lab"):
-            raise UsageError(f"--cut {self.cut!r}: use ask or lab, or give --cut-command CMD")
-        if self.cut and self.cut_command is not None:
-            raise UsageError(f"--cut {self.cut}: --cut-command cuts by itself; leave one of them out")
-        if self.check is None:
-            return
-        others = {
-            "--cut": self.cut, "--cut-command": self.cut_command, "--journal": self.journal,
-            "--repeat": self.repeat if self.repeat > 1 else None,
-            "--modes": self.modes if self.modes != "all" else None,
-        }  # fmt: skip
-        for option, value in others.items():
-            if value:
-                raise UsageError(f"{option}: --check makes no cut; leave {option} out")
-
-    def cutter(self, target: Target, timeout_s: float) -> Cutter:
-        """Who cuts. Raises UsageError where a cut makes no sense."""
-        _check_protocol(target)
-        if self.cut_command is not None:
-            if target.protocol == "local":
-                raise UsageError("--cut-command: this machine would go down with its path; use --cut ask, then --check")
-            cutting = ColdCommand(self.cut_command, target, timeout_s, "--cut-command", waits=False)
-            restoring = None
-            if self.restore_command is not None:
-                restoring = ColdCommand(
-                    self.restore_command, target, self.wait_s(), "--restore-command", waits=False, limit="--wait"
-                )
-            return CommandCutter(cutting, restoring)
-        if self.cut == "lab" or (target.lab and not self.cut):
-            return _lab_cutter(target)
-        return AskCutter(self.wait_s(), sys.stdin is not None and sys.stdin.isatty())
+        return CommandCutter(cutting, restoring)
+    if arguments.cut == "lab" or (target.lab and not arguments.cut):
+        return _lab_cutter(target)
+    return AskCutter(_wait_s(arguments), sys.stdin is not None and sys.stdin.isatty())
 
 
 def _seconds(text: str, option: str) -> float:
@@ -155,27 +141,28 @@ def _lab_cutter(target: Target) -> Cutter:
     return LabCutter("power" if server.facts.get("guests") else "process", server.kill, server.restart)
 
 
-def run_durable(request: DurableRequest, common: Common) -> int:
+def run_durable(arguments: DurableArguments) -> int:
     """`naslab durable TARGET`."""
+    common = Common.of("durable", arguments)
     common.check()
-    request.check_texts()
-    plan = request.plan(common.seed)
-    if request.check is not None:
-        return _check(request, common, request.check)
-    target = common.target(request.target)
-    cutter = request.cutter(target, common.timeout_ns() / 1e9)
-    _check_journal(request.journal or Store(common.store).path, target)
+    _check_texts(arguments)
+    plan = _plan(arguments, common.seed)
+    if arguments.check is not None:
+        return _check(arguments, common, arguments.check)
+    target = common.target(arguments.target)
+    power = cutter(arguments, target, common.timeout_ns() / 1e9)
+    _check_journal(arguments.journal or Store(common.store).path, target)
     execution = _start(common, target, plan)
     plan = dataclasses.replace(plan, run_id=execution.run_id, folder=str(execution.spec.folder))
-    path = request.journal or execution.store.path.absolute().parent / f"durable-{execution.run_id}.journal"
+    path = arguments.journal or execution.store.path.absolute().parent / f"durable-{execution.run_id}.journal"
     try:
         journal = journals.Journal.create(path.absolute(), plan, {"url": target.url, "protocol": target.protocol})
     except UsageError as error:
         execution.withdraw(error)
         raise
-    proof = _proof(request, common, execution, plan, cutter, journal)
-    code = _carry_out(proof, common, execution, lambda: proof.carry_out(request.repeat, _keeper(execution)))
-    if not proof.owes_check and request.journal is None:
+    proof = _proof(arguments, common, execution, plan, power, journal)
+    code = _carry_out(proof, common, execution, lambda: proof.carry_out(arguments.repeat, _keeper(execution)))
+    if not proof.owes_check and arguments.journal is None:
         path.unlink(missing_ok=True)
     return code
 
@@ -211,15 +198,16 @@ def _check_journal(path: Path, target: Target) -> None:
 
 
 def _proof(
-    request: DurableRequest, common: Common, execution: Execution, plan: Plan, cutter: Cutter, journal: journals.Journal
-) -> Proof:
+    arguments: DurableArguments, common: Common, execution: Execution, plan: Plan, cutter: Cutter,
+    journal: journals.Journal,
+) -> Proof:  # fmt: skip
     def say(text: str) -> None:
         if not common.quiet:
             print(f"naslab: {text}", file=sys.stderr, flush=True)
 
     return Proof(
-        execution.target, execution.document["target"].get("dialect"), plan, cutter, journal, request.load_s(),
-        request.wait_s(), common.timeout_ns() / 1e9, say,
+        execution.target, execution.document["target"].get("dialect"), plan, cutter, journal, _load_s(arguments),
+        _wait_s(arguments), common.timeout_ns() / 1e9, say,
     )  # fmt: skip
 
 
@@ -230,27 +218,27 @@ def _keeper(execution: Execution) -> Any:
     return keep
 
 
-def _check(request: DurableRequest, common: Common, path: Path) -> int:
+def _check(arguments: DurableArguments, common: Common, path: Path) -> int:
     """`naslab durable --check JOURNAL TARGET`."""
     recorded = journals.read(path)
     if not recorded.cuts or not recorded.cuts[-1].filled:
         raise UsageError(
-            f"--check {path}: its load had not started, so there is nothing to check; `naslab clean {request.target}` "
-            "removes its files"
+            f"--check {path}: its load had not started, so there is nothing to check; "
+            f"`naslab clean {arguments.target}` removes its files"
         )
     if recorded.cuts[-1].result is not None:
         raise UsageError(f"--check {path}: its last cut was checked already; see `naslab runs`")
-    target = common.target(request.target)
+    target = common.target(arguments.target)
     _check_protocol(target)
     if target.protocol != recorded.head.get("protocol"):
         raise UsageError(
             f"target {target.url!r}: the journal belongs to {recorded.head.get('url')!r}; "
             "name the same share, export or folder"
         )
-    cutter = AskCutter(request.wait_s(), sys.stdin is not None and sys.stdin.isatty(), how=LATER)
+    power = AskCutter(_wait_s(arguments), sys.stdin is not None and sys.stdin.isatty(), how=LATER)
     journal = journals.Journal.reopen(path, recorded.sound_bytes)
     execution = _start(common, target, recorded.plan)
-    proof = _proof(request, common, execution, recorded.plan, cutter, journal)
+    proof = _proof(arguments, common, execution, recorded.plan, power, journal)
     keep = _keeper(execution)
 
     def keep_named(part: dict[str, Any]) -> None:

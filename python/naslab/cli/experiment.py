@@ -10,12 +10,14 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
 from naslab.cli import options as o
+from naslab.cli.groups import with_arguments
 from naslab.errors import INTERRUPTED, UsageError
 from naslab.units import percent_text
 
@@ -82,58 +84,71 @@ ReportOpt = Annotated[
 ]
 
 
-def run(
-    name: ExperimentArg,
-    full: FullOpt = False,
-    quick: QuickOpt = False,
-    calibrate: CalibrateOpt = False,
-    dry_run: DryOpt = False,
-    repeat: RepeatsOpt = None,
-    until: UntilOpt = "",
-    only: OnlyOpt = "",
-    given: ImportOpt = None,
-    seed: o.SeedOpt = 0,
-    budget: o.BudgetOpt = "",
-    state: StateOpt = None,
-    report: ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
+@dataclass(frozen=True)
+class ExperimentArguments:
+    """Of `naslab lab run`."""
+
+    name: ExperimentArg
+    full: FullOpt = False
+    quick: QuickOpt = False
+    calibrate: CalibrateOpt = False
+    dry_run: DryOpt = False
+    repeat: RepeatsOpt = None
+    until: UntilOpt = ""
+    only: OnlyOpt = ""
+    given: ImportOpt = None
+    seed: o.SeedOpt = 0
+    budget: o.BudgetOpt = ""
+    state: StateOpt = None
+    report: ReportOpt = None
+    store: o.StoreOpt = None
+    as_json: o.JsonOpt = False
+    quiet: o.QuietOpt = False
+
+
+@with_arguments
+def run(arguments: ExperimentArguments) -> int:
     """Run an article's experiment, and test its conclusions against the measurements."""
     from naslab.execution.waits import termination_as_interrupt
-    from naslab.lab import experiment
     from naslab.lab.calibrate import of_experiment
     from naslab.lab.experiment_bench import bring_up_lab
     from naslab.lab.run_experiment import run_experiment
     from naslab.text.outputs import HTML, check_output
     from naslab.units import parse_duration
 
-    if full and quick:
-        raise UsageError("--full and --quick: sizes are the article's or the smallest; leave one out")
-    if until not in ("", DECIDED):
-        raise UsageError(f"--until {until!r}: write --until {DECIDED}, or give a number of repeats with --repeat")
-    found = _chosen(experiment.load(name, "full" if full else "quick" if quick else "scaled"), only)
-    if dry_run:
-        print("\n".join(_plan(found, found.repeats if repeat is None else repeat, bool(until))))
+    a = arguments
+    found = _asked_for(a)
+    if a.dry_run:
+        print("\n".join(_plan(found, found.repeats if a.repeat is None else a.repeat, bool(a.until))))
         return 0
-    if report is not None:
-        check_output(report, "-o", HTML)
-    before = _before(state, found, seed, store)
-    limit_s = parse_duration(budget, "--budget") / 1e9 if budget else float("inf")
-    documents = _given(given or [], store)
+    if a.report is not None:
+        check_output(a.report, "-o", HTML)
+    before = _before(a.state, found, a.seed, a.store)
+    limit_s = parse_duration(a.budget, "--budget") / 1e9 if a.budget else float("inf")
+    documents = _given(a.given or [], a.store)
     started = time.monotonic()
-    say = _sayer(quiet)
+    say = _sayer(a.quiet)
     with termination_as_interrupt():
-        failed = of_experiment.calibrate_experiment(found, say) if calibrate else []
+        failed = of_experiment.calibrate_experiment(found, say) if a.calibrate else []
         result = run_experiment(
-            found, bring_up_lab(store), repeats=repeat, keep=quick, until=bool(until), seed=seed, given=documents,
-            before=before, kept=lambda result: _keep(result, state), say=say,
+            found, bring_up_lab(a.store), repeats=a.repeat, keep=a.quick, until=bool(a.until), seed=a.seed,
+            given=documents, before=before, kept=lambda result: _keep(result, a.state), say=say,
             enough=lambda: time.monotonic() - started > limit_s,
         )  # fmt: skip
     of_experiment.record(found, result, failed)
-    _add_series(found, result, state, store)
-    return _tell(result, report, as_json, quiet, store)
+    _add_series(found, result, a.state, a.store)
+    return _tell(result, a.report, a.as_json, a.quiet, a.store)
+
+
+def _asked_for(a: ExperimentArguments) -> Experiment:
+    """The experiment at its size, with the conditions asked for. Raises UsageError."""
+    from naslab.lab import experiment
+
+    if a.full and a.quick:
+        raise UsageError("--full and --quick: sizes are the article's or the smallest; leave one out")
+    if a.until not in ("", DECIDED):
+        raise UsageError(f"--until {a.until!r}: write --until {DECIDED}, or give a number of repeats with --repeat")
+    return _chosen(experiment.load(a.name, "full" if a.full else "quick" if a.quick else "scaled"), a.only)
 
 
 def _before(state: Path | None, found: Experiment, seed: int, store: Path | None) -> Measurements | None:

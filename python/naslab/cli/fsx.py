@@ -134,7 +134,7 @@ def _beside(limits: model.FsxLimits, measured: Mapping[str, Any]) -> list[str]:
             found.append(f"{name:<{WIDTH}}  {text(value)}{share}")
     if len(found) == 2:
         value = rate_text(measured["highest_bytes_per_s"])
-        found.append(f"{'Highest rate':<{WIDTH}}  {value}; `naslab sustained --find-burst` measures burst and baseline")
+        found.append(f"{'Highest rate':<{WIDTH}}  {value}; `naslab burst` measures burst and baseline")
     return found
 
 

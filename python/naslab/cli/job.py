@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
+from naslab.cli.arguments import JobArguments
 from naslab.cli.common import Common, measure
 from naslab.cli.progress import Progress
 from naslab.commands.jobs import many
@@ -27,92 +26,86 @@ SERVER_IN_FLIGHT = 4
 """Requests in flight per stream on a server. On a folder it is one: there the kernel reads ahead and writes behind."""
 
 
-@dataclass
-class JobRequest:
-    """`naslab job`'s own options. source, corpus, to: empty when not given; scale, in_flight: None when not given."""
-
-    target: str
-    jobs: str
-    source: Path | None
-    corpus: str
-    scale: float | None
-    streams: int
-    in_flight: int | None
-    method: str
-    to: Path | None
-    durability: str
-    verify: bool
-    repeat: int
-
-    def names(self) -> list[str]:
-        """The jobs asked for, in order. Raises UsageError."""
-        names = list(JOBS) if self.jobs == "all" else self.jobs.split(",")
-        for name in names:
-            if name not in JOBS:
-                raise UsageError(f"job {name!r}: there are {', '.join(JOBS)}; several with commas, or all")
-        return names
-
-    def plan(self, seed: int) -> Plan:
-        """All that will be done; the source is read for its list of files only. Raises UsageError."""
-        names = self.names()
-        if not 1 <= self.streams <= MOST_STREAMS:
-            raise UsageError(f"--streams {self.streams}: give 1 to {MOST_STREAMS}")
-        if self.in_flight is not None and not 1 <= self.in_flight <= MOST_IN_FLIGHT:
-            raise UsageError(f"--depth {self.in_flight}: give 1 to {MOST_IN_FLIGHT}")
-        if self.method not in SUFFIXES:
-            raise UsageError(f"--method {self.method!r}: use {' or '.join(SUFFIXES)}")
-        if self.durability not in ("none", "end", "each"):
-            raise UsageError(f"--durability {self.durability!r}: use none, end or each")
-        self._check_to(names)
-        source = self._source(names, seed)
-        return Plan(
-            source, planned(names, self.repeat), self.streams, self.durability, self.method, self.verify, self.to
-        )
-
-    def _source(self, names: list[str], seed: int) -> Source:
-        if self.source is not None:
-            for option, given in (("--corpus", self.corpus), ("--scale", self.scale)):
-                if given:
-                    raise UsageError(
-                        f"{option} {given}: --source {self.source} is used as it is; leave one of them out"
-                    )
-            return open_folder(self.source)
-        return CorpusSource(corpus(self.made(names)), 1.0 if self.scale is None else self.scale, seed)
-
-    def made(self, names: list[str]) -> str:
-        """The corpus that is used where no folder is."""
-        return self.corpus or ("sources" if names == ["checkout"] else "office")
-
-    def _check_to(self, names: list[str]) -> None:
-        if self.to is None:
-            return
-        if "copy-out" not in names or names.count("copy-out") * self.repeat != 1:
-            raise UsageError(f"--to {self.to}: needs exactly one copy-out and no --repeat; leave it out")
-        if self.to.exists() or self.to.is_symlink():
-            raise UsageError(f"--to {self.to}: it exists; name a new folder")
-        if not self.to.absolute().parent.is_dir():
-            raise UsageError(f"--to {self.to}: there is no folder {self.to.absolute().parent}; create it first")
-        if self.source is not None and self.to.resolve().is_relative_to(self.source.resolve()):
-            raise UsageError(f"--to {self.to}: it would lie in the source, which is only read; choose another place")
+def _names(arguments: JobArguments) -> list[str]:
+    """The jobs asked for, in order. Raises UsageError."""
+    names = list(JOBS) if arguments.jobs == "all" else arguments.jobs.split(",")
+    for name in names:
+        if name not in JOBS:
+            raise UsageError(f"job {name!r}: there are {', '.join(JOBS)}; several with commas, or all")
+    return names
 
 
-def run_job(request: JobRequest, common: Common) -> int:
+def _plan(arguments: JobArguments, seed: int) -> Plan:
+    """All that will be done; the source is read for its list of files only. Raises UsageError."""
+    names = _names(arguments)
+    if not 1 <= arguments.streams <= MOST_STREAMS:
+        raise UsageError(f"--streams {arguments.streams}: give 1 to {MOST_STREAMS}")
+    if arguments.in_flight is not None and not 1 <= arguments.in_flight <= MOST_IN_FLIGHT:
+        raise UsageError(f"--depth {arguments.in_flight}: give 1 to {MOST_IN_FLIGHT}")
+    if arguments.method not in SUFFIXES:
+        raise UsageError(f"--method {arguments.method!r}: use {' or '.join(SUFFIXES)}")
+    if arguments.durability not in ("none", "end", "each"):
+        raise UsageError(f"--durability {arguments.durability!r}: use none, end or each")
+    _check_to(arguments, names)
+    source = _source(arguments, names, seed)
+    return Plan(
+        source,
+        planned(names, arguments.repeat),
+        arguments.streams,
+        arguments.durability,
+        arguments.method,
+        arguments.verify,
+        arguments.to,
+    )
+
+
+def _source(arguments: JobArguments, names: list[str], seed: int) -> Source:
+    if arguments.source is not None:
+        for option, given in (("--corpus", arguments.corpus), ("--scale", arguments.scale)):
+            if given:
+                raise UsageError(
+                    f"{option} {given}: --source {arguments.source} is used as it is; leave one of them out"
+                )
+        return open_folder(arguments.source)
+    return CorpusSource(corpus(_made(arguments, names)), 1.0 if arguments.scale is None else arguments.scale, seed)
+
+
+def _made(arguments: JobArguments, names: list[str]) -> str:
+    """The corpus that is used where no folder is."""
+    return arguments.corpus or ("sources" if names == ["checkout"] else "office")
+
+
+def _check_to(arguments: JobArguments, names: list[str]) -> None:
+    if arguments.to is None:
+        return
+    if "copy-out" not in names or names.count("copy-out") * arguments.repeat != 1:
+        raise UsageError(f"--to {arguments.to}: needs exactly one copy-out and no --repeat; leave it out")
+    if arguments.to.exists() or arguments.to.is_symlink():
+        raise UsageError(f"--to {arguments.to}: it exists; name a new folder")
+    if not arguments.to.absolute().parent.is_dir():
+        raise UsageError(f"--to {arguments.to}: there is no folder {arguments.to.absolute().parent}; create it first")
+    if arguments.source is not None and arguments.to.resolve().is_relative_to(arguments.source.resolve()):
+        raise UsageError(f"--to {arguments.to}: it would lie in the source, which is only read; choose another place")
+
+
+def run_job(arguments: JobArguments) -> int:
     """`naslab job TARGET JOBS`."""
+    common = Common.of("job", arguments)
     spec = common.run_spec()
-    plan = request.plan(common.seed)
+    plan = _plan(arguments, common.seed)
     cells = cells_of(plan)
     _check_bytes(cells, common)
-    target = common.target(request.target)
+    target = common.target(arguments.target)
     check_target(target.protocol, target.url)
     _check_space(plan, probe(target, []).get("space"))
-    plan.in_flight = request.in_flight or (SERVER_IN_FLIGHT if target.protocol in ("smb", "nfs") else 1)
+    plan.in_flight = arguments.in_flight or (SERVER_IN_FLIGHT if target.protocol in ("smb", "nfs") else 1)
     for cell in cells:
         cell.queue_depth = plan.in_flight
     spec.cells = cells
     if target.clients is not None:
         many.check(plan)
-        made = (request.made(request.names()), 1.0 if request.scale is None else request.scale)
-        job = described(plan, request.names(), request.repeat, request.source, made)
+        made = (_made(arguments, _names(arguments)), 1.0 if arguments.scale is None else arguments.scale)
+        job = described(plan, _names(arguments), arguments.repeat, arguments.source, made)
         target.clients.job = partial(JobRun, job=job)
     execution = start(spec, target, Store(common.store), document_extra=common.document_extra())
     carrier = (Carrier if target.clients is None else many.ManyCarriers)(execution, plan, cells)

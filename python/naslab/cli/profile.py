@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.position import ZONE, profile_of
+from naslab.cli.arguments import ProfileArguments
 from naslab.cli.common import Budget, Common, measure
 from naslab.cli.progress import Progress
 from naslab.commands.plans import profile as profiles
@@ -26,42 +26,32 @@ if TYPE_CHECKING:
 DEFAULT_SIZE = "1g"
 
 
-@dataclass
-class ProfileRequest:
-    """`naslab profile`'s own options, as text where they have units."""
-
-    target: str
-    size: str
-    zones: int
-    block: str
-    sample: str
-    depth: int
-    direct: bool
-
-    def options(self, **more: Any) -> profiles.ProfileOptions:
-        """Without what depends on the target. Raises UsageError."""
-        found = profiles.ProfileOptions(
-            0, parse_size(self.block, "--block"), self.zones, parse_size(self.sample, "--sample"), depth=self.depth,
-        )  # fmt: skip
-        for name, value in more.items():
-            setattr(found, name, value)
-        profiles.check(found)
-        return found
+def _options(arguments: ProfileArguments, **more: Any) -> profiles.ProfileOptions:
+    """Without what depends on the target. Raises UsageError."""
+    found = profiles.ProfileOptions(
+        0, parse_size(arguments.block, "--block"), arguments.zones, parse_size(arguments.sample, "--sample"),
+        depth=arguments.depth,
+    )  # fmt: skip
+    for name, value in more.items():
+        setattr(found, name, value)
+    profiles.check(found)
+    return found
 
 
-def run_profile(request: ProfileRequest, common: Common) -> int:
+def run_profile(arguments: ProfileArguments) -> int:
     """`naslab profile TARGET`."""
+    common = Common.of("profile", arguments)
     spec = common.run_spec()
-    there = _existing(request.target)
+    there = _existing(arguments.target)
     if there is None:
-        target = common.target(request.target)
-        size = parse_size(request.size or DEFAULT_SIZE, "--size")
+        target = common.target(arguments.target)
+        size = parse_size(arguments.size or DEFAULT_SIZE, "--size")
         caps = probe(target, [])["caps"]
-        more: dict[str, Any] = {"direct": request.direct or target.direct, "cold": bool(caps["evict"])}
-        options = request.options(size_bytes=size, seed=common.seed, **more)
+        more: dict[str, Any] = {"direct": arguments.direct or target.direct, "cold": bool(caps["evict"])}
+        options = _options(arguments, size_bytes=size, seed=common.seed, **more)
         spec.cleanup_files = [options.file]
     else:
-        target, options = _of_existing(there, request, common)
+        target, options = _of_existing(there, arguments, common)
         spec.folder, spec.existing = None, "read"
     cells = profiles.profile_cells(options)
     for cell in cells:
@@ -96,10 +86,10 @@ def _existing(text: str) -> Path | None:
     return path
 
 
-def _of_existing(path: Path, request: ProfileRequest, common: Common) -> tuple[Target, profiles.ProfileOptions]:
+def _of_existing(path: Path, arguments: ProfileArguments, common: Common) -> tuple[Target, profiles.ProfileOptions]:
     """Target and options of a file or device that is only read. Raises UsageError."""
-    if request.size:
-        raise UsageError(f"--size {request.size}: {path} exists and is read as it is; leave out --size")
+    if arguments.size:
+        raise UsageError(f"--size {arguments.size}: {path} exists and is read as it is; leave out --size")
     try:
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -111,8 +101,8 @@ def _of_existing(path: Path, request: ProfileRequest, common: Common) -> tuple[T
     if size < profiles.ALIGN_BYTES:
         raise UsageError(f"target {str(path)!r} has {size} bytes; name a file of at least 4k")
     target = dataclasses.replace(folder_target(path.parent), url=str(path))
-    direct = request.direct or _takes_direct(path, parse_size(request.block, "--block"))
-    options = request.options(
+    direct = arguments.direct or _takes_direct(path, parse_size(arguments.block, "--block"))
+    options = _options(arguments,
         size_bytes=size // profiles.ALIGN_BYTES * profiles.ALIGN_BYTES, file=path.name, fill=False, direct=direct,
         cold=not direct and bool(probe(target, [])["caps"]["evict"]), seed=common.seed,
     )  # fmt: skip

@@ -42,8 +42,8 @@ NOTIFY = Shared("--notify", "bell|COMMAND", "At the end, ring or run this with N
 
 
 TARGETS = (
-    "run", "sweep", "sustained", "curve", "profile", "tree", "apps", "job", "replay", "durable", "security",
-    "compare rerun", "doctor", "clean",
+    "run", "sweep", "sustained", "burst", "cache speed", "cache size", "curve", "profile", "tree", "apps", "job",
+    "replay", "durable", "security", "compare rerun", "doctor", "clean",
 )  # fmt: skip
 """Commands whose TARGET is one; `runs` and `history` look for a text in it."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from naslab.cli.arguments import ReplayArguments
 from naslab.cli.common import Common, measure
 from naslab.commands.replay import Converter, Names, StreamTimes, Tree, join, write_files
 from naslab.errors import SpaceError, UsageError
@@ -30,28 +31,16 @@ MOST_FILE_BYTES = 16 << 40
 """The script that makes the files has a step for each MiB."""
 
 
-@dataclass
-class ReplayRequest:
-    """`naslab replay`'s own options, as text where they have units."""
-
-    target: str
-    trace: Path
-    pace: str
-    deadline: str
-    max_streams: int
-    compress: float
-    dedupe: float
-
-    def deadline_ns(self) -> int:
-        """Raises UsageError for these options, where they are wrong by themselves."""
-        if self.pace not in ("fast", "recorded"):
-            raise UsageError(f"--pace {self.pace!r}: use fast or recorded")
-        if not 1 <= self.max_streams <= MOST_STREAMS:
-            raise UsageError(f"--max-streams {self.max_streams}: give 1 to {MOST_STREAMS}")
-        for option, ratio in (("--compress", self.compress), ("--dedupe", self.dedupe)):
-            if not 1.0 <= ratio <= 1e6:
-                raise UsageError(f"{option} {ratio}: give a ratio from 1 to 1000000")
-        return max(parse_duration(self.deadline, "--deadline"), 1)
+def _deadline_ns(arguments: ReplayArguments) -> int:
+    """Raises UsageError for these options, where they are wrong by themselves."""
+    if arguments.pace not in ("fast", "recorded"):
+        raise UsageError(f"--pace {arguments.pace!r}: use fast or recorded")
+    if not 1 <= arguments.max_streams <= MOST_STREAMS:
+        raise UsageError(f"--max-streams {arguments.max_streams}: give 1 to {MOST_STREAMS}")
+    for option, ratio in (("--compress", arguments.data.compress), ("--dedupe", arguments.data.dedupe)):
+        if not 1.0 <= ratio <= 1e6:
+            raise UsageError(f"{option} {ratio}: give a ratio from 1 to 1000000")
+    return max(parse_duration(arguments.deadline, "--deadline"), 1)
 
 
 @dataclass
@@ -71,23 +60,24 @@ class Made:
     header: dict[str, Any] = field(default_factory=dict)
 
 
-def run_replay(request: ReplayRequest, common: Common) -> int:
+def run_replay(arguments: ReplayArguments) -> int:
     """`naslab replay TARGET TRACE`."""
-    deadline_ns = request.deadline_ns()
+    common = Common.of("replay", arguments)
+    deadline_ns = _deadline_ns(arguments)
     spec = common.run_spec()
-    target = common.target(request.target)
+    target = common.target(arguments.target)
     probed = probe(target, [])
-    trace = Trace(request.trace)
+    trace = Trace(arguments.trace)
     files, times = _first_pass(trace)
-    _check_files(request, files, probed, common)
+    _check_files(arguments, files, probed, common)
     with tempfile.TemporaryDirectory(prefix="naslab-replay-") as folder:
         direct = bool(probed["caps"].get("direct"))
-        made = _make(request, trace, files, times, Path(folder), target.protocol, direct)
+        made = _make(arguments, trace, files, times, Path(folder), target.protocol, direct)
         gc.collect()  # the tree of files has references in circles
         for cell in made.cells:
             cell.seed = common.seed
             if cell.script is not None and cell.workload == REPLAY:
-                cell.script.recorded_pace = request.pace == "recorded"
+                cell.script.recorded_pace = arguments.pace == "recorded"
                 if cell.script.recorded_pace:
                     cell.script.deadline_ns = deadline_ns
                     # So long nothing may end without the target hanging; it is no gap between bursts otherwise.
@@ -97,7 +87,7 @@ def run_replay(request: ReplayRequest, common: Common) -> int:
         execution = start(spec, target, Store(common.store), document_extra=common.document_extra())
         if made.memory_bytes > MUCH_MEMORY_BYTES:
             execution.warn("memory", f"the trace has so many names that naslab needs {amount_text(made.memory_bytes)}")
-        return measure(execution, common, made.cells, lambda _: _work(execution, request, made))
+        return measure(execution, common, made.cells, lambda _: _work(execution, arguments, made))
 
 
 def _first_pass(trace: Trace) -> tuple[list[FileFacts], StreamTimes]:
@@ -113,14 +103,14 @@ def _first_pass(trace: Trace) -> tuple[list[FileFacts], StreamTimes]:
 
 
 def _make(
-    request: ReplayRequest, trace: Trace, files: list[FileFacts], times: StreamTimes, folder: Path, protocol: str,
+    arguments: ReplayArguments, trace: Trace, files: list[FileFacts], times: StreamTimes, folder: Path, protocol: str,
     direct: bool,
 ) -> Made:  # fmt: skip
     """Writes both scripts. Empties `files`: nobody needs them any more."""
-    numbers = join(times, request.max_streams)
+    numbers = join(times, arguments.max_streams)
     if not numbers:
-        raise UsageError(f"{request.trace}: contains no operations; there is nothing to replay")
-    data, cells = DataSpec("random", request.compress, request.dedupe), []
+        raise UsageError(f"{arguments.trace}: contains no operations; there is nothing to replay")
+    data, cells = DataSpec("random", arguments.data.compress, arguments.data.dedupe), []
     names = Names(protocol == "smb")
     tree = Tree(names, files)
     files.clear()
@@ -157,13 +147,13 @@ def _cell(
 
 
 def _check_files(
-    request: ReplayRequest, files: list[FileFacts], probed: dict[str, Any], common: Common
+    arguments: ReplayArguments, files: list[FileFacts], probed: dict[str, Any], common: Common
 ) -> None:  # fmt: skip
     """Raises before a script of steps for all of it is written: UsageError, SpaceError."""
     total = sum(fact.size_bytes for fact in files)
     if total > MOST_FILE_BYTES:
         most = amount_text(MOST_FILE_BYTES)
-        raise UsageError(f"{request.trace}: needs files of {amount_text(total)}, and naslab makes at most {most}")
+        raise UsageError(f"{arguments.trace}: needs files of {amount_text(total)}, and naslab makes at most {most}")
     _check_most(total, common)
     _check_space(total, probed)
 
@@ -193,7 +183,7 @@ def _check_space(file_bytes: int, probed: dict[str, Any]) -> None:
         )  # fmt: skip
 
 
-def _work(execution: Execution, request: ReplayRequest, made: Made) -> None:
+def _work(execution: Execution, arguments: ReplayArguments, made: Made) -> None:
     for cell in made.cells:
         execution.stage([cell])
         done = execution.cells[-1] if execution.cells else None
@@ -204,15 +194,15 @@ def _work(execution: Execution, request: ReplayRequest, made: Made) -> None:
             return
     for found in execution.cells:
         if found["workload"] == REPLAY:
-            _conclude(execution, request, made, found)
+            _conclude(execution, arguments, made, found)
 
 
-def _conclude(execution: Execution, request: ReplayRequest, made: Made, cell: dict[str, Any]) -> None:
+def _conclude(execution: Execution, arguments: ReplayArguments, made: Made, cell: dict[str, Any]) -> None:
     """Keeps what was issued against what the trace has."""
     found = made.tally.document({kind: told["ops"] for kind, told in cell["kinds"].items()})
-    recorded = request.pace == "recorded"
+    recorded = arguments.pace == "recorded"
     document = {
-        "trace": str(request.trace), **made.header, "pace": request.pace, "trace_streams": made.trace_streams,
+        "trace": str(arguments.trace), **made.header, "pace": arguments.pace, "trace_streams": made.trace_streams,
         "streams": cell["workers"], "files": made.files, "folders": made.folders, "prepared_bytes": made.file_bytes,
         "escaped_names": made.names.escaped, "told_apart": made.names.told_apart,
         "missed_deadlines": cell["missed_starts"] if recorded else None, **found,

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis.intervals import LEVEL
 from naslab.analysis.ratios import LEAST_REPEATS
 from naslab.cli import options as o
+from naslab.cli.arguments import CommonArguments, LimitArguments
 from naslab.cli.caller import caller
 from naslab.cli.common import Common, report_of, say_run
+from naslab.cli.groups import with_arguments
 from naslab.cli.interleave import end_interleaved, ended_by, exit_of, numbered
 from naslab.commands.plans import security as plans
 from naslab.comparison import security as prices
@@ -41,31 +43,29 @@ _AS_TYPED = {"signing_algorithm": "signing", "cipher": "encrypt"}
 """Options of a target's name that the engine calls otherwise."""
 
 
-def security(
-    target: o.TargetArg,
-    repeat: o.RepeatOpt = plans.BLOCKS,
-    seed: o.SeedOpt = 0,
-    budget: o.BudgetOpt = "2m",
-    max_bytes: o.MaxBytesOpt = "",
-    timeout: o.TimeoutOpt = "30s",
-    credentials: o.CredentialsOpt = None,
-    label: o.LabelOpt = None,
-    note: o.NoteOpt = "",
-    report: o.ReportOpt = None,
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-    quiet: o.QuietOpt = False,
-) -> int:
+@dataclass(frozen=True)
+class _Limits(LimitArguments):
+    budget: o.BudgetOpt = "2m"
+
+
+@dataclass(frozen=True)
+class SecurityArguments:
+    """Of `naslab security`."""
+
+    target: o.TargetArg
+    repeat: o.RepeatOpt = plans.BLOCKS
+    limits: _Limits = field(default_factory=_Limits)
+    common: CommonArguments = field(default_factory=CommonArguments)
+
+
+@with_arguments
+def security(arguments: SecurityArguments) -> int:
     """Price list of signing and encryption: what each combination that the server allows costs.
 
     Every combination is measured with the same small load, in rounds of random order, and compared with the unprotected
     one. Those that the server refuses are listed with the reason.
     """
-    common = Common(
-        "security", store, as_json, quiet, seed, o.parse_labels(label), note, timeout, report, max_bytes, budget,
-        credentials,
-    )  # fmt: skip
-    return run_security(target, repeat, common)
+    return run_security(arguments.target, arguments.repeat, Common.of("security", arguments))
 
 
 def run_security(text: str, repeat: int, common: Common) -> int:

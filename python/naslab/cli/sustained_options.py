@@ -1,4 +1,4 @@
-"""Options of `naslab sustained`, each defined once."""
+"""Options of `sustained`, `burst` and `cache`, each defined once."""
 
 from __future__ import annotations
 
@@ -68,28 +68,21 @@ CacheOpt = Annotated[
         show_default="the target's own way",
     ),
 ]  # fmt: skip
-FindBurstOpt = Annotated[
-    bool,
-    typer.Option(
-        "--find-burst", help="Run until the burst and the rate after it are known; then find out why the burst ended."
-    ),
-]
 RestOpt = Annotated[
     str,
     typer.Option("--rest", metavar="TIME", help="Idle after filling, before the load begins.", show_default=False),
 ]
-CachedOpt = Annotated[
-    bool, typer.Option("--cached", help="Read a small file cold and warm, to measure the network alone.")
+CachedSizeOpt = Annotated[
+    str, typer.Option("--size", metavar="SIZE", help="Size of the file, e.g. 4g.", show_default="64m")
 ]
-FindCacheOpt = Annotated[
-    bool,
-    typer.Option("--find-cache", help="Find the largest working set, up to --size, that fits the server cache."),
+LargestSetOpt = Annotated[
+    str, typer.Option("--size", metavar="SIZE", help="Size of the file, e.g. 4g.", show_default="1g")
 ]
 EvictSizeOpt = Annotated[
     str,
     typer.Option(
         "--evict-size", metavar="SIZE",
-        help="--cached: write at most this much to evict the file from the server cache.",
+        help="Write at most this much to evict the file from the server cache.",
         show_default="16g, or half the free space",
     ),
 ]  # fmt: skip

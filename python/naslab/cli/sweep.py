@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from dataclasses import dataclass
 from typing import Any
 
+from naslab.cli.arguments import SweepArguments
 from naslab.cli.common import Budget, Common, Load, measure
 from naslab.cli.progress import Progress
 from naslab.commands.plans import sweep as sweeps
@@ -24,47 +24,36 @@ PLAN_RATES = (("1 GbE", 117e6), ("10 GbE", 1170e6))
 MAX_CELLS = 1_000_000
 
 
-@dataclass
-class SweepRequest:
-    """`naslab sweep`'s own options, as text where they have units."""
-
-    target: str
-    file_size: str
-    record: str
-    tests: str
-    cold: bool
-    plan: bool
-    load: Load
-    adaptive: bool = False
-
-    def parse(self, target: Target, seed: int) -> sweeps.SweepOptions:
-        """Checked options. Raises UsageError."""
-        return self.load.options(
-            seed, target.direct, cold=self.cold,
-            file_sizes=parse_size_list(self.file_size, "--file-size"),
-            records=parse_size_list(self.record, "--record"),
-            ops=sweeps.parse_ops(self.tests),
-        )  # fmt: skip
+def _parse(arguments: SweepArguments, target: Target, seed: int) -> sweeps.SweepOptions:
+    """Checked options. Raises UsageError."""
+    load = Load(repeat=arguments.repeat, **dataclasses.asdict(arguments.load))
+    return load.options(
+        seed, target.direct, cold=arguments.cold,
+        file_sizes=parse_size_list(arguments.file_size, "--file-size"),
+        records=parse_size_list(arguments.record, "--record"),
+        ops=sweeps.parse_ops(arguments.tests),
+    )  # fmt: skip
 
 
-def run_sweep(request: SweepRequest, common: Common) -> int:
+def run_sweep(arguments: SweepArguments) -> int:
     """`naslab sweep TARGET`."""
-    if not request.target:
+    common = Common.of("sweep", arguments)
+    if not arguments.target:
         raise UsageError("sweep: TARGET is missing; give a folder, sim:… or null: (or --resume RUN)")
     spec = common.run_spec()
-    target = common.target(request.target)
-    options = request.parse(target, common.seed)
+    target = common.target(arguments.target)
+    options = _parse(arguments, target, common.seed)
     options.ops, added = sweeps.with_prerequisites(options.ops)
     _check_size(options)
     probed = probe(target, [CellSpec("read", 1, 1, ["x"], queue_depth=options.queue_depth)])
     sweeps.check_caps(options, probed["caps"])
-    if request.adaptive:
-        return _adaptive(request, options, probed, (spec, target, common, added))
+    if arguments.adaptive:
+        return _adaptive(arguments, options, probed, (spec, target, common, added))
     cells = sweeps.plan_cells(options, probed["caps"])
     for cell in cells:
         cell.validate()
     _check_bytes(cells, common)
-    if request.plan:
+    if arguments.plan:
         return print_plan(cells, probed, common.as_json)
     spec.cells = cells
     _name_cleanup(spec)
@@ -75,7 +64,7 @@ def run_sweep(request: SweepRequest, common: Common) -> int:
 
 
 def _adaptive(
-    request: SweepRequest,
+    arguments: SweepArguments,
     options: sweeps.SweepOptions,
     probed: dict[str, Any],
     rest: tuple[RunSpec, Target, Common, str | None],
@@ -83,7 +72,7 @@ def _adaptive(
     from naslab.cli.adaptive import AdaptiveSweep, print_adaptive_plan
 
     sweep = AdaptiveSweep.of(options, probed["caps"], rest[2])
-    return print_adaptive_plan(sweep, rest[2].as_json) if request.plan else sweep.run(*rest)
+    return print_adaptive_plan(sweep, rest[2].as_json) if arguments.plan else sweep.run(*rest)
 
 
 def _check_size(options: sweeps.SweepOptions) -> None:

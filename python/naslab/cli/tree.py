@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.analysis.metadata import phases
+from naslab.cli.arguments import TreeArguments
 from naslab.cli.cold import ColdCommand, cold_note, parse_cold
 from naslab.cli.common import Common, Load, measure
 from naslab.commands.plans import tree as trees
@@ -23,44 +23,28 @@ if TYPE_CHECKING:
     from naslab.targets import Target
 
 
-@dataclass
-class TreeRequest:
-    """`naslab tree`'s own options."""
-
-    target: str
-    depth: int
-    fan_out: int
-    files: int
-    file_size: str
-    sizes: str
-    shared: bool
-    load: Load
-    neighbour: int = 0
-    shuffled: bool = False
-    cold: bool = False
-    cold_command: str | None = None
-
-    def options(self, seed: int, target: Target) -> trees.TreeOptions:
-        """Raises UsageError."""
-        if self.sizes not in ("fixed", "lognormal"):
-            raise UsageError(f"--sizes {self.sizes!r}: use fixed or lognormal")
-        data = self.load.options(seed, False).data
-        options = trees.TreeOptions(
-            self.depth, self.fan_out, self.files, parse_size(self.file_size, "--file-size"),
-            self.sizes == "lognormal", self.load.workers, self.shared, self.load.repeat, seed, data,
-            parse_cold(self.cold, self.cold_command, target), self.neighbour, self.shuffled,
-        )  # fmt: skip
-        trees.check(options)
-        return options
+def _options(arguments: TreeArguments, seed: int, target: Target) -> trees.TreeOptions:
+    """Raises UsageError."""
+    if arguments.sizes not in ("fixed", "lognormal"):
+        raise UsageError(f"--sizes {arguments.sizes!r}: use fixed or lognormal")
+    data = Load(compress=arguments.data.compress, dedupe=arguments.data.dedupe).options(seed, False).data
+    options = trees.TreeOptions(
+        arguments.depth_of_tree, arguments.fan_out, arguments.files, parse_size(arguments.file_size, "--file-size"),
+        arguments.sizes == "lognormal", arguments.workers, arguments.shared, arguments.repeat, seed, data,
+        parse_cold(arguments.cold, arguments.cold_command, target), arguments.neighbour, arguments.shuffle,
+    )  # fmt: skip
+    trees.check(options)
+    return options
 
 
-def run_tree(request: TreeRequest, common: Common) -> int:
+def run_tree(arguments: TreeArguments) -> int:
     """`naslab tree TARGET`."""
+    common = Common.of("tree", arguments)
     spec = common.run_spec()
-    target = common.target(request.target)
-    options = request.options(common.seed, target)
+    target = common.target(arguments.target)
+    options = _options(arguments, common.seed, target)
     probed = probe(target, [])
-    command = ColdCommand(request.cold_command or "", target, common.timeout_ns() / 1e9)
+    command = ColdCommand(arguments.cold_command or "", target, common.timeout_ns() / 1e9)
     with tempfile.TemporaryDirectory(prefix="naslab-tree-") as folder:
         cells = trees.tree_cells(options, Path(folder))
         _check_room(cells, probed, common)

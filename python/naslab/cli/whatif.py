@@ -7,11 +7,13 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
 from naslab.cli import options as o
+from naslab.cli.groups import with_arguments
 from naslab.errors import UsageError
 from naslab.exchange.references import load
 from naslab.units import parse_duration, parse_size, size_label
@@ -31,22 +33,27 @@ _BITS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgKMG]?)(?:bit(?:/s|ps)?)?\Z")
 _BITS_FACTOR = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 _COUNT = re.compile(r"[0-9]+\Z")
 MOST_RECORD_BYTES = 64 << 20
+_PARTS = ("link", "disk", "disk-iops", "ram", "latency", "cpu")
+"""Options that change a part."""
 
 
 def _text(name: str, metavar: str, words: str) -> Any:
     return typer.Option(name, metavar=metavar, help=words, show_default=False)
 
 
-def whatif(
-    run: o.RunArg = "last",
-    link: Annotated[str, _text("--link", "RATE", "Another link, in bits per second: 10g, 2.5g, 100m; or 10x.")] = "",
-    disk: Annotated[str, _text("--disk", "RATE", "Another disk: 2x as fast, or 400MB per second.")] = "",
-    disk_iops: Annotated[
-        str, _text("--disk-iops", "N", "Another number of disk requests per second: 2x or 20000.")
-    ] = "",
-    ram: Annotated[str, _text("--ram", "SIZE", "Another server cache (memory): 2x or 8g.")] = "",
-    latency: Annotated[str, _text("--latency", "TIME", "Another round-trip time of the network: 5ms or 0.5x.")] = "",
-    cpu: Annotated[str, _text("--cpu", "NNx", "Another processor in the server: 2x.")] = "",
+@dataclass(frozen=True)
+class WhatifArguments:
+    """Of `naslab whatif`."""
+
+    run: o.RunArg = "last"
+    link: Annotated[str, _text("--link", "RATE", "Another link, in bits per second: 10g, 2.5g, 100m; or 10x.")] = ""
+    disk: Annotated[str, _text("--disk", "RATE", "Another disk: 2x as fast, or 400MB per second.")] = ""
+    disk_iops: Annotated[str, _text("--disk-iops", "N", "Another number of disk requests per second: 2x or 20000.")] = (
+        ""
+    )
+    ram: Annotated[str, _text("--ram", "SIZE", "Another server cache (memory): 2x or 8g.")] = ""
+    latency: Annotated[str, _text("--latency", "TIME", "Another round-trip time of the network: 5ms or 0.5x.")] = ""
+    cpu: Annotated[str, _text("--cpu", "NNx", "Another processor in the server: 2x.")] = ""
     depth: Annotated[
         Optional[int],  # noqa: UP045 - Typer reads this at run time
         typer.Option(
@@ -57,24 +64,33 @@ def whatif(
             max=4096,
             show_default="as measured",
         ),
-    ] = None,
+    ] = None
     connections: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
             "--connections", metavar="N", help="Number of connections.", min=1, max=4096, show_default="as measured"
         ),
-    ] = None,
-    record: Annotated[str, _text("--record", "SIZE", "Bytes of one request, e.g. 64k, for all loads.")] = "",
-    data: Annotated[str, _text("--set", "SIZE", "Size of the working set, e.g. 20g.")] = "",
-    store: o.StoreOpt = None,
-    as_json: o.JsonOpt = False,
-) -> int:
+    ] = None
+    record: Annotated[str, _text("--record", "SIZE", "Bytes of one request, e.g. 64k, for all loads.")] = ""
+    data: Annotated[str, _text("--set", "SIZE", "Size of the working set, e.g. 20g.")] = ""
+    store: o.StoreOpt = None
+    as_json: o.JsonOpt = False
+
+
+@with_arguments
+def whatif(arguments: WhatifArguments) -> int:
     """Predict from a run what another link, disk or memory would change. Measures nothing."""
+    return run(arguments)
+
+
+def run(arguments: WhatifArguments) -> int:
+    """`naslab whatif`. Raises UsageError, UnknownRunError."""
     from naslab.explain.loads import Asked
 
-    words = {"link": link, "disk": disk, "disk-iops": disk_iops, "ram": ram, "latency": latency, "cpu": cpu}
-    asked = Asked(depth, connections, _size(record, "--record", MOST_RECORD_BYTES), _size(data, "--set"))
-    return run_whatif(run, words, asked, store, as_json)
+    a = arguments
+    words = {name: getattr(a, name.replace("-", "_")) for name in _PARTS}
+    asked = Asked(a.depth, a.connections, _size(a.record, "--record", MOST_RECORD_BYTES), _size(a.data, "--set"))
+    return run_whatif(a.run, words, asked, a.store, a.as_json)
 
 
 def run_whatif(reference: str, words: Mapping[str, str], asked: Asked, store: Path | None, as_json: bool) -> int:

@@ -15,9 +15,9 @@ _COMMANDS: dict[str, tuple[str, str, int]] = {
     "connections": ("more connections for longer", _LOAD + " --workers 4 --duration 30s", 40),
     "writes": ("durable writes for longer", _LOAD + " --write 100 --durability each --duration 30s", 40),
     "watch": ("small reads for longer", _LOAD + " --random --duration 60s", 70),
-    "rest": ("the same load after a rest", "sustained {target} --find-burst --budget 20m", 1200),
-    "long": ("a longer load", "sustained {target} --find-burst --budget 20m", 1200),
-    "set": ("working sets of growing size", "sustained {target} --find-cache --budget 10m", 600),
+    "rest": ("the same load after a rest", "burst {target} --budget 20m", 1200),
+    "long": ("a longer load", "burst {target} --budget 20m", 1200),
+    "set": ("working sets of growing size", "cache size {target} --budget 10m", 600),
 }
 """By the step that would tell: words, arguments of naslab, seconds."""
 _LONGER = ("the same ladder with more time", "run {target} --budget 15m", 900)

@@ -29,7 +29,9 @@ from naslab.results.numbers import is_positive
 from naslab.toml.tables import UNITS, Table, limit_value, where_of
 
 SCALES = ("quick", "scaled", "full")
-COMMANDS = ("sweep", "sustained", "apps", "job", "tree", "iozone", "diskspd", "profile", "curve", "run", "durable")
+COMMANDS = (
+    "sweep", "sustained", "burst", "apps", "job", "tree", "iozone", "diskspd", "profile", "curve", "run", "durable",
+)  # fmt: skip
 CLIENTS = ("mount", "own")
 """In a client's guest: what its kernel has mounted, or naslab's own client of the protocol."""
 _TOP = ("title", "source", "about", "repeats", "margin", "values", "systems", "limits", "tests", "condition",

@@ -1,4 +1,4 @@
-"""What --find-burst measures: a first run until the floor is known, then idle times and second runs.
+"""What `naslab burst` measures: a first run until the floor is known, then idle times and second runs.
 
 The first run is made of parts, each twice as long as the one before, so that it can end when enough is known.
 Writes are flushed after each part: a short flush leaves the server as it was and the parts are one run; a long

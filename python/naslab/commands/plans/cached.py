@@ -1,4 +1,4 @@
-"""What --cached measures: how fast a file is read that the server has in memory, and whether it has it there.
+"""What `naslab cache speed` measures: how fast a file is read that the server has cached, and whether it has.
 
 Files of the same size are written and flushed first, then other data, more and more of it. After each step two
 files that nobody has read yet are read, and read again at once: when the first time is slow and the second is
@@ -59,7 +59,7 @@ def room(options: LoadOptions, asked_bytes: int | None, most_bytes: int | None, 
         found = _within(found, files, most_bytes, "--max-bytes")
     if found.evict_bytes < 2 * files:
         what = "the free space" if found.by == "space" else found.by
-        raise UsageError(f"--cached: {what} leaves no space to evict a file from the cache; give a smaller --size")
+        raise UsageError(f"cache speed: {what} leaves no space to evict a file from the cache; give a smaller --size")
     return found
 
 

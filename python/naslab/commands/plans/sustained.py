@@ -1,7 +1,7 @@
 """One load held for a while: how it goes through its files, how long, how fast; and the cells that carry it out.
 
 Order of cells: the files are written whole where they are read or written at random, then the load, once for
-each repeat. `--cached` and `--find-burst` have plans of their own. All cells of a plan must be measured in one
+each repeat. `naslab cache` and `naslab burst` have plans of their own. All cells of a plan must be measured in one
 stage: a stage begins with an empty folder.
 """
 

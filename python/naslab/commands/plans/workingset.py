@@ -1,4 +1,4 @@
-"""What --find-cache measures: the head of one file read again and again, in sizes that close in on the cache's.
+"""What `naslab cache size` measures: the head of one file read again and again, in sizes that close in on the cache's.
 
 The file is written whole. All of it is read first: it is the set that does not fit. Then a small head of it, which
 does, and then heads in between. Sets grow out of one file, so that nothing is written between them.
@@ -33,7 +33,7 @@ def smallest_bytes(options: LoadOptions) -> int:
     if found < 4 * options.block_bytes:
         least = size_label(4 * SMALLEST_SHARE * options.block_bytes)
         raise UsageError(
-            f"--size {size_label(options.size_bytes)}: --find-cache needs {least} or more with this --block"
+            f"--size {size_label(options.size_bytes)}: naslab cache size needs {least} or more with this --block"
         )
     return found
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 240
 FIRST_RUN = "first run"
-"""Workload of the parts of one run of `sustained --find-burst`."""
+"""Workload of the parts of one run of `naslab burst`."""
 LEAST_INTERVALS = 4
 _NS = 1e9
 

@@ -49,6 +49,7 @@ _STATUS = {
 }  # fmt: skip
 _COMMAND_TEXT = {
     "run": "Survey of", "sweep": "Sweep of", "apps": "Application workloads on", "sustained": "Sustained load on",
+    "burst": "Burst of", "cache speed": "Cached reads of", "cache size": "Server cache of",
     "tree": "Metadata and small files on", "curve": "Latency against load on", "iozone": "IOzone test of",
     "diskspd": "DiskSpd test of", "replay": "Trace replay on", "profile": "Rate by position on", "job": "Job on",
     "durable": "Durability test of", "compare": "Comparison with", "import": "Imported result of",

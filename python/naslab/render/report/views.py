@@ -92,10 +92,14 @@ def shown(runs: list[Run]) -> list[Shown]:
     return out
 
 
+FIRST = ("sustained", "burst", "cache speed", "cache size", "curve", "replay")
+"""Commands whose latency over time comes before their rates."""
+
+
 def charts(runs: list[Shown], series: Sequence[Series], drawing: Drawing = PLAIN) -> list[Chart]:
     """The charts of the report in order; those without a figure are left out. drawing: lines and limits asked for."""
     swept, maps = _throughput(runs, drawing), _latency_maps(runs)
-    first = any(run.run.document.get("command") in ("sustained", "curve", "replay") for run in runs)
+    first = any(run.run.document.get("command") in FIRST for run in runs)
     every = [
         _ladder(runs), _security(runs), _clients(runs), _server(runs), _durable(runs), _curve(runs), _profile(runs),
         _apps(runs),

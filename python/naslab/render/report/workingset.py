@@ -1,4 +1,4 @@
-"""The picture of `naslab sustained --find-cache`: rate against the size of the working set."""
+"""The picture of `naslab cache size`: rate against the size of the working set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the run document that `naslab sustained --cached` and `--find-cache` make."""
+"""The parts of the run document that `naslab cache speed` and `naslab cache size` make."""
 
 from typing import Annotated
 

@@ -143,10 +143,10 @@ class Sustained(Part, kw_only=True):
     """Sustained."""
 
     regimes: Annotated[list[Regimes], about("each load's series by kind of operation")]
-    burst: Annotated[BurstDocument | None, about("--find-burst: the burst and why it ended")]
-    cached: Annotated[Cached | None, about("--cached: the rate of the network alone")]
+    burst: Annotated[BurstDocument | None, about("`naslab burst`: the burst and why it ended")]
+    cached: Annotated[Cached | None, about("`naslab cache speed`: the rate of the network alone")]
     working_set: Annotated[
-        WorkingSet | UnsetType | None, about("--find-cache: the largest one that is read from the server cache")
+        WorkingSet | UnsetType | None, about("`naslab cache size`: the largest one that is read from the server cache")
     ] = UNSET
     cost: Annotated[CostDocument | None, about("with a price: what the rates cost")]
     cache: Annotated[CacheModeDocument | UnsetType, about("how files are reached")] = UNSET

@@ -1,16 +1,43 @@
-"""The stages of `naslab sustained --find-cache`: one working set after another until the knee is known."""
+"""`naslab cache size`: one working set after another until the knee is known."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from naslab.analysis import workingset as analysis
-from naslab.cli.common import Budget
+from naslab.cli.arguments import CacheSizeArguments, PatternArguments
+from naslab.cli.common import Budget, Common, Load
+from naslab.cli.loads import DEFAULT_SIZE, Task, carry_out, load_options
 from naslab.cli.progress import Progress
 from naslab.commands.plans import workingset as plans
 from naslab.commands.plans.sustained import LoadOptions, numbered
 from naslab.execution.execute import Execution
+from naslab.spec import CellSpec
+
+
+def run_size(arguments: CacheSizeArguments) -> int:
+    """`naslab cache size TARGET`; the exit code. Raises UsageError, TargetError, SpaceError."""
+    load = Load(
+        depth=arguments.depth, compress=arguments.data.compress, dedupe=arguments.data.dedupe, verify=arguments.verify
+    )
+    pattern = PatternArguments(arguments.size, arguments.block)
+    options = load_options(pattern, load, arguments.cache, DEFAULT_SIZE)
+    return carry_out(_Size(Common.of("cache size", arguments), options), arguments.target)
+
+
+class _Size(Task):
+    """Working sets of sizes that close in on the cache's."""
+
+    def cells(self, _probed: Mapping[str, Any]) -> list[CellSpec]:
+        """The file; the working sets depend on what is measured."""
+        plans.smallest_bytes(self.options)
+        return numbered(plans.fill_cells(self.options))
+
+    def measure(self, execution: Execution, progress: Progress, part: dict[str, Any]) -> None:
+        """One set after another."""
+        budget_ns = self.common.budget_ns() or plans.BUDGET_NS
+        measure_working_set(execution, progress, self.options, budget_ns, self.own_memory, part)
 
 
 def measure_working_set(

@@ -1,15 +1,22 @@
-"""The stages of `naslab sustained --find-burst`: a first run until the bucket is known, then its retests."""
+"""`naslab burst`: a first run until the bucket is known, then its retests."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from naslab.analysis.series import NS_PER_S
+from naslab.cli.arguments import BurstArguments
+from naslab.cli.common import Common, Load
+from naslab.cli.loads import DEFAULT_SIZE, Task, carry_out, load_options, price_of, rest_of
 from naslab.cli.progress import Progress
 from naslab.commands.plans.sustained import LoadOptions, numbered
+from naslab.errors import UsageError
 from naslab.execution.execute import Execution
+from naslab.spec import CellSpec
 from naslab.units import duration_text
 
 if TYPE_CHECKING:
@@ -19,6 +26,34 @@ if TYPE_CHECKING:
 
 LEAST_READ_BINS = 3
 """Reads of fewer intervals are one rate and no series."""
+
+
+def run_burst(arguments: BurstArguments) -> int:
+    """`naslab burst TARGET`; the exit code. Raises UsageError, TargetError, SpaceError."""
+    if arguments.load.durability == "none" and arguments.pattern.write:
+        raise UsageError("--durability none: the flush is part of the evidence; leave it out")
+    load = Load(**dataclasses.asdict(arguments.load))
+    options = load_options(arguments.pattern, load, arguments.cache, DEFAULT_SIZE)
+    task = _Burst(Common.of("burst", arguments), options, price_of(arguments.price))
+    task.rest_ns = rest_of(arguments.rest, options)
+    return carry_out(task, arguments.target)
+
+
+class _Burst(Task):
+    """A load at full speed until its burst is known. rest_ns: idle time between filling and load."""
+
+    rest_ns = 0
+
+    def cells(self, _probed: Mapping[str, Any]) -> list[CellSpec]:
+        """The first run."""
+        from naslab.commands.plans import burst
+
+        budget_ns = self.common.budget_ns() or burst.BUDGET_NS
+        return numbered(burst.first_run_cells(self.options, budget_ns, self.rest_ns))
+
+    def measure(self, execution: Execution, progress: Progress, part: dict[str, Any]) -> None:
+        """The first run, then what tells why the burst ended."""
+        find_burst(execution, progress, self.options, self.common.budget_ns(), part)
 
 
 def find_burst(

@@ -1,0 +1,63 @@
+"""Options of a command as one dataclass: each field is an option, and a field that is a dataclass a group of options.
+
+A group is written once and used by every command that has it. `with_arguments` makes of it the signature that Typer
+reads, and of the parsed values the dataclass that the command gets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, get_type_hints
+
+
+def with_arguments(command: Callable[..., int]) -> Callable[..., int]:
+    """The command, one of whose parameters is such a dataclass, with a parameter for each of its options."""
+    hints = get_type_hints(command, include_extras=True)
+    name = next(name for name, kind in hints.items() if dataclasses.is_dataclass(kind))
+    kind, others = hints[name], [each for each in inspect.signature(command).parameters.values() if each.name != name]
+    options = list(_options(kind))
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> int:
+        own = {option.name: values.pop(option.name) for option in options}
+        return command(**values, **{name: made(kind, own)})
+
+    kept = [each.replace(annotation=hints[each.name]) for each in others]
+    wrapped.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [*kept, *options], return_annotation=int
+    )
+    wrapped.__annotations__ = {each.name: each.annotation for each in [*kept, *options]} | {"return": int}
+    return wrapped
+
+
+def names_of(kind: type) -> list[str]:
+    """Names of all options of such a dataclass."""
+    return [option.name for option in _options(kind)]
+
+
+def _options(kind: Any) -> Iterator[inspect.Parameter]:
+    """The options of a dataclass in order, those of a group in its place."""
+    hints = get_type_hints(kind, include_extras=True)
+    for each in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(hints[each.name]):
+            yield from _options(hints[each.name])
+            continue
+        default = inspect.Parameter.empty if each.default is dataclasses.MISSING else each.default
+        yield inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[each.name])
+
+
+def made(kind: Any, values: Mapping[str, Any]) -> Any:
+    """The dataclass with the values of its options, by name; what has none keeps its default."""
+    hints = get_type_hints(kind, include_extras=True)
+    return kind(
+        **{
+            each.name: made(hints[each.name], values)
+            if dataclasses.is_dataclass(hints[each.name])
+            else values[each.name]
+            for each in dataclasses.fields(kind)
+            if dataclasses.is_dataclass(hints[each.name]) or each.name in values
+        }
+    )
