@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(3600)  # the others are built first
 @pytest.fixture(scope="module")
 def papers(made: Made) -> tuple[Path, Path]:
     """The list, and the sums of all that was made before."""
-    for part in ("agent", "wheels", "deb"):
+    for part in ("agent", "wheels", "deb", "oci"):
         made(part)
     listed, sums = made("sbom")
     return listed, sums
