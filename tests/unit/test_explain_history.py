@@ -121,6 +121,32 @@ def test_after_a_rest_is_read_what_no_memory_holds(held: int, long_bytes: int, p
     assert history._not_held(fallen(held, long_bytes), SET_BYTES) == part
 
 
+def test_reads_fall_only_below_the_same_reads() -> None:
+    """One at a time may be the fastest where client and server share processors; two at a time never fell."""
+    depths = [point(rate=1500 * MB, depth=1), point(rate=800 * MB, depth=2), point(rate=1000 * MB, depth=4)]
+    again = point(rate=820 * MB, depth=2)
+    assert history.fell(SimpleNamespace(evidence=evidence(depth=depths, again=[again]))) == []  # type: ignore[arg-type]
+    slow = dataclasses.replace(again, rate=Figure(400 * MB, 390 * MB, 410 * MB))
+    climb = SimpleNamespace(evidence=evidence(depth=depths, again=[slow]))
+    assert history.fell(climb) == ["read"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("cached", "scope", "ops"), [
+    (1500 * MB, "disk", ["write"]), (80 * MB, "link", ["read", "write"]),
+])  # fmt: skip
+def test_a_link_carries_no_more_than_its_burst(
+    cached: int, scope: str, ops: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writes that fell from 72 to 24 MB/s, where others went at 1500: it is the disk that has credit."""
+    monkeypatch.setattr(history, "size_bytes", lambda *_: 190 * MB)
+    monkeypatch.setattr(history, "fell", lambda _: ["read"])
+    found = evidence()
+    found.points = {"depth": [point(rate=cached)], "writes": [point("write", rate=cached)]}
+    climb = SimpleNamespace(evidence=found)
+    history._found(climb, "link", Figure(72 * MB, 70 * MB, 74 * MB), Figure.exactly(24 * MB, ""), "", ["write"])  # type: ignore[arg-type]
+    assert found.burst is not None and (found.burst["scope"], found.burst["applies_to"]) == (scope, ops)
+
+
 def test_what_a_memory_of_unknown_size_may_give_is_no_proof_of_credit() -> None:
     slow = point(depth=4, set_bytes=SET_BYTES)
     climb = SimpleNamespace(evidence=SimpleNamespace(memory_most_bytes=0))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
 from made_evidence import GIB, KIB, MB, MIB, SECOND, SERVER, Server, evidence, ladder, level, point, theta_of
-from naslab.explain import verdict
+from naslab.explain import fitted, verdict
 from naslab.explain.forward import predict, values_of
 from naslab.explain.hypotheses import AT, HIGH, LOW, Array, link_rate, log_prior, switched_on
 from naslab.explain.inference import (
@@ -453,3 +454,34 @@ def test_writes_that_no_memory_answers_may_be_a_link_that_is_shaped_one_way() ->
     slow = np.clip(slow + 0.002 * np.random.default_rng(5).standard_normal(slow.shape), LOW + 1e-9, HIGH - 1e-9)
     knows = Posterior(slow, np.full(200, 1 / 200), np.zeros(200, np.int64), np.zeros(1))
     assert verdict._rivalled(found, knows, "disk", ("write", "large")) == verdict.DOUBTED
+
+
+@pytest.mark.parametrize("name", sorted(each.name for each in dataclasses.fields(Rows)))
+def test_a_posterior_is_remembered_for_the_same_rows_alone(name: str) -> None:
+    """A run explained later got other verdicts where only what a server works by the operation had changed."""
+    first = rows()
+    now = getattr(first, name)
+    changed: Any = {
+        "stall": {"small": 0.5}, "step": ["other", *first.step[1:]], "turns": frozenset({("read", "large")}),
+        "crowded": frozenset({("read", "large")}), "own_limit": frozenset({("read", "large")}),
+        "server_times": ((4096.0, 1e-5),), "burst": (1.0, 2.0, 3.0), "credited": frozenset({"read"}),
+    }.get(name, ~now if isinstance(now, np.ndarray) and now.dtype == bool else None)  # fmt: skip
+    if changed is None:
+        changed = not now if isinstance(now, bool) else f"{now}x" if isinstance(now, str) else now + 1
+        if isinstance(now, float) and not np.isfinite(now):
+            changed = 1.0
+    other = dataclasses.replace(first, **{name: changed})
+    assert fitted._fingerprint(other) != fitted._fingerprint(first)
+    assert fitted._fingerprint(rows()) == fitted._fingerprint(first)
+
+
+def test_reads_protected_otherwise_tell_nothing_of_the_server() -> None:
+    """Encryption keeps processors busy that no load of the ladder did, and costs a server on this machine time."""
+    small = [point(record=4 * KIB, rate=at * MB, depth=at, others=at / 100) for at in (10, 20, 30, 40)]
+    large = [point(rate=at * 100 * MB, depth=at, others=at / 10) for at in (1, 2, 4, 6, 8, 9)]
+    more = [point(rate=at * 100 * MB, others=1.9, cpu=1.9) for at in (3, 5, 7)]
+    one = rows_of(evidence(depth=large, small_depth=small))
+    other = rows_of(evidence(depth=large, small_depth=small, security=more))
+    assert one is not None and other is not None and one.server_times
+    assert other.server_times == one.server_times and other.busy is one.busy
+    assert fitted._fingerprint(one) == fitted._fingerprint(other)

@@ -11,7 +11,7 @@ import numpy as np
 
 from naslab.explain.neighbour import server_times
 from naslab.explain.points import Figure, Point, pooled, ratio
-from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_BYTES, SMALL_RECORD
+from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, PROTECTED, SMALL_BYTES, SMALL_RECORD
 
 GROWS = 1.15
 """A rate that is higher by this factor grew; what is below may be the noise of two short cells."""
@@ -98,7 +98,11 @@ class Evidence:
 
     def served(self) -> tuple[tuple[float, float], ...]:
         """(bytes of an operation, seconds that a server on this machine works for it at least); empty elsewhere."""
-        return () if self.simulated or self.local_disk else server_times(self.step(*self.points))
+        return () if self.simulated or self.local_disk else server_times(self.as_it_is())
+
+    def as_it_is(self) -> list[Point]:
+        """All points but those of other ways to protect the same reads: they take processor time that no load took."""
+        return self.step(*(name for name in self.points if name != PROTECTED))
 
     def _large_rates(self, op: str) -> list[float]:
         """Rates of large loads of an operation that may have followed the spending of credit."""
@@ -220,7 +224,7 @@ class Evidence:
     def by_way(self) -> dict[str, Figure]:
         """Rates of large reads by protection: plain, signed, encrypted."""
         found: dict[str, list[Figure]] = {}
-        for point in self.step("security"):
+        for point in self.step(PROTECTED):
             found.setdefault(self.ways[str(point.cell)], []).append(point.rate)
         return {way: pooled(figures) for way, figures in found.items()}
 

@@ -73,13 +73,12 @@ def remembered(rows: Rows) -> Posterior | None:
 
 
 def _fingerprint(rows: Rows) -> int:
-    """One number for all that the likelihood sees."""
-    found = zlib.crc32(repr((rows.step, rows.stall, rows.burst)).encode())
+    """One number for all that the likelihood sees: every field of the rows."""
+    found = 0
     for name, value in vars(rows).items():
-        if isinstance(value, np.ndarray):
-            found = zlib.crc32(value.tobytes(), zlib.crc32(name.encode(), found))
-        elif isinstance(value, int | float | str):
-            found = zlib.crc32(repr((name, value)).encode(), found)
+        told = sorted(value) if isinstance(value, frozenset) else value
+        data = value.tobytes() if isinstance(value, np.ndarray) else repr(told).encode()
+        found = zlib.crc32(data, zlib.crc32(name.encode(), found))
     return found
 
 

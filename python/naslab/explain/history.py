@@ -38,6 +38,8 @@ SPEND = 3
 LEFT_SHARE = 0.4
 EARNED = 0.5
 """Share of what a rest earns that must be seen again."""
+BEYOND = 1.25
+"""A rate so many times that of a burst is not limited by it."""
 LEAST_BINS = 30
 LEAST_OFF = 0.1
 """A smaller share of reads off the disk is the noise of the memory's rate."""
@@ -53,11 +55,19 @@ def fell(climb: Climb) -> list[str]:
     """What became slower: reads, or writes, that were done first and again, and writes while the set grew."""
     evidence = climb.evidence
     found = ["write"] if _writes_fell(climb) else []
-    for op, first in (("read", evidence.large), ("write", _first(evidence.step("duplex"), "write"))):
+    for op, first in (("read", _first_reads(evidence)), ("write", _first(evidence.step("duplex"), "write"))):
         again = _first(evidence.step("again"), op)
         if first and again and ratio(again.rate, first.rate).high < FALLEN:
             found.append(op)
     return sorted(set(found))
+
+
+def _first_reads(evidence: Evidence) -> Point | None:
+    """The first reads that were done again: at the same depth, where that was measured; else the best."""
+    again = _first(evidence.step("again"), "read")
+    curve = evidence.curve("depth", LARGE_RECORD)
+    like = [p for p in curve if again and p.depth * p.workers == again.depth * again.workers]
+    return like[0] if like else evidence.large
 
 
 def _first(points: list[Point], op: str) -> Point | None:
@@ -372,14 +382,28 @@ def _look_for_drop(climb: Climb, point: Point, scope: str) -> bool:
 
 
 def _found(climb: Climb, scope: str, burst: Figure, base: Figure, shown_by: str, ops: list[str]) -> None:
-    """Keeps the bucket, with its size from all that was moved since the run began."""
+    """Keeps the bucket, with its size from all that was moved since the run began.
+
+    A link whose credit lasts carries no more than its burst rate: where that was exceeded, the bucket is the disk's,
+    and what fell beside what spent it tells nothing of it.
+    """
     both = sorted({*ops, *fell(climb)})
+    beyond = _carried(climb, BEYOND * burst.high)
+    if scope == "link" and ops[0] in beyond:
+        scope, both = "disk", sorted(ops)
+    elif scope == "link":
+        both = [op for op in both if op not in beyond]
     climb.evidence.burst = {
         "scope": scope, "applies_to": both, "spent_by": ops[0],
         "burst_bytes_per_s": burst.value, "burst_ci95": [burst.low, burst.high],
         "base_bytes_per_s": base.value, "base_ci95": [base.low, base.high],
         "size_bytes": size_bytes(climb, scope, base.value, burst.value, both), "shown_by": shown_by, "proved": False,
     }  # fmt: skip
+
+
+def _carried(climb: Climb, rate_bytes_per_s: float) -> set[str]:
+    """Operations with a load that surely moved more than this rate."""
+    return {p.op for p in climb.evidence.as_it_is() if p.rate.low > rate_bytes_per_s}
 
 
 def _writes_fell(climb: Climb) -> bool:

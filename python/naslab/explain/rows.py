@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.analysis.series import NS_PER_S
-from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
+from naslab.explain.steps import PROTECTED, SMALL_BYTES, SMALL_RECORD
 
 if TYPE_CHECKING:
     from naslab.explain.evidence import Evidence
@@ -40,7 +40,7 @@ NULL_SIGMA, HELD_UP = 0.05, 0.25
 """Of the time of a call that moves nothing; more where the mean is above the median, by a share of the log ratio."""
 ASIDE = "aside"
 """The step of rows that no step compares: they are left out of the likelihood, and filled caches and spent credit."""
-LEFT_OUT = frozenset(("security", "clients", "buffered_round_trip"))
+LEFT_OUT = frozenset((PROTECTED, "clients", "buffered_round_trip"))
 """Steps whose cells vary something that the model does not hold."""
 MIN_STALLS = 3
 LONGEST_TURN_NS = 400_000_000
@@ -173,7 +173,7 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
     largest = max((m["size"] for m in made if m["step"] == "set"), default=0.0)
     weights = _weights(made, largest)
     _count_pauses(made, evidence)
-    points = [p for found in evidence.points.values() for p in found]
+    points = evidence.as_it_is()
     busy = _is_busy(points, evidence.client_cpus)
     columns = {name: np.array([m[name] for m in made]) for name in made[0] if name not in ("step", "group")}
     wire = [p.crossed for p in evidence.step("client_cache") if p.crossed is not None]

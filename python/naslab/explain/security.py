@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from naslab.errors import NaslabError
 from naslab.explain.points import Point
-from naslab.explain.steps import LARGE_RECORD, Load, load_cell, small_cell, small_files
+from naslab.explain.steps import LARGE_RECORD, PROTECTED, Load, load_cell, small_cell, small_files
 
 if TYPE_CHECKING:
     from naslab.execution.execute import Execution
@@ -67,11 +67,11 @@ def _measure(climb: Climb, name: str) -> None:
     """One round of one way."""
     depth = climb.busy_depth(LARGE_RECORD)
     load = Load(LARGE_RECORD, depth, duration_ns=climb.bounds.cell_ns)
-    climb.stage("security", [small_cell(climb.bounds, small_files()[:1])])
-    climb.evidence.points["security"] = [p for p in _kept(climb) if p.op == "read"]
-    for point in climb.stage("security", [load_cell(load, climb.bounds)]):
+    climb.stage(PROTECTED, [small_cell(climb.bounds, small_files()[:1])])
+    climb.evidence.points[PROTECTED] = [p for p in _kept(climb) if p.op == "read"]
+    for point in climb.stage(PROTECTED, [load_cell(load, climb.bounds)]):
         climb.evidence.ways[str(point.cell)] = name
 
 
 def _kept(climb: Climb) -> list[Point]:
-    return climb.evidence.points["security"]
+    return climb.evidence.points[PROTECTED]

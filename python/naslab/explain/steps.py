@@ -34,6 +34,8 @@ BINS = 40
 """Bins of a cell's series."""
 SHORTEST_BIN_NS = 1_000_000
 LONGEST_BIN_NS = NS_PER_S // 10
+PROTECTED = "security"
+"""The step that makes the same reads with every protection that the server allows."""
 STEP_NAMES = {
     "null": "a call without data",
     "round_trip": "one small read at a time",
@@ -53,7 +55,7 @@ STEP_NAMES = {
     "rest": "after a rest",
     "long": "a long run",
     "watch": "small reads for longer, for stops",
-    "security": "signing and encryption",
+    PROTECTED: "signing and encryption",
 }
 """Steps in their order, in words."""
 
