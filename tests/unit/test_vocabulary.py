@@ -26,7 +26,7 @@ OURS = {
     "a plain sentence": r"\bit is that\b|\bnothing of it\b|\bwhat it says\b|\bof which what\b|\bthe way is\b",
 }
 """What to write, and the regular expression of what not to write: the left side of HOUSE.md's glossary."""
-IN_DOCS, IN_HELP = 13, 0
+IN_DOCS, IN_HELP = 11, 0
 """Ratchets: lower them when there are fewer, never raise them."""
 
 

@@ -33,22 +33,24 @@ fn complain(message: &str) {
 
 /// Carries a run out; the exit code. `given`: the environment's password.
 pub fn run(options: &Options, given: Option<String>) -> ExitCode {
-    let prepared = read(options, given).and_then(|spec| {
+    let prepared = read(options, given).and_then(|(spec, asked)| {
         os::listen();
         let probed = probe(&spec)?;
         let target = make(&spec.target, seam::depth(&spec.cells)).map_err(|error| error.to_string())?;
         let run = Run::open(&spec, &target, &owner::mark(&spec.run_id)).map_err(|error| error.to_string())?;
-        Ok((spec, target, probed, run))
+        let begin = json!({"schema": spec.schema, "agent": env!("CARGO_PKG_VERSION"), "run_id": spec.run_id,
+            "folder": spec.folder, "seed": spec.seed, "target": probed, "spec": asked});
+        Ok((spec, target, begin, run))
     });
     match prepared {
-        Ok((spec, target, probed, run)) => measure(options, &spec, &target, probed, run),
+        Ok((spec, target, begin, run)) => measure(options, &spec, &target, &begin, run),
         Err(_) if signals::end_wanted() => ExitCode::from(INTERRUPTED),
         Err(message) => refused(&message),
     }
 }
 
-/// The specification, checked, with the password.
-fn read(options: &Options, given: Option<String>) -> Result<RunSpec, String> {
+/// The specification, checked, with the password; and as it was given, without one.
+fn read(options: &Options, given: Option<String>) -> Result<(RunSpec, Value), String> {
     let mut text = String::new();
     let (what, input): (String, Box<dyn Read>) = match &options.spec {
         Some(path) => {
@@ -63,11 +65,21 @@ fn read(options: &Options, given: Option<String>) -> Result<RunSpec, String> {
     }
     let mut spec: RunSpec = seam::read(&text).map_err(|message| format!("{what}: {message}"))?;
     contained::contain(&mut spec).map_err(|message| format!("{what}: {message}"))?;
+    let asked = without_password(&text).map_err(|error| format!("{what}: {error}"))?;
     let named = options.password_fd.map(password::of_descriptor).transpose()?;
     if let Some(found) = named.or(given) {
         password::put(&mut spec.target, found, options.password_fd)?;
     }
-    Ok(spec)
+    Ok((spec, asked))
+}
+
+/// The specification for whoever reads the lines.
+fn without_password(text: &str) -> serde_json::Result<Value> {
+    let mut asked: Value = serde_json::from_str(text)?;
+    if let Some(options) = asked["target"]["options"].as_object_mut() {
+        options.remove("password");
+    }
+    Ok(asked)
 }
 
 /// What the target says of itself. It is made for that alone: asking a simulated server takes simulated time.
@@ -81,12 +93,9 @@ fn probe(spec: &RunSpec) -> Result<Value, String> {
     Ok(probed)
 }
 
-fn measure(options: &Options, spec: &RunSpec, target: &Arc<dyn Target>, probed: Value, mut run: Run) -> ExitCode {
+/// Measures, with a line for each event. `begin`: the first of them.
+fn measure(options: &Options, spec: &RunSpec, target: &Arc<dyn Target>, begin: &Value, mut run: Run) -> ExitCode {
     let mut lines = Lines::new(std::io::stdout(), options.progress);
-    let begin = json!({
-        "schema": spec.schema, "agent": env!("CARGO_PKG_VERSION"), "run_id": spec.run_id, "folder": spec.folder,
-        "seed": spec.seed, "target": probed,
-    });
     let begun = lines.write("begin", &begin.to_string(), None);
     let outcome = begun.and_then(|()| run.stage(&spec.cells, &mut lines));
     let left = run.finish(&mut lines);
@@ -154,5 +163,12 @@ pub(crate) mod tests {
             text[name] = value.clone();
         }
         seam::read(&text.to_string()).unwrap()
+    }
+
+    #[test]
+    fn the_specification_is_told_without_a_password() {
+        let text = r#"{"target":{"protocol":"smb","options":{"host":"nas","password":"Wachtwoord-4711"}},"seed":7}"#;
+        let told = without_password(text).unwrap();
+        assert_eq!(told, json!({"target": {"protocol": "smb", "options": {"host": "nas"}}, "seed": 7}));
     }
 }

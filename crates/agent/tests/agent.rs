@@ -64,6 +64,7 @@ fn a_simulated_run_is_the_same_every_time() {
     let kinds: Vec<&str> = first.iter().map(|line| line["event"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["begin", "before", "cell", "before", "cell", "end"]);
     assert_eq!(first[0]["data"]["target"]["protocol"], "sim");
+    assert_eq!(first[0]["data"]["spec"], spec(&json!({})), "who reads the lines knows what was asked");
     assert_eq!(first[5]["data"]["status"], "complete");
     assert_eq!(first[5]["data"]["left_behind"], json!([]));
     for at in [2, 4] {

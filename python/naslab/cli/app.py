@@ -122,11 +122,21 @@ def runs(
 
 
 def show(
-    run: o.RunArg = "last", redact: o.RedactOpt = False, store: o.StoreOpt = None, as_json: o.JsonOpt = False
+    run: o.RunArg = "last",
+    redact: o.RedactOpt = False,
+    spec: Annotated[
+        bool, typer.Option("--spec", help="Print the run's specification as JSON, for naslab-agent.")
+    ] = False,
+    store: o.StoreOpt = None,
+    as_json: o.JsonOpt = False,
 ) -> int:
     """Show a run in the terminal."""
-    from naslab.cli.read import show_one
+    from naslab.cli.read import show_one, show_spec
 
+    if spec:
+        if redact:
+            raise UsageError("--spec: it names the server; leave --redact out")
+        return show_spec(run, store)
     return show_one(run, store, as_json, redact)
 
 

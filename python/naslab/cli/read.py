@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from naslab.errors import UsageError
 from naslab.exchange.references import load
 from naslab.text.outputs import HTML, check_output
 
@@ -45,6 +46,18 @@ def show_one(reference: str, store: Path | None, as_json: bool, redact: bool = F
     for sentence in run.document.get("summary") or []:
         print(folded(sentence))
     return 0
+
+
+def show_spec(reference: str, store: Path | None) -> int:
+    """`naslab show --spec`. Raises UsageError for a run without one, UnknownRunError."""
+    from naslab.results.store import Store
+
+    kept = Store(store)
+    run_id = kept.resolve(reference)
+    spec = kept.spec(run_id)
+    if spec is None or not spec.get("cells"):
+        raise UsageError(f"--spec: {run_id} has no plan, as it was imported; name a run that naslab measured")
+    return _print_json(spec)
 
 
 def write_report(

@@ -24,7 +24,7 @@ from naslab.execution import recycle
 from naslab.execution.validity_watch import ValidityWatch, found_at_start
 from naslab.execution.waits import termination_as_interrupt
 from naslab.execution.workspace import owner_mark, remove
-from naslab.results.document import cell_blobs, cell_document, new_document
+from naslab.results.document import cell_blobs, cell_document, new_document, typed_facts
 from naslab.results.outages import outage_warnings
 from naslab.results.store import new_run_id
 from naslab.results.store.underway import UnderWay
@@ -340,7 +340,7 @@ class Execution:
                 self.warn("error", readable(next(iter(refused.values()))))
         if end["error"]:
             self.warn("error", readable(end["error"], end["error_kind"]))
-        facts = _typed(end["facts"]) or self.document["environment"]["target"]
+        facts = typed_facts(end["facts"]) or self.document["environment"]["target"]
         self._know(target=facts, **({"clients": end["clients"]} if "clients" in end else {}))
 
     def _goes_on(self, end: Mapping[str, Any]) -> bool:
@@ -463,7 +463,7 @@ def probe(target: Target, cells: list[CellSpec]) -> dict[str, Any]:
             probed = target.clients.probe(target.engine_spec(), depth)
         else:
             probed = dict(json.loads(_engine.probe(target.engine_json(), depth)))
-    return {**probed, "facts": _typed(probed["facts"])}
+    return {**probed, "facts": typed_facts(probed["facts"])}
 
 
 @contextlib.contextmanager
@@ -523,11 +523,6 @@ def _addresses(facts: Mapping[str, Any]) -> dict[str, Any]:
 def _planted(target: Target) -> dict[str, Any]:
     """What was planted in a system of the lab, for the target record."""
     return {} if target.lab is None else {each: target.lab[each] for each in ("planted", "calibrated_at")}
-
-
-def _typed(facts: Mapping[str, str]) -> dict[str, Any]:
-    """Facts come as text; whole numbers become integers."""
-    return {name: int(value) if value.isdigit() else value for name, value in facts.items()}
 
 
 def needed_bytes(cells: list[CellSpec], present_bytes: Mapping[str, int] | None = None) -> int:

@@ -113,6 +113,11 @@ def cell_blobs(engine_result: Mapping[str, Any], blobs: Sequence[bytes]) -> dict
     return named
 
 
+def typed_facts(facts: Mapping[str, str]) -> dict[str, Any]:
+    """Facts of a target come as text; whole numbers become integers."""
+    return {name: int(value) if value.isdigit() else value for name, value in facts.items()}
+
+
 INTERRUPTION = ("interrupted", "the run was interrupted; the results so far are kept")
 """Kind and message of a warning."""
 

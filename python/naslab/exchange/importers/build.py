@@ -31,6 +31,10 @@ class Asked:
     repeats: bool = False
 
 
+OWN = ("naslab_json", "agent_lines")
+"""Of naslab's own runs, which come whole."""
+
+
 def import_files(paths: Sequence[Path], asked: Asked) -> tuple[list[Run], list[str]]:
     """(the runs in files and folders, in order; what was left out). Nothing is stored.
 
@@ -45,7 +49,7 @@ def import_files(paths: Sequence[Path], asked: Asked) -> tuple[list[Run], list[s
     drafts: list[tuple[Draft, list[Input]]] = []
     runs: list[Run] = []
     for found, sources in groups:
-        if found.module == "naslab_json":
+        if found.module in OWN:
             runs += parser(found)(sources[0])
         else:
             drafts += [(draft, sources) for draft in _parsed(found, sources)]

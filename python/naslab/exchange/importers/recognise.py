@@ -78,6 +78,8 @@ def _is_table(source: Input, head: str) -> bool:
 
 
 FORMATS = (
+    Format("naslab-agent", "lines of naslab-agent (.jsonl)", "agent_lines",
+           lambda _s, head: head.startswith('{"event":"begin"')),
     Format("naslab-json", "a run that naslab exported (.json)", "naslab_json",
            lambda _s, head: '"run_id"' in head and '"schema"' in head),
     Format("naslab-table", "cells that naslab exported (.csv, .xlsx)", "naslab_table", _is_table),
