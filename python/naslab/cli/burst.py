@@ -34,15 +34,16 @@ def run_burst(arguments: BurstArguments) -> int:
         raise UsageError("--durability none: the flush is part of the evidence; leave it out")
     load = Load(**dataclasses.asdict(arguments.load))
     options = load_options(arguments.pattern, load, arguments.cache, DEFAULT_SIZE)
-    task = _Burst(Common.of("burst", arguments), options, price_of(arguments.price))
-    task.rest_ns = rest_of(arguments.rest, options)
+    common = Common.of("burst", arguments)
+    task = _Burst(common, options, price_of(arguments.price), rest_of(arguments.rest, options))
     return carry_out(task, arguments.target)
 
 
+@dataclasses.dataclass
 class _Burst(Task):
     """A load at full speed until its burst is known. rest_ns: idle time between filling and load."""
 
-    rest_ns = 0
+    rest_ns: int = 0
 
     def cells(self, _probed: Mapping[str, Any]) -> list[CellSpec]:
         """The first run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from naslab.analysis import cached as analysis
@@ -28,16 +29,17 @@ def run_speed(arguments: CacheSpeedArguments) -> int:
     options = load_options(pattern, load, arguments.cache, str(plans.FILE_BYTES))
     if arguments.duration:
         options.duration_ns = time_of(arguments.duration, "--duration")
-    task = _Speed(Common.of("cache speed", arguments), options)
-    task.evict_bytes = size_of(arguments.evict_size, "--evict-size") if arguments.evict_size else None
+    evict_bytes = size_of(arguments.evict_size, "--evict-size") if arguments.evict_size else None
+    task = _Speed(Common.of("cache speed", arguments), options, evict_bytes=evict_bytes)
     return carry_out(task, arguments.target)
 
 
+@dataclass
 class _Speed(Task):
     """Reads of what the server has cached. evict_bytes: --evict-size, None: not given."""
 
     evict_bytes: int | None = None
-    room = plans.Room(0)
+    room: plans.Room = field(default_factory=lambda: plans.Room(0))
 
     def cells(self, probed: Mapping[str, Any]) -> list[CellSpec]:
         """All of them; the last are left out once one tells."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from naslab.cli.arguments import PatternArguments, PriceArguments
@@ -23,13 +24,17 @@ if TYPE_CHECKING:
 DEFAULT_SIZE, DEFAULT_DURATION = "1g", "60s"
 
 
+@dataclass
 class Task:
-    """A checked command line and what it does on a target; each command has one of its own."""
+    """A checked command line and what it does on a target; each command has one of its own.
 
-    def __init__(self, common: Common, options: plans.LoadOptions, price: Price | None = None) -> None:
-        self.common, self.options, self.price = common, options, price
-        self.own_memory = False
-        """A path's reads may come from this machine's own memory, where no step can show a server's."""
+    own_memory: a path's reads may come from this machine's own memory, where no step can show a server's.
+    """
+
+    common: Common
+    options: plans.LoadOptions
+    price: Price | None = None
+    own_memory: bool = field(default=False, init=False)
 
     def check_target(self, target: Target) -> None:
         """Raises UsageError for a target that the command line does not fit."""

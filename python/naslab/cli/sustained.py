@@ -10,8 +10,17 @@ from naslab.analysis import scaling
 from naslab.cli import arguments as a
 from naslab.cli.common import Common, Load
 from naslab.cli.groups import made, names_of
-from naslab.cli.loads import DEFAULT_DURATION, DEFAULT_SIZE, Task, carry_out, load_options, price_of, rest_of, size_of
-from naslab.cli.loads import time_of as time
+from naslab.cli.loads import (
+    DEFAULT_DURATION,
+    DEFAULT_SIZE,
+    Task,
+    carry_out,
+    load_options,
+    price_of,
+    rest_of,
+    size_of,
+    time_of,
+)
 from naslab.cli.options import is_given
 from naslab.commands.plans import scale as scales
 from naslab.commands.plans import sustained as plans
@@ -51,22 +60,23 @@ def parse(arguments: a.SustainedArguments, scale: str) -> _Sustained:
     options.burst_ops = arguments.burst_ops
     options.stop_bytes = size_of(arguments.bytes_, "--bytes") if arguments.bytes_ else None
     default = "" if options.stop_bytes else DEFAULT_DURATION
-    options.duration_ns = time(arguments.duration or default, "--duration") or None
-    options.warmup_ns = time(arguments.warmup, "--warmup")
-    options.cooldown_ns = time(arguments.cooldown, "--cooldown")
-    options.burst_gap_ns = time(arguments.burst_gap, "--burst-gap")
+    options.duration_ns = time_of(arguments.duration or default, "--duration") or None
+    options.warmup_ns = time_of(arguments.warmup, "--warmup")
+    options.cooldown_ns = time_of(arguments.cooldown, "--cooldown")
+    options.burst_gap_ns = time_of(arguments.burst_gap, "--burst-gap")
     if arguments.rate:
         options.rate_per_s = plans.parse_rate(arguments.rate, options.block_bytes)
-    task = _Sustained(Common.of("sustained", arguments), options, price_of(arguments.price))
-    task.rest_ns = rest_of(arguments.rest, options)
-    task.scale = scales.parse_scale(scale) if scale else ()
-    return task
+    return _Sustained(
+        Common.of("sustained", arguments), options, price_of(arguments.price), rest_of(arguments.rest, options),
+        scales.parse_scale(scale) if scale else (),
+    )  # fmt: skip
 
 
+@dataclasses.dataclass
 class _Sustained(Task):
     """One load, or the same with several numbers of clients. rest_ns: idle time between filling and load."""
 
-    rest_ns = 0
+    rest_ns: int = 0
     scale: tuple[int, ...] = ()
 
     def check_target(self, target: Target) -> None:
