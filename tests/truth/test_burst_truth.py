@@ -1,4 +1,4 @@
-"""`naslab sustained --find-burst` against token buckets of real parts: a throttled disk, a shaped link.
+"""`naslab burst` against token buckets of real parts: a throttled disk, a shaped link.
 
 What was planted is set in the lab; what was delivered is counted by the kernel, at the disk's block device and at the
 link's interface, and fitted here with other means than naslab's. The disks are measured beside each other, as they

@@ -92,7 +92,7 @@ def test_what_is_open_has_the_command_that_decides() -> None:
     open_ = [{"applies_to": {"op": "read", "size": "large"}, "between": ["disk", "link"]}]
     whole = " ".join(line.strip() for line in shown(document(limits), open_))
     assert "not clear: the disks (0.50) or the link (0.40)." in whole
-    assert "To tell the disks from the link: naslab sustained TARGET" in whole
+    assert "To tell the disks from the link: naslab cache size TARGET" in whole
     short = document(limits)
     short["ladder"]["stopped"] = "budget"
     whole = " ".join(line.strip() for line in shown(short, open_))
