@@ -24,7 +24,7 @@ from naslab.execution import recycle
 from naslab.execution.validity_watch import ValidityWatch, found_at_start
 from naslab.execution.waits import termination_as_interrupt
 from naslab.execution.workspace import owner_mark, remove
-from naslab.results.document import cell_blobs, cell_document, new_document, typed_facts
+from naslab.results.document import cell_blobs, cell_document, negotiated, new_document, typed_facts
 from naslab.results.outages import outage_warnings
 from naslab.results.store import new_run_id
 from naslab.results.store.underway import UnderWay
@@ -502,14 +502,7 @@ def _check_ride_out(spec: RunSpec, target: Target) -> None:
 def _record(target: Target, facts: Mapping[str, Any]) -> dict[str, Any]:
     """The target's part of the run document. facts: what was probed."""
     about = {"url": target.url, "protocol": target.protocol}
-    return {**about, **_negotiated(facts), **_addresses(facts), **_planted(target)}
-
-
-def _negotiated(facts: Mapping[str, Any]) -> dict[str, str | None]:
-    """Login, dialect and protection, where the protocol has them; in the target record null is for no protection."""
-    told = ("auth", "dialect", "sec", "signing", "encryption")
-    known = {name: str(facts[name]) for name in told if name in facts}
-    return {name: None if value in ("none", "sys") else value for name, value in known.items()}
+    return {**about, **negotiated(facts), **_addresses(facts), **_planted(target)}
 
 
 def _addresses(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -118,6 +118,13 @@ def typed_facts(facts: Mapping[str, str]) -> dict[str, Any]:
     return {name: int(value) if value.isdigit() else value for name, value in facts.items()}
 
 
+def negotiated(facts: Mapping[str, Any]) -> dict[str, str | None]:
+    """Login, dialect and protection, where the protocol has them; in the target record null is for no protection."""
+    told = ("auth", "dialect", "sec", "signing", "encryption")
+    known = {name: str(facts[name]) for name in told if name in facts}
+    return {name: None if value in ("none", "sys") else value for name, value in known.items()}
+
+
 INTERRUPTION = ("interrupted", "the run was interrupted; the results so far are kept")
 """Kind and message of a warning."""
 

@@ -16,13 +16,12 @@ from typing import Any
 from naslab.errors import NaslabError
 from naslab.exchange.importers.base import Input
 from naslab.explain.regimes import regimes_of
-from naslab.results.document import cell_blobs, cell_document, iso_utc, new_document, typed_facts, warning
+from naslab.results.document import cell_blobs, cell_document, iso_utc, negotiated, new_document, typed_facts, warning
 from naslab.results.run import MemoryBlobs, Run
 from naslab.spec import CellSpec
 from naslab.text.messages import readable
 
 STATUS = {"complete": "complete", "interrupted": "partial", "failed": "failed"}
-NEGOTIATED = ("auth", "dialect", "sec", "signing", "encryption")
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 
 
@@ -111,6 +110,4 @@ def _target(target: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, An
         "nfs": f"nfs://{options.get('host')}{options.get('path') or '/'}",
         "local": str(options.get("root")),
     }.get(protocol, f"{protocol}:")
-    known = {name: str(facts[name]) for name in NEGOTIATED if name in facts}
-    protected = {name: None if value in ("none", "sys") else value for name, value in known.items()}
-    return {"url": place, "protocol": protocol, **protected}
+    return {"url": place, "protocol": protocol, **negotiated(facts)}
