@@ -8,6 +8,8 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from dist import mirror
+
 from cli_tools import need
 
 ROOT = Path(__file__).parents[1]
@@ -43,15 +45,6 @@ def base_root(architecture: str, *packages: str) -> Path:
             subprocess.run(["dpkg-deb", "--extract", package, place], check=True)
     (place / "complete").touch()
     return place
-
-
-def mirror() -> str:
-    """This machine's own source of packages."""
-    listed = [
-        path for path in (Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")) if path.is_file()
-    ]
-    words = [word for path in listed for word in path.read_text().split()]
-    return next((word for word in words if word.startswith("http") and word.rstrip("/").endswith("/debian")), "")
 
 
 def copied(base: Path, folder: Path) -> Path:

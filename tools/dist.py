@@ -116,6 +116,13 @@ def put(built: Path, name: str, mode: int = 0o644) -> Path:
     return place
 
 
+def mirror() -> str:
+    """This machine's own source of Debian's packages; empty: debootstrap's."""
+    listed = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
+    words = [word for path in listed if path.is_file() for word in path.read_text("utf-8").split()]
+    return next((word for word in words if word.startswith("http") and word.rstrip("/").endswith("/debian")), "")
+
+
 def tool(name: str) -> Any:
     """Another of the tools, as a module."""
     loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(ROOT / "tools" / name))

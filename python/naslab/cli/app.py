@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +27,7 @@ def run(arguments: a.RunArguments) -> int:
     from naslab.cli.survey import run_survey
 
     common = Common.of("run", arguments, arguments.details)
-    load = Load(repeat=arguments.repeat, **asdict(arguments.load))
+    load = Load.of(arguments.load, arguments.repeat)
     if load.direct and (found := mount_behind(arguments.target)):
         if arguments.apps:
             raise UsageError("--apps: not with --direct on a mounted share; leave one of them out")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.cli.apps_steps import STEPS, Steps
 from naslab.cli.apps_streams import Finder, check_find
 from naslab.cli.arguments import AppsArguments
-from naslab.cli.common import Budget, Common, Load, measure
+from naslab.cli.common import Budget, Common, data_of, measure
 from naslab.commands.apps import results
 from naslab.commands.apps.cells import blocks_of, cells_of, room_bytes
 from naslab.commands.apps.generate import Plan, plan
@@ -51,7 +51,7 @@ def run_apps(arguments: AppsArguments) -> int:
     definitions = _check(arguments)
     spec = common.run_spec()
     target = common.target(arguments.target)
-    data = Load(compress=arguments.data.compress, dedupe=arguments.data.dedupe).options(common.seed, False).data
+    data = data_of(arguments.data)
     plans = [plan(definition, common.seed, arguments.scale) for definition in definitions]
     if arguments.find_streams:
         check_find(plans, arguments.pace)

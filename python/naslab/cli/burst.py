@@ -32,7 +32,7 @@ def run_burst(arguments: BurstArguments) -> int:
     """`naslab burst TARGET`; the exit code. Raises UsageError, TargetError, SpaceError."""
     if arguments.load.durability == "none" and arguments.pattern.write:
         raise UsageError("--durability none: the flush is part of the evidence; leave it out")
-    load = Load(**dataclasses.asdict(arguments.load))
+    load = Load.of(arguments.load)
     options = load_options(arguments.pattern, load, arguments.cache, DEFAULT_SIZE)
     common = Common.of("burst", arguments)
     task = _Burst(common, options, price_of(arguments.price), rest_of(arguments.rest, options))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab.cli.arguments import CommonArguments
+from naslab.cli.arguments import CommonArguments, DataArguments, LoadArguments
 from naslab.cli.caller import caller, words_typed
 from naslab.cli.clients import clients_for, how_many, monitor_of
 from naslab.cli.options import parse_labels
@@ -127,20 +127,30 @@ class Load:
     dedupe: float = 1.0
     verify: bool = False
 
+    @classmethod
+    def of(cls, given: LoadArguments, repeat: int = 1) -> Load:
+        """Of a command's group of them."""
+        return cls(repeat, **dataclasses.asdict(given))
+
     def options(self, seed: int, direct: bool, **more: Any) -> SweepOptions:
         """As options of a sweep. direct: the target's name asks for it. Raises UsageError."""
         if self.durability not in ("none", "end", "each"):
             raise UsageError(f"--durability {self.durability!r}: use none, end or each")
-        for option, ratio in (("--compress", self.compress), ("--dedupe", self.dedupe)):
-            if not 1.0 <= ratio <= 1e6:
-                raise UsageError(f"{option} {ratio}: give a ratio from 1 to 1000000")
+        data = data_of(self)
         sizes = {"file_sizes": [], "records": [], "ops": [], **more}
         return SweepOptions(
             repeat=self.repeat, workers=self.workers, queue_depth=self.depth, seed=seed,
             durability=self.durability,  # type: ignore[arg-type]
-            direct=self.direct or direct, verify=self.verify, data=DataSpec("random", self.compress, self.dedupe),
-            **sizes,
+            direct=self.direct or direct, verify=self.verify, data=data, **sizes,
         )  # fmt: skip
+
+
+def data_of(given: DataArguments | Load) -> DataSpec:
+    """What is written. Raises UsageError for ratios that no data has."""
+    for option, ratio in (("--compress", given.compress), ("--dedupe", given.dedupe)):
+        if not 1.0 <= ratio <= 1e6:
+            raise UsageError(f"{option} {ratio}: give a ratio from 1 to 1000000")
+    return DataSpec("random", given.compress, given.dedupe)
 
 
 REAL_TIMES = 10

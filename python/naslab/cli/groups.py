@@ -38,26 +38,28 @@ def names_of(kind: type) -> list[str]:
     return [option.name for option in _options(kind)]
 
 
-def _options(kind: Any) -> Iterator[inspect.Parameter]:
-    """The options of a dataclass in order, those of a group in its place."""
-    hints = get_type_hints(kind, include_extras=True)
-    for each in dataclasses.fields(kind):
-        if dataclasses.is_dataclass(hints[each.name]):
-            yield from _options(hints[each.name])
-            continue
-        default = inspect.Parameter.empty if each.default is dataclasses.MISSING else each.default
-        yield inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[each.name])
-
-
 def made(kind: Any, values: Mapping[str, Any]) -> Any:
     """The dataclass with the values of its options, by name; what has none keeps its default."""
-    hints = get_type_hints(kind, include_extras=True)
-    return kind(
-        **{
-            each.name: made(hints[each.name], values)
-            if dataclasses.is_dataclass(hints[each.name])
-            else values[each.name]
-            for each in dataclasses.fields(kind)
-            if dataclasses.is_dataclass(hints[each.name]) or each.name in values
-        }
-    )
+    given = {
+        name: made(hint, values) if dataclasses.is_dataclass(hint) else values[name]
+        for name, hint in _hints(kind).items()
+        if dataclasses.is_dataclass(hint) or name in values
+    }
+    return kind(**given)
+
+
+def _options(kind: Any) -> Iterator[inspect.Parameter]:
+    """The options of a dataclass in order, those of a group in its place."""
+    for each in dataclasses.fields(kind):
+        hint = _hints(kind)[each.name]
+        if dataclasses.is_dataclass(hint):
+            yield from _options(hint)
+            continue
+        default = inspect.Parameter.empty if each.default is dataclasses.MISSING else each.default
+        yield inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields. Cached: every command has the same groups, and all are read at once."""
+    return get_type_hints(kind, include_extras=True)

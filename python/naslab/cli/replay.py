@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.cli.arguments import ReplayArguments
-from naslab.cli.common import Common, measure
+from naslab.cli.common import Common, data_of, measure
 from naslab.commands.replay import Converter, Names, StreamTimes, Tree, join, write_files
 from naslab.errors import SpaceError, UsageError
 from naslab.execution.execute import SPACE_FACTOR, Execution, probe, start
@@ -37,9 +37,7 @@ def _deadline_ns(arguments: ReplayArguments) -> int:
         raise UsageError(f"--pace {arguments.pace!r}: use fast or recorded")
     if not 1 <= arguments.max_streams <= MOST_STREAMS:
         raise UsageError(f"--max-streams {arguments.max_streams}: give 1 to {MOST_STREAMS}")
-    for option, ratio in (("--compress", arguments.data.compress), ("--dedupe", arguments.data.dedupe)):
-        if not 1.0 <= ratio <= 1e6:
-            raise UsageError(f"{option} {ratio}: give a ratio from 1 to 1000000")
+    data_of(arguments.data)
     return max(parse_duration(arguments.deadline, "--deadline"), 1)
 
 
@@ -110,7 +108,7 @@ def _make(
     numbers = join(times, arguments.max_streams)
     if not numbers:
         raise UsageError(f"{arguments.trace}: contains no operations; there is nothing to replay")
-    data, cells = DataSpec("random", arguments.data.compress, arguments.data.dedupe), []
+    data, cells = data_of(arguments.data), []
     names = Names(protocol == "smb")
     tree = Tree(names, files)
     files.clear()

@@ -55,7 +55,7 @@ def parse(arguments: a.SustainedArguments, scale: str) -> _Sustained:
     """The command's own options. Raises UsageError naming the option for what cannot be or contradicts."""
     if arguments.bytes_ and arguments.duration:
         raise UsageError("--bytes with --duration: two ends; give one of them")
-    load = Load(repeat=arguments.repeat, **dataclasses.asdict(arguments.load))
+    load = Load.of(arguments.load, arguments.repeat)
     options = load_options(arguments.pattern, load, arguments.cache, DEFAULT_SIZE)
     options.burst_ops = arguments.burst_ops
     options.stop_bytes = size_of(arguments.bytes_, "--bytes") if arguments.bytes_ else None

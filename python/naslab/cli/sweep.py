@@ -26,7 +26,7 @@ MAX_CELLS = 1_000_000
 
 def _parse(arguments: SweepArguments, target: Target, seed: int) -> sweeps.SweepOptions:
     """Checked options. Raises UsageError."""
-    load = Load(repeat=arguments.repeat, **dataclasses.asdict(arguments.load))
+    load = Load.of(arguments.load, arguments.repeat)
     return load.options(
         seed, target.direct, cold=arguments.cold,
         file_sizes=parse_size_list(arguments.file_size, "--file-size"),

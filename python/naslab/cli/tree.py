@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis.metadata import phases
 from naslab.cli.arguments import TreeArguments
 from naslab.cli.cold import ColdCommand, cold_note, parse_cold
-from naslab.cli.common import Common, Load, measure
+from naslab.cli.common import Common, data_of, measure
 from naslab.commands.plans import tree as trees
 from naslab.errors import SpaceError, UsageError
 from naslab.execution.execute import SPACE_FACTOR, Execution, probe, start
@@ -27,7 +27,7 @@ def _options(arguments: TreeArguments, seed: int, target: Target) -> trees.TreeO
     """Raises UsageError."""
     if arguments.sizes not in ("fixed", "lognormal"):
         raise UsageError(f"--sizes {arguments.sizes!r}: use fixed or lognormal")
-    data = Load(compress=arguments.data.compress, dedupe=arguments.data.dedupe).options(seed, False).data
+    data = data_of(arguments.data)
     options = trees.TreeOptions(
         arguments.depth_of_tree, arguments.fan_out, arguments.files, parse_size(arguments.file_size, "--file-size"),
         arguments.sizes == "lognormal", arguments.workers, arguments.shared, arguments.repeat, seed, data,

@@ -74,8 +74,9 @@ def _run(source: Input, events: list[tuple[str, dict[str, Any], list[str]]]) -> 
     document["cells"] = cells
     _end(document, end)
     run = Run(document, MemoryBlobs(blobs))
-    for at, found in regimes_of(run).items():
-        cell = next(each for each in cells if each["id"] == at)
+    regimes = regimes_of(run)
+    for cell in cells:
+        found = regimes[cell["id"]]
         cell["regime"], cell["regime_evidence"] = found.word, found.evidence
     return run
 

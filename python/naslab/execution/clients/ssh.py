@@ -13,12 +13,11 @@ from typing import Any
 from distributed.deploy.spec import ProcessInterface
 
 from naslab.errors import UsageError
+from naslab.execution.clients import remote
 from naslab.execution.clients.nodes import own_address
 from naslab.execution.clients.remote import PEM, READY
 from naslab.execution.clients.settings import Host, Ssh, Wanted, spec_cluster
 
-REMOTE = "naslab.execution.clients.remote"
-"""What runs there."""
 CONNECT_S = 20.0
 READY_S = 60.0
 
@@ -40,7 +39,7 @@ class RemoteClient(ProcessInterface):
             self._connection = await asyncio.wait_for(asyncssh.connect(self.host.name, **self._options()), CONNECT_S)
             folder = (await self._run("umask 077; mktemp -d")).strip()
             await self._run(f"umask 077; cat > {shlex.quote(folder)}/{PEM}", self.pem)
-            words = ["-m", REMOTE, self.scheduler, "--folder", folder, "--name", str(self.name)]
+            words = ["-m", remote.__name__, self.scheduler, "--folder", folder, "--name", str(self.name)]
             command = f"exec {shlex.quote(self.ssh.python)} {shlex.join(words)}"
             self._process = await self._connection.create_process(command)
             await asyncio.wait_for(self._ready(), READY_S)
