@@ -6,7 +6,6 @@ found on a quiet one is in the guide.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 import signal
@@ -271,14 +270,6 @@ def test_fifty_kills_at_random_moments(wave: int, tmp_path: Path) -> None:
     left_nothing(tmp_path / "t")
 
 
-def is_empty(folder: Path) -> bool:
-    """Whether nothing is in a folder, or it is not there."""
-    try:
-        return not any(folder.iterdir())
-    except FileNotFoundError:
-        return True
-
-
 def killed(home: Path, name: str, whom: str, moment_s: float) -> None:
     """Starts a system and kills what holds it at that moment."""
     what = str(home / f"{name}.toml") if name == "served" else name
@@ -297,12 +288,9 @@ def killed(home: Path, name: str, whom: str, moment_s: float) -> None:
 def left_nothing(base: Path) -> None:
     """Waits until no process, folder, device or control group of killed systems is left."""
     wait_for(lambda: not born_there(base) and not left_processes(base))
-    for folder in base.glob(f"{place.PREFIX}*"):
-        # Its guardian was killed: whoever uses the lab next removes it. Killed before it wrote who it was, it is empty.
-        wait_for(lambda left=folder: left in place.sweep() or is_empty(left))  # type: ignore[misc]
-        with contextlib.suppress(FileNotFoundError):
-            folder.rmdir()
-    wait_for(lambda: not list(base.glob(f"{place.PREFIX}*")) and not lab_devices() and not left_groups())
+    # Of a server whose guardian was killed: whoever uses the lab next removes its folder.
+    wait_for(lambda: place.sweep() == [] and not list(base.glob(f"{place.PREFIX}*")))
+    wait_for(lambda: not lab_devices() and not left_groups())
 
 
 def test_backends_are_asked_in_order() -> None:

@@ -30,7 +30,10 @@ def cli() -> Iterator[Cli]:
 
 
 def _load(cli: Cli, server: Any, url: str, *words: str, duration: str = "12s") -> tuple[Any, int]:
-    """Kills and restarts the server in the middle of a load: what the command printed, and how long it was away."""
+    """Kills and restarts the server in the middle of a load: what the command printed, and how long it was away.
+
+    The time counts from when it has gone: until then it may answer.
+    """
     login = ("--credentials", server.credentials) if server.credentials else ()
     load = ("--write", "100", "--random", "--size", "64m", "--block", "64k", "--depth", "4", "--workers", "2")
     words = ("sustained", url, *load, "--duration", duration, *words, *login, "--json")
@@ -39,8 +42,8 @@ def _load(cli: Cli, server: Any, url: str, *words: str, duration: str = "12s") -
         # Two files that are filled, and then written to.
         wait_until(lambda: cli.cells_stored() >= 1, child, "the end of filling")
         time.sleep(2)
-        killed = time.monotonic_ns()
         server.kill()
+        killed = time.monotonic_ns()
         time.sleep(AWAY_S)
         away_ns = time.monotonic_ns() - killed
         server.restart()

@@ -172,7 +172,7 @@ def test_a_zombie_is_gone(sleeper: subprocess.Popen[bytes]) -> None:
 
 
 def test_sweep_removes_what_dead_guardians_left_and_nothing_else(home: Path) -> None:
-    made = {name: place.new_folder() for name in ("dead", "alive", "unmarked", "damaged", "other boot")}
+    made = {name: place.new_folder(None) for name in ("dead", "alive", "unmarked", "damaged", "other boot")}
     for folder in made.values():
         (folder / "data").mkdir()
         (folder / "data" / "file").write_text("x")
@@ -193,7 +193,7 @@ def test_sweep_removes_what_dead_guardians_left_and_nothing_else(home: Path) -> 
 
 def test_a_sweep_that_is_killed_leaves_the_rest_to_the_next(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen: the mark went first, and a folder half removed was nobody's for good."""
-    folder = place.new_folder()
+    folder = place.new_folder(None)
     (folder / "data" / "deep").mkdir(parents=True)
     place.mark(folder, dead_process())
 
@@ -208,8 +208,46 @@ def test_a_sweep_that_is_killed_leaves_the_rest_to_the_next(home: Path, monkeypa
     assert place.sweep() == [folder] and not folder.exists()
 
 
+def test_a_server_that_is_still_dying_keeps_its_folder_for_the_next_sweep(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: its last writes came between the removals; the mark had gone, and the folder was nobody's for good."""
+    folder = place.new_folder(dead_process(), name="samba")
+    real = Path.rmdir
+
+    def written_to(path: Path) -> None:
+        if path == folder:
+            (folder / "last.tdb").write_text("x")
+        real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rmdir", written_to)
+        assert place.sweep() == [] and place.read_mark(folder) is not None
+    assert place.sweep() == [folder] and not folder.exists()
+
+
+def test_a_folder_has_its_mark_from_the_start(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is killed before leaves a folder of another name, which a sweep removes once it is old."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, "mark", killed)
+        with pytest.raises(KeyboardInterrupt):
+            place.new_folder(this_process(), name="samba")
+    (left,) = home.glob(".naslab-lab-*")
+    assert not list(home.glob(f"{place.PREFIX}*"))
+    place.sweep()
+    assert left.exists(), "its maker may be at it"
+    os.utime(left, (0, 0))
+    place.sweep()
+    assert not left.exists()
+    assert place.read_mark(place.new_folder(this_process(), name="samba")) is not None
+
+
 def test_records_are_private_and_name_living_servers_only(home: Path) -> None:
-    folder = place.new_folder()
+    folder = place.new_folder(None)
     place.mark(folder, this_process())
     up = server.from_facts(facts(folder, this_process()))
     state.save(up)
@@ -228,7 +266,7 @@ def test_records_are_private_and_name_living_servers_only(home: Path) -> None:
 
 
 def test_a_password_is_in_its_file_only(home: Path) -> None:
-    folder = place.new_folder()
+    folder = place.new_folder(None)
     file = Place(folder, folder, False).write("credentials", "username=me\npassword=s3cret=x\n")
     up = server.from_facts(facts(folder, this_process(), credentials=str(file)))
     assert up.password == "s3cret=x" and file.stat().st_mode & 0o777 == 0o600
@@ -269,7 +307,7 @@ def test_the_end_of_a_log(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_up_is_used(home: Path) -> None:
-    folder = place.new_folder()
+    folder = place.new_folder(None)
     file = Place(folder, folder, False).write("credentials", "username=me\npassword=s3cret\n")
     state.save(server.from_facts(facts(folder, this_process(), credentials=str(file))))
     target = session.open_lab_target("lab:samba/some dir?share=secret&dialect=3.0")
@@ -290,7 +328,7 @@ def test_a_server_that_is_up_is_used(home: Path) -> None:
 def test_an_nfs_version_without_mount_protocol(home: Path) -> None:
     url = "nfs://127.0.0.1:20001/data?mountport=20002"
     more = {"name": "ganesha", "url": url, "targets": {"data": url}, "user": "", "protocol": "nfs"}
-    state.save(server.from_facts(facts(place.new_folder(), this_process(), **more)))
+    state.save(server.from_facts(facts(place.new_folder(None), this_process(), **more)))
     assert session.open_lab_target("lab:ganesha").options["mount_port"] == 20002
     target = session.open_lab_target("lab:ganesha?version=4.1&connections=2")
     assert target.options["mount_port"] is None and target.options["connections"] == 2
@@ -301,7 +339,7 @@ def test_a_system_that_kernels_mount_is_measured_where_they_do(home: Path) -> No
         session.open_lab_target("lab:knfs-ext4?clients.access=nfs4.2")
     url = "nfs://10.78.0.2:2049/lab/data?version=4.2"
     more = {"name": "knfs-ext4", "url": url, "targets": {"data": url}, "protocol": "nfs", "mount": "/lab/mount"}
-    state.save(server.from_facts(facts(place.new_folder(), this_process(), **more)))
+    state.save(server.from_facts(facts(place.new_folder(None), this_process(), **more)))
     with pytest.raises(UsageError) as refused:
         session.open_lab_target("lab:knfs-ext4")
     for words in ("naslab run /lab/mount", f"naslab run '{url}'"):

@@ -65,10 +65,9 @@ class Guardian:
         raise AssertionError("unreachable")
 
     def _attempt(self) -> dict[str, Any]:
-        self.folder = places.new_folder(self.fast)
         me = process.find(os.getpid())
         assert me is not None
-        places.mark(self.folder, me, name=self.name)
+        self.folder = places.new_folder(me, self.fast, name=self.name)
         self.service = self.system.prepare(self._place(), self.options)
         if self.service.keeper:
             self._start_keeper(self.service.keeper, self.service.keeper_ready_s)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
 import shutil
 import socket
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,9 @@ from naslab.errors import UsageError
 from naslab.lab import loops
 
 PREFIX = "naslab-lab-"
+_UNBORN = ".naslab-lab-"
+"""Folders whose owner is being written down; one that stays so had its maker killed."""
+_BIRTH_S = 60.0
 OWNER = "owner.json"
 _PORTS = range(20000, 32000)
 """Below the ports that systems give to outgoing connections, so that none of these takes one first."""
@@ -76,10 +81,13 @@ class Service:
     prefix: list[str] = field(default_factory=list)
 
 
-def new_folder(fast: bool = False) -> Path:
-    """A private folder for a server: under TMPDIR, or in memory with `fast`."""
+def new_folder(guardian: Process | None, fast: bool = False, **facts: Any) -> Path:
+    """A private folder for a server: under TMPDIR, or in memory with `fast`. It has its mark from the start."""
     base = "/dev/shm" if fast and os.access("/dev/shm", os.W_OK) else None
-    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+    made = Path(tempfile.mkdtemp(prefix=_UNBORN, dir=base))
+    if guardian is not None:
+        mark(made, guardian, **facts)
+    return made.rename(made.with_name(PREFIX + made.name.removeprefix(_UNBORN)))
 
 
 def mark(folder: Path, guardian: Process, **facts: Any) -> None:
@@ -113,30 +121,56 @@ def sweep() -> list[Path]:
     for base in {tempfile.gettempdir(), "/dev/shm"}:
         for folder in Path(base).glob(PREFIX + "*"):
             found = read_mark(folder)
-            if found is not None and is_abandoned(found):
-                remove(folder)
+            if found is not None and is_abandoned(found) and remove(folder):
                 removed.append(folder)
+        for folder in Path(base).glob(_UNBORN + "*"):
+            with contextlib.suppress(OSError):
+                about = folder.lstat()
+                if about.st_uid == os.getuid() and time.time() - about.st_mtime > _BIRTH_S:
+                    remove(folder)
     return removed
 
 
-def remove(folder: Path) -> None:
-    """Removes a private folder with all that lies in it, and the device that it names.
+def remove(folder: Path) -> bool:
+    """Removes a private folder with all that lies in it, and the device that it names; whether it is gone.
 
-    A device that is still in use keeps the folder, for the next sweep. Whose it was is forgotten last: what is killed
-    in here leaves the rest to the next sweep.
+    A device that is still in use keeps the folder, and so does a server that is still dying and writes on: both are
+    left to the next sweep, which needs the mark. So that goes last, alone, and is written again where it went too soon.
     """
     if not loops.release_recorded(folder):
-        return
+        return False
     for _ in range(20):
         with contextlib.suppress(OSError):
-            for each in [each for each in folder.iterdir() if each.name != OWNER]:
-                if each.is_dir() and not each.is_symlink():
-                    shutil.rmtree(each, ignore_errors=True)
-                else:
-                    each.unlink(missing_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
+            _remove_contents(folder)
+            _remove_empty(folder)
         if not folder.exists():
-            return
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def _remove_contents(folder: Path) -> None:
+    """Removes what lies in a private folder but for its mark. Raises OSError."""
+    for each in [each for each in folder.iterdir() if each.name != OWNER]:
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Removes a private folder that holds its mark at most. Raises OSError, the mark in place, where there is more."""
+    if any(each.name != OWNER for each in folder.iterdir()):
+        raise OSError(errno.ENOTEMPTY, "in use", str(folder))
+    owner = folder / OWNER
+    said = owner.read_text(encoding="utf-8") if owner.exists() else None
+    owner.unlink(missing_ok=True)
+    try:
+        folder.rmdir()
+    except OSError:
+        if said is not None and folder.exists():
+            Place(folder, folder, False).write(OWNER, said)
+        raise
 
 
 def boot_id() -> str:

@@ -218,10 +218,7 @@ def start(spec: Spec, folder: Path | None = None, *, fast: bool = False) -> Gues
     own = folder is None
     if own:
         place.sweep()
-    home = place.new_folder(fast) if folder is None else folder
-    starting = process.find(os.getpid())
-    if own and starting is not None:
-        place.mark(home, starting, name="guest")
+    home = place.new_folder(process.find(os.getpid()), fast, name="guest") if folder is None else folder
     child = subprocess.Popen(
         attendant.words(spec, home, own), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         start_new_session=True,
