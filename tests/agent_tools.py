@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +16,20 @@ from naslab.execution.workspace import owner_mark
 from naslab.spec import CellSpec, RunSpec
 from naslab.targets import parse_target
 
+ROOT = Path(__file__).parents[1]
 MACHINE = {
     "start_wall_ns", "cpu_user_ns", "cpu_system_ns", "generation_cpu_ns", "verify_cpu_ns", "client",
     "storage_read_bytes", "storage_write_bytes",
 }  # fmt: skip
 """Of a cell: what depends on the machine and its load also where the server is simulated."""
 SIM = "sim:?link_bytes_per_s=125MB&latency_ns=200us&server_cache_bytes=1m&disk_read_bytes_per_s=60MB&store_data=true"
+
+
+def built() -> Path:
+    """The program as cargo builds it with all Rust tests, as `make test` did; one crate alone would be built anew."""
+    command = ["cargo", "test", "--workspace", "--quiet", "--no-run", "--tests"]
+    subprocess.run(command, cwd=ROOT, check=True, stdin=subprocess.DEVNULL)
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "debug", "naslab-agent")
 
 
 def specification(target: str, seed: int = 11, depth: int = 8) -> RunSpec:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools import SIM, by_agent, by_python, digits, lines_of, peak_kib, specification
+from agent_tools import SIM, built, by_agent, by_python, digits, lines_of, peak_kib, specification
 from cli_tools import Cli, run_folders
 from lab_tools import need_system, own_folders
 from naslab import lab
@@ -23,10 +23,7 @@ __all__ = ["own_folders"]
 
 @pytest.fixture(scope="module")
 def agent() -> Path:
-    """The program as cargo builds it with all Rust tests, as `make test` did; one crate alone would be built anew."""
-    command = ["cargo", "test", "--workspace", "--quiet", "--no-run", "--tests"]
-    subprocess.run(command, cwd=ROOT, check=True, stdin=subprocess.DEVNULL)
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "debug", "naslab-agent")
+    return built()
 
 
 @pytest.mark.timeout(600)  # where cargo builds it first

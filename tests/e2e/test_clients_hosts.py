@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import platform
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,8 +16,10 @@ from pathlib import Path
 import pytest
 
 import ssh_server
+from agent_tools import built
 from cli_tools import Cli, run_folders
 from lab_tools import need
+from naslab import __version__
 
 
 def free_port() -> int:
@@ -79,6 +83,80 @@ def test_a_host_without_naslab_says_so(
     done = cli(*over(cli, ssh, "sweep", str(tmp_path), *SMALL, python=python))
     assert done.code == 2 and words in done.err, done.err
     assert run_folders(tmp_path) == [] and cli.runs() == []
+
+
+def agents() -> list[int]:
+    """Processes of naslab-agent that live."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes().split(b"\0")[:2][-1:] == [b"serve"]:
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("way", ["named", "a folder", "installed"])
+def test_hosts_without_naslab_measure_with_its_agent(way: str, tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
+    """It is copied there, and gone from their disks; what it measures is merged like any client's."""
+    program, home = built(), ssh[0]
+    name = f"naslab-agent-{__version__}-{platform.machine()}-linux"
+    data, folder = (
+        tmp_path / "data",
+        {"a folder": tmp_path / "agents", "installed": home / ".local/share/naslab"}.get(way),
+    )
+    data.mkdir()
+    if folder is not None:
+        folder.mkdir(parents=True)
+        shutil.copy(program, folder / name)
+    words = {"named": ("--agent", str(program)), "a folder": ("--agent", str(folder)), "installed": ()}[way]
+    before = {path.name for path in Path("/tmp").glob("naslab-agent*")}
+    try:
+        run = cli(*over(cli, ssh, "sweep", str(data), *SMALL, *words, python="/nowhere/python"), "--json").ok().json()
+    finally:
+        if way == "installed":
+            shutil.rmtree(home / ".local")
+    assert [cell["clients"]["count"] for cell in run["cells"]] == [2, 2]
+    assert [cell["bytes"] for cell in run["cells"]] == [32 << 20] * 2
+    assert [each["python"] for each in run["environment"]["clients"]] == [None, None]
+    assert all(each["host"] == platform.node() and each["lost"] is None for each in run["environment"]["clients"])
+    assert run_folders(data) == [] and agents() == []
+    assert {path.name for path in Path("/tmp").glob("naslab-agent*")} == before
+
+
+@pytest.mark.lab
+def test_what_an_agent_cannot_do_is_told(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
+    program = str(built())
+    data = tmp_path / "data"
+    data.mkdir()
+    job = cli(*over(cli, ssh, "job", str(data), "zip", "--agent", program))
+    assert job.code == 2 and "127.0.0.1): its naslab-agent carries out no jobs" in job.err, job.err
+    wrong = cli(*over(cli, ssh, "sweep", str(data), *SMALL, "--agent", "/bin/true"))
+    assert wrong.code == 2 and "--agent: that is another program" in wrong.err, wrong.err
+    missing = cli(*over(cli, ssh, "sweep", str(data), *SMALL, "--agent", str(tmp_path / "none")))
+    assert missing.code == 2 and "none: no such file; tools/agent makes naslab-agent-" in missing.err, missing.err
+    alone = cli("sweep", str(data), *SMALL, "--agent", program)
+    assert alone.code == 2 and "--agent" in alone.err and "--hosts" in alone.err
+    assert list(data.iterdir()) == [] and cli.runs() == [] and agents() == []
+
+
+@pytest.mark.lab
+def test_no_agent_outlives_the_connection(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
+    """The run's own process is killed: agents end the load and remove what they made."""
+    load = ["sustained", str(tmp_path), "--duration", "60s", "--size", "8m", "--rate", "3MB/s", "--quiet"]
+    words = [sys.executable, "-m", "naslab", *over(cli, ssh, *load, "--agent", str(built()))]
+    with subprocess.Popen(words, env=cli.env) as process:
+        until = time.monotonic() + 60
+        while len(run_folders(tmp_path)) < 2:
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.1)
+        assert len(agents()) == 2
+        time.sleep(1)
+        process.kill()
+    until = time.monotonic() + 45
+    while (agents() or run_folders(tmp_path)) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert agents() == [] and run_folders(tmp_path) == []
 
 
 @pytest.mark.lab

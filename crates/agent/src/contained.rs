@@ -5,6 +5,8 @@ use naslab_engine::{CellSpec, Existing, RunSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Files of a run, in its folder, start with this.
+const FILE_PREFIX: &str = "naslab.";
 /// Longest name of a folder.
 const MAX_NAME_BYTES: usize = 200;
 
@@ -16,27 +18,50 @@ pub fn contain(spec: &mut RunSpec) -> Result<(), String> {
     if spec.cells.is_empty() {
         return Err("cells []: there is nothing to measure; name at least one".to_string());
     }
-    let Some(folder) = &spec.folder else {
-        return Err("folder null: the agent measures in a folder of its own only; give \"\" for one".to_string());
-    };
-    if folder.is_empty() {
+    if spec.folder.as_deref() == Some("") {
         spec.folder = Some(format!("{RUN_FOLDER_PREFIX}{}", spec.run_id));
     }
-    let folder = spec.folder.as_deref().unwrap_or_default();
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if !folder.starts_with(RUN_FOLDER_PREFIX) || !folder.chars().all(plain) || folder.len() > MAX_NAME_BYTES {
-        return Err(format!(
-            "folder {folder:?}: give one name that begins with {RUN_FOLDER_PREFIX} and has only letters, digits, '-', \
-             '_' and '.'"
-        ));
-    }
-    if spec.existing != Existing::Refuse {
-        return Err("existing: the agent touches no file that was there before; give \"refuse\"".to_string());
-    }
+    check_client(spec)?;
     if spec.together || spec.join_folder {
         return Err("together, join_folder: the agent is the only client of its run; leave them out".to_string());
     }
     Ok(())
+}
+
+/// Refuses what would reach beyond one folder of naslab's own, for a client of many, too. The error is a sentence.
+pub fn check_client(spec: &RunSpec) -> Result<(), String> {
+    let Some(folder) = &spec.folder else {
+        return Err("folder null: the agent measures in a folder of its own only; give \"\" for one".to_string());
+    };
+    check_folder(folder)?;
+    if spec.existing != Existing::Refuse {
+        return Err("existing: the agent touches no file that was there before; give \"refuse\"".to_string());
+    }
+    Ok(())
+}
+
+/// Refuses a folder that is none of naslab's, or lies deeper. The error is a sentence.
+pub fn check_folder(folder: &str) -> Result<(), String> {
+    if folder.starts_with(RUN_FOLDER_PREFIX) && is_plain(folder) {
+        return Ok(());
+    }
+    Err(format!(
+        "folder {folder:?}: give one name that begins with {RUN_FOLDER_PREFIX} and has only letters, digits, '-', '_' \
+         and '.'"
+    ))
+}
+
+/// Refuses a file that is none of naslab's, or lies deeper. The error is a sentence.
+pub fn check_name(name: &str) -> Result<(), String> {
+    if name.starts_with(FILE_PREFIX) && is_plain(name) {
+        return Ok(());
+    }
+    Err(format!("file {name:?}: give one name that begins with {FILE_PREFIX}"))
+}
+
+fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.chars().all(plain) && name.len() <= MAX_NAME_BYTES
 }
 
 /// Refuses a plan that has no room on the target. The error is a sentence.
@@ -99,6 +124,16 @@ mod tests {
             let message = contain(&mut spec(change.clone())).unwrap_err();
             assert!(message.starts_with(named), "{change}: {message}");
         }
+    }
+
+    #[test]
+    fn a_client_of_many_stays_in_the_runs_folder() {
+        let made = spec(json!({"folder": "naslab-r1-c2", "together": true, "join_folder": true}));
+        assert_eq!(check_client(&made), Ok(()));
+        assert!(check_client(&spec(json!({"folder": "data"}))).unwrap_err().starts_with("folder \"data\""));
+        assert!(check_client(&spec(json!({"existing": "read"}))).unwrap_err().starts_with("existing"));
+        assert_eq!(check_name("naslab.client3"), Ok(()));
+        assert!(check_name("naslab./../../x").unwrap_err().starts_with("file"));
     }
 
     #[test]

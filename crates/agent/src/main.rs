@@ -3,6 +3,8 @@
 //! It reads a specification (docs/notes/0001-seams.md), measures its cells, and writes what happens to standard output,
 //! one JSON object a line. It works in a folder of its own under the target's root, which it removes.
 
+mod asks;
+mod client;
 mod contained;
 mod lines;
 mod options;
@@ -10,6 +12,7 @@ mod os;
 mod owner;
 mod password;
 mod run;
+mod serve;
 mod signals;
 
 use options::Asked;
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
         Asked::Help => print!("{}", options::HELP),
         Asked::Version => println!("naslab-agent {}", env!("CARGO_PKG_VERSION")),
         Asked::Run(options) => return run::run(&options, given),
+        Asked::Serve => return serve::serve(),
     }
     ExitCode::SUCCESS
 }

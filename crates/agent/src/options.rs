@@ -6,6 +6,7 @@ use std::path::PathBuf;
 /// What `--help` prints.
 pub const HELP: &str = "\
 Usage: naslab-agent run [SPEC.json] [--progress] [--password-fd N]
+       naslab-agent serve
        naslab-agent --help | --version
 
 Carries out a naslab run without Python. Reads the specification that `naslab`
@@ -14,6 +15,9 @@ with -. Writes what happens to standard output, one JSON object a line; the last
 one has the event `end`. Works in a folder of its own under the target's root
 and removes it at the end, also after Ctrl-C, SIGTERM or SIGHUP: what was
 measured until then is written.
+
+With serve it is one client of a run of many, led over standard input and output
+by the naslab that started it (`naslab ... --hosts`), and ends with them.
 
   --progress         also write a line now and then during a cell
   --password-fd N    read the password of an smb target from file descriptor N;
@@ -31,6 +35,7 @@ pub enum Asked {
     Help,
     Version,
     Run(Options),
+    Serve,
 }
 
 /// Of `run`.
@@ -49,6 +54,10 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String>
         Some("--help" | "-h") => Ok(Asked::Help),
         Some("--version" | "-V") => Ok(Asked::Version),
         Some("run") => parse_run(arguments),
+        Some("serve") => match arguments.next() {
+            None => Ok(Asked::Serve),
+            Some(more) => Err(format!("{}: serve takes no argument; leave it out", more.to_string_lossy())),
+        },
         Some(other) => Err(format!("{other}: no such command; write `naslab-agent run SPEC.json`, or see --help")),
         None => Err("no command; write `naslab-agent run SPEC.json`, or see --help".to_string()),
     }
@@ -107,6 +116,7 @@ mod tests {
         assert_eq!(parsed("run --password-fd=0 a.json"), Ok(Asked::Run(other)));
         assert_eq!(parsed("run --help"), Ok(Asked::Help));
         assert_eq!(parsed("--version"), Ok(Asked::Version));
+        assert_eq!(parsed("serve"), Ok(Asked::Serve));
     }
 
     #[test]
@@ -115,6 +125,7 @@ mod tests {
             ("", "no command"),
             ("walk", "walk: no such command"),
             ("run --fast", "--fast: no such option"),
+            ("serve --fast", "--fast: serve takes no argument"),
             ("run a b", "b: a second specification"),
             ("run --password-fd", "--password-fd: give the number"),
             ("run --password-fd secret", "--password-fd secret: give the number"),

@@ -4,4 +4,4 @@
 #[cfg_attr(windows, path = "os/windows.rs")]
 mod system;
 
-pub use system::{listen, opened};
+pub use system::{create_private, listen, opened};

@@ -32,7 +32,7 @@ pub struct LeftFolder {
 }
 
 /// Makes the folder and marks it. The folder must not exist yet.
-pub(crate) fn make(session: &mut dyn Session, clock: &Clock, folder: &str, owner: &str) -> Result<()> {
+pub fn make(session: &mut dyn Session, clock: &Clock, folder: &str, owner: &str) -> Result<()> {
     session.mkdir(folder)?;
     let text = owner.as_bytes().to_vec();
     let mark = format!("{folder}/{MARKER_NAME}");

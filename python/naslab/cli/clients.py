@@ -73,6 +73,13 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "ssh_port": (Optional[int], _ssh("--ssh-port", "N", "Port of hosts that name none.", "as ssh itself")),  # noqa: UP045
     "ssh_key": (Optional[Path], _ssh("--ssh-key", "FILE", "Private key for the hosts.", "as ssh itself")),  # noqa: UP045
     "remote_python": (str, _ssh("--remote-python", "FILE", "Python on the hosts, which has naslab.", True)),
+    "agent": (
+        Optional[Path],  # noqa: UP045
+        _ssh(
+            "--agent", "FILE", "naslab-agent, or a folder of several: copied to the hosts, used instead of Python.",
+            "where a host has no naslab",
+        ),
+    ),
     "monitor": (
         str,
         typer.Option(
@@ -90,7 +97,7 @@ _SCALE: tuple[Any, Any] = (
 )  # fmt: skip
 _DEFAULTS = {
     "clients": None, "hosts": "", "scheduler": "", "share": "own", "ssh_user": "", "ssh_port": None, "ssh_key": None,
-    "remote_python": "python3", "monitor": "", "scale": "", "trust_network": False,
+    "remote_python": "python3", "agent": None, "monitor": "", "scale": "", "trust_network": False,
 }  # fmt: skip
 OWN_FOLDERS = ("apps", "tree", "replay", "job")
 """Commands whose files have names of their own, which clients in one folder would take from one another."""
@@ -177,12 +184,15 @@ class _Asked:
     ssh_port: int | None
     ssh_key: Path | None
     remote_python: str
+    agent: Path | None
 
     def check(self) -> bool:
         """Whether many clients are asked for. Raises UsageError for options that contradict one another."""
         ways = [name for name in ("hosts", "scheduler") if getattr(self, name)]
         if len(ways) > 1 or (self.hosts and self.clients is not None):
             raise UsageError("--hosts names the clients: leave --clients and --scheduler out")
+        if self.agent is not None and not self.hosts:
+            raise UsageError(f"--agent {self.agent}: it is copied to --hosts; give them, too, or leave it out")
         if not ways and self.clients is None and self.share != "own":
             raise UsageError(f"--share {self.share}: give --clients, --hosts or --scheduler, too")
         return bool(ways) or self.clients is not None
@@ -199,7 +209,7 @@ class _Asked:
         chosen = next((each for each in SHARES if each == self.share), None)
         if chosen is None:
             raise UsageError(f"--share {self.share!r}: choose one of {', '.join(SHARES)}")
-        ssh = Ssh(self.ssh_user or None, self.ssh_port, self.ssh_key, self.remote_python)
+        ssh = Ssh(self.ssh_user or None, self.ssh_port, self.ssh_key, self.remote_python, self.agent)
         hosts = hosts_of(self.hosts) if self.hosts else ()
         if self.scheduler:
             check_scheduler(self.scheduler, self.trust_network)

@@ -3,6 +3,8 @@
 use crate::signals;
 use std::fs::File;
 use std::os::fd::FromRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 extern "C" fn note(_signal: libc::c_int) {
     signals::want_end();
@@ -19,6 +21,11 @@ pub fn listen() {
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
     }
+}
+
+/// A new file that only this user can read.
+pub fn create_private(path: &Path) -> std::io::Result<File> {
+    File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// A descriptor that whoever started this program opened for it. The error is a clause.

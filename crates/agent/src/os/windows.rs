@@ -2,6 +2,7 @@
 
 use crate::signals;
 use std::fs::File;
+use std::path::Path;
 use windows_sys::core::BOOL;
 use windows_sys::Win32::System::Console::SetConsoleCtrlHandler;
 
@@ -17,6 +18,11 @@ unsafe extern "system" fn note(_event: u32) -> BOOL {
 pub fn listen() {
     // SAFETY: the handler only stores to an atomic.
     unsafe { SetConsoleCtrlHandler(Some(note), HANDLED) };
+}
+
+/// A new file; in the user's own folder for temporary files nobody else can read it.
+pub fn create_private(path: &Path) -> std::io::Result<File> {
+    File::options().write(true).create_new(true).open(path)
 }
 
 /// Windows hands no descriptors on. The error is a clause.

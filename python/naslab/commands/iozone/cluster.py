@@ -77,5 +77,6 @@ def clients_of(args: Args) -> Clients | None:
     from naslab.execution.clients.settings import Ssh, Wanted
 
     key = Path(args.ssh_key) if args.ssh_key else None
-    ssh = Ssh(args.ssh_user, args.ssh_port, key, args.remote_python or Ssh.python)
+    agent = Path(args.agent) if args.agent else None
+    ssh = Ssh(args.ssh_user, args.ssh_port, key, args.remote_python or Ssh.python, agent)
     return Clients(Wanted(hosts=hosts_of(",".join(args.cluster.hosts)), ssh=ssh))

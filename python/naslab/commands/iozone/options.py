@@ -200,6 +200,8 @@ NASLAB: tuple[Option, ...] = (
     ),
     _value("--remote-python", "text", "FILE", "remote_python", "Python on the clients of -+m, which has naslab",
            how=_OWN),
+    _value("--agent", "text", "FILE", "agent",
+           "naslab-agent, or a folder of several: copied to the clients of -+m, used instead of Python", how=_OWN),
     _value("--ssh-user", "text", "NAME", "ssh_user", "user on clients of -+m that name none", how=_OWN),
     _value("--ssh-port", "count", "N", "ssh_port", "port of clients of -+m that name none", how=_OWN),
     _value("--ssh-key", "text", "FILE", "ssh_key", "private key for the clients of -+m", how=_OWN),

@@ -11,20 +11,15 @@ import asyncio
 import atexit
 import contextlib
 import json
-import os
-import platform
-import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naslab import __version__, _engine
 from naslab.errors import NaslabError, SpaceError, TargetError
-from naslab.execution.waits import ask, until
-from naslab.execution.workspace import MARK, mark_folder
+from naslab.execution.clients.engines import NodeEngine, OwnEngine, Reply
+from naslab.execution.waits import until
 
 if TYPE_CHECKING:
     from naslab.execution.clients.link import MakeRun, NodeRun
@@ -33,7 +28,6 @@ SILENCE_S = 20.0
 """Without a word from the run's own process an agent ends itself after so long."""
 LEAVE_S = 10.0
 """At the end of its process a client waits so long for its load to end."""
-Reply = dict[str, Any]
 
 
 @dataclass
@@ -55,13 +49,13 @@ class Stage:
 class Agent:
     """A client of one run. spec: the client's `RunSpec` as JSON has it, with the target's password."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, engine: NodeEngine) -> None:
         self.index = index
+        self._engine = engine
         self._run: NodeRun | None = None
         self._stage: Stage | None = None
         self._thread: threading.Thread | None = None
         self._loop = asyncio.get_running_loop()
-        self._scripts: tempfile.TemporaryDirectory[str] | None = None
         self._stopped = threading.Event()
         self._last_word = time.monotonic()
         self._watch = asyncio.ensure_future(self._watch_over())
@@ -72,55 +66,39 @@ class Agent:
 
     async def describe(self) -> Reply:
         """Who and where this client is, and what it has: for checks before anything is measured."""
-        return await asyncio.to_thread(_describe)
+        return await self._guarded(self._engine.describe)
 
     async def clock(self) -> Reply:
-        """Two timestamps of CLOCK_MONOTONIC, for `Exchange`."""
-        received = time.monotonic_ns()
-        return {"received_ns": received, "sent_ns": time.monotonic_ns()}
+        """Two timestamps of the engine's CLOCK_MONOTONIC, for `Exchange`."""
+        return await self._engine.clock()
 
     async def probe(self, target: dict[str, Any], depth: int) -> Reply:
         """What the target says to this client."""
-        return await self._asked(lambda: {"probe": json.loads(_engine.probe(json.dumps(target), depth))})
+        return await self._asked(lambda: {"probe": self._engine.probe(target, depth)})
 
     async def mark(self, target: dict[str, Any], folder: str, mark: str) -> Reply:
         """Makes a marked folder that the other clients shall see."""
 
         def work() -> Reply:
-            session = _engine.Session(json.dumps(target))
-            mark_folder(session, folder, mark)
-            session.end()
+            self._engine.mark(target, folder, mark)
             return {}
 
         return await self._asked(work)
 
     async def sees(self, target: dict[str, Any], folder: str) -> Reply:
         """Whether this client sees it and may make files in it."""
-
-        def work() -> Reply:
-            if _engine.stat(json.dumps(target), f"{folder}/{MARK}") is None:
-                return {"sees": False}
-            name = f"{folder}/naslab.client{self.index}"
-            _engine.set_len(json.dumps(target), name, 0, True)
-            return {"sees": True}
-
-        return await self._asked(work)
+        name = f"naslab.client{self.index}"
+        return await self._asked(lambda: {"sees": self._engine.sees(target, folder, name)})
 
     async def unmark(self, target: dict[str, Any], folder: str, in_doubt: bool = False) -> Reply:
         """Removes such a folder. in_doubt: only on a server that answers at once."""
-
-        def work() -> Reply:
-            if in_doubt:
-                ask(json.dumps(target), folder)
-            return {"left": _engine.clean(json.dumps(target), folder)}
-
-        return await self._asked(work)
+        return await self._asked(lambda: {"left": self._engine.unmark(target, folder, in_doubt)})
 
     async def open(self, spec: dict[str, Any], mark: str, depth: int, job: MakeRun | None = None) -> Reply:
         """Begins a run; touches nothing yet. job: makes what is done instead of the engine's cells."""
 
         def work() -> Reply:
-            self._run = _engine.open_run(json.dumps(spec), mark, depth) if job is None else job(spec, mark)
+            self._run = self._engine.open(spec, mark, depth, job)
             return {}
 
         return await self._guarded(work)
@@ -130,7 +108,7 @@ class Agent:
         if self._run is None or (self._stage is not None and not self._stage.ended.is_set()):
             return _failure(TargetError("a client was asked to begin a cell out of order", "protocol"))
         if script is not None:
-            cell = {**cell, "script": {**cell["script"], "path": self._keep(script)}}
+            cell = {**cell, "script": {**cell["script"], "path": await asyncio.to_thread(self._engine.keep, script)}}
         reached = {"prepared": asyncio.Event(), "opened": asyncio.Event()}
         self._stage = Stage(reached, asyncio.Event())
         self._thread = threading.Thread(
@@ -189,25 +167,13 @@ class Agent:
         if run is not None:
             with contextlib.suppress(Exception):
                 run.finish()
-        self._forget_scripts()
+        self._engine.forget()
 
     async def _end(self) -> Reply:
         self._stop()
         found = await self.finish()
-        self._forget_scripts()
+        self._engine.forget()
         return found
-
-    def _keep(self, script: bytes) -> str:
-        """The path of a script for the engine; no folder is made before one is needed, as a killed client leaves it."""
-        if self._scripts is None:
-            self._scripts = tempfile.TemporaryDirectory(prefix="naslab-client-")
-        path = Path(self._scripts.name, "cell.script")
-        path.write_bytes(script)
-        return str(path)
-
-    def _forget_scripts(self) -> None:
-        if self._scripts is not None:
-            self._scripts.cleanup()
 
     def _now(self) -> Stage:
         if self._stage is None:
@@ -282,12 +248,19 @@ class _Stopped(Exception):
 
 _agents: dict[str, Agent] = {}
 """Of this process, by run and client."""
+_engines: list[NodeEngine] = [OwnEngine()]
+"""The last one is what agents of this process lead."""
+
+
+def lead(engine: NodeEngine) -> None:
+    """Agents that are made from now on lead this engine."""
+    _engines.append(engine)
 
 
 async def dispatch(key: str, index: int, method: str, arguments: dict[str, Any]) -> Reply:
     """One call on the agent of a run in this process; the first one makes it. Raises what is no fault of the target."""
     if key not in _agents:
-        _agents[key] = Agent(index)
+        _agents[key] = Agent(index, _engines[-1])
     agent = _agents[key]
     agent.touch()
     called: Callable[..., Awaitable[Reply]] = getattr(agent, method)
@@ -322,16 +295,4 @@ def _failure(error: BaseException) -> Reply:
             "status": getattr(error, "status", 0),
             "space": isinstance(error, SpaceError),
         }
-    }
-
-
-def _describe() -> Reply:
-    from naslab.client.environment import describe_client
-
-    return {
-        "naslab_version": __version__,
-        "python": platform.python_version(),
-        "host": platform.node(),
-        "pid": os.getpid(),
-        "client": describe_client(),
     }

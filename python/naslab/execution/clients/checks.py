@@ -44,7 +44,7 @@ def versions(clients: list[Client], about: list[dict[str, Any]]) -> None:
         theirs, python = each["naslab_version"], each["python"]
         if theirs != __version__:
             raise UsageError(f"{client.name} has naslab {theirs}, this machine {__version__}: install the same on all")
-        if python.split(".")[:2] != here.split(".")[:2]:
+        if python is not None and python.split(".")[:2] != here.split(".")[:2]:
             raise UsageError(f"{client.name} has Python {python}, this machine {here}: install the same on all")
 
 

@@ -103,9 +103,9 @@ def _short(error: OSError) -> str:
     return str(error).rpartition(">: ")[2].rstrip(".").lower()
 
 
-def raised(error: dict[str, Any], who: str) -> NaslabError:
+def raised(error: dict[str, Any], who: str = "") -> NaslabError:
     """An agent's error, with the client's name in front."""
-    message = f"{who}: {error['message']}"
+    message = f"{who}: {error['message']}" if who else str(error["message"])
     if error["class"] in ("UsageError", "SpecError"):
         return UsageError(message)
     kind = SpaceError if error["space"] else TargetError

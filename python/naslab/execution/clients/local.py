@@ -16,6 +16,7 @@ from typing import Any
 from distributed.deploy.spec import ProcessInterface
 
 from naslab.execution.clients import remote
+from naslab.execution.clients.agent_host import COPY_S, AgentHost
 from naslab.execution.clients.settings import spec_cluster
 
 PRELOADED = [
@@ -45,13 +46,16 @@ def fork_server() -> None:
 
 
 class LocalClient(ProcessInterface):
-    """A client's process on this machine."""
+    """A client's process on this machine. where: the host whose naslab-agent it speaks for."""
 
-    def __init__(self, scheduler: str, pem: str, name: int, **_: Any) -> None:
+    def __init__(self, scheduler: str, pem: str, name: int, where: AgentHost | None = None, **_: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         context = multiprocessing.get_context("forkserver")
+        self._ready_s = READY_S if where is None else READY_S + COPY_S
         self._line, self._theirs = context.Pipe()
-        self._process = context.Process(target=_be_client, args=(scheduler, pem, name, self._theirs), daemon=True)
+        self._process = context.Process(
+            target=_be_client, args=(scheduler, pem, name, self._theirs, where), daemon=True
+        )
 
     async def start(self) -> None:
         """Begins the process and waits until it is ready. Raises OSError with what it said."""
@@ -61,7 +65,7 @@ class LocalClient(ProcessInterface):
         loop = asyncio.get_running_loop()
         loop.add_reader(self._line.fileno(), ready.set)
         try:
-            await asyncio.wait_for(ready.wait(), READY_S)
+            await asyncio.wait_for(ready.wait(), self._ready_s)
             said = self._line.recv_bytes().decode()
         except (TimeoutError, EOFError) as error:
             raise OSError("a client's process did not start") from error
@@ -81,14 +85,16 @@ class LocalClient(ProcessInterface):
         await super().close()  # type: ignore[no-untyped-call]
 
 
-def _be_client(scheduler: str, pem: str, name: int, line: Connection) -> None:
+def _be_client(scheduler: str, pem: str, name: int, line: Connection, where: AgentHost | None) -> None:
     """In the client's process."""
     try:
         asyncio.run(
-            remote.serve(scheduler, pem, str(name), line.fileno(), lambda: line.send_bytes(remote.READY.encode()))
+            remote.serve(
+                scheduler, pem, str(name), line.fileno(), lambda: line.send_bytes(remote.READY.encode()), where
+            )
         )
     except Exception as error:
-        line.send_bytes(f"{type(error).__name__}: {error}".encode())
+        line.send_bytes((str(error) if where is not None else f"{type(error).__name__}: {error}").encode())
 
 
 def on_this_machine(distributed: Any, clients: int) -> tuple[Any, Any]:

@@ -16,6 +16,10 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from naslab.execution.clients.agent_host import AgentHost
 
 PEM = "naslab.pem"
 """Key and certificate of the run, in DIR; both ends show it."""
@@ -44,11 +48,23 @@ def _tell() -> None:
     print(READY, file=sys.stderr, flush=True)
 
 
-async def serve(scheduler: str, pem: str, name: str, line: int, ready: Callable[[], None]) -> None:
+async def serve(
+    scheduler: str, pem: str, name: str, line: int, ready: Callable[[], None], where: AgentHost | None = None
+) -> None:
     """A client of the scheduler until the scheduler is gone, or the file descriptor `line` ends.
 
-    pem: key and certificate, or the path of a file with both. ready: called once calls can come.
+    pem: key and certificate, or the path of a file with both. ready: called once calls can come. where: the host whose
+    naslab-agent it speaks for. Raises OSError where that cannot be begun.
     """
+    async with contextlib.AsyncExitStack() as stack:
+        if where is not None:
+            from naslab.execution.clients import agent, agent_host
+
+            agent.lead(await stack.enter_async_context(agent_host.agent_on(where)))
+        await _serve(scheduler, pem, name, line, ready)
+
+
+async def _serve(scheduler: str, pem: str, name: str, line: int, ready: Callable[[], None]) -> None:
     import dask
 
     from naslab.execution.clients.nodes import Worker

@@ -89,7 +89,7 @@ class Clients:
     def _start(self) -> None:
         if self._loop is None:
             check_installed()
-            if not self.wanted.hosts and self.wanted.scheduler is None:
+            if self.wanted.scheduler is None:
                 from naslab.execution.clients.local import fork_server
 
                 fork_server()

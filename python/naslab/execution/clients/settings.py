@@ -34,12 +34,14 @@ class Host:
 
 @dataclass(frozen=True)
 class Ssh:
-    """For hosts that say nothing of their own. python: on the hosts, which must have naslab."""
+    """For hosts that say nothing of their own. python: on the hosts, with naslab. agent: naslab-agent on this machine,
+    or a folder of several, which measures on the hosts instead; without it, only on those that have no naslab."""
 
     user: str | None = None
     port: int | None = None
     key: Path | None = None
     python: str = "python3"
+    agent: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,19 @@ from distributed.deploy.spec import ProcessInterface
 
 from naslab.errors import UsageError
 from naslab.execution.clients import remote
+from naslab.execution.clients.agent_host import AgentHost, run, ssh_options
+from naslab.execution.clients.local import LocalClient
 from naslab.execution.clients.nodes import own_address
 from naslab.execution.clients.remote import PEM, READY
 from naslab.execution.clients.settings import Host, Ssh, Wanted, spec_cluster
 
 CONNECT_S = 20.0
+"""Seconds that a host may take to answer, and its process to be ready."""
 READY_S = 60.0
+
+
+class NoNaslabError(OSError):
+    """The host has no Python with naslab."""
 
 
 class RemoteClient(ProcessInterface):
@@ -32,26 +39,24 @@ class RemoteClient(ProcessInterface):
         self._process: Any = None
 
     async def start(self) -> None:
-        """Places the certificate and begins the process. Raises OSError naming the host."""
+        """Places the certificate and begins the process. Raises OSError naming the host, NoNaslabError."""
         import asyncssh
 
+        options = ssh_options(self.host, self.ssh)
         try:
-            self._connection = await asyncio.wait_for(asyncssh.connect(self.host.name, **self._options()), CONNECT_S)
-            folder = (await self._run("umask 077; mktemp -d")).strip()
-            await self._run(f"umask 077; cat > {shlex.quote(folder)}/{PEM}", self.pem)
+            self._connection = await asyncio.wait_for(asyncssh.connect(self.host.name, **options), CONNECT_S)
+            folder = await run(self._connection, "umask 077; mktemp -d")
+            await run(self._connection, f"umask 077; cat > {shlex.quote(folder)}/{PEM}", self.pem.encode())
             words = ["-m", remote.__name__, self.scheduler, "--folder", folder, "--name", str(self.name)]
             command = f"exec {shlex.quote(self.ssh.python)} {shlex.join(words)}"
             self._process = await self._connection.create_process(command)
             await asyncio.wait_for(self._ready(), READY_S)
+        except NoNaslabError:
+            await run(self._connection, f"rm -rf {shlex.quote(folder)}")  # nothing there does
+            raise
         except (OSError, asyncssh.Error, TimeoutError) as error:
             raise OSError(f"{self.host.name}: {_why(error)}") from error
         await super().start()  # type: ignore[no-untyped-call]
-
-    async def _run(self, command: str, text: str | None = None) -> str:
-        done = await self._connection.run(command, input=text, check=False)
-        if done.exit_status != 0:
-            raise OSError(f"{command.split(maxsplit=1)[0]} failed: {done.stderr}")
-        return str(done.stdout)
 
     async def _ready(self) -> None:
         told: list[str] = []
@@ -59,15 +64,15 @@ class RemoteClient(ProcessInterface):
             if READY in line:
                 return
             told.append(line.strip())
-        raise OSError(_told(told, self.ssh.python))
-
-    def _options(self) -> dict[str, Any]:
-        found = {
-            "username": self.host.user or self.ssh.user,
-            "port": self.host.port or self.ssh.port,
-            "client_keys": [str(self.ssh.key)] if self.ssh.key else None,
-        }
-        return {name: value for name, value in found.items() if value is not None}
+        text = " ".join(told[-3:])
+        if "No module named" in text and "naslab" in text:
+            raise NoNaslabError(
+                f"{self.ssh.python} there has no naslab; install it ('naslab[cluster]'), or name its Python with "
+                "--remote-python"
+            )
+        if any(words in text for words in ("not found", "No such file")):
+            raise NoNaslabError(text)
+        raise OSError(text or f"{self.ssh.python} ended without a message")
 
     async def close(self) -> None:
         """Closes its standard input, upon which it ends, and the connection."""
@@ -82,11 +87,34 @@ class RemoteClient(ProcessInterface):
         await super().close()  # type: ignore[no-untyped-call]
 
 
-def _told(lines: list[str], python: str) -> str:
-    text = " ".join(lines[-3:])
-    if "No module named" in text and "naslab" in text:
-        return f"{python} there has no naslab; install it ('naslab[cluster]'), or name its Python with --remote-python"
-    return text or f"{python} ended without a message"
+class HostClient(ProcessInterface):
+    """A client on another host: naslab there, or where it is not, or --agent is given, its agent."""
+
+    def __init__(self, scheduler: str, **given: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._given = {"scheduler": scheduler, **given}
+        self._client: Any = None  # whose types Dask leaves out
+
+    async def start(self) -> None:
+        """Begins it. Raises OSError naming the host."""
+        why = ""
+        if self._given["ssh"].agent is None:
+            self._client = RemoteClient(**self._given)
+            try:
+                await self._client.start()
+            except NoNaslabError as error:
+                await self._client.close()
+                why = str(error)
+        if self._client is None or why:
+            self._client = LocalClient(**self._given, where=AgentHost(self._given["host"], self._given["ssh"], why))
+            await self._client.start()
+        await super().start()  # type: ignore[no-untyped-call]
+
+    async def close(self) -> None:
+        """Ends it."""
+        if self._client is not None:
+            await self._client.close()
+        await super().close()  # type: ignore[no-untyped-call]
 
 
 def _why(error: BaseException) -> str:
@@ -99,7 +127,7 @@ def over_ssh(distributed: Any, wanted: Wanted) -> tuple[Any, Any]:
     pem = security.tls_scheduler_key + security.tls_scheduler_cert
     options = {"ssh": wanted.ssh, "pem": pem}
     workers = {
-        index: {"cls": RemoteClient, "options": {**options, "host": host, "name": index}}
+        index: {"cls": HostClient, "options": {**options, "host": host, "name": index}}
         for index, host in enumerate(wanted.hosts)
     }
     return spec_cluster(distributed, workers, _towards(wanted.hosts[0]), security), security
