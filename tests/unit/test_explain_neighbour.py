@@ -58,6 +58,29 @@ def test_others_whose_time_does_not_follow_the_load_are_no_server() -> None:
     assert server_times(short) == ()
 
 
+def test_a_machine_that_was_idle_before_has_no_base_of_its_own() -> None:
+    """A fast server that takes about a core at every depth of its large loads: a base explains much of that, too."""
+
+    def level(p: Point) -> Point:
+        cores = 55e-6 * p.iops.value if p.record_bytes == 4 * KIB else 0.9 + 0.3 * (p.depth > 1)
+        return dataclasses.replace(p, others=cores)
+
+    plain = ladder(Server(link=1000 * MB, server_s=55e-6))
+    points = [level(p) for p in points_of(plain)]
+    guessed, known = dict(server_times(points)), dict(server_times(points, 0.02))
+    assert guessed.get(4 * KIB, 0.0) < 20e-6 and 35e-6 < known[4 * KIB] <= 57e-6 and known[MIB] > 4e-4
+    assert dict(server_times(points, 0.9)) == guessed, "other work was there before"
+    steady = points_of(served(plain, base=1.0, cost=0.0, noise=0.03))
+    assert server_times(steady, 0.02) == (), "a program that began with the loads, and does the same beside each"
+
+
+def test_what_works_on_a_mount_for_its_client_is_no_server() -> None:
+    """The system's own threads write to the server of a mount, as bytes and operations move."""
+    shown = served(ladder(Server(link=1000 * MB, server_s=OPERATION_S)))
+    assert shown.served()
+    assert dataclasses.replace(shown, protocol="local").served() == ()
+
+
 def test_a_server_that_works_that_long_is_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """1 GB/s of a link or of copying look alike: a processor that was seen to work for 0.9 of it is what limits."""
     plain = ladder(Server(link=1000 * MB, cpus=2))

@@ -103,6 +103,16 @@ def test_few_slots_limit_by_the_time_of_one_request_however_its_parts_overlap() 
     assert min(small, key=lambda kind: small[kind][0]) == "protocol"
 
 
+def test_a_window_that_keeps_the_slowest_part_busy_is_no_limit() -> None:
+    """One request at a time over a slow link: without the window it would carry hardly more."""
+    loads = dataclasses.replace(rows(), granted_depth=1)
+    slow = {"slots": 1.0, "link": 14e6, "cache": 1e12, "server_s": 1e-5, "delay_s": 1e-4}
+    large = verdict.ceilings(theta_of(**slow), loads, "read", "large")
+    assert min(large, key=lambda kind: large[kind][0]) == "link" and large["protocol"][0] > 10 * large["link"][0]
+    small = verdict.ceilings(theta_of(**{**slow, "delay_s": 1e-2}), loads, "read", "small")
+    assert min(small, key=lambda kind: small[kind][0]) == "protocol"
+
+
 def test_single_requests_that_all_take_as_long_leave_none_of_them_slow() -> None:
     """Two slots or a share of slow operations: the rates are the same, the times of single requests are not."""
     slow, slots = (

@@ -10,6 +10,8 @@ use crate::rows::Conditions;
 const PAGE_SLACK: f64 = 1.02;
 /// A ceiling that nothing sets.
 const NEVER: f64 = 1e15;
+/// A window or a round trip that keeps the slowest part busy for this share of the time holds up nothing.
+const KEPT_BUSY: f64 = 0.98;
 /// In the order of their ceilings; small operations call the disks `disk_iops`.
 const KINDS: [&str; 11] = [
     "client_cpu",
@@ -102,6 +104,7 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
     let slots = value(Param::Slots) / load.charge;
     let most = if load.granted > 0.0 { load.granted } else { load.busy };
     let waits = slots.max(1.0).min(most) / (delay + slow + alone);
+    let waits = if waits * longest < KEPT_BUSY { waits } else { NEVER };
     let (few, slowed) = (slots < load.busy || load.granted > 0.0, slow > delay);
     let nic = if conditions.nic_bytes_per_s > 0.0 { conditions.nic_bytes_per_s / wire } else { NEVER };
     let machine = if conditions.same_machine { client + server + copied } else { 0.0 };

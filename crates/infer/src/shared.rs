@@ -8,6 +8,8 @@ use crate::rows::Row;
 const EACH_WAY: u8 = 6;
 /// Scopes below this count what the disks move.
 const LINKS: u8 = 3;
+/// Share of a station's time above which two divide it.
+const FULLY_USED: f64 = 1.0 + 1e-9;
 /// Share of one connection, of a reader's and a writer's.
 const EACH: f64 = 0.5;
 
@@ -49,7 +51,7 @@ fn queue(s: &Servers, rows: [&Row; 2], rates: &mut [Lanes; 2]) {
 fn share(rates: &mut [Lanes; 2], a: &Lanes, b: &Lanes, turns: &Lanes, room: &Lanes) {
     for i in 0..WIDTH {
         let (one, two, a, b) = (rates[0][i], rates[1][i], a[i], b[i]);
-        if one * a + two * b <= 1.0 || a <= 0.0 || b <= 0.0 {
+        if one * a + two * b <= FULLY_USED || a <= 0.0 || b <= 0.0 {
             continue;
         }
         let fair = 1.0 / larger(turns[i] * a + b, 1e-15);

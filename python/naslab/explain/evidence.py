@@ -97,8 +97,13 @@ class Evidence:
         return known if known.get("spent_by", op) == op or 1 / SAME_BASE <= share <= SAME_BASE else None
 
     def served(self) -> tuple[tuple[float, float], ...]:
-        """(bytes of an operation, seconds that a server on this machine works for it at least); empty elsewhere."""
-        return () if self.simulated or self.local_disk else server_times(self.as_it_is())
+        """(bytes of an operation, seconds that a server on this machine works for it at least); empty elsewhere.
+
+        Threads of the system that write to a mount for the client work on this machine, too, and are no server.
+        """
+        if self.simulated or self.local_disk or self.protocol == "local":
+            return ()
+        return server_times(self.as_it_is(), self.before_cores)
 
     def as_it_is(self) -> list[Point]:
         """All points but those of other ways to protect the same reads: they take processor time that no load took."""

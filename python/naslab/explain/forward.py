@@ -49,6 +49,8 @@ DRAIN_BYTES = float(1 << 20)
 
 AT_LEAST_ONE = ("server_lanes", "copy_lanes", "cold")
 """Parameters whose values below 1 count as 1: so much of the prior has it exactly."""
+FULLY_USED = 1 + 1e-9
+"""Share of a station's time above which two divide it: one alone that takes all of it leaves rounding errors."""
 PAIR = 2.0
 """Connections of a reader and a writer beside it."""
 Places = NDArray[np.int64]
@@ -218,7 +220,7 @@ def _share(
 ) -> None:
     """Divides one station among readers (a seconds each) and writers (b): turns of the former for one of the latter."""
     one, two = x[:, readers], x[:, writers]
-    full = (one * a + two * b > 1) & (a > 0) & (b > 0)
+    full = (one * a + two * b > FULLY_USED) & (a > 0) & (b > 0)
     if not full.any():
         return
     fair = 1 / np.maximum(turns * a + b, 1e-15)

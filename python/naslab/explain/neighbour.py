@@ -27,15 +27,20 @@ LEAST_CORES = 0.25
 """Processors that the busiest load costs others at least where a server is among them."""
 NOISE = 0.5
 """Share of that from which on what the fit leaves unexplained is too much."""
+QUIET, KNOWN_LOADS, AS_WELL = 0.5, 20.0, 1.25
+"""A machine was idle before the loads where others used less than so many processors. That it was is worth so many
+loads of a second, and is what others use anyway if the fit then leaves at most so much more unexplained: programs that
+begin to work with the first load, and are no server, are rarer than that."""
 ERRORS = 2.0
 """Standard errors by which a cost is told smaller than it was fitted: it is a lower bound."""
 
 
-def server_times(points: Sequence[Point]) -> tuple[tuple[float, float], ...]:
+def server_times(points: Sequence[Point], before_cores: float | None = None) -> tuple[tuple[float, float], ...]:
     """(bytes of an operation, seconds of others' processors that it costs) of small and large operations.
 
     Empty where others' time does not follow the load: the server is somewhere else. By least squares with no negative
-    cost: others = base + operations * a + bytes * b. What others use anyway is the base.
+    cost: others = base + operations * a + bytes * b. What others use anyway is the base: what they used before the
+    first load (before_cores), unless that leaves much more unexplained than a base of any size.
     """
     timed = [p for p in points if p.end_ns - p.start_ns >= LEAST_NS and p.clients == 1 and p.rate.value > 0]
     if len(timed) < LEAST_LOADS or not any(p.others > 0 for p in timed):
@@ -44,8 +49,15 @@ def server_times(points: Sequence[Point]) -> tuple[tuple[float, float], ...]:
     others = np.array([p.others for p in timed])
     weight = np.sqrt([min((p.end_ns - p.start_ns) / NS_PER_S, 1.0) for p in timed])
     costs, variance = _least_squares(rates, others, weight)
+    left = _unexplained(rates @ costs, others, weight)
+    if before_cores is not None and before_cores < QUIET:
+        idle = np.array([[1.0, 0.0, 0.0]]), np.array([before_cores]), np.array([np.sqrt(KNOWN_LOADS)])
+        with_idle = [np.concatenate(each) for each in zip((rates, others, weight), idle, strict=True)]
+        known, its_variance = _least_squares(*with_idle)
+        its_left = _unexplained(rates @ known, others, weight)
+        if its_left <= AS_WELL * left:
+            costs, variance, left = known, its_variance, its_left
     made = rates[:, 1:] @ costs[1:]
-    left = float(np.sqrt(np.average((others - costs[0] - made) ** 2, weights=weight**2)))
     if made.max() < LEAST_CORES or left > NOISE * made.max():
         return ()
     found = []
@@ -54,6 +66,11 @@ def server_times(points: Sequence[Point]) -> tuple[tuple[float, float], ...]:
         seconds = float(of @ costs - ERRORS * np.sqrt(of @ variance @ of))
         found += [(float(size), seconds)] if seconds > 0 else []
     return tuple(found)
+
+
+def _unexplained(made: Array, others: Array, weight: Array) -> float:
+    """Processors that a fit is off by, on average."""
+    return float(np.sqrt(np.average((others - made) ** 2, weights=weight**2)))
 
 
 def _least_squares(columns: Array, wanted: Array, weight: Array) -> tuple[Array, Array]:

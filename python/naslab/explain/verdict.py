@@ -46,6 +46,8 @@ statements with more nats 74 of 74 were right on the seeds 300388130 and 1338381
 CERTAIN, DOUBTED = 0.9, 0.89
 """What is called certain, and the most that is said where the data do not exclude another limit. Of statements so
 bounded 95 in 100 were right on the development seeds 1001 and 2002; that is not enough to be called certain."""
+KEPT_BUSY = 0.98
+"""A window or a round trip that keeps the slowest part busy for this share of the time holds up nothing."""
 DRAWN_FROM = 1.15
 """A rate so many times that without credit was made by credit."""
 TRIED = 80
@@ -144,6 +146,7 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     charge = charge_of(r, record)
     slots = np.minimum(np.maximum(v["slots"] / charge, 1.0), float(r.granted_depth or BUSY_DEPTH))
     waits = slots / (v["delay_s"] + v["slow_s"] + alone)
+    waits = np.where(waits * longest < KEPT_BUSY, waits, np.inf)
     few = (v["slots"] / charge < BUSY_DEPTH) | bool(r.granted_depth)
     mine = np.isin(v["kind"] % 3, (0, 1 if read else 2)) & (v["bucket"] > 0) & ((v["kind"] > 2) | ~cached)
     base = np.where(mine, v["base"] / record, np.inf)
