@@ -141,41 +141,24 @@ def test_what_an_agent_cannot_do_is_told(tmp_path: Path, cli: Cli, ssh: tuple[Pa
 
 
 @pytest.mark.lab
-def test_no_agent_outlives_the_connection(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
-    """The run's own process is killed: agents end the load and remove what they made."""
-    load = ["sustained", str(tmp_path), "--duration", "60s", "--size", "8m", "--rate", "3MB/s", "--quiet"]
-    words = [sys.executable, "-m", "naslab", *over(cli, ssh, *load, "--agent", str(built()))]
-    with subprocess.Popen(words, env=cli.env) as process:
-        until = time.monotonic() + 60
-        while len(run_folders(tmp_path)) < 2:
-            assert process.poll() is None and time.monotonic() < until
-            time.sleep(0.1)
-        assert len(agents()) == 2
-        time.sleep(1)
-        process.kill()
-    until = time.monotonic() + 45
-    while (agents() or run_folders(tmp_path)) and time.monotonic() < until:
-        time.sleep(0.2)
-    assert agents() == [] and run_folders(tmp_path) == []
-
-
-@pytest.mark.lab
-def test_no_load_outlives_the_connection(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
+@pytest.mark.parametrize("way", ["python", "agent"])
+def test_no_load_outlives_the_connection(way: str, tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
     """The run's own process is killed: its hosts end the load and remove what they made."""
     load = ["sustained", str(tmp_path), "--duration", "60s", "--size", "8m", "--rate", "3MB/s", "--quiet"]
-    words = [sys.executable, "-m", "naslab", *over(cli, ssh, *load)]
+    living, more = {"python": (remotes, ()), "agent": (agents, ("--agent", str(built())))}[way]
+    words = [sys.executable, "-m", "naslab", *over(cli, ssh, *load, *more)]
     with subprocess.Popen(words, env=cli.env) as process:
         until = time.monotonic() + 60
         while len(run_folders(tmp_path)) < 2:
             assert process.poll() is None and time.monotonic() < until
             time.sleep(0.1)
-        assert len(remotes()) == 2
+        assert len(living()) == 2
         time.sleep(1)
         process.kill()
     until = time.monotonic() + 45
-    while (remotes() or run_folders(tmp_path)) and time.monotonic() < until:
+    while (living() or run_folders(tmp_path)) and time.monotonic() < until:
         time.sleep(0.2)
-    assert remotes() == [] and run_folders(tmp_path) == []
+    assert living() == [] and run_folders(tmp_path) == []
 
 
 @pytest.mark.lab
