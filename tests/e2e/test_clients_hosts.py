@@ -90,7 +90,8 @@ def agents() -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if path.read_bytes().split(b"\0")[:2][-1:] == [b"serve"]:
+            program, _, rest = path.read_bytes().partition(b"\0")
+            if program.endswith(b"/naslab-agent") and rest == b"serve\0":
                 found.append(int(path.parent.name))
     return found
 
