@@ -70,8 +70,8 @@ WRITERS: dict[str, tuple[str, ...]] = {
 FIXED = {"iozone -Q": "wol.dat", "iozone -+z": "Iozone_histogram_child_0.txt"}
 """Files that IOzone names by itself, in the folder where it is."""
 READ_ONLY = {
-    "--credentials", "--hosts", "--scheduler", "--ssh-key", "--remote-python", "--app", "--source", "--root", "--cwd",
-    "--check", "--import", "--share", "--options", "reference fsx --trace",
+    "--agent", "--credentials", "--hosts", "--scheduler", "--ssh-key", "--remote-python", "--app", "--source",
+    "--root", "--cwd", "--check", "--import", "--share", "--options", "reference fsx --trace",
 }  # fmt: skip
 """Options with a file or folder that is only read."""
 OWN_RULES = {

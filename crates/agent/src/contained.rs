@@ -131,7 +131,9 @@ mod tests {
         let made = spec(json!({"folder": "naslab-r1-c2", "together": true, "join_folder": true}));
         assert_eq!(check_client(&made), Ok(()));
         assert!(check_client(&spec(json!({"folder": "data"}))).unwrap_err().starts_with("folder \"data\""));
-        assert!(check_client(&spec(json!({"existing": "read"}))).unwrap_err().starts_with("existing"));
+        assert!(check_client(&spec(json!({"folder": "naslab-r1", "existing": "read"})))
+            .unwrap_err()
+            .starts_with("existing"));
         assert_eq!(check_name("naslab.client3"), Ok(()));
         assert!(check_name("naslab./../../x").unwrap_err().starts_with("file"));
     }
