@@ -9,6 +9,7 @@ import json
 import platform
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from naslab import __version__
 from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.execution.clients import checks, link
 from naslab.execution.clients import run as cluster
-from naslab.execution.clients.agent import SILENCE_S
+from naslab.execution.clients.agent import SILENCE_S, Agent
 from naslab.execution.clients.launch import LoopThread
 from naslab.execution.clients.link import Client
 from naslab.spec import CellSpec, RunSpec
@@ -252,3 +253,17 @@ def test_many_clients_are_looked_at_more_rarely(clients: int, seconds: float) ->
     """What looks cost the scheduler does not grow with them; an agent that hears nothing for longer ends."""
     assert cluster.look_s(clients) == seconds
     assert seconds + link.CALL_S < SILENCE_S
+
+
+def test_agents_of_one_process_keep_scripts_of_their_own() -> None:
+    """Two runs on one worker: the end of one takes nothing from the other."""
+
+    async def made() -> tuple[Path, Path]:
+        one, other = Agent(0), Agent(1)
+        paths = Path(one._engine.keep(b"one")), Path(other._engine.keep(b"other"))
+        await one.close()
+        assert not paths[0].exists() and paths[1].read_bytes() == b"other"
+        await other.close()
+        return paths
+
+    assert not any(path.parent.exists() for path in asyncio.run(made()))

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from naslab.errors import NaslabError, SpaceError, TargetError
 from naslab.execution.clients.engines import NodeEngine, OwnEngine, Reply
@@ -49,9 +49,12 @@ class Stage:
 class Agent:
     """A client of one run. spec: the client's `RunSpec` as JSON has it, with the target's password."""
 
-    def __init__(self, index: int, engine: NodeEngine) -> None:
+    make_engine: ClassVar[Callable[[], NodeEngine]] = OwnEngine
+    """Of this process: what each of its agents leads."""
+
+    def __init__(self, index: int) -> None:
         self.index = index
-        self._engine = engine
+        self._engine = Agent.make_engine()
         self._run: NodeRun | None = None
         self._stage: Stage | None = None
         self._thread: threading.Thread | None = None
@@ -248,19 +251,12 @@ class _Stopped(Exception):
 
 _agents: dict[str, Agent] = {}
 """Of this process, by run and client."""
-_engines: list[NodeEngine] = [OwnEngine()]
-"""The last one is what agents of this process lead."""
-
-
-def lead(engine: NodeEngine) -> None:
-    """Agents that are made from now on lead this engine."""
-    _engines.append(engine)
 
 
 async def dispatch(key: str, index: int, method: str, arguments: dict[str, Any]) -> Reply:
     """One call on the agent of a run in this process; the first one makes it. Raises what is no fault of the target."""
     if key not in _agents:
-        _agents[key] = Agent(index, _engines[-1])
+        _agents[key] = Agent(index)
     agent = _agents[key]
     agent.touch()
     called: Callable[..., Awaitable[Reply]] = getattr(agent, method)

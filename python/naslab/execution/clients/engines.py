@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from naslab import __version__, _engine
+from naslab.client.environment import describe_client
 from naslab.execution.clients.link import MakeRun, NodeRun
 from naslab.execution.waits import ask
 from naslab.execution.workspace import MARK, mark_folder
@@ -72,8 +73,6 @@ class OwnEngine:
         return {"received_ns": received, "sent_ns": time.monotonic_ns()}
 
     def describe(self) -> Reply:
-        from naslab.client.environment import describe_client
-
         return {
             "naslab_version": __version__,
             "python": platform.python_version(),

@@ -16,10 +16,9 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from naslab.execution.clients.agent_host import AgentHost
+from naslab.execution.clients import agent
+from naslab.execution.clients.agent_host import AgentHost, agent_on
 
 PEM = "naslab.pem"
 """Key and certificate of the run, in DIR; both ends show it."""
@@ -58,9 +57,8 @@ async def serve(
     """
     async with contextlib.AsyncExitStack() as stack:
         if where is not None:
-            from naslab.execution.clients import agent, agent_host
-
-            agent.lead(await stack.enter_async_context(agent_host.agent_on(where)))
+            engine = await stack.enter_async_context(agent_on(where))
+            agent.Agent.make_engine = lambda: engine
         await _serve(scheduler, pem, name, line, ready)
 
 
@@ -97,8 +95,6 @@ def _towards(scheduler: str) -> str:
 
 async def _leave() -> None:
     """No load goes on, and nothing stays behind."""
-    from naslab.execution.clients import agent
-
     with contextlib.suppress(Exception):
         await asyncio.wait_for(agent.close_all(), LEAVE_S)
 
