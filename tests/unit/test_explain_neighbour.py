@@ -70,6 +70,8 @@ def test_a_machine_that_was_idle_before_has_no_base_of_its_own() -> None:
     guessed, known = dict(server_times(points)), dict(server_times(points, 0.02))
     assert guessed.get(4 * KIB, 0.0) < 20e-6 and 35e-6 < known[4 * KIB] <= 57e-6 and known[MIB] > 4e-4
     assert dict(server_times(points, 0.9)) == guessed, "other work was there before"
+    leveled = {step: [*map(level, some)] for step, some in plain.points.items()}
+    assert dict(dataclasses.replace(plain, points=leveled, before_cores=0.02).served()) == known
     steady = points_of(served(plain, base=1.0, cost=0.0, noise=0.03))
     assert server_times(steady, 0.02) == (), "a program that began with the loads, and does the same beside each"
 

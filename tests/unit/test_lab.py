@@ -243,7 +243,8 @@ def test_a_folder_has_its_mark_from_the_start(home: Path, monkeypatch: pytest.Mo
     os.utime(left, (0, 0))
     place.sweep()
     assert not left.exists()
-    assert place.read_mark(place.new_folder(this_process(), name="samba")) is not None
+    born = place.new_folder(this_process(), name="samba")
+    assert born.name.startswith(place.PREFIX) and place.read_mark(born) is not None
 
 
 def test_records_are_private_and_name_living_servers_only(home: Path) -> None:

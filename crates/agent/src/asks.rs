@@ -87,10 +87,7 @@ impl Write for Shared {
 
 /// An error as the clients of a run hand it on; the classes of python/naslab/errors.py, as crates/py names them.
 fn told(error: &Error) -> Value {
-    let class = match error.kind {
-        ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Exists | ErrorKind::NotFound => "UsageError",
-        _ => "TargetError",
-    };
+    let class = if error.kind.is_of_request() { "UsageError" } else { "TargetError" };
     json!({
         "class": class,
         "message": error.to_string(),

@@ -1,5 +1,6 @@
 //! What this machine is: as naslab.client.environment says it of a client that has Python.
 
+use crate::texts::{bytes, field, read};
 use naslab_engine::cpu_quota_cores;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -16,8 +17,8 @@ pub fn describe() -> Value {
         "cpus_usable": usable,
         "cpu_quota_cores": quota,
         "cpu_limit_cores": quota.map_or(usable as f64, |cores| cores.min(usable as f64)),
-        "memory_bytes": memory("MemTotal"),
-        "memory_available_bytes": memory("MemAvailable"),
+        "memory_bytes": bytes("/proc/meminfo", "MemTotal"),
+        "memory_available_bytes": bytes("/proc/meminfo", "MemAvailable"),
         "load_1min": read("/proc/loadavg").and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok()),
         "python": null,
         "interfaces": interfaces(Path::new("/sys/class/net")),
@@ -60,17 +61,6 @@ fn processors() -> Option<usize> {
     online.or_else(|| std::thread::available_parallelism().ok().map(usize::from))
 }
 
-fn memory(name: &str) -> Option<u64> {
-    Some(field("/proc/meminfo", name)?.strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
-}
-
-/// The first line of a file that begins with a name, behind its colon.
-fn field(path: &str, name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))?;
-    Some(line.trim().to_string())
-}
-
 /// Those that are not down.
 fn interfaces(root: &Path) -> Vec<Value> {
     let Ok(entries) = std::fs::read_dir(root) else { return Vec::new() };
@@ -86,10 +76,6 @@ fn interfaces(root: &Path) -> Vec<Value> {
         })
     };
     paths.iter().map(|path| interface(path)).collect()
-}
-
-fn read(path: impl AsRef<Path>) -> Option<String> {
-    Some(std::fs::read_to_string(path).ok()?.trim().to_string())
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! What a specification may ask of the agent: work in one folder of its own, with room for it.
 
 use naslab_core::RUN_FOLDER_PREFIX;
-use naslab_engine::{CellSpec, Existing, RunSpec};
+use naslab_engine::{CellSpec, Existing, RunSpec, FILE_PREFIX};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Files of a run, in its folder, start with this.
-const FILE_PREFIX: &str = "naslab.";
 /// Longest name of a folder.
 const MAX_NAME_BYTES: usize = 200;
 

@@ -14,6 +14,7 @@ mod password;
 mod run;
 mod serve;
 mod signals;
+mod texts;
 
 use options::Asked;
 use std::process::ExitCode;

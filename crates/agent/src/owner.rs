@@ -1,6 +1,7 @@
 //! The mark in the run's folder: who made it, as `python/naslab/results/store/process.py` reads it, so that `naslab clean` finds
 //! what a killed agent left.
 
+use crate::texts::read;
 use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -24,13 +25,9 @@ pub fn mark(run_id: &str) -> String {
     .to_string()
 }
 
-fn read(path: &str) -> Option<String> {
-    Some(std::fs::read_to_string(path).ok()?.trim().to_string())
-}
-
 /// This machine's id, hashed as machine-id(5) asks for.
 fn machine() -> Option<String> {
-    let found = ["/etc/machine-id", "/var/lib/dbus/machine-id"].iter().find_map(|path| read(path))?;
+    let found = ["/etc/machine-id", "/var/lib/dbus/machine-id"].iter().find_map(read)?;
     (found.len() == MACHINE_ID_DIGITS).then(|| hashed(&found))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::lines::Lines;
 use crate::options::Options;
-use crate::{contained, os, owner, password, signals};
+use crate::{contained, os, owner, password, signals, texts};
 use naslab_core::{limit, ErrorKind, Target};
 use naslab_engine::{Run, RunSpec, StageEnd};
 use naslab_targets::{make, seam};
@@ -135,7 +135,7 @@ fn finish(lines: &mut Lines<Stdout>, mut end: Value, left: &[String], code: u8) 
         complain(&format!("left on the target: {path}; look at it, then run `naslab clean` on the target"));
     }
     end["left_behind"] = json!(left);
-    end["memory_peak_bytes"] = json!(memory_peak_bytes());
+    end["memory_peak_bytes"] = json!(texts::bytes("/proc/self/status", "VmHWM"));
     // Even where an earlier line was not written: a file system may have room again.
     let _ = lines.write("end", &end.to_string(), None);
     if let Some(message) = lines.unwritten.take() {
@@ -143,13 +143,6 @@ fn finish(lines: &mut Lines<Stdout>, mut end: Value, left: &[String], code: u8) 
         return ExitCode::from(FAILED);
     }
     ExitCode::from(code)
-}
-
-/// The most memory that this process had at once.
-fn memory_peak_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
 #[cfg(test)]

@@ -26,7 +26,6 @@ const LOOK: Duration = Duration::from_millis(100);
 const LEAVE: Duration = Duration::from_secs(30);
 
 /// What the threads have in common.
-#[derive(Default)]
 struct State {
     /// Of the last word heard, by [`monotonic_ns`].
     heard_ns: AtomicU64,

@@ -52,6 +52,11 @@ impl ErrorKind {
         )
     }
 
+    /// Whether the request was wrong, and the target did nothing amiss.
+    pub fn is_of_request(self) -> bool {
+        matches!(self, ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Exists | ErrorKind::NotFound)
+    }
+
     /// Whether the session it happened in is of no more use.
     pub fn loses_session(self) -> bool {
         matches!(self, ErrorKind::Disconnected | ErrorKind::Protocol | ErrorKind::Timeout | ErrorKind::Interrupted)

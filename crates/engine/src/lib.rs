@@ -38,4 +38,4 @@ pub use machine::{memory_latency_ns, memory_rates, MemoryRates};
 pub use result::{CellOutcome, CellResult, Progress};
 pub use run::{run, Events, Point, Run, RunEnd, StageEnd};
 pub use spec::{CellSpec, Existing, RunSpec};
-pub use workspace::{clean, discard, find_folders, make as make_folder, LeftFolder, MARKER_NAME};
+pub use workspace::{clean, discard, find_folders, make as make_folder, LeftFolder, FILE_PREFIX, MARKER_NAME};

@@ -9,7 +9,7 @@ pub const MARKER_NAME: &str = "naslab-owner.json";
 /// Run folders start with this.
 const FOLDER_PREFIX: &str = "naslab-";
 /// Files of a run, in its folder, start with this.
-const FILE_PREFIX: &str = "naslab.";
+pub const FILE_PREFIX: &str = "naslab.";
 /// Folders in folders that clean-up enters.
 const MAX_DEPTH: u32 = 200;
 /// Entries of one folder's whole tree that clean-up removes: a server can show folders without an end.

@@ -13,9 +13,7 @@ import_exception!(naslab.errors, SpaceError);
 pub(crate) fn to_py(error: Error) -> PyErr {
     let args = (error.to_string(), error.kind.name(), error.status);
     match error.kind {
-        ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Exists | ErrorKind::NotFound => {
-            UsageError::new_err(args.0)
-        }
+        kind if kind.is_of_request() => UsageError::new_err(args.0),
         ErrorKind::NoSpace => SpaceError::new_err(args),
         _ => TargetError::new_err(args),
     }

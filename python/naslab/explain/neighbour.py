@@ -48,15 +48,7 @@ def server_times(points: Sequence[Point], before_cores: float | None = None) -> 
     rates = np.array([[1.0, p.rate.value / p.record_bytes, p.rate.value] for p in timed])
     others = np.array([p.others for p in timed])
     weight = np.sqrt([min((p.end_ns - p.start_ns) / NS_PER_S, 1.0) for p in timed])
-    costs, variance = _least_squares(rates, others, weight)
-    left = _unexplained(rates @ costs, others, weight)
-    if before_cores is not None and before_cores < QUIET:
-        idle = np.array([[1.0, 0.0, 0.0]]), np.array([before_cores]), np.array([np.sqrt(KNOWN_LOADS)])
-        with_idle = [np.concatenate(each) for each in zip((rates, others, weight), idle, strict=True)]
-        known, its_variance = _least_squares(*with_idle)
-        its_left = _unexplained(rates @ known, others, weight)
-        if its_left <= AS_WELL * left:
-            costs, variance, left = known, its_variance, its_left
+    costs, variance, left = _fitted(rates, others, weight, before_cores)
     made = rates[:, 1:] @ costs[1:]
     if made.max() < LEAST_CORES or left > NOISE * made.max():
         return ()
@@ -66,6 +58,19 @@ def server_times(points: Sequence[Point], before_cores: float | None = None) -> 
         seconds = float(of @ costs - ERRORS * np.sqrt(of @ variance @ of))
         found += [(float(size), seconds)] if seconds > 0 else []
     return tuple(found)
+
+
+def _fitted(rates: Array, others: Array, weight: Array, before_cores: float | None) -> tuple[Array, Array, float]:
+    """(costs with the base first, their variance matrix, what is left unexplained)."""
+    costs, variance = _least_squares(rates, others, weight)
+    left = _unexplained(rates @ costs, others, weight)
+    if before_cores is None or before_cores >= QUIET:
+        return costs, variance, left
+    idle = np.array([[1.0, 0.0, 0.0]]), np.array([before_cores]), np.array([np.sqrt(KNOWN_LOADS)])
+    with_idle = [np.concatenate(each) for each in zip((rates, others, weight), idle, strict=True)]
+    known, its_variance = _least_squares(*with_idle)
+    its_left = _unexplained(rates @ known, others, weight)
+    return (known, its_variance, its_left) if its_left <= AS_WELL * left else (costs, variance, left)
 
 
 def _unexplained(made: Array, others: Array, weight: Array) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import secrets
@@ -159,9 +158,9 @@ def _remove_contents(folder: Path) -> None:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Removes a private folder that holds its mark at most. Raises OSError, the mark in place, where there is more."""
+    """Removes a private folder that holds its mark at most; one with more stays, with its mark."""
     if any(each.name != OWNER for each in folder.iterdir()):
-        raise OSError(errno.ENOTEMPTY, "in use", str(folder))
+        return
     owner = folder / OWNER
     said = owner.read_text(encoding="utf-8") if owner.exists() else None
     owner.unlink(missing_ok=True)
@@ -170,7 +169,6 @@ def _remove_empty(folder: Path) -> None:
     except OSError:
         if said is not None and folder.exists():
             Place(folder, folder, False).write(OWNER, said)
-        raise
 
 
 def boot_id() -> str:

@@ -17,11 +17,12 @@ from typing import Any
 
 from naslab import __version__
 from naslab.errors import UsageError
+from naslab.execution.clients.connection import connect, failures, run, why
 from naslab.execution.clients.far import FarEngine
 from naslab.execution.clients.settings import Host, Ssh
 
-CONNECT_S = 20.0
 COPY_S = 120.0
+"""Seconds that copying and starting it may take."""
 _NAME = "naslab-agent"
 _FOLDERS = (Path(sys.prefix, "lib", "naslab"), Path("/usr/lib/naslab"), Path("~/.local/share/naslab"))
 """Where agents for other machines lie, where --agent names none."""
@@ -65,43 +66,23 @@ def agent_file(given: Path | None, system: str, machine: str) -> Path:
     return Path(own)
 
 
-def ssh_options(host: Host, ssh: Ssh) -> dict[str, Any]:
-    """For asyncssh; what is left out is ssh's own business."""
-    found = {
-        "username": host.user or ssh.user,
-        "port": host.port or ssh.port,
-        "client_keys": [str(ssh.key)] if ssh.key else None,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-async def run(connection: Any, command: str, data: bytes | None = None) -> str:
-    """What a command on the host prints. Raises OSError with what it complained of."""
-    done = await connection.run(command, input=data, check=False, encoding=None)
-    if done.exit_status != 0:
-        said = bytes(done.stderr or b"").decode(errors="replace").strip()
-        raise OSError(f"{command.split(maxsplit=1)[0]} failed: {said}")
-    return bytes(done.stdout or b"").decode(errors="replace").strip()
-
-
 @contextlib.asynccontextmanager
 async def agent_on(where: AgentHost) -> Any:
     """The engine there, for as long as the context lasts. Raises OSError naming the host, UsageError."""
-    import asyncssh
-
     name = where.host.name
     try:
-        connecting = asyncssh.connect(name, **ssh_options(where.host, where.ssh))
-        connection = await asyncio.wait_for(connecting, CONNECT_S)
-    except (OSError, asyncssh.Error, TimeoutError) as error:
-        raise OSError(f"{name}: {_why(error)}") from error
+        connection = await connect(where.host, where.ssh)
+    except failures() as error:
+        raise OSError(f"{name}: {why(error)}") from error
     async with connection:
         try:
             engine = await asyncio.wait_for(_begin(connection, where.ssh), COPY_S)
-        except (OSError, asyncssh.Error, TimeoutError, UsageError) as error:
-            raise OSError(f"{name}: {where.why}; {_why(error)}" if where.why else f"{name}: {_why(error)}") from error
-        yield engine
-        await engine.close()
+        except failures(UsageError) as error:
+            raise OSError(f"{name}: {where.why}; {why(error)}" if where.why else f"{name}: {why(error)}") from error
+        try:
+            yield engine
+        finally:
+            await engine.close()
 
 
 async def _begin(connection: Any, ssh: Ssh) -> FarEngine:
@@ -120,7 +101,3 @@ async def _begin(connection: Any, ssh: Ssh) -> FarEngine:
         return engine
     finally:
         await run(connection, f"rm -rf {folder}")
-
-
-def _why(error: BaseException) -> str:
-    return "no answer" if isinstance(error, TimeoutError) else str(error)

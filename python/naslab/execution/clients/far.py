@@ -172,5 +172,4 @@ class FarRun:
 
     def finish(self) -> list[str]:
         """Removes what the run made; what is left."""
-        work = self._engine.ask("finish")
-        return list(asyncio.run_coroutine_threadsafe(work, self._engine.loop).result()["left"])
+        return list(self._engine.call("finish")["left"])

@@ -14,15 +14,15 @@ from distributed.deploy.spec import ProcessInterface
 
 from naslab.errors import UsageError
 from naslab.execution.clients import remote
-from naslab.execution.clients.agent_host import AgentHost, run, ssh_options
+from naslab.execution.clients.agent_host import AgentHost
+from naslab.execution.clients.connection import connect, failures, run, why
 from naslab.execution.clients.local import LocalClient
 from naslab.execution.clients.nodes import own_address
 from naslab.execution.clients.remote import PEM, READY
 from naslab.execution.clients.settings import Host, Ssh, Wanted, spec_cluster
 
-CONNECT_S = 20.0
-"""Seconds that a host may take to answer, and its process to be ready."""
 READY_S = 60.0
+"""Seconds that a client's process may take to be ready."""
 
 
 class NoNaslabError(OSError):
@@ -40,11 +40,8 @@ class RemoteClient(ProcessInterface):
 
     async def start(self) -> None:
         """Places the certificate and begins the process. Raises OSError naming the host, NoNaslabError."""
-        import asyncssh
-
-        options = ssh_options(self.host, self.ssh)
         try:
-            self._connection = await asyncio.wait_for(asyncssh.connect(self.host.name, **options), CONNECT_S)
+            self._connection = await connect(self.host, self.ssh)
             folder = await run(self._connection, "umask 077; mktemp -d")
             await run(self._connection, f"umask 077; cat > {shlex.quote(folder)}/{PEM}", self.pem.encode())
             words = ["-m", remote.__name__, self.scheduler, "--folder", folder, "--name", str(self.name)]
@@ -54,8 +51,8 @@ class RemoteClient(ProcessInterface):
         except NoNaslabError:
             await run(self._connection, f"rm -rf {shlex.quote(folder)}")  # nothing there does
             raise
-        except (OSError, asyncssh.Error, TimeoutError) as error:
-            raise OSError(f"{self.host.name}: {_why(error)}") from error
+        except failures() as error:
+            raise OSError(f"{self.host.name}: {why(error)}") from error
         await super().start()  # type: ignore[no-untyped-call]
 
     async def _ready(self) -> None:
@@ -97,16 +94,16 @@ class HostClient(ProcessInterface):
 
     async def start(self) -> None:
         """Begins it. Raises OSError naming the host."""
-        why = ""
+        reason = ""
         if self._given["ssh"].agent is None:
             self._client = RemoteClient(**self._given)
             try:
                 await self._client.start()
             except NoNaslabError as error:
                 await self._client.close()
-                why = str(error)
-        if self._client is None or why:
-            self._client = LocalClient(**self._given, where=AgentHost(self._given["host"], self._given["ssh"], why))
+                reason = str(error)
+        if self._client is None or reason:
+            self._client = LocalClient(**self._given, where=AgentHost(self._given["host"], self._given["ssh"], reason))
             await self._client.start()
         await super().start()  # type: ignore[no-untyped-call]
 
@@ -115,10 +112,6 @@ class HostClient(ProcessInterface):
         if self._client is not None:
             await self._client.close()
         await super().close()  # type: ignore[no-untyped-call]
-
-
-def _why(error: BaseException) -> str:
-    return "no answer" if isinstance(error, TimeoutError) else str(error)
 
 
 def over_ssh(distributed: Any, wanted: Wanted) -> tuple[Any, Any]:
