@@ -94,6 +94,27 @@ def test_what_cannot_be_planted_is_refused(name: str, options: tuple[str, ...], 
     assert done.code == 2 and message in done.err and done.out == ""
 
 
+REFUSED = """
+import io, json, os, sys
+from naslab.client import process
+from naslab.lab import guardian
+me = process.find(os.getpid())
+request = {"system": "two-links", "options": {"rate": "fast"}, "folder": "", "fast": False, "name": "two-links",
+           "controller": [me.pid, me.start_time]}
+sys.stdin = io.StringIO(json.dumps(request))
+guardian._answer = lambda words: print(words["error"], os.listdir(sys.argv[1]))
+sys.exit(guardian.main())
+"""
+
+
+def test_a_refusal_is_told_when_nothing_is_left(tmp_path: Path) -> None:
+    need_system("two-links")
+    words = [sys.executable, "-c", REFUSED, str(tmp_path / "t")]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout.startswith("two-links: rate: 'fast' is not a size"), done.stderr
+    assert done.stdout.endswith(" []\n")
+
+
 def test_a_folder_of_the_user_is_no_disk(cli: Cli, tmp_path: Path) -> None:
     need_system("burst-disk")
     (tmp_path / "mine").mkdir()

@@ -260,6 +260,8 @@ def main() -> int:
         _answer({"ok": facts})
         _wait(guardian, controller, wake_read)
     except NaslabError as error:
+        if guardian is not None:
+            guardian.end()  # before the answer: whoever is told of the refusal finds nothing left
         _answer({"error": str(error), "usage": isinstance(error, UsageError)})
         return 1
     except _EndedEarlyError:
