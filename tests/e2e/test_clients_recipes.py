@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+import agent_tools
 from cli_tools import Cli, run_folders
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "many-clients.md"
@@ -34,12 +35,19 @@ exec {BIN}/dask "$@"
 """Nobody else reaches the test's scheduler."""
 
 
-def block(section: str) -> str:
-    """The code of a section of the guide."""
+def block(section: str, at: int = 0) -> str:
+    """The code of a section of the guide, or a later piece of it."""
     text = GUIDE.read_text("utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    found = re.search(r"```\w*\n(.*?)```", text, re.DOTALL)
-    assert found, section
-    return found.group(1)
+    return re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)[at]
+
+
+def stand_ins(folder: Path, programs: dict[str, str]) -> Path:
+    """A folder with these scripts."""
+    folder.mkdir()
+    for name, text in programs.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return folder
 
 
 @pytest.fixture
@@ -59,11 +67,7 @@ def judge(cli: Cli, data: Path) -> None:
 @pytest.mark.lab
 def test_slurm(tmp_path: Path, cli: Cli, data: Path) -> None:
     """srun begins a worker on each of two nodes, and ends them when it is ended itself."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name, text in (("srun", SRUN), ("dask", DASK)):
-        (tools / name).write_text(text)
-        (tools / name).chmod(0o755)
+    tools = stand_ins(tmp_path / "tools", {"srun": SRUN, "dask": DASK})
     script = block("Slurm").replace("nfs://nas/share", f"{data} {SMALL}").replace("--clients 8", "--clients 2")
     env = {**cli.env, "PATH": f"{tools}:{BIN}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
     done = subprocess.run(
@@ -74,6 +78,78 @@ def test_slurm(tmp_path: Path, cli: Cli, data: Path) -> None:
     judge(cli, data)
     left = subprocess.run(["pgrep", "-f", str(tmp_path / "scheduler")], capture_output=True, text=True, check=False)
     assert left.stdout == "", "nothing of the cluster stays"
+
+
+STEP = """#!/bin/sh
+[ "$1 $2 $3" = "--overlap --nodes=1 --ntasks=1" ] && shift 3
+case $1 in --nodelist=node[12]) shift; exec "$@";; esac
+echo "srun: error: Invalid node name specified" >&2
+exit 1
+"""
+"""A step of one task: with the words it is given, and standard input and output."""
+SCONTROL = """#!/bin/sh
+[ "$*" = "show hostnames node[1-2]" ] && printf 'node1\\nnode2\\n'
+"""
+KUBECTL = """#!/bin/sh
+case $* in
+  "apply -f workers.yaml"|"delete -f workers.yaml") echo $1 >> said;;
+  "wait --for=condition=Ready pod -l app=naslab-worker --timeout=120s") ;;
+  "get pods -l app=naslab-worker -o name") printf 'pod/naslab-workers-0-x\\npod/naslab-workers-1-y\\n';;
+  "exec -i pod/naslab-workers-"*" -- "*) shift 4; exec env -i PATH=/usr/bin:/bin "$@";;
+  *) echo "error: $*" >&2; exit 1;;
+esac
+"""
+
+
+def carried_out(script: str, tmp_path: Path, cli: Cli, data: Path, tools: Path, **env: str) -> None:
+    """The recipe on two hosts, at the folder instead of the share, with the agent that the tests built."""
+    script = script.replace("nfs://nas/share", f"{data} {SMALL}").replace("~/naslab-agents/", str(agent_tools.built()))
+    known = {**cli.env, "PATH": f"{tools}:{BIN}:{os.environ['PATH']}", **env}
+    done = subprocess.run(
+        ["bash", "-ec", script], cwd=tmp_path, env=known, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    judge(cli, data)
+    assert [each["python"] for each in cli.runs()[0]["environment"]["clients"]] == [None, None]
+    assert subprocess.run(["pgrep", "-fx", ".*/naslab-agent serve"], check=False).returncode == 1, "none is left"
+
+
+@pytest.mark.lab
+def test_slurm_without_python(tmp_path: Path, cli: Cli, data: Path) -> None:
+    tools = stand_ins(tmp_path / "tools", {"srun": STEP, "scontrol": SCONTROL})
+    carried_out(block("Slurm", 1), tmp_path, cli, data, tools, SLURM_JOB_NODELIST="node[1-2]")
+    assert "<html" in (tmp_path / "report.html").read_text()[:500]
+
+
+@pytest.mark.lab
+def test_kubernetes_without_python(tmp_path: Path, cli: Cli, data: Path) -> None:
+    """The pods have a shell and the agent; names and labels of the manifest fit the commands."""
+    workers, commands = yaml.safe_load(block("Kubernetes", 1)), block("Kubernetes", 2)
+    label = workers["spec"]["template"]["metadata"]["labels"]
+    (spread,) = workers["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert label == spread["labelSelector"]["matchLabels"] == {"app": "naslab-worker"}
+    assert commands.count("-l app=naslab-worker ") == 2
+    tools = stand_ins(tmp_path / "tools", {"kubectl": KUBECTL})
+    carried_out(commands, tmp_path, cli, data, tools)
+    assert (tmp_path / "said").read_text().split() == ["apply", "delete"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "shell", "words"),
+    [
+        ("a,b", "ssh -J jump", "--remote-shell 'ssh -J jump': --hosts speaks ssh itself"),
+        ("a,b", "no-such-program -w {host}", "--remote-shell 'no-such-program -w {host}': no program no-such-program"),
+        ("a,b", "sh 'x", '--remote-shell "sh \'x": No closing quotation; write it as for a shell'),
+        ("me@a", "env", "--hosts a: user and port are for ssh; with --remote-shell give names only"),
+        ("", "env", "--remote-shell 'env': it leads to --hosts; give them, too, or leave it out"),
+        ("a", "false", "a: uname failed"),
+    ],
+)
+def test_a_shell_that_leads_nowhere(hosts: str, shell: str, words: str, cli: Cli, data: Path) -> None:
+    given = ("--hosts", hosts) if hosts else ()
+    done = cli("sweep", data, *SMALL.split(), *given, "--remote-shell", shell).sound()
+    assert done.code == 2 and words in done.err, done.err
+    assert list(data.iterdir()) == [] and cli.runs() == []
 
 
 @contextmanager

@@ -73,6 +73,14 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "ssh_port": (Optional[int], _ssh("--ssh-port", "N", "Port of hosts that name none.", "as ssh itself")),  # noqa: UP045
     "ssh_key": (Optional[Path], _ssh("--ssh-key", "FILE", "Private key for the hosts.", "as ssh itself")),  # noqa: UP045
     "remote_python": (str, _ssh("--remote-python", "FILE", "Python on the hosts, which has naslab.", True)),
+    "remote_shell": (
+        str,
+        _ssh(
+            "--remote-shell", "COMMAND",
+            "Starts naslab-agent on the hosts instead of ssh: 'srun -N1 -n1 -w {host}', 'kubectl exec -i {host} --'.",
+            False,
+        ),
+    ),
     "agent": (
         Optional[Path],  # noqa: UP045
         _ssh(
@@ -97,7 +105,7 @@ _SCALE: tuple[Any, Any] = (
 )  # fmt: skip
 _DEFAULTS = {
     "clients": None, "hosts": "", "scheduler": "", "share": "own", "ssh_user": "", "ssh_port": None, "ssh_key": None,
-    "remote_python": "python3", "agent": None, "monitor": "", "scale": "", "trust_network": False,
+    "remote_python": "python3", "remote_shell": "", "agent": None, "monitor": "", "scale": "", "trust_network": False,
 }  # fmt: skip
 OWN_FOLDERS = ("apps", "tree", "replay", "job")
 """Commands whose files have names of their own, which clients in one folder would take from one another."""
@@ -184,6 +192,7 @@ class _Asked:
     ssh_port: int | None
     ssh_key: Path | None
     remote_python: str
+    remote_shell: str
     agent: Path | None
 
     def check(self) -> bool:
@@ -193,6 +202,10 @@ class _Asked:
             raise UsageError("--hosts names the clients: leave --clients and --scheduler out")
         if self.agent is not None and not self.hosts:
             raise UsageError(f"--agent {self.agent}: it is copied to --hosts; give them, too, or leave it out")
+        if self.remote_shell and not self.hosts:
+            raise UsageError(
+                f"--remote-shell {self.remote_shell!r}: it leads to --hosts; give them, too, or leave it out"
+            )
         if not ways and self.clients is None and self.share != "own":
             raise UsageError(f"--share {self.share}: give --clients, --hosts or --scheduler, too")
         return bool(ways) or self.clients is not None
@@ -209,8 +222,10 @@ class _Asked:
         chosen = next((each for each in SHARES if each == self.share), None)
         if chosen is None:
             raise UsageError(f"--share {self.share!r}: choose one of {', '.join(SHARES)}")
-        ssh = Ssh(self.ssh_user or None, self.ssh_port, self.ssh_key, self.remote_python, self.agent)
-        hosts = hosts_of(self.hosts) if self.hosts else ()
+        hosts = hosts_of(self.hosts, self.remote_shell) if self.hosts else ()
+        ssh = Ssh(
+            self.ssh_user or None, self.ssh_port, self.ssh_key, self.remote_python, self.agent, self.remote_shell
+        )  # fmt: skip
         if self.scheduler:
             check_scheduler(self.scheduler, self.trust_network)
         return Clients(Wanted(self.clients, self.scheduler or None, hosts, ssh), chosen)

@@ -115,6 +115,7 @@ class Args:
     store: str | None = None
     credentials: str | None = None
     remote_python: str | None = None
+    remote_shell: str = ""
     agent: str | None = None
     ssh_user: str | None = None
     ssh_port: int | None = None

@@ -18,6 +18,7 @@ WRITING_TESTS = frozenset({0, 2, 4, 6, 8, 9})
 CREATING_TESTS = frozenset({0, 6, 9})
 """Tests that make the file when it is missing."""
 
+OF_CLIENTS = ("remote_python", "remote_shell", "agent", "ssh_user", "ssh_port", "ssh_key")
 _AUTO_BOUNDS = (("-n", "min_file"), ("-g", "max_file"), ("-y", "min_record"), ("-q", "max_record"))
 
 Rule = tuple[Callable[[Args], object], str]
@@ -65,8 +66,8 @@ _REFUSALS: tuple[Rule, ...] = (
      "-+m: files lie in a folder of each client: leave out -F, -+R, -+V and -+L"),
     (lambda a: a.cluster_file and (a.keep or a.foreign or a.read_existing or a.overwrite),
      "-+m: the clients' folders are removed with the run: leave out -w, -+E, --read-existing and --overwrite"),
-    (lambda a: a.cluster_file is None and (a.remote_python or a.agent or a.ssh_user or a.ssh_port or a.ssh_key),
-     "--remote-python, --agent and --ssh-... are for the clients of -+m: add -+m FILE, or leave them out"),
+    (lambda a: a.cluster_file is None and any(getattr(a, name) for name in OF_CLIENTS),
+     "--remote-..., --agent and --ssh-... are for the clients of -+m: add -+m FILE, or leave them out"),
     (lambda a: a.foreign and not (a.has("-f") or a.names or a.names_file), "-+E needs the file: add -f FILE or -F"),
 )  # fmt: skip
 

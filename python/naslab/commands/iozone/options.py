@@ -200,6 +200,8 @@ NASLAB: tuple[Option, ...] = (
     ),
     _value("--remote-python", "text", "FILE", "remote_python", "Python on the clients of -+m, which has naslab",
            how=_OWN),
+    _value("--remote-shell", "text", "COMMAND", "remote_shell",
+           "starts naslab-agent on the clients of -+m instead of ssh: 'srun -N1 -n1 -w {host}'", how=_OWN),
     _value("--agent", "text", "FILE", "agent",
            "naslab-agent, or a folder of several: copied to the clients of -+m, used instead of Python", how=_OWN),
     _value("--ssh-user", "text", "NAME", "ssh_user", "user on clients of -+m that name none", how=_OWN),

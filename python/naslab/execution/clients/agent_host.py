@@ -1,4 +1,4 @@
-"""naslab-agent on a host without naslab: copied there over ssh, begun, and gone from its disk at once.
+"""naslab-agent on a host: copied there over ssh or what replaces it, begun, and gone from its disk at once.
 
 Its connection is held by a client's process on this machine, which speaks for it to the others.
 """

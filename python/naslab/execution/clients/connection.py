@@ -1,10 +1,11 @@
-"""One ssh connection to a client's host."""
+"""One connection to a client's host: ssh, or a command that replaces it."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+from naslab.execution.clients.remote_shell import RemoteShell
 from naslab.execution.clients.settings import Host, Ssh
 
 CONNECT_S = 20.0
@@ -19,7 +20,9 @@ def failures(*more: type[Exception]) -> tuple[type[Exception], ...]:
 
 
 async def connect(host: Host, ssh: Ssh) -> Any:
-    """A connection of asyncssh. Raises OSError, TimeoutError, asyncssh.Error."""
+    """A connection of asyncssh, or what stands for it. Raises OSError, TimeoutError, asyncssh.Error."""
+    if ssh.shell:
+        return RemoteShell(ssh.shell, host.name)
     import asyncssh
 
     found = {

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from naslab.errors import TargetError, UsageError
+from naslab.execution.clients import remote_shell
 from naslab.execution.clients.settings import CONFIG, Host, Wanted, silence
 
 MISSING = "many clients need Dask, which is not installed: pip install 'naslab[cluster]'"
@@ -155,8 +156,9 @@ def check_scheduler(text: str, trusted: bool) -> None:
 _HOST = re.compile(r"^(?:(?P<user>[^@\s]+)@)?(?P<name>\[[0-9a-fA-F:]+\]|[^@:\s]+)(?::(?P<port>\d+))?$")
 
 
-def hosts_of(text: str) -> tuple[Host, ...]:
-    """`a,user@b:2222`, or a file with a host on each line (# begins a remark). Raises UsageError."""
+def hosts_of(text: str, shell: str = "") -> tuple[Host, ...]:
+    """`a,user@b:2222`, or a file with a host on each line (# begins a remark). shell: the command that leads there
+    instead of ssh. Raises UsageError."""
     path = Path(text)
     if "," not in text and path.is_file():
         words = [line.partition("#")[0].strip() for line in path.read_text("utf-8").splitlines()]
@@ -171,4 +173,6 @@ def hosts_of(text: str) -> tuple[Host, ...]:
         found.append(Host(match["name"].strip("[]"), match["user"], port))
     if not found:
         raise UsageError(f"--hosts {text!r}: names no host")
+    if shell:
+        remote_shell.check(shell, found)
     return tuple(found)

@@ -35,13 +35,15 @@ class Host:
 @dataclass(frozen=True)
 class Ssh:
     """For hosts that say nothing of their own. python: on the hosts, with naslab. agent: naslab-agent on this machine,
-    or a folder of several, which measures on the hosts instead; without it, only on those that have no naslab."""
+    or a folder of several, which measures on the hosts instead; without it, only on those that have no naslab.
+    shell: a command that starts programs on a host instead of ssh; only the agent is started by it."""
 
     user: str | None = None
     port: int | None = None
     key: Path | None = None
     python: str = "python3"
     agent: Path | None = None
+    shell: str = ""
 
 
 @dataclass(frozen=True)

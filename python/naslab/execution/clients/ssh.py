@@ -85,7 +85,7 @@ class RemoteClient(ProcessInterface):
 
 
 class HostClient(ProcessInterface):
-    """A client on another host: naslab there, or where it is not, or --agent is given, its agent."""
+    """A client on another host: naslab there, or its agent: without naslab, with --agent, and with --remote-shell."""
 
     def __init__(self, scheduler: str, **given: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -95,7 +95,7 @@ class HostClient(ProcessInterface):
     async def start(self) -> None:
         """Begins it. Raises OSError naming the host."""
         reason = ""
-        if self._given["ssh"].agent is None:
+        if self._given["ssh"].agent is None and not self._given["ssh"].shell:
             self._client = RemoteClient(**self._given)
             try:
                 await self._client.start()
@@ -123,7 +123,8 @@ def over_ssh(distributed: Any, wanted: Wanted) -> tuple[Any, Any]:
         index: {"cls": HostClient, "options": {**options, "host": host, "name": index}}
         for index, host in enumerate(wanted.hosts)
     }
-    return spec_cluster(distributed, workers, _towards(wanted.hosts[0]), security), security
+    here = "127.0.0.1" if wanted.ssh.shell else _towards(wanted.hosts[0])  # the agents' clients are on this machine
+    return spec_cluster(distributed, workers, here, security), security
 
 
 def _towards(host: Host) -> str:

@@ -1,0 +1,126 @@
+"""A command that starts programs on hosts instead of ssh: srun in an allocation, kubectl exec, docker exec.
+
+It gets a shell's words as they are, and carries standard input and output; of asyncssh's connection it has what
+naslab-agent needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from naslab.errors import UsageError
+from naslab.execution.clients.settings import Host
+
+HOST = "{host}"
+"""Where a host's name goes in the command; at its end where it is not named."""
+_LINE_BYTES = 1 << 28
+"""Of standard output: a cell's line has its histograms and series."""
+_END_S = 15.0
+"""Seconds that a program may take to end once its standard input has."""
+
+
+def words_of(command: str, host: str) -> list[str]:
+    """The words before the program's own, for one host. Raises UsageError for what no shell would read."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--remote-shell {command!r}: {error}; write it as for a shell") from error
+    if HOST not in command:
+        words.append(HOST)
+    return [word.replace(HOST, host) for word in words]
+
+
+def check(command: str, hosts: Sequence[Host]) -> None:
+    """Raises UsageError where the command, or a host with a login for ssh, does not fit."""
+    program = words_of(command, "")[0]
+    if program.rpartition("/")[2] == "ssh":
+        raise UsageError(f"--remote-shell {command!r}: --hosts speaks ssh itself; put its options into ~/.ssh/config")
+    if shutil.which(program) is None:
+        raise UsageError(f"--remote-shell {command!r}: no program {program} on this machine")
+    for host in hosts:
+        if host.user is not None or host.port is not None:
+            raise UsageError(f"--hosts {host.name}: user and port are for ssh; with --remote-shell give names only")
+
+
+@dataclass
+class _Done:
+    """What a command left, as asyncssh says it."""
+
+    exit_status: int | None
+    stdout: bytes
+    stderr: bytes
+
+
+class _Input:
+    """Standard input of a program, for text."""
+
+    def __init__(self, stream: asyncio.StreamWriter) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """Queues it."""
+        self._stream.write(text.encode())
+
+
+class _Running:
+    """A program there."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        self.stdin, self.stdout = _Input(process.stdin), process.stdout
+
+
+@dataclass
+class RemoteShell:
+    """One host. command: as --remote-shell gives it."""
+
+    command: str
+    host: str
+    _begun: list[asyncio.subprocess.Process] = field(default_factory=list)
+
+    async def run(self, command: str, *, input: bytes | None, **_: Any) -> _Done:
+        """A command of the host's shell, to its end. Raises OSError."""
+        process = await self._start(command, asyncio.subprocess.PIPE)
+        out, err = await process.communicate(b"" if input is None else input)
+        return _Done(process.returncode, out, err)
+
+    async def create_process(self, command: str) -> _Running:
+        """A command of the host's shell that goes on until its standard input ends. Raises OSError."""
+        return _Running(await self._start(command, asyncio.subprocess.DEVNULL))
+
+    async def _start(self, command: str, err: int) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            *words_of(self.command, self.host), "sh", "-c", command, limit=_LINE_BYTES, start_new_session=True,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=err,
+        )  # fmt: skip
+        self._begun.append(process)
+        return process
+
+    async def __aenter__(self) -> RemoteShell:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Ends what was begun: by closing its standard input, then by force."""
+        for process in self._begun:
+            if process.returncode is None and process.stdin is not None:
+                process.stdin.close()
+                await _ended(process)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Waits; a program that stays is asked to end, and killed."""
+    for end in (process.terminate, process.kill):
+        try:
+            await asyncio.wait_for(process.wait(), _END_S)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                end()
+        else:
+            return
+    await process.wait()
