@@ -80,6 +80,7 @@ pub(crate) fn lanes(of: impl FnMut(usize) -> f64) -> Lanes {
 }
 
 impl Servers {
+    #[inline(always)]
     pub(crate) fn new(theta: &[Theta; WIDTH], table: &Table, nic_bytes_per_s: f64) -> Servers {
         let value = |at: Param| lanes(|i| exp(theta[i][at as usize]));
         let inverse = |at: Param| lanes(|i| exp(-theta[i][at as usize]));
@@ -165,7 +166,7 @@ pub(crate) struct Storage {
 }
 
 /// Where a row's data came from, and what that took.
-#[inline]
+#[inline(always)]
 pub(crate) fn storage(s: &Servers, row: &Row) -> Storage {
     let is_pair = row.pair.is_some();
     let fits = if is_pair || (row.read && !row.random) { fits(s, row) } else { Lanes::default() };
@@ -217,7 +218,7 @@ fn fits(s: &Servers, row: &Row) -> Lanes {
 }
 
 /// Logs of the operations per second where nothing but the stations counts.
-#[inline]
+#[inline(always)]
 pub(crate) fn free_rate(rows: &Rows, s: &Servers, row: &Row, stored: &Storage) -> Lanes {
     let (pace, rounds) = times(rows, s, row, stored);
     let high = lanes(|i| ln(larger(pace[i], rounds[i])));
@@ -261,6 +262,7 @@ fn times(rows: &Rows, s: &Servers, row: &Row, stored: &Storage) -> (Lanes, Lanes
 }
 
 /// Bytes that the write-back still takes when each write begins; other rows are left as they are.
+#[inline(always)]
 pub(crate) fn rooms(rows: &Rows, s: &Servers, room: &mut [Lanes]) {
     let held = &s.write_back;
     let idle = lanes(|i| s.idle(i));
@@ -281,7 +283,7 @@ pub(crate) fn rooms(rows: &Rows, s: &Servers, room: &mut [Lanes]) {
 }
 
 /// Log rates of acknowledged writes: they fill the write-back first, and then go at the disks' pace.
-#[inline]
+#[inline(always)]
 pub(crate) fn written_back(row: &Row, stored: &Storage, room: &Lanes, rates: &Lanes) -> Lanes {
     let more = 1.0 / (row.record * larger(row.seconds, 1e-3));
     let some = flag(!row.whole);

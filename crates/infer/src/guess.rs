@@ -14,6 +14,8 @@ const REACH: f64 = 9.0;
 pub struct Guess {
     low: Theta,
     high: Theta,
+    /// Cells of a table by unit of the parameter.
+    cells: Theta,
     /// The prior's share.
     broad: f64,
     /// Width of a bump, a normal distribution's.
@@ -26,8 +28,9 @@ pub struct Guess {
 impl Guess {
     /// `bumps`: places by parameter, each between the parameter's ends.
     pub fn new(table: &Table, bumps: &[(usize, Vec<f64>)], broad: f64, near: f64) -> Result<Guess, Mismatch> {
-        let mut found =
-            Guess { low: table.low, high: table.high, broad, near, bumps: vec![Vec::new(); DIMS], tables: Vec::new() };
+        let (low, high) = (table.low, table.high);
+        let cells = std::array::from_fn(|at| GRID as f64 / (high[at] - low[at]));
+        let mut found = Guess { low, high, cells, broad, near, bumps: vec![Vec::new(); DIMS], tables: Vec::new() };
         for (at, places) in bumps {
             let ends = found.low.get(*at).zip(found.high.get(*at));
             let ends = ends.ok_or_else(|| Mismatch(format!("bumps of parameter {at} of {DIMS}")))?;
@@ -85,7 +88,7 @@ impl Guess {
         if table.is_empty() {
             return 0.0;
         }
-        let place = (value - self.low[at]) * (GRID as f64 / (self.high[at] - self.low[at])) + 0.5;
+        let place = (value - self.low[at]) * self.cells[at] + 0.5;
         table[place.clamp(0.0, GRID as f64) as usize]
     }
 

