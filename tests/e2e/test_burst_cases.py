@@ -16,6 +16,7 @@ import jsonschema
 import numpy as np
 import pytest
 
+import shares
 from burst_cases import NAMES, OTHERS, Case, bucket_case, errors_of, other_case, wrong
 from cli_tools import Cli
 from naslab.results.schema import json_schema
@@ -32,7 +33,7 @@ def burst_of(cli: Cli, case: Case) -> Any:
     return document["sustained"]["burst"]
 
 
-@pytest.mark.parametrize("seed", [3, 6, 8, 10, 17, 18, 19, 25, 26, 30, 31, 43])
+@pytest.mark.parametrize("seed", shares.first(6, [3, 6, 10, 17, 25, 30, 8, 18, 19, 26, 31, 43], pytest.mark.lab))
 def test_planted_buckets(seed: int, cli: Cli) -> None:
     """Bursts of 1 s to 27 min, ratios 2.4 to 18, all noises and directions, shared and separate."""
     case = bucket_case(seed)
@@ -40,7 +41,7 @@ def test_planted_buckets(seed: int, cli: Cli) -> None:
     assert wrong(case, burst) == [], (case.drawn, burst)
 
 
-@pytest.mark.parametrize("seed", [0, 6, 10, 13, 26, 32, 33, 43])
+@pytest.mark.parametrize("seed", shares.first(4, [0, 6, 10, 13, 26, 32, 33, 43], pytest.mark.lab))
 def test_what_is_no_bucket(seed: int, cli: Cli) -> None:
     """Caches that flush and that lie, SLC, drift and throttling: never a bucket, and no other cause than their own."""
     case = other_case(seed)

@@ -215,6 +215,7 @@ def scheduler(tmp_path: Path) -> Iterator[Path]:
     end_cluster(begun)
 
 
+@pytest.mark.lab
 def test_a_cluster_that_runs_measures(tmp_path: Path, cli: Cli, scheduler: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -225,6 +226,7 @@ def test_a_cluster_that_runs_measures(tmp_path: Path, cli: Cli, scheduler: Path)
         assert run_folders(data) == []
 
 
+@pytest.mark.lab
 def test_a_cluster_with_tls_of_its_own(tmp_path: Path, cli: Cli) -> None:
     """Both ends show a certificate, which Dask's own settings name; without it nobody gets in."""
     data, pem = tmp_path / "data", tmp_path / "own.pem"
@@ -250,6 +252,7 @@ def test_a_cluster_with_tls_of_its_own(tmp_path: Path, cli: Cli) -> None:
         end_cluster(begun)
 
 
+@pytest.mark.lab
 def test_a_scheduler_that_dies_ends_the_run(tmp_path: Path, cli: Cli) -> None:
     """The run is told, what was measured is kept, and the clients end their load and remove what they made."""
     data = tmp_path / "data"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import shares
 from cli_tools import need
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +96,9 @@ def environment(copy: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("title", ["A command", "An importer", "A chart", "A system of the lab"])
+@pytest.mark.parametrize(
+    "title", shares.first(3, ["An importer", "A chart", "A system of the lab", "A command"], pytest.mark.lab)
+)
 def test_recipe(title: str, copy: Path) -> None:
     for step in recipes()[title]:
         follow(step, copy)

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import shares
 from cli_tools import Done, called
 from docs_pages import ROOT, Block, Command, blocks, blocks_of, commands, environment, masked, pages
 from naslab.cli.build import parser_of
@@ -254,7 +255,13 @@ def with_commands() -> list[str]:
     return [page for page in pages() if any(parts(page, ""))]
 
 
-@pytest.mark.parametrize("page", with_commands())
+QUICK = ("README.md", "docs/guide/first-run.md")
+"""Pages whose commands `make test` runs; the others take minutes."""
+
+
+@pytest.mark.parametrize(
+    "page", shares.first(len(QUICK), sorted(with_commands(), key=lambda page: page not in QUICK), pytest.mark.lab)
+)
 def test_commands_of_a_page_work(page: str, world: World) -> None:
     judge(page, world)
 

@@ -119,6 +119,7 @@ def test_an_experiment_goes_on_where_it_was_killed(cli: Cli, tmp_path: Path) -> 
         assert refused.code == 2 and said in refused.err and refused.err.count("\n") == 1, refused.err
 
 
+@pytest.mark.lab
 def test_an_experiment_until_decided_goes_on_with_the_looks_it_took(cli: Cli, tmp_path: Path) -> None:
     words = ("lab", "run", SIM, "--only", "slow,fast", "--state", tmp_path / "state.json", "--until", "decided")
     first = cli(*words, "--repeat", "3", "--json", "--quiet").ok().json()

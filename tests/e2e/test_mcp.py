@@ -240,6 +240,7 @@ async def _until(condition: Callable[[], bool]) -> None:
         await anyio.sleep(0.05)
 
 
+@pytest.mark.lab
 def test_a_cancelled_measurement_ends_as_after_ctrl_c(tmp_path: Path) -> None:
     folder, store = tmp_path / "files", tmp_path / "runs.sqlite"
     folder.mkdir()
@@ -258,6 +259,7 @@ def test_a_cancelled_measurement_ends_as_after_ctrl_c(tmp_path: Path) -> None:
     run(steps, store, "--target", str(folder))
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("how", ["closed", "terminated"])
 def test_a_measurement_ends_with_its_server(tmp_path: Path, how: str) -> None:
     folder, store = tmp_path / "files", tmp_path / "runs.sqlite"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import shares
 from naslab.analysis import curvecompare as beside
 from naslab.analysis import knee
 from naslab.results.histogram import from_values
@@ -66,7 +67,7 @@ def test_equal_servers_are_called_equivalent_where_parts_vary_little() -> None:
     assert flat.count("equivalent") >= 0.9 * len(flat)
 
 
-@pytest.mark.parametrize("alike", [0.0, 0.5])
+@pytest.mark.parametrize("alike", shares.first(1, [0.0, 0.5], pytest.mark.lab))
 def test_a_server_that_is_a_fifth_slower_is_worse(alike: float) -> None:
     """And the fast one is better, from the other side; at least 95 of 100 verdicts."""
     for slow, fast, word in ((1.2, 1.0, "worse"), (1.0, 1.2, "better")):

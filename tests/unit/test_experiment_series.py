@@ -95,6 +95,7 @@ def copy(result: dict[str, Any]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(result)))
 
 
+@pytest.mark.lab
 def test_intervals_have_the_planted_rates(measured: tuple[dict[str, Any], dict[str, Run]]) -> None:
     result, runs = copy(measured[0]), measured[1]
     add_series(parsed(), result, runs)
@@ -110,6 +111,7 @@ def test_intervals_have_the_planted_rates(measured: tuple[dict[str, Any], dict[s
     assert set(read["charts"][0]["series"][0]["values"]) == {0}, "nothing was read"
 
 
+@pytest.mark.lab
 def test_the_picture_has_a_line_for_each_condition_and_the_limits(
     measured: tuple[dict[str, Any], dict[str, Run]],
 ) -> None:
@@ -143,6 +145,7 @@ def test_the_repeat_with_the_median_rate_is_shown() -> None:
         assert shown_runs(found) == [f"run-{block}"]
 
 
+@pytest.mark.lab
 def test_a_condition_without_stored_intervals_is_left_out_and_told(
     measured: tuple[dict[str, Any], dict[str, Run]],
 ) -> None:
@@ -153,6 +156,7 @@ def test_a_condition_without_stored_intervals_is_left_out_and_told(
     assert "Writes over time: no intervals are stored of slow" in result["notes"]
 
 
+@pytest.mark.lab
 def test_a_line_ends_between_two_cells(tmp_path: Path) -> None:
     """Cells of one run are one course on one clock; nothing was measured between them."""
     text = TEXT.replace('command = "sustained"', 'command = "sweep"').replace("VALUE", "throughput")

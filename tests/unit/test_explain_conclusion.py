@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import shares
 from made_evidence import GIB, KIB, MB, MIB, SECOND, Server, evidence, ladder, point
 from naslab.explain import conclusion, measured, reasons
 from naslab.explain.conclusion import conclude
@@ -53,9 +54,11 @@ def first(found: Verdict, op: str = "read", size: str = "large") -> Limit:
 
 @pytest.mark.parametrize(
     ("name", "kind", "figure"),
-    [("link", "link", 118e6), ("link down", "link", 30e6), ("memory", "server_cache", 6e8),
-     ("processor", "server_cpu", MIB / 6e-4), ("disk", "disk", 60e6), ("way", "latency", 256 * MIB / 0.2),
-     ("window", "protocol", 100e6), ("client", "client_cpu", MIB / 1.5e-3), ("lock", "unknown", MIB / 2e-3)],
+    shares.first(2, [
+        ("link", "link", 118e6), ("disk", "disk", 60e6), ("link down", "link", 30e6), ("memory", "server_cache", 6e8),
+        ("processor", "server_cpu", MIB / 6e-4), ("way", "latency", 256 * MIB / 0.2), ("window", "protocol", 100e6),
+        ("client", "client_cpu", MIB / 1.5e-3), ("lock", "unknown", MIB / 2e-3),
+    ], pytest.mark.lab),
 )  # fmt: skip
 def test_large_reads_are_limited_by_the_part_that_was_made_slow(name: str, kind: str, figure: float) -> None:
     limit = first(verdict(name))
@@ -66,9 +69,11 @@ def test_large_reads_are_limited_by_the_part_that_was_made_slow(name: str, kind:
 
 @pytest.mark.parametrize(
     ("name", "op", "size", "kind", "figure"),
-    [("link", "write", "large", "link", 118e6), ("disk", "write", "large", "disk", 50e6),
-     ("processor", "read", "small", "server_cpu", 1 / 6e-4), ("requests", "read", "small", "disk_iops", 500.0),
-     ("slots", "read", "small", "protocol", 2000.0), ("client", "read", "small", "client_cpu", 1 / 1.5e-3)],
+    shares.first(2, [
+        ("link", "write", "large", "link", 118e6), ("disk", "write", "large", "disk", 50e6),
+        ("processor", "read", "small", "server_cpu", 1 / 6e-4), ("requests", "read", "small", "disk_iops", 500.0),
+        ("slots", "read", "small", "protocol", 2000.0), ("client", "read", "small", "client_cpu", 1 / 1.5e-3),
+    ], pytest.mark.lab),
 )  # fmt: skip
 def test_other_kinds_of_io_have_limits_of_their_own(name: str, op: str, size: str, kind: str, figure: float) -> None:
     limit = first(verdict(name), op, size)

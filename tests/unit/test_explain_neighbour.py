@@ -83,6 +83,7 @@ def test_what_works_on_a_mount_for_its_client_is_no_server() -> None:
     assert dataclasses.replace(shown, protocol="local").served() == ()
 
 
+@pytest.mark.lab
 def test_a_server_that_works_that_long_is_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """1 GB/s of a link or of copying look alike: a processor that was seen to work for 0.9 of it is what limits."""
     plain = ladder(Server(link=1000 * MB, cpus=2))

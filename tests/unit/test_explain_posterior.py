@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import shares
 from made_evidence import GIB, KIB, MB, MIB, SECOND, SERVER, Server, evidence, ladder, level, point, theta_of
 from naslab.explain import fitted, verdict
 from naslab.explain.forward import predict, values_of
@@ -173,12 +174,18 @@ FAST = {"link": 1e10, "disk_read": 5e9, "disk_write": 5e9, "request_s": 1e-6, "s
         "write_back": 3e9}  # fmt: skip
 
 
-@pytest.mark.parametrize(("parts", "named"), [
-    ({**FAST, "memory": 1.3e9, "copy_lanes": 4.0}, "server_cache"),
-    ({**FAST, "window": 2e7}, "protocol"),
-    ({**FAST, "memory": 1.4e9, "cold": 1.4}, "server_cache"),
-    ({"lock_on": 0.99, "lock_s": 1.3e-3, "lock_share": 0.9, **FAST, "memory": 3e9, "copy_lanes": 4.0}, "unknown"),
-], ids=("copied side by side", "a window", "beyond processor caches", "held while it is copied"))  # fmt: skip
+COPIED = {
+    "copied side by side": ({**FAST, "memory": 1.3e9, "copy_lanes": 4.0}, "server_cache"),
+    "a window": ({**FAST, "window": 2e7}, "protocol"),
+    "beyond processor caches": ({**FAST, "memory": 1.4e9, "cold": 1.4}, "server_cache"),
+    "held while it is copied": (
+        {"lock_on": 0.99, "lock_s": 1.3e-3, "lock_share": 0.9, **FAST, "memory": 3e9, "copy_lanes": 4.0}, "unknown",
+    ),
+}  # fmt: skip
+"""Servers, and what limits their large reads."""
+
+
+@pytest.mark.parametrize(("parts", "named"), shares.first(1, list(COPIED.values()), pytest.mark.lab), ids=COPIED)
 def test_what_one_connection_gets(parts: dict[str, float], named: str) -> None:
     """A processor that copies for each connection is no window; sets that it copies more slowly are on no disk."""
     loads = rows_of(ladder(Server()))

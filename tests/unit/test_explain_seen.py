@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+import shares
 from made_evidence import MB, MIB, Server, evidence, ladder, level, point, theta_of
 from naslab.explain.evidence import Evidence
 from naslab.explain.inference import infer, noise_of, noisier, updated
@@ -99,13 +100,13 @@ def test_a_machine_that_is_busy_with_others_leaves_nothing_certain() -> None:
     assert all(each.probability < CERTAIN for found in judge(loaded) for each in found.ceilings)
 
 
-@pytest.mark.parametrize("seed", [2, 3, 4, 5])
+@pytest.mark.parametrize("seed", shares.first(1, [2, 3, 4, 5], pytest.mark.lab))
 def test_nothing_is_certain_where_the_same_loads_differ_by_a_third_each_time(seed: int) -> None:
     noisy = seen(ladder(Server(), noise=0.33, seed=seed))
     assert all(each.probability < CERTAIN for found in judge(noisy) for each in found.ceilings)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", shares.first(0, [1, 2, 3], pytest.mark.lab))
 def test_rates_that_no_server_explains_are_judged_with_their_noise(seed: int) -> None:
     """Credit explains a part of such noise, for some seeds, and never all of it."""
     noisy = seen(ladder(Server(), noise=0.33, seed=seed))

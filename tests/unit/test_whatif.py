@@ -182,6 +182,7 @@ def test_link_and_memory_are_told_apart_or_left_open() -> None:
     assert by_load(found)[SET].then.value == pytest.approx(250e6, rel=0.05)
 
 
+@pytest.mark.lab
 def test_sets_beyond_memory() -> None:
     """A pass over more than memory holds gets nothing from it; random reads get its share."""
     evidence = ladder(SERVER, (64, 256, 320, 2048))
@@ -221,6 +222,7 @@ def test_random_reads_that_may_have_been_none() -> None:
         assert few.then.high < 1.2 * few.then.value, low
 
 
+@pytest.mark.lab
 def test_few_slots_and_small_windows() -> None:
     slots = {**SERVER, "slots": 2, "link": 5e9, "op": 1e-6}
     model, found = predictions(ladder(slots), Change(), Asked(connections=4))
