@@ -32,6 +32,7 @@ def spot(cell: Any) -> tuple[str, int, int]:
     return cell["op"], cell["file_bytes"], cell["record_bytes"]
 
 
+@pytest.mark.lab
 def test_the_rest_of_the_grid_is_predicted_and_says_so(swept: tuple[Cli, Any, Any]) -> None:
     _, adaptive, whole = swept
     jsonschema.validate(adaptive, schema.json_schema())
@@ -53,6 +54,7 @@ def test_the_rest_of_the_grid_is_predicted_and_says_so(swept: tuple[Cli, Any, An
     assert adaptive["summary"][0].startswith("Adaptive: ")
 
 
+@pytest.mark.lab
 def test_readers_tell_predicted_from_measured(swept: tuple[Cli, Any, Any]) -> None:
     cli, adaptive, whole = swept
     run, other = adaptive["run_id"], whole["run_id"]

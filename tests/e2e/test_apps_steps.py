@@ -137,6 +137,7 @@ def killed(cli: Cli, name: str, until: Any, *words: str) -> None:
     time.sleep(0.1)
 
 
+@pytest.mark.lab
 def test_killed_while_preparing(cli: Cli) -> None:
     big = ("--scale", "1", "--only", "HDVideo_4Play,PhotoAlbum")
     files = cli.target / "naslab-apps" / "naslab.files"
@@ -146,6 +147,7 @@ def test_killed_while_preparing(cli: Cli) -> None:
     assert not list(cli.target.iterdir())
 
 
+@pytest.mark.lab
 def test_killed_while_running(cli: Cli) -> None:
     """Documents may be half saved: they are prepared anew, and what the run left goes."""
     office = ("--scale", "0.3", "--only", "OfficeProductivity", "--pace", "recorded")

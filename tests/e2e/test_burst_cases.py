@@ -33,7 +33,7 @@ def burst_of(cli: Cli, case: Case) -> Any:
     return document["sustained"]["burst"]
 
 
-@pytest.mark.parametrize("seed", shares.first(6, [3, 6, 10, 17, 25, 30, 8, 18, 19, 26, 31, 43], pytest.mark.lab))
+@pytest.mark.parametrize("seed", shares.first(5, [6, 10, 17, 25, 30, 3, 8, 18, 19, 26, 31, 43], pytest.mark.lab))
 def test_planted_buckets(seed: int, cli: Cli) -> None:
     """Bursts of 1 s to 27 min, ratios 2.4 to 18, all noises and directions, shared and separate."""
     case = bucket_case(seed)

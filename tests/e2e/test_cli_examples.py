@@ -20,6 +20,7 @@ def test_a_command_has_examples(name: str) -> None:
     assert any(line.startswith(f"naslab {name}") for line in lines)
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("line", sorted({line for _, line in EXAMPLES}))
 def test_an_example_works(line: str, world: World) -> None:  # noqa: F811 - the fixture
     words = shlex.split(line.partition(" > ")[0].replace("~", str(world.home)))

@@ -147,7 +147,15 @@ def test_a_file_of_this_machine_is_no_target(name: str, filled: Cli, here: Calla
     assert stored(filled) == runs
 
 
-@pytest.mark.parametrize("name", [name for name in MEASURING if name not in ("doctor", "clean")])
+LONG = ("profile", "curve", "diskspd", "run", "job")
+"""Commands that measure for seconds, on each target."""
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.lab) if name in LONG else name
+    for name in MEASURING
+    if name not in ("doctor", "clean")
+])  # fmt: skip
 def test_what_is_a_target_is_measured_and_nothing_else(name: str, filled: Cli) -> None:
     before = snapshot(filled.folder)
     for form in WORKING:

@@ -122,6 +122,7 @@ def test_run_fits_two_minutes_anywhere(server: str, cli: Cli) -> None:
     assert document["status"] == "complete" and spent < 120e9
 
 
+@pytest.mark.lab
 def test_run_keeps_to_its_limits(cli: Cli) -> None:
     document = cli("run", SIM, "--max-bytes", "16m", "--json").ok().json()
     assert 1 << 20 < sum(c["bytes"] + c["warmup_bytes"] for c in document["cells"]) <= 16 << 20

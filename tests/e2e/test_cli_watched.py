@@ -33,6 +33,7 @@ def test_a_file_stands_before_the_command_line(tmp_path: Path) -> None:
     assert options_of(file, "file_size = '4k'")[0] == "--file-size=4k"
 
 
+@pytest.mark.lab
 def test_the_command_line_wins(cli: Cli) -> None:
     (cli.folder / "o.toml").write_text("depth = 4\nworkers = 2\n")
     cli(*SMALL, "--options", "o.toml", "--depth", "3").ok()

@@ -170,6 +170,7 @@ def command(spec: dict[str, Any], address: str) -> list[str]:
     return [str(BIN / words[0]), *words[1:], *(["--host", "127.0.0.1"] if "scheduler" in words else [])]
 
 
+@pytest.mark.lab
 def test_kubernetes(cli: Cli, data: Path) -> None:
     """Names, labels and ports of the manifests fit, and their commands measure together."""
     service, workers, job = yaml.safe_load_all(block("Kubernetes"))

@@ -63,6 +63,7 @@ def test_even_arrivals_queue_only_at_the_capacity(cli: Cli) -> None:
     assert curve["low_load_p99_ns"] == pytest.approx(BASE_NS, rel=0.002)
 
 
+@pytest.mark.lab
 def test_disk_and_depth(cli: Cli) -> None:
     disk = curve_of(cli, "sim:?disk_iops=2000&latency_ns=200us", *QUICK)["curve"]
     assert disk["capacity_per_s"] == pytest.approx(2000, rel=0.02) and not disk["depth_limited"]
@@ -71,6 +72,7 @@ def test_disk_and_depth(cli: Cli) -> None:
     assert bound["curve"]["depth_limited"] and "Raise --depth" in " ".join(bound["summary"])
 
 
+@pytest.mark.lab
 def test_comparison_words_and_report(cli: Cli) -> None:
     """A link of half the rate beside the first; show, report and the stored document have it."""
     first = curve_of(cli, SIM, *QUICK)
@@ -118,6 +120,7 @@ def test_an_equal_and_a_slower_server_beside_the_first(target: str, capacity: st
         assert verdicts.count("equivalent") >= 0.5 * len(verdicts) and "would have been detected" in words
 
 
+@pytest.mark.lab
 def test_limits_end_a_curve(cli: Cli) -> None:
     short = curve_of(cli, SIM, *QUICK, "--budget", "6s")
     assert short["curve"]["stop_reason"] == "budget" and "--budget ended the curve" in " ".join(short["summary"])

@@ -95,6 +95,7 @@ def test_an_interruption_judges_what_there_is_and_cleans_up(cli: Cli, tmp_path: 
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.lab
 def test_an_experiment_goes_on_where_it_was_killed(cli: Cli, tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     words = ("lab", "run", SIM, "--only", "slow,fast", "--state", state)

@@ -221,6 +221,7 @@ def test_options_become_words() -> None:
 # results
 
 
+@pytest.mark.lab
 def test_a_verdict_is_that_of_explain(climbed: naslab.Run) -> None:
     verdict, limits = climbed.verdict(), climbed.document["verdict"]["limits"]
     assert [each.document() for each in verdict] == limits and len(verdict) == len(limits) > 0

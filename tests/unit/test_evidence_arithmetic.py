@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import shares
 from made_evidence import GIB, KIB, Server, ladder, point
 from naslab.comparison import stations
 from naslab.explain import any_run, brief, brief_words, conclusion, reasons, tell
@@ -158,14 +159,14 @@ def facts(evidence: Evidence, rng: random.Random) -> Iterator[Facts]:
             yield Facts(kind, op, size, rng.choice(figures), rival, nearest, evidence, rng.random(), rng.random())
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", shares.first(40, range(200), pytest.mark.lab))
 def test_reasons_agree_with_their_numbers(seed: int) -> None:
     evidence, rng = made(seed), random.Random(seed)
     for each in facts(evidence, rng):
         check(reason(each))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", shares.first(40, range(200), pytest.mark.lab))
 def test_advice_and_steps_agree_with_their_numbers(seed: int) -> None:
     evidence, rng = made(seed), random.Random(seed)
     for kind in LIMIT_KINDS:
@@ -200,7 +201,7 @@ def verdict(seed: int) -> tuple[Evidence, Verdict]:
     return evidence, conclusion._verdict(evidence, classes(random.Random(seed)))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", shares.first(40, range(200), pytest.mark.lab))
 def test_limits_and_questions_agree_with_their_numbers(seed: int) -> None:
     """`conclusion`: the evidence of a limit, and what a question says of two, have the figures of the limits."""
     _, found = verdict(seed)
@@ -216,7 +217,7 @@ def test_limits_and_questions_agree_with_their_numbers(seed: int) -> None:
                 assert share[1] == tell.value_text(limits[kind].value.value, limits[kind].value.unit), each.why
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", shares.first(40, range(200), pytest.mark.lab))
 def test_a_verdict_in_words_agrees_with_its_numbers(seed: int) -> None:
     """`tell`: each class has its own value and probability in its sentence, and each value lies in its interval."""
     _, found = verdict(seed)
@@ -258,7 +259,7 @@ def within(value: str, interval: str) -> None:
     assert low * (1 - ROUNDED) <= number(amount) * SCALE[unit] <= high * (1 + ROUNDED), (value, interval)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", shares.first(40, range(200), pytest.mark.lab))
 def test_the_answer_never_contradicts_what_was_measured(seed: int) -> None:
     """A number of the answer was measured, or is said to be the model's; no ceiling is below what was reached."""
     evidence, found = verdict(seed)
@@ -316,7 +317,7 @@ def test_credit_falls(seed: int) -> None:
         check(sentence)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", shares.first(40, range(200), pytest.mark.lab))
 def test_words_that_judge_are_true(seed: int) -> None:
     """The parts that all these sentences are made of, over any two rates."""
     rng = random.Random(seed)

@@ -53,6 +53,7 @@ def result(loaded: experiment.Experiment, given: Document, tmp_path_factory: pyt
     return run_experiment(loaded, bring_up_addresses(store), seed=7, given={"elsewhere": documents})
 
 
+@pytest.mark.lab
 def test_claims_known_right_and_wrong_end_so(result: Document) -> None:
     expected = {"true": "reproduced", "false": "contradicted", "no": "undecided", "not": "not testable here",
                 "other": "not testable here", "never": "not testable here"}  # fmt: skip
@@ -64,6 +65,7 @@ def test_claims_known_right_and_wrong_end_so(result: Document) -> None:
     assert "elsewhere" in told["other-place"][1] and "boundary" in told["other-place"][1]
 
 
+@pytest.mark.lab
 def test_the_result_is_one_plain_document(result: Document) -> None:
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert result["kind"] == "experiment" and result["scale"] == "scaled" and result["seed"] == 7
@@ -77,6 +79,7 @@ def test_the_result_is_one_plain_document(result: Document) -> None:
     assert result["summary"][1] == "4 of 5 conditions in 4 repeats each; not measured: parts."
 
 
+@pytest.mark.lab
 def test_measured_rates_are_the_planted_ones(result: Document) -> None:
     claim = next(claim for claim in result["claims"] if claim["id"] == "true-limit")
     assert claim["contrasts"][0]["value"] == pytest.approx(1, abs=0.03)
@@ -86,12 +89,14 @@ def test_measured_rates_are_the_planted_ones(result: Document) -> None:
     assert fast["points"][0]["values"] == pytest.approx([75] * 4, rel=0.05)
 
 
+@pytest.mark.lab
 def test_blocks_are_measured_in_orders_of_their_own(result: Document) -> None:
     mine = [m for m in result["measurements"] if m["condition"] != "elsewhere"]
     orders = {tuple(m["condition"] for m in mine if m["block"] == block) for block in range(4)}
     assert len(orders) > 1
 
 
+@pytest.mark.lab
 def test_copies_are_told(result: Document) -> None:
     assert "Published: run 1 and run 2 have identical numbers; one of them is a copy" in result["notes"]
     runs = experiment.load("raid5-naspt").published
@@ -101,6 +106,7 @@ def test_copies_are_told(result: Document) -> None:
 # --- the report --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lab
 def test_charts_show_every_condition_and_what_was_published(result: Document) -> None:
     drawn = {chart.id: chart for chart in charts(typed(result, ExperimentDocument))}
     assert list(drawn) == ["claims-chart", "chart-write", "chart-bars", "chart-surface"]
@@ -117,6 +123,7 @@ def test_charts_show_every_condition_and_what_was_published(result: Document) ->
     assert ["Heat map", "slow"] in paths and ["Difference", "fast over slow"] in paths and ["3D", "fast"] in paths
 
 
+@pytest.mark.lab
 def test_the_difference_of_surfaces_is_theirs(result: Document) -> None:
     surface = next(chart for chart in result["charts"] if chart["id"] == "surface")
     slow, fast = (next(s for s in surface["series"] if s["condition"] == name) for name in ("slow", "fast"))
@@ -126,6 +133,7 @@ def test_the_difference_of_surfaces_is_theirs(result: Document) -> None:
     assert text == f"{(fast['rates'][-1][-1] / slow['rates'][-1][-1] - 1) * 100:+.0f} %"
 
 
+@pytest.mark.lab
 def test_ratios_of_claims_lie_beside_the_published_ones(result: Document) -> None:
     figure = charts(typed(result, ExperimentDocument))[0].entries[0]["figure"]
     by_name = {trace["name"]: trace for trace in figure["data"]}
@@ -134,6 +142,7 @@ def test_ratios_of_claims_lie_beside_the_published_ones(result: Document) -> Non
     assert "no-dips" not in by_name.get("undecided", {"y": []})["y"], "it has no interval"
 
 
+@pytest.mark.lab
 def test_published_numbers_have_ours_beside_them(result: Document) -> None:
     document = typed(result, ExperimentDocument)
     by_id = {one.id: one for one in document.published}
@@ -142,6 +151,7 @@ def test_published_numbers_have_ours_beside_them(result: Document) -> None:
     assert ours(document, by_id["table.one.run 1"]) == "-"
 
 
+@pytest.mark.lab
 def test_published_rates_are_drawn_as_fast_as_the_systems_are(result: Document) -> None:
     """Systems twice as fast as the article's: its rates twice as high in pictures, and both in the table."""
     faster = {**result, "speed": 2.0}
@@ -156,6 +166,7 @@ def test_published_rates_are_drawn_as_fast_as_the_systems_are(result: Document) 
     assert "times 2" not in published_table(typed(result, ExperimentDocument))
 
 
+@pytest.mark.lab
 def test_the_page_is_whole_and_foreign_text_stays_text(result: Document) -> None:
     hostile = json.loads(json.dumps(result))
     hostile["title"] = hostile["claims"][0]["words"] = hostile["notes"][0] = "<script>alert(1)</script>"
@@ -278,6 +289,7 @@ def test_work_beside_lasts_as_long_as_the_test(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == [], "it cleaned up when it was ended"
 
 
+@pytest.mark.lab
 def test_work_that_ends_by_itself_is_an_error(tmp_path: Path) -> None:
     bench = AddressBench(str(tmp_path), store=tmp_path / "store.sqlite")
     words = ["sweep", "--file-size", "64k", "--record", "64k", "--tests", "sing"]

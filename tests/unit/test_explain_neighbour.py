@@ -193,6 +193,7 @@ def crowded(found: Evidence, before: float | None, client: float = 0.4, others: 
     return dataclasses.replace(found, points=busy, client_cpus=2, before_cores=before)
 
 
+@pytest.mark.lab
 def test_processors_that_all_share_limit_what_leaves_none_idle() -> None:
     """A server and a busy loop on the client's two processors: called the protocol's window at 0.85, four times."""
     window = ladder(Server(link=10_000 * MB, window=800 * MB, cpus=2))
@@ -231,6 +232,7 @@ def test_short_stops_of_small_reads_that_were_watched_are_stops(length_ms: int, 
     assert (rows.stopped("read", "large") > 0.1) == (rows.stopped("write", "small") > 0.1) == stops
 
 
+@pytest.mark.lab
 def test_a_lock_that_holds_a_file_for_long_is_a_lock() -> None:
     """6.6 ms an operation: a prior that ended at 5 ms called it the server's processor, 0.89."""
     rows = rows_of(ladder(Server(link=1000 * MB, lock_s=6.6e-3)))

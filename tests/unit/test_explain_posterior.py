@@ -382,6 +382,7 @@ def test_no_limit_is_certain_where_a_server_with_another_one_explains_the_rows_a
     assert verdict._rivalled(alone, knows, "link", ("read", "large")) < 0.9
 
 
+@pytest.mark.lab
 def test_a_limit_stays_certain_where_no_other_server_explains_the_rows() -> None:
     """Disks of 60 MB/s behind a link twice as fast, and a cache that sets outgrow: whatever the noise was."""
     for seed in range(1, 4):

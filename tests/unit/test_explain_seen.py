@@ -48,6 +48,7 @@ def in_turns(each: Point) -> Point:
     return dataclasses.replace(each, p50_ns=each.mean_ns / 12, p99_ns=9e7) if alone else each
 
 
+@pytest.mark.lab
 def test_requests_in_turns_show_a_rationed_processor_unless_the_client_is_rationed() -> None:
     """A processor whose time is rationed copies slowly, too. A memory or a link makes all requests alike slow."""
     plain = ladder(Server(memory=50 * MB))
@@ -130,6 +131,7 @@ def test_a_bucket_that_nothing_drew_from_is_the_part_that_it_counts() -> None:
     assert found["burst_credit"][0] > 1e9 and found["disk"][0] == pytest.approx(60e6 / MIB, rel=0.02)
 
 
+@pytest.mark.lab
 def test_a_link_of_one_way_is_found_though_the_other_way_has_no_limit() -> None:
     """Reads at 13.5 MB/s, durable writes at 700: disks so uneven, without any cache, are unlikelier."""
     one_way = ladder(Server(link=13.5 * MB, uplink=700 * MB, disk_write=3e9, disk_read=3e9))

@@ -170,6 +170,7 @@ def test_what_the_link_hides_is_no_prediction() -> None:
     assert "at_least" in model.document()["connection_bytes_per_s"]
 
 
+@pytest.mark.lab
 def test_link_and_memory_are_told_apart_or_left_open() -> None:
     for is_own, kind in ((True, "link"), (False, "server_cache")):
         _, found = predictions(ladder(SERVER, own=is_own), Change(), Asked())
@@ -237,6 +238,7 @@ def test_few_slots_and_small_windows() -> None:
     assert by_load(found)[MEMORY].then.value == pytest.approx(250e6, rel=0.05)
 
 
+@pytest.mark.lab
 def test_depth_and_record() -> None:
     _, found = predictions(ladder(SERVER), Change(), Asked(depth=2))
     alone = 1 / ops(SERVER, "read", SMALL_RECORD, 1, SMALL_BYTES, True)
