@@ -16,6 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+import shares
 from cli_tools import Cli, need, populate, snapshot, wait_until
 from lab_tools import need_system, own_folders
 from naslab import lab
@@ -85,6 +86,7 @@ def test_all_twelve_three_times(target: str, cli: Cli) -> None:
 VIDEO = [name for name, one in definitions().items() if one.sequential is not None]
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("name", VIDEO)
 def test_order_as_seen_by_the_server(name: str, cli: Cli) -> None:
     """By when each request started: the published share, while all streams share the link."""
@@ -105,7 +107,7 @@ def sound_order(cli: Cli, target: object) -> None:
         assert statistics.median(issued) == pytest.approx(definitions()[name].sequential, abs=0.04), name
 
 
-@pytest.mark.parametrize("engine", ["", "?engine=uring"])
+@pytest.mark.parametrize("engine", shares.first(1, ["", "?engine=uring"], pytest.mark.lab))
 def test_order_on_a_folder(engine: str, cli: Cli) -> None:
     sound_order(cli, f"{cli.target}{engine}")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import shares
 from cli_tools import PROGRAM, SIM, Cli, Done, populate, snapshot, wait_until
 from naslab.results.store.process import owner
 
@@ -79,7 +80,7 @@ def test_ctrl_c_before_the_first_cell(cli: Cli) -> None:
     assert done.code == 130 and list(cli.target.iterdir()) == []
 
 
-@pytest.mark.parametrize("cells", [0, 1, 7, 20])
+@pytest.mark.parametrize("cells", shares.first(2, [0, 7, 1, 20], pytest.mark.lab))
 def test_kill_clean_resume(cells: int, cli: Cli) -> None:
     """kill -9 at several moments: the store is whole, clean tidies, resume completes every cell once."""
     before = populate(cli.target)
@@ -270,6 +271,7 @@ def test_secrets_in_other_arguments_are_not_stored(cli: Cli) -> None:
     assert "s3cr3t" not in json.dumps(cli.runs()[0]["argv"])
 
 
+@pytest.mark.lab
 def test_two_runs_at_once_share_a_store_and_a_target(cli: Cli) -> None:
     words = ("sweep", cli.target, "--file-size", "64k..256k", "--record", "4k", "--quiet")
     children = [cli.start(*words) for _ in range(3)]
@@ -340,6 +342,7 @@ def test_resume_of_a_survey_is_refused(cli: Cli) -> None:
     assert done.code == 2 and "not a sweep" in done.err
 
 
+@pytest.mark.lab
 def test_progress(cli: Cli) -> None:
     """A live bar on a terminal, nothing of it elsewhere; stdout keeps the result alone."""
     import pty
@@ -361,7 +364,10 @@ def test_progress(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
-@pytest.mark.parametrize("command", ["sweep null: --file-size 64k --record 64k --json", "runs --json", "--help"])
+@pytest.mark.parametrize(
+    "command",
+    shares.first(2, ["runs --json", "--help", "sweep null: --file-size 64k --record 64k --json"], pytest.mark.lab),
+)
 def test_closed_streams_cost_no_traceback(closed: str, command: str, cli: Cli) -> None:
     """Nothing that naslab opens takes their place; what cannot be printed is a failure, what was measured is kept."""
     words = ["sh", "-c", f'exec "$@" {closed}', "sh", *PROGRAM, *command.split()]

@@ -109,6 +109,7 @@ def test_mistakes_end_with_one_line_and_2(words: tuple[str, ...], said: str, cli
     assert len(stored) == (1 if words[0] == "last" else 0)
 
 
+@pytest.mark.lab
 def test_the_gate(cli: Cli, tmp_path: Path) -> None:
     old, same, slow = (sweep(cli, server(rate), name, seed, 8) for seed, (name, rate) in
                        enumerate((("old", 100), ("same", 100), ("slow", 80))))  # fmt: skip

@@ -11,6 +11,7 @@ from cli_tools import SIM, Cli
 ARTICLE = ("reference", "fsx", "--tier", "32", "--storage", "hdd", "--tib", "5")
 
 
+@pytest.mark.lab
 def test_the_articles_system(cli: Cli) -> None:
     text = cli(*ARTICLE, "--year", "2020").ok().out
     for part in ("32 MB/s, burst 600 MB/s", "32 MB/s, burst 260 MB/s", "60 MB/s, burst 400 MB/s", "2 GiB", "5 TiB"):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import shares
 from naslab.analysis import curvecompare as beside
 from naslab.analysis import knee
 from naslab.results.histogram import from_values
@@ -67,7 +66,8 @@ def test_equal_servers_are_called_equivalent_where_parts_vary_little() -> None:
     assert flat.count("equivalent") >= 0.9 * len(flat)
 
 
-@pytest.mark.parametrize("alike", shares.first(1, [0.0, 0.5], pytest.mark.lab))
+@pytest.mark.lab
+@pytest.mark.parametrize("alike", [0.0, 0.5])
 def test_a_server_that_is_a_fifth_slower_is_worse(alike: float) -> None:
     """And the fast one is better, from the other side; at least 95 of 100 verdicts."""
     for slow, fast, word in ((1.2, 1.0, "worse"), (1.0, 1.2, "better")):
@@ -88,6 +88,7 @@ def test_what_few_parts_cannot_tell() -> None:
     assert [round(beside.least_p(n, n), 4) for n in (3, 4, 5, 6)] == [0.1, 0.0286, 0.0079, 0.0022]
 
 
+@pytest.mark.lab
 def test_the_least_difference_that_would_be_seen_is_seen() -> None:
     """A true difference of the printed size is called one in 65 to 95 of 100 cases (80 by design)."""
     mde = float(np.median([one_ratio(seed, 1.0).mde for seed in range(50)]))

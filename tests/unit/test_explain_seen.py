@@ -70,6 +70,7 @@ def first_of(rows: Rows) -> str:
     return next(each.first.kind for each in judge(rows) if (each.op, each.size) == READ_LARGE)
 
 
+@pytest.mark.lab
 def test_a_client_that_is_stopped_at_its_quota_is_the_limit() -> None:
     """50 MB/s could be a link: the counters say otherwise."""
     plain = ladder(Server(link=50 * MB))

@@ -30,6 +30,7 @@ def test_the_planted_limit_is_found(seed: int) -> None:
     assert low <= found["knee_clients"] <= high
 
 
+@pytest.mark.lab
 def test_intervals_cover() -> None:
     within = 0
     for seed in range(40):
