@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import platform
+import re
 import shutil
 import socket
 import subprocess
@@ -86,12 +87,12 @@ def test_a_host_without_naslab_says_so(
 
 
 def agents() -> list[int]:
-    """Processes of naslab-agent that live."""
+    """Processes of naslab-agent that were begun over ssh and live; those of other tests lie elsewhere."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             program, _, rest = path.read_bytes().partition(b"\0")
-            if program.endswith(b"/naslab-agent") and rest == b"serve\0":
+            if re.fullmatch(rb"/tmp/naslab-agent\.\w+/naslab-agent", program) and rest == b"serve\0":
                 found.append(int(path.parent.name))
     return found
 

@@ -82,7 +82,7 @@ def test_slurm(tmp_path: Path, cli: Cli, data: Path) -> None:
 
 STEP = """#!/bin/sh
 [ "$1 $2 $3" = "--overlap --nodes=1 --ntasks=1" ] && shift 3
-case $1 in --nodelist=node[12]) shift; exec "$@";; esac
+case $1 in --nodelist=node[12]) shift; TMPDIR=$HOSTS exec "$@";; esac
 echo "srun: error: Invalid node name specified" >&2
 exit 1
 """
@@ -95,7 +95,7 @@ case $* in
   "apply -f workers.yaml"|"delete -f workers.yaml") echo $1 >> said;;
   "wait --for=condition=Ready pod -l app=naslab-worker --timeout=120s") ;;
   "get pods -l app=naslab-worker -o name") printf 'pod/naslab-workers-0-x\\npod/naslab-workers-1-y\\n';;
-  "exec -i pod/naslab-workers-"*" -- "*) shift 4; exec env -i PATH=/usr/bin:/bin "$@";;
+  "exec -i pod/naslab-workers-"*" -- "*) shift 4; exec env -i PATH=/usr/bin:/bin TMPDIR="$HOSTS" "$@";;
   *) echo "error: $*" >&2; exit 1;;
 esac
 """
@@ -104,14 +104,17 @@ esac
 def carried_out(script: str, tmp_path: Path, cli: Cli, data: Path, tools: Path, **env: str) -> None:
     """The recipe on two hosts, at the folder instead of the share, with the agent that the tests built."""
     script = script.replace("nfs://nas/share", f"{data} {SMALL}").replace("~/naslab-agents/", str(agent_tools.built()))
-    known = {**cli.env, "PATH": f"{tools}:{BIN}:{os.environ['PATH']}", **env}
+    hosts = tmp_path / "hosts"
+    hosts.mkdir()
+    known = {**cli.env, "PATH": f"{tools}:{BIN}:{os.environ['PATH']}", "HOSTS": str(hosts), **env}
     done = subprocess.run(
         ["bash", "-ec", script], cwd=tmp_path, env=known, capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
     judge(cli, data)
     assert [each["python"] for each in cli.runs()[0]["environment"]["clients"]] == [None, None]
-    assert subprocess.run(["pgrep", "-fx", ".*/naslab-agent serve"], check=False).returncode == 1, "none is left"
+    assert subprocess.run(["pgrep", "-f", f"{hosts}/"], check=False).returncode == 1, "no agent is left"
+    assert list(hosts.iterdir()) == []
 
 
 @pytest.mark.lab
@@ -142,11 +145,16 @@ def test_kubernetes_without_python(tmp_path: Path, cli: Cli, data: Path) -> None
         ("a,b", "sh 'x", '--remote-shell "sh \'x": No closing quotation; write it as for a shell'),
         ("me@a", "env", "--hosts a: user and port are for ssh; with --remote-shell give names only"),
         ("", "env", "--remote-shell 'env': it leads to --hosts; give them, too, or leave it out"),
+        (
+            "a --ssh-user me",
+            "env",
+            "--ssh-user, --ssh-port and --ssh-key are for ssh: with --remote-shell leave them out",
+        ),
         ("a", "false", "a: uname failed"),
     ],
 )
 def test_a_shell_that_leads_nowhere(hosts: str, shell: str, words: str, cli: Cli, data: Path) -> None:
-    given = ("--hosts", hosts) if hosts else ()
+    given = ("--hosts", *hosts.split()) if hosts else ()
     done = cli("sweep", data, *SMALL.split(), *given, "--remote-shell", shell).sound()
     assert done.code == 2 and words in done.err, done.err
     assert list(data.iterdir()) == [] and cli.runs() == []

@@ -206,6 +206,8 @@ class _Asked:
             raise UsageError(
                 f"--remote-shell {self.remote_shell!r}: it leads to --hosts; give them, too, or leave it out"
             )
+        if self.remote_shell and (self.ssh_user or self.ssh_port or self.ssh_key):
+            raise UsageError("--ssh-user, --ssh-port and --ssh-key are for ssh: with --remote-shell leave them out")
         if not ways and self.clients is None and self.share != "own":
             raise UsageError(f"--share {self.share}: give --clients, --hosts or --scheduler, too")
         return bool(ways) or self.clients is not None
