@@ -138,6 +138,7 @@ def test_what_fails_has_no_number(cli: Cli) -> None:
     assert "HDVideo_2Play," in (cli.folder / "APP.csv").read_text().splitlines()
 
 
+@pytest.mark.lab
 def test_an_interruption_keeps_what_was_measured(cli: Cli) -> None:
     before = populate(cli.target)
     child = cli.start("apps", cli.target, "--scale", "0.5", "--repeat", "50", "--json")

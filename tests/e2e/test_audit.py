@@ -56,6 +56,7 @@ def real(cli: Cli, here: Callable[..., Done]) -> Cli:
     return cli
 
 
+@pytest.mark.lab
 def test_a_run_of_a_real_folder_is_possible(real: Cli) -> None:
     done = real("audit", "last").sound()
     assert done.code == 0 and "impossible" not in done.out

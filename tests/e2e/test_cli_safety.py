@@ -59,7 +59,7 @@ def cut_short(cli: Cli) -> int:
     return len(spec["cells"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", shares.first(2, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], pytest.mark.lab))
 def test_signals_keep_what_was_measured(number: int, cli: Cli) -> None:
     before = populate(cli.target)
     child = begin(cli)
@@ -314,7 +314,7 @@ def test_stdout_on_a_full_disk(cli: Cli) -> None:
     assert done.returncode == 1 and "No space left" in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("change", ["gone", "file"])
+@pytest.mark.parametrize("change", shares.first(1, ["gone", "file"], pytest.mark.lab))
 def test_resume_when_the_folder_changed(change: str, cli: Cli) -> None:
     end(begin(cli), signal.SIGINT)
     cli.target.rmdir()

@@ -165,6 +165,7 @@ def test_a_preset_is_measured(cli: Cli) -> None:
     assert done.code == 2 and "it is for apps, job, run, tree" in done.err
 
 
+@pytest.mark.lab
 def test_what_limits_the_server_and_what_a_person_does_with_it(cli: Cli) -> None:
     """`run --preset`: the verdict, then the preset's applications, in sizes that fit the time."""
     done = cli("run", SIM, "--preset", "media", "--budget", "30s").ok()

@@ -46,6 +46,7 @@ def test_clients_of_this_machine(tmp_path: Path, cli: Cli, share: str) -> None:
         assert abs(each["clock"]["offset_ns"]) <= each["clock"]["bound_ns"]
 
 
+@pytest.mark.lab
 def test_jobs_of_many_clients(tmp_path: Path, cli: Cli) -> None:
     """Each client copies a corpus of its own in and out; bytes add up, and what took the time is told."""
     data = tmp_path / "data"

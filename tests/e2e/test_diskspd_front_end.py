@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import shares
 from cli_tools import Cli, need, wait_until
 from diskspd_readers import TextSpan, read_text, read_xml
 from naslab import lab
@@ -226,7 +227,7 @@ def test_interruption_prints_what_was_measured(cli: Cli) -> None:
     assert cli.runs()[0]["status"] == "partial"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", shares.first(1, [signal.SIGINT, signal.SIGTERM], pytest.mark.lab))
 def test_a_file_that_is_not_whole_is_removed(number: int, cli: Cli) -> None:
     """Cut short it would pass for the whole file in the next run without -c."""
     keep, path = cli.target / "keep", cli.target / "big"

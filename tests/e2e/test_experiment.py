@@ -75,6 +75,7 @@ def test_mistakes_end_with_one_line_and_2(words: tuple[object, ...], said: str, 
     assert found.code == 2 and said in found.err and found.err.count("\n") == 1 and not found.out
 
 
+@pytest.mark.lab
 def test_an_interruption_judges_what_there_is_and_cleans_up(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "target"
     folder.mkdir()

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import shares
 from cli_tools import Cli, need, populate, snapshot, wait_until
 from naslab.lab import systems
 from naslab.results.store import Store
@@ -184,7 +185,7 @@ def test_a_source_that_changes_under_way_is_told_and_not_blamed_on_the_target(cl
     assert list(cli.target.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", shares.first(1, [signal.SIGINT, signal.SIGTERM], pytest.mark.lab))
 def test_an_interrupted_job_leaves_nothing(number: signal.Signals, cli: Cli) -> None:
     before = populate(cli.target)
     child = cli.start("job", cli.target, "copy-in,checksum", "--corpus", "sources", "--repeat", "500")
@@ -302,6 +303,7 @@ def test_targets_that_keep_no_files(target: str, cli: Cli) -> None:
     assert done.code == 2 and "keeps no files" in done.err and cli.runs() == []
 
 
+@pytest.mark.lab
 def test_archives_open_elsewhere(cli: Cli) -> None:
     """Python's zipfile and Info-ZIP read what lies on the target while the job goes on; four streams, four archives."""
     child = cli.start("job", cli.target, "zip,checksum", "--corpus", "office", "--scale", "0.02", "--repeat", "300")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import shares
 from cli_tools import SIM, Cli, populate, snapshot, wait_until
 from naslab import _engine
 from naslab.errors import SpecError, UsageError
@@ -133,7 +134,7 @@ def test_misuse_is_refused(target: Path) -> None:
     assert list(target.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", shares.first(1, [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], pytest.mark.lab))
 def test_signals_in_a_later_stage(number: int, cli: Cli) -> None:
     """The curve's second stage: an interruption keeps the loads measured, kill -9 leaves what `clean` removes."""
     before = populate(cli.target)

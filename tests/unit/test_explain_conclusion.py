@@ -95,6 +95,7 @@ def test_two_close_limits_are_open_and_the_question_names_the_step_that_tells() 
     assert "62 MB/s" in asked.why or "probability 0." in asked.why
 
 
+@pytest.mark.lab
 def test_probabilities_of_a_class_are_at_most_one() -> None:
     for name in ("link", "pair", "disk"):
         for op, size in CLASSES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.machinery
 import importlib.util
 import re
@@ -35,11 +36,20 @@ def rust_files() -> list[Path]:
     return sorted(path for path in (ROOT / "crates").rglob("*.rs") if "tests" not in path.parts)
 
 
+@functools.cache
+def looked_through() -> list[tuple[str, str, int, list[tuple[str, int]]]]:
+    """(file, function, lines, variables of loops that are read too late) of all functions: parsing takes longest."""
+    return [
+        (path.name, node.name, (node.end_lineno or node.lineno) - node.lineno + 1, [*left_over(node)])
+        for path in python_files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
 def python_functions() -> Iterator[tuple[str, int]]:
-    for path in python_files():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{path.name}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
+    for file, name, lines, _ in looked_through():
+        yield f"{file}:{name}", lines
 
 
 def rust_functions() -> Iterator[tuple[str, int]]:
@@ -69,7 +79,7 @@ def left_over(function: ast.AST) -> Iterator[tuple[str, int]]:
     if not loops:
         return
     names = [node for node in nodes if isinstance(node, ast.Name)]
-    own: list[tuple[Any, set[str]]] = [(node, names_of(node)) for node in nodes if names_of(node)]
+    own: list[tuple[Any, set[str]]] = [(node, found) for node in nodes if (found := names_of(node))]
     inner = [(node.lineno, node.end_lineno or 0, found) for node, found in own]
     for loop in loops:
         for name in {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}:
@@ -93,14 +103,7 @@ def test_no_variable_of_a_loop_is_read_after_it() -> None:
     """Whether a machine was busy followed from the points of the last step alone: `points` was a loop's."""
     made = ast.parse("def f(all):\n    for points in all:\n        print(points)\n    return len(points)\n")
     assert [*left_over(made)] == [("points", 4)]
-    found = {
-        (path.name, *each)
-        for path in python_files()
-        for function in ast.walk(ast.parse(path.read_text()))
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for each in left_over(function)
-    }
-    assert not found
+    assert not {(file, *each) for file, _, _, late in looked_through() for each in late}
 
 
 def test_files_divide_into_rooms() -> None:

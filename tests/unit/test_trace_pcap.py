@@ -691,6 +691,7 @@ def samples() -> list[Segment]:
     return [module.parse_line(Path("x"), line) for line in wire.lines[:12] + other.lines]
 
 
+@pytest.mark.lab
 @settings(max_examples=inputs(300), deadline=None)
 @given(data=st.data())
 def test_damage_is_never_a_crash(data: st.DataObject) -> None:

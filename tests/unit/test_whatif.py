@@ -155,6 +155,7 @@ def test_a_changed_part_is_predicted(change: Change, factors: dict[str, float]) 
     assert known >= 4
 
 
+@pytest.mark.lab
 def test_what_the_link_hides_is_no_prediction() -> None:
     server = {**SERVER, "op": 1e-6}
     model, found = predictions(ladder(server), Change(link=Scale(10.0)), Asked())
@@ -421,6 +422,7 @@ def test_a_part_that_is_no_bottleneck_is_said_to_change_nothing(change: Change, 
             assert p.stays
 
 
+@pytest.mark.lab
 def test_a_measurement_that_is_known_badly_still_stays() -> None:
     """The interval of a rate says nothing against a link that is no bottleneck of it."""
     evidence = ladder(SERVER)
