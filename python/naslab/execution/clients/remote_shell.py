@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shlex
 import shutil
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,13 +116,13 @@ class RemoteShell:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Waits; a program that stays is asked to end, and killed."""
-    for end in (process.terminate, process.kill):
+    """Waits; a program that stays is asked to end, and killed, with all that it began."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             await asyncio.wait_for(process.wait(), _END_S)
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
-                end()
+                os.killpg(process.pid, number)
         else:
             return
     await process.wait()
