@@ -112,7 +112,7 @@ def test_a_refusal_is_told_when_nothing_is_left(tmp_path: Path) -> None:
     words = [sys.executable, "-c", REFUSED, str(tmp_path / "t")]
     done = subprocess.run(words, check=False, capture_output=True, text=True)
     assert done.returncode == 1 and done.stdout.startswith("two-links: rate: 'fast' is not a size"), done.stderr
-    assert done.stdout.endswith(" []\n")
+    assert done.stdout.endswith(" []\n") and done.stdout.count("\n") == 1
 
 
 def test_a_folder_of_the_user_is_no_disk(cli: Cli, tmp_path: Path) -> None:

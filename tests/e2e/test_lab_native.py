@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from cli_tools import Cli, need
-from lab_tools import HOLD, Stolen, born_there, lab_devices, left_groups, left_processes, own_folders, wait_for
+from lab_tools import HOLD, Stolen, born_there, left_over, left_processes, own_folders, wait_for
 from naslab import lab
 from naslab.client import process
 from naslab.lab import backends, place, systems
@@ -264,10 +264,11 @@ def test_fifty_kills_at_random_moments(wave: int, tmp_path: Path) -> None:
     for name in {each[0] for each in kills} - {"served"}:
         need_parts(name)
     print(f"seed {seed}: {kills}")
+    before = left_over()
     with ThreadPoolExecutor(len(kills)) as pool:
         for ended in [pool.submit(killed, tmp_path, *each) for each in kills]:
             ended.result()
-    left_nothing(tmp_path / "t")
+    left_nothing(tmp_path / "t", before)
 
 
 def killed(home: Path, name: str, whom: str, moment_s: float) -> None:
@@ -285,12 +286,12 @@ def killed(home: Path, name: str, whom: str, moment_s: float) -> None:
         holder.kill()
 
 
-def left_nothing(base: Path) -> None:
-    """Waits until no process, folder, device or control group of killed systems is left."""
+def left_nothing(base: Path, before: set[str]) -> None:
+    """Waits until no process, folder, device or control group of killed systems is left; before: what was there."""
     wait_for(lambda: not born_there(base) and not left_processes(base))
     # Of a server whose guardian was killed: whoever uses the lab next removes its folder.
     wait_for(lambda: place.sweep() == [] and not list(base.glob(f"{place.PREFIX}*")))
-    wait_for(lambda: not lab_devices() and not left_groups())
+    wait_for(lambda: left_over() <= before)
 
 
 def test_backends_are_asked_in_order() -> None:

@@ -156,6 +156,24 @@ def test_only_devices_of_the_folder_are_removed(tmp_path: Path, monkeypatch: pyt
     assert loops.release_recorded(tmp_path) and removed == minors[::-1]
 
 
+def test_numbers_left_without_a_folder_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(loops, "_control", lambda request, minor: asked.append(minor))
+    monkeypatch.setattr(loops, "is_bound", lambda minor: minor == 2000)
+    for name in ("loop7", "loop2000", "loop2001", "loop-control"):
+        (tmp_path / name).touch()
+    assert loops.remove_orphans(tmp_path) == asked == [], "one that is made just now"
+    monkeypatch.setattr(loops, "_ORPHAN_S", -1.0)
+    assert loops.remove_orphans(tmp_path) == asked == [2001], "neither the system's own nor one in use"
+    monkeypatch.setattr(loops, "remove_orphans", lambda: asked.append(-1))
+    place.sweep()
+    assert asked == [2001, -1], "whoever uses the lab next does so"
+    monkeypatch.undo()
+    monkeypatch.setattr(loops, "_ORPHAN_S", -1.0)
+    monkeypatch.setattr(loops, "_control", lambda request, minor: (_ for _ in ()).throw(OSError(16, "busy")))
+    assert loops.remove_orphans(tmp_path) == []
+
+
 def test_a_group_goes_with_its_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "remove", lambda minor, seconds: True)
     mine, other = tmp_path / "groups" / tmp_path.name, tmp_path / "groups" / "other"

@@ -252,6 +252,7 @@ def main() -> int:
         signal.signal(number, _nothing)
     process.hear_of_parents_end(signal.SIGTERM)  # while nothing else watches over the controller
     guardian: Guardian | None = None
+    refusal: NaslabError | None = None
     try:
         guardian = Guardian(request)
         facts = guardian.start()
@@ -260,16 +261,16 @@ def main() -> int:
         _answer({"ok": facts})
         _wait(guardian, controller, wake_read)
     except NaslabError as error:
-        if guardian is not None:
-            guardian.end()  # before the answer: whoever is told of the refusal finds nothing left
-        _answer({"error": str(error), "usage": isinstance(error, UsageError)})
-        return 1
+        refusal = error
     except _EndedEarlyError:
         return 1
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if guardian is not None:
             guardian.end()
+    if refusal is not None:  # whoever is told of it finds nothing left
+        _answer({"error": str(refusal), "usage": isinstance(refusal, UsageError)})
+        return 1
     return 0
 
 

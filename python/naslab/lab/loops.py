@@ -11,6 +11,7 @@ Source: <linux/loop.h>, loop(4).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -27,6 +28,8 @@ MINORS = range(1000, 100_000)
 """Numbers that the lab's devices take."""
 RECORD = "device.json"
 _CONTROL = "/dev/loop-control"
+_ORPHAN_S = 60.0
+"""From then on a number of the lab's with nothing behind it was left: a keeper has one so for some milliseconds."""
 _CTL_ADD, _CTL_REMOVE = 0x4C80, 0x4C81
 _CONFIGURE, _GET_STATUS = 0x4C0A, 0x4C05
 _AUTOCLEAR, _DIRECT = 4, 16
@@ -156,6 +159,22 @@ def release_recorded(folder: Path, seconds: float = 10.0) -> bool:
     removed = [remove(each, seconds) for each in mine]
     left = [each for each in groups if each.name == folder.name and all(removed)]
     return all(removed) and all(_remove_group(each, seconds) for each in left)
+
+
+def remove_orphans(devices: Path = Path("/dev")) -> list[int]:
+    """Removes numbers of the lab's that have stood on nothing for a minute or more; those removed.
+
+    A server whose processes and folder were both removed with force leaves them, and nobody knows whose they
+    were: they hold no data, and the kernel keeps one that somebody has open.
+    """
+    removed = []
+    for node in devices.glob("loop*"):
+        minor = int(node.name[4:]) if node.name[4:].isdigit() else 0
+        with contextlib.suppress(OSError):
+            if minor in MINORS and not is_bound(minor) and time.time() - node.stat().st_ctime > _ORPHAN_S:
+                _control(_CTL_REMOVE, minor)
+                removed.append(minor)
+    return removed
 
 
 def _remove_group(group: Path, seconds: float) -> bool:

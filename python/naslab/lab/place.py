@@ -115,7 +115,8 @@ def is_abandoned(found: dict[str, Any]) -> bool:
 
 
 def sweep() -> list[Path]:
-    """Removes folders whose guardian was killed; those removed."""
+    """Removes folders whose guardian was killed; those removed. Devices go that were left without a folder."""
+    loops.remove_orphans()
     removed = []
     for base in {tempfile.gettempdir(), "/dev/shm"}:
         for folder in Path(base).glob(PREFIX + "*"):
