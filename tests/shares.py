@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
 
 
-def first(count: int, values: Sequence[Any], others: pytest.MarkDecorator) -> list[Any]:
-    """The values, of which all but the first so many have the mark `others`: pytest.mark.lab, for they take minutes."""
+def only(quick: Collection[Any], values: Iterable[Any], others: pytest.MarkDecorator) -> list[Any]:
+    """The values, of which all that are not quick have the mark `others`: pytest.mark.lab, for they take minutes."""
     return [
-        pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=others) if at >= count else each
-        for at, each in enumerate(values)
+        each if each in quick else pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=others)
+        for each in values
     ]
+
+
+def first(count: int, values: Sequence[Any], others: pytest.MarkDecorator) -> list[Any]:
+    """The same where the first so many are quick."""
+    return only(values[:count], values, others)

@@ -39,7 +39,7 @@ def asked(agent: Path, work: Callable[[FarEngine], Any]) -> Any:
         )
         assert process.stdin is not None and process.stdout is not None
         stdin = process.stdin
-        engine = FarEngine(lambda text: stdin.write(text.encode()), process.stdout)
+        engine = FarEngine(stdin.write, process.stdout)
         try:
             return await asyncio.to_thread(work, engine)
         finally:
@@ -196,7 +196,7 @@ def test_a_lost_connection_is_told(agent: Path, tmp_path: Path) -> None:
         )
         assert process.stdin is not None and process.stdout is not None
         stdin = process.stdin
-        engine = FarEngine(lambda text: stdin.write(text.encode()), process.stdout)
+        engine = FarEngine(stdin.write, process.stdout)
         await engine.ask("clock")
         process.kill()
         await process.wait()

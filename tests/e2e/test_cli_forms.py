@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import shares
 from cli_tools import Cli, Done, snapshot
 
 SMALL = ("--quiet", "--timeout", "3s")
@@ -149,13 +150,10 @@ def test_a_file_of_this_machine_is_no_target(name: str, filled: Cli, here: Calla
 
 LONG = ("profile", "curve", "diskspd", "run", "job")
 """Commands that measure for seconds, on each target."""
+LOADING = [name for name in MEASURING if name not in ("doctor", "clean")]
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.lab) if name in LONG else name
-    for name in MEASURING
-    if name not in ("doctor", "clean")
-])  # fmt: skip
+@pytest.mark.parametrize("name", shares.only({*LOADING} - {*LONG}, LOADING, pytest.mark.lab))
 def test_what_is_a_target_is_measured_and_nothing_else(name: str, filled: Cli) -> None:
     before = snapshot(filled.folder)
     for form in WORKING:

@@ -22,6 +22,8 @@ from cli_tools import Cli, run_folders
 from lab_tools import need
 from naslab import __version__
 
+pytestmark = pytest.mark.lab
+
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -65,7 +67,6 @@ def remotes() -> list[int]:
     return found
 
 
-@pytest.mark.lab
 def test_hosts_measure_together(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
     run = cli(*over(cli, ssh, "sweep", str(tmp_path), *SMALL), "--json").ok().json()
     assert [cell["clients"]["count"] for cell in run["cells"]] == [2, 2]
@@ -73,7 +74,6 @@ def test_hosts_measure_together(tmp_path: Path, cli: Cli, ssh: tuple[Path, int])
     assert run_folders(tmp_path) == [] and remotes() == []
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize(
     ("python", "words"),
     [("/nowhere/python", "/nowhere/python"), ("sh", "clients could not be started: 127.0.0.1")],
@@ -97,7 +97,6 @@ def agents() -> list[int]:
     return found
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize("way", ["named", "a folder", "installed"])
 def test_hosts_without_naslab_measure_with_its_agent(way: str, tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
     """It is copied there, and gone from their disks; what it measures is merged like any client's."""
@@ -126,7 +125,6 @@ def test_hosts_without_naslab_measure_with_its_agent(way: str, tmp_path: Path, c
     assert {path.name for path in Path("/tmp").glob("naslab-agent*")} == before
 
 
-@pytest.mark.lab
 def test_what_an_agent_cannot_do_is_told(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
     program = str(built())
     data = tmp_path / "data"
@@ -142,7 +140,6 @@ def test_what_an_agent_cannot_do_is_told(tmp_path: Path, cli: Cli, ssh: tuple[Pa
     assert list(data.iterdir()) == [] and cli.runs() == [] and agents() == []
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize("way", ["python", "agent"])
 def test_no_load_outlives_the_connection(way: str, tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
     """The run's own process is killed: its hosts end the load and remove what they made."""
@@ -163,7 +160,6 @@ def test_no_load_outlives_the_connection(way: str, tmp_path: Path, cli: Cli, ssh
     assert living() == [] and run_folders(tmp_path) == []
 
 
-@pytest.mark.lab
 def test_the_cluster_file_of_iozone(tmp_path: Path, cli: Cli, ssh: tuple[Path, int]) -> None:
     """Two clients, which are this machine, two children on each."""
     home, port = ssh
@@ -216,7 +212,6 @@ def scheduler(tmp_path: Path) -> Iterator[Path]:
     end_cluster(begun)
 
 
-@pytest.mark.lab
 def test_a_cluster_that_runs_measures(tmp_path: Path, cli: Cli, scheduler: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -227,7 +222,6 @@ def test_a_cluster_that_runs_measures(tmp_path: Path, cli: Cli, scheduler: Path)
         assert run_folders(data) == []
 
 
-@pytest.mark.lab
 def test_a_cluster_with_tls_of_its_own(tmp_path: Path, cli: Cli) -> None:
     """Both ends show a certificate, which Dask's own settings name; without it nobody gets in."""
     data, pem = tmp_path / "data", tmp_path / "own.pem"
@@ -253,7 +247,6 @@ def test_a_cluster_with_tls_of_its_own(tmp_path: Path, cli: Cli) -> None:
         end_cluster(begun)
 
 
-@pytest.mark.lab
 def test_a_scheduler_that_dies_ends_the_run(tmp_path: Path, cli: Cli) -> None:
     """The run is told, what was measured is kept, and the clients end their load and remove what they made."""
     data = tmp_path / "data"

@@ -50,6 +50,14 @@ def stand_ins(folder: Path, programs: dict[str, str]) -> Path:
     return folder
 
 
+def in_bash(how: str, script: str, folder: Path, env: dict[str, str]) -> None:
+    """The script to its end, which is a good one."""
+    done = subprocess.run(
+        ["bash", how, script], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
@@ -70,10 +78,7 @@ def test_slurm(tmp_path: Path, cli: Cli, data: Path) -> None:
     tools = stand_ins(tmp_path / "tools", {"srun": SRUN, "dask": DASK})
     script = block("Slurm").replace("nfs://nas/share", f"{data} {SMALL}").replace("--clients 8", "--clients 2")
     env = {**cli.env, "PATH": f"{tools}:{BIN}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
+    in_bash("-c", script, tmp_path, env)
     assert "<html" in (tmp_path / "report.html").read_text()[:500]
     judge(cli, data)
     left = subprocess.run(["pgrep", "-f", str(tmp_path / "scheduler")], capture_output=True, text=True, check=False)
@@ -107,10 +112,7 @@ def carried_out(script: str, tmp_path: Path, cli: Cli, data: Path, tools: Path, 
     hosts = tmp_path / "hosts"
     hosts.mkdir()
     known = {**cli.env, "PATH": f"{tools}:{BIN}:{os.environ['PATH']}", "HOSTS": str(hosts), **env}
-    done = subprocess.run(
-        ["bash", "-ec", script], cwd=tmp_path, env=known, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
+    in_bash("-ec", script, tmp_path, known)
     judge(cli, data)
     assert [each["python"] for each in cli.runs()[0]["environment"]["clients"]] == [None, None]
     assert subprocess.run(["pgrep", "-f", f"{hosts}/"], check=False).returncode == 1, "no agent is left"

@@ -259,9 +259,7 @@ QUICK = ("docs/guide/first-run.md",)
 """Pages whose commands `make test` runs, beside those of README.md below; the others take minutes."""
 
 
-@pytest.mark.parametrize(
-    "page", shares.first(len(QUICK), sorted(with_commands(), key=lambda page: page not in QUICK), pytest.mark.lab)
-)
+@pytest.mark.parametrize("page", shares.only(QUICK, with_commands(), pytest.mark.lab))
 def test_commands_of_a_page_work(page: str, world: World) -> None:
     judge(page, world)
 

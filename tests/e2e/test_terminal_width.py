@@ -19,7 +19,7 @@ import pytest
 
 from cli_tools import TOOLS
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 SIM = (
     "sim:?latency_ns=200us&link_bytes_per_s=125MB&server_cache_bytes=16m&server_cache_bytes_per_s=3GB"
@@ -116,7 +116,6 @@ def commands(ids: list[str]) -> list[list[str]]:
     ]  # fmt: skip
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize("columns", [80, 120])
 def test_nothing_is_cut_or_wrapped_by_the_terminal(store: tuple[Path, list[str]], columns: int) -> None:
     path, ids = store
@@ -131,7 +130,6 @@ def test_nothing_is_cut_or_wrapped_by_the_terminal(store: tuple[Path, list[str]]
     assert not wrong, "\n".join(map(str, wrong))
 
 
-@pytest.mark.lab
 def test_a_table_has_its_columns_in_one_piece_or_says_which_it_lacks(store: tuple[Path, list[str]]) -> None:
     path, ids = store
     lines, shown = on_terminal(path, 80, [["runs"], ["show", ids[-1]]])
@@ -142,7 +140,6 @@ def test_a_table_has_its_columns_in_one_piece_or_says_which_it_lacks(store: tupl
     assert "Without room" not in "\n".join(on_terminal(path, 160, [["runs"]])[0])
 
 
-@pytest.mark.lab
 def test_a_command_to_try_next_is_one_that_a_shell_takes(store: tuple[Path, list[str]]) -> None:
     path, ids = store
     (lines,) = on_terminal(path, 80, [["explain", ids[1]]])
@@ -152,7 +149,6 @@ def test_a_command_to_try_next_is_one_that_a_shell_takes(store: tuple[Path, list
     assert taken[:2] == ["naslab", "run"] and SIM in taken, printed
 
 
-@pytest.mark.lab
 def test_nobody_reads_names_of_steps_or_bare_counts(store: tuple[Path, list[str]]) -> None:
     path, ids = store
     for lines in on_terminal(path, 120, [["show", run] for run in ids]):

@@ -20,6 +20,8 @@ from naslab.render.report.experiment_series import add_series, shown_runs
 from naslab.results import schema_experiment
 from naslab.results.parts.experiment import ExperimentDocument, ExperimentSeries
 
+pytestmark = pytest.mark.lab
+
 SIM = Path(__file__).parents[1] / "sim_experiment.toml"
 STRICT = jsonschema.Draft202012Validator(schema_experiment.json_schema(strict=True))
 
@@ -37,14 +39,12 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(json.loads(json.dumps(made, allow_nan=False)))
 
 
-@pytest.mark.lab
 def test_a_document_is_as_its_schema_says(result: dict[str, Any]) -> None:
     STRICT.validate(result)
     for part in ("conditions", "measurements", "charts", "published", "claims"):
         assert result[part], f"{part}: nothing of it was checked"
 
 
-@pytest.mark.lab
 def test_every_field_of_the_schema_is_one_of_the_document(result: dict[str, Any]) -> None:
     """What may be absent appears somewhere, too; charts of all kinds were checked."""
     assert set(result) == set(ExperimentDocument.__struct_fields__) - {"sequential"}  # test_sequential.py
@@ -53,7 +53,6 @@ def test_every_field_of_the_schema_is_one_of_the_document(result: dict[str, Any]
     assert used == set(ExperimentSeries.__struct_fields__)
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize(
     ("path", "value"),
     [

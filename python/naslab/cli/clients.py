@@ -206,8 +206,6 @@ class _Asked:
             raise UsageError(
                 f"--remote-shell {self.remote_shell!r}: it leads to --hosts; give them, too, or leave it out"
             )
-        if self.remote_shell and (self.ssh_user or self.ssh_port or self.ssh_key):
-            raise UsageError("--ssh-user, --ssh-port and --ssh-key are for ssh: with --remote-shell leave them out")
         if not ways and self.clients is None and self.share != "own":
             raise UsageError(f"--share {self.share}: give --clients, --hosts or --scheduler, too")
         return bool(ways) or self.clients is not None
@@ -224,10 +222,10 @@ class _Asked:
         chosen = next((each for each in SHARES if each == self.share), None)
         if chosen is None:
             raise UsageError(f"--share {self.share!r}: choose one of {', '.join(SHARES)}")
-        hosts = hosts_of(self.hosts, self.remote_shell) if self.hosts else ()
         ssh = Ssh(
             self.ssh_user or None, self.ssh_port, self.ssh_key, self.remote_python, self.agent, self.remote_shell
         )  # fmt: skip
+        hosts = hosts_of(self.hosts, ssh) if self.hosts else ()
         if self.scheduler:
             check_scheduler(self.scheduler, self.trust_network)
         return Clients(Wanted(self.clients, self.scheduler or None, hosts, ssh), chosen)

@@ -68,8 +68,6 @@ _REFUSALS: tuple[Rule, ...] = (
      "-+m: the clients' folders are removed with the run: leave out -w, -+E, --read-existing and --overwrite"),
     (lambda a: a.cluster_file is None and any(getattr(a, name) for name in OF_CLIENTS),
      "--remote-..., --agent and --ssh-... are for the clients of -+m: add -+m FILE, or leave them out"),
-    (lambda a: a.remote_shell and (a.ssh_user or a.ssh_port or a.ssh_key),
-     "--ssh-user, --ssh-port and --ssh-key are for ssh: with --remote-shell leave them out"),
     (lambda a: a.foreign and not (a.has("-f") or a.names or a.names_file), "-+E needs the file: add -f FILE or -F"),
 )  # fmt: skip
 

@@ -79,4 +79,4 @@ def clients_of(args: Args) -> Clients | None:
     key = Path(args.ssh_key) if args.ssh_key else None
     agent = Path(args.agent) if args.agent else None
     ssh = Ssh(args.ssh_user, args.ssh_port, key, args.remote_python or Ssh.python, agent, args.remote_shell)
-    return Clients(Wanted(hosts=hosts_of(",".join(args.cluster.hosts), args.remote_shell), ssh=ssh))
+    return Clients(Wanted(hosts=hosts_of(",".join(args.cluster.hosts), ssh), ssh=ssh))

@@ -95,7 +95,7 @@ async def _begin(connection: Any, ssh: Ssh) -> FarEngine:
         if said != f"{_NAME} {__version__}":
             other = said if said.startswith(_NAME) and "\n" not in said else "another program"
             raise UsageError(f"--agent: that is {other}, not {_NAME} {__version__}; tools/agent makes it")
-        process = await connection.create_process(f"exec {folder}/{_NAME} serve")
+        process = await connection.create_process(f"exec {folder}/{_NAME} serve", encoding=None)
         engine = FarEngine(process.stdin.write, process.stdout)
         await engine.ask("clock")
         return engine

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import json
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from naslab.errors import TargetError, UsageError
@@ -28,7 +28,7 @@ Event = tuple[str, str, list[bytes]]
 class Lines(Protocol):
     """Standard output of the program."""
 
-    async def readline(self) -> str | bytes:
+    async def readline(self) -> bytes:
         """One line; empty at the end."""
         ...
 
@@ -36,7 +36,7 @@ class Lines(Protocol):
 class FarEngine:
     """A `NodeEngine` over standard input and output. send: writes a line to it; all in the loop that makes this."""
 
-    def __init__(self, send: Callable[[str], None], lines: Lines) -> None:
+    def __init__(self, send: Callable[[bytes], None], lines: Lines) -> None:
         self._send, self._lines = send, lines
         self.loop = asyncio.get_running_loop()
         self.events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
@@ -52,7 +52,7 @@ class FarEngine:
         try:
             if self._gone:
                 raise TargetError(self._gone, "disconnected")
-            self._send(json.dumps({"id": number, "ask": what, **given}) + "\n")
+            self._send(_line(number, what, given))
             reply = await future
         finally:
             self._waiting.pop(number, None)
@@ -67,7 +67,7 @@ class FarEngine:
     def tell(self, what: str, **given: Any) -> None:
         """As `call`; nobody waits for the answer."""
         with contextlib.suppress(RuntimeError):  # the loop is gone, and with it the program
-            self.loop.call_soon_threadsafe(lambda: self._send(json.dumps({"id": 0, "ask": what, **given}) + "\n"))
+            self.loop.call_soon_threadsafe(lambda: self._send(_line(0, what, given)))
 
     async def _read(self) -> None:
         why = "the agent ended"
@@ -136,6 +136,11 @@ class FarEngine:
 
     def forget(self) -> None:
         """The program removes it at its end."""
+
+
+def _line(number: int, what: str, given: Mapping[str, Any]) -> bytes:
+    """A request, as it crosses."""
+    return json.dumps({"id": number, "ask": what, **given}).encode() + b"\n"
 
 
 class FarRun:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from naslab.errors import TargetError, UsageError
 from naslab.execution.clients import remote_shell
-from naslab.execution.clients.settings import CONFIG, Host, Wanted, silence
+from naslab.execution.clients.settings import CONFIG, Host, Ssh, Wanted, silence
 
 MISSING = "many clients need Dask, which is not installed: pip install 'naslab[cluster]'"
 START_S = 60.0
@@ -156,9 +156,9 @@ def check_scheduler(text: str, trusted: bool) -> None:
 _HOST = re.compile(r"^(?:(?P<user>[^@\s]+)@)?(?P<name>\[[0-9a-fA-F:]+\]|[^@:\s]+)(?::(?P<port>\d+))?$")
 
 
-def hosts_of(text: str, shell: str = "") -> tuple[Host, ...]:
-    """`a,user@b:2222`, or a file with a host on each line (# begins a remark). shell: the command that leads there
-    instead of ssh. Raises UsageError."""
+def hosts_of(text: str, ssh: Ssh | None = None) -> tuple[Host, ...]:
+    """`a,user@b:2222`, or a file with a host on each line (# begins a remark). ssh: how they are reached. Raises
+    UsageError, also where one does not fit the other."""
     path = Path(text)
     if "," not in text and path.is_file():
         words = [line.partition("#")[0].strip() for line in path.read_text("utf-8").splitlines()]
@@ -173,6 +173,6 @@ def hosts_of(text: str, shell: str = "") -> tuple[Host, ...]:
         found.append(Host(match["name"].strip("[]"), match["user"], port))
     if not found:
         raise UsageError(f"--hosts {text!r}: names no host")
-    if shell:
-        remote_shell.check(shell, found)
+    if ssh is not None and ssh.shell:
+        remote_shell.check(ssh, found)
     return tuple(found)

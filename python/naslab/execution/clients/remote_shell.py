@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from naslab.errors import UsageError
-from naslab.execution.clients.settings import Host
+from naslab.execution.clients.settings import Host, Ssh
 
 HOST = "{host}"
 """Where a host's name goes in the command; at its end where it is not named."""
@@ -38,8 +38,11 @@ def words_of(command: str, host: str) -> list[str]:
     return [word.replace(HOST, host) for word in words]
 
 
-def check(command: str, hosts: Sequence[Host]) -> None:
-    """Raises UsageError where the command, or a host with a login for ssh, does not fit."""
+def check(ssh: Ssh, hosts: Sequence[Host]) -> None:
+    """Raises UsageError where the command does not fit, or a login for ssh stands beside it."""
+    command = ssh.shell
+    if ssh.user or ssh.port or ssh.key:
+        raise UsageError("--ssh-user, --ssh-port and --ssh-key are for ssh: with --remote-shell leave them out")
     program = words_of(command, "")[0]
     if program.rpartition("/")[2] == "ssh":
         raise UsageError(f"--remote-shell {command!r}: --hosts speaks ssh itself; put its options into ~/.ssh/config")
@@ -59,25 +62,6 @@ class _Done:
     stderr: bytes
 
 
-class _Input:
-    """Standard input of a program, for text."""
-
-    def __init__(self, stream: asyncio.StreamWriter) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> None:
-        """Queues it."""
-        self._stream.write(text.encode())
-
-
-class _Running:
-    """A program there."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None
-        self.stdin, self.stdout = _Input(process.stdin), process.stdout
-
-
 @dataclass
 class RemoteShell:
     """One host. command: as --remote-shell gives it."""
@@ -92,9 +76,9 @@ class RemoteShell:
         out, err = await process.communicate(b"" if input is None else input)
         return _Done(process.returncode, out, err)
 
-    async def create_process(self, command: str) -> _Running:
+    async def create_process(self, command: str, **_: Any) -> asyncio.subprocess.Process:
         """A command of the host's shell that goes on until its standard input ends. Raises OSError."""
-        return _Running(await self._start(command, asyncio.subprocess.DEVNULL))
+        return await self._start(command, asyncio.subprocess.DEVNULL)
 
     async def _start(self, command: str, err: int) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
