@@ -16,6 +16,7 @@ from naslab.client import process
 from naslab.client.procs import machine_ticks
 from naslab.errors import UsageError
 from naslab.lab import loops, systems, throttle
+from naslab.lab.server import Server
 
 HOLD = """
 import sys, time, naslab.lab
@@ -141,6 +142,18 @@ def need_system(name: str) -> None:
             throttle.find("", "")
         except UsageError as error:
             need(False, str(error))
+
+
+def need_parts(name: str) -> None:
+    """Skips, or fails where the lab is required, when this machine cannot build the system."""
+    said = systems.said_of(systems.system(name))
+    need(any(each.builds for each in said), f"{name}: {'; '.join(each.why_not for each in said)}")
+
+
+def inside(server: Server, script: str) -> str:
+    """What a shell says where the server's disks are mounted."""
+    done = subprocess.run([*server.inside(), "sh", "-ec", script], check=True, capture_output=True, text=True)
+    return done.stdout
 
 
 def hold(name: str) -> tuple[subprocess.Popen[str], process.Process, Path, list[process.Process]]:
