@@ -94,6 +94,7 @@ fn told(error: &Error) -> Value {
         "kind": error.kind.name(),
         "status": error.status,
         "space": error.kind == ErrorKind::NoSpace,
+        "failure": error.told(),
     })
 }
 

@@ -4,7 +4,7 @@ use crate::lines::Lines;
 use crate::options::Options;
 use crate::{contained, os, owner, password, signals, texts};
 use naslab_core::{limit, ErrorKind, Target};
-use naslab_engine::{Run, RunSpec, StageEnd};
+use naslab_engine::{Left, Run, RunSpec, StageEnd};
 use naslab_targets::{make, seam};
 use serde_json::{json, Value};
 use std::io::{Read, Stdout, Write};
@@ -102,17 +102,13 @@ fn measure(options: &Options, spec: &RunSpec, target: &Arc<dyn Target>, begin: &
     let (end, code) = match outcome {
         Ok(end) => {
             let why = end.error.iter().chain(end.refused.values().take(1));
-            why.filter(|_| lines.unwritten.is_none()).for_each(|error| complain(error));
+            why.filter(|_| lines.unwritten.is_none()).for_each(|error| complain(&error.to_string()));
             told(&end, &**target)
         }
         Err(error) => {
             complain(&error.to_string());
             let code = if error.kind == ErrorKind::Interrupted { INTERRUPTED } else { REFUSED };
-            let end = json!({
-                "status": "failed", "error": error.to_string(), "error_kind": error.kind.name(),
-                "error_status": error.status,
-            });
-            (end, code)
+            (json!({"status": "failed", "error": error.told()}), code)
         }
     };
     finish(&mut lines, end, &left, code)
@@ -125,12 +121,12 @@ fn told(end: &StageEnd, target: &dyn Target) -> (Value, u8) {
         "interrupted" => INTERRUPTED,
         _ => FAILED,
     };
-    let told = seam::end(end, target).unwrap_or_else(|error| json!({"status": "failed", "error": error.to_string()}));
+    let told = seam::end(end, target).unwrap_or_else(|error| json!({"status": "failed", "error": error.told()}));
     (told, code)
 }
 
 /// The last line.
-fn finish(lines: &mut Lines<Stdout>, mut end: Value, left: &[String], code: u8) -> ExitCode {
+fn finish(lines: &mut Lines<Stdout>, mut end: Value, left: &[Left], code: u8) -> ExitCode {
     for path in left {
         complain(&format!("left on the target: {path}; look at it, then run `naslab clean` on the target"));
     }

@@ -7,7 +7,9 @@ use crate::lines::Lines;
 use crate::{client, contained, os, signals};
 use base64::prelude::{Engine, BASE64_STANDARD};
 use naslab_core::{limit, monotonic_ns, Error, ErrorKind, OpenOptions, Result, Target};
-use naslab_engine::{clean, make_folder, CellOutcome, CellSpec, Events, Point, Progress, Run, RunSpec, MARKER_NAME};
+use naslab_engine::{
+    clean, make_folder, CellOutcome, CellSpec, Events, Left, Point, Progress, Run, RunSpec, MARKER_NAME,
+};
 use naslab_targets::{make, seam};
 use serde_json::{json, Value};
 use std::io::{BufRead, Write};
@@ -187,7 +189,7 @@ impl Server {
     }
 
     /// Removes what the run made; what is left.
-    fn finish(&mut self) -> Vec<String> {
+    fn finish(&mut self) -> Vec<Left> {
         let mut heard = Heard { lines: self.out.lines(), go: &self.go, state: &self.state };
         self.run.take().map_or_else(Vec::new, |(mut run, _)| run.finish(&mut heard))
     }

@@ -1,8 +1,8 @@
 //! A session whose calls each end in time.
 
 use crate::{
-    limit, Completion, DirEntry, FileId, FileStat, FileTimes, FlushKind, IoBuf, Op, OpError, OpenOptions, Result,
-    Session, Space, Submit, Token, WireCounters,
+    limit, Claim, Completion, DirEntry, FileId, FileStat, FileTimes, FlushKind, IoBuf, Op, OpError, OpenOptions,
+    Result, Session, Space, Submit, Token, WireCounters,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,6 +33,22 @@ impl<S: Session> Session for Bounded<S> {
 
     fn close(&mut self, file: FileId) -> Result<()> {
         self.bound(|s| s.close(file))
+    }
+
+    fn identity(&self) -> Vec<u8> {
+        self.inner.identity()
+    }
+
+    fn claim(&self, file: FileId) -> Option<Claim> {
+        self.inner.claim(file)
+    }
+
+    fn reclaim(&mut self, path: &str, options: &OpenOptions, claim: &Claim) -> Result<Option<FileId>> {
+        self.bound(|s| s.reclaim(path, options, claim))
+    }
+
+    fn end_reclaim(&mut self) -> Result<()> {
+        self.bound(Session::end_reclaim)
     }
 
     unsafe fn register_memory(&mut self, regions: &[IoBuf]) -> Result<()> {

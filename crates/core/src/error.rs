@@ -174,6 +174,17 @@ impl Error {
         self
     }
 
+    /// What it says, in parts.
+    pub fn told(&self) -> Told {
+        Told {
+            kind: self.kind.name(),
+            status: self.status,
+            operation: self.operation,
+            cause: self.message.clone(),
+            facts: self.context.clone(),
+        }
+    }
+
     /// The copyable form for the hot loop.
     pub fn op_error(&self) -> OpError {
         OpError { kind: self.kind, status: self.status }
@@ -182,12 +193,42 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.operation, self.message)?;
-        for (name, value) in &self.context {
-            write!(f, ", {name}={value}")?;
-        }
-        Ok(())
+        write_parts(f, self.operation, &self.message, &self.context)
     }
+}
+
+/// What an error says, in parts, for whoever puts it into words.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Told {
+    /// Name of the class.
+    pub kind: &'static str,
+    /// errno, NTSTATUS or nfsstat; 0 where there is none.
+    pub status: i64,
+    /// The call that failed; empty where the cause says all.
+    pub operation: &'static str,
+    /// What happened.
+    pub cause: String,
+    /// Named facts: path, offset, option.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+impl Told {
+    /// A cause that says all.
+    pub fn plain(error: OpError, cause: String) -> Told {
+        Told { kind: error.kind.name(), status: error.status, operation: "", cause, facts: Vec::new() }
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_parts(f, self.operation, &self.cause, &self.facts)
+    }
+}
+
+fn write_parts(f: &mut fmt::Formatter<'_>, operation: &str, cause: &str, facts: &[(&str, String)]) -> fmt::Result {
+    let between = if operation.is_empty() { "" } else { ": " };
+    write!(f, "{operation}{between}{cause}")?;
+    facts.iter().try_for_each(|(name, value)| write!(f, ", {name}={value}"))
 }
 
 impl std::error::Error for Error {

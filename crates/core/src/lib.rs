@@ -18,11 +18,11 @@ mod target;
 pub use bounded::Bounded;
 pub use caps::{Alignment, Caps};
 pub use clock::Clock;
-pub use error::{Error, ErrorKind, OpError, Result};
+pub use error::{Error, ErrorKind, OpError, Result, Told};
 pub use memory::AlignedBuf;
 pub use op::{Completion, FileId, IoBuf, Op, OpKind, Submit, Token};
 pub use os::{boot_ns, monotonic_ns, wall_ns};
 pub use target::{
-    Access, Create, DirEntry, FileStat, FileTimes, FlushKind, Lock, OpenOptions, Session, Space, SyncMode, Target,
-    WireCounters, RUN_FOLDER_PREFIX,
+    Access, Claim, Create, DirEntry, FileStat, FileTimes, FlushKind, Lock, OpenOptions, Session, Space, SyncMode,
+    Target, WireCounters, RUN_FOLDER_PREFIX,
 };

@@ -22,6 +22,15 @@ pub trait Target: Send + Sync {
     /// Opens a session for worker `worker` (from 0). Blocks until connected.
     fn connect(&self, worker: u32) -> Result<Box<dyn Session>>;
 
+    /// As `connect`, for a worker that goes on after its server was lost: files that it opens can be claimed from the
+    /// next session where the server keeps them, for which it is asked to hold them for `keep`. `lost`: the
+    /// `Session::identity` of the session that was lost; empty for the first. Targets without open files to keep
+    /// connect as usual. Blocks.
+    fn connect_lasting(&self, worker: u32, keep: Duration, lost: &[u8]) -> Result<Box<dyn Session>> {
+        let _ = (keep, lost);
+        self.connect(worker)
+    }
+
     /// What was negotiated or found, as name and value, for the result's `target` record. Protocol clients know
     /// most of it once a session was connected.
     fn facts(&self) -> Vec<(String, String)> {
@@ -202,6 +211,10 @@ impl AddAssign for WireCounters {
     }
 }
 
+/// What an open file is claimed with, in a form of the target's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim(pub Vec<u8>);
+
 /// One worker's way to the target. Paths are relative to the target's root, with `/` between parts.
 ///
 /// A session is used by one thread at a time. It never retries: a retry would hide latency.
@@ -211,6 +224,28 @@ pub trait Session: Send {
 
     /// Closes a file. Blocks; all its operations must have been reaped.
     fn close(&mut self, file: FileId) -> Result<()>;
+
+    /// By what the server knows this session and its client, for `Target::connect_lasting`; empty where it does not.
+    fn identity(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// What an open file is claimed with from the session after this one; None where the server does not keep it.
+    fn claim(&self, file: FileId) -> Option<Claim> {
+        let _ = file;
+        None
+    }
+
+    /// Opens a file that the session before had open; None where the server no longer keeps it. Blocks.
+    fn reclaim(&mut self, path: &str, options: &OpenOptions, claim: &Claim) -> Result<Option<FileId>> {
+        let _ = (path, options, claim);
+        Ok(None)
+    }
+
+    /// After the last claim and before any other file is opened. Blocks.
+    fn end_reclaim(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Tells the session which memory operations will use, so that it can be registered once.
     ///

@@ -10,7 +10,7 @@ use crate::stall::Seen;
 use crate::usage::Cpu;
 use crate::verify::Verified;
 use crate::worker::StopReason;
-use naslab_core::{OpError, OpKind, Target, WireCounters};
+use naslab_core::{Error, OpError, OpKind, Target, Told, WireCounters};
 use naslab_workload::Reducibility;
 use std::collections::BTreeMap;
 
@@ -158,8 +158,8 @@ fn cpu(workers: &[WorkerResult], is_virtual: bool) -> Cpu {
 }
 
 /// What went wrong first: a failed session before a failed operation.
-fn first_error(workers: &[WorkerResult], target: &dyn Target) -> Option<String> {
-    let session = workers.iter().filter(|w| w.broke()).find_map(|w| w.error.as_ref()).map(ToString::to_string);
+fn first_error(workers: &[WorkerResult], target: &dyn Target) -> Option<Told> {
+    let session = workers.iter().filter(|w| w.broke()).find_map(|w| w.error.as_ref()).map(Error::told);
     let session = session.or_else(|| workers.iter().find_map(|w| w.first_call_error.clone()));
     let operation = || workers.iter().find_map(|w| w.recorder.errors.first());
     let told = |e: &OpError| match target.explain(e) {
@@ -167,7 +167,7 @@ fn first_error(workers: &[WorkerResult], target: &dyn Target) -> Option<String> 
         None if e.status == 0 => e.kind.name().to_string(),
         None => format!("{}, status={}", e.kind.name(), e.status),
     };
-    session.or_else(|| operation().map(|(e, _)| format!("an operation failed: {}", told(e))))
+    session.or_else(|| operation().map(|(e, _)| Told::plain(*e, format!("an operation failed: {}", told(e)))))
 }
 
 fn stop_reason(spec: &CellSpec, workers: &[WorkerResult]) -> &'static str {

@@ -10,7 +10,7 @@ use crate::verify::{Verified, Verifier};
 use crate::walk::Positions;
 use crate::worker::{Counted, Counters, Flags, Limits, StopReason, Worker};
 use crate::workspace::remove_if_there;
-use naslab_core::{limit, Caps, Clock, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Result, Session};
+use naslab_core::{limit, Caps, Clock, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Result, Session, Told};
 use naslab_workload::{Arrival, DataKind, DataSpec, Mix, OpStream, Payload, StepKind, Tagger};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -62,8 +62,8 @@ pub(crate) struct WorkerResult {
     pub verified: Option<Verified>,
     pub stop: StopReason,
     pub error: Option<Error>,
-    /// The first call of a script that failed, in words.
-    pub first_call_error: Option<String>,
+    /// The first call of a script that failed.
+    pub first_call_error: Option<Told>,
     pub counted: Counted,
     pub cpu_before: Cpu,
     pub cpu_after: Cpu,

@@ -35,7 +35,7 @@ pub use cgroup::cpu_quota_cores;
 pub use conditions::Client;
 pub use hist::{decode as decode_histogram, LATENCY_MAX_NS, LATENCY_SIGNIFICANT_DIGITS};
 pub use machine::{memory_latency_ns, memory_rates, MemoryRates};
-pub use result::{CellOutcome, CellResult, Progress};
+pub use result::{CellOutcome, CellResult, Left, Progress};
 pub use run::{run, Events, Point, Run, RunEnd, StageEnd};
 pub use spec::{CellSpec, Existing, RunSpec};
 pub use workspace::{clean, discard, find_folders, make as make_folder, LeftFolder, FILE_PREFIX, MARKER_NAME};

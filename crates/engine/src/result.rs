@@ -2,7 +2,7 @@
 
 use crate::conditions::Client;
 use crate::hist::LatencySummary;
-use naslab_core::WireCounters;
+use naslab_core::{Error, Told, WireCounters};
 use naslab_workload::Reducibility;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub struct CellResult {
     pub ops: u64,
     pub errors: u64,
     pub errors_by_status: Vec<StatusCount>,
-    pub first_error: Option<String>,
+    pub first_error: Option<Told>,
     pub kinds: BTreeMap<&'static str, KindResult>,
     pub workers: Vec<WorkerSummary>,
     pub cpu_user_ns: u64,
@@ -167,6 +167,10 @@ pub struct Outage {
     pub end_ns: u64,
     /// Attempts to connect, the last of which succeeded.
     pub attempts: u64,
+    /// Open files that the server had kept, and that were claimed.
+    pub kept_files: u64,
+    /// Open files that it had not, and that were opened by name.
+    pub reopened_files: u64,
     /// Operations that were outstanding and were submitted again.
     pub repeated_ops: u64,
     /// Acknowledged writes that were read back, and their size.
@@ -195,4 +199,35 @@ pub struct DirectProof {
     pub o_direct: bool,
     pub cached_fraction: Option<f64>,
     pub proven: bool,
+}
+
+/// Something of a run that is still on the target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// The file or folder; empty where the error names it.
+    pub path: String,
+    /// Why it could not be removed; none of what somebody else put there.
+    pub why: Option<Told>,
+}
+
+impl Left {
+    /// What somebody else put into the run's folder.
+    pub fn foreign(path: String) -> Left {
+        Left { path, why: None }
+    }
+
+    /// What the error names.
+    pub fn failed(error: &Error) -> Left {
+        Left { path: String::new(), why: Some(error.told()) }
+    }
+}
+
+impl std::fmt::Display for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.why {
+            None => f.write_str(&self.path),
+            Some(why) if self.path.is_empty() => write!(f, "{why}"),
+            Some(why) => write!(f, "{}: {why}", self.path),
+        }
+    }
 }

@@ -1,18 +1,20 @@
 //! Sessions that outlast a server which goes away and comes back, and what happened meanwhile.
 //!
-//! A [`Lasting`] target wraps another. When one of its sessions loses the server, it connects anew until that works or
-//! its time is over, opens the same files, reads back what was acknowledged last, and submits again what was
-//! outstanding. Those operations took as long as they took: nothing is left out of latency or throughput. This is the
-//! one place where the engine repeats anything, and only in runs that ask for it; each outage is part of the result.
+//! A [`LastingTarget`] wraps another. When one of its sessions loses the server, it connects anew until that works or
+//! its time is over, claims the files that the server kept open, opens the others by name, reads back what was
+//! acknowledged last, and submits again what was outstanding. Those operations took as long as they took: nothing is
+//! left out of latency or throughput. This is the one place where the engine repeats anything, and only in runs that
+//! ask for it; each outage is part of the result.
 
 use crate::result::Outage;
 use naslab_core::{
-    limit, monotonic_ns, Caps, Clock, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes,
-    FlushKind, IoBuf, Op, OpError, OpKind, OpenOptions, Result, Session, Space, Submit, Target, Token, WireCounters,
+    limit, monotonic_ns, Caps, Claim, Clock, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat,
+    FileTimes, FlushKind, IoBuf, Op, OpError, OpKind, OpenOptions, Result, Session, Space, Submit, Target, Token,
+    WireCounters,
 };
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -20,13 +22,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 const ATTEMPT: Duration = Duration::from_secs(5);
 /// How long the answer to a read of acknowledged data may take.
 const READ_BACK: Duration = Duration::from_secs(30);
+/// How long a session that ends waits for what is outstanding, and for each of its files to be closed.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Acknowledged writes that are remembered, newest first, and read back after an outage.
 const MAX_ACKNOWLEDGED: usize = 4096;
 /// Most bytes that are read back.
 const MAX_READ_BACK_BYTES: u64 = 256 << 20;
 
 /// A target whose sessions outlast outages of at most `ride_out`.
-pub(crate) struct Lasting {
+pub(crate) struct LastingTarget {
     inner: Arc<dyn Target>,
     ride_out: Duration,
     outages: Arc<Mutex<Vec<Outage>>>,
@@ -38,14 +42,14 @@ type Writers = Arc<Mutex<HashMap<String, HashSet<u32>>>>;
 /// Where an operation begins.
 type Place = (FileId, u64);
 
-impl Lasting {
+impl LastingTarget {
     /// Around a target; each outage is added to `outages`.
-    pub fn new(inner: Arc<dyn Target>, ride_out: Duration, outages: Arc<Mutex<Vec<Outage>>>) -> Lasting {
-        Lasting { inner, ride_out, outages, writers: Writers::default() }
+    pub fn new(inner: Arc<dyn Target>, ride_out: Duration, outages: Arc<Mutex<Vec<Outage>>>) -> LastingTarget {
+        LastingTarget { inner, ride_out, outages, writers: Writers::default() }
     }
 }
 
-impl Target for Lasting {
+impl Target for LastingTarget {
     fn protocol(&self) -> &'static str {
         self.inner.protocol()
     }
@@ -59,13 +63,16 @@ impl Target for Lasting {
     }
 
     fn connect(&self, worker: u32) -> Result<Box<dyn Session>> {
+        let inner = self.inner.connect_lasting(worker, self.ride_out, &[])?;
+        let identity = inner.identity();
         Ok(Box::new(LastingSession {
             target: Arc::clone(&self.inner),
             worker,
             ride_out: self.ride_out,
             outages: Arc::clone(&self.outages),
             writers: Arc::clone(&self.writers),
-            inner: Some(self.inner.connect(worker)?),
+            inner: Some(inner),
+            identity,
             files: Vec::new(),
             regions: Vec::new(),
             outstanding: HashMap::new(),
@@ -90,6 +97,44 @@ struct Opened {
     path: String,
     options: OpenOptions,
     inner: FileId,
+    /// What it is claimed with from the next session, where the server keeps it.
+    claim: Option<Claim>,
+    /// It was opened by name in the outage that is being waited out.
+    is_anew: bool,
+}
+
+impl Opened {
+    /// Claims the file from a session that follows the one that was lost. Whether the server had kept it.
+    fn reclaim(&mut self, session: &mut dyn Session) -> Result<bool> {
+        let Some(claim) = self.claim.take() else { return Ok(false) };
+        let claimed = limit::capped(ATTEMPT, || session.reclaim(&self.path, &self.options, &claim));
+        match claimed {
+            Ok(None) => Ok(false),
+            Ok(Some(inner)) => {
+                self.take(inner, session);
+                Ok(true)
+            }
+            Err(error) => {
+                // The next attempt may still get it.
+                self.claim = Some(claim);
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens the file by name in a session that follows the one that was lost.
+    fn open_anew(&mut self, session: &mut dyn Session) -> Result<()> {
+        let options = OpenOptions { create: Create::Never, truncate: false, ..self.options.clone() };
+        let inner = limit::capped(ATTEMPT, || session.open(&self.path, &options))?;
+        self.is_anew = true;
+        self.take(inner, session);
+        Ok(())
+    }
+
+    fn take(&mut self, inner: FileId, session: &dyn Session) {
+        self.inner = inner;
+        self.claim = session.claim(inner);
+    }
 }
 
 /// A write that the server acknowledged.
@@ -97,7 +142,8 @@ struct Acknowledged {
     file: FileId,
     offset_bytes: u64,
     len_bytes: u32,
-    /// None where another write to the same place was outstanding meanwhile: the server may have carried out either last.
+    /// None where another write to the same place was outstanding meanwhile: the server may have carried out either
+    /// last.
     crc: Option<u32>,
 }
 
@@ -117,6 +163,8 @@ struct LastingSession {
     writers: Writers,
     /// None while the server is away.
     inner: Option<Box<dyn Session>>,
+    /// By what the server knew the last session.
+    identity: Vec<u8>,
     files: Vec<Option<Opened>>,
     regions: Vec<IoBuf>,
     outstanding: HashMap<Token, (Op, IoBuf)>,
@@ -233,16 +281,21 @@ impl LastingSession {
     fn ride(&mut self, error: Error) -> Result<()> {
         let (start_ns, until) = (self.answered_ns, monotonic_ns() + self.ride_out.as_nanos() as u64);
         let mut attempts = 0;
+        self.files.iter_mut().flatten().for_each(|opened| opened.is_anew = false);
         loop {
             limit::check("ride_out")?;
             attempts += 1;
-            match self.come_back() {
+            match self.come_back(until) {
                 Ok((end_ns, read_back)) => {
+                    let is_anew = self.files.iter().flatten().map(|opened| opened.is_anew);
+                    let reopened_files = is_anew.clone().filter(|anew| *anew).count() as u64;
                     let outage = Outage {
                         worker: self.worker,
                         start_ns,
                         end_ns,
                         attempts,
+                        kept_files: is_anew.count() as u64 - reopened_files,
+                        reopened_files,
                         repeated_ops: self.outstanding.len() as u64,
                         read_back_writes: read_back.writes,
                         read_back_bytes: read_back.bytes,
@@ -264,18 +317,28 @@ impl LastingSession {
         }
     }
 
-    /// One attempt: connects, opens the files, reads back and submits again. When the files were open, and what was
-    /// read back.
-    fn come_back(&mut self) -> Result<(u64, ReadBack)> {
+    /// One attempt: connects, claims the files or opens them by name, reads back and submits again. When the files were
+    /// open, and what was read back. until: no file is asked for after that.
+    fn come_back(&mut self, until: u64) -> Result<(u64, ReadBack)> {
+        let in_time = || match monotonic_ns() < until {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Timeout, "open", "the time to wait for the server is over")),
+        };
         self.end_inner();
-        let worker = self.worker;
-        let mut session = limit::capped(ATTEMPT, || self.target.connect(worker))?;
+        let (worker, keep) = (self.worker, self.ride_out);
+        let mut session = limit::capped(ATTEMPT, || self.target.connect_lasting(worker, keep, &self.identity))?;
+        self.identity = session.identity();
         // SAFETY: the caller of `register_memory` keeps the regions as they are.
         unsafe { session.register_memory(&self.regions)? };
+        let mut anew = Vec::new();
         for opened in self.files.iter_mut().flatten() {
-            let options = OpenOptions { create: Create::Never, truncate: false, ..opened.options.clone() };
-            opened.inner = limit::capped(ATTEMPT, || session.open(&opened.path, &options))?;
+            in_time()?;
+            if !opened.reclaim(&mut *session)? {
+                anew.push(opened);
+            }
         }
+        limit::capped(ATTEMPT, || session.end_reclaim())?;
+        anew.into_iter().try_for_each(|opened| in_time().and_then(|()| opened.open_anew(&mut *session)))?;
         let end_ns = monotonic_ns();
         let read_back = self.read_back(&mut *session)?;
         self.inner = Some(session);
@@ -293,6 +356,28 @@ impl LastingSession {
         for (name, count) in ended.events() {
             *self.past.events.entry(name).or_default() += count;
         }
+        // As they are now: a call since the open may have changed what the server expects.
+        for opened in self.files.iter_mut().flatten() {
+            opened.claim = ended.claim(opened.inner).or(opened.claim.take());
+        }
+    }
+
+    /// Closes what is open, once nothing is outstanding any more: a server keeps the files of a session that vanishes.
+    fn take_leave(&mut self, inner: &mut dyn Session) -> Result<()> {
+        let until = Instant::now() + FAREWELL;
+        let mut done = Vec::new();
+        while !self.outstanding.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::new(ErrorKind::Timeout, "close", "operations are outstanding"));
+            }
+            inner.reap(1, Some(left), &mut done)?;
+            for done in done.drain(..) {
+                self.outstanding.remove(&done.token);
+            }
+        }
+        let mut files = self.files.drain(..).flatten();
+        files.try_for_each(|opened| limit::capped(FAREWELL, || inner.close(opened.inner)))
     }
 
     /// Reads what was acknowledged last, but not where a newer write is outstanding, which may have come to pass.
@@ -300,28 +385,19 @@ impl LastingSession {
         let mut found = ReadBack::default();
         let writes = self.outstanding.values().map(|(op, _)| op).filter(|op| op.kind == OpKind::Write);
         let mut seen: HashSet<Place> = writes.map(|op| (op.file, op.offset_bytes)).collect();
-        let mut handles: HashMap<FileId, FileId> = HashMap::new();
         for write in self.acknowledged.iter().rev() {
             if found.bytes >= MAX_READ_BACK_BYTES || !seen.insert((write.file, write.offset_bytes)) {
                 continue;
             }
             let Some(opened) = self.files.get(write.file.0 as usize).and_then(Option::as_ref) else { continue };
             let Some(crc) = write.crc.filter(|_| self.writes_alone(&opened.path)) else { continue };
-            let handle = match handles.get(&write.file) {
-                Some(handle) => *handle,
-                None => {
-                    let options = OpenOptions { read: true, ..OpenOptions::default() };
-                    *handles.entry(write.file).or_insert(session.open(&opened.path, &options)?)
-                }
-            };
             found.writes += 1;
             found.bytes += u64::from(write.len_bytes);
-            if read_crc(session, handle, write)? != Some(crc) {
+            if read_crc(session, opened.inner, write)? != Some(crc) {
                 found.lost += 1;
                 found.first_lost.get_or_insert_with(|| format!("{} at {}", opened.path, write.offset_bytes));
             }
         }
-        handles.into_values().try_for_each(|handle| session.close(handle))?;
         Ok(found)
     }
 
@@ -376,15 +452,18 @@ fn read_crc(session: &mut dyn Session, file: FileId, write: &Acknowledged) -> Re
 
 impl Session for LastingSession {
     fn open(&mut self, path: &str, options: &OpenOptions) -> Result<FileId> {
+        // What was written is read back after an outage.
+        let options = &OpenOptions { read: true, ..options.clone() };
         let inner = match options.create == Create::Never && !options.truncate {
             true => self.lasting(|s| s.inner()?.open(path, options))?,
             false => self.inner()?.open(path, options)?,
         };
+        let claim = self.inner()?.claim(inner);
         if options.write {
             let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
             writers.entry(path.to_string()).or_default().insert(self.worker);
         }
-        let opened = Some(Opened { path: path.to_string(), options: options.clone(), inner });
+        let opened = Some(Opened { path: path.to_string(), options: options.clone(), inner, claim, is_anew: false });
         let at = match self.files.iter().position(Option::is_none) {
             Some(at) => at,
             None => {
@@ -510,7 +589,14 @@ impl Session for LastingSession {
     }
 
     fn rename(&mut self, from: &str, to: &str) -> Result<()> {
-        self.inner()?.rename(from, to)
+        self.inner()?.rename(from, to)?;
+        for opened in self.files.iter_mut().flatten() {
+            match opened.path.strip_prefix(from) {
+                Some(below) if below.is_empty() || below.starts_with('/') => opened.path = format!("{to}{below}"),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn remove(&mut self, path: &str) -> Result<()> {
@@ -559,240 +645,15 @@ impl Session for LastingSession {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    const RECORD: usize = 4096;
-
-    /// One file in memory; every session ends after so many operations, and connecting fails so many times.
-    struct Fragile {
-        file: Mutex<Vec<u8>>,
-        lives: u32,
-        down: AtomicU32,
-        /// Where an acknowledged write gets lost with the server.
-        forgets: Option<u64>,
-        connected: AtomicU32,
-    }
-
-    struct FragileSession(Arc<Fragile>, u32, Vec<Completion>);
-
-    struct FragileTarget(Arc<Fragile>);
-
-    impl Target for FragileTarget {
-        fn protocol(&self) -> &'static str {
-            "fragile"
+impl Drop for LastingSession {
+    fn drop(&mut self) {
+        let Some(mut inner) = self.inner.take() else { return };
+        if self.files.iter().any(Option::is_some) {
+            // What fails here is the server's to end, when it has waited long enough.
+            drop(self.take_leave(&mut *inner));
         }
-        fn caps(&self) -> Caps {
-            Caps::default()
-        }
-        fn clock(&self) -> Clock {
-            Clock::real()
-        }
-        fn connect(&self, _worker: u32) -> Result<Box<dyn Session>> {
-            if self.0.connected.fetch_add(1, Ordering::Relaxed) > 0 && self.0.down.load(Ordering::Relaxed) > 0 {
-                self.0.down.fetch_sub(1, Ordering::Relaxed);
-                return Err(Error::new(ErrorKind::Disconnected, "connect", "nobody listens"));
-            }
-            Ok(Box::new(FragileSession(Arc::clone(&self.0), 0, Vec::new())))
-        }
-    }
-
-    impl FragileSession {
-        fn gone(&self) -> Error {
-            if let Some(at) = self.0.forgets {
-                self.0.file.lock().unwrap()[at as usize..at as usize + RECORD].fill(0);
-            }
-            Error::new(ErrorKind::Disconnected, "receive", "the server closed the connection")
-        }
-    }
-
-    impl Session for FragileSession {
-        fn open(&mut self, _path: &str, options: &OpenOptions) -> Result<FileId> {
-            if options.truncate {
-                self.0.file.lock().unwrap().fill(0);
-            }
-            Ok(FileId(7))
-        }
-        fn close(&mut self, file: FileId) -> Result<()> {
-            assert_eq!(file, FileId(7));
-            Ok(())
-        }
-        unsafe fn submit(&mut self, op: &Op, buf: IoBuf, token: Token) -> Result<Submit> {
-            self.1 += 1;
-            if self.1 > self.0.lives && self.0.connected.load(Ordering::Relaxed) == 1 {
-                return Err(self.gone());
-            }
-            let mut file = self.0.file.lock().unwrap();
-            let there = &mut file[op.offset_bytes as usize..op.offset_bytes as usize + op.len_bytes as usize];
-            // SAFETY: as the caller promises.
-            let memory = unsafe { std::slice::from_raw_parts_mut(buf.ptr, op.len_bytes as usize) };
-            match op.kind {
-                OpKind::Write => there.copy_from_slice(memory),
-                _ => memory.copy_from_slice(there),
-            }
-            self.2.push(Completion { token, bytes: op.len_bytes, error: None });
-            Ok(Submit::Queued)
-        }
-        fn reap(&mut self, min: usize, _timeout: Option<Duration>, out: &mut Vec<Completion>) -> Result<usize> {
-            let count = self.2.len();
-            if count == 0 && min > 0 && self.0.connected.load(Ordering::Relaxed) == 1 {
-                return Err(self.gone());
-            }
-            out.append(&mut self.2);
-            Ok(count)
-        }
-        fn flush(&mut self, _file: FileId, _kind: FlushKind) -> Result<()> {
-            Ok(())
-        }
-        fn set_len(&mut self, _file: FileId, _len_bytes: u64) -> Result<()> {
-            Ok(())
-        }
-        fn stat(&mut self, _path: &str) -> Result<FileStat> {
-            Ok(FileStat { len_bytes: 0, allocated_bytes: None, is_dir: false, modified_ns: None })
-        }
-        fn mkdir(&mut self, _path: &str) -> Result<()> {
-            Ok(())
-        }
-        fn rmdir(&mut self, _path: &str) -> Result<()> {
-            Ok(())
-        }
-        fn readdir(&mut self, _path: &str) -> Result<Vec<DirEntry>> {
-            Ok(Vec::new())
-        }
-        fn rename(&mut self, _from: &str, _to: &str) -> Result<()> {
-            Ok(())
-        }
-        fn remove(&mut self, _path: &str) -> Result<()> {
-            Ok(())
-        }
-        fn space(&mut self) -> Result<Space> {
-            Ok(Space { free_bytes: 0, total_bytes: 0 })
-        }
-        fn wire(&self) -> Option<WireCounters> {
-            Some(WireCounters { sent_bytes: u64::from(self.1), received_bytes: 0 })
-        }
-    }
-
-    /// Writes eight records through a server that goes away after `lives` of them: the file, the outages, the wire.
-    fn write_all(
-        lives: u32,
-        down: u32,
-        forgets: Option<u64>,
-        ride_out: Duration,
-    ) -> Result<(Vec<u8>, Vec<Outage>, u64)> {
-        let fragile = Arc::new(Fragile {
-            file: Mutex::new(vec![0; 8 * RECORD]),
-            lives,
-            down: AtomicU32::new(down),
-            forgets,
-            connected: AtomicU32::new(0),
-        });
-        let outages = Arc::new(Mutex::new(Vec::new()));
-        let target = Lasting::new(Arc::new(FragileTarget(Arc::clone(&fragile))), ride_out, Arc::clone(&outages));
-        let mut session = target.connect(3)?;
-        let options = OpenOptions { write: true, truncate: true, create: Create::IfMissing, ..OpenOptions::default() };
-        let file = session.open("file", &options)?;
-        let mut records: Vec<Vec<u8>> = (1..=8u8).map(|n| vec![n; RECORD]).collect();
-        let mut done = Vec::new();
-        for (at, record) in records.iter_mut().enumerate() {
-            let offset_bytes = (at * RECORD) as u64;
-            let op = Op { kind: OpKind::Write, file, offset_bytes, len_bytes: RECORD as u32, due_ns: None };
-            // SAFETY: the records outlive the session.
-            unsafe { session.submit(&op, IoBuf::from_slice(record), at as u32)? };
-            // Two are outstanding at a time.
-            if at % 2 == 1 {
-                while done.len() <= at {
-                    session.reap(1, None, &mut done)?;
-                }
-            }
-        }
-        session.flush(file, FlushKind::All)?;
-        session.close(file)?;
-        let mut tokens: Vec<u32> = done.iter().map(|done| done.token).collect();
-        tokens.sort_unstable();
-        assert_eq!(tokens, (0..8).collect::<Vec<_>>(), "each operation ends once");
-        let sent = session.wire().unwrap().sent_bytes;
-        let file = fragile.file.lock().unwrap().clone();
-        let outages = std::mem::take(&mut *outages.lock().unwrap());
-        Ok((file, outages, sent))
-    }
-
-    fn whole() -> Vec<u8> {
-        (1..=8u8).flat_map(|n| vec![n; RECORD]).collect()
-    }
-
-    #[test]
-    fn operations_end_once_and_what_was_acknowledged_is_read_back() {
-        for lives in 1..8 {
-            let (file, outages, sent) = write_all(lives, 2, None, Duration::from_secs(20)).unwrap();
-            assert_eq!(file, whole(), "{lives}");
-            let [outage] = &outages[..] else { panic!("{} outages", outages.len()) };
-            assert_eq!((outage.worker, outage.attempts, outage.lost_writes), (3, 3, 0));
-            assert!(outage.end_ns > outage.start_ns && outage.repeated_ops >= 1);
-            assert_eq!(outage.read_back_writes, u64::from(lives / 2 * 2), "those of whole pairs were acknowledged");
-            assert!(sent >= 8, "what went before counts too");
-        }
-    }
-
-    #[test]
-    fn writes_that_met_at_one_place_and_files_of_several_workers_are_not_judged() {
-        let fragile = Arc::new(Fragile {
-            file: Mutex::new(vec![0; 8 * RECORD]),
-            lives: 3,
-            down: AtomicU32::new(0),
-            forgets: Some(0),
-            connected: AtomicU32::new(0),
-        });
-        for (writers, offsets, judged) in [(1, [0, 0], 0), (1, [0, RECORD], 2), (2, [0, RECORD], 0)] {
-            fragile.connected.store(0, Ordering::Relaxed);
-            let outages = Arc::new(Mutex::new(Vec::new()));
-            let target =
-                Lasting::new(Arc::new(FragileTarget(Arc::clone(&fragile))), Duration::from_secs(20), outages.clone());
-            let options = OpenOptions { write: true, ..OpenOptions::default() };
-            let mut session = target.connect(0).unwrap();
-            let file = session.open("file", &options).unwrap();
-            if writers == 2 {
-                target.connect(1).unwrap().open("file", &options).unwrap();
-                fragile.connected.store(1, Ordering::Relaxed);
-            }
-            let (mut records, mut done) = (vec![vec![9u8; RECORD]; 4], Vec::new());
-            let places = [offsets[0], offsets[1], 4 * RECORD, 5 * RECORD];
-            for (at, record) in records.iter_mut().enumerate() {
-                let offset_bytes = places[at] as u64;
-                let op = Op { kind: OpKind::Write, file, offset_bytes, len_bytes: RECORD as u32, due_ns: None };
-                // SAFETY: the records outlive the session's use of them: all is reaped below.
-                unsafe { session.submit(&op, IoBuf::from_slice(record), at as u32).unwrap() };
-                if at == 1 {
-                    session.reap(2, None, &mut done).unwrap();
-                }
-            }
-            while done.len() < 4 {
-                session.reap(1, None, &mut done).unwrap();
-            }
-            let outage = outages.lock().unwrap().pop().unwrap();
-            assert_eq!((outage.read_back_writes, outage.lost_writes), (judged, judged / 2), "{offsets:?}");
-        }
-    }
-
-    #[test]
-    fn a_write_that_did_not_survive_is_counted() {
-        let (_, outages, _) = write_all(4, 0, Some(RECORD as u64), Duration::from_secs(20)).unwrap();
-        assert_eq!((outages[0].read_back_writes, outages[0].lost_writes), (4, 1));
-        assert_eq!(outages[0].first_lost.as_deref(), Some("file at 4096"));
-    }
-
-    #[test]
-    fn a_server_that_stays_away_ends_the_session() {
-        let error = write_all(4, u32::MAX, None, Duration::from_millis(250)).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Disconnected);
-        assert!(error.message.contains("did not come back within 0.25 s"), "{error}");
-    }
-
-    #[test]
-    fn a_server_that_stays_is_not_read_back() {
-        let (file, outages, sent) = write_all(u32::MAX, 0, None, Duration::from_secs(20)).unwrap();
-        assert_eq!((file, outages.len(), sent), (whole(), 0, 8));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,8 @@ use crate::cell::{check_caps, CellJob, WorkerResult};
 use crate::conditions::Sampler;
 use crate::drive::{Driver, Watch};
 use crate::files::FileBook;
-use crate::result::{CellOutcome, Outage, Progress};
-use crate::ride_out::Lasting;
+use crate::result::{CellOutcome, Left, Outage, Progress};
+use crate::ride_out::LastingTarget;
 use crate::script::{Script, FILES_FOLDER};
 use crate::spec::{CellSpec, RunSpec, SPEC_SCHEMA};
 use crate::stall::StallWatch;
@@ -14,7 +14,7 @@ use crate::steward::Steward;
 use crate::usage::storage_bytes;
 use crate::walk::positions;
 use crate::worker::{Counters, Flags};
-use naslab_core::{wall_ns, Error, ErrorKind, Result, Target};
+use naslab_core::{wall_ns, Error, ErrorKind, Result, Target, Told};
 use naslab_workload::{measure, DataKind, DataSpec, Payload, Reducibility, Tagger};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,17 +69,13 @@ pub struct StageEnd {
     /// `complete`, `interrupted` or `failed`.
     pub status: &'static str,
     /// What ended the stage, and with it the run, early.
-    pub error: Option<String>,
-    /// Class of that error.
-    pub error_kind: Option<&'static str>,
-    /// Its raw status.
-    pub error_status: i64,
+    pub error: Option<Told>,
     /// Cells in which a session broke because its connection ended, or was given up, and why. The next cell connected
     /// anew.
-    pub lost: BTreeMap<u64, String>,
+    pub lost: BTreeMap<u64, Told>,
     /// Cells with more workers than any before, for which the server took no further connection, and why. They have no
     /// outcome.
-    pub refused: BTreeMap<u64, String>,
+    pub refused: BTreeMap<u64, Told>,
 }
 
 /// How a run of one stage ended.
@@ -88,21 +84,17 @@ pub struct RunEnd {
     /// `complete`, `interrupted` or `failed`.
     pub status: &'static str,
     /// Files or folders that could not be removed, and why.
-    pub left_behind: Vec<String>,
+    pub left_behind: Vec<Left>,
     /// What ended the run early.
-    pub error: Option<String>,
-    /// Class of that error.
-    pub error_kind: Option<&'static str>,
-    /// Its raw status.
-    pub error_status: i64,
+    pub error: Option<Told>,
 }
 
 /// Carries out a run of one stage. `Err` only when nothing was started; later failures are in [`RunEnd`].
 pub fn run(spec: &RunSpec, target: &Arc<dyn Target>, owner_mark: &str, events: &mut dyn Events) -> Result<RunEnd> {
     let mut run = Run::open(spec, target, owner_mark)?;
-    let StageEnd { status, error, error_kind, error_status, .. } = run.stage(&spec.cells, events)?;
+    let StageEnd { status, error, .. } = run.stage(&spec.cells, events)?;
     let left_behind = run.finish(events);
-    Ok(RunEnd { status, left_behind, error, error_kind, error_status })
+    Ok(RunEnd { status, left_behind, error })
 }
 
 /// A run under way. Its folder, the connected target (a simulated server with its clock) and what is known of
@@ -120,9 +112,9 @@ pub struct Run {
     outages: Arc<Mutex<Vec<Outage>>>,
     sampler: Sampler,
     /// See [`StageEnd::lost`], of the stage under way.
-    lost: BTreeMap<u64, String>,
+    lost: BTreeMap<u64, Told>,
     /// See [`StageEnd::refused`], of the stage under way.
-    refused: BTreeMap<u64, String>,
+    refused: BTreeMap<u64, Told>,
     /// Most workers that a cell had.
     served: u32,
     /// An error or an interruption ended the run: no further stage.
@@ -222,7 +214,7 @@ impl Run {
     }
 
     /// Removes what the run made; returns what is left, and why. Later stages are refused.
-    pub fn finish(&mut self, events: &mut dyn Events) -> Vec<String> {
+    pub fn finish(&mut self, events: &mut dyn Events) -> Vec<Left> {
         self.over = true;
         // Workers' sessions end first: some servers remove no file that is open.
         self.driver = None;
@@ -262,21 +254,14 @@ fn stage_end(outcome: Result<bool>, interrupted: bool) -> StageEnd {
         Ok(false) => ("failed", None),
         Err(error) => ("failed", Some(error)),
     };
-    StageEnd {
-        status,
-        error_kind: error.as_ref().map(|e| e.kind.name()),
-        error_status: error.as_ref().map_or(0, |e| e.status),
-        error: error.map(|e| e.to_string()),
-        lost: BTreeMap::new(),
-        refused: BTreeMap::new(),
-    }
+    StageEnd { status, error: error.map(|e| e.told()), lost: BTreeMap::new(), refused: BTreeMap::new() }
 }
 
 /// Why workers' sessions broke, where none did for another reason than a connection that ended, or was given up.
-fn lost_connection(workers: &[WorkerResult], goes_on: bool) -> Option<String> {
+fn lost_connection(workers: &[WorkerResult], goes_on: bool) -> Option<Told> {
     let broken: Vec<&Error> = workers.iter().filter(|w| w.broke()).filter_map(|w| w.error.as_ref()).collect();
     let lost = broken.iter().all(|e| e.kind == ErrorKind::Disconnected || goes_on && e.kind == ErrorKind::Timeout);
-    broken.first().filter(|_| lost).map(ToString::to_string)
+    broken.first().filter(|_| lost).map(|e| e.told())
 }
 
 fn check_cell(cell: &CellSpec) -> Result<()> {
@@ -382,7 +367,7 @@ impl Run {
         let mut workers = match driver.run(&job, &mut watch) {
             Err(error) if self.is_one_too_many(cell, &error) => {
                 self.book.wrote(cell, &job.plans, false);
-                self.refused.insert(cell.id, error.to_string());
+                self.refused.insert(cell.id, error.told());
                 return Ok("failed");
             }
             outcome => outcome?,
@@ -436,7 +421,7 @@ impl Run {
 fn lasting(spec: &RunSpec, target: &Arc<dyn Target>, outages: &Arc<Mutex<Vec<Outage>>>) -> Arc<dyn Target> {
     match spec.ride_out_ns {
         0 => Arc::clone(target),
-        time => Arc::new(Lasting::new(Arc::clone(target), Duration::from_nanos(time), Arc::clone(outages))),
+        time => Arc::new(LastingTarget::new(Arc::clone(target), Duration::from_nanos(time), Arc::clone(outages))),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::drive::Patience;
 use crate::files::{find_foreign, refuse_foreign};
+use crate::result::Left;
 use crate::run::Events;
 use crate::spec::{CellSpec, Existing, RunSpec};
 use crate::threads::guarded;
@@ -74,7 +75,7 @@ impl Steward {
     /// Removes what the run made; returns what is left, and why. `hurry`: nobody wants to wait, so it gets no more than
     /// the run's timeout; `silent`: the target was seen to hang, and gets a second for each call;
     /// `unwanted`: the user ended the run, and a silent target gets a second for all of it.
-    pub fn clean_up(mut self, hurry: bool, silent: bool, unwanted: bool, events: &mut dyn Events) -> Vec<String> {
+    pub fn clean_up(mut self, hurry: bool, silent: bool, unwanted: bool, events: &mut dyn Events) -> Vec<Left> {
         let (spec, clock) = (self.spec.clone(), self.target.clock());
         let mut patience = Patience::new(spec.timeout_ns);
         if hurry {
@@ -87,7 +88,7 @@ impl Steward {
     }
 
     /// The same for somebody who pressed Ctrl-C: a server that says nothing is left as it is, within [`LAST_CALL`].
-    fn clean_unless_silent(&mut self) -> Vec<String> {
+    fn clean_unless_silent(&mut self) -> Vec<Left> {
         let half = LAST_CALL / 2;
         let folder = self.spec.folder.clone().unwrap_or_default();
         let answers = |session: &mut Box<dyn Session>| {
@@ -101,7 +102,7 @@ impl Steward {
         self.clean()
     }
 
-    fn clean(&mut self) -> Vec<String> {
+    fn clean(&mut self) -> Vec<Left> {
         if let Some(mut session) = self.session.take() {
             let (left, lost) = self.try_clean(&mut *session);
             if !lost {
@@ -116,12 +117,12 @@ impl Steward {
     }
 
     /// What is left, and whether the connection is gone.
-    fn try_clean(&self, session: &mut dyn Session) -> (Vec<String>, bool) {
+    fn try_clean(&self, session: &mut dyn Session) -> (Vec<Left>, bool) {
         let mut left = Vec::new();
         let mut lost = false;
-        let mut note = |error: Error, left: &mut Vec<String>| {
+        let mut note = |error: Error, left: &mut Vec<Left>| {
             lost |= error.kind.loses_session();
-            left.push(error.to_string());
+            left.push(Left::failed(&error));
         };
         for name in &self.spec.cleanup_files {
             let path = self.spec.path(name);
@@ -132,7 +133,7 @@ impl Steward {
         }
         if let Some(folder) = self.spec.folder.as_ref().filter(|_| !self.spec.join_folder) {
             match remove_made(session, folder) {
-                Ok(foreign) => left.extend(foreign),
+                Ok(foreign) => left.extend(foreign.into_iter().map(Left::foreign)),
                 Err(error) => note(error.with("folder", folder), &mut left),
             }
         }
@@ -168,12 +169,12 @@ fn look(
 }
 
 /// Everything that clean-up would have removed, when it could not be done.
-fn everything(spec: &RunSpec, error: &Error) -> Vec<String> {
+fn everything(spec: &RunSpec, error: &Error) -> Vec<Left> {
     let paths: Vec<String> = match spec.folder.as_ref().filter(|_| !spec.join_folder) {
         Some(folder) => vec![folder.clone()],
         None => spec.cleanup_files.clone(),
     };
-    paths.iter().map(|path| format!("{path}: {error}")).collect()
+    paths.into_iter().map(|path| Left { path, why: Some(error.told()) }).collect()
 }
 
 /// How long the calls of a piece of work may take.

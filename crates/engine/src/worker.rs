@@ -12,7 +12,7 @@ use crate::usage::Cpu;
 use crate::verify::Verifier;
 pub(crate) use flags::Flags;
 use naslab_core::{
-    AlignedBuf, Clock, Completion, Error, ErrorKind, FileId, IoBuf, Op, OpError, OpKind, Result, Session, Submit,
+    AlignedBuf, Clock, Completion, Error, ErrorKind, FileId, IoBuf, Op, OpError, OpKind, Result, Session, Submit, Told,
     WireCounters,
 };
 use naslab_workload::{OpStream, Payload};
@@ -166,8 +166,8 @@ struct Scripted {
     step: i64,
     /// What makes the data of a write unlike all others.
     unique_bytes: u64,
-    /// The first call that failed, in words.
-    first_error: Option<String>,
+    /// The first call that failed.
+    first_error: Option<Told>,
 }
 
 /// Everything one worker needs between the common start and its last completion.
@@ -310,8 +310,8 @@ impl<'a> Worker<'a> {
         self
     }
 
-    /// The first call of a script that failed, in words.
-    pub fn first_call_error(&mut self) -> Option<String> {
+    /// The first call of a script that failed.
+    pub fn first_call_error(&mut self) -> Option<Told> {
         self.scripted.first_error.take()
     }
 

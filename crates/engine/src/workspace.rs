@@ -2,7 +2,7 @@
 
 use crate::files::{read_small, write_small};
 use crate::script::FILES_FOLDER;
-use naslab_core::{Clock, Error, ErrorKind, Result, Session};
+use naslab_core::{Clock, Error, ErrorKind, Result, Session, Told};
 
 /// Name of the owner mark inside a run's folder.
 pub const MARKER_NAME: &str = "naslab-owner.json";
@@ -25,7 +25,7 @@ pub struct LeftFolder {
     /// Text of its owner mark (JSON); empty where there is none, or it could not be read.
     pub owner: String,
     /// Why its mark, or the folder, could not be read.
-    pub unread: Option<String>,
+    pub unread: Option<Told>,
     /// Whether it has a run's name and holds nothing but perhaps a mark of no bytes: a run was killed while it began, or
     /// begins just now.
     pub unmarked: bool,
@@ -70,7 +70,7 @@ fn look_into(session: &mut dyn Session, clock: &Clock, folder: String) -> Result
         Err(e) if e.kind.loses_session() => Err(e),
         // Removed, or renamed, since it was listed.
         Err(e) if e.kind == ErrorKind::NotFound => Ok(None),
-        Err(e) => Ok(Some(LeftFolder { folder, unread: Some(e.to_string()), ..LeftFolder::default() })),
+        Err(e) => Ok(Some(LeftFolder { folder, unread: Some(e.told()), ..LeftFolder::default() })),
         Ok(left) => Ok(left.map(|left| LeftFolder { folder, ..left })),
     }
 }

@@ -95,7 +95,7 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
     let memory = if cached || queued { copied * cold } else { 0.0 };
     let client = value(Param::ClientS) + value(Param::ClientByteS) * record;
     let limit = if conditions.cpu_limit > 0.0 { conditions.cpu_limit.min(1.0) } else { 1.0 };
-    let (server, lock) = (value(Param::ServerS), existing(Param::LockOn, Param::LockS));
+    let (server, lock) = (value(Param::ServerS) * cold, existing(Param::LockOn, Param::LockS));
     let (delay, slow) = (value(Param::DelayS), existing(Param::SlowOn, Param::SlowS));
     let held = lock + existing(Param::LockOn, Param::LockShare) * (memory + disk);
     let undisked = [client, server, lock, memory, wire / link];

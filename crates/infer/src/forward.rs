@@ -141,15 +141,19 @@ fn flag(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-fn bucket(theta: &Theta, table: &Table) -> Bucket {
+/// What a bucket counts, as `forward.values_of` has it.
+pub(crate) fn scope_of(theta: &Theta, table: &Table) -> u8 {
     let at = Param::Scope as usize;
-    let scope = theta[at] / table.low[at] * BUCKET_SCOPES;
+    (theta[at] / table.low[at] * BUCKET_SCOPES).clamp(0.0, BUCKET_SCOPES - 1.0) as u8
+}
+
+fn bucket(theta: &Theta, table: &Table) -> Bucket {
     let (base, times) = (exp(theta[Param::Base as usize]), exp(theta[Param::Burst as usize]));
     Bucket {
         base,
         burst: base * times,
         size: base * (times - 1.0) * exp(theta[Param::LastsS as usize]),
-        kind: scope.clamp(0.0, BUCKET_SCOPES - 1.0) as u8,
+        kind: scope_of(theta, table),
     }
 }
 
@@ -175,7 +179,7 @@ pub(crate) fn storage(s: &Servers, row: &Row) -> Storage {
         false => lanes(|i| s.seek_s[i] * row.apart),
     };
     let (per_disk, durable) = (&s.per_disk[usize::from(!row.read)], flag(row.durable));
-    let disk = lanes(|i| larger(row.data * per_disk[i], s.request_s[i]) + seeks[i] + durable * s.commit_s[i]);
+    let disk = lanes(|i| larger(row.record * per_disk[i], s.request_s[i]) + seeks[i] + durable * s.commit_s[i]);
     let moves = flag(!row.null);
     if row.read {
         let hit = match row.random {
@@ -184,8 +188,8 @@ pub(crate) fn storage(s: &Servers, row: &Row) -> Storage {
         };
         return Storage {
             memory: match row.cold > 0.0 {
-                true => lanes(|i| hit[i] * row.data * s.per_memory[i] * exp(s.ln_cold[i] * row.cold)),
-                false => lanes(|i| hit[i] * row.data * s.per_memory[i]),
+                true => lanes(|i| hit[i] * row.record * s.per_memory[i] * exp(s.ln_cold[i] * row.cold)),
+                false => lanes(|i| hit[i] * row.record * s.per_memory[i]),
             },
             disk: lanes(|i| moves * (1.0 - hit[i]) * disk[i]),
             drain: disk,
@@ -195,10 +199,11 @@ pub(crate) fn storage(s: &Servers, row: &Row) -> Storage {
             once: [1.0; WIDTH],
         };
     }
-    let queued = if row.durable { Lanes::default() } else { s.has_write_back };
+    let refused = flag(row.null);
+    let queued = if row.durable || row.null { Lanes::default() } else { s.has_write_back };
     let once = lanes(|i| if queued[i] * s.joins[i] > 0.5 { row.once } else { 1.0 });
     Storage {
-        memory: lanes(|i| queued[i] * row.data * s.per_memory[i]),
+        memory: lanes(|i| larger(queued[i], refused) * row.record * s.per_memory[i]),
         disk: lanes(|i| moves * (1.0 - queued[i]) * disk[i]),
         drain: lanes(|i| disk[i] * once[i]),
         seeks,
@@ -236,16 +241,20 @@ fn times(rows: &Rows, s: &Servers, row: &Row, stored: &Storage) -> (Lanes, Lanes
     let (locks, ends, few) = (flag(!row.null), flag(row.whole), smaller(row.workers, 1.0));
     let shared = flag(rows.conditions.same_machine) / larger(rows.conditions.cpus, 1.0);
     let (mut pace, mut rounds) = (Lanes::default(), Lanes::default());
+    let served = match row.cold > 0.0 {
+        true => lanes(|i| s.server_s[i] * exp(s.ln_cold[i] * row.cold)),
+        false => s.server_s,
+    };
     for i in 0..WIDTH {
-        let client = s.client_s[i] + s.client_byte_s[i] * row.data;
-        let wire = row.data + s.header[i];
+        let client = s.client_s[i] + s.client_byte_s[i] * row.record;
+        let wire = row.record + s.header[i];
         let (window, link) = (wire * s.per_window[i], wire * per_link[i]);
-        let (lock, server_s) = (locks * s.lock_s[i], s.server_s[i]);
+        let (lock, server_s) = (locks * s.lock_s[i], served[i]);
         let stores = larger(stored.memory[i], stored.disk[i]);
         let held = lock + s.lock_share[i] * (stored.memory[i] + stored.disk[i]);
         let copies = stored.memory[i] * larger(s.per_copy_lane[i], row.per_worker);
         let server = server_s * larger(s.per_lane[i], row.per_worker);
-        let machine = (client + server_s + row.data * s.per_memory[i]) * shared;
+        let machine = (client + server_s + row.record * s.per_memory[i]) * shared;
         let slowest = larger(
             larger(larger(client * row.client_lanes, window * row.per_worker), larger(link, server)),
             larger(larger(held * row.per_file, larger(copies, stored.disk[i])), machine),

@@ -2,7 +2,7 @@
 
 use crate::ceilings::Forbidden;
 use crate::forward::{free_rate, lanes, rooms, storage, written_back, Lanes, Servers, Storage};
-use crate::forward::{LEAST, WIDTH};
+use crate::forward::{scope_of, LEAST, WIDTH};
 use crate::math::{exp, larger, ln};
 use crate::params::{Mismatch, Param, Table, Theta};
 use crate::rows::{Columns, Conditions, Rows, FREEDOM};
@@ -15,13 +15,18 @@ const CLIENT_MOST: f64 = 60.0;
 /// Of the processor time that a server on this machine is known to work for an operation, at least; nats at most.
 const SERVER_ERROR: f64 = 0.1;
 const SERVER_MOST: f64 = 30.0;
+/// Times as long as its counted work that a server takes for an operation, and the standard deviation of the logarithm.
+const IDLE: [f64; 2] = [1.5, 0.5];
+const IDLE_MOST: f64 = 4.0;
 /// A link shaped one way costs so many nats; one in forty.
 const SHAPED_ONE_WAY: f64 = 8.5;
 /// As `hypotheses.log_prior`: bytes a second that a processor copies at least, and of a window that is seldom one.
 const COPIED: f64 = 60e6;
 const SLOW_COPY: f64 = 2.0;
-const FASTEST_WINDOW: [f64; 2] = [4e8, 8e9];
-const FAST_WINDOW: f64 = 3.5;
+const AS_COPIED: [f64; 2] = [4e8, 8e9];
+const FAST: f64 = 3.5;
+const ONE_WAY_BUCKET: f64 = 3.0;
+const LINK_ONE_WAY: [u8; 2] = [4, 5];
 const COPIES: f64 = 1.0;
 const COLD: f64 = 3.0;
 /// Density of the share that waits in a full link's queue, where any share is as likely; of the rest, by the share.
@@ -45,7 +50,7 @@ pub struct Model {
     cache_edge: f64,
     copied: f64,
     step: f64,
-    fast_window: std::ops::Range<f64>,
+    as_copied: std::ops::Range<f64>,
 }
 
 /// Room for the rows of a few particles.
@@ -72,6 +77,7 @@ const SLOW_MEMORY: f64 = 4.0;
 const SLOW_WINDOW: f64 = 3.0;
 const ONE_WAY: f64 = 3.0;
 const SKEWED_DISKS: f64 = 4.0;
+const MOST_SKEWED: f64 = 12.0;
 const STANDARD: f64 = 2.3;
 const LINKS_BITS_PER_S: [f64; 5] = [1e8, 1e9, 2.5e9, 5e9, 10e9];
 const BELOW: f64 = 0.90 * 0.95;
@@ -97,9 +103,9 @@ impl Model {
         let logs = |times: &[(f64, f64)]| times.iter().map(|(record, seconds)| (*record, ln(*seconds))).collect();
         let (client, server) = (logs(client), logs(server));
         let slots_edge = ln(300.0);
-        let (copied, step, fast_window) = (ln(COPIED), ln(4.0), ln(FASTEST_WINDOW[0])..ln(FASTEST_WINDOW[1]));
+        let (copied, step, as_copied) = (ln(COPIED), ln(4.0), ln(AS_COPIED[0])..ln(AS_COPIED[1]));
         let (cache_edge, waits) = (ln(LEAST_CACHE), (1.0 - UNQUEUED) * ln(100.0));
-        Ok(Model { table, rows, client, server, most, slots_edge, waits, cache_edge, copied, step, fast_window })
+        Ok(Model { table, rows, client, server, most, slots_edge, waits, cache_edge, copied, step, as_copied })
     }
 
     /// Bounds of the parameters.
@@ -311,12 +317,16 @@ impl Model {
         -self.client.iter().map(off).sum::<f64>()
     }
 
-    /// What a server costs that takes less time for an operation than its processor was seen to work for it.
+    /// What a server costs that takes less time for an operation than its processor was seen to work for it, or much
+    /// more.
     fn log_server(&self, theta: &Theta) -> f64 {
         let (each, byte) = (exp(theta[Param::ServerS as usize]), exp(-theta[Param::Memory as usize]));
         let off = |(record, seconds): &(f64, f64)| {
-            let z = ((ln(each + byte * record) - seconds) / SERVER_ERROR).min(0.0);
-            (z * z / 2.0).min(SERVER_MOST)
+            let more = ln(each + byte * record) - seconds;
+            let z = (more / SERVER_ERROR).min(0.0);
+            let idle = ((more - ln(IDLE[0])) / IDLE[1]).max(0.0);
+            let idle = if self.rows.conditions.counted { (idle * idle / 2.0).min(IDLE_MOST) } else { 0.0 };
+            (z * z / 2.0).min(SERVER_MOST) + idle
         };
         -self.server.iter().map(off).sum::<f64>()
     }
@@ -324,9 +334,10 @@ impl Model {
     /// Log density of the priors that are not log-uniform, as `hypotheses.log_prior`; never above 0.
     fn log_prior(&self, theta: &Theta) -> f64 {
         let value = |at: Param| theta[at as usize];
+        let links = [value(Param::Link), value(Param::Link) + value(Param::UplinkRatio)];
         let disks = (value(Param::DiskRead) - value(Param::DiskWrite)) / 0.7;
         let shaped = value(Param::UplinkRatio) / 0.02;
-        let mut found = -(disks * disks / 2.0).min(8.0) - ln(1.0 + shaped * shaped).min(SHAPED_ONE_WAY);
+        let mut found = -(disks * disks / 2.0).min(MOST_SKEWED) - ln(1.0 + shaped * shaped).min(SHAPED_ONE_WAY);
         if value(Param::Cache) < self.cache_edge {
             found -= UNCACHED;
         }
@@ -339,8 +350,14 @@ impl Model {
         if value(Param::CopyLanes) > 0.0 {
             found -= COPIES + SLOW_COPY * ((self.copied - value(Param::Memory)) / self.step).clamp(0.0, 2.0);
         }
-        if self.fast_window.contains(&value(Param::Window)) {
-            found -= FAST_WINDOW;
+        if self.as_copied.contains(&value(Param::Window)) {
+            found -= FAST;
+        }
+        if self.rows.conditions.here && links.iter().any(|link| self.as_copied.contains(link)) {
+            found -= FAST;
+        }
+        if self.table.is_on(theta, Param::BucketOn) && LINK_ONE_WAY.contains(&scope_of(theta, &self.table)) {
+            found -= ONE_WAY_BUCKET;
         }
         found += ln((UNQUEUED + self.waits * exp(value(Param::Queue))) / (UNQUEUED + self.waits));
         found - COLD * value(Param::Cold).max(0.0)
@@ -354,7 +371,7 @@ fn log_usual(theta: &Theta) -> f64 {
     let skewed = disks * disks / 2.0;
     let link = exp(value(Param::Link));
     let standard = LINKS_BITS_PER_S.iter().map(|bits| link * 8.0 / bits).any(|share| share > BELOW && share < ABOVE);
-    skewed.min(8.0)
+    skewed.min(MOST_SKEWED)
         - skewed.min(SKEWED_DISKS)
         - SLOW_MEMORY * ((ln(USUAL_MEMORY) - value(Param::Memory)) / step).clamp(0.0, 2.0)
         - SLOW_WINDOW * ((ln(USUAL_WINDOW) - value(Param::Window)) / step).clamp(0.0, 3.0)

@@ -35,6 +35,7 @@ const TOGETHER: &[&[Param]] = &[
     &[Memory, CopyLanes],
     &[Memory, CopyLanes, Window],
     &[Memory, Cold],
+    &[ServerS, Cold, Cache, RequestS, SeekS],
     &[Memory, Cold, Cache, DiskRead],
     &[Slots, DelayS],
     &[ClientByteS, Memory],
@@ -139,6 +140,42 @@ fn uncached(near: &Near, old: &Theta, rng: &mut Rng) -> (Theta, f64) {
         }
     }
     (new, ratio)
+}
+
+/// Parts of a server that are drawn anew by themselves, or together where one does instead of the other.
+pub(crate) const PARTS: &[&[Param]] = &[
+    &[Window],
+    &[Memory],
+    &[Link],
+    &[Link, UplinkRatio],
+    &[UplinkRatio],
+    &[DiskRead],
+    &[DiskWrite],
+    &[ServerS],
+    &[RequestS],
+    &[SeekS],
+    &[CommitS],
+    &[Cache],
+    &[WriteBack],
+    &[Cold],
+    &[CopyLanes],
+    &[ServerLanes],
+    &[DelayS],
+    &[Window, LockShare],
+    &[Memory, LockShare],
+];
+
+/// Some parts anywhere within their priors. A link whose other direction keeps its rate has another ratio.
+pub(crate) fn anywhere(table: &Table, old: &Theta, parts: &[Param], rng: &mut Rng) -> Theta {
+    let mut new = *old;
+    for part in parts {
+        let at = *part as usize;
+        new[at] = table.low[at] + (table.high[at] - table.low[at]) * rng.unit();
+    }
+    if parts == [Link, UplinkRatio] {
+        new[UplinkRatio as usize] = old[UplinkRatio as usize] + old[Link as usize] - new[Link as usize];
+    }
+    new
 }
 
 /// One parameter, or a few that belong together, drawn anew from the guess.

@@ -25,12 +25,15 @@ pub struct Conditions {
     pub cpu_limit: f64,
     /// Whether client and server share one machine.
     pub same_machine: bool,
+    /// Whether the server was seen to be on the client's machine: no link between the two has a rate of its own.
+    pub here: bool,
+    /// Whether all that the server's processors do was counted, and nothing rations them.
+    pub counted: bool,
     /// Whether no ladder chose the rows: what was not varied is as it usually is.
     pub usual: bool,
 }
 
-/// One row. `data`: bytes that one operation moves; `out`: requests under way; `within`: bytes that the load
-/// walks over.
+/// One row. `out`: requests under way; `within`: bytes that the load walks over; `null`: no operation reaches a disk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) read: bool,
@@ -41,7 +44,6 @@ pub(crate) struct Row {
     pub(crate) late: bool,
     pub(crate) pair: Option<usize>,
     pub(crate) record: f64,
-    pub(crate) data: f64,
     pub(crate) depth: f64,
     pub(crate) workers: f64,
     pub(crate) out: f64,
@@ -125,11 +127,11 @@ fn row(columns: &Columns, conditions: Conditions, at: usize, count: usize) -> Re
     let (record, depth, workers, files) = (number("record")?, number("depth")?, number("workers")?, number("files")?);
     let (size, moved) = (number("size")?, number("moved")?);
     let (operations, weight) = (number("count")?, number("weight")?);
-    let (null, random) = (flag("null")?, flag("random")?);
-    let data = if null { 0.0 } else { record };
+    let (null, random, read) = (flag("null")?, flag("random")?, flag("read")?);
+    let cold = (ln(size * files / WARM_BYTES) / ln(COLD_BYTES / WARM_BYTES)).clamp(0.0, 1.0);
     let limit = conditions.cpu_limit;
     Ok(Row {
-        read: flag("read")?,
+        read,
         durable: flag("durable")?,
         whole: flag("whole")?,
         late: flag("late")?,
@@ -140,8 +142,8 @@ fn row(columns: &Columns, conditions: Conditions, at: usize, count: usize) -> Re
         client_lanes: 1.0 / if limit > 0.0 { workers.min(limit) } else { workers },
         per_within: 1.0 / (size * files),
         ln_within: ln(size * files),
-        cold: (ln(size * files / WARM_BYTES) / ln(COLD_BYTES / WARM_BYTES)).clamp(0.0, 1.0),
-        apart: if random || (files > 1.0 && pair < 0.0) { 1.0 } else { (data / size).min(1.0) },
+        cold: if read && !null { cold } else { 0.0 },
+        apart: if random || (files > 1.0 && pair < 0.0) { 1.0 } else { (record / size).min(1.0) },
         once: (size * files / moved.max(1.0)).min(1.0),
         start: number("start")?,
         seconds: number("seconds")?,
@@ -157,7 +159,6 @@ fn row(columns: &Columns, conditions: Conditions, at: usize, count: usize) -> Re
         null,
         random,
         record,
-        data,
         depth,
         workers,
         moved,

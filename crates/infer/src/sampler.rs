@@ -6,7 +6,7 @@ use crate::ceilings::Forbidden;
 use crate::guess::Guess;
 use crate::likelihood::{Model, Scratch};
 use crate::math::{exp, ln};
-use crate::moves::{crossed, propose, shuffle, Near};
+use crate::moves::{anywhere, crossed, propose, shuffle, Near, PARTS};
 use crate::params::{Table, Theta};
 use naslab_workload::Rng;
 use std::convert::Infallible;
@@ -21,6 +21,11 @@ const LAST_MOVES: usize = 30;
 /// Particles are led on from this power: low enough for their parts to be exchanged.
 const REHEATED: f64 = 0.2;
 const MIXING_MOVES: usize = 16;
+/// How often each part is drawn anywhere within its prior, at the end, and exchanges between them.
+const SETTLING: usize = 8;
+const SETTLING_EXCHANGES: usize = 24;
+/// The kind of moves by which two explanations change places.
+const EXCHANGE: usize = 1;
 /// Moves of a posterior that further rows were added to.
 pub const FOLLOW_MOVES: usize = 8;
 /// Of four moves the last is a crossing.
@@ -119,13 +124,13 @@ impl Run<'_> {
         let mut cloud = Cloud::new(self, likelihood)?;
         match self.way {
             Way::Sample => cloud.lead(0.0, likelihood),
-            Way::Gather => cloud.gather(likelihood),
+            Way::Gather => self.settled(cloud.gather(likelihood)?, likelihood),
             Way::LeadOn => {
                 let (theta, _) = cloud.gather(likelihood)?;
                 let again = Run { start: theta, ..self.clone() };
                 let mut cloud = Cloud::new(&again, likelihood)?;
                 cloud.heat(likelihood)?;
-                cloud.gather(likelihood)
+                self.settled(cloud.gather(likelihood)?, likelihood)
             }
             Way::Follow(moves) => {
                 for turn in 0..moves {
@@ -269,14 +274,26 @@ impl<'a> Cloud<'a> {
     }
 
     fn try_others<L: Likelihood>(&mut self, kind: usize, power: f64, likelihood: &mut L) -> Result<(), L::Error> {
+        self.attempt(power, likelihood, |cloud, at, rng| {
+            let near = Near { cloud: &cloud.theta, guess: cloud.run.guess, table: cloud.run.table };
+            propose(&near, kind, at, rng)
+        })
+    }
+
+    /// Every particle takes what is proposed for it, or does not. proposed: with the log ratio of its densities.
+    fn attempt<L: Likelihood>(
+        &mut self,
+        power: f64,
+        likelihood: &mut L,
+        proposed: impl Fn(&Self, usize, &mut Rng) -> (Theta, f64),
+    ) -> Result<(), L::Error> {
         let run = self.run;
-        let near = Near { cloud: &self.theta, guess: run.guess, table: run.table };
         let count = self.theta.len();
         let (mut tried, mut cutoff) = (self.theta.clone(), vec![f64::INFINITY; count]);
         let mut gained = vec![0.0; count];
         for at in 0..count {
             let mut rng = self.generator(at as u64);
-            let (mut new, ratio) = propose(&near, kind, at, &mut rng);
+            let (mut new, ratio) = proposed(self, at, &mut rng);
             run.hold(&mut new);
             if run.table.holds(&new) {
                 gained[at] = run.guess.change(&self.theta[at], &new);
@@ -329,6 +346,26 @@ impl Run<'_> {
         for (at, value) in &self.held {
             theta[*at] = *value;
         }
+    }
+
+    /// The same after every part was drawn anew by itself, and changed places with others: what happens to be as slow as
+    /// the limit, without need, and explanations that need more to be as it is, are rarer than they were begun with.
+    fn settled<L: Likelihood>(&self, found: Found, likelihood: &mut L) -> Result<Found, L::Error> {
+        let again = Run { start: found.0, seed: !self.seed, ..self.clone() };
+        let mut cloud = Cloud::new(&again, likelihood)?;
+        for _ in 0..SETTLING {
+            for part in PARTS {
+                cloud.attempt(1.0, likelihood, |cloud, at, rng| {
+                    (anywhere(cloud.run.table, &cloud.theta[at], part, rng), 0.0)
+                })?;
+                cloud.turn += 1;
+            }
+            for _ in 0..SETTLING_EXCHANGES {
+                cloud.try_others(EXCHANGE, 1.0, likelihood)?;
+                cloud.turn += 1;
+            }
+        }
+        Ok((cloud.theta, found.1))
     }
 }
 

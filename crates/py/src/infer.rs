@@ -37,15 +37,15 @@ impl PyModel {
         high: Vec<f64>,
         switches: Vec<(String, f64)>,
         columns: HashMap<String, Vec<u8>>,
-        conditions: (f64, f64, f64, bool, bool),
+        conditions: (f64, f64, f64, [bool; 4]),
         client: Vec<(f64, f64)>,
         server: Vec<(f64, f64)>,
     ) -> PyResult<PyModel> {
         let table = Table::new(&names, &low, &high, &switches).map_err(mismatch)?;
         let columns: Columns =
             columns.into_iter().map(|(name, bytes)| Ok((name, numbers(&bytes)?))).collect::<PyResult<_>>()?;
-        let (nic_bytes_per_s, cpus, cpu_limit, same_machine, usual) = conditions;
-        let conditions = Conditions { nic_bytes_per_s, cpus, cpu_limit, same_machine, usual };
+        let (nic_bytes_per_s, cpus, cpu_limit, [same_machine, here, counted, usual]) = conditions;
+        let conditions = Conditions { nic_bytes_per_s, cpus, cpu_limit, same_machine, here, counted, usual };
         Ok(PyModel(Model::new(table, &columns, conditions, &client, &server).map_err(mismatch)?))
     }
 

@@ -62,11 +62,14 @@ impl PyRun {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Removes what the run made; returns what is left, and why.
-    fn finish(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+    /// Removes what the run made; returns what is left, and why, as JSON.
+    fn finish(&self, py: Python<'_>) -> PyResult<String> {
         let mut events = PyEvents::new(None, self.stop.clone());
         let left = py.detach(|| self.lock().map(|mut run| run.finish(&mut events)))?;
-        events.into_error().map_or(Ok(left), Err)
+        match events.into_error() {
+            Some(error) => Err(error),
+            None => serde_json::to_string(&left).map_err(errors::json),
+        }
     }
 }
 

@@ -4,8 +4,8 @@
 use crate::errors;
 use crate::waiting::waiting;
 use naslab_core::{
-    limit, Access, Completion, Create, Error, ErrorKind, FileId, FileTimes, FlushKind, IoBuf, Op, OpKind, OpenOptions,
-    Session, Submit, SyncMode, Target,
+    errno, limit, Access, Completion, Create, Error, ErrorKind, FileId, FileTimes, FlushKind, IoBuf, Op, OpError,
+    OpKind, OpenOptions, Session, Submit, SyncMode, Target,
 };
 use naslab_targets as targets;
 use pyo3::exceptions::PyValueError;
@@ -214,7 +214,10 @@ impl PySession {
         let (moved, data, failure, status) = job.outcome(py);
         match (failure, data) {
             (None | Some("short"), Some(data)) => Ok(data),
-            (kind, _) => Err(failed("read", kind, status, moved)),
+            (kind, _) => {
+                let kind = kind.unwrap_or("io");
+                Err(failed("read", &self.explain(kind, status), moved, (kind, status)))
+            }
         }
     }
 
@@ -222,7 +225,7 @@ impl PySession {
         let job = self.carry_out(py, vec![Job::new(OpKind::Write, file, offset, data)], 1)?.remove(0);
         match job.outcome(py) {
             (moved, _, None, _) => Ok(moved),
-            (moved, _, kind, status) => Err(failed("write", kind, status, moved)),
+            (moved, _, Some(kind), status) => Err(failed("write", &self.explain(kind, status), moved, (kind, status))),
         }
     }
 
@@ -237,6 +240,15 @@ impl PySession {
         let jobs: Vec<Job> = ops.iter().map(|(k, at, what)| Job::parse(k, file, *at, what)).collect::<PyResult<_>>()?;
         let jobs = self.carry_out(py, jobs, depth.max(1))?;
         Ok(jobs.into_iter().map(|job| job.outcome(py)).collect())
+    }
+
+    /// What class and raw status of a failed operation mean: in the protocol's own words where it is no errno.
+    fn explain(&self, kind: &str, status: i64) -> String {
+        let error = OpError { kind: ErrorKind::Io, status };
+        self.target.explain(&error).unwrap_or_else(|| match status {
+            0 => kind.replace('_', " "),
+            number => errno::text(number as i32),
+        })
     }
 
     fn flush(&self, py: Python<'_>, file: u32) -> PyResult<()> {
@@ -355,11 +367,7 @@ impl Job {
     }
 }
 
-fn failed(operation: &str, kind: Option<&'static str>, status: i64, moved: u32) -> PyErr {
-    let kind = kind.unwrap_or("io");
-    errors::TargetError::new_err((
-        format!("{operation}: {kind} (status {status:#x}) after {moved} bytes"),
-        kind,
-        status,
-    ))
+/// The error of one operation. why: in words.
+fn failed(operation: &str, why: &str, moved: u32, (kind, status): (&'static str, i64)) -> PyErr {
+    errors::TargetError::new_err((format!("{operation}: {why} after {moved} bytes"), kind, status))
 }

@@ -12,6 +12,8 @@ use std::time::Instant;
 pub(crate) const TYPE_REGULAR: u32 = 1;
 /// A folder.
 pub(crate) const TYPE_DIRECTORY: u32 = 2;
+/// A symbolic link.
+pub(crate) const TYPE_LINK: u32 = 5;
 
 /// Follows a folder's list from page to page.
 #[derive(Default)]
@@ -116,6 +118,24 @@ pub(crate) trait Dialect: Send {
     fn limits(&mut self, t: &mut Transport, root: &Handle) -> Result<Limits>;
     /// Opens or creates a file that gets this number.
     fn open(&mut self, t: &mut Transport, at: At<'_>, options: &OpenOptions, number: u32) -> Result<Opened>;
+    /// By what the server knows this client; empty where it does not.
+    fn client(&self) -> Vec<u8> {
+        Vec::new()
+    }
+    /// What an open file is claimed with from the next session.
+    fn claim(&self, file: &OpenFile, number: u32) -> Vec<u8>;
+    /// Opens a file of the session before, which gets this number; None where the server no longer has it.
+    fn reclaim(
+        &mut self,
+        t: &mut Transport,
+        claim: &[u8],
+        options: &OpenOptions,
+        number: u32,
+    ) -> Result<Option<Opened>>;
+    /// Nothing more is claimed.
+    fn end_reclaim(&mut self, _t: &mut Transport) -> Result<()> {
+        Ok(())
+    }
     /// Ends an open.
     fn close(&mut self, t: &mut Transport, file: &OpenFile, number: u32) -> Result<()>;
     /// Sets a file's length.
@@ -138,7 +158,7 @@ pub(crate) trait Dialect: Send {
     fn copy(&mut self, t: &mut Transport, from: &OpenFile, to: &OpenFile, len_bytes: u64) -> Result<u64>;
     /// Called before work begins while nothing is outstanding: keeps the lease, or gets a new one when nothing
     /// was lost with it.
-    fn keep(&mut self, t: &mut Transport, now: Instant) -> Result<()>;
+    fn keep_lease(&mut self, t: &mut Transport, now: Instant) -> Result<()>;
     /// Takes leave, with no file open; failures do not matter.
     fn leave(&mut self, t: &mut Transport);
     /// Names and values for the result.

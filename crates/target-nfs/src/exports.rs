@@ -37,7 +37,7 @@ fn pseudo_root(settings: &Settings) -> Result<Vec<Export>> {
 
 fn look(settings: &Settings, version: Version) -> Result<Vec<Export>> {
     let mut t = transport(settings, version, settings.port.unwrap_or(NFS_PORT), 0, 1)?;
-    let mut v4 = V4::begin(&mut t, &settings.credentials, 0, 1)?;
+    let mut v4 = V4::begin(&mut t, &settings.credentials, 0, 1, None)?;
     let found = walk_tree(&mut v4, &mut t);
     v4.leave(&mut t);
     t.log_out();

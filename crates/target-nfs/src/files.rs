@@ -92,6 +92,11 @@ impl Files {
         self.table.get_mut(at as usize)?.as_mut()
     }
 
+    /// The same without changing it.
+    pub fn find(&self, at: u32) -> Option<&OpenFile> {
+        self.table.get(at as usize)?.as_ref()
+    }
+
     /// A file that must be open.
     pub fn open(&mut self, operation: &'static str, file: FileId) -> Result<&mut OpenFile> {
         self.get(file.0).ok_or_else(|| Error::new(ErrorKind::Invalid, operation, "this file is not open"))

@@ -21,6 +21,7 @@ mod link;
 mod login;
 mod options;
 mod os;
+mod reclaim;
 mod replies;
 mod rpc;
 mod security;

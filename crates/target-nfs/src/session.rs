@@ -1,16 +1,17 @@
 //! A worker's session.
 
-use crate::dialect::{At, Dialect};
+use crate::dialect::{At, Dialect, Opened};
 use crate::files::{stable_how, OpenFile};
 use crate::options::split_path;
+use crate::reclaim;
 use crate::services;
 use crate::status;
 use crate::target::Shared;
 use crate::transport::Transport;
 use crate::xdr::Handle;
 use naslab_core::{
-    Access, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind, IoBuf, Lock, Op,
-    OpError, OpenOptions, Result, Session, Space, Submit, Token, WireCounters,
+    Access, Claim, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind, IoBuf, Lock,
+    Op, OpError, OpenOptions, Result, Session, Space, Submit, Token, WireCounters,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +28,10 @@ pub(crate) struct NfsSession {
     dialect: Box<dyn Dialect>,
     root: Handle,
     shared: Arc<Shared>,
+    /// What is open at its end is claimed by the session after it.
+    lasting: bool,
+    /// It follows a session that was lost, and not all of that one's files have been claimed.
+    is_claiming: bool,
     /// When work last began with nothing outstanding.
     last_used: Instant,
 }
@@ -65,14 +70,21 @@ fn names(operation: &'static str, path: &str) -> Result<Vec<String>> {
 
 /// Whether the error says that a handle means nothing any more.
 fn is_stale(error: &Error) -> bool {
-    const BADHANDLE: i64 = 10001;
-    [status::STALE as i64, status::FHEXPIRED as i64, BADHANDLE].contains(&error.status)
+    [status::STALE, status::FHEXPIRED, status::BADHANDLE].map(i64::from).contains(&error.status)
 }
 
 impl NfsSession {
-    /// Over a transport that speaks to the server, with the handle of the root folder.
-    pub fn new(t: Transport, dialect: Box<dyn Dialect>, root: Handle, shared: Arc<Shared>) -> NfsSession {
-        NfsSession { t, dialect, root, shared, last_used: Instant::now() }
+    /// Over a transport that speaks to the server, with the handle of the root folder. lasting: the identity of the
+    /// session that it follows, empty for the first; None of a session whose files end with it.
+    pub fn new(
+        t: Transport,
+        dialect: Box<dyn Dialect>,
+        root: Handle,
+        shared: Arc<Shared>,
+        lasting: Option<&[u8]>,
+    ) -> NfsSession {
+        let is_claiming = lasting.is_some_and(|lost| !lost.is_empty());
+        NfsSession { t, dialect, root, shared, lasting: lasting.is_some(), is_claiming, last_used: Instant::now() }
     }
 
     /// Called before work begins: after an idle time, opens closed connections again and keeps the lease. Both are
@@ -105,14 +117,14 @@ impl NfsSession {
                 }
             }
         }
-        self.dialect.keep(&mut self.t, now)
+        self.dialect.keep_lease(&mut self.t, now)
     }
 
     /// As `wake`, for metadata calls, which do not keep a 4.0 lease by themselves.
     fn begin(&mut self) -> Result<()> {
         self.wake()?;
         if self.t.is_idle() {
-            self.dialect.keep(&mut self.t, self.last_used)?;
+            self.dialect.keep_lease(&mut self.t, self.last_used)?;
         }
         Ok(())
     }
@@ -171,6 +183,19 @@ impl NfsSession {
         })
     }
 
+    /// Remembers a file that was opened under this number.
+    fn remember(&mut self, opened: Opened, options: &OpenOptions, number: u32) -> FileId {
+        let file = OpenFile {
+            handle: opened.handle,
+            state: opened.state,
+            stable: stable_how(options.sync),
+            verifier: None,
+            lost: false,
+            wrote_durably: false,
+        };
+        self.t.files.insert(number, file)
+    }
+
     fn copy_files(&mut self, from: &str, to: &str, len_bytes: u64) -> Result<u64> {
         let reading = OpenOptions { read: true, ..OpenOptions::default() };
         let writing = OpenOptions { read: true, write: true, create: Create::New, ..OpenOptions::default() };
@@ -223,24 +248,43 @@ impl Session for NfsSession {
         let number = self.t.files.next();
         let opened =
             self.at(&place, |dialect, t, at| dialect.open(t, at, options, number)).map_err(|e| e.with("path", path))?;
-        let file = OpenFile {
-            handle: opened.handle,
-            state: opened.state,
-            stable: stable_how(options.sync),
-            verifier: None,
-            lost: false,
-            wrote_durably: false,
-        };
-        Ok(self.t.files.insert(number, file))
+        Ok(self.remember(opened, options, number))
+    }
+
+    fn identity(&self) -> Vec<u8> {
+        reclaim::identity(self.t.version, &self.dialect.client())
+    }
+
+    fn claim(&self, file: FileId) -> Option<Claim> {
+        let open = self.t.files.find(file.0)?;
+        Some(Claim(self.dialect.claim(open, file.0)))
+    }
+
+    fn reclaim(&mut self, path: &str, options: &OpenOptions, claim: &Claim) -> Result<Option<FileId>> {
+        check_open(options)?;
+        let number = self.t.files.next();
+        let claimed = self.dialect.reclaim(&mut self.t, &claim.0, options, number).map_err(|e| e.with("path", path))?;
+        Ok(claimed.map(|opened| self.remember(opened, options, number)))
+    }
+
+    fn end_reclaim(&mut self) -> Result<()> {
+        self.dialect.end_reclaim(&mut self.t)?;
+        self.is_claiming = false;
+        Ok(())
     }
 
     fn close(&mut self, file: FileId) -> Result<()> {
+        use ErrorKind::{Disconnected, Timeout};
         let Some(open) = self.t.files.remove(file) else {
             return Err(Error::new(ErrorKind::Invalid, "close", "this file is not open"));
         };
-        self.t.alive()?;
-        self.wake()?;
-        self.dialect.close(&mut self.t, &open, file.0)
+        let alive = self.t.alive().and_then(|()| self.wake());
+        let closed = alive.and_then(|()| self.dialect.close(&mut self.t, &open, file.0));
+        if self.lasting && closed.as_ref().is_err_and(|e| matches!(e.kind, Disconnected | Timeout)) {
+            // It is claimed once more, to be closed then.
+            self.t.files.insert(file.0, open);
+        }
+        closed
     }
 
     unsafe fn submit(&mut self, op: &Op, buf: IoBuf, token: Token) -> Result<Submit> {
@@ -378,7 +422,8 @@ impl Session for NfsSession {
 
 impl Drop for NfsSession {
     fn drop(&mut self) {
-        if self.t.is_broken() || !self.t.is_idle() {
+        let is_claimed = self.is_claiming || self.lasting && !self.t.files.is_empty();
+        if self.t.is_broken() || !self.t.is_idle() || is_claimed {
             return;
         }
         self.t.hurry(LEAVE);

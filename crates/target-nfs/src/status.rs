@@ -29,6 +29,8 @@ pub(crate) const FHEXPIRED: u32 = 10014;
 pub(crate) const MINOR_VERS_MISMATCH: u32 = 10021;
 /// The attributes are not as said (VERIFY).
 pub(crate) const NOT_SAME: u32 = 10027;
+/// A symbolic link where a folder is needed.
+pub(crate) const SYMLINK: u32 = 10029;
 /// No such operation.
 pub(crate) const OP_ILLEGAL: u32 = 10044;
 /// The server takes the call for the repetition of one whose answer it did not keep.
@@ -37,8 +39,26 @@ const RETRY_UNCACHED_REP: u32 = 10068;
 const SEQ_FALSE_RETRY: u32 = 10076;
 /// The export does not take the security flavour.
 pub(crate) const WRONGSEC: u32 = 10016;
+/// The handle means nothing.
+pub(crate) const BADHANDLE: u32 = 10001;
+/// The lease has ended, and with it what the client had.
+pub(crate) const EXPIRED: u32 = 10011;
+/// The client is not known.
+pub(crate) const STALE_CLIENTID: u32 = 10022;
+/// An open is of the time before a restart.
+pub(crate) const STALE_STATEID: u32 = 10023;
+/// An open has changed since.
+pub(crate) const OLD_STATEID: u32 = 10024;
+/// No such open.
+pub(crate) const BAD_STATEID: u32 = 10025;
+/// An administrator ended the open.
+pub(crate) const ADMIN_REVOKED: u32 = 10047;
 /// The session is not known.
-pub(crate) const BADSESSION: i64 = 10052;
+pub(crate) const BADSESSION: u32 = 10052;
+/// A call is not the next one of its slot, or a CREATE_SESSION not that of its client.
+pub(crate) const SEQ_MISORDERED: u32 = 10063;
+/// The session is about to end.
+pub(crate) const DEADSESSION: u32 = 10078;
 /// The connection does not belong to the session.
 pub(crate) const CONN_NOT_BOUND_TO_SESSION: u32 = 10055;
 

@@ -1,9 +1,10 @@
 //! The target: finds out what the server speaks, and connects sessions.
 
-use crate::dialect::{At, Dialect, Limits};
+use crate::dialect::{At, Dialect, Limits, TYPE_LINK};
 use crate::folders::Folders;
 use crate::link::Link;
 use crate::options::{NfsOptions, Settings, Version, MAX_DEPTH, NFS_PORT};
+use crate::reclaim::{Lasting, Sessions};
 use crate::rpc::{port_advice, Prefix, Refusal, NFS_PROGRAM};
 use crate::security::{flavour_names, identity};
 use crate::services::{self, Mounted};
@@ -15,6 +16,7 @@ use crate::v4::V4;
 use crate::xdr::Handle;
 use naslab_core::{limit, Alignment, Bounded, Caps, Clock, Error, ErrorKind, OpError, Result, Session, Target};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Operation of errors that came after the server had answered in NFS 3.
 const MOUNTING: &str = "mount";
@@ -38,6 +40,7 @@ struct Negotiated {
 pub(crate) struct Shared {
     pub settings: Settings,
     pub folders: Folders,
+    sessions: Arc<Sessions>,
     negotiated: Mutex<Option<Negotiated>>,
 }
 
@@ -93,31 +96,35 @@ impl NfsTarget {
     pub fn new(options: NfsOptions) -> Result<NfsTarget> {
         let settings = Settings::new(&options)?;
         Ok(NfsTarget {
-            shared: Arc::new(Shared { settings, folders: Folders::default(), negotiated: Mutex::new(None) }),
+            shared: Arc::new(Shared {
+                settings,
+                folders: Folders::default(),
+                sessions: Arc::default(),
+                negotiated: Mutex::new(None),
+            }),
         })
     }
 
-    fn open_session(&self, worker: u32) -> Result<Connected> {
-        let known = self.shared.lock().clone();
-        if let Some(known) = known {
-            let connected = connect(&self.shared.settings, known.version, worker, Some(&known))?;
-            return Ok(connected);
-        }
-        match self.shared.settings.versions[..] {
-            [pinned] => connect(&self.shared.settings, pinned, worker, None),
-            _ => self.connect_best(worker),
+    fn open_session(&self, worker: u32, lasting: Option<&Lasting<'_>>) -> Result<Connected> {
+        let settings = &self.shared.settings;
+        let before = lasting.and_then(|lasting| lasting.version);
+        let known = self.shared.lock().clone().filter(|known| before.is_none_or(|version| version == known.version));
+        match (known, before, &settings.versions[..]) {
+            (Some(known), ..) => connect(settings, known.version, worker, Some(&known), lasting),
+            (None, Some(version), _) | (None, None, &[version]) => connect(settings, version, worker, None, lasting),
+            _ => self.connect_best(worker, lasting),
         }
     }
 
     /// The newest version that the server speaks and in which the path exists.
-    fn connect_best(&self, worker: u32) -> Result<Connected> {
+    fn connect_best(&self, worker: u32, lasting: Option<&Lasting<'_>>) -> Result<Connected> {
         let mut first: Option<Error> = None;
         let mut no_version_4 = false;
         for &version in &self.shared.settings.versions {
             if no_version_4 && version != Version::V3 {
                 continue;
             }
-            match connect(&self.shared.settings, version, worker, None) {
+            match connect(&self.shared.settings, version, worker, None, lasting) {
                 Ok(connected) => return Ok(connected),
                 Err(e) if may_go_on(&e) => {
                     // Nobody listens, or the program is another: older minor versions fare no better.
@@ -129,6 +136,31 @@ impl NfsTarget {
             }
         }
         Err(first.unwrap_or_else(|| Error::new(ErrorKind::Unsupported, "connect", "the server speaks no NFS version")))
+    }
+
+    /// A worker's session. identity: for one whose files are to outlast it, that of the session that it follows, or
+    /// an empty one.
+    fn session(&self, worker: u32, identity: Option<&[u8]>) -> Result<Box<dyn Session>> {
+        let lasting = identity.map(|identity| Lasting::after(identity, &self.shared.sessions)).transpose()?;
+        let lasting = lasting.as_ref();
+        let about = |e: Error| match e.context.iter().any(|(name, _)| *name == "host") {
+            true => e,
+            false => e.with("host", &self.shared.settings.host),
+        };
+        let _scope = limit::within(self.shared.settings.timeout);
+        let connected = match self.open_session(worker, lasting) {
+            // The server lost or replaced what an earlier session found: look anew.
+            Err(e) if self.shared.lock().is_some() && e.status != 0 => {
+                *self.shared.lock() = None;
+                self.shared.folders.forget("");
+                self.open_session(worker, lasting).map_err(about)?
+            }
+            other => other.map_err(about)?,
+        };
+        self.note(&connected);
+        let Connected { t, dialect, root, .. } = connected;
+        let session = NfsSession::new(t, dialect, root, self.shared.clone(), identity);
+        Ok(Box::new(Bounded::new(session, self.shared.settings.timeout)))
     }
 
     fn note(&self, connected: &Connected) {
@@ -193,10 +225,16 @@ pub(crate) fn transport(
     Ok(t)
 }
 
-fn connect(settings: &Settings, version: Version, worker: u32, known: Option<&Negotiated>) -> Result<Connected> {
+fn connect(
+    settings: &Settings,
+    version: Version,
+    worker: u32,
+    known: Option<&Negotiated>,
+    lasting: Option<&Lasting<'_>>,
+) -> Result<Connected> {
     let mut connected = match version {
         Version::V3 => connect3(settings, worker, known)?,
-        _ => connect4(settings, version, worker, known)?,
+        _ => connect4(settings, version, worker, known, lasting)?,
     };
     let Connected { t, dialect, root, .. } = &mut connected;
     let limits = dialect.limits(t, root).map_err(|e| {
@@ -237,12 +275,18 @@ fn mount_everywhere(settings: &Settings) -> Result<Mounted> {
     Ok(first)
 }
 
-fn connect4(settings: &Settings, version: Version, worker: u32, known: Option<&Negotiated>) -> Result<Connected> {
+fn connect4(
+    settings: &Settings,
+    version: Version,
+    worker: u32,
+    known: Option<&Negotiated>,
+    lasting: Option<&Lasting<'_>>,
+) -> Result<Connected> {
     let port = settings.port.unwrap_or(NFS_PORT);
     let mut t = transport(settings, version, port, worker, settings.connections)?;
     let high = t.from_high_port;
     let slots = settings.slots.unwrap_or_else(|| settings.depth.max(64));
-    let mut v4 = V4::begin(&mut t, &settings.credentials, worker, slots).map_err(|e| port_advice(e, high))?;
+    let mut v4 = V4::begin(&mut t, &settings.credentials, worker, slots, lasting).map_err(|e| port_advice(e, high))?;
     let root = match known {
         Some(known) => known.root,
         None => {
@@ -275,6 +319,14 @@ fn descend(
         true => name_flavours(dialect, t, from, &names, e),
         false => e,
     });
+    if walked.as_ref().map_or_else(is_in_the_way, |found| !found.attributes.is_dir()) {
+        if let Some(parts) = find_link(dialect, t, from, &names) {
+            let link = path[..covered + parts].join("/");
+            let message =
+                format!("/{link} is a symbolic link, which a client has to follow: name the folder it points to");
+            return Err(Error::new(ErrorKind::Invalid, "connect", message).with("path", whole));
+        }
+    }
     let found = walked.map_err(|mut e| {
         if e.kind == ErrorKind::NotFound {
             e.message.push_str(": no export and no folder of one; `naslab doctor nfs://HOST` lists the exports");
@@ -290,6 +342,24 @@ fn descend(
         );
     }
     Ok(found.handle)
+}
+
+/// Whether the error of a walk is that something on the path is no folder.
+fn is_in_the_way(error: &Error) -> bool {
+    [status::NOTDIR, status::SYMLINK].iter().any(|status| error.status == i64::from(*status))
+}
+
+/// How many parts of a path lead to the first symbolic link on it.
+fn find_link(dialect: &mut dyn Dialect, t: &mut Transport, from: &Handle, names: &[&str]) -> Option<usize> {
+    let mut here = *from;
+    for (at, name) in names.iter().enumerate() {
+        let found = dialect.walk(t, &here, &[name]).ok()?;
+        if found.attributes.kind == TYPE_LINK {
+            return Some(at + 1);
+        }
+        here = found.handle;
+    }
+    None
 }
 
 /// The error of a path that does not take the session's flavour, with those that it does take where the server tells.
@@ -386,24 +456,12 @@ impl Target for NfsTarget {
     }
 
     fn connect(&self, worker: u32) -> Result<Box<dyn Session>> {
-        let about = |e: Error| match e.context.iter().any(|(name, _)| *name == "host") {
-            true => e,
-            false => e.with("host", &self.shared.settings.host),
-        };
-        let _scope = limit::within(self.shared.settings.timeout);
-        let connected = match self.open_session(worker) {
-            // The server lost or replaced what an earlier session found: look anew.
-            Err(e) if self.shared.lock().is_some() && e.status != 0 => {
-                *self.shared.lock() = None;
-                self.shared.folders.forget("");
-                self.open_session(worker).map_err(about)?
-            }
-            other => other.map_err(about)?,
-        };
-        self.note(&connected);
-        let Connected { t, dialect, root, .. } = connected;
-        let session = NfsSession::new(t, dialect, root, self.shared.clone());
-        Ok(Box::new(Bounded::new(session, self.shared.settings.timeout)))
+        self.session(worker, None)
+    }
+
+    /// The server keeps what is open for the time of its lease, or its grace period, whatever is asked of it.
+    fn connect_lasting(&self, worker: u32, _keep: Duration, lost: &[u8]) -> Result<Box<dyn Session>> {
+        self.session(worker, Some(lost))
     }
 
     fn explain(&self, error: &OpError) -> Option<String> {

@@ -144,7 +144,6 @@ fn job_of(state: &mut State, session: u32, op: &Op, buf: IoBuf, token: Token) ->
     let refused = match (open, op.kind) {
         (None, _) => Some(errno::EBADF),
         (Some(o), OpKind::Read) if !o.read => Some(errno::EBADF),
-        (Some(o), OpKind::Write) if !o.write => Some(errno::EBADF),
         _ => None,
     };
     let moves = op.kind != OpKind::Flush && state.config.store_data;
@@ -166,6 +165,10 @@ fn job_of(state: &mut State, session: u32, op: &Op, buf: IoBuf, token: Token) ->
         job.buf = buf;
     }
     draw_fault(state, &mut job, op.kind);
+    if op.kind == OpKind::Write && open.is_some_and(|open| !open.write) {
+        // As servers do: its data come over the link before the server can refuse them.
+        (job.bypass, job.fault) = (true, Some(Fault::Error(errno::EBADF)));
+    }
     job
 }
 

@@ -255,7 +255,7 @@ fn unusable(address: IpAddr, here: Option<IpAddr>) -> Option<&'static str> {
 /// Whether the server of `first` answers at an address; else why not.
 fn leads_there(plan: &Plan, first: &Connected, address: IpAddr) -> std::result::Result<(), &'static str> {
     let _scope = limit::within(REACH);
-    match negotiate(plan, &address.to_string().into(), first.server.offer.guid) {
+    match negotiate(plan, &address.to_string().into(), first.server.offer.client) {
         Ok((_, server)) if server.guid == first.server.guid => Ok(()),
         Ok(_) => Err("another server answers there"),
         Err(_) => Err("no answer from it here"),

@@ -1,20 +1,19 @@
 //! Calls about files and folders: one round trip each where the protocol can, as compounds.
 
 use crate::codec::{CLOSE, CREATE, ECHO, IOCTL, QUERY_DIRECTORY, QUERY_INFO, RELATED_FILE, SET_INFO};
+use crate::durable::Asked;
 use crate::file::{self, Create, Handle};
 use crate::ioctl;
 use crate::link::{call, Part, Proof};
 use crate::names::wire_path;
-use crate::options::Lease;
 use crate::session::{OpenFile, SmbSession};
 use crate::status;
 use crate::window::CREDIT_BYTES;
 use naslab_core::listing::Listing;
 use naslab_core::{
-    limit, Access, Completion, Create as Mode, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes, FlushKind,
-    IoBuf, Lock, Op, OpError, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
+    limit, Access, Claim, Completion, Create as Mode, DirEntry, Error, ErrorKind, FileId, FileStat, FileTimes,
+    FlushKind, IoBuf, Lock, Op, OpError, OpenOptions, Result, Session, Space, Submit, SyncMode, Token, WireCounters,
 };
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ const LISTING_BYTES: u32 = 1 << 20;
 
 impl SmbSession {
     /// Sends a compound on connection `i` and waits; an error of the first request that failed.
-    fn compound(&mut self, i: usize, operation: &'static str, parts: &[Part]) -> Result<()> {
+    pub(crate) fn compound(&mut self, i: usize, operation: &'static str, parts: &[Part]) -> Result<()> {
         self.alive()?;
         let outcome = call(&mut self.links, i, parts, Proof::AsSession, None);
         self.guard(outcome)?;
@@ -36,11 +35,11 @@ impl SmbSession {
     }
 
     /// The answer to request `n` of the last compound on connection `i`.
-    fn reply(&self, i: usize, n: usize) -> &[u8] {
+    pub(crate) fn reply(&self, i: usize, n: usize) -> &[u8] {
         self.links[i].replies.get(n).1
     }
 
-    fn path(&self, path: &str) -> Result<Vec<u8>> {
+    pub(crate) fn path(&self, path: &str) -> Result<Vec<u8>> {
         wire_path(&self.plan.options.root, path)
     }
 
@@ -80,36 +79,25 @@ impl SmbSession {
         self.compound(i, "close", &[Part { command: CLOSE, charge: 1, body: &body }])
     }
 
-    /// What to ask for beside the file: a lease, an oplock or nothing.
-    fn lease_for(&self, name: &[u8]) -> (u8, Vec<u8>) {
-        if self.plan.options.lease == Lease::None {
-            return (file::OPLOCK_NONE, Vec::new());
-        }
-        if !self.limits.leases {
-            return (file::OPLOCK_BATCH, Vec::new());
-        }
-        // One key for each file of this client, so that its own handles do not break each other's leases.
-        let mut hash = Sha256::new();
-        hash.update(self.guid);
-        hash.update(name);
-        let mut key = [0; 16];
-        key.copy_from_slice(&hash.finalize()[..16]);
-        (file::OPLOCK_LEASE, file::lease_context(&key, self.limits.leases_2))
-    }
-
     /// Opens `name` on every connection that has handles of its own; only the first creates, cuts or deletes.
     fn open_all(&mut self, name: &[u8], access: u32, disposition: u32, options: u32) -> Result<OpenFile> {
-        let (oplock, contexts) = self.lease_for(name);
         let count = if self.shared { 1 } else { self.links.len() };
+        let asked = self.asked_for(name, count == 1, options & file::OPTION_WRITE_THROUGH != 0)?;
+        let mut durable = None;
         let mut handles: Vec<Handle> = Vec::with_capacity(count);
         for i in 0..count {
             let (disposition, options) = match i {
                 0 => (disposition, options),
                 _ => (file::OPEN, options & !file::OPTION_DELETE_ON_CLOSE),
             };
-            let create = Create { name, access, disposition, options, oplock, contexts: &contexts };
+            let Asked { oplock, contexts, .. } = &asked;
+            let create = Create { name, access, disposition, options, oplock: *oplock, contexts };
             match self.create_on(i, "open", &create) {
-                Ok(handle) => handles.push(handle),
+                Ok(handle) => {
+                    handles.push(handle);
+                    let granted = asked.durable.map_or(Ok(None), |asked| asked.granted(self.reply(i, 0)));
+                    durable = self.guard(granted)?;
+                }
                 Err(error) => {
                     // The first error is the one to tell; the handles go with the session if this fails too.
                     handles.iter().enumerate().for_each(|(i, h)| drop(self.close_on(i, h)));
@@ -117,10 +105,11 @@ impl SmbSession {
                 }
             }
         }
-        Ok(OpenFile { handles })
+        Ok(OpenFile { handles, durable, lease: asked.lease, write_through: false })
     }
 
-    fn keep(&mut self, open: OpenFile) -> FileId {
+    /// Remembers a file that was opened.
+    pub(crate) fn remember(&mut self, open: OpenFile) -> FileId {
         let at = match self.files.iter().position(Option::is_none) {
             Some(at) => at,
             None => {
@@ -232,7 +221,7 @@ fn leads_elsewhere(path: &str) -> Error {
     Error::new(ErrorKind::Invalid, "readdir", message).with("path", path)
 }
 
-fn options_of(options: &OpenOptions) -> Result<(u32, u32, u32)> {
+pub(crate) fn options_of(options: &OpenOptions) -> Result<(u32, u32, u32)> {
     let unsupported =
         |what: &str| Err(Error::new(ErrorKind::Unsupported, "open", format!("SMB targets have no {what}")));
     if options.access != Access::Positioned {
@@ -261,15 +250,17 @@ fn options_of(options: &OpenOptions) -> Result<(u32, u32, u32)> {
 
 impl Session for SmbSession {
     /// Durable writes are the open's write-through option, which covers every write in all dialects (the flag of a
-    /// single write is unknown to 2.0.2, and Samba, which opens with O_SYNC, would sync twice for both).
+    /// single write is unknown to 2.0.2, and Samba, which opens with O_SYNC, would sync twice for both). Only of files
+    /// that were reclaimed each write says so: Samba opens these without O_SYNC.
     ///
-    /// With several connections that are no channels of one session the file is opened on each. A lease that another
-    /// client breaks is acknowledged in the next call of this session.
+    /// With several connections that are no channels of one session the file is opened on each. A lease that is broken
+    /// is acknowledged in the call under way or in the next one of this session: until then the server lets nobody
+    /// rename or remove the file.
     fn open(&mut self, path: &str, options: &OpenOptions) -> Result<FileId> {
         let (access, disposition, wanted) = options_of(options)?;
         let name = self.path(path)?;
         let open = self.open_all(&name, access, disposition, wanted).map_err(|e| e.with("path", path))?;
-        Ok(self.keep(open))
+        Ok(self.remember(open))
     }
 
     fn close(&mut self, file: FileId) -> Result<()> {
@@ -278,6 +269,18 @@ impl Session for SmbSession {
             Some(open) => self.close_all(&open),
             None => Ok(()),
         }
+    }
+
+    fn identity(&self) -> Vec<u8> {
+        self.identity_of()
+    }
+
+    fn claim(&self, file: FileId) -> Option<Claim> {
+        self.claim_of(file)
+    }
+
+    fn reclaim(&mut self, path: &str, options: &OpenOptions, claim: &Claim) -> Result<Option<FileId>> {
+        self.reclaim_file(path, options, claim)
     }
 
     unsafe fn submit(&mut self, op: &Op, buf: IoBuf, token: Token) -> Result<Submit> {
@@ -335,9 +338,9 @@ impl Session for SmbSession {
         self.list(path, None)
     }
 
-    /// A server may follow links itself and show what they lead to as if it lay there; Samba does. It gives them away by
-    /// its numbers: `..` of a folder that was reached by a link is not the folder above it, and a link beside the folder
-    /// it leads to has that one's number. Servers without numbers show nothing, and are taken at their word.
+    /// A server may follow links itself and show what they lead to as if it lay there; Samba does. It gives them away
+    /// by its numbers: `..` of a folder that was reached by a link is not the folder above it, and a link beside the
+    /// folder it leads to has that one's number. Servers without numbers show nothing, and are taken at their word.
     fn readdir_within(&mut self, path: &str) -> Result<Vec<DirEntry>> {
         let mut ids = file::Ids::default();
         let mut entries = match self.list(path, Some(&mut ids)) {
@@ -369,14 +372,19 @@ impl Session for SmbSession {
         let create = plain(&name, file::ACCESS_DELETE, file::OPEN, file::OPTION_REPARSE_POINT);
         let rename = file::set_name(&new);
         let renamed = self.with_open("rename", &create, Some((SET_INFO, &rename)));
-        renamed.map_err(|e| e.with("from", from).with("to", to))
+        renamed.map_err(|e| e.with("from", from).with("to", to))?;
+        self.moved(&new, &[]);
+        self.moved(&name, &new);
+        Ok(())
     }
 
     fn remove(&mut self, path: &str) -> Result<()> {
         let name = self.path(path)?;
         let options = file::OPTION_NOT_DIRECTORY | file::OPTION_DELETE_ON_CLOSE | file::OPTION_REPARSE_POINT;
         let create = plain(&name, file::ACCESS_DELETE, file::OPEN, options);
-        self.with_open("remove", &create, None).map_err(|e| e.with("path", path))
+        self.with_open("remove", &create, None).map_err(|e| e.with("path", path))?;
+        self.moved(&name, &[]);
+        Ok(())
     }
 
     /// Where the share has a recycle bin, what is removed is moved there with all its bytes. So a file of the run's is
@@ -480,7 +488,9 @@ impl SmbSession {
             // A server may leave the handle open when a call before the last one fails.
             drop(self.compound(0, "close", &[Part { command: CLOSE, charge: 1, body: &close_it }]));
         }
-        removed
+        removed?;
+        self.moved(&name, &[]);
+        Ok(())
     }
 
     /// When a mark was created, in the server's own count; looked up once.

@@ -9,6 +9,7 @@ use crate::ioctl;
 use crate::link::{call, Part, Proof};
 use crate::login::connect;
 use crate::names::{from_utf16, put_utf16};
+use crate::negotiate::Client;
 use crate::options::Plan;
 use crate::status;
 use naslab_core::{Error, ErrorKind, Result};
@@ -74,7 +75,7 @@ impl Place {
 /// Where the server of a place says that it is, the nearest server first; none where it is what it is. plan: of a target
 /// at that place.
 pub(crate) fn ask(plan: &Plan, place: &Place) -> Result<Vec<Place>> {
-    let mut connected = connect(plan, &place.host.as_str().into(), "IPC$", crate::crypto::random()?)?;
+    let mut connected = connect(plan, &place.host.as_str().into(), "IPC$", Client::unknown()?)?;
     if !connected.server.has_dfs() {
         return Ok(Vec::new());
     }

@@ -34,9 +34,6 @@ pub(crate) const OPLOCK_NONE: u8 = 0;
 pub(crate) const OPLOCK_BATCH: u8 = 9;
 pub(crate) const OPLOCK_LEASE: u8 = 0xFF;
 
-/// Read, write and handle caching.
-const LEASE_RWH: u32 = 7;
-
 const ATTRIBUTE_DIRECTORY: u32 = 0x10;
 /// A symbolic link, a junction or the like (MS-FSCC 2.6).
 const ATTRIBUTE_REPARSE_POINT: u32 = 0x400;
@@ -103,24 +100,6 @@ impl Create<'_> {
         }
         out
     }
-}
-
-/// The context that asks for a lease; version 2 for dialects from 3.0 on.
-pub(crate) fn lease_context(key: &[u8; 16], version_2: bool) -> Vec<u8> {
-    let mut out = Vec::with_capacity(80);
-    let len = if version_2 { 52 } else { 32 };
-    out.u32(0);
-    out.u16(16);
-    out.u16(4);
-    out.u16(0);
-    out.u16(24);
-    out.u32(len);
-    out.put(b"RqLs");
-    out.zeros(4);
-    out.put(key);
-    out.u32(LEASE_RWH);
-    out.zeros(len as usize - 20);
-    out
 }
 
 /// A time of SMB in nanoseconds since 1970; `None` for none, and for one that lies centuries away.
@@ -191,13 +170,15 @@ pub(crate) fn read(handle: &Handle, offset_bytes: u64, len_bytes: u32) -> [u8; 4
 }
 
 #[inline]
-pub(crate) fn write(handle: &Handle, offset_bytes: u64, len_bytes: u32) -> [u8; 48] {
+pub(crate) fn write(handle: &Handle, offset_bytes: u64, len_bytes: u32, write_through: bool) -> [u8; 48] {
     let mut out = [0; 48];
     out[0] = 49;
     out[2] = (HEADER_BYTES + 48) as u8;
     out[4..8].copy_from_slice(&len_bytes.to_le_bytes());
     out[8..16].copy_from_slice(&offset_bytes.to_le_bytes());
     out[16..32].copy_from_slice(handle);
+    // WRITEFLAG_WRITE_THROUGH.
+    out[44] = u8::from(write_through);
     out
 }
 
@@ -423,15 +404,17 @@ mod tests {
         let create =
             Create { name: &name, access: ACCESS_READ, disposition: OPEN, options: 0, oplock: 0, contexts: &[] };
         assert_eq!(create.encode().len(), 60);
-        let key = [3; 16];
-        for (version_2, bytes) in [(false, 56), (true, 76)] {
-            let context = lease_context(&key, version_2);
-            assert_eq!(context.len(), bytes);
-            let with = Create { contexts: &context, ..create };
-            let body = with.encode();
-            let at = View(&body).u32(48).unwrap() as usize - HEADER_BYTES;
-            assert_eq!((at % 8, &body[at..]), (0, &context[..]));
+        for write_through in [false, true] {
+            let body = write(&[3; 16], 1, 2, write_through);
+            assert_eq!(
+                (&body[16..32], &body[32..]),
+                (&[3; 16][..], &[vec![0; 12], vec![u8::from(write_through), 0, 0, 0]].concat()[..])
+            );
         }
+        let with = Create { contexts: &[7; 56], ..create };
+        let body = with.encode();
+        let at = View(&body).u32(48).unwrap() as usize - HEADER_BYTES;
+        assert_eq!((at % 8, &body[at..]), (0, &[7; 56][..]));
         let space = parse_space(&{
             let mut out = Vec::new();
             [1000u64, 400, 500].iter().for_each(|v| out.u64(*v));

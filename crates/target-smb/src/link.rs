@@ -429,7 +429,10 @@ fn wait(links: &mut [Link], i: usize, until: Instant) -> Result<()> {
         return Err(late(links[i].wire.timeout()));
     }
     if let [link] = links {
-        return link.receive(left.min(TICK)).map(drop);
+        if link.receive(left.min(TICK))? && link.has_unsent() {
+            flush(links, 0, &[])?;
+        }
+        return Ok(());
     }
     let seen = ready(links, None, left.min(TICK))?;
     for n in 0..links.len() {

@@ -6,7 +6,7 @@ use crate::crypto::{derive, random, Preauth, Signer};
 use crate::ioctl;
 use crate::link::{call, Link, Part, Proof};
 use crate::names::utf16;
-use crate::negotiate::{negotiate, Server};
+use crate::negotiate::{negotiate, Client, Server};
 use crate::ntlm::{self, Fresh, Identity};
 use crate::options::{Auth, Dialect, Encrypt, Plan, Sign};
 use crate::seal::Seal;
@@ -25,6 +25,8 @@ const SHARE_ENCRYPTS: u32 = 0x8000;
 /// SHAREFLAG_DFS and DFS_ROOT; SHARE_CAP_DFS (MS-SMB2 2.2.10).
 const SHARE_IN_DFS: u32 = 0x3;
 const SHARE_HAS_DFS: u32 = 0x8;
+/// SHARE_CAP_CONTINUOUS_AVAILABILITY.
+const SHARE_IS_CONTINUOUS: u32 = 0x10;
 const SETUP_BINDING: u8 = 1;
 /// Seconds from the year 1601 to 1970.
 const WINDOWS_EPOCH_SECONDS: u64 = 11_644_473_600;
@@ -62,6 +64,8 @@ pub(crate) struct Tree {
     pub encrypts: bool,
     /// It is a DFS namespace, or a part of one.
     pub dfs: bool,
+    /// What is open on it outlasts failovers.
+    pub is_continuous: bool,
 }
 
 /// A connection with its session and share.
@@ -73,8 +77,8 @@ pub(crate) struct Connected {
 }
 
 /// Connects to an address, logs on and connects to a share.
-pub(crate) fn connect(plan: &Plan, address: &Arc<str>, share: &str, guid: [u8; 16]) -> Result<Connected> {
-    let (mut link, server) = negotiate(plan, address, guid)?;
+pub(crate) fn connect(plan: &Plan, address: &Arc<str>, share: &str, client: Client) -> Result<Connected> {
+    let (mut link, server) = negotiate(plan, address, client)?;
     let login = log_on(&mut link, plan, &server, None)?;
     protect(&mut link, plan, &server, &login, 0)?;
     let tree = connect_tree(&mut link, plan, &server, &login, share)?;
@@ -102,7 +106,7 @@ fn ask_for_credits(link: &mut Link, wanted: u32) -> Result<()> {
 
 /// One more connection of the session of `first`, to this address.
 pub(crate) fn bind(plan: &Plan, first: &Connected, address: &Arc<str>, channel: u8) -> Result<Link> {
-    let (mut link, server) = negotiate(plan, address, first.server.offer.guid)?;
+    let (mut link, server) = negotiate(plan, address, first.server.offer.client)?;
     if server.guid != first.server.guid && *address != first.link.address {
         return Err(another_server(&first.link.address, address));
     }
@@ -122,7 +126,10 @@ pub(crate) fn bind(plan: &Plan, first: &Connected, address: &Arc<str>, channel: 
     Ok(link)
 }
 
-fn setup_request(plan: &Plan, binding: bool, token: &[u8]) -> Vec<u8> {
+/// A session that was lost is named to the server that gave it (MS-SMB2 3.2.4.2.3), which then ends it before it
+/// answers, and what it keeps of it can be claimed.
+fn setup_request(plan: &Plan, server: &Server, binding: bool, token: &[u8]) -> Vec<u8> {
+    let lost = server.offer.client.lost.filter(|lost| !binding && lost.server == server.guid);
     let mut out = Vec::with_capacity(24 + token.len());
     out.u16(25);
     out.u8(if binding { SETUP_BINDING } else { 0 });
@@ -131,7 +138,7 @@ fn setup_request(plan: &Plan, binding: bool, token: &[u8]) -> Vec<u8> {
     out.u32(0);
     out.u16((HEADER_BYTES + 24) as u16);
     out.u16(token.len() as u16);
-    out.u64(0);
+    out.u64(lost.map_or(0, |lost| lost.id));
     out.put(token);
     out
 }
@@ -198,31 +205,36 @@ fn by_ntlm(link: &mut Link, plan: &Plan, server: &Server, bound: bool, preauth: 
     };
     let identity = Identity { auth: plan.auth, user, password, domain: &options.domain };
     let first = ntlm::negotiate();
-    let code = setup_call(link, &setup_request(plan, bound, &first), bound, preauth)?;
+    let code = setup_call(link, &setup_request(plan, server, bound, &first), bound, preauth)?;
     if code != status::MORE_PROCESSING_REQUIRED {
         return Err(logon_error(plan, server, code));
     }
     let message = take_interim(link, bound, preauth)?;
     let fresh = Fresh { client_challenge: random()?, session_key: random()?, time: windows_time() };
     let proof = ntlm::authenticate(&identity, &first, setup_token(&message)?, &fresh)?;
-    let code = setup_call(link, &setup_request(plan, bound, &proof.message), bound, preauth)?;
+    let code = setup_call(link, &setup_request(plan, server, bound, &proof.message), bound, preauth)?;
     if code != status::SUCCESS {
         return Err(logon_error(plan, server, code));
     }
     Ok(Agreed { key: proof.session_key.to_vec(), server_name: proof.server_name })
 }
 
-/// The principal that a target names: its user, of the realm that its domain gives.
-fn principal(plan: &Plan) -> Option<String> {
-    let user = plan.options.user.as_deref()?;
-    let realm = plan.options.domain.to_uppercase();
-    Some(if realm.is_empty() || user.contains('@') { user.to_string() } else { format!("{user}@{realm}") })
+/// The principal that a target names: its user, of the realm that its domain gives. A domain without a dot is the short
+/// name that Windows gives it (NetBIOS), which no realm has: the user is then one of the default realm.
+fn principal(user: &str, domain: &str) -> String {
+    let known = domain.contains('.') && !user.contains('@');
+    if known {
+        format!("{user}@{}", domain.to_uppercase())
+    } else {
+        user.to_string()
+    }
 }
 
 fn by_kerberos(link: &mut Link, plan: &Plan, server: &Server, bound: bool, preauth: &mut Preauth) -> Result<Agreed> {
     let host = plan.options.host.trim_matches(['[', ']']);
-    let (mut login, token) = Initiator::begin("cifs", host, principal(plan).as_deref(), Order::Watched)?;
-    let mut body = setup_request(plan, bound, &spnego::first(&token));
+    let user = plan.options.user.as_deref().map(|user| principal(user, &plan.options.domain));
+    let (mut login, token) = Initiator::begin("cifs", host, user.as_deref(), Order::Watched)?;
+    let mut body = setup_request(plan, server, bound, &spnego::first(&token));
     for _ in 0..MAX_KERBEROS_ROUNDS {
         let code = setup_call(link, &body, bound, preauth)?;
         let last = match code {
@@ -243,7 +255,7 @@ fn by_kerberos(link: &mut Link, plan: &Plan, server: &Server, bound: bool, preau
             }
             return Ok(Agreed { key: login.session_key()?, server_name: host.to_string() });
         }
-        body = setup_request(plan, bound, &spnego::next(&token));
+        body = setup_request(plan, server, bound, &spnego::next(&token));
     }
     Err(broken("the server's Kerberos login does not end"))
 }
@@ -404,7 +416,8 @@ fn connect_tree(link: &mut Link, plan: &Plan, server: &Server, login: &Login, sh
     };
     let (flags, capabilities) = (view.u32(68)?, view.u32(72)?);
     let dfs = flags & SHARE_IN_DFS != 0 || capabilities & SHARE_HAS_DFS != 0;
-    let tree = Tree { kind, encrypts: flags & SHARE_ENCRYPTS != 0, dfs };
+    let is_continuous = capabilities & SHARE_IS_CONTINUOUS != 0;
+    let tree = Tree { kind, encrypts: flags & SHARE_ENCRYPTS != 0, dfs, is_continuous };
     link.tree_id = tree_id;
     if tree.encrypts {
         match (plan.options.encrypt, &link.seal) {
@@ -452,7 +465,7 @@ fn validate_negotiation(link: &mut Link, server: &Server) -> Result<()> {
     let offer = &server.offer;
     let mut input = Vec::with_capacity(40);
     input.u32(offer.capabilities);
-    input.put(&offer.guid);
+    input.put(&offer.client.guid);
     input.u16(offer.mode);
     input.u16(offer.dialects.len() as u16);
     offer.dialects.iter().for_each(|d| input.u16(d.code()));
@@ -491,4 +504,17 @@ fn validate_negotiation(link: &mut Link, server: &Server) -> Result<()> {
         return Ok(());
     }
     Err(changed_on_its_way("the server negotiated something other than what arrived here"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::principal;
+
+    #[test]
+    fn a_short_domain_is_no_realm() {
+        assert_eq!(principal("ann", "corp.example"), "ann@CORP.EXAMPLE");
+        assert_eq!(principal("ann", "CORP"), "ann");
+        assert_eq!(principal("ann", ""), "ann");
+        assert_eq!(principal("ann@OTHER.EXAMPLE", "corp.example"), "ann@OTHER.EXAMPLE");
+    }
 }

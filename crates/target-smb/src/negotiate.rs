@@ -9,18 +9,20 @@ use crate::status;
 use naslab_core::{Error, ErrorKind, Result};
 use naslab_wire::{dial, DialOptions};
 use std::sync::Arc;
+use std::time::Duration;
 
 const CAP_DFS: u32 = 0x01;
 const CAP_LEASING: u32 = 0x02;
 pub(crate) const CAP_LARGE_MTU: u32 = 0x04;
 pub(crate) const CAP_MULTI_CHANNEL: u32 = 0x08;
+const CAP_PERSISTENT_HANDLES: u32 = 0x10;
 const CAP_ENCRYPTION: u32 = 0x40;
 const CAPABILITIES: [(u32, &str); 8] = [
     (CAP_DFS, "dfs"),
     (CAP_LEASING, "leasing"),
     (CAP_LARGE_MTU, "large_mtu"),
     (CAP_MULTI_CHANNEL, "multi_channel"),
-    (0x10, "persistent_handles"),
+    (CAP_PERSISTENT_HANDLES, "persistent_handles"),
     (0x20, "directory_leasing"),
     (CAP_ENCRYPTION, "encryption"),
     (0x80, "notifications"),
@@ -42,13 +44,39 @@ const SMALL_BYTES: u32 = 65_536;
 /// The object identifier of NTLM in a server's list of mechanisms, as DER.
 const NTLM_OID: [u8; 10] = [0x2b, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x02, 0x02, 0x0a];
 
+/// By what the server knows who connects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Client {
+    /// The connections of one session share it, and sessions that claim each other's files.
+    pub guid: [u8; 16],
+    /// The session that this one replaces.
+    pub lost: Option<LostSession>,
+    /// How long the server is asked to keep the files of a lost connection; None: not at all.
+    pub keep: Option<Duration>,
+}
+
+/// A session whose connection was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LostSession {
+    pub id: u64,
+    /// The server that gave it: to others its number may be that of somebody else's session.
+    pub server: [u8; 16],
+}
+
+impl Client {
+    /// One that nobody knows.
+    pub fn unknown() -> Result<Client> {
+        Ok(Client { guid: random()?, ..Client::default() })
+    }
+}
+
 /// What the client offered.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub dialects: Vec<Dialect>,
     pub capabilities: u32,
     pub mode: u16,
-    pub guid: [u8; 16],
+    pub client: Client,
     ciphers: Vec<CipherId>,
     signings: Vec<SigningId>,
 }
@@ -74,7 +102,7 @@ pub(crate) struct Server {
 }
 
 impl Offer {
-    fn new(plan: &Plan, guid: [u8; 16]) -> Offer {
+    fn new(plan: &Plan, client: Client) -> Offer {
         let dialects = plan.dialect.map_or_else(|| Dialect::ALL.to_vec(), |d| vec![d]);
         let newest = *dialects.last().expect("never empty");
         let encrypts = plan.options.encrypt != Encrypt::Off;
@@ -83,12 +111,13 @@ impl Offer {
             capabilities = CAP_LEASING | CAP_LARGE_MTU | CAP_MULTI_CHANNEL;
             capabilities |= if plan.options.dfs { CAP_DFS } else { 0 };
             capabilities |= if encrypts { CAP_ENCRYPTION } else { 0 };
+            capabilities |= if client.keep.is_some() { CAP_PERSISTENT_HANDLES } else { 0 };
         }
         let mode = if plan.options.sign == Sign::On { MODE_ENABLED | MODE_REQUIRED } else { MODE_ENABLED };
         let all = if encrypts { CipherId::ALL.to_vec() } else { Vec::new() };
         let ciphers = plan.cipher.map_or(all, |c| vec![c]);
         let signings = plan.signing.map_or_else(|| SigningId::ALL.to_vec(), |s| vec![s]);
-        Offer { dialects, capabilities, mode, guid, ciphers, signings }
+        Offer { dialects, capabilities, mode, client, ciphers, signings }
     }
 
     fn encode(&self) -> Result<Vec<u8>> {
@@ -98,7 +127,7 @@ impl Offer {
         out.u16(self.mode);
         out.u16(0);
         out.u32(self.capabilities);
-        out.put(&self.guid);
+        out.put(&self.client.guid);
         out.zeros(8);
         self.dialects.iter().for_each(|d| out.u16(d.code()));
         if self.dialects.contains(&Dialect::D311) {
@@ -237,6 +266,11 @@ impl Server {
         self.dialect >= Dialect::D210 && self.capabilities & CAP_LEASING != 0
     }
 
+    /// Whether it keeps files of shares that are continuously available over its own restarts.
+    pub fn has_persistent_handles(&self) -> bool {
+        self.dialect >= Dialect::D300 && self.capabilities & CAP_PERSISTENT_HANDLES != 0
+    }
+
     /// Whether a session may have several connections.
     pub fn has_multichannel(&self) -> bool {
         self.dialect >= Dialect::D300 && self.capabilities & CAP_MULTI_CHANNEL != 0
@@ -279,11 +313,11 @@ impl Server {
     }
 }
 
-/// Connects to an address and negotiates. `guid` names this client; the connections of one session share it.
-pub(crate) fn negotiate(plan: &Plan, address: &Arc<str>, guid: [u8; 16]) -> Result<(Link, Server)> {
+/// Connects to an address and negotiates.
+pub(crate) fn negotiate(plan: &Plan, address: &Arc<str>, client: Client) -> Result<(Link, Server)> {
     let wire = dial(address, plan.options.port, &dial_options(plan))?;
     let mut link = Link::new(wire, address, crate::session::MAX_CREDITS);
-    let offer = Offer::new(plan, guid);
+    let offer = Offer::new(plan, client);
     let body = offer.encode()?;
     let mut preauth = Preauth::new();
     let part = Part { command: NEGOTIATE, charge: 1, body: &body };
@@ -360,6 +394,8 @@ pub(crate) mod tests {
     use crate::options::SmbOptions;
     use proptest::prelude::*;
 
+    const CLIENT: Client = Client { guid: [1; 16], lost: None, keep: None };
+
     fn plan(change: impl FnOnce(&mut SmbOptions)) -> Plan {
         let mut options =
             SmbOptions { host: "h".into(), user: Some("u".into()), password: Some("p".into()), ..Default::default() };
@@ -369,7 +405,7 @@ pub(crate) mod tests {
 
     /// Decodes whatever it is; bounds hold for what comes out.
     pub(crate) fn decode(message: &[u8]) {
-        if let Ok(server) = Server::parse(Offer::new(&plan(|_| {}), [1; 16]), message) {
+        if let Ok(server) = Server::parse(Offer::new(&plan(|_| {}), CLIENT), message) {
             assert!(server.max_read <= MOST_BYTES && server.credits_for(4096) <= crate::session::MAX_CREDITS);
         }
     }
@@ -406,26 +442,26 @@ pub(crate) mod tests {
 
     #[test]
     fn pins_offer_exactly_what_they_say() {
-        let all = Offer::new(&plan(|_| {}), [1; 16]);
+        let all = Offer::new(&plan(|_| {}), CLIENT);
         assert_eq!((all.dialects.len(), all.ciphers.len(), all.signings.len()), (5, 4, 3));
         let pinned = plan(|o| {
             o.dialect = Some("3.1.1".into());
             o.cipher = Some("aes-256-ccm".into());
             o.signing_algorithm = Some("aes-cmac".into());
         });
-        let offer = Offer::new(&pinned, [1; 16]);
+        let offer = Offer::new(&pinned, CLIENT);
         assert_eq!(offer.dialects, [Dialect::D311]);
         assert_eq!((offer.ciphers, offer.signings), (vec![CipherId::Aes256Ccm], vec![SigningId::AesCmac]));
-        let off = Offer::new(&plan(|o| o.encrypt = Encrypt::Off), [1; 16]);
+        let off = Offer::new(&plan(|o| o.encrypt = Encrypt::Off), CLIENT);
         assert!(off.ciphers.is_empty() && off.capabilities & CAP_ENCRYPTION == 0);
-        let old = Offer::new(&plan(|o| o.dialect = Some("2.1".into())), [1; 16]);
+        let old = Offer::new(&plan(|o| o.dialect = Some("2.1".into())), CLIENT);
         assert_eq!((old.capabilities, old.encode().unwrap().len()), (0, 38));
     }
 
     #[test]
     fn answers_are_taken_or_refused() {
         let plan = plan(|o| o.cipher = Some("aes-128-gcm".into()));
-        let parse = |message: &[u8]| Server::parse(Offer::new(&plan, [1; 16]), message);
+        let parse = |message: &[u8]| Server::parse(Offer::new(&plan, CLIENT), message);
         let server = parse(&answer(Dialect::D311, 2, 2)).unwrap();
         assert_eq!((server.cipher, server.signing), (Some(CipherId::Aes128Gcm), SigningId::AesGmac));
         assert_eq!(server.capability_names(), "dfs leasing large_mtu multi_channel encryption");

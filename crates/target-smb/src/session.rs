@@ -1,6 +1,8 @@
 //! One worker's session: its connections, open files and outstanding operations.
 
+use crate::durable::{Durable, HeldLease};
 use crate::link::{flush, late, Link};
+use crate::negotiate::Client;
 use crate::options::{Plan, MAX_DEPTH};
 use crate::slots::{Slot, Slots};
 use crate::window::{Kind, CREDIT_BYTES};
@@ -26,8 +28,12 @@ pub(crate) struct Limits {
     pub max_write: u32,
     pub max_transact: u32,
     pub leases: bool,
-    /// Leases of version 2.
+    /// Leases and durable handles of version 2.
     pub leases_2: bool,
+    /// A single write may ask to be durable.
+    pub write_through: bool,
+    /// What is open outlasts failovers.
+    pub persistent: bool,
 }
 
 /// Counts of what happened beside the operations.
@@ -41,6 +47,12 @@ pub(crate) struct Events {
 /// An open file: one handle per connection, or one for all where they share a session.
 pub(crate) struct OpenFile {
     pub handles: Vec<Handle>,
+    /// How it is claimed from the next session, where the server keeps it.
+    pub durable: Option<Durable>,
+    /// What goes with it.
+    pub lease: Option<HeldLease>,
+    /// Each write says that it is to be durable, as the open may not say so any more.
+    pub write_through: bool,
 }
 
 /// See the module.
@@ -50,7 +62,9 @@ pub(crate) struct SmbSession {
     pub limits: Limits,
     /// The connections share one session and its handles.
     pub shared: bool,
-    pub guid: [u8; 16],
+    pub client: Client,
+    /// The server's name for itself.
+    pub server: [u8; 16],
     pub files: Vec<Option<OpenFile>>,
     pub events: Events,
     slots: Slots,
@@ -67,13 +81,14 @@ pub(crate) struct SmbSession {
 }
 
 impl SmbSession {
-    pub fn new(plan: Arc<Plan>, links: Vec<Link>, limits: Limits, shared: bool, guid: [u8; 16]) -> SmbSession {
+    pub fn new(plan: Arc<Plan>, links: Vec<Link>, limits: Limits, shared: bool, client: Client) -> SmbSession {
         SmbSession {
             plan,
             links,
             limits,
             shared,
-            guid,
+            client,
+            server: [0; 16],
             files: Vec::new(),
             events: Events::default(),
             slots: Slots::default(),
@@ -258,7 +273,7 @@ impl SmbSession {
         link.expect_large(false);
         // SAFETY: as above; the caller does not change a write's memory before its completion.
         let payload: &[u8] = unsafe { std::slice::from_raw_parts(piece.ptr, piece.len) };
-        let body = file::write(&handle, offset, len);
+        let body = file::write(&handle, offset, len, open.write_through);
         let data = Data { command: WRITE, charge, kind: Kind::Write, slot: at, at: sent, buf: piece, body: &body };
         let apart = link.goes_apart(payload.len());
         link.push(&data, payload, apart);

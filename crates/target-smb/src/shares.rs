@@ -6,6 +6,7 @@ use crate::ioctl;
 use crate::link::{call, Link, Part, Proof};
 use crate::login::connect;
 use crate::names::{from_utf16, utf16};
+use crate::negotiate::Client;
 use crate::options::{Plan, SmbOptions};
 use crate::status;
 use naslab_core::{limit, Error, Result};
@@ -49,7 +50,7 @@ const NDR: [u8; 20] =
 pub fn shares(options: &SmbOptions) -> Result<Vec<Share>> {
     let plan = Plan::new(SmbOptions { connections: 1, addresses: Vec::new(), depth: 1, ..options.clone() })?;
     let _scope = limit::within(plan.timeout);
-    let mut connected = connect(&plan, &options.host.as_str().into(), "IPC$", crate::crypto::random()?)?;
+    let mut connected = connect(&plan, &options.host.as_str().into(), "IPC$", Client::unknown()?)?;
     let mut pipe = Pipe::open(&mut connected.link)?;
     let ack = pipe.transceive(&bind())?;
     if pdu_kind(&ack)? != PDU_BIND_ACK {

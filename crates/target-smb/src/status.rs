@@ -21,7 +21,7 @@ pub(crate) const INVALID_INFO_CLASS: u32 = 0xC000_0003;
 pub(crate) const INVALID_PARAMETER: u32 = 0xC000_000D;
 /// Refused.
 pub(crate) const ACCESS_DENIED: u32 = 0xC000_0022;
-const INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
+pub(crate) const INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
 pub(crate) const LOGON_FAILURE: u32 = 0xC000_006D;
 /// Not known to this server.
 pub(crate) const NOT_SUPPORTED: u32 = 0xC000_00BB;
@@ -29,6 +29,16 @@ pub(crate) const NOT_SUPPORTED: u32 = 0xC000_00BB;
 pub(crate) const OBJECT_NAME_COLLISION: u32 = 0xC000_0035;
 /// No such share.
 pub(crate) const BAD_NETWORK_NAME: u32 = 0xC000_00CC;
+/// The share was removed.
+pub(crate) const NETWORK_NAME_DELETED: u32 = 0xC000_00C9;
+/// Its storage does not answer the server.
+pub(crate) const DEVICE_NOT_READY: u32 = 0xC000_00A3;
+pub(crate) const IO_TIMEOUT: u32 = 0xC000_00B5;
+/// A failover is under way.
+pub(crate) const SERVER_UNAVAILABLE: u32 = 0xC000_0466;
+pub(crate) const FILE_NOT_AVAILABLE: u32 = 0xC000_0467;
+/// The server lacks memory or the like.
+pub(crate) const INSUFF_SERVER_RESOURCES: u32 = 0xC000_0205;
 /// The logon is too old.
 pub(crate) const NETWORK_SESSION_EXPIRED: u32 = 0xC000_035C;
 /// The server dropped the session.
@@ -69,14 +79,14 @@ const TABLE: &[Row] = &[
     (0xC000_0070, "STATUS_INVALID_WORKSTATION", ErrorKind::Permission, "this account may not log on from here"),
     (0xC000_0071, "STATUS_PASSWORD_EXPIRED", ErrorKind::Permission, "the password has expired: change it"),
     (0xC000_0072, "STATUS_ACCOUNT_DISABLED", ErrorKind::Permission, "this account is disabled on the server"),
-    (0xC000_007F, "STATUS_DISK_FULL", ErrorKind::NoSpace, "the server's disk is full"),
+    (0xC000_007F, "STATUS_DISK_FULL", ErrorKind::NoSpace, "the server's disk is full, or a quota is used up"),
     (INSUFFICIENT_RESOURCES, "STATUS_INSUFFICIENT_RESOURCES", ErrorKind::Io, "the server is out of memory or other resources"),
     (0xC000_009C, "STATUS_DEVICE_DATA_ERROR", ErrorKind::Io, "the server's disk failed to read the data"),
     (0xC000_00A2, "STATUS_MEDIA_WRITE_PROTECTED", ErrorKind::ReadOnly, "the server's file system is read-only"),
-    (0xC000_00B5, "STATUS_IO_TIMEOUT", ErrorKind::Io, "the server's own storage did not answer in time"),
+    (IO_TIMEOUT, "STATUS_IO_TIMEOUT", ErrorKind::Io, "the server's own storage did not answer in time"),
     (0xC000_00BA, "STATUS_FILE_IS_A_DIRECTORY", ErrorKind::Invalid, "it is a folder"),
     (NOT_SUPPORTED, "STATUS_NOT_SUPPORTED", ErrorKind::Unsupported, "the server does not support this"),
-    (0xC000_00C9, "STATUS_NETWORK_NAME_DELETED", ErrorKind::Disconnected, "the server removed the share"),
+    (NETWORK_NAME_DELETED, "STATUS_NETWORK_NAME_DELETED", ErrorKind::Disconnected, "the server removed the share"),
     (0xC000_00CA, "STATUS_NETWORK_ACCESS_DENIED", ErrorKind::Permission, "the server denies access over the network"),
     (0xC000_00CB, "STATUS_BAD_DEVICE_TYPE", ErrorKind::Invalid, "the share is not a disk"),
     (BAD_NETWORK_NAME, "STATUS_BAD_NETWORK_NAME", ErrorKind::NotFound, "the server has no share of this name"),
@@ -109,7 +119,7 @@ const TABLE: &[Row] = &[
     ),
     (0xC000_0193, "STATUS_ACCOUNT_EXPIRED", ErrorKind::Permission, "this account has expired"),
     (USER_SESSION_DELETED, "STATUS_USER_SESSION_DELETED", ErrorKind::Disconnected, "the server ended this session"),
-    (0xC000_0205, "STATUS_INSUFF_SERVER_RESOURCES", ErrorKind::Io, "the server is out of resources"),
+    (INSUFF_SERVER_RESOURCES, "STATUS_INSUFF_SERVER_RESOURCES", ErrorKind::Io, "the server is out of resources"),
     (0xC000_0224, "STATUS_PASSWORD_MUST_CHANGE", ErrorKind::Permission, "the password must be changed first"),
     (0xC000_0234, "STATUS_ACCOUNT_LOCKED_OUT", ErrorKind::Permission, "this account is locked after wrong passwords"),
     (
@@ -146,7 +156,7 @@ const TABLE: &[Row] = &[
     (0xC000_005E, "STATUS_NO_LOGON_SERVERS", ErrorKind::Permission,
      "the server reaches no domain controller that could check the login: look at the domain, or use a local account"),
     (0xC000_0064, "STATUS_NO_SUCH_USER", ErrorKind::Permission, "the server does not know this user name"),
-    (0xC000_00A3, "STATUS_DEVICE_NOT_READY", ErrorKind::Io, "the server's disk is not ready: try again in a minute"),
+    (DEVICE_NOT_READY, "STATUS_DEVICE_NOT_READY", ErrorKind::Io, "the server's disk is not ready: try again in a minute"),
     (0xC000_00A8, "STATUS_BAD_TOKEN_TYPE", ErrorKind::Permission,
      "the server is in no domain and takes no Kerberos tickets of a domain controller: join it to the domain"),
     (0xC000_00BC, "STATUS_REMOTE_NOT_LISTENING", ErrorKind::Disconnected, "the machine behind the server does not answer"),
@@ -175,8 +185,11 @@ const TABLE: &[Row] = &[
      "the server suspects that somebody weakened the login on its path: check the network, or allow NTLM there"),
     (0xC000_0418, "STATUS_NTLM_BLOCKED", ErrorKind::Permission,
      "the server accepts only Kerberos logins: get a ticket with kinit and use auth=kerberos"),
-    (0xC000_0466, "STATUS_SERVER_UNAVAILABLE", ErrorKind::Disconnected, "the server is not available: try again in a minute"),
-    (0xC000_0467, "STATUS_FILE_NOT_AVAILABLE", ErrorKind::Disconnected,
+    (0xC000_0465, "STATUS_INVALID_TOKEN", ErrorKind::Permission,
+     "the server does not let this user of the domain be the local user that it maps it to: change the mapping there \
+      (Samba: username map, min domain uid)"),
+    (SERVER_UNAVAILABLE, "STATUS_SERVER_UNAVAILABLE", ErrorKind::Disconnected, "the server is not available: try again in a minute"),
+    (FILE_NOT_AVAILABLE, "STATUS_FILE_NOT_AVAILABLE", ErrorKind::Disconnected,
      "the file is not available just now, as in a failover: try again in a minute"),
     (0xC000_0906, "STATUS_VIRUS_INFECTED", ErrorKind::Permission, "the server's virus scanner refuses the file"),
 ];
@@ -250,6 +263,7 @@ mod tests {
             (0xC000_0185, ErrorKind::Io),
             (0xC000_026E, ErrorKind::Disconnected),
             (0xC000_0388, ErrorKind::Permission),
+            (0xC000_0465, ErrorKind::Permission),
         ] {
             assert_eq!(kind(status), class, "{status:#x}");
             assert!(name(status).starts_with("STATUS_"), "{status:#x}");
@@ -257,5 +271,7 @@ mod tests {
         let error = error("connect", BAD_NETWORK_NAME);
         assert_eq!((error.kind, error.status), (ErrorKind::NotFound, i64::from(BAD_NETWORK_NAME)));
         assert!(error.message.contains("STATUS_BAD_NETWORK_NAME"));
+        // Samba says the same of a disk and of a quota.
+        assert!(super::error("write", 0xC000_007F).message.contains("quota"));
     }
 }

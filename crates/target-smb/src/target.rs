@@ -3,7 +3,9 @@
 use crate::addresses::{another_server, Addresses};
 use crate::crypto::random;
 use crate::dfs::{self, Place};
+use crate::durable::foreign;
 use crate::login::{bind, connect, Connected};
+use crate::negotiate::Client;
 use crate::options::{Lease, Plan, SmbOptions, MAX_DEPTH};
 use crate::session::{Limits, SmbSession};
 use crate::status;
@@ -19,6 +21,10 @@ pub struct SmbTarget {
     /// Where it is: as it was named, or where DFS links led.
     site: Mutex<Arc<Site>>,
 }
+
+/// Of a session that is to outlast its connection: how long the server is asked to keep what it opens, and the
+/// identity of the session that was lost, empty for the first.
+type Lasting<'a> = Option<(Duration, &'a [u8])>;
 
 /// A share of one server.
 struct Site {
@@ -45,18 +51,25 @@ impl SmbTarget {
         Ok(SmbTarget { clock: Clock::real(), timeout, site: Mutex::new(Arc::new(site)) })
     }
 
+    fn session(&self, worker: u32, lasting: Lasting<'_>) -> Result<Box<dyn Session>> {
+        let _scope = limit::within(self.timeout);
+        let (site, mut session) = self.connect_there(worker, lasting)?;
+        site.check_root(&mut session)?;
+        Ok(Box::new(Bounded::new(session, self.timeout)))
+    }
+
     fn site(&self) -> Arc<Site> {
         Arc::clone(&self.site.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A worker's session with the share, or with that behind DFS links: the first call follows them.
-    fn connect_there(&self, worker: u32) -> Result<(Arc<Site>, SmbSession)> {
+    fn connect_there(&self, worker: u32, lasting: Lasting<'_>) -> Result<(Arc<Site>, SmbSession)> {
         let site = self.site();
         if site.settled {
-            let (session, _) = site.connect(worker)?;
+            let (session, _) = site.connect(worker, lasting)?;
             return Ok((site, session));
         }
-        let (found, session) = site.settle(worker)?;
+        let (found, session) = site.settle(worker, lasting)?;
         let found = Arc::new(found);
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&found);
         Ok((found, session))
@@ -99,7 +112,7 @@ impl Site {
     }
 
     /// Follows DFS links from the place that was named to the first share that answers and leads nowhere else.
-    fn settle(&self, worker: u32) -> Result<(Site, SmbSession)> {
+    fn settle(&self, worker: u32, lasting: Lasting<'_>) -> Result<(Site, SmbSession)> {
         let (mut waiting, mut known, mut failed) = (vec![self.place()], Vec::new(), Vec::new());
         while let Some(place) = waiting.pop() {
             if known.iter().any(|each: &Place| each.is(&place)) {
@@ -109,7 +122,7 @@ impl Site {
                 break;
             }
             let at = self.moved(&place)?;
-            let met = at.connect(worker);
+            let met = at.connect(worker, lasting);
             let led = at.leads_to(&place, &met)?;
             known.push(place.clone());
             match met {
@@ -140,10 +153,23 @@ impl Site {
         }
     }
 
-    fn guid(&self) -> Result<[u8; 16]> {
+    fn client(&self) -> Result<Client> {
         match self.plan.options.lease {
-            Lease::Rwh => Ok(self.guid),
-            Lease::None => random(),
+            Lease::Rwh => Ok(Client { guid: self.guid, ..Client::default() }),
+            Lease::None => Client::unknown(),
+        }
+    }
+
+    /// The client of a session whose files the server is to keep, or which claims them.
+    fn lasting_client(&self, lasting: Lasting<'_>) -> Result<Client> {
+        let client = self.client()?;
+        match lasting {
+            None => Ok(client),
+            Some((keep, [])) => Ok(Client { keep: Some(keep), ..client }),
+            Some((keep, lost)) => {
+                let (guid, lost) = SmbSession::parse_identity(lost).map_err(foreign)?;
+                Ok(Client { guid, lost: Some(lost), keep: Some(keep) })
+            }
         }
     }
 
@@ -154,19 +180,19 @@ impl Site {
             return Ok(Arc::clone(found));
         }
         let host = self.plan.options.host.as_str().into();
-        let mut first = connect(&self.plan, &host, &self.share, self.guid()?)?;
+        let mut first = connect(&self.plan, &host, &self.share, self.client()?)?;
         let found = Arc::new(Addresses::listed(&self.plan, &mut first)?);
         *known = Some(Arc::clone(&found));
         Ok(found)
     }
 
     /// A worker's session, and whether the share is part of a DFS namespace.
-    fn connect(&self, worker: u32) -> Result<(SmbSession, bool)> {
-        let guid = self.guid()?;
+    fn connect(&self, worker: u32, lasting: Lasting<'_>) -> Result<(SmbSession, bool)> {
+        let client = self.lasting_client(lasting)?;
         let addresses = self.addresses()?;
         let wanted = addresses.connections(&self.plan.options);
         let to = |channel| addresses.of(worker, channel);
-        let first = connect(&self.plan, to(0), &self.share, guid).map_err(|e| addresses.about(e, to(0)))?;
+        let first = connect(&self.plan, to(0), &self.share, client).map_err(|e| addresses.about(e, to(0)))?;
         if first.tree.kind != "disk" {
             let message = format!("the share is a {}, not a disk: name another", first.tree.kind);
             return Err(Error::new(ErrorKind::Invalid, "connect", message).with("share", &self.share));
@@ -185,8 +211,8 @@ impl Site {
         }
         if multichannel != "yes" {
             for address in (1..wanted).map(to) {
-                let one =
-                    connect(&self.plan, address, &self.share, self.guid()?).map_err(|e| addresses.about(e, address))?;
+                let one = connect(&self.plan, address, &self.share, self.client()?)
+                    .map_err(|e| addresses.about(e, address))?;
                 if addresses.several() && one.server.guid != first.server.guid {
                     return Err(another_server(to(0), address));
                 }
@@ -200,7 +226,8 @@ impl Site {
         let limits = limits_of(&first);
         let mut links = vec![first.link];
         links.append(&mut more);
-        let mut session = SmbSession::new(Arc::clone(&self.plan), links, limits, multichannel == "yes", guid);
+        let mut session = SmbSession::new(Arc::clone(&self.plan), links, limits, multichannel == "yes", client);
+        session.server = first.server.guid;
         if !session.shared && addresses.several() {
             self.check_same_folder(&mut session)?;
         }
@@ -293,9 +320,10 @@ impl Site {
             ("credits_wanted", server.credits_for(self.plan.options.depth).to_string()),
             ("multichannel", multichannel.into()),
         ];
+        let keep = connected.server.offer.client.keep.map(|_| ("durable_handles", "asked".to_string()));
         let behind =
             self.named.iter().flat_map(|named| [("dfs_path", named.unc()), ("dfs_target", self.place().unc())]);
-        facts.into_iter().chain(behind).map(|(name, value)| (name.to_string(), value)).collect()
+        facts.into_iter().chain(keep).chain(behind).map(|(name, value)| (name.to_string(), value)).collect()
     }
 }
 
@@ -308,6 +336,8 @@ fn limits_of(connected: &Connected) -> Limits {
         max_transact: server.max_transact.min(most),
         leases: server.has_leases(),
         leases_2: server.dialect >= crate::options::Dialect::D300,
+        write_through: server.dialect > crate::options::Dialect::D202,
+        persistent: server.has_persistent_handles() && connected.tree.is_continuous,
     }
 }
 
@@ -343,10 +373,11 @@ impl Target for SmbTarget {
     }
 
     fn connect(&self, worker: u32) -> Result<Box<dyn Session>> {
-        let _scope = limit::within(self.timeout);
-        let (site, mut session) = self.connect_there(worker)?;
-        site.check_root(&mut session)?;
-        Ok(Box::new(Bounded::new(session, self.timeout)))
+        self.session(worker, None)
+    }
+
+    fn connect_lasting(&self, worker: u32, keep: Duration, lost: &[u8]) -> Result<Box<dyn Session>> {
+        self.session(worker, Some((keep, lost)))
     }
 
     fn explain(&self, error: &OpError) -> Option<String> {

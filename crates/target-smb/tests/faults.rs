@@ -4,28 +4,39 @@
 mod fake;
 
 use fake::{Fake, Fault, Stage};
-use naslab_core::{Completion, Error, ErrorKind, FileId, IoBuf, Op, OpKind, OpenOptions, Result, Session, Target};
-use naslab_target_smb::{Auth, SmbOptions, SmbTarget};
+use naslab_core::{
+    Completion, Error, ErrorKind, FileId, IoBuf, Op, OpKind, OpenOptions, Result, Session, SyncMode, Target,
+};
+use naslab_target_smb::{Auth, Lease, SmbOptions, SmbTarget};
 use std::time::Duration;
 
 const STAGES: [Stage; 6] =
     [Stage::Negotiate, Stage::FirstSetup, Stage::SecondSetup, Stage::Tree, Stage::Create, Stage::Read];
-const TIMEOUT_NS: u64 = 300_000_000;
+/// Of a server that answers, however much else the machine has to do; and of one that will not.
+const PATIENT_NS: u64 = 30_000_000_000;
+const SILENT_NS: u64 = 1_000_000_000;
 const READ_BYTES: usize = 100_000;
 /// tcpmux. A port that was free a moment ago may be another test's server by now.
 const NOBODYS_PORT: u16 = 1;
 
 fn target(port: u16) -> SmbTarget {
-    let options = SmbOptions {
+    patient(port, PATIENT_NS)
+}
+
+fn options_of(port: u16, timeout_ns: u64) -> SmbOptions {
+    SmbOptions {
         host: "127.0.0.1".into(),
         port,
         share: Some("s".into()),
         auth: Some(Auth::Guest),
-        timeout_ns: TIMEOUT_NS,
+        timeout_ns,
         depth: 4,
         ..SmbOptions::default()
-    };
-    SmbTarget::new(options).unwrap()
+    }
+}
+
+fn patient(port: u16, timeout_ns: u64) -> SmbTarget {
+    SmbTarget::new(options_of(port, timeout_ns)).unwrap()
 }
 
 fn open(session: &mut dyn Session) -> Result<FileId> {
@@ -34,7 +45,11 @@ fn open(session: &mut dyn Session) -> Result<FileId> {
 
 /// One read; what it brought.
 fn read(session: &mut dyn Session, file: FileId, data: &mut [u8]) -> Result<Completion> {
-    let op = Op { kind: OpKind::Read, file, offset_bytes: 0, len_bytes: data.len() as u32, due_ns: None };
+    carry_out(session, OpKind::Read, file, data)
+}
+
+fn carry_out(session: &mut dyn Session, kind: OpKind, file: FileId, data: &mut [u8]) -> Result<Completion> {
+    let op = Op { kind, file, offset_bytes: 0, len_bytes: data.len() as u32, due_ns: None };
     let mut done = Vec::new();
     // SAFETY: the memory outlives the session's use of it: until the completion, or the error after which the
     // session is never used for operations again.
@@ -71,7 +86,9 @@ fn live(target: &SmbTarget) -> Result<()> {
 
 fn fails(stage: Stage, fault: Fault) -> Error {
     let server = Fake::start(stage, fault);
-    live(&target(server.port)).expect_err("the fault must be seen")
+    let is_silent = matches!(fault, Fault::Freeze | Fault::Half | Fault::ForeverPending);
+    let timeout_ns = if is_silent { SILENT_NS } else { PATIENT_NS };
+    live(&patient(server.port, timeout_ns)).expect_err("the fault must be seen")
 }
 
 #[test]
@@ -127,7 +144,7 @@ fn without_credits_nothing_hangs() {
         port: server.port,
         share: Some("s".into()),
         auth: Some(Auth::Guest),
-        timeout_ns: TIMEOUT_NS,
+        timeout_ns: PATIENT_NS,
         depth: 1,
         ..SmbOptions::default()
     };
@@ -161,4 +178,133 @@ fn a_closed_file_is_no_file() {
     assert!(matches!(session.ping(), Ok(())), "the session itself is well");
     let mut none = Vec::new();
     assert_eq!(session.reap(1, Some(Duration::ZERO), &mut none).unwrap(), 0);
+}
+
+/// The file of a first session, claimed from a second one.
+fn claimed(fault: Fault) -> Result<Option<FileId>> {
+    let server = Fake::start(Stage::Read, fault);
+    let target = target(server.port);
+    let keep = KEEP;
+    let options = OpenOptions { read: true, write: true, sync: SyncMode::All, ..OpenOptions::default() };
+    let mut data = vec![0; READ_BYTES];
+    let mut first = target.connect_lasting(0, keep, &[])?;
+    let file = first.open("file", &options)?;
+    assert_eq!(carry_out(&mut *first, OpKind::Write, file, &mut data)?.error, None);
+    let (identity, claim) = (first.identity(), first.claim(file).expect("it was granted"));
+    drop(first);
+    let mut second = target.connect_lasting(0, keep, &identity)?;
+    assert_eq!(second.identity(), identity, "the same client; this server calls all its sessions the same");
+    let claimed = second.reclaim("file", &options, &claim)?;
+    second.end_reclaim()?;
+    if let Some(file) = claimed {
+        assert!(second.claim(file).is_some_and(|again| again != claim), "the handle is a new one");
+        for kind in [OpKind::Read, OpKind::Write] {
+            assert_eq!(carry_out(&mut *second, kind, file, &mut data)?.error, None);
+        }
+    }
+    Ok(claimed)
+}
+
+#[test]
+fn files_that_the_server_kept_are_claimed() {
+    const OBJECT_NAME_NOT_FOUND: u32 = 0xC000_0034;
+    const FILE_NOT_AVAILABLE: u32 = 0xC000_0467;
+    const INVALID_HANDLE: u32 = 0xC000_0008;
+    const FILE_CLOSED: u32 = 0xC000_0128;
+    const INSUFF_SERVER_RESOURCES: u32 = 0xC000_0205;
+    assert!(claimed(Fault::Keeps).unwrap().is_some());
+    for of_the_file in [OBJECT_NAME_NOT_FOUND, INVALID_HANDLE, FILE_CLOSED] {
+        assert!(claimed(Fault::Refuses(of_the_file)).unwrap().is_none());
+    }
+    for passing in [FILE_NOT_AVAILABLE, INSUFF_SERVER_RESOURCES] {
+        let error = claimed(Fault::Refuses(passing)).unwrap_err();
+        assert_eq!(error.status, i64::from(passing), "not ready yet: to be asked again");
+    }
+}
+
+const KEEP: Duration = Duration::from_secs(60);
+
+#[test]
+fn what_connections_without_channels_cannot_use_is_closed() {
+    let server = Fake::start(Stage::Read, Fault::Keeps);
+    let options = OpenOptions { read: true, write: true, ..OpenOptions::default() };
+    let mut first = target(server.port).connect_lasting(0, KEEP, &[]).unwrap();
+    let file = first.open("file", &options).unwrap();
+    let (identity, claim) = (first.identity(), first.claim(file).unwrap());
+    drop(first);
+    let two = SmbOptions { connections: 2, ..options_of(server.port, PATIENT_NS) };
+    let mut second = SmbTarget::new(two).unwrap().connect_lasting(0, KEEP, &identity).unwrap();
+    assert_eq!(second.reclaim("file", &options, &claim).unwrap(), None);
+    assert_eq!(server.seen.lock().unwrap().closed, 1);
+}
+
+#[test]
+fn a_lost_session_is_named_to_the_server_that_gave_it() {
+    let server = Fake::start(Stage::Read, Fault::Keeps);
+    let target = target(server.port);
+    let identity = target.connect_lasting(0, KEEP, &[]).unwrap().identity();
+    drop(target.connect_lasting(0, KEEP, &identity).unwrap());
+    server.seen.lock().unwrap().server += 1;
+    drop(target.connect_lasting(0, KEEP, &identity).unwrap());
+    assert_eq!(server.seen.lock().unwrap().replaced, [0, 0x77, 0], "the last server is another one");
+}
+
+#[test]
+fn a_broken_lease_is_acknowledged_in_the_call_that_waits_for_it() {
+    let server = Fake::start(Stage::Read, Fault::Breaks);
+    let mut session = patient(server.port, SILENT_NS).connect_lasting(0, KEEP, &[]).unwrap();
+    let file = open(&mut *session).unwrap();
+    session.flush(file, Default::default()).unwrap();
+    assert!(session.events().contains(&("lease_break", 1)));
+}
+
+#[test]
+fn two_files_that_are_open_never_share_the_key_of_a_lease() {
+    let server = Fake::start(Stage::Read, Fault::Keeps);
+    let target = target(server.port);
+    let options = OpenOptions { read: true, write: true, ..OpenOptions::default() };
+    let mut session = target.connect_lasting(0, KEEP, &[]).unwrap();
+    let identity = session.identity();
+    let file = session.open("d/a", &options).unwrap();
+    session.open("d/a", &options).unwrap();
+    session.rename("d/a", "d/b").unwrap();
+    session.rename("d", "e").unwrap();
+    session.open("d/a", &options).unwrap();
+    session.open("e/b", &options).unwrap();
+    session.remove("e/b").unwrap();
+    session.open("e/b", &options).unwrap();
+    let claim = session.claim(file).unwrap();
+    drop(session);
+    target.connect_lasting(0, KEEP, &identity).unwrap().reclaim("e/b", &options, &claim).unwrap().unwrap();
+    let seen = server.seen.lock().unwrap();
+    let keys: Vec<&[u8]> = seen.leases.iter().map(|(_, key)| &key[..]).collect();
+    assert_eq!((keys[1], keys[3], keys[5]), (keys[0], keys[0], keys[0]), "one file, under its names and when claimed");
+    assert!(keys[2] != keys[0] && keys[4] != keys[0] && keys[4] != keys[2], "another file");
+    assert_eq!(seen.leases[5].0, seen.leases[3].0, "it is claimed under its new name");
+}
+
+#[test]
+fn nothing_is_kept_where_a_claimed_file_could_not_write_durably() {
+    let server = Fake::start(Stage::Read, Fault::Old);
+    let old = options_of(server.port, PATIENT_NS);
+    let options = SmbOptions { lease: Lease::Rwh, dialect: Some("2.0.2".into()), ..old };
+    let mut session = SmbTarget::new(options).unwrap().connect_lasting(0, KEEP, &[]).unwrap();
+    for (sync, kept) in [(SyncMode::None, 1), (SyncMode::All, 1)] {
+        session.open("file", &OpenOptions { read: true, write: true, sync, ..OpenOptions::default() }).unwrap();
+        assert_eq!(server.seen.lock().unwrap().leases.len(), kept, "{sync:?}");
+    }
+}
+
+#[test]
+fn nothing_is_asked_for_without_need() {
+    let server = Fake::start(Stage::Read, Fault::None);
+    let target = target(server.port);
+    let mut session = target.connect(0).unwrap();
+    let file = open(&mut *session).unwrap();
+    assert_eq!(session.claim(file), None);
+    let mut lasting = target.connect_lasting(0, Duration::from_secs(60), &[]).unwrap();
+    let file = open(&mut *lasting).unwrap();
+    assert_eq!(lasting.claim(file), None, "a server without leases keeps nothing");
+    let foreign = target.connect_lasting(0, Duration::from_secs(60), &[1, 2]).err().unwrap();
+    assert_eq!(foreign.kind, ErrorKind::Invalid);
 }

@@ -186,6 +186,6 @@ impl Worker<'_> {
         if error.kind.loses_session() {
             self.stop = Some(super::StopReason::Error);
         }
-        self.scripted.first_error.get_or_insert_with(|| error.to_string());
+        self.scripted.first_error.get_or_insert_with(|| error.told());
     }
 }

@@ -96,7 +96,7 @@ impl Shape {
 /// What holds for a cell on any target.
 fn check(shape: &Shape, outcome: &naslab_engine::CellOutcome) {
     let r = &outcome.result;
-    assert_eq!((r.status, r.errors, r.first_error.as_deref()), ("complete", 0, None));
+    assert_eq!((r.status, r.errors, &r.first_error), ("complete", 0, &None));
     assert_sums(outcome);
     assert_eq!(r.bytes, r.ops * shape.record_bytes);
     let (ops, reason) = shape.expected();
@@ -136,7 +136,7 @@ fn on_the_simulator(shape: &Shape, config: SimConfig) {
         ..Collector::default()
     };
     let end = go_with(&spec(vec![shape.cell()], json!({})), &dyn_target(&target), &mut events);
-    assert_eq!((end.status, end.error.as_deref()), ("complete", None));
+    assert_eq!((end.status, &end.error), ("complete", &None));
     let outcome = events.cells.remove(0);
     drop(events);
     check(shape, &outcome);

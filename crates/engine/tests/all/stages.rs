@@ -49,7 +49,7 @@ fn files_and_clock_live_over_the_stages_and_end_with_the_run() {
     let verified = second.verified.as_ref().unwrap();
     assert_eq!((verified.blocks, verified.bad), (16, 0));
     assert!(second.start_ns >= first.end_ns, "{} is before {}", second.start_ns, first.end_ns);
-    assert_eq!(run.finish(&mut Collector::default()), Vec::<String>::new());
+    assert_eq!(run.finish(&mut Collector::default()), Vec::new());
     assert_eq!(len_of(&*target, "naslab-r1"), None);
     let refused = run.stage(&cells(vec![write_cell(json!({}))]), &mut Collector::default()).unwrap_err();
     assert_eq!((refused.kind, len_of(&*target, "naslab-r1")), (ErrorKind::Invalid, None));
@@ -104,9 +104,9 @@ fn a_local_folder_is_marked_first_kept_between_stages_and_removed() {
     listed("after the first stage");
     assert_eq!(stage(&mut run, vec![cell(json!({}))]).0, "complete");
     listed("after the second");
-    assert_eq!(run.finish(&mut Collector::default()), Vec::<String>::new());
+    assert_eq!(run.finish(&mut Collector::default()), Vec::new());
     assert!(!folder.exists());
-    assert_eq!(run.finish(&mut Collector::default()), Vec::<String>::new(), "a second time there is nothing to do");
+    assert_eq!(run.finish(&mut Collector::default()), Vec::new(), "a second time there is nothing to do");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_failed_cell_leaves_the_run_open_and_a_failed_set_up_ends_it() {
     let (status, missing) = stage(&mut run, vec![cell(json!({"files": ["naslab.none"]})), cell(json!({}))]);
     assert_eq!((status, missing.cells.len()), ("failed", 0));
     assert!(run.stage(&cells(vec![cell(json!({}))]), &mut Collector::default()).is_err());
-    assert_eq!(run.finish(&mut Collector::default()), Vec::<String>::new());
+    assert_eq!(run.finish(&mut Collector::default()), Vec::new());
     assert_eq!(len_of(&*target, "naslab-r1"), None);
 }
 
@@ -191,7 +191,7 @@ fn later_stages_do_not_run_over_files_of_others() {
         let refused = run.stage(&cells(vec![write_cell(later)]), &mut Collector::default()).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Exists);
     }
-    assert_eq!(run.finish(&mut Collector::default()), Vec::<String>::new());
+    assert_eq!(run.finish(&mut Collector::default()), Vec::new());
     assert_eq!(fs::read(&theirs).unwrap(), vec![b'x'; 65536]);
     assert!(!root.path().join("naslab.a").exists());
     assert!(root.path().join("naslab.d").exists());

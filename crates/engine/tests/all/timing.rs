@@ -204,7 +204,7 @@ fn a_cell_that_ends_in_its_warm_up_has_no_result() {
     let r = ran.cell(0);
     assert_eq!((r.status, r.ops, r.bytes, r.duration_ns), ("failed", 0, 0, 0));
     assert_eq!((r.warmup_ops, r.warmup_bytes), (5, 5 * 4096));
-    assert!(r.first_error.as_ref().unwrap().contains("warm-up"), "{:?}", r.first_error);
+    assert!(r.first_error.as_ref().unwrap().cause.contains("warm-up"), "{:?}", r.first_error);
     assert_eq!(ran.cell(1).status, "complete");
 }
 
@@ -303,7 +303,7 @@ fn a_failure_after_the_stonewall_is_the_cell_s() {
     let ran = sim_run(config, vec![write_cell(over)]);
     let r = ran.cell(0);
     assert_eq!((r.status, r.errors), ("failed", 0));
-    assert!(r.first_error.as_ref().unwrap().contains("after the window"), "{:?}", r.first_error);
+    assert!(r.first_error.as_ref().unwrap().cause.contains("after the window"), "{:?}", r.first_error);
 }
 
 /// A server that takes 1 MiB into its memory at once and needs 10 ms to put it onto its disk; closing takes

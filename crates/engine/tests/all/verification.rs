@@ -187,7 +187,11 @@ fn iozone_and_fill_patterns_are_checked() {
         match kind {
             // Fill has no place: any size can be checked. The damaged byte lies in the middle of record 0.
             "fill" => assert_eq!(verified(&ran, 2), (63, 1, "at byte 512: Pattern".to_string())),
-            _ => assert_eq!(ran.end.error_kind, Some("invalid"), "the pattern lies at the head of 4 KiB pages"),
+            _ => assert_eq!(
+                ran.end.error.as_ref().map(|e| e.kind),
+                Some("invalid"),
+                "the pattern lies at the head of 4 KiB pages"
+            ),
         }
     }
 }
@@ -196,9 +200,9 @@ fn iozone_and_fill_patterns_are_checked() {
 fn refusal(cells: Vec<Value>) -> String {
     let count = cells.len();
     let ran = sim_run(keeping(), cells);
-    assert_eq!((ran.end.status, ran.end.error_kind), ("failed", Some("invalid")), "{:?}", ran.end);
+    assert_eq!((ran.end.status, ran.end.error.as_ref().map(|e| e.kind)), ("failed", Some("invalid")), "{:?}", ran.end);
     assert_eq!(ran.cells.len(), count - 1, "the cells before it stand");
-    ran.end.error.unwrap()
+    ran.end.error.unwrap().to_string()
 }
 
 #[test]

@@ -162,6 +162,27 @@ impl Dialect for V3 {
         Ok(Found { handle: here.0, attributes })
     }
 
+    fn claim(&self, file: &OpenFile, _number: u32) -> Vec<u8> {
+        file.handle.as_slice().to_vec()
+    }
+
+    /// This version knows no opens: a handle that still means something is all there is to keep.
+    fn reclaim(
+        &mut self,
+        t: &mut Transport,
+        claim: &[u8],
+        _options: &OpenOptions,
+        _number: u32,
+    ) -> Result<Option<Opened>> {
+        let handle = Handle::new(claim).map_err(|bad| bad.error("open"))?;
+        match self.attributes(t, &handle) {
+            Ok(found) if !found.is_dir() => Ok(Some(Opened { handle, state: [0; 16] })),
+            // Asked again in the next attempt, as where the session is lost.
+            Err(error) if t.is_broken() || error.status == 0 || error.kind == ErrorKind::Delayed => Err(error),
+            _ => Ok(None),
+        }
+    }
+
     fn attributes(&mut self, t: &mut Transport, of: &Handle) -> Result<Attributes> {
         V3::get(t, "stat", procedure::GETATTR, &|out| out.put_opaque(of.as_slice()), codec::take_attributes)
     }
@@ -264,7 +285,7 @@ impl Dialect for V3 {
         Err(Error::new(ErrorKind::Unsupported, "server_copy", "NFS 3 has no server-side copy: use version=4.2"))
     }
 
-    fn keep(&mut self, _t: &mut Transport, _now: Instant) -> Result<()> {
+    fn keep_lease(&mut self, _t: &mut Transport, _now: Instant) -> Result<()> {
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 use super::compound::{Compound, Results};
 use super::{op, USUAL_LEASE, V4};
 use crate::calls::Slots;
+use crate::reclaim::{self, LastSession, Lasting};
 use crate::rpc::Credentials;
 use crate::status::{self, another_server};
 use crate::transport::Transport;
@@ -16,6 +17,8 @@ use std::time::Instant;
 
 /// "I use no pNFS."
 const USE_NON_PNFS: u32 = 0x0001_0000;
+/// The server's word that it knows the client.
+const CONFIRMED: u32 = 0x8000_0000;
 /// Longest data of one request, asked of a session.
 const TRANSFER_BYTES: u32 = 4 << 20;
 /// What headers take beside the data in a session's largest request and reply.
@@ -38,20 +41,30 @@ const FORE_CHANNEL: u32 = 1;
 static CLIENTS: AtomicU32 = AtomicU32::new(0);
 
 /// What a client calls itself.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     verifier: [u8; 8],
     name: Vec<u8>,
-    slots: u32,
 }
 
 impl Identity {
     /// A name that no other session has.
-    fn new(who: &Credentials, worker: u32, slots: u32) -> Identity {
+    fn new(who: &Credentials, worker: u32) -> Identity {
         let number = CLIENTS.fetch_add(1, Ordering::Relaxed);
         let chance = chance();
         let name = format!("naslab {} {} {worker} {number} {chance:016x}", who.machine, std::process::id());
-        Identity { verifier: chance.to_be_bytes(), name: name.into_bytes(), slots }
+        Identity { verifier: chance.to_be_bytes(), name: name.into_bytes() }
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(128);
+        out.put_raw(&self.verifier);
+        out.put_opaque(&self.name);
+        out
+    }
+
+    fn take(d: &mut Decoder<'_>) -> Decoded<Identity> {
+        Ok(Identity { verifier: d.fixed()?, name: d.opaque(MOST_OPAQUE_BYTES)?.to_vec() })
     }
 }
 
@@ -99,6 +112,8 @@ fn data_bytes(message: u32) -> u32 {
 pub(super) struct Exchanged {
     client_id: u64,
     sequence: u32,
+    /// The server knew this client, which has a session or had one.
+    is_known: bool,
     /// What sessions are shared with: the server's owner, in two parts, and scope (RFC 8881, 2.10.5).
     owner: (Vec<u8>, u64),
     scope: Vec<u8>,
@@ -114,7 +129,7 @@ impl Exchanged {
 
 pub(super) fn take_exchanged(d: &mut Decoder<'_>) -> Decoded<Exchanged> {
     let (client_id, sequence) = (d.u64()?, d.u32()?);
-    d.u32()?;
+    let is_known = d.u32()? & CONFIRMED != 0;
     if d.u32()? != 0 {
         return Err(Bad::Wrong("state protection came that was not requested"));
     }
@@ -134,7 +149,7 @@ pub(super) fn take_exchanged(d: &mut Decoder<'_>) -> Decoded<Exchanged> {
         d.skip(12)?;
         add("server_implementation", [domain, name].join(" ").trim().to_string());
     }
-    Ok(Exchanged { client_id, sequence, owner: (owner, minor), scope, server })
+    Ok(Exchanged { client_id, sequence, is_known, owner: (owner, minor), scope, server })
 }
 
 /// Text as it is, other bytes as hexadecimal digits.
@@ -182,12 +197,26 @@ pub(super) fn take_session(d: &mut Decoder<'_>) -> Decoded<([u8; 16], Channel)> 
 }
 
 impl V4 {
-    /// Makes this client known to the server, with a session from 4.1 on.
-    pub fn begin(t: &mut Transport, who: &Credentials, worker: u32, slots: u32) -> Result<V4> {
+    /// Makes this client known to the server, with a session from 4.1 on. lasting: what is open then may be claimed.
+    pub fn begin(
+        t: &mut Transport,
+        who: &Credentials,
+        worker: u32,
+        slots: u32,
+        lasting: Option<&Lasting<'_>>,
+    ) -> Result<V4> {
+        let lost = lasting.and_then(|lasting| lasting.client);
+        let identity = match lost {
+            None => Identity::new(who, worker),
+            Some(client) => Identity::take(&mut Decoder::new(client)).map_err(reclaim::foreign)?,
+        };
         let mut v4 = V4 {
             minor: t.version.minor().unwrap_or(0),
-            identity: Identity::new(who, worker, slots),
+            identity,
+            slots,
             client_id: 0,
+            sessions: lasting.map(|lasting| Arc::clone(lasting.sessions)),
+            life: lost.map(|_| chance() as u32),
             sequence: Vec::new(),
             most_lookups: MOST_LOOKUPS,
             session: SessionSize::FREE,
@@ -195,11 +224,12 @@ impl V4 {
             renewed: Instant::now(),
             server: Vec::new(),
         };
-        v4.introduce(t)?;
+        v4.introduce(t, lost.is_some())?;
         Ok(v4)
     }
 
-    fn introduce(&mut self, t: &mut Transport) -> Result<()> {
+    /// is_claiming: opens of sessions before are claimed next.
+    fn introduce(&mut self, t: &mut Transport, is_claiming: bool) -> Result<()> {
         self.sequence.clear();
         let began = Instant::now();
         if self.minor == 0 {
@@ -208,13 +238,42 @@ impl V4 {
         } else {
             let exchanged = self.exchange_id(t, 0)?;
             self.client_id = exchanged.client_id;
-            self.create_session(t, exchanged.sequence)?;
+            self.begin_session(t, &exchanged)?;
             self.check_addresses(t, &exchanged)?;
             self.server = exchanged.server;
             self.join_connections(t)?;
-            self.reclaim_complete(t)?;
+            if !is_claiming {
+                self.reclaim_complete(t)?;
+            }
         }
         self.renewed = began;
+        Ok(())
+    }
+
+    /// A session of a client that is new to the server, or in the place of the one that was lost.
+    fn begin_session(&mut self, t: &mut Transport, exchanged: &Exchanged) -> Result<()> {
+        let Some(sessions) = self.sessions.clone() else { return self.create_session(t, exchanged.sequence) };
+        let client_id = exchanged.client_id;
+        // What the server says of the number counts for clients that it did not know (RFC 8881, 18.35.3).
+        let last = sessions.find(&self.identity.name).filter(|last| exchanged.is_known && last.client_id == client_id);
+        let last = last.unwrap_or(LastSession { client_id, session: None, next: exchanged.sequence });
+        sessions.remember(&self.identity.name, last);
+        let mut number = last.next;
+        match self.create_session(t, number) {
+            Err(e) if e.status == i64::from(status::SEQ_MISORDERED) => {
+                number = exchanged.sequence;
+                self.create_session(t, number)?;
+            }
+            made => made?,
+        }
+        let session = Some(t.slots.session);
+        sessions.remember(&self.identity.name, LastSession { client_id, session, next: number.wrapping_add(1) });
+        if let Some(lost) = last.session.filter(|lost| *lost != t.slots.session) {
+            let mut c = Compound::new("connect");
+            c.op(op::DESTROY_SESSION).put_raw(&lost);
+            // It ends with the client at the latest.
+            drop(self.run_bare(t, &c, Some(0))?);
+        }
         Ok(())
     }
 
@@ -283,7 +342,7 @@ impl V4 {
                 return Err(Error::new(ErrorKind::Unsupported, "connect", message));
             }
             self.bind_connection(t, at).map_err(|e| match e.status {
-                status::BADSESSION => another_server(&one, &address),
+                status if status == i64::from(status::BADSESSION) => another_server(&one, &address),
                 _ => e.with("host", &address),
             })?;
         }
@@ -307,15 +366,14 @@ impl V4 {
         out.put_u64(self.client_id);
         out.put_u32(sequence);
         out.put_u32(0);
-        put_channel(out, TRANSFER_BYTES + PAGE_BYTES, MOST_OPERATIONS, self.identity.slots);
+        put_channel(out, TRANSFER_BYTES + PAGE_BYTES, MOST_OPERATIONS, self.slots);
         put_channel(out, PAGE_BYTES, 2, 1);
         out.put_u32(CALLBACK_PROGRAM);
         // One way to authenticate callbacks: not at all.
         out.put_u32(1);
         out.put_u32(0);
         let (session, fore) = self.run_bare_patiently(t, &c, 0)?.take(op::CREATE_SESSION, take_session)?;
-        let slots = fore.requests.min(self.identity.slots);
-        t.slots = Slots::new(session, slots);
+        t.slots = Slots::new(session, fore.requests.min(self.slots));
         self.session = fore.size;
         self.most_lookups = (fore.operations.saturating_sub(5) as usize).clamp(1, MOST_LOOKUPS);
         Ok(())
@@ -343,8 +401,8 @@ impl V4 {
         self.run_bare(t, &c, Some(at))?.ok()
     }
 
-    /// Nothing of an earlier life is claimed. Servers may want to hear that before they let files be opened.
-    fn reclaim_complete(&mut self, t: &mut Transport) -> Result<()> {
+    /// Nothing more of an earlier life is claimed. Servers may want to hear that before they let files be opened.
+    pub(super) fn reclaim_complete(&mut self, t: &mut Transport) -> Result<()> {
         let mut c = Compound::new("connect");
         c.op(op::RECLAIM_COMPLETE).put_bool(false);
         const COMPLETE_ALREADY: u32 = 10054;
@@ -357,7 +415,7 @@ impl V4 {
 
     /// Renews the lease once half of it has passed. A server that has forgotten the client meanwhile gets a new one,
     /// visibly, unless open files were lost with it.
-    pub(super) fn keep_lease(&mut self, t: &mut Transport, now: Instant) -> Result<()> {
+    pub(super) fn renew_lease(&mut self, t: &mut Transport, now: Instant) -> Result<()> {
         if now.duration_since(self.renewed) <= self.lease / 2 {
             if self.minor > 0 {
                 // The call that follows carries SEQUENCE, which renews.
@@ -379,7 +437,7 @@ impl V4 {
             return results.ok();
         }
         t.events.client_renewal += 1;
-        self.introduce(t)
+        self.introduce(t, false)
     }
 
     /// Ends session and client, so that the server need not wait for the lease to end.
@@ -404,7 +462,7 @@ mod tests {
     #[test]
     fn names_differ_and_sizes_leave_room_for_headers() {
         let who = Credentials { machine: "m".into(), ..Credentials::default() };
-        let (a, b) = (Identity::new(&who, 0, 64), Identity::new(&who, 0, 64));
+        let (a, b) = (Identity::new(&who, 0), Identity::new(&who, 0));
         assert_ne!(a.name, b.name);
         assert_eq!(data_bytes((1 << 20) + 4096), 1 << 20);
         assert_eq!(data_bytes(1 << 20), (1 << 20) - 4096);

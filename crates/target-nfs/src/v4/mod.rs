@@ -6,9 +6,11 @@ mod compound;
 mod copy;
 pub(crate) mod op;
 mod open;
+mod reclaim;
 
 use crate::dialect::{At, Attributes, Dialect, Entry, Found, Limits, Opened, Pages, TYPE_DIRECTORY};
 use crate::files::OpenFile;
+use crate::reclaim::Sessions;
 use crate::rpc::RPCSEC_GSS;
 use crate::security::Sec;
 use crate::status;
@@ -18,6 +20,7 @@ use attributes::{bit, put_mask, put_new, put_type, NewAttributes, Values};
 use client::Identity;
 use compound::{Compound, Results};
 use naslab_core::{Error, ErrorKind, FileTimes, OpenOptions, Result, Space};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use client::SessionSize;
@@ -44,7 +47,13 @@ const USUAL_LEASE: Duration = Duration::from_secs(60);
 pub(crate) struct V4 {
     minor: u32,
     identity: Identity,
+    /// Slots asked for of a session.
+    slots: u32,
     client_id: u64,
+    /// Where its sessions are remembered, of a client that outlasts them.
+    sessions: Option<Arc<Sessions>>,
+    /// Tells open-owners of this session from those of the sessions that it follows; None of a client's first.
+    life: Option<u32>,
     /// Number of the next call of each open-owner (4.0); owners are named by file numbers.
     sequence: Vec<u32>,
     /// LOOKUPs that fit in one compound.
@@ -158,10 +167,14 @@ impl V4 {
         results.take(op::READDIR, take_page)
     }
 
-    /// Name of the open-owner of a file number. The client id makes it unique on the server.
-    fn owner(number: u32) -> [u8; 10] {
-        let mut name = *b"naslab\0\0\0\0";
-        name[6..].copy_from_slice(&number.to_be_bytes());
+    /// Name of the open-owner of a file number. The client id makes it unique on the server, and `life` among the
+    /// sessions of a client that lost some.
+    fn owner(&self, number: u32) -> Vec<u8> {
+        let mut name = b"naslab".to_vec();
+        name.put_u32(number);
+        if let Some(life) = self.life {
+            name.put_u32(life);
+        }
         name
     }
 }
@@ -238,6 +251,31 @@ impl Dialect for V4 {
         self.close_file(t, file, number)
     }
 
+    fn client(&self) -> Vec<u8> {
+        self.identity.encode()
+    }
+
+    fn claim(&self, file: &OpenFile, number: u32) -> Vec<u8> {
+        self.claim_of(file, number)
+    }
+
+    fn reclaim(
+        &mut self,
+        t: &mut Transport,
+        claim: &[u8],
+        options: &OpenOptions,
+        number: u32,
+    ) -> Result<Option<Opened>> {
+        self.reclaim_file(t, claim, options, number)
+    }
+
+    fn end_reclaim(&mut self, t: &mut Transport) -> Result<()> {
+        match self.minor {
+            0 => Ok(()),
+            _ => self.reclaim_complete(t),
+        }
+    }
+
     fn set_len(&mut self, t: &mut Transport, file: &OpenFile, len_bytes: u64) -> Result<()> {
         let mut c = Compound::at("set_len", &file.handle);
         let out = c.op(op::SETATTR);
@@ -312,8 +350,8 @@ impl Dialect for V4 {
         self.copy_all(t, from, to, len_bytes)
     }
 
-    fn keep(&mut self, t: &mut Transport, now: Instant) -> Result<()> {
-        self.keep_lease(t, now)
+    fn keep_lease(&mut self, t: &mut Transport, now: Instant) -> Result<()> {
+        self.renew_lease(t, now)
     }
 
     fn leave(&mut self, t: &mut Transport) {

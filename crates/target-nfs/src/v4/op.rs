@@ -1,6 +1,6 @@
 //! Numbers of the operations of NFS 4.
 
-pub(crate) use crate::replies::op4::{COMMIT, PUTFH, SEQUENCE};
+pub(crate) use crate::replies::op4::{COMMIT, PUTFH, READ, SEQUENCE};
 
 pub(crate) const CLOSE: u32 = 4;
 pub(crate) const CREATE: u32 = 6;

@@ -19,12 +19,22 @@ const CREATE: u32 = 1;
 const UNCHECKED: u32 = 0;
 const GUARDED: u32 = 1;
 const CLAIM_NULL: u32 = 0;
+const CLAIM_PREVIOUS: u32 = 1;
 /// The server wants the open confirmed (4.0).
 const MUST_CONFIRM: u32 = 2;
 /// change_info4.
 const CHANGE_BYTES: usize = 20;
 /// Longest name in an access control entry.
 const MOST_WHO_BYTES: usize = 4096;
+
+/// Which file an OPEN asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want<'a> {
+    /// One of a folder.
+    Name(&'a str),
+    /// One that this client had open when the server restarted.
+    Previous,
+}
 
 /// OPEN4resok.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,7 +52,7 @@ fn counts(found: u32) -> bool {
 
 impl V4 {
     /// Number of the owner's next call; zero where sessions count instead.
-    fn owner_sequence(&mut self, number: u32) -> u32 {
+    pub(super) fn owner_sequence(&mut self, number: u32) -> u32 {
         if self.minor > 0 {
             return 0;
         }
@@ -90,17 +100,49 @@ impl V4 {
         options: &OpenOptions,
         number: u32,
     ) -> Result<Opened> {
-        let (client_id, minor) = (self.client_id, self.minor);
+        let results = self.ask_to_open(t, at.folder, Want::Name(at.name), options, number)?;
+        let opened = self.take_opened(t, results, None, number)?;
+        if options.truncate && options.create == Create::Never {
+            self.truncate(t, &opened, number)?;
+        }
+        Ok(opened)
+    }
+
+    /// Asks for a file in the folder `at`, or for the file `at` itself.
+    pub(super) fn ask_to_open(
+        &mut self,
+        t: &mut Transport,
+        at: &Handle,
+        want: Want<'_>,
+        options: &OpenOptions,
+        number: u32,
+    ) -> Result<Results> {
+        let (owner, minor) = ((self.client_id, self.owner(number)), self.minor);
         let build = |sequence| {
-            let mut c = Compound::at("open", at.folder);
-            put_open(c.op(op::OPEN), at.name, options, (client_id, number), minor, sequence);
-            c.op(op::GETFH);
+            let mut c = Compound::at("open", at);
+            put_open(c.op(op::OPEN), want, options, &owner, minor, sequence);
+            if want != Want::Previous {
+                c.op(op::GETFH);
+            }
             c
         };
-        let mut results = self.run_owned(t, number, 2, &build)?;
+        self.run_owned(t, number, 2, &build)
+    }
+
+    /// Takes the answer. handle: of a file that was asked for itself.
+    pub(super) fn take_opened(
+        &mut self,
+        t: &mut Transport,
+        mut results: Results,
+        handle: Option<Handle>,
+        number: u32,
+    ) -> Result<Opened> {
         results.placed()?;
         let reply = results.take(op::OPEN, take_open)?;
-        let handle = results.take(op::GETFH, |d| Handle::take(d, Handle::MOST))?;
+        let handle = match handle {
+            Some(handle) => handle,
+            None => results.take(op::GETFH, |d| Handle::take(d, Handle::MOST))?,
+        };
         let mut opened = Opened { handle, state: reply.state };
         if reply.confirm && self.minor == 0 {
             opened.state = self.confirm(t, &opened, number)?;
@@ -111,9 +153,6 @@ impl V4 {
         }
         if let Some(delegation) = reply.delegation {
             self.give_back(t, &handle, &delegation)?;
-        }
-        if options.truncate && options.create == Create::Never {
-            self.truncate(t, &opened, number)?;
         }
         Ok(opened)
     }
@@ -173,7 +212,14 @@ impl V4 {
     }
 }
 
-fn put_open(out: &mut Vec<u8>, name: &str, options: &OpenOptions, owner: (u64, u32), minor: u32, sequence: u32) {
+fn put_open(
+    out: &mut Vec<u8>,
+    want: Want<'_>,
+    options: &OpenOptions,
+    owner: &(u64, Vec<u8>),
+    minor: u32,
+    sequence: u32,
+) {
     out.put_u32(sequence);
     let mut access = 0;
     if options.read || !options.write {
@@ -188,7 +234,14 @@ fn put_open(out: &mut Vec<u8>, name: &str, options: &OpenOptions, owner: (u64, u
     out.put_u32(access);
     out.put_u32(0);
     out.put_u64(owner.0);
-    out.put_opaque(&V4::owner(owner.1));
+    out.put_opaque(&owner.1);
+    let Want::Name(name) = want else {
+        out.put_u32(NOCREATE);
+        out.put_u32(CLAIM_PREVIOUS);
+        // There was no delegation.
+        out.put_u32(0);
+        return;
+    };
     let size = options.truncate.then_some(0);
     match options.create {
         Create::Never => out.put_u32(NOCREATE),

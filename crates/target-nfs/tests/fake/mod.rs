@@ -1,6 +1,7 @@
 //! A small NFS server in memory, for one file `data` in one export `/export`, that misbehaves on demand.
 //!
-//! It speaks the mount protocol, NFS 3 and NFS 4.1 on one port; its codec is written apart from the client's.
+//! It speaks the mount protocol, NFS 3, 4.1 and, where told to, 4.0 on one port; its codec is written apart from the
+//! client's.
 
 mod v3;
 mod v4;
@@ -25,6 +26,9 @@ pub enum On {
     Limits,
     Lookup,
     Session,
+    Attributes,
+    Close,
+    Leave,
 }
 
 /// What goes wrong.
@@ -84,6 +88,20 @@ pub struct State {
     pub forgives: bool,
     /// Every write is durable before it is acknowledged.
     pub always_stable: bool,
+    /// Which session there is (4.1), by its number; the ones before have ended.
+    pub session: u8,
+    /// Names of open-owners, in the order of their opens.
+    pub owners: Vec<Vec<u8>>,
+    /// Number of an open-owner's next call (4.0).
+    pub owner_next: u32,
+    /// NFS 4.0 is spoken, too.
+    pub also_40: bool,
+    pub lease_seconds: u32,
+    /// The client that NFS 4.1 knows by this id: its verifier and name, and the number of its next session.
+    pub client: Option<(Vec<u8>, u32)>,
+    pub client_id: u32,
+    /// Clients of before a restart may claim what they had open.
+    pub grace: bool,
     /// NFS 4 is not spoken.
     pub only_3: bool,
 }
@@ -125,6 +143,14 @@ impl Fake {
             patience: None,
             forgives: false,
             always_stable: false,
+            session: 0,
+            owners: Vec::new(),
+            owner_next: 0,
+            also_40: false,
+            lease_seconds: 60,
+            client: None,
+            client_id: 9,
+            grace: false,
             only_3: false,
         }));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

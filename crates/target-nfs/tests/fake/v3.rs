@@ -44,7 +44,7 @@ pub fn nfs(procedure: u32, words: &mut Words<'_>, state: &Mutex<State>) -> Answe
     let mut state = state.lock().unwrap();
     let kind = match procedure {
         0 => return Answer { results: Vec::new(), fault: None },
-        1 => On::Any,
+        1 => On::Attributes,
         3 => On::Lookup,
         6 => On::Read,
         7 => On::Write,

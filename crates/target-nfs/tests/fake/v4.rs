@@ -1,10 +1,11 @@
-//! Compounds of NFS 4.1.
+//! Compounds of NFS 4.1 and 4.0.
 
 use super::v3::store;
 use super::{put, put_opaque, Answer, Fault, On, State, Words};
 use std::sync::Mutex;
 
-const SESSION: [u8; 16] = [5; 16];
+const BAD_SEQID: u32 = 10026;
+const SEQ_MISORDERED: u32 = 10063;
 
 pub fn nfs(procedure: u32, words: &mut Words<'_>, state: &Mutex<State>) -> Answer {
     if procedure == 0 {
@@ -13,7 +14,7 @@ pub fn nfs(procedure: u32, words: &mut Words<'_>, state: &Mutex<State>) -> Answe
     let mut state = state.lock().unwrap();
     words.opaque();
     let (minor, count) = (words.u32(), words.u32());
-    if minor != 1 {
+    if minor != 1 && !(minor == 0 && state.also_40) {
         let mut results = Vec::new();
         put(&mut results, &[10021, 0, 0]);
         return Answer { results, fault: None };
@@ -23,7 +24,7 @@ pub fn nfs(procedure: u32, words: &mut Words<'_>, state: &Mutex<State>) -> Answe
     let (mut done, mut overall, mut fault) = (0, 0, None);
     for _ in 0..count {
         let op = words.u32();
-        let (status, results) = carry_out(op, words, &mut state, &mut fault);
+        let (status, results) = carry_out(op, minor, words, &mut state, &mut fault);
         put(&mut body, &[op, status]);
         body.extend_from_slice(&results);
         done += 1;
@@ -42,7 +43,13 @@ pub fn nfs(procedure: u32, words: &mut Words<'_>, state: &Mutex<State>) -> Answe
     Answer { results, fault }
 }
 
-fn carry_out(op: u32, words: &mut Words<'_>, state: &mut State, fault: &mut Option<Fault>) -> (u32, Vec<u8>) {
+fn carry_out(
+    op: u32,
+    minor: u32,
+    words: &mut Words<'_>,
+    state: &mut State,
+    fault: &mut Option<Fault>,
+) -> (u32, Vec<u8>) {
     let kind = match op {
         53 => On::Sequence,
         18 => On::Create,
@@ -51,11 +58,16 @@ fn carry_out(op: u32, words: &mut Words<'_>, state: &mut State, fault: &mut Opti
         5 => On::Commit,
         15 => On::Lookup,
         43 => On::Session,
+        9 => On::Limits,
+        4 => On::Close,
+        44 | 57 => On::Leave,
         _ => On::Any,
     };
     if kind != On::Any {
         if let Some(new) = state.fault(kind) {
             if let Fault::Status(status) = new {
+                // Of a call that failed so an open-owner counts all the same.
+                state.owner_next += u32::from(op == 4);
                 return (status, Vec::new());
             }
             *fault = Some(new);
@@ -64,10 +76,16 @@ fn carry_out(op: u32, words: &mut Words<'_>, state: &mut State, fault: &mut Opti
     let mut out = Vec::new();
     let status = match op {
         53 => return sequence(words, state),
-        42 => exchange_id(&mut out),
-        43 => create_session(&mut out, state),
+        42 => exchange_id(words, state, &mut out),
+        43 => return create_session(words, state),
         9 => getattr(words, state, &mut out),
-        18 => open(words, state, &mut out),
+        18 => open(minor, words, state, &mut out),
+        35 => {
+            // Callbacks end the compound: nothing reads on.
+            put(&mut out, &[0, state.client_id, 0, 0]);
+            0
+        }
+        36 => 0,
         25 => read(words, state, &mut out),
         38 => write(words, state, fault, &mut out),
         5 => commit(state, fault, &mut out),
@@ -76,16 +94,27 @@ fn carry_out(op: u32, words: &mut Words<'_>, state: &mut State, fault: &mut Opti
             0
         }
         4 => {
-            words.raw(20);
+            let number = words.u32();
+            words.raw(16);
             out.extend([0; 16]);
-            0
+            let is_next = minor == 1 || number == state.owner_next;
+            state.owner_next += u32::from(is_next);
+            if is_next {
+                0
+            } else {
+                BAD_SEQID
+            }
         }
         22 | 15 => {
             words.opaque();
             0
         }
         58 => words.u32(),
-        24 | 44 | 57 => 0,
+        57 => {
+            state.client = None;
+            0
+        }
+        24 | 44 => 0,
         other => panic!("operation {other}"),
     };
     (status, out)
@@ -93,37 +122,61 @@ fn carry_out(op: u32, words: &mut Words<'_>, state: &mut State, fault: &mut Opti
 
 /// Checks that each slot's numbers count up by one: exactly once.
 fn sequence(words: &mut Words<'_>, state: &mut State) -> (u32, Vec<u8>) {
-    assert_eq!(words.raw(16), SESSION);
+    let session = [state.session; 16];
+    if words.raw(16) != session {
+        return (10052, Vec::new());
+    }
     let (number, slot, highest, _) = (words.u32(), words.u32(), words.u32(), words.u32());
     assert!(slot <= highest && (highest as usize) < state.slots.len());
     let next = &mut state.slots[slot as usize];
     if state.forgives && number + 1 == *next {
         return (10068, Vec::new());
     }
-    assert_eq!(number, *next, "slot {slot} out of order");
+    if number != *next {
+        return (SEQ_MISORDERED, Vec::new());
+    }
     *next += 1;
-    let mut out = SESSION.to_vec();
+    let mut out = session.to_vec();
     let last = state.slots.len() as u32 - 1;
     put(&mut out, &[number, slot, last, last, 0]);
     (0, out)
 }
 
-fn exchange_id(out: &mut Vec<u8>) -> u32 {
-    // Its arguments end the compound: nothing reads on.
-    put(out, &[0, 9, 1, 0x0001_0000, 0, 0, 0]);
+fn exchange_id(words: &mut Words<'_>, state: &mut State, out: &mut Vec<u8>) -> u32 {
+    let mut who = words.raw(8).to_vec();
+    who.extend(words.opaque());
+    // Its other arguments end the compound: nothing reads on.
+    let known = state.client.as_ref().is_some_and(|(client, next)| *client == who && *next > 1);
+    if !known {
+        state.client = Some((who, 1));
+    }
+    // What is said of the number counts only for new clients.
+    put(out, &[0, state.client_id, if known { 77 } else { 1 }, u32::from(known) << 31 | 0x0001_0000, 0, 0, 0]);
     put_opaque(out, b"fake");
     put_opaque(out, b"scope");
     put(out, &[0]);
     0
 }
 
-fn create_session(out: &mut Vec<u8>, state: &State) -> u32 {
+fn create_session(words: &mut Words<'_>, state: &mut State) -> (u32, Vec<u8>) {
+    let (client_id, number) = (words.u64(), words.u32());
+    let Some((_, next)) = &mut state.client else { panic!("no client") };
+    assert_eq!(client_id, u64::from(state.client_id));
+    // A number that was seen last is answered as it was: with a session whose slots may be in use.
+    if number != *next && number + 1 != *next {
+        return (SEQ_MISORDERED, Vec::new());
+    }
+    if number == *next {
+        *next += 1;
+        state.session += 1;
+        state.slots.fill(1);
+    }
     let bytes = state.most_bytes + 4096;
-    out.extend_from_slice(&SESSION);
-    put(out, &[1, 0]);
-    put(out, &[0, bytes, bytes, 4096, 16, state.slots.len() as u32, 0]);
-    put(out, &[0, 4096, 4096, 4096, 2, 1, 0]);
-    0
+    let mut out = [state.session; 16].to_vec();
+    put(&mut out, &[1, 0]);
+    put(&mut out, &[0, bytes, bytes, 4096, 16, state.slots.len() as u32, 0]);
+    put(&mut out, &[0, 4096, 4096, 4096, 2, 1, 0]);
+    (0, out)
 }
 
 /// Sends type, size, fsid, lease, largest file, read and write, as far as asked for.
@@ -136,7 +189,7 @@ fn getattr(words: &mut Words<'_>, state: &State, out: &mut Vec<u8>) -> u32 {
         (1u32, vec![2]),
         (4, vec![0, state.file.len() as u32]),
         (8, vec![0, 1, 0, 1]),
-        (10, vec![60]),
+        (10, vec![state.lease_seconds]),
         (27, vec![1, 0]),
         (30, vec![0, state.most_bytes]),
         (31, vec![0, state.most_bytes]),
@@ -152,17 +205,30 @@ fn getattr(words: &mut Words<'_>, state: &State, out: &mut Vec<u8>) -> u32 {
 }
 
 /// Takes the arguments of an OPEN that creates or opens `data`.
-fn open(words: &mut Words<'_>, state: &mut State, out: &mut Vec<u8>) -> u32 {
-    words.raw(4 + 4 + 4 + 8);
-    words.opaque();
+fn open(minor: u32, words: &mut Words<'_>, state: &mut State, out: &mut Vec<u8>) -> u32 {
+    let number = words.u32();
+    words.raw(4 + 4 + 8);
+    state.owners.push(words.opaque().to_vec());
+    if minor == 0 {
+        // A new owner may begin anywhere.
+        state.owner_next = number + 1;
+    }
     if words.u32() == 1 {
         words.u32();
         let mask = words.u32();
         words.raw(4 * mask as usize);
         words.opaque();
     }
-    assert_eq!(words.u32(), 0, "CLAIM_NULL");
-    assert_eq!(words.opaque(), b"data");
+    match words.u32() {
+        0 => assert_eq!(words.opaque(), b"data"),
+        1 => {
+            assert_eq!(words.u32(), 0, "there was no delegation");
+            if !state.grace {
+                return 10033;
+            }
+        }
+        other => panic!("claim {other}"),
+    }
     state.exists = true;
     out.extend([6; 16]);
     out.extend([0; 20]);

@@ -105,6 +105,22 @@ fn reading_meets_the_end_of_the_file() {
 }
 
 #[test]
+fn a_write_to_a_file_that_is_open_for_reading_crosses_the_link_before_it_is_refused() {
+    let mut c = Client::new(&target(SimConfig { link_bytes_per_s: 100_000_000, ..SimConfig::default() }));
+    let f = c.open("f", &read_write());
+    let r = c.open("f", &OpenOptions { write: false, ..read_write() });
+    let badf = Some(OpError::from_errno(errno::EBADF));
+    let took = |c: &mut Client, file, len| {
+        let done = c.one(&write(file, 0, len));
+        (done.took_ns(), done.done.error)
+    };
+    let (small, large) = (took(&mut c, r, 1), took(&mut c, r, 1 << 20));
+    assert_eq!((small.1, large.1), (badf, badf));
+    let accepted = took(&mut c, f, 1 << 20).0;
+    assert!(small.0 * 10 < large.0 && large.0 <= accepted, "{small:?} {large:?} {accepted}");
+}
+
+#[test]
 fn bad_operations_are_refused_and_nothing_breaks() {
     let mut c = client();
     let f = c.open("f", &read_write());
