@@ -27,7 +27,7 @@ from truth.calibration import Claim, brier, calibration_error, certain, matrix, 
 from truth.real_systems import KINDS, System, draw
 from truth.real_truths import Class, Machine, RealTruth, truths
 
-LOOKED_AT = (1, 2, 303, 1726332564, 1083830888, 768313742, 826302457, 562053396, 344233083)
+LOOKED_AT = (1, 2, 303, 1726332564, 1083830888, 768313742, 826302457, 562053396, 344233083, 250929346, 377270866)
 """Seeds whose misses were looked at while verdicts were made: they judge nothing."""
 RIGHT, WRONG, ERROR, DECIDED = 0.95, 1, 0.08, 0.7
 MACHINE_KEPT_S = 6 * 3600

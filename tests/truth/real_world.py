@@ -62,6 +62,8 @@ class World:
     def _network(self) -> None:
         if self.loopback:
             parts.run("ip", "link", "set", "lo", "up")
+            # Of a machine that has loopback's addresses alone, Ganesha says that "127.0.0.1" has no address.
+            parts.run("ip", "address", "add", f"{parts.SERVER}/32", "dev", "lo")
             return
         self.inside, switch = (self._process(["unshare", "--net", "sleep", "infinity"]) for _ in range(2))
         mine = os.readlink("/proc/self/ns/net")

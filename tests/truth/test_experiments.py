@@ -27,10 +27,10 @@ from naslab.results.parts.experiment import ExperimentDocument
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(420)]
 CERTAIN = {
-    "fast-nas": ("drive-sets-the-maximum-read", "fast-drive-reads-large"),
+    "fast-nas": ("drive-sets-the-maximum-read", "pool-reads-as-one-drive", "fast-drive-reads-large"),
     "raid5-naspt": ("lan-would-be-the-bottleneck", "raid5-reads-above-one-disk"),
     "nas4220": ("small-blocks-slow", "rewrite-above-the-wire", "reads-near-100-mbit"),
-    "fsx-32": ("baseline-as-provisioned", "burst-above-baseline", "memory-above-disks"),
+    "fsx-32": ("baseline-as-provisioned", "burst-above-baseline", "memory-above-disks", "network-baseline"),
     "nfs-servers": ("reads-fill-the-link",),
 }
 """Claims whose answer the lab plants, by experiment."""

@@ -59,3 +59,19 @@ def test_of_one_load_nothing_is_concluded(tmp_path: Path) -> None:
     one = ["--file-size", "1m", "--record", "64k", "--tests", "read"]
     assert run_app(["sweep", README, *one, "--quiet", "--store", str(store)]) == 0
     assert answer(Store(store).load("last").document).limits == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "facts", "slots"),
+    [
+        ("smb", {"credits_granted": "512", "connections": "2"}, 1024), ("nfs", {"slots": "64"}, 64), ("nfs", {}, None),
+        ("local", {}, None),
+    ],
+)  # fmt: skip
+def test_what_the_server_granted_is_known_of_any_run(
+    swept: Run, protocol: str, facts: dict[str, str], slots: int | None
+) -> None:
+    """So no other number of slots may explain that a rate grows no more with depth, nor in a run without a ladder."""
+    target, told = swept.document["target"], swept.document["environment"]
+    document = {**swept.document, "target": {**target, "protocol": protocol}, "environment": {**told, "target": facts}}
+    assert cells.evidence_of(document, []).slots == slots

@@ -13,7 +13,7 @@ from naslab.explain import compiled, verdict
 from naslab.explain.compiled import client_times, limited_by, predicted
 from naslab.explain.forward import predict, values_of
 from naslab.explain.hypotheses import AT, HIGH, LOW, NAMES, Array, log_prior, log_usual
-from naslab.explain.inference import MODEL_ERROR, log_likelihood, sample
+from naslab.explain.inference import MODEL_ERROR, log_likelihood, sought
 from naslab.explain.rows import Rows
 
 CLIENT_ERROR, SERVER_ERROR, FREEDOM = 0.05, 0.1, 4.0
@@ -52,9 +52,10 @@ def drawn_rows(rng: np.random.Generator, count: int = 24) -> Rows:
     return Rows(
         **found, step=["made"] * count, order=np.argsort(rng.permutation(count)),
         nic_bytes_per_s=float(rng.choice([0.0, 1.25e8])), cpus=float(rng.choice([1.0, 4.0])),
-        cpu_limit=float(rng.choice([0.0, 0.3])), same_machine=bool(rng.random() < 0.3),
+        cpu_limit=float(rng.choice([0.0, 0.3])), same_machine=bool(rng.random() < 0.3), here=bool(rng.random() < 0.5),
         protocol=str(rng.choice(["smb", "nfs"])), usual=bool(rng.random() < 0.5),
         server_times=((4096.0, 2e-5), (1048576.0, 6e-4)) if rng.random() < 0.5 else (),
+        rationed=bool(rng.random() < 0.3),
     )  # fmt: skip
 
 
@@ -71,14 +72,18 @@ def likelihood_by_definition(theta: Array, r: Rows) -> Array:
     v = values_of(theta)
     z = (predict(v, r) - r.seen) / np.hypot(r.sigma, MODEL_ERROR)
     peak = math.lgamma((FREEDOM + 1) / 2) - math.lgamma(FREEDOM / 2) - 0.5 * math.log(FREEDOM * math.pi)
-    found = np.log1p(z * z / FREEDOM) @ (-(FREEDOM + 1) / 2 * r.weight) + peak * r.weight.sum() + log_prior(theta)
+    found = (
+        np.log1p(z * z / FREEDOM) @ (-(FREEDOM + 1) / 2 * r.weight) + peak * r.weight.sum() + log_prior(theta, r.here)
+    )
     found = found + (log_usual(theta) if r.usual else 0.0)
     for record, seconds in client_times(r):
         off = (np.log(v["client_s"] + v["client_byte_s"] * record)[:, 0] - np.log(seconds)) / CLIENT_ERROR
         found = found - np.minimum(off**2 / 2, 60.0)
-    for record, seconds in r.server_times:  # at least so long
-        off = np.minimum(np.log(v["server_s"] + record / v["memory"])[:, 0] - np.log(seconds), 0.0) / SERVER_ERROR
-        found = found - np.minimum(off**2 / 2, 30.0)
+    for record, seconds in r.server_times:  # at least so long, and not much longer
+        more = np.log(v["server_s"] + record / v["memory"])[:, 0] - np.log(seconds)
+        found = found - np.minimum((np.minimum(more, 0.0) / SERVER_ERROR) ** 2 / 2, 30.0)
+        idle = np.maximum((more - np.log(1.5)) / 0.5, 0.0)
+        found = found - np.minimum(idle**2 / 2, 4.0) * r.counted
     return np.asarray(found)
 
 
@@ -105,7 +110,7 @@ def test_a_row_may_follow_any_other() -> None:
 def test_a_table_that_differs_is_refused() -> None:
     rows = drawn_rows(np.random.default_rng(1))
     columns = {name: np.asarray(getattr(rows, name), float).tobytes() for name in compiled.COLUMNS}
-    made = (list(LOW), list(HIGH), [], columns, (0.0, 1.0, 0.0, False, False), [], [])
+    made = (list(LOW), list(HIGH), [], columns, (0.0, 1.0, 0.0, [False] * 4), [], [])
     with pytest.raises(ValueError, match="parameters differ"):
         _engine.InferModel(NAMES[::-1], *made)
     with pytest.raises(ValueError, match="without scale"):
@@ -130,7 +135,7 @@ def test_a_forbidden_limit_is_none_of_what_is_found() -> None:
     rng = np.random.default_rng(2)
     rows = drawn_rows(rng)
     forbidden = verdict.forbidden_of(rows, "disk", "read", "large")
-    theta, _ = sample(rows, rng, count=60, forbidden=forbidden)
-    assert limited_by(theta, rows, forbidden).mean() < 0.1
+    theta = sought(rows, rng, drawn_particles(rng, 120), 60, forbidden)
+    assert theta.shape[0] == 120 and limited_by(theta, rows, forbidden).mean() < 0.1
     with pytest.raises(ValueError, match="no limit to forbid"):
         verdict.forbidden_of(rows, "disk_iops", "read", "large")

@@ -189,6 +189,21 @@ def test_spent_credit_has_the_rate_that_was_measured_without_it() -> None:
     assert small.figure.value == pytest.approx(20e6 / 4096) and small.figure.unit == "iops"
 
 
+def test_reads_from_memory_are_no_figure_of_the_disks() -> None:
+    """30,000 small reads a second of a small file, and disks that limit a set the memory does not hold.
+
+    Seen on README's server with more memory, whose disks were said to limit at the rate of its link.
+    """
+    sets = [point(depth=8, set_bytes=(64 << at) * MIB, rate=(118 if at < 4 else 59) * MB) for at in range(5)]
+    known = evidence(small_depth=[point(record=4 * KIB, rate=122 * MB, depth=64, random=True)], set=sets)
+    of_disks, of_link = (
+        measured.published(known, kind, ("read", "small"), Figure(23_000, 15_000, 31_000, "iops"))
+        for kind in ("disk_iops", "link")
+    )
+    assert of_disks.modelled and of_disks.figure.value == 23_000
+    assert not of_link.modelled and of_link.figure.value == pytest.approx(122 * MB / 4096)
+
+
 def test_where_nothing_was_measured_the_posterior_is_published() -> None:
     hidden = Figure(500e6, 400e6, 600e6)
     found = measured.published(evidence(118 * MB), "disk", ("read", "large"), hidden)

@@ -38,7 +38,7 @@ class Server:
     @property
     def climb(self) -> Any:
         """What the step knows of a ladder."""
-        bounds = Bounds(NS_PER_S, SET_BYTES, None, 8, False, False, False, lanes=False)
+        bounds = Bounds(NS_PER_S, SET_BYTES, None, 8, False, False, False, lanes=False, refuses=False)
         return SimpleNamespace(bounds=bounds, going=lambda: True, stage=self._stage, series=lambda each: each)
 
     def _stage(self, name: str, cells: list[CellSpec]) -> list[RateSeries]:
@@ -151,3 +151,19 @@ def test_what_a_memory_of_unknown_size_may_give_is_no_proof_of_credit() -> None:
     slow = point(depth=4, set_bytes=SET_BYTES)
     climb = SimpleNamespace(evidence=SimpleNamespace(memory_most_bytes=0))
     assert history._may_be_held(climb, slow, history._Fast(FAST, FAST_BYTES))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("simulated", "rate", "expected_s"), [(False, 1e12, 20), (True, 1e9, 20), (True, 1e12, None)])
+def test_a_simulated_long_run_takes_no_more_requests_than_a_processor_can(
+    simulated: bool, rate: float, expected_s: int | None
+) -> None:
+    """A server without any limit would take it for minutes, to show that nothing limits it."""
+    cells: list[CellSpec] = []
+    known = dataclasses.replace(evidence(rate, set=[]), simulated=simulated)
+    climb = SimpleNamespace(
+        evidence=known, budget=SimpleNamespace(limit_ns=300 * NS_PER_S), spent_ns=lambda: 0, bypass=False,
+        bounds=Bounds(NS_PER_S // 2, SET_BYTES, None, 8, False, False, False, lanes=False, refuses=False),
+        stage=lambda _, planned: cells.extend(planned),
+    )  # fmt: skip
+    assert history._long(climb, "read") is None  # type: ignore[arg-type]
+    assert [round(cell.duration_ns / NS_PER_S) for cell in cells] == ([expected_s] if expected_s else [])

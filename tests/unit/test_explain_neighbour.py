@@ -11,7 +11,7 @@ from made_evidence import KIB, MB, MIB, SECOND, Server, evidence, ladder, point
 from naslab.explain import verdict
 from naslab.explain.evidence import Evidence
 from naslab.explain.measured import Measured
-from naslab.explain.menu import _was_held
+from naslab.explain.menu import _stood_still
 from naslab.explain.neighbour import server_times
 from naslab.explain.points import Figure, Point, Stalls
 from naslab.explain.reasons import Facts, reason
@@ -145,9 +145,9 @@ def test_a_busy_processor_counts_by_all_steps_and_not_by_the_last() -> None:
 
 def test_what_stands_still_once_is_watched() -> None:
     """The slowest percent of single large requests on a slow link took as long as a stop; small ones never did."""
-    assert _was_held(point(p50_ns=60e6, p99_ns=342e6)) and not _was_held(point(p50_ns=240e6, p99_ns=480e6))
-    assert not _was_held(point(depth=4, p50_ns=60e6, p99_ns=342e6)), "it waits for others, too"
-    assert _was_held(point(depth=4, stalls=Stalls(0.3, 1, SECOND // 3, 0)))
+    assert _stood_still(point(p50_ns=60e6, p99_ns=342e6)) and not _stood_still(point(p50_ns=240e6, p99_ns=480e6))
+    assert not _stood_still(point(depth=4, p50_ns=60e6, p99_ns=342e6)), "it waits for others, too"
+    assert _stood_still(point(depth=4, stalls=Stalls(0.3, 1, SECOND // 3, 0)))
 
 
 def test_stops_that_only_small_reads_show_are_those_of_large_ones_too() -> None:

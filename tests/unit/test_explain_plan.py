@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from made_evidence import GIB, KIB, MB, MIB, evidence, level, theta_of
+from made_evidence import GIB, KIB, MB, MIB, evidence, level, point, theta_of
+from naslab.explain import menu
+from naslab.explain.ceilings import CLASSES
 from naslab.explain.climb import Climb
 from naslab.explain.hypotheses import AT, Array
 from naslab.explain.inference import Posterior
 from naslab.explain.menu import Experiment
 from naslab.explain.plan import Outlook, Planned, best_of, extended, limits_of, outlook, planned_of
+from naslab.explain.points import Stalls
 from naslab.explain.rows import Rows, rows_of
 from naslab.explain.steps import Bounds, Load, load_cell
-from naslab.explain.verdict import CLASSES
-from naslab.spec import DataSpec
+from naslab.spec import CellSpec, DataSpec
 
 READ_LARGE, READ_SMALL = ("read", "large"), ("read", "small")
 MORE = (Planned("read", MIB, 8, workers=4, files=4, seconds=0.5),)
 SAME = (Planned("read", MIB, 8, seconds=0.5),)
-BOUNDS = Bounds(10**9, 1 << 40, None, 256, False, False, False, False, DataSpec())
+BOUNDS = Bounds(10**9, 1 << 40, None, 256, False, False, False, False, False, DataSpec())
 
 
 def loads() -> Rows:
@@ -125,6 +128,78 @@ def test_what_a_client_cache_answers_or_what_stops_is_asked_no_further() -> None
     menu, held, rows = [experiment("more", MORE)], posterior(link_or_window()), loads()
     assert best_of(menu, held, dataclasses.replace(rows, wire_fraction=0.0), left_s=100.0) is None
     assert best_of(menu, held, dataclasses.replace(rows, stall={"large": 0.3, "small": 0.3}), left_s=100.0) is None
+
+
+@pytest.mark.parametrize(
+    ("rates", "depths"),
+    [
+        ([10_000, 18_000, 24_000, 25_000], [2, 8, 32, 128]),
+        ([10_000, 10_500], [2, 8]),
+        ([10_000, 30_000, 50_000, 80_000, 99_000], [2, 8, 32, 128, 256]),
+        ([5], [2]),
+    ],
+)
+def test_small_writes_go_deeper_as_long_as_that_is_quick_and_brings_more(rates: list[int], depths: list[int]) -> None:
+    """What limits reads need not limit writes: they begin at the depth of reads. Slow ones are measured once."""
+    tried: list[int] = []
+
+    def load(step: str, wanted: Load) -> Any:
+        if wanted.durability == "end":
+            return point("write")
+        assert (step, wanted.durability, wanted.record_bytes) == ("writes", "each", 4 * KIB)
+        tried.append(wanted.depth)
+        rate = rates[len(tried) - 1]
+        return point("write", record=4 * KIB, rate=rate * 4 * KIB, depth=wanted.depth, end_ns=4000 * 10**9 // rate)
+
+    climb = SimpleNamespace(
+        busy_depth=lambda _: 2, going=lambda: True, load=load, bounds=SimpleNamespace(most_depth=256),
+        budget=SimpleNamespace(limit_ns=60 * 10**9),
+    )  # fmt: skip
+    Climb.first_writes(climb)  # type: ignore[arg-type]
+    assert tried == depths
+
+
+@pytest.mark.parametrize(("mean_us", "counts"), [(60, [100, 5000]), (200, [100, 2000]), (5000, [100])])
+def test_calls_without_data_fill_several_turns_of_a_rationed_processor(mean_us: int, counts: list[int]) -> None:
+    """A hundred quick ones fit into one turn and say nothing of the pause after it; slow ones are enough."""
+
+    def stage(_: str, cells: list[CellSpec]) -> None:
+        latency = {"p50": mean_us * 1000, "p99": mean_us * 1000, "mean": mean_us * 1000}
+        climb.execution.cells.append({"op": "stat", "kinds": {"stat": {"latency_ns": latency}}})
+
+    climb = SimpleNamespace(
+        evidence=dataclasses.replace(evidence(), simulated=True), going=lambda: True, stage=stage,
+        execution=SimpleNamespace(cells=[], target=SimpleNamespace(clients=None)),
+        bounds=BOUNDS,
+    )  # fmt: skip
+    asked: list[int] = []
+
+    def null_calls(count: int) -> None:
+        asked.append(count)
+        Climb._null_calls(climb, count)  # type: ignore[arg-type]
+
+    climb._null_calls = null_calls
+    Climb.null_call(climb)  # type: ignore[arg-type]
+    assert asked == counts and climb.evidence.null_ns["mean"] == mean_us * 1000
+
+
+@pytest.mark.parametrize(("stops", "watches"), [([2, 1], 2), ([1, 0, 1], 3), ([0], 1), ([3], 1), ([1, 1, 0, 9], 3)])
+def test_the_watch_for_stops_goes_on_while_it_shows_too_few(stops: list[int], watches: int) -> None:
+    known = evidence(depth=[dataclasses.replace(point(), p50_ns=5e7, p99_ns=1e9)])
+    left = iter(stops)
+
+    def stage(step: str, cells: list[CellSpec]) -> list[Any]:
+        found = point(record=4 * KIB, stalls=Stalls(0.3, next(left), 10**9, 0))
+        known.points.setdefault(step, []).append(found)
+        return [found]
+
+    climb = SimpleNamespace(
+        evidence=known, stage=stage, going=lambda: True, budget=SimpleNamespace(limit_ns=100 * 10**9),
+        length_ns=lambda _: 10**9, cell_of=lambda load, longer: load_cell(load, BOUNDS),
+    )  # fmt: skip
+    (each,) = menu._watching(climb)  # type: ignore[arg-type]
+    each.run()
+    assert len(known.points["watch"]) == watches
 
 
 @pytest.mark.parametrize(

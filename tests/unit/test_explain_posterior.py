@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import shares
 from made_evidence import GIB, KIB, MB, MIB, SECOND, SERVER, Server, evidence, ladder, level, point, theta_of
-from naslab.explain import fitted, verdict
+from naslab.explain import fitted, inference, verdict
 from naslab.explain.forward import predict, values_of
 from naslab.explain.hypotheses import AT, HIGH, LOW, Array, link_rate, log_prior, switched_on
 from naslab.explain.inference import (
@@ -21,7 +22,6 @@ from naslab.explain.inference import (
     log_likelihood,
     mixed,
     residuals,
-    sample,
     seed_of,
 )
 from naslab.explain.points import Stalls
@@ -121,8 +121,9 @@ def test_single_requests_that_all_take_as_long_leave_none_of_them_slow() -> None
     )  # fmt: skip
     both = Posterior(np.concatenate((slow, slots)), np.full(200, 1 / 200), np.zeros(200, np.int64), np.zeros(1))
     tight, wide = (dataclasses.replace(rows(), slow_most_s=most) for most in (1e-4, 2e-3))
-    assert verdict._plausible(tight, both).weight[:100].sum() < 0.02
-    assert verdict._plausible(wide, both).weight[:100].sum() == pytest.approx(0.5)
+    for loads, least, most in ((tight, 0.0, 0.02), (wide, 0.49, 0.51)):
+        told = verdict._plausible(loads, both, residuals(both.theta, loads))
+        assert least <= told.weight[:100].sum() < most
     seen = rows_of(evidence(round_trip=[point(record=4 * KIB, rate=8 * MB, p50_ns=5e5, mean_ns=5.2e5)]))
     assert seen is not None and seen.slow_most_s < 1e-2
 
@@ -147,7 +148,8 @@ def test_injected_parameters_are_as_likely_as_the_best_particle() -> None:
     rng = np.random.default_rng(5)
     truth = theta_of()
     seen = shown_by(truth, rows(), rng)
-    theta, _ = mixed(seen, [sample(seen, rng, count=150) for _ in range(3)], rng)
+    posterior = infer(seen, runs=3, count=150)
+    theta = posterior.theta[posterior.run == 0]
     best = float(log_likelihood(theta, seen).max())
     # Switches and what nothing tells of are the prior's: the truth has them where the sampler puts them.
     held = truth.copy()
@@ -445,8 +447,9 @@ def test_a_load_that_spent_credit_counts_with_what_was_left(proved: bool) -> Non
     assert found.moved[which] == pytest.approx(150e6 * 40)
 
 
-def test_credit_that_a_rest_proved_needs_no_gain_to_be_believed() -> None:
-    """A load at 300 MB/s that falls to 50 MB/s, and is as fast as before after a rest."""
+def test_credit_that_a_rest_proved_needs_no_gain_to_be_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load at 300 MB/s that falls to 50 MB/s, and is as fast as before after a rest. How much of what is written
+    again reaches the disks is open, so one run of the sampler may be off by a tenth and more: the median of three."""
     end = {"durability": "end", "durable": 300 * MB}
     sets = [point("write", depth=8, set_bytes=512 * MIB, rate=300 * MB, **end, **at(90, 2)),
             point(depth=8, set_bytes=512 * MIB, rate=900 * MB, **at(100, 2))]  # fmt: skip
@@ -455,9 +458,13 @@ def test_credit_that_a_rest_proved_needs_no_gain_to_be_believed() -> None:
     shown.burst = CREDIT
     found = rows_of(shown)
     assert found is not None
-    first = next(c for c in verdict.judge(found, infer(found)) if (c.op, c.size) == ("write", "large")).first
-    assert first.kind == "burst_credit" and first.probability > 0.9
-    assert first.operations[0] * MIB == pytest.approx(50e6, rel=0.1)
+    rates, first_seed = [], inference.seed_of(found)
+    for seed in range(first_seed, first_seed + 3):
+        monkeypatch.setattr(inference, "seed_of", lambda _, seed=seed: seed)
+        first = next(c for c in verdict.judge(found, infer(found)) if (c.op, c.size) == ("write", "large")).first
+        assert first.kind == "burst_credit" and first.probability > 0.9
+        rates.append(first.operations[0] * MIB)
+    assert median(rates) == pytest.approx(50e6, rel=0.1)
 
 
 def test_writes_that_no_memory_answers_may_be_a_link_that_is_shaped_one_way() -> None:

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import shares
-from made_evidence import MB, MIB, Server, evidence, ladder, level, point, theta_of
-from naslab.explain.evidence import Evidence
-from naslab.explain.inference import infer, noise_of, noisier, updated
-from naslab.explain.points import Point
+from made_evidence import GIB, MB, MIB, Server, evidence, ladder, level, point, theta_of
+from naslab.explain.ceilings import ceilings
+from naslab.explain.evidence import Evidence, slots_of
+from naslab.explain.hypotheses import AT
+from naslab.explain.inference import Posterior, infer, noise_of, noisier, residuals, updated
+from naslab.explain.points import Point, Stalls
 from naslab.explain.rows import LEVEL, Rows, rows_of
-from naslab.explain.verdict import CERTAIN, ceilings, judge
+from naslab.explain.verdict import CERTAIN, _plausible, judge
 
 READ_LARGE = ("read", "large")
 IN_TURNS_NS = {"p50": 80_000, "p99": 60_000_000, "mean": 1_500_000}
@@ -65,9 +67,80 @@ def test_requests_in_turns_show_a_rationed_processor_unless_the_client_is_ration
     assert first_of(seen(rationed)) == "server_cpu" and first_of(seen(plain)) == "server_cache"
 
 
+def test_pauses_rarer_than_one_in_a_hundred_are_turns_too() -> None:
+    """A server with 6.5 ms of a processor in each tenth of a second answers hundreds of quick calls in between."""
+    rare = {"p50": 58_000, "p99": 150_000, "mean": 380_000}
+    trip = dataclasses.replace(point(record=4096, random=True, rate=4.5 * MB), p50_ns=6.3e4, mean_ns=9e5, p99_ns=2.1e5)
+    deep = [point(record=4096, random=True, depth=16, rate=4.2 * MB)]
+    for rate, limited in ((3.2e6, True), (1e6, False)):
+        writes = [point("write", record=4096, random=True, depth=2, durability="each", rate=rate)]
+        found = evidence(round_trip=[trip], small_depth=deep, writes=writes)
+        rows = seen(dataclasses.replace(found, null_ns=rare))
+        assert rows.rationed and null_row(rows)[0] == pytest.approx(3.8e-4)
+        assert {("read", "small"), READ_LARGE} <= rows.turns and (("write", "small") in rows.turns) == limited
+    quick = dataclasses.replace(evidence(round_trip=[trip]), null_ns={**rare, "mean": 60_000})
+    assert not seen(quick).turns
+
+
+def test_two_stops_and_a_request_that_waited_are_a_server_that_stops() -> None:
+    """Six seconds of small reads meet two stops of one that stops every three; single requests met others."""
+    stops = Stalls(0.32, 2, 960_000_000, 3_120_000_000)
+    watched = point(record=4096, random=True, depth=64, rate=12 * MB, stalls=stops, end_ns=6_000_000_000)
+    held = dataclasses.replace(point(rate=10 * MB), p50_ns=5.5e7, p99_ns=1e9)
+    shown = evidence(depth=[held, *level(19 * MB)[1:]], watch=[watched])
+    assert seen(shown).stopped("write", "small") == pytest.approx(0.32)
+    once = dataclasses.replace(watched, stalls=dataclasses.replace(stops, count=1))
+    assert not seen(evidence(depth=[held, *level(19 * MB)[1:]], watch=[once])).stall
+    assert not seen(evidence(depth=level(19 * MB), watch=[watched])).stall
+
+
+def test_processors_are_crowded_where_the_largest_set_is_read_not_a_cached_file() -> None:
+    """Cached reads use all processors beside other programs; reads of a gigabyte wait for the disks, and use none."""
+    cached = [point(record=4096, random=True, depth=64, rate=140 * MB, cpu=0.4, others=1.5)]
+    disk = [point(record=4096, random=True, depth=8, rate=3 * MB, set_bytes=GIB, cpu=0.01, others=1.02)]
+    small = dataclasses.replace(evidence(small_depth=cached), client_cpus=2, before_cores=1.0)
+    assert ("read", "small") in seen(small).crowded
+    large = dataclasses.replace(evidence(small_depth=cached, beyond=disk), client_cpus=2, before_cores=1.0)
+    assert ("read", "small") not in seen(large).crowded
+
+
+def test_a_lock_that_connections_on_one_file_outran_is_none() -> None:
+    """Four connections on one file make 8,000 operations a second; a lock of a millisecond would allow 1,000."""
+    shared = [point(record=4096, random=True, depth=16, workers=4, files=1, rate=8000 * 4096)]
+    theta = np.concatenate((theta_of(lock_on=0.99, lock_s=1e-3, cache=1e12), theta_of(cache=1e12)))
+    half = Posterior(theta, np.array([0.5, 0.5]), np.zeros(2, np.int64), np.zeros(1))
+    for steps, least, most in (({"same_file": shared}, 0.0, 0.02), ({}, 0.49, 0.51)):
+        rows = seen(evidence(**steps))
+        assert least < _plausible(rows, half, residuals(theta, rows)).weight[0] < most
+
+
+def test_slots_that_a_server_granted_are_known() -> None:
+    """No other number of slots may explain that a rate grows no more with depth; of a mount nobody said a number."""
+    assert slots_of("smb", {"credits_granted": 8193, "connections": 2}, 1024) == 16_386
+    assert slots_of("smb", {}, 1024) is None and slots_of("local", {}, 1024) is None
+    assert slots_of("nfs", {"slots": 64}, 64) == 64
+    curve = [point(record=4096, random=True, depth=d, rate=min(37 * d, 110) * MB) for d in (1, 4, 16, 64)]
+    found = evidence(small_depth=curve, depth=level(900 * MB))
+    told = infer(seen(dataclasses.replace(found, slots=8192)))
+    assert np.all(told.theta[:, AT["slots"]] > np.log(4000))
+    assert np.any(infer(seen(found)).theta[:, AT["slots"]] < np.log(10))
+
+
 def first_of(rows: Rows) -> str:
     """The likeliest limit of large reads."""
     return next(each.first.kind for each in judge(rows) if (each.op, each.size) == READ_LARGE)
+
+
+@pytest.mark.parametrize(("stopped", "limits"), [(0.5, False), (0.8, False), (1.0, True)])
+def test_a_client_that_is_stopped_all_the_time_had_no_more_of_its_quota(stopped: float, limits: bool) -> None:
+    """Of 2.6 % of a processor a real client got 0.72 for small reads of its largest set."""
+    used = [
+        point(
+            record=4096, random=True, depth=32, rate=5 * MB, set_bytes=GIB, cpu=0.019, cpu_limit=0.0263,
+            throttled=stopped,
+        )
+    ]  # fmt: skip
+    assert (("read", "small") in seen(evidence(beyond=used)).own_limit) is limits
 
 
 @pytest.mark.lab

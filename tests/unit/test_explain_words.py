@@ -23,7 +23,8 @@ from naslab.explain.points import Figure, Point, Stalls
 from naslab.explain.says import says
 from naslab.render.report.explain import pictures
 from naslab.render.report.explain import section as ladder_section
-from naslab.results.parts.ladder import LadderConditions, LadderPoint, LadderStalls
+from naslab.results.describe import typed
+from naslab.results.parts.ladder import Ladder, LadderConditions, LadderPoint, LadderStalls
 from naslab.results.schema import json_schema
 
 SIM = "sim:?latency_ns=200us&link_bytes_per_s=125MB&server_cache_bytes=64m&disk_read_bytes_per_s=60MB"
@@ -289,9 +290,9 @@ def test_pictures_keep_the_ladder_apart_from_the_sweep(climbed: tuple[Path, dict
     from naslab.results import Run
 
     document = climbed[1]
-    names = [name for name, _, words in pictures(document["ladder"]) if words]
+    names = [name for name, _, words in pictures(typed(document["ladder"], Ladder)) if words]
     assert names[:1] == ["Queue depth"] and "Working set" in names
     assert not any(cell["workload"] == "ladder" for case in cases(Run(document)) for cell in case.cells)  # type: ignore[arg-type]
-    rows = list(ladder_table.rows(document["ladder"]))
+    rows = list(ladder_table.rows(typed(document["ladder"], Ladder)))
     assert len(rows) == len(document["ladder"]["steps"]) and "one read of 4 KiB" in rows[0][1]
     assert ladder_section([("x", document)]).count("<tr>") == len(rows) + 1

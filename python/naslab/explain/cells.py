@@ -19,7 +19,7 @@ from naslab.analysis.linkrate import known_link
 from naslab.analysis.regimes_cells import View
 from naslab.analysis.series import NS_PER_S
 from naslab.analysis.validity import cell_regime, is_local_disk
-from naslab.explain.evidence import Evidence
+from naslab.explain.evidence import Evidence, slots_of
 from naslab.explain.points import Figure, Point, conditions_of
 from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_BYTES, SMALL_RECORD
 from naslab.results.foreign import is_foreign
@@ -66,8 +66,9 @@ def conditions(document: Document) -> dict[str, Any]:
     client, route, link = environment.get("client") or {}, environment.get("route") or {}, known_link(document)
     return {
         "client_cpus": int(client.get("cpus_usable") or client.get("cpus") or 1), "protocol": protocol,
-        "nic_bytes_per_s": int(link["bytes_per_s"]) if link else None, "simulated": protocol == "sim",
+        "nic_bytes_per_s": int(link.bytes_per_s) if link else None, "simulated": protocol == "sim",
         "local_disk": is_local_disk(protocol, facts), "same_machine": route.get("interface") == "lo",
+        "slots": slots_of(protocol, facts, None),
     }  # fmt: skip
 
 

@@ -56,6 +56,8 @@ NOISY, LONGER, MOST_LONGER = 0.3, 3, 4
 """A rate known to no better than this share is measured again, so many times as long; so often in all."""
 DOUBTFUL = 1.6
 """A deeper queue whose rate may be so many times as high is not known to bring no more."""
+QUICK_SHARE = 0.02
+"""A load that takes less of the budget is quick: one with more requests outstanding may follow."""
 FULL, BESIDE_OPS, MOST_NS = 0.5, 12, 1 << 62
 """A writer below this share of its highest rate waits for what was promised before; operations beside a reader."""
 QUICK_RUNS, QUICK_PARTICLES = 1, 220
@@ -240,7 +242,7 @@ class Climb:
             return
         for step in (
             self.null_call, self.round_trip, self.client_cache, self.depth, self.small_depth, self.more_clients,
-            self.first_writes,
+            self.first_writes, self.refused_writes,
         ):  # fmt: skip
             if not self.going():
                 return
@@ -341,12 +343,30 @@ class Climb:
         """Calls that move no data; before them, what other programs do to this client's processors anyway."""
         if not self.evidence.simulated and self.execution.target.clients is None:
             self.evidence.before_cores = others_cores(BEFORE_S)
+        self._null_calls(steps.NULL_CALLS)
+        known = self.evidence.null_ns
+        if known and steps.NULL_CALLS * known["mean"] < steps.NULL_NS and self.going():
+            self._null_calls(min(int(steps.NULL_NS / known["mean"]), steps.MOST_NULL_CALLS))
+
+    def _null_calls(self, count: int) -> None:
         with tempfile.TemporaryDirectory(prefix="naslab-") as folder:
-            self.stage("null", [steps.null_cell(Path(folder), self.bounds)])
+            self.stage("null", [steps.null_cell(Path(folder), self.bounds, count)])
         cell = next(cell for cell in reversed(self.execution.cells) if cell["op"] == "stat")
         latency = (cell["kinds"].get("stat") or {}).get("latency_ns")
         if latency and latency["p50"]:
             self.evidence.null_ns = {name: latency[name] for name in ("p50", "p99", "mean")}
+
+    def refused_writes(self) -> None:
+        """Does the way to the server carry more than its disks take? Only a server can refuse what came over a network,
+        and NFS 3 knows no file that is open for reading alone."""
+        if not self.bounds.refuses or not self.evidence.null_ns:
+            return
+        with tempfile.TemporaryDirectory(prefix="naslab-") as folder:
+            self.stage("refused", [steps.refused_cell(Path(folder), self.bounds, self._durable)])
+        cell = self.execution.cells[-1]
+        found = cell["kinds"].get("write") if cell["status"] == "complete" else None
+        if found and found["ops"] and not found["bytes"]:
+            self.evidence.refused_bytes_per_s = steps.LARGE_RECORD / found["latency_ns"]["mean"] * NS_PER_S
 
     def round_trip(self) -> None:
         """One small read at a time."""
@@ -418,13 +438,23 @@ class Climb:
             at *= 2
 
     def first_writes(self) -> None:
-        """Large writes until they are durable, and small ones each by itself: what the write classes are judged by."""
-        for load in (
-            Load(LARGE_RECORD, self.busy_depth(LARGE_RECORD), write_share=1.0, durability="end", flush=True),
-            Load(SMALL_RECORD, self.busy_depth(SMALL_RECORD), write_share=1.0, random=True, durability="each"),
-        ):
-            if self.going():
-                self.load("writes", load)
+        """Large writes until they are durable, and small ones each by itself: what the write classes are judged by.
+
+        As many are outstanding as keep reads busy. What limits reads need not limit writes, so more small ones follow,
+        as long as that is quick and brings more.
+        """
+        large = Load(LARGE_RECORD, self.busy_depth(LARGE_RECORD), write_share=1.0, durability="end", flush=True)
+        if self.going():
+            self.load("writes", large)
+        depth, last = self.busy_depth(SMALL_RECORD), None
+        while self.going():
+            found = self.load("writes", Load(SMALL_RECORD, depth, write_share=1.0, random=True, durability="each"))
+            grew = found is not None and (last is None or ratio(found.rate, last).value >= GROWS)
+            if found is None or not grew or depth == self.bounds.most_depth:
+                return
+            if found.end_ns - found.start_ns > QUICK_SHARE * self.budget.limit_ns:
+                return
+            depth, last = min(4 * depth, self.bounds.most_depth), found.rate
 
     # The working set.
 

@@ -20,7 +20,7 @@ def model_of(r: Rows, error: float = 0.0) -> _engine.InferModel:
     """The engine's model of these rows. error: standard deviation of the model's own error, of a log rate."""
     columns = {name: packed(getattr(r, name)) for name in COLUMNS}
     columns["scale"] = packed(np.hypot(r.sigma, error))
-    conditions = (r.nic_bytes_per_s, r.cpus, r.cpu_limit, r.same_machine, r.usual)
+    conditions = (r.nic_bytes_per_s, r.cpus, r.cpu_limit, [r.same_machine, r.here, r.counted, r.usual])
     return _engine.InferModel(
         NAMES,
         LOW.tolist(),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from naslab.explain import reasons
+from naslab.explain.ceilings import ceilings
 from naslab.explain.evidence import Evidence
 from naslab.explain.fitted import posterior_of
 from naslab.explain.hypotheses import STATIONS, Array
@@ -28,7 +29,6 @@ from naslab.explain.verdict import (
     STRANGE_STALL,
     Ceiling,
     ClassVerdict,
-    ceilings,
     judge,
     quantile,
 )

@@ -39,6 +39,8 @@ class Evidence:
     aside: list[Point] = field(default_factory=list)
     """Loads that no step compares: files that were written, first tries. They filled caches and spent credit."""
     granted_depth: int | None = None
+    slots: int | None = None
+    """What the server lets a connection have outstanding, SMB in credits of 64 KiB; None: nobody said."""
     most_depth: int = 256
     client_cpus: int = 1
     nic_bytes_per_s: int | None = None
@@ -48,6 +50,8 @@ class Evidence:
     burst: dict[str, Any] | None = None
     null_ns: dict[str, int] | None = None
     """Time of a call that moves no data (a look at a file): p50, p99, mean."""
+    refused_bytes_per_s: float | None = None
+    """Rate of large writes, one at a time, that crossed the network and that the server refused; None: not tried."""
     before_cores: float | None = None
     """Processors of the client that other programs used before the first load; None where nobody looked."""
     ways: dict[str, str] = field(default_factory=dict)
@@ -64,10 +68,12 @@ class Evidence:
     def document(self) -> dict[str, Any]:
         """As it is kept with the run."""
         return {
-            "granted_depth": self.granted_depth, "most_depth": self.most_depth, "client_cpus": self.client_cpus,
+            "granted_depth": self.granted_depth, "slots": self.slots, "most_depth": self.most_depth,
+            "client_cpus": self.client_cpus,
             "nic_bytes_per_s": self.nic_bytes_per_s, "simulated": self.simulated, "protocol": self.protocol,
             "local_disk": self.local_disk, "same_machine": self.same_machine, "burst": self.burst,
-            "null_ns": self.null_ns, "ways": self.ways, "before_cores": self.before_cores,
+            "null_ns": self.null_ns, "refused_bytes_per_s": self.refused_bytes_per_s, "ways": self.ways,
+            "before_cores": self.before_cores,
             "memory_bytes": list(self.memory_bytes) if self.memory_bytes else None,
         }  # fmt: skip
 
@@ -246,6 +252,21 @@ class Evidence:
         low = min(times)
         slope = max((times[LARGE_RECORD] - times[low]) / (LARGE_RECORD - low), 0.0)
         return max(times[low] - slope * low, 0.0), slope
+
+
+def slots_of(protocol: str, facts: Mapping[str, Any], depth: int | None) -> int | None:
+    """`Evidence.slots` of a server. facts: what it said when naslab logged in; depth: requests that it takes at most,
+    None where that is not known any more.
+
+    SMB servers grant credits (MS-SMB2 3.3.1.1), NFS 4.1 servers the slots of a session (RFC 8881, section 2.10.6). NFS
+    3 and 4.0 know no such limit. What a mount of this machine may have outstanding is its own business.
+    """
+    if protocol == "smb":
+        credits = facts.get("credits_granted")
+        return int(credits) * int(facts.get("connections") or 1) if credits else None
+    if protocol == "nfs" and depth is None:
+        return int(facts["slots"]) if facts.get("slots") else None
+    return depth if protocol in ("nfs", "sim") else None
 
 
 def memory_rate(evidence: Evidence) -> float | None:

@@ -38,8 +38,8 @@ STRANGE = 0.4
 """Probability of `unknown` from which on nothing is predicted for a class."""
 REMEMBERED = 8
 FILES = (
-    "hypotheses", "forward", "rows", "inference", "stations", "loads", "evidence", "verdict", "conclusion",
-    "measured", "reasons", "compiled", "coherent", "trust", "neighbour",
+    "hypotheses", "ceilings", "forward", "rows", "inference", "stations", "loads", "evidence", "verdict", "conclusion",
+    "measured", "reasons", "compiled", "coherent", "rivals", "trust", "neighbour",
 )  # fmt: skip
 """All that a verdict follows from, but for the engine's part."""
 

@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.explain.hypotheses import (
+    AT,
     HIT_EDGE_BYTES,
-    LOW,
     NAMES,
     STATIONS,
     Array,
     Values,
+    bucket_scope,
+    chill,
     link_rate,
     switched_on,
 )  # fmt: skip
@@ -34,15 +36,11 @@ PAGE_SLACK = 1.02
 MIN_RATE = 1e-9
 NEVER = 1e15
 """A rate or a ceiling that nothing sets."""
-BUCKET_SCOPES = 7
-"""What a bucket counts: the disks' reads and writes, reads, writes; the link's; or the link's, each way by itself."""
 EACH_WAY = 6
 LINKS = 3
 """Scopes below this count what the disks move."""
 FULL = 8
 """Exponent by which a queue forms as a link comes to be full."""
-WARM_BYTES, COLD_BYTES = float(4 << 20), float(64 << 20)
-"""A processor's caches hold sets of up to the former, and nothing of those from the latter on."""
 DRAIN_BYTES = float(1 << 20)
 """A write-back joins neighbours into requests of so much."""
 
@@ -65,8 +63,7 @@ def values_of(theta: Array) -> dict[str, Array]:
         v[name] = np.maximum(v[name], 1.0)
     v["joins"] = switched_on(theta, "joins_on")[:, None].astype(float)
     v["bucket"] = switched_on(theta, "bucket_on")[:, None].astype(float)
-    scope = np.log(v["scope"]) / LOW[NAMES.index("scope")] * BUCKET_SCOPES
-    v["kind"] = np.clip(np.floor(scope), 0, BUCKET_SCOPES - 1)
+    v["kind"] = bucket_scope(theta[:, [AT["scope"]]])
     return v
 
 
@@ -89,7 +86,6 @@ class Storage:
 
 def storage(v: Values, r: Rows) -> Storage:
     """Where each row's data came from, and what that took."""
-    size = np.where(r.null, 0.0, r.record)
     exists = v["cache"] > HIT_EDGE_BYTES
     within = r.size * r.files
     over = np.log(within) - np.log(PAGE_SLACK * v["cache"])
@@ -97,22 +93,16 @@ def storage(v: Values, r: Rows) -> Storage:
     hit = np.where(exists, np.where(r.random, np.clip(v["cache"] / within, 0, 1), fits), 0.0)
     # A file of its own for each worker makes every stream seek; a writer beside a reader only if both use the disk.
     several = (r.files > 1) & (r.pair < 0)
-    first = np.where(r.random | several, 1.0, np.minimum(size / r.size, 1.0))
+    first = np.where(r.random | several, 1.0, np.minimum(r.record / r.size, 1.0))
     apart = np.where(r.pair >= 0, first + (1 - first) * (1 - np.where(exists, fits, 0.0)), first)
     seeks = v["seek_s"] * apart
-    moved = np.where(r.read, size / v["disk_read"], size / v["disk_write"])
+    moved = np.where(r.read, r.record / v["disk_read"], r.record / v["disk_write"])
     disk = np.maximum(moved, v["request_s"]) + seeks + np.where(r.durable, v["commit_s"], 0.0)
-    queued = ~r.read & ~r.durable & (v["write_back"] > HIT_EDGE_BYTES)
+    queued = ~r.read & ~r.durable & ~r.null & (v["write_back"] > HIT_EDGE_BYTES)
     once = np.where(queued & (v["joins"] > 0), np.minimum(within / np.maximum(r.moved, 1.0), 1.0), 1.0)
     at_disk = np.where(r.null, 0.0, np.where(r.read, (1 - hit) * disk, np.where(queued, 0.0, disk)))
-    memory = np.where(r.read, hit * v["cold"] ** coldness(within), queued) * size / v["memory"]
+    memory = np.where(r.read, hit * chill(v, r), queued | r.null) * r.record / v["memory"]
     return Storage(memory, at_disk, disk * once, seeks, queued, np.where(r.read, 1 - hit, once), once)
-
-
-def coldness(within: Array) -> Array:
-    """How far a set lies beyond what the processor's caches hold, 0 to 1, by its bytes."""
-    found = np.log(within / WARM_BYTES) / np.log(COLD_BYTES / WARM_BYTES)
-    return np.asarray(np.clip(found, 0.0, 1.0))
 
 
 def predict(v: Values, r: Rows) -> Array:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from naslab.analysis.buckets import fit_bucket
 from naslab.analysis.series import NS_PER_S
 from naslab.analysis.sustained import kinds_of, series_of_cell
 from naslab.explain import steps
@@ -45,6 +46,8 @@ LEAST_OFF = 0.1
 """A smaller share of reads off the disk is the noise of the memory's rate."""
 LONG_SHARE = 0.2
 LEAST_LONG_NS = 5 * NS_PER_S
+SIMULATED_OPS = 2_000_000
+"""A simulated long run of more would take the processor for longer than the server: half a million in a second."""
 CREDIT_NS = 25 * NS_PER_S
 """Load that is to have spent any credit, a long run included."""
 LOADED = 0.5
@@ -294,6 +297,8 @@ def _long(climb: Climb, op: str) -> Point | None:
     point = last if op == "write" else memory if small_fell else beyond or last or memory
     wanted = max(CREDIT_NS - _loaded_ns(evidence, op, point), LEAST_LONG_NS)
     length = int(min(climb.budget.limit_ns * LONG_SHARE, wanted, 0.6 * (climb.budget.limit_ns - climb.spent_ns())))
+    if point is not None and evidence.simulated:
+        length = min(length, int(SIMULATED_OPS * LARGE_RECORD / point.rate.value * NS_PER_S))
     if point is None or length < min(LEAST_LONG_NS, 20 * climb.bounds.cell_ns):
         return None
     size = point.set_bytes if point.set_bytes > steps.SMALL_BYTES else None
@@ -366,8 +371,6 @@ def _tail(climb: Climb, point: Point) -> float:
 
 def _look_for_drop(climb: Climb, point: Point, scope: str) -> bool:
     """Whether there is a drop within the long run, later than what the server's memory may have held of it."""
-    from naslab.analysis.buckets import fit_bucket
-
     series = climb.series(point)
     fit = fit_bucket(series) if len(series) >= LEAST_BINS else None
     held = climb.evidence.memory_most_bytes if scope == "disk" and point.op == "read" else 0

@@ -27,6 +27,8 @@ HIT_EDGE_BYTES = 1 << 18
 """A cache or a write-back below this does not exist."""
 SHAPED_ONE_WAY = 8.5
 """Nats that a link shaped one way costs, however far apart its two rates are: one in forty, log-uniform over 1600."""
+WARM_BYTES, COLD_BYTES = float(4 << 20), float(64 << 20)
+"""A processor's caches hold sets of up to the former, and nothing of those from the latter on."""
 NONE_BYTES = 1.8e5
 """A size that stands for none, in the middle of those below the edge."""
 
@@ -57,7 +59,7 @@ PARAMETERS = (
     Parameter("memory", 3e5, 3e11, "B/s", "server cache, or the processor that copies, both directions together"),
     Parameter("copy_lanes", 0.25, 16.0, "", "connections whose data server processors copy in parallel; at least 1"),
     Parameter(
-        "cold", 0.4, 2.5, "", "time to copy data beyond processor caches, divided by that of data in them; at least 1"
+        "cold", 0.4, 2.5, "", "time to find and copy data beyond processor caches, divided by that in them; at least 1"
     ),
     Parameter("cache", 1.2e5, 3e12, "B", "server cache"),
     Parameter("disk_read", 3e5, 3e11, "B/s", "disks, reads"),
@@ -97,15 +99,27 @@ def switched_on(theta: Array, name: str) -> NDArray[np.bool_]:
 COPIES, COPIED, SLOW_COPY = 1.0, 60e6, 2.0
 """Nats of copying in parallel; bytes a second that one processor of a server usually copies at least, and nats of each
 factor of four less."""
-FASTEST_WINDOW, FAST_WINDOW = (4e8, 8e9), 3.5
-"""Bytes a second at which one processor's copying, and seldom a window, is what one connection gets; nats."""
+AS_COPIED, FAST = (4e8, 8e9), 3.5
+"""Bytes a second at which one processor's copying is what one connection gets, and seldom a window, or a link to a
+server that was seen to be on the client's machine; nats."""
+BUCKET_SCOPES = 7
+"""What a bucket counts: the disks' reads and writes, reads, writes; the link's; or the link's, each way by itself."""
+LINK_ONE_WAY, ONE_WAY_BUCKET = (4, 5), 3.0
+"""Scopes of credit for one direction of a link alone; nats, for they are as rare as links that are shaped one way."""
 LEAST_CACHE, UNCACHED = 1e8, 1.5
 """Bytes that nearly every server keeps of what was read; nats of one that does not."""
 UNQUEUED, WAITS = 0.3, 0.7 * math.log(100.0)
 """Density of the share that waits in a full link's queue: one link in three, such as with fair queues, at any share
 (log-uniform); of the others most requests wait."""
+MOST_SKEWED = 12.0
+"""Nats of disks that read and write at very different rates, at most."""
 COLD = 3.0
 """Nats of each factor of e by which data beyond the processor's caches are copied more slowly."""
+
+
+def bucket_scope(scope: Array) -> Array:
+    """What buckets count, by the logarithms of the parameter `scope`."""
+    return np.asarray(np.clip(np.floor(scope / LOW[AT["scope"]] * BUCKET_SCOPES), 0, BUCKET_SCOPES - 1))
 
 
 def uncached(theta: Array) -> Array:
@@ -118,8 +132,15 @@ def one_way(theta: Array) -> Array:
     return np.asarray(np.minimum(np.log1p((theta[:, AT["uplink_ratio"]] / 0.02) ** 2), SHAPED_ONE_WAY))
 
 
-def log_prior(theta: Array) -> Array:
+def _as_copied(rate: Array) -> NDArray[np.bool_]:
+    """Whether rates, in logarithms, are those at which processors copy."""
+    return np.asarray((rate > math.log(AS_COPIED[0])) & (rate < math.log(AS_COPIED[1])))
+
+
+def log_prior(theta: Array, here: bool = False) -> Array:
     """Log density of the priors that are not log-uniform, against the log-uniform ones, by particle.
+
+    here: whether the server was seen to be on the client's machine; then no link has a rate at which processors copy.
 
     Disks write about as fast as they read (log-ratio of sd 0.7). A link carries as much up as down (Cauchy, 2 %), or
     is shaped one way (one in forty). Few servers cache no reads, few connections have fewer slots than a client asks
@@ -127,15 +148,19 @@ def log_prior(theta: Array) -> Array:
     (exponential). A window seldom has the rate at which one processor copies.
     """
     disks = (theta[:, AT["disk_read"]] - theta[:, AT["disk_write"]]) / 0.7
-    found = -np.minimum(disks**2 / 2, 8.0)
+    found = -np.minimum(disks**2 / 2, MOST_SKEWED)
     found = found - one_way(theta) - uncached(theta)
     found = found - 2.0 * (theta[:, AT["slots"]] < math.log(300.0))
     found = found - 1.0 * (theta[:, AT["server_lanes"]] > 0)
     copies = theta[:, AT["copy_lanes"]] > 0
     slow = np.clip((math.log(COPIED) - theta[:, AT["memory"]]) / math.log(4), 0, 2)
     found = found - copies * (COPIES + SLOW_COPY * slow)
-    window = theta[:, AT["window"]]
-    found = found - FAST_WINDOW * ((window > math.log(FASTEST_WINDOW[0])) & (window < math.log(FASTEST_WINDOW[1])))
+    found = found - FAST * _as_copied(theta[:, AT["window"]])
+    if here:
+        link = theta[:, AT["link"]]
+        found = found - FAST * (_as_copied(link) | _as_copied(link + theta[:, AT["uplink_ratio"]]))
+    one_way_credit = switched_on(theta, "bucket_on") & np.isin(bucket_scope(theta[:, AT["scope"]]), LINK_ONE_WAY)
+    found = found - ONE_WAY_BUCKET * one_way_credit
     found = found + np.log((UNQUEUED + WAITS * np.exp(theta[:, AT["queue"]])) / (UNQUEUED + WAITS))
     return np.asarray(found - COLD * np.maximum(theta[:, AT["cold"]], 0.0))
 
@@ -162,7 +187,7 @@ def log_usual(theta: Array) -> Array:
     found = found - SLOW_WINDOW * np.clip((math.log(USUAL_WINDOW) - theta[:, AT["window"]]) / math.log(4), 0, 3)
     found = found - SLOW_SERVER * np.clip((theta[:, AT["server_s"]] - math.log(USUAL_SERVER_S)) / math.log(4), 0, 2)
     skewed = ((theta[:, AT["disk_read"]] - theta[:, AT["disk_write"]]) / 0.7) ** 2 / 2
-    found = found + np.minimum(skewed, 8.0) - np.minimum(skewed, SKEWED_DISKS)
+    found = found + np.minimum(skewed, MOST_SKEWED) - np.minimum(skewed, SKEWED_DISKS)
     ratio = theta[:, AT["uplink_ratio"]]
     found = found - ONE_WAY * np.minimum(np.abs(ratio) / math.log(1.5), 1.0)
     return np.asarray(found - STANDARD * ~is_standard(np.exp(theta[:, AT["link"]])))
@@ -190,7 +215,7 @@ class Station:
 
 
 def _wire_bytes(v: Values, r: Rows) -> Array:
-    return np.asarray(np.where(r.null, v["header"], r.record + v["header"]))
+    return np.asarray(r.record + v["header"])
 
 
 def link_rate(v: Values, r: Rows) -> Array:
@@ -200,7 +225,7 @@ def link_rate(v: Values, r: Rows) -> Array:
 
 
 def _client(v: Values, r: Rows) -> Array:
-    return np.asarray(v["client_s"] + v["client_byte_s"] * np.where(r.null, 0.0, r.record))
+    return np.asarray(v["client_s"] + v["client_byte_s"] * r.record)
 
 
 def _client_lanes(v: Values, r: Rows) -> Array | float:
@@ -216,7 +241,17 @@ def _machine_lanes(v: Values, r: Rows) -> Array | float:
 def _machine(v: Values, r: Rows) -> Array:
     if not r.same_machine:
         return np.zeros((len(v["client_s"]), len(r.record)))
-    return _client(v, r) + v["server_s"] + np.where(r.null, 0.0, r.record) / v["memory"]
+    return _client(v, r) + _server(v, r) + r.record / v["memory"]
+
+
+def _server(v: Values, r: Rows) -> Array:
+    return np.asarray(v["server_s"] * chill(v, r))
+
+
+def chill(v: Values, r: Rows) -> Array:
+    """Times as long as data in the processor's caches take that a row reads, by (particles, rows)."""
+    far = np.log(r.size * r.files / WARM_BYTES) / np.log(COLD_BYTES / WARM_BYTES)
+    return np.asarray(v["cold"] ** np.where(r.read & ~r.null, np.clip(far, 0.0, 1.0), 0.0))
 
 
 STATIONS = (
@@ -224,7 +259,7 @@ STATIONS = (
     Station("protocol", lambda v, r: _wire_bytes(v, r) / v["window"], lambda v, r: r.workers, "connections",
             "the protocol's window or slots"),
     Station("link", lambda v, r: _wire_bytes(v, r) / link_rate(v, r), lambda v, r: 1.0, "duplex", "the network link"),
-    Station("server_cpu", lambda v, r: v["server_s"] + 0.0 * r.record,
+    Station("server_cpu", _server,
             lambda v, r: np.minimum(v["server_lanes"], r.workers), "record", "the server's processor"),
     Station("lock", lambda v, r: np.where(r.null, 0.0, v["lock_s"]), lambda v, r: r.files, "same_file",
             "a lock per file"),

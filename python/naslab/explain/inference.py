@@ -12,6 +12,7 @@ The seed is that of the data, so one document always gives one answer.
 from __future__ import annotations
 
 import dataclasses
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from naslab import _engine
 from naslab.explain.coherent import coherent
 from naslab.explain.compiled import model_of, packed, predicted, unpacked
 from naslab.explain.hypotheses import AT, HIGH, LOW, NONE_BYTES, SWITCHES, Array
+from naslab.explain.rivals import exchanged
 from naslab.explain.rows import Rows
 from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
 
@@ -166,27 +168,27 @@ posterior to that of further rows."""
 Run = tuple[_engine.InferGuess, list[tuple[int, float]], bytes, int, int, Way]
 
 
-def sample(
-    r: Rows, rng: Draw, on: tuple[str, ...] = (), count: int = PARTICLES, scout: bool = False,
-    forbidden: _engine.Forbidden | None = None,
-) -> tuple[Array, float]:  # fmt: skip
-    """(particles of the posterior, log evidence) of a server with the optional stations `on` and no other.
+def sought(r: Rows, rng: Draw, near: Array, count: int, forbidden: _engine.Forbidden) -> Array:
+    """Particles of servers without optional stations that another limit explains, (2 count, dims).
 
-    scout: it begins with whole explanations. What it finds counts by its likelihood alone, not by how much of it there
-    is: how often each was begun with is no probability. forbidden: what limits a kind of I/O may not be this.
+    One run begins with whole explanations, one with `near`, particles whose limits were exchanged. What is found counts
+    by its likelihood alone, not by how much of it there is: how often each was begun with is no probability.
+    forbidden: what limits a kind of I/O may not be this.
     """
-    return _made(r, [_run(r, rng, on, count, scout)], forbidden)[0]
+    exchanged_run: Run = (Guess(r).engine, _held(r), packed(near), count, _seed(rng), "gather")
+    found = _made(r, [_run(r, rng, (), count, scout=True), exchanged_run], forbidden)
+    return np.concatenate([theta for theta, _ in found])
 
 
 def led(r: Rows, rng: Draw, guess: Guess, theta: Array, count: int) -> Array:
     """So many particles of the posterior of a server without optional stations, begun with these."""
-    return _made(r, [(guess.engine, _held(()), packed(_without(theta)), count, _seed(rng), "sample")])[0][0]
+    return _made(r, [(guess.engine, _held(r), packed(_without(theta)), count, _seed(rng), "sample")])[0][0]
 
 
 def _without(theta: Array) -> Array:
     """The same particles without optional stations."""
     without = theta.copy()
-    for at, value in _held(()):
+    for at, value in _switches(()):
         without[:, at] = value
     return without
 
@@ -194,7 +196,7 @@ def _without(theta: Array) -> Array:
 def _run(r: Rows, rng: Draw, on: tuple[str, ...], count: int, scout: bool = False) -> Run:
     """One run of a structure, from the guess."""
     guess = Guess(r, "bucket_on" in on)
-    return guess.engine, _held(on), packed(guess.start(DRAWN * count, rng, scout)), count, _seed(rng), "sample"
+    return guess.engine, _held(r, on), packed(guess.start(DRAWN * count, rng, scout)), count, _seed(rng), "sample"
 
 
 def _made(r: Rows, runs: list[Run], forbidden: _engine.Forbidden | None = None) -> list[tuple[Array, float]]:
@@ -214,11 +216,20 @@ def _mixing(r: Rows, made: list[tuple[Array, float]], rng: Draw, on: tuple[str, 
     count = 2 * len(made[0][0])
     picked = rng.choice(len(made), count, p=_shares([each for _, each in made]))
     theta = np.stack([made[at][0][rng.integers(len(made[at][0]))] for at in picked])
-    return Guess(r, "bucket_on" in on).engine, _held(on), packed(theta), count, _seed(rng), "lead_on"
+    return Guess(r, "bucket_on" in on).engine, _held(r, on), packed(theta), count, _seed(rng), "lead_on"
 
 
-def _held(on: tuple[str, ...]) -> list[tuple[int, float]]:
-    """The switches of a structure."""
+def _held(r: Rows, on: tuple[str, ...] = ()) -> list[tuple[int, float]]:
+    """Parameters that have one value: what the server said of itself, and the switches of a structure."""
+    return [*_told(r), *_switches(on)]
+
+
+def _told(r: Rows) -> list[tuple[int, float]]:
+    """As many slots as the server granted, and a little more: one that grants what is asked for sets no limit."""
+    return [(AT["slots"], min(math.log(r.slots) + 1e-6, HIGH[AT["slots"]] - 1e-6))] if r.slots else []
+
+
+def _switches(on: tuple[str, ...]) -> list[tuple[int, float]]:
     return [(AT[name], ON if name in on else OFF) for name in STRUCTURES]
 
 
@@ -289,7 +300,7 @@ def _inferred(r: Rows, runs: int, count: int) -> Posterior:
     rng = np.random.default_rng(seed_of(r))
     plain_runs = [_run(r, rng, (), count, scout=at == runs) for at in range(runs + 1)]
     *found, scout = _made(r, plain_runs)
-    plain = _learned(r, mixed(r, found, rng), scout[0], rng)
+    plain = _with_rivals(r, _learned(r, mixed(r, found, rng), scout[0], rng), rng)
     made, odds = [plain], [0.0]
     for names, structure in _structures(r, plain[0], rng, runs, count):
         made.append(structure)
@@ -299,6 +310,12 @@ def _inferred(r: Rows, runs: int, count: int) -> Posterior:
         by_evidence = (structure[1] - plain[1]) / EVIDENCE_ERROR
         odds.append(_log_odds(names) + max(by_evidence, gained / GAIN_ERROR))
     return _pooled(made, odds)
+
+
+def _with_rivals(r: Rows, plain: tuple[Array, float], rng: Draw) -> tuple[Array, float]:
+    """The plain structure's particles, gathered with as many whose limits were exchanged for others."""
+    theta = np.concatenate((plain[0], exchanged(plain[0], r, rng)))
+    return _made(r, [(Guess(r).engine, _held(r), packed(theta), len(plain[0]), _seed(rng), "gather")])[0][0], plain[1]
 
 
 def _structures(
@@ -332,7 +349,7 @@ def updated(before: Posterior, old: Rows, new: Rows) -> Posterior:
     else:
         fresh = guess.start(count, rng, scout=True)
         begun, way = np.concatenate((_resampled(before.theta, before.weight, rng), fresh)), "gather"
-    theta = _made(new, [(guess.engine, [], packed(begun), count, _seed(rng), way)])[0][0]
+    theta = _made(new, [(guess.engine, _told(new), packed(begun), count, _seed(rng), way)])[0][0]
     return Posterior(theta, np.full(count, 1 / count), np.zeros(count, np.int64), before.evidence, before.noise)
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from naslab.explain import trust
+from naslab.results.parts.ladder import Ladder, LadderPoint
 from naslab.units import duration_text, rate_text, size_label
-
-Point = Mapping[str, Any]
 
 HEADER = ("step", "result", "rates", "varied")
 _STOPPED = {
@@ -19,31 +18,31 @@ _STOPPED = {
 }  # fmt: skip
 
 
-def rows(ladder: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+def rows(ladder: Ladder) -> Iterator[tuple[str, str, str, str]]:
     """A row a step, in the columns of HEADER."""
-    for step in ladder["steps"]:
-        points = step["points"]
-        rates = _range([p["rate"]["value"] for p in points])
-        yield str(step["title"]), str(step.get("says") or ""), rates, varied(points)
+    for step in ladder.steps:
+        points = step.points
+        rates = _range([p.rate.value for p in points])
+        yield step.title, step.says or "", rates, varied(points)
 
 
-def varied(points: Sequence[Point]) -> str:
+def varied(points: Sequence[LadderPoint]) -> str:
     """What differs between the points of a step: `queue depth 1 to 256`; with one point, what it was."""
     if len(points) == 1:
         only = points[0]
-        return f"{only['op']}, {size_label(only['record_bytes'])}, queue depth {in_flight(only)}"
+        return f"{only.op}, {size_label(only.record_bytes)}, queue depth {in_flight(only)}"
     told = []
     for name, word in (("op", ""), ("record_bytes", ""), ("in_flight", "queue depth"), ("workers", "connections"),
                        ("clients", "clients"), ("set_bytes", "working set")):  # fmt: skip
-        found = list(dict.fromkeys(in_flight(p) if name == "in_flight" else p.get(name, 1) for p in points))
-        if len(found) > 1 and not (name == "in_flight" and len({p["workers"] for p in points}) > 1):
+        found = list(dict.fromkeys(in_flight(p) if name == "in_flight" else (getattr(p, name) or 1) for p in points))
+        if len(found) > 1 and not (name == "in_flight" and len({p.workers for p in points}) > 1):
             told.append(_span(found, name, word))
     return ", ".join(told) or f"{len(points)} times the same"
 
 
-def in_flight(point: Point) -> int:
+def in_flight(point: LadderPoint) -> int:
     """Outstanding requests over all connections."""
-    return int(point["depth"] * point["workers"])
+    return point.depth * point.workers
 
 
 def _span(found: Sequence[Any], name: str, word: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from naslab.explain.ceilings import CLASSES
 from naslab.explain.points import Figure
-from naslab.explain.verdict import CLASSES
 
 __all__ = ["CLASSES", "Limit", "Question", "Verdict", "Where"]
 

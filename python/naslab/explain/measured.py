@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from naslab.explain.evidence import Evidence, beyond_rate
+from naslab.explain.evidence import Evidence, beyond_rate, memory_gap
 from naslab.explain.points import Figure, Point
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
+from naslab.explain.verdict import DISKS
 
 NEAR = 0.25
 """A measured rate whose logarithm is so near to that of a fitted ceiling, or that lies in its interval, is its rate."""
@@ -65,6 +66,8 @@ def published(evidence: Evidence, kind: str, where: tuple[str, str], fitted: Fig
         found = [Measured(base if where[1] == "large" else base.scaled(1 / SMALL_RECORD, "iops")), *found]
     if kind in ("unknown", "client_cache") and found:
         return found[0]
+    if where[0] == "read" and kind in DISKS:
+        found = [each for each in found if not _was_held(evidence, each)]
     near = next((each for each in found if _is_near(each.figure.value, fitted)), None)
     if near is not None:
         return near
@@ -72,6 +75,12 @@ def published(evidence: Evidence, kind: str, where: tuple[str, str], fitted: Fig
     if judged is not None and judged.figure.value > fitted.value and kind != "burst_credit":
         return judged
     return Measured(fitted, modelled=True, beside=judged.figure if judged else None)
+
+
+def _was_held(evidence: Evidence, figure: Measured) -> bool:
+    """Whether a figure is of a set that the server cache held, while a larger one was judged that it did not hold."""
+    gap, point = memory_gap(evidence), figure.point
+    return bool(gap and gap[1] and point and not figure.missed and point.set_bytes <= gap[0])
 
 
 def _is_near(rate: float, ceiling: Figure) -> bool:

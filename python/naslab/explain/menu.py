@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from naslab.analysis.series import NS_PER_S
 from naslab.explain import history, steps
+from naslab.explain.ceilings import REACH_BYTES
 from naslab.explain.conclusion import SEPARATED_BY
 from naslab.explain.evidence import beyond_rate
 from naslab.explain.plan import Planned, planned_of
+from naslab.explain.rows import MIN_STALLS, was_held
 from naslab.explain.steps import LARGE_RECORD, MIDDLE_RECORD, SMALL_RECORD, Load
-from naslab.explain.verdict import REACH_BYTES
 
 if TYPE_CHECKING:
     from naslab.explain.climb import Climb
@@ -33,10 +34,8 @@ GROWTH_SHARE = 0.05
 WATCH_NS, WATCH_SHARE = 6 * NS_PER_S, 0.08
 """Small reads are watched for stops for so long, or this share of the budget: three of a server that stops every two
 seconds. Many end in each moment, so that a gap is none of chance."""
-WATCH_BIN_NS = 20_000_000
-HELD, HELD_NS = 3.0, 200_000_000
-"""A single request waited for the end of a stop, perhaps, where the slowest percent took so many times the usual time,
-and so much longer."""
+WATCH_BIN_NS, WATCHES = 20_000_000, 3
+"""So often at most, as long as they show fewer stops than tell of a server that stops again and again."""
 SETTLED = 0.03
 """Half of the interval of a rate beyond memory that is known well enough, as a share of it."""
 
@@ -160,7 +159,7 @@ def _watching(climb: Climb) -> Iterator[Experiment]:
     Most loads are shorter than the time between two stops, and large records on a slow link are too few to show one.
     """
     evidence = climb.evidence
-    if not any(map(_was_held, evidence.step(*evidence.points))):
+    if not any(map(_stood_still, evidence.step(*evidence.points))):
         return
     deepest = max((p.depth for p in evidence.curve("small_depth", SMALL_RECORD)), default=1)
     load = Load(SMALL_RECORD, deepest, random=True)
@@ -168,15 +167,18 @@ def _watching(climb: Climb) -> Iterator[Experiment]:
     def run() -> None:
         length_ns = min(WATCH_NS, int(WATCH_SHARE * climb.budget.limit_ns))
         cell = climb.cell_of(load, longer=max(length_ns // climb.length_ns(load), 1))
-        climb.stage("watch", [dataclasses.replace(cell, interval_ns=WATCH_BIN_NS)])
+        for _ in range(WATCHES):
+            found = climb.stage("watch", [dataclasses.replace(cell, interval_ns=WATCH_BIN_NS)])
+            count = sum(p.stalls.count for p in evidence.step("watch") if p.stalls)
+            if not found or not 0 < count < MIN_STALLS or not climb.going():
+                return
 
     yield Experiment("watch", (), run)
 
 
-def _was_held(p: Point) -> bool:
+def _stood_still(p: Point) -> bool:
     """Whether nothing moved for a while in a cell, or few of its single requests took much longer than the others."""
-    slow = p.depth * p.workers == 1 and p.p99_ns > HELD * p.p50_ns and p.p99_ns - p.p50_ns > HELD_NS
-    return slow or bool(p.stalls and p.stalls.count)
+    return was_held(p) or bool(p.stalls and p.stalls.count)
 
 
 def _outgrowing(climb: Climb, kinds: Collection[str]) -> Iterator[Experiment]:

@@ -75,8 +75,8 @@ def _link(document: Document, op: str, rate: float, fills: bool) -> Normal | Non
     """Held against the known link, else the link that the model fitted, else the Ethernet speed that it fills."""
     known = known_link(document)
     if known:
-        name = speed_text(known["bits_per_s"]) if known["bits_per_s"] else "this interface"
-        return _against(op, rate, known["bytes_per_s"], name, known["bits_per_s"], fills)
+        name = speed_text(known.bits_per_s) if known.bits_per_s else "this interface"
+        return _against(op, rate, known.bytes_per_s, name, known.bits_per_s, fills)
     bits = _speed_of(rate) if fills else None
     if bits:
         return _against(op, rate, payload_bytes_per_s(bits), speed_text(bits), bits, fills)

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naslab.explain.ceilings import CLASSES, ceilings
 from naslab.explain.compiled import predicted
 from naslab.explain.hypotheses import Array
 from naslab.explain.inference import MODEL_ERROR, Posterior, seed_of
 from naslab.explain.rows import Rows
 from naslab.explain.steps import SMALL_BYTES
-from naslab.explain.verdict import CLASSES, STRANGE_STALL, WIRE_FRACTION, ceilings
+from naslab.explain.verdict import STRANGE_STALL, WIRE_FRACTION
 from naslab.spec import CellSpec
 
 if TYPE_CHECKING:

@@ -144,7 +144,7 @@ def _alone(evidence: Evidence, depth: int) -> float:
 
 
 def _path(facts: Facts) -> Clauses:
-    many = connections(facts.evidence, facts.size) if facts.op == "read" else ""
+    many = connections(facts.evidence, facts.size) if facts.op == "read" else _refused(facts)
     return _as_reads(facts), duplex(facts.evidence), many
 
 
@@ -215,7 +215,16 @@ def _disk_writes(facts: Facts) -> Clauses:
     rate = (quick.rate if facts.size == "large" else quick.iops) if quick else None
     if rate and facts.value.durable and rate.value > facts.value.figure.value:
         told = f"acknowledged at up to {value_text(rate.value, rate.unit)}"
-    return told, _as_reads(facts)
+    return told, _as_reads(facts), _refused(facts)
+
+
+def _refused(facts: Facts) -> str:
+    """Writes that reached the server and no disk, beside large ones that had to be durable."""
+    reached, figure = facts.evidence.refused_bytes_per_s, facts.value.figure
+    if not reached or facts.op == "read" or facts.size == "small" or not facts.value.durable:
+        return ""
+    compared = against(reached, figure.value)
+    return f"writes that the server refused reached it at {rate_text(reached)}, {compared} durable ones"
 
 
 def sets(evidence: Evidence) -> str:

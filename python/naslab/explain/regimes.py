@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from naslab.analysis.linkrate import ABOVE_LINK, known_link
+from naslab.analysis.linkrate import ABOVE_LINK, Link, known_link
 from naslab.analysis.regimes_cells import View
 from naslab.analysis.regimes_series import SAME_RATE, Drop, drops_of, held_words, is_write_back
 from naslab.analysis.validity import cell_regime
@@ -101,10 +101,8 @@ def _alone(view: View, document: Mapping[str, Any]) -> Regime | None:
     link = known_link(document)
     # Reads and writes at once have the link each way.
     ways = 2 if view.direction == "mixed" else 1
-    if link and view.rate > ABOVE_LINK * ways * link["bytes_per_s"]:
-        return Regime(
-            "above_link", f"{rate_text(view.rate)}, and {link['says']} carries {rate_text(link['bytes_per_s'])}"
-        )
+    if link and view.rate > ABOVE_LINK * ways * link.bytes_per_s:
+        return Regime("above_link", f"{rate_text(view.rate)}, and {link.says} carries {rate_text(link.bytes_per_s)}")
     return None
 
 
@@ -208,7 +206,7 @@ def _level(view: View, credits: Credits) -> Regime | None:
 # --- what the fitted model says --------------------------------------------------------------------------
 
 
-def _from_model(view: View, fitted: Answers | None, nic: Mapping[str, Any] | None) -> Regime:
+def _from_model(view: View, fitted: Answers | None, nic: Link | None) -> Regime:
     if view.paced:
         return _paced(view)
     if view.direction == "none":
@@ -216,8 +214,8 @@ def _from_model(view: View, fitted: Answers | None, nic: Mapping[str, Any] | Non
     if not view.plain:
         return Regime("unknown", "operations of several sizes or kinds; naslab sweep measures each alone")
     told = fitted.of(view) if fitted is not None else None
-    if told is None and nic and view.rate >= OF_NIC * nic["bytes_per_s"]:
-        return Regime("link", f"{rate_text(view.rate)}; {nic['says']} carries {rate_text(nic['bytes_per_s'])}")
+    if told is None and nic and view.rate >= OF_NIC * nic.bytes_per_s:
+        return Regime("link", f"{rate_text(view.rate)}; {nic.says} carries {rate_text(nic.bytes_per_s)}")
     if told is None:
         return Regime(
             "unknown", f"{rate_text(view.rate)}, but too few other loads show what sets it: another --record, "

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab.analysis.series import NS_PER_S
-from naslab.explain.steps import PROTECTED, SMALL_BYTES, SMALL_RECORD
+from naslab.explain.steps import LARGE_RECORD, PROTECTED, SMALL_BYTES, SMALL_RECORD
 
 if TYPE_CHECKING:
     from naslab.explain.evidence import Evidence
@@ -38,6 +38,8 @@ EARLY = 1.03
 """A pass that was so much faster at its start had parts of its set in the server's cache."""
 NULL_SIGMA, HELD_UP = 0.05, 0.25
 """Of the time of a call that moves nothing; more where the mean is above the median, by a share of the log ratio."""
+REFUSED_SIGMA = 0.3
+"""Of the rate of refused writes: what a server does to receive them, beside copying, is in no station of the model."""
 ASIDE = "aside"
 """The step of rows that no step compares: they are left out of the likelihood, and filled caches and spent credit."""
 LEFT_OUT = frozenset((PROTECTED, "clients", "buffered_round_trip"))
@@ -58,11 +60,16 @@ BUSY = 0.9
 CROWDED, BESIDE, WORKS = 0.8, 0.5, 0.15
 """Share of a machine's processors in use by a load, with so many of them in use before it, from which on a server that
 is on the machine, too, is held up by them; so many at least are used by the client, and by others more than before."""
-OWN_LIMIT, THROTTLED = 0.75, 0.3
+OWN_LIMIT, THROTTLED, OWN_HALF, ALWAYS = 0.75, 0.3, 0.5, 0.9
 """Share of the processor time that it may use, and of the time that it was stopped for it, from which on a client is
-held up by its own limit."""
+held up by its own limit; and the share that is enough where it was stopped again and again, without an end."""
 TURNS, RATIONED = 50, 3.0
-"""The slowest percent, and the mean, of small reads over the usual one, where a processor's time is rationed."""
+"""A pause, and the mean, of small reads over the usual one, where a processor's time is rationed."""
+HELD, HELD_NS = 3.0, 200_000_000
+"""A single request waited for the end of a stop, perhaps, where the slowest percent took so many times the usual time,
+and so much longer."""
+AS_READS = 0.4
+"""Small durable writes at so much of the rate of reads that come in turns wait for the same processor."""
 SPREAD, SPREAD_ERROR = 2.0, 0.1
 """Times the mean above the median, and share of the median, that slow operations may add."""
 WATCHED_NS = 4 * NS_PER_S
@@ -78,6 +85,7 @@ DEEP = 4
 class Rows:
     """Columns by row. rates are natural logarithms of operations per second, sizes bytes, times seconds.
 
+    null: what is sent reaches no disk: a call without data, or a write that the server refuses, once it is in memory.
     durable: each operation is durable before its answer. whole: the time counts until all is durable. late: only the
     latter half of the pass counts. pair: the row that ran beside this one, or -1. moved: bytes of this row alone.
     sigma: standard deviation of `seen`, without the model's error; time that the host of a virtual machine took adds
@@ -109,12 +117,16 @@ class Rows:
     cell: NDArray[np.int64]
     nic_bytes_per_s: float = 0.0
     granted_depth: int = 0
+    slots: float = 0.0
+    """What a connection may have outstanding, in `charge`s, as the server said; 0: it said nothing."""
     max_set_bytes: float = 0.0
     wire_fraction: float = 1.0
     stall: Mapping[str, float] = field(default_factory=dict)
     cpus: float = 1.0
     cpu_limit: float = 0.0
     same_machine: bool = False
+    here: bool = False
+    """Whether the server was seen to run on the client's machine; `same_machine` is that it may."""
     busy: bool = False
     """Whether all processors of the client's machine were in use, by whomever: the server may be on it, too."""
     rationed: bool = False
@@ -144,6 +156,11 @@ class Rows:
         return len(self.record)
 
     @property
+    def counted(self) -> bool:
+        """Whether all that the server's processors do for an operation was counted, and nothing rations them."""
+        return bool(self.server_times) and not self.rationed and not self.turns
+
+    @property
     def charge(self) -> Array:
         """Slots of a connection that one operation takes: SMB counts credits of 64 KiB (MS-SMB2 3.1.5.2)."""
         return np.maximum(np.ceil(self.record / CREDIT_BYTES), 1.0) if self.protocol == "smb" else np.ones(len(self))
@@ -170,6 +187,8 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
         return None
     if evidence.null_ns:
         made.append(_null(made[0], evidence.null_ns, _is_rationed(evidence.round_trip)))
+    if evidence.refused_bytes_per_s:
+        made.append(_refused(made[0], evidence.refused_bytes_per_s))
     largest = max((m["size"] for m in made if m["step"] == "set"), default=0.0)
     weights = _weights(made, largest)
     _count_pauses(made, evidence)
@@ -178,15 +197,17 @@ def rows_of(evidence: Evidence, usual: bool = False) -> Rows | None:
     columns = {name: np.array([m[name] for m in made]) for name in made[0] if name not in ("step", "group")}
     wire = [p.crossed for p in evidence.step("client_cache") if p.crossed is not None]
     served = evidence.served()
+    here = evidence.same_machine or bool(served)
     burst = evidence.burst or {}
     hint = tuple(burst[k] for k in ("base_bytes_per_s", "burst_bytes_per_s", "size_bytes")) if burst.get(
         "size_bytes") else None  # fmt: skip
     return Rows(
         **columns, step=[m["step"] for m in made], weight=weights, order=np.argsort(columns["start"], kind="stable"),
         nic_bytes_per_s=float(evidence.nic_bytes_per_s or 0), granted_depth=int(evidence.granted_depth or 0),
-        max_set_bytes=float(max(p.set_bytes for p in points)), wire_fraction=float(wire[0]) if wire else 1.0,
+        slots=float(evidence.slots or 0), max_set_bytes=float(max(p.set_bytes for p in points)),
+        wire_fraction=float(wire[0]) if wire else 1.0,
         stall=_stops(evidence, points), cpus=float(max(evidence.client_cpus, 1)), cpu_limit=_cpu_limit(points),
-        same_machine=evidence.same_machine or busy or bool(served), busy=busy, server_times=served,
+        same_machine=here or busy, here=here, busy=busy, server_times=served,
         rationed=_is_rationed(evidence.round_trip), turns=_turns(evidence, points), own_limit=_own_limit(points),
         crowded=_crowded(points, evidence),
         slow_most_s=_slow_most(points), local_disk=evidence.local_disk, protocol=evidence.protocol,
@@ -241,8 +262,8 @@ def _row(p: Point, step: str, op: str, rate: float, whole: bool = False, late: b
 
 
 def _heavy(p: Point) -> float:
-    """What busy processors add to a row's standard deviation."""
-    return HEAVY_ERROR * min(p.cpu / HEAVY, 1.0)
+    """What busy processors add to a row's standard deviation: the client's, and those of a server on its machine."""
+    return HEAVY_ERROR * min((p.cpu + max(p.others, 0.0)) / HEAVY, 1.0)
 
 
 def _null(like: dict[str, Any], latency_ns: Mapping[str, float], rationed: bool) -> dict[str, Any]:
@@ -252,11 +273,21 @@ def _null(like: dict[str, Any], latency_ns: Mapping[str, float], rationed: bool)
     rationed = rationed or _null_in_turns(latency_ns)
     seen_ns = mean if rationed else usual
     sigma = max(NULL_SIGMA, 0.0 if rationed else HELD_UP * float(np.log(max(mean / usual, 1.0))))
+    return {**like, **_single_calls("null", 1, NS_PER_S / seen_ns), "read": True, "sigma": sigma}
+
+
+def _refused(like: dict[str, Any], bytes_per_s: float) -> dict[str, Any]:
+    """The row of writes that the server refused: they met all on the way into its memory, and no disk."""
+    calls = _single_calls("refused", LARGE_RECORD, bytes_per_s / LARGE_RECORD)
+    return {**like, **calls, "read": False, "sigma": REFUSED_SIGMA}
+
+
+def _single_calls(step: str, record: int, per_s: float) -> dict[str, Any]:
+    """What rows of calls have that reach no disk, one at a time."""
     return {
-        **like, "read": True, "durable": False, "random": False, "null": True, "whole": False, "late": False,
-        "record": 1.0, "depth": 1.0, "workers": 1.0, "files": 1.0, "pair": -1, "moved": 0.0, "count": 1.0,
-        "seconds": 0.1, "sigma": sigma, "client_s": np.nan, "seen": float(np.log(NS_PER_S / seen_ns)),
-        "step": "null", "group": ("null",),
+        "durable": False, "random": False, "null": True, "whole": False, "late": False, "record": float(record),
+        "depth": 1.0, "workers": 1.0, "files": 1.0, "pair": -1, "moved": 0.0, "count": 1.0, "seconds": 0.1,
+        "client_s": np.nan, "seen": float(np.log(per_s)), "step": step, "group": (step,),
     }  # fmt: skip
 
 
@@ -302,16 +333,26 @@ def _null_in_turns(latency_ns: Mapping[str, float]) -> bool:
     return _comes_in_turns(latency_ns["p50"], latency_ns["mean"], latency_ns["p99"])
 
 
+def _null_pause_ns(latency_ns: Mapping[str, float]) -> float:
+    return _pause_ns(latency_ns["p50"], latency_ns["mean"], latency_ns["p99"])
+
+
 def _comes_in_turns(usual_ns: float, mean_ns: float, p99_ns: float) -> bool:
     """Whether most calls are quick and a few take nearly all of the time."""
-    return p99_ns > TURNS * usual_ns > 0 and mean_ns > RATIONED * usual_ns
+    return _pause_ns(usual_ns, mean_ns, p99_ns) > TURNS * usual_ns > 0 and mean_ns > RATIONED * usual_ns
+
+
+def _pause_ns(usual_ns: float, mean_ns: float, p99_ns: float) -> float:
+    """How long a call takes that is held up: as the slowest percent; where fewer than that are, yet take so much of the
+    time that the mean is above it, at least a hundred times what they add to the mean."""
+    return p99_ns if p99_ns >= mean_ns else 100 * (mean_ns - usual_ns)
 
 
 def _count_pauses(made: list[dict[str, Any]], evidence: Evidence) -> None:
     """Where calls come in turns of work and pauses a rate depends on how many pauses fall into its time."""
     null, trip = evidence.null_ns, evidence.round_trip
-    pauses = [float(null["p99"])] if null and _null_in_turns(null) else []
-    pauses += [trip.p99_ns] if trip is not None and _is_rationed(trip) else []
+    pauses = [_null_pause_ns(null)] if null and _null_in_turns(null) else []
+    pauses += [_pause_ns(trip.p50_ns, trip.mean_ns, trip.p99_ns)] if trip is not None and _is_rationed(trip) else []
     if pauses:
         for m in made:
             m["sigma"] = float(np.hypot(m["sigma"], min(max(pauses) / NS_PER_S / m["seconds"], MAX_SIGMA)))
@@ -331,7 +372,7 @@ def _crowded(points: Sequence[Point], evidence: Evidence) -> frozenset[tuple[str
     before, cpus = evidence.before_cores, max(evidence.client_cpus, 1)
     if before is None or before < BESIDE:
         return frozenset()
-    busiest = _by_kind(p for p in _deep([p for p in points if p.workers == 1]) if p.others > 0)
+    busiest = _deciding([p for p in points if p.workers == 1 and p.others > 0])
 
     def is_crowded(mine: Sequence[Point]) -> bool:
         client, others = median(p.cpu for p in mine), median(p.others for p in mine)
@@ -347,7 +388,7 @@ def _turns(evidence: Evidence, points: Sequence[Point]) -> frozenset[tuple[str, 
     time is rationed is busy meanwhile.
     """
     null = evidence.null_ns
-    if not null or not _null_in_turns(null) or null["p99"] > LONGEST_TURN_NS:
+    if not null or not _null_in_turns(null) or _null_pause_ns(null) > LONGEST_TURN_NS:
         return frozenset()
     single = [p for p in points if p.depth * p.workers == 1 and p.p50_ns > 0 and not _is_throttled(p)]
     found = {
@@ -355,7 +396,17 @@ def _turns(evidence: Evidence, points: Sequence[Point]) -> frozenset[tuple[str, 
         if median(p.mean_ns / p.p50_ns for p in mine if p.set_bytes == max(q.set_bytes for q in mine)) > RATIONED
     }  # fmt: skip
     # A large request takes longer than a turn: it shows none, and has to wait for its turns all the same.
-    return frozenset(found | {(op, "large") for op, size in found if size == "small"})
+    found |= {(op, "large") for op, size in found if size == "small"}
+    reads, writes = (_small_rate(points, op) for op in OPERATIONS)
+    if ("read", "small") in found and writes > AS_READS * reads:
+        found.add(("write", "small"))
+    return frozenset(found)
+
+
+def _small_rate(points: Sequence[Point], op: str) -> float:
+    """Of the busiest small loads of an operation, writes each durable; 0 where there are none."""
+    mine = [p for p in points if p.op == op and p.record_bytes <= SMALL_RECORD and p.durability in ("none", "each")]
+    return median(p.rate.value for p in _deep(mine)) if mine else 0.0
 
 
 def _slow_most(points: Sequence[Point]) -> float:
@@ -370,12 +421,14 @@ def _slow_most(points: Sequence[Point]) -> float:
 
 def _own_limit(points: Sequence[Point]) -> frozenset[tuple[str, str]]:
     """Kinds of I/O in whose busiest loads the client used up the processor time that it may use."""
-    return frozenset(where for where, mine in _by_kind(_deep(points)).items() if median(map(_is_throttled, mine)) > 0.5)
+    return frozenset(where for where, mine in _deciding(points).items() if median(map(_is_throttled, mine)) > 0.5)
 
 
 def _is_throttled(p: Point) -> bool:
-    """Whether a client's own limit held it up."""
-    return p.throttled >= THROTTLED and p.cpu >= OWN_LIMIT * p.cpu_limit > 0
+    """Whether a client's own limit held it up. Of a small quota the system gives some to processors that do not use it:
+    who is stopped nearly always has used what it got."""
+    least = OWN_LIMIT if p.throttled < ALWAYS else OWN_HALF
+    return p.throttled >= THROTTLED and p.cpu >= least * p.cpu_limit > 0
 
 
 def _by_kind(points: Iterable[Point]) -> dict[tuple[str, str], list[Point]]:
@@ -384,6 +437,13 @@ def _by_kind(points: Iterable[Point]) -> dict[tuple[str, str], list[Point]]:
         if p.op != "mixed":
             found.setdefault((p.op, "small" if p.record_bytes <= SMALL_RECORD else "large"), []).append(p)
     return found
+
+
+def _deciding(points: Sequence[Point]) -> dict[tuple[str, str], list[Point]]:
+    """The busiest loads of each kind, of the largest working set: what limits cached reads is another matter."""
+    found = _by_kind(points)
+    largest = {where: max(p.set_bytes for p in mine) for where, mine in found.items()}
+    return {where: _deep([p for p in mine if p.set_bytes == largest[where]]) for where, mine in found.items()}
 
 
 def _deep(points: Sequence[Point]) -> list[Point]:
@@ -408,12 +468,18 @@ def _stops(evidence: Evidence, points: Sequence[Point]) -> dict[str, float]:
     lengths = [stalls.length_ns for p in watched if (stalls := p.stalls) for _ in range(stalls.count)]
     if not lengths:
         return {}
-    if len(lengths) < MIN_STALLS:
+    # Single requests that waited for the end of a stop are further ones.
+    if len(lengths) < MIN_STALLS and (len(lengths) < 2 or len(lengths) + sum(map(was_held, points)) < MIN_STALLS):
         return found
     if not found and median(lengths) >= SHORT_STOP_NS and not _in_turns(evidence, watched):
         found = {"large": 0.0, "small": 0.0}
     seen = _lost(watched)
     return {where: max(share, seen) for where, share in found.items()}
+
+
+def was_held(p: Point) -> bool:
+    """Whether a few single requests of a load took much longer than the others: for the end of a stop, perhaps."""
+    return p.depth * p.workers == 1 and p.p99_ns > HELD * p.p50_ns and p.p99_ns - p.p50_ns > HELD_NS
 
 
 def _in_turns(evidence: Evidence, points: Iterable[Point]) -> bool:
@@ -429,7 +495,7 @@ def _stall(points: Iterable[Point], null_ns: Mapping[str, float] | None) -> dict
     operations goes on with the others. Where calls without data come in short turns, large operations that stand still
     wait for several of them.
     """
-    if null_ns and _null_in_turns(null_ns) and null_ns["p99"] < RATION_NS:
+    if null_ns and _null_in_turns(null_ns) and _null_pause_ns(null_ns) < RATION_NS:
         return {}
     timed = [p for p in points if p.stalls and (p.op == "read" or p.durability == "each")]
     lengths = [stalls.length_ns for p in timed if (stalls := p.stalls) for _ in range(stalls.count)]

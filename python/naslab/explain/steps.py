@@ -10,7 +10,7 @@ from typing import Any
 
 from naslab.analysis.series import NS_PER_S
 from naslab.spec import CellSpec, DataSpec, ScriptSpec, WalkSpec
-from naslab.spec.script import FLAG_CREATE, FLAG_READ, FLAG_WRITE, STAT, ScriptWriter
+from naslab.spec.script import FLAG_CREATE, FLAG_FAILS, FLAG_READ, FLAG_WRITE, STAT, ScriptWriter
 from naslab.units import size_label
 
 WORKLOAD = "ladder"
@@ -27,7 +27,13 @@ LEAST_ROOM_BYTES, LEAST_MOVED_BYTES = 64 << 20, 2 << 30
 """Without so much room, and leave to move so much, there is no ladder."""
 MOVED_PARTS = 128
 """Of the bytes that may be moved, a timed cell moves one part at most, and sets hold a few of them."""
-NULL_CALLS = 100
+NULL_CALLS, NULL_NS, MOST_NULL_CALLS = 100, 4 * NS_PER_S // 10, 5000
+"""Calls without data: so many say how long one takes. A processor whose time is rationed does a hundred quick ones in
+one of its turns, so as many more follow as fill several turns of a tenth of a second."""
+NULL_FILE = "null"
+"""The empty file that calls without data look at."""
+REFUSED_NS, LEAST_REFUSED, MOST_REFUSED = 3 * NS_PER_S // 2, 4, 128
+"""Refused writes: as many as take so long at the rate of durable ones."""
 SHORTEST_CELL_NS, USUAL_CELL_NS = NS_PER_S // 10, 6 * NS_PER_S // 10
 """A timed cell by its share of the budget, and where there is time."""
 BINS = 40
@@ -38,6 +44,7 @@ PROTECTED = "security"
 """The step that makes the same reads with every protection that the server allows."""
 STEP_NAMES = {
     "null": "a call without data",
+    "refused": "writes that the server refuses",
     "round_trip": "one small read at a time",
     "client_cache": "do bytes cross the wire?",
     "depth": "queue depth of large reads",
@@ -74,7 +81,8 @@ class Bounds:
 
     cell_ns: usual length of a cell. room_bytes: for all its files at once. most_bytes: moved by one timed cell; None:
     as many as it can. most_depth: requests in flight that the target takes; granted: it is the target that takes no
-    more. lanes: the target takes one request per worker, so that workers count as depth.
+    more. lanes: the target takes one request per worker, so that workers count as depth. refuses: its server takes a
+    write to a file that is open for reading alone, and refuses it.
     """
 
     cell_ns: int
@@ -85,6 +93,7 @@ class Bounds:
     can_bypass: bool
     can_evict: bool
     lanes: bool
+    refuses: bool
     data: DataSpec = field(default_factory=DataSpec)
     seed: int = 0
 
@@ -164,18 +173,39 @@ def _apart(load: Load, size: int, workers: int) -> WalkSpec:
     return WalkSpec("sequential", record, separation_bytes=max(size // workers // record, 1) * record)
 
 
-def null_cell(folder: Path, bounds: Bounds) -> CellSpec:
+def null_cell(folder: Path, bounds: Bounds, calls: int = NULL_CALLS) -> CellSpec:
     """Looks at one empty file again and again: what a call takes that moves nothing. folder: for its script."""
-    path = folder / "null"
+    path = folder / NULL_FILE
     with ScriptWriter(folder) as writer:
         stream = writer.stream()
-        stream.close(stream.open("null", FLAG_READ | FLAG_WRITE | FLAG_CREATE, handle=0))
-        for _ in range(NULL_CALLS):
-            stream.on_path(STAT, "null")
+        stream.close(stream.open(NULL_FILE, FLAG_READ | FLAG_WRITE | FLAG_CREATE, handle=0))
+        for _ in range(calls):
+            stream.on_path(STAT, NULL_FILE)
         writer.save(path)
+    return _scripted("stat", 1, path, bounds)
+
+
+def refused_cell(folder: Path, bounds: Bounds, durable_bytes_per_s: float) -> CellSpec:
+    """Writes to an empty file that is open for reading alone, one at a time: their data cross the network, and the
+    server refuses them before they could reach a disk. folder: for its script."""
+    count = min(max(durable_bytes_per_s * REFUSED_NS / NS_PER_S / LARGE_RECORD, LEAST_REFUSED), MOST_REFUSED)
+    if bounds.most_bytes is not None:
+        count = min(count, max(bounds.most_bytes // LARGE_RECORD, 1))
+    path = folder / "refused"
+    with ScriptWriter(folder) as writer:
+        stream = writer.stream()
+        handle = stream.open(NULL_FILE, FLAG_READ)
+        for _ in range(int(count)):
+            stream.write(handle, 0, LARGE_RECORD, flags=FLAG_FAILS)
+        stream.close(handle)
+        writer.save(path)
+    return _scripted("write", LARGE_RECORD, path, bounds)
+
+
+def _scripted(op: str, record_bytes: int, path: Path, bounds: Bounds) -> CellSpec:
     return CellSpec(
-        "stat", 1, 1, [], script=ScriptSpec(str(path)), workload=WORKLOAD, flush="none", durability="none",
-        seed=bounds.seed, interval_ns=NS_PER_S // 10,
+        op, record_bytes, record_bytes, [], script=ScriptSpec(str(path)), workload=WORKLOAD, flush="none",
+        durability="none", data=bounds.data, seed=bounds.seed, interval_ns=NS_PER_S // 10,
     )  # fmt: skip
 
 
@@ -238,9 +268,10 @@ def _bin_ns(moved_bytes: int, rate: float) -> int:
 
 def bounds_of(
     caps: Mapping[str, Any], budget_ns: int, room_bytes: int, most_bytes: int | None, data: DataSpec, seed: int,
-    protocol: str,
+    protocol: str, facts: Mapping[str, Any],
 ) -> Bounds:  # fmt: skip
-    """What a ladder may use of a target. most_bytes: what it may move in all; None for no limit."""
+    """What a ladder may use of a target. most_bytes: what it may move in all; None for no limit. facts: what the server
+    said at login."""
     depth = int(caps["max_depth"])
     lanes = depth == 1 and protocol == "local"
     cell_ns = min(max(budget_ns // 300, SHORTEST_CELL_NS), USUAL_CELL_NS)
@@ -248,5 +279,6 @@ def bounds_of(
     return Bounds(
         cell_ns=cell_ns, room_bytes=room_bytes, most_bytes=most,
         most_depth=min(depth, MOST_DEPTH) if not lanes else 64, granted=depth < MOST_DEPTH and not lanes,
-        can_bypass=bool(caps["direct"]), can_evict=bool(caps["evict"]), lanes=lanes, data=data, seed=seed,
+        can_bypass=bool(caps["direct"]), can_evict=bool(caps["evict"]), lanes=lanes,
+        refuses=protocol in ("smb", "sim") or (protocol == "nfs" and "lease_seconds" in facts), data=data, seed=seed,
     )  # fmt: skip

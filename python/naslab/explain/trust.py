@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from naslab.explain import tell
 from naslab.results.numbers import is_number
 from naslab.units import percent_text
 
@@ -203,8 +204,6 @@ def _failed(document: Document) -> Iterator[Doubt]:
 
 def _open(limits: Sequence[Mapping[str, Any]]) -> Iterator[Doubt]:
     """A kind of I/O whose limit is not decided: its probabilities say so themselves."""
-    from naslab.explain import tell
-
     open_ = [
         tell.class_name(of[0]) for of in tell.by_class(limits).values()
         if float(of[0].get("confidence") or 0.0) < tell.DECIDED

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naslab import _engine
-from naslab.explain.compiled import limited_by, predicted
-from naslab.explain.forward import NEVER, PAGE_SLACK, storage, values_of
+from naslab.explain.ceilings import BUSY_DEPTH, CLASSES, REACH_BYTES, ceilings, charge_of
+from naslab.explain.compiled import limited_by
 from naslab.explain.hypotheses import (
+    AS_COPIED,
     AT,
     HIGH,
-    HIT_EDGE_BYTES,
     LOW,
     NONE_BYTES,
     Array,
@@ -30,11 +30,11 @@ from naslab.explain.hypotheses import (
     switched_on,
     uncached,
 )  # fmt: skip
-from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, noisier, residuals, sample, seed_of
-from naslab.explain.rows import CREDIT_BYTES, Rows
+from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, noisier, residuals, seed_of, sought
+from naslab.explain.rivals import exchanged
+from naslab.explain.rows import Rows
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 
-CLASSES: tuple[tuple[str, str], ...] = (("read", "large"), ("write", "large"), ("read", "small"), ("write", "small"))
 CLOSE = 1.1
 """Ceilings within this factor are both named."""
 CLOSE_SHARE = 0.3
@@ -46,10 +46,6 @@ statements with more nats 74 of 74 were right on the seeds 300388130 and 1338381
 CERTAIN, DOUBTED = 0.9, 0.89
 """What is called certain, and the most that is said where the data do not exclude another limit. Of statements so
 bounded 95 in 100 were right on the development seeds 1001 and 2002; that is not enough to be called certain."""
-KEPT_BUSY = 0.98
-"""A window or a round trip that keeps the slowest part busy for this share of the time holds up nothing."""
-DRAWN_FROM = 1.15
-"""A rate so many times that without credit was made by credit."""
 TRIED = 80
 """Particles in which that is tried."""
 RIVALS, RIVAL_EXCLUDED, FORBIDDEN = 160, 4.0, 60.0
@@ -58,6 +54,8 @@ the one which is doubted costs in it."""
 FITS = 0.05
 """Share of rows that may be unexplained by chance; where it is more, as much certainty is missing."""
 DISKS = ("disk", "disk_iops")
+ANSWERED = 10_000.0
+"""Small operations a second that a processor answers easily."""
 FAR, DECIDING = 8.0, 3
 """A row so many standard deviations off is another rate; so many rows show whether rates differ."""
 IN_TURNS = frozenset(("disk", "disk_iops", "server_cache", "link"))
@@ -72,6 +70,8 @@ REST_SHOWN = 0.1
 """How often a large load falls as bytes are moved, and is as fast as before after a rest, where no credit limits it."""
 SLOW_UNSEEN = 0.01
 """How often single requests take like times where a share of them is slow."""
+LOCK_UNSEEN = 0.01
+"""How often connections on one file are as fast as no lock of it allows."""
 LIMIT_SHOWN = 0.05
 """How often a client is stopped for all the processor time that it may use where something else limits."""
 FASTEST_DISKS = {
@@ -79,9 +79,6 @@ FASTEST_DISKS = {
 }  # fmt: skip
 """Logarithms, before they are clipped to the ends of the priors."""
 OTHER = {"read": "write", "write": "read"}
-BUSY_DEPTH = 256
-REACH_BYTES = 4.0 * (1 << 30)
-"""Reads are judged for working sets of at least this size, measured or not: smaller ones are no file server's job."""
 MISSPECIFIED = 0.02
 """Probability that the truth is none of what the model holds."""
 CALIBRATION, ANCHOR = (2.4, 0.71), 2.0
@@ -124,91 +121,25 @@ class ClassVerdict:
         return self.ceilings[0]
 
 
-def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
-    """Operations per second that each kind of limit allows one busy connection, by particle."""
-    v = {name: each[:, 0] for name, each in values_of(theta).items()}
-    read, record = op == "read", float(LARGE_RECORD if size == "large" else SMALL_RECORD)
-    wire = record + v["header"]
-    link = v["link"] * (1.0 if read else v["uplink_ratio"])
-    cached = (PAGE_SLACK * v["cache"] >= max(r.max_set_bytes, REACH_BYTES)) if read else np.zeros(len(theta), bool)
-    queued = (v["write_back"] > HIT_EDGE_BYTES) & (size == "large")
-    disk = np.maximum(record / v["disk_read" if read else "disk_write"], v["request_s"])
-    if size == "small":
-        disk = disk + v["seek_s"] + (0.0 if read else v["commit_s"])
-    disk = np.where(cached, 0.0, disk)
-    copied = record / v["memory"]
-    memory = np.where(cached if read else queued, copied * (v["cold"] if read else 1.0), 0.0)
-    client = v["client_s"] + v["client_byte_s"] * record
-    lanes = min(1.0, r.cpu_limit or 1.0)
-    undisked = [client, v["server_s"], v["lock_s"], memory, wire / link]
-    longest = np.maximum.reduce(undisked)
-    alone = longest + (1 - v["overlap"]) * (sum(undisked) - longest)
-    charge = charge_of(r, record)
-    slots = np.minimum(np.maximum(v["slots"] / charge, 1.0), float(r.granted_depth or BUSY_DEPTH))
-    waits = slots / (v["delay_s"] + v["slow_s"] + alone)
-    waits = np.where(waits * longest < KEPT_BUSY, waits, np.inf)
-    few = (v["slots"] / charge < BUSY_DEPTH) | bool(r.granted_depth)
-    mine = np.isin(v["kind"] % 3, (0, 1 if read else 2)) & (v["bucket"] > 0) & ((v["kind"] > 2) | ~cached)
-    base = np.where(mine, v["base"] / record, np.inf)
-    spent = _spends_credit(theta, r)
-    disks = np.where(disk > 0, 1 / np.maximum(disk, 1e-15), np.inf)
-    disks = np.where(spent | (v["kind"] > 2), disks, np.minimum(disks, base))
-    network = np.where(spent | (v["kind"] < 3), link / wire, np.minimum(link / wire, base))
-    machine = client + v["server_s"] + copied
-    machine = machine / max(r.cpus, 1.0) if r.same_machine else np.zeros(len(theta))
-    slow = v["slow_s"] > v["delay_s"]
-    held = np.where(v["lock_s"] > 0, v["lock_s"] + v["lock_share"] * (memory + disk), 0.0)
-    with np.errstate(divide="ignore"):
-        found = {
-            "client_cpu": lanes / client, "server_cpu": 1 / v["server_s"], "server_cache": 1 / memory,
-            "link": network, "client_nic": np.full(len(theta), r.nic_bytes_per_s or np.inf) / wire,
-            "protocol": np.minimum(v["window"] / wire, np.where(few & ~slow, waits, np.inf)),
-            "disk" if size == "large" else "disk_iops": disks,
-            "latency": np.where(few | slow, np.inf, waits),
-            "unknown": np.minimum(1 / held, np.where(slow, waits, np.inf)),
-            "burst_credit": np.where(spent, base, np.inf),
-            "shared_machine": 1 / machine,
-        }  # fmt: skip
-    return {kind: np.minimum(each, NEVER) for kind, each in found.items()}
-
-
-def charge_of(r: Rows, record: float) -> float:
-    """Slots of a connection that one operation takes."""
-    return max(float(np.ceil(record / CREDIT_BYTES)), 1.0) if r.protocol == "smb" else 1.0
-
-
-def _spends_credit(theta: Array, r: Rows) -> NDArray[np.bool_]:
-    """Particles whose credit shows in a row: its rate is above the one without credit.
-
-    A bucket that nothing ever drew from is the disk, or the link, at its base rate by another name.
-    """
-    found = np.zeros(len(theta), bool)
-    at = np.flatnonzero(switched_on(theta, "bucket_on"))
-    if not len(at):
-        return found
-    v = values_of(theta[at])
-    moved = np.exp(predicted(theta[at], r)) * r.record
-    scope = v["kind"] % 3
-    inside = ~r.null & ((scope == 0) | ((scope == 1) == r.read))
-    disks = np.where(storage(v, r).missed > 0.5, moved, 0.0)
-    drawn = np.where(v["kind"] < 3, disks, moved) > DRAWN_FROM * v["base"]
-    found[at] = (drawn & inside).any(1)
-    return found
-
-
 def judge(r: Rows, posterior: Posterior | None = None) -> list[ClassVerdict]:
     """The verdict on every kind of I/O that the rows tell of."""
-    posterior = _plausible(r, posterior or infer(r))
+    posterior = posterior or infer(r)
     r = noisier(r, posterior.noise)
-    z = np.abs(residuals(posterior.theta, r))
-    off = _weighted_median(z, posterior.weight)
+    z = residuals(posterior.theta, r)
+    posterior = _plausible(r, posterior, z)
+    off = _weighted_median(np.abs(z), posterior.weight)
     return [_class(r, posterior, off, op, size) for op, size in CLASSES if _is_told(r, op)]
 
 
-def _plausible(r: Rows, posterior: Posterior) -> Posterior:
-    """The posterior with the times of single requests counted in, which show whether some operations are slow."""
+def _plausible(r: Rows, posterior: Posterior, z: Array) -> Posterior:
+    """The posterior with what excludes the optional stations counted in: the times of single requests show whether some
+    operations are slow, connections that share a file show whether they wait for a lock. z: residuals of the rows."""
     slow = switched_on(posterior.theta, "slow_on") & (np.exp(posterior.theta[:, AT["slow_s"]]) > r.slow_most_s)
     weight = posterior.weight * np.where(slow, SLOW_UNSEEN, 1.0)
+    shared = [at for at, step in enumerate(r.step) if step == "same_file"]
+    if shared:
+        locked = switched_on(posterior.theta, "lock_on") & (z[:, shared].min(axis=1) < -MISFIT)
+        weight = weight * np.where(locked, LOCK_UNSEEN, 1.0)
     return dataclasses.replace(posterior, weight=weight / weight.sum())
 
 
@@ -253,7 +184,7 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
         hidden = min(hidden, _rivalled(r, posterior, first, (op, size)))
     ranked = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
     apart = _unexplained(r, off, op, size)
-    doubted = r.busy or (op, size) in r.turns | r.crowded
+    doubted = r.busy or (op, size) in r.turns | r.crowded or _as_processors(r, posterior, first, found, size)
     most = min(hidden, DOUBTED if doubted else 1.0)
     made = tuple(
         Ceiling(
@@ -265,6 +196,18 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
     )
     quartiles = tuple(quantile(near, posterior.weight, q) for q in (0.5, 0.25, 0.75))
     return ClassVerdict(op, size, made, quartiles, close, misfit)  # type: ignore[arg-type]
+
+
+def _as_processors(r: Rows, posterior: Posterior, first: str, found: Mapping[str, Array], size: str) -> bool:
+    """Whether the limit is disks, of a server on the client's machine, that are as fast as processors copy and answer.
+
+    Processors take in what is written faster or more slowly than they give out what is read; the model has one rate for
+    both, so that disks may explain what is theirs.
+    """
+    if not r.here or first not in DISKS:
+        return False
+    rate = quantile(found[first], posterior.weight, 0.5)
+    return rate * LARGE_RECORD > AS_COPIED[0] if size == "large" else rate > ANSWERED
 
 
 def _unexplained(r: Rows, off: Array, op: str, size: str) -> float:
@@ -386,8 +329,9 @@ def _rivalled(r: Rows, posterior: Posterior, first: str, where: tuple[str, str])
     likes, best = _fairly(posterior.theta, r), float(masked(posterior.theta).max())
     if likes.max() - best >= RIVAL_EXCLUDED:
         rng = np.random.default_rng(seed_of(r) + CLASSES.index(where))
-        sought, _ = sample(r, rng, count=RIVALS, scout=True, forbidden=forbidden)
-        best = max(best, float(masked(sought).max()))
+        plain = posterior.theta[posterior.run == 0]
+        found = sought(r, rng, exchanged(plain, r, rng), RIVALS, forbidden)
+        best = max(best, float(masked(found).max()))
     return 1.0 if likes.max() - best >= RIVAL_EXCLUDED else DOUBTED
 
 
@@ -409,10 +353,11 @@ def _beside(theta: Array, rate: Array, record: float, op: str, size: str) -> Ite
     read = op == "read"
     disk = ("disk", {"disk_read" if read else "disk_write": data}) if size == "large" else (
         "disk_iops", {"request_s": -np.log(rate)})  # fmt: skip
+    cold = np.maximum(theta[:, AT["cold"]], 0.0) if read else 0.0
     up = {"link": wire} if read else {"uplink_ratio": wire - theta[:, AT["link"]]}
     bare = {name: np.full(len(theta), np.log(NONE_BYTES)) for name in ("cache", "write_back")} | FASTEST_DISKS
     tried = (
-        disk, (disk[0], {**bare, **disk[1]}), ("link", up), ("server_cpu", {"server_s": -np.log(rate)}),
+        disk, (disk[0], {**bare, **disk[1]}), ("link", up), ("server_cpu", {"server_s": -np.log(rate) - cold}),
         ("server_cache", {"memory": data}),
     )  # fmt: skip
     for kind, values in tried:
