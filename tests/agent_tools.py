@@ -32,6 +32,29 @@ def built() -> Path:
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "debug", "naslab-agent")
 
 
+TESTED = ("core", "wire", "workload", "gss", "target-smb", "target-nfs", "target-sim", "engine", "agent")
+"""Crates whose tests are run for other systems: protocols, codecs, ciphers, the simulated server and the engine."""
+
+
+def check_parts(
+    target: str, linker: str, runner: str | Path, crates: Sequence[str] = TESTED, beyond: Sequence[str] = ()
+) -> None:
+    """Runs their tests as programs for another system, under what runs those here. Fails where one does. beyond: tests
+    of what the runner cannot do."""
+    upper = target.upper().replace("-", "_")
+    environment = {
+        **os.environ, f"CARGO_TARGET_{upper}_LINKER": linker, f"CARGO_TARGET_{upper}_RUNNER": str(runner),
+        "CARGO_PROFILE_DEV_DEBUG": "none", "CARGO_PROFILE_TEST_DEBUG": "none",
+        "CARGO_TARGET_DIR": str(ROOT / "target" / "packages"),
+    }  # fmt: skip
+    parts = [word for crate in crates for word in ("--package", f"naslab-{crate}")]
+    command = ["cargo", "test", "--quiet", "--target", target, "--lib", "--bins", "--tests", "--no-fail-fast", *parts]
+    command += ["--", *(word for name in beyond for word in ("--skip", name))]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+    assert done.stdout.count("test result: ok") >= len(crates)
+
+
 def specification(target: str, seed: int = 11, depth: int = 8) -> RunSpec:
     """Writes, reads and mixes, up to a depth."""
     file: dict[str, Any] = {"file_bytes": 4 << 20, "files": ["naslab.0"]}

@@ -7,6 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from naslab.commands.apps.actions import Action
 from naslab.commands.apps.generate import Plan
 from naslab.trace import Header, Operation, Trace, TraceWriter
@@ -61,7 +63,7 @@ def profile(trace: Iterable[Operation]) -> dict[str, Any]:
     found = Profile()
     for operation in trace:
         found.add(operation)
-    return found.document()
+    return to_builtins(found.document())  # type: ignore[no-any-return]
 
 
 def _operations(plan: Plan, steps: Iterable[Step]) -> Iterator[Operation]:

@@ -26,8 +26,9 @@ class Fake:
         return {"command": words[0], "cells": [cell(1e8 + count, 32 << 20)], "run_id": str(count), "status": "complete"}
 
     @contextlib.contextmanager
-    def beside(self, commands: Sequence[Sequence[str]]) -> Iterator[None]:
-        self.log += [f"beside {' '.join(words)}" for words in commands]
+    def beside(self, commands: Sequence[Sequence[str]], client: int = 1) -> Iterator[None]:
+        at = f" at client {client}" if client > 1 else ""
+        self.log += [f"beside {' '.join(words)}{at}" for words in commands]
         yield
         self.log += [f"end {' '.join(words)}" for words in commands]
 

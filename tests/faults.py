@@ -23,6 +23,8 @@ class Relay:
         """What becomes of each piece that the client sends."""
         self.rewrite_answer: Callable[[bytes], bytes] = bytes
         """The same of those that the server answers."""
+        self.tells_the_server = True
+        """Whether the server learns that a client's connection has ended; in a network that drops all, it does not."""
         self._left_bytes: int | None = None
         self._then = ""
         self._upstream = port
@@ -101,7 +103,8 @@ class Relay:
             while data := client.recv(1 << 16):
                 server.sendall(self.rewrite(data))
         with contextlib.suppress(OSError):
-            server.shutdown(socket.SHUT_WR)
+            if self.tells_the_server:
+                server.shutdown(socket.SHUT_WR)
 
     def _answer(self, server: socket.socket, client: socket.socket) -> None:
         with contextlib.suppress(OSError):

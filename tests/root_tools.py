@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -54,10 +55,13 @@ def copied(base: Path, folder: Path) -> Path:
     return place
 
 
-def emulated(root: Path, program: str, *arguments: str | Path) -> str:
-    """What a program of a foreign root prints, outside of it. Fails where it does."""
+def emulated(root: Path, program: str, *arguments: str | Path, environment: Mapping[str, str] | None = None) -> str:
+    """What a program of a foreign root prints, outside of it. Fails where it does. environment: added to this one."""
     command = [EMULATOR, "-L", root, root / program, *arguments]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
     assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
 

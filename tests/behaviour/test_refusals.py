@@ -75,6 +75,8 @@ def test_no_space(session_on: Any, system: str, query: str) -> None:
             assert caught.value.kind == "no_space"
         assert {o[2] for o in failures} <= {"no_space"}, failures
         assert all(o[3] != 0 for o in failures)
+        for _, _, kind, status in failures:
+            assert "quota is" in session.explain(kind, status), "a number alone tells nobody anything"
         assert session.read(file, 0, 1000) == b"d" * 1000
     finally:
         session.close(file)

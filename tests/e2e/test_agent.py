@@ -20,13 +20,15 @@ from naslab.lab.opening import open_target
 ROOT = Path(__file__).parents[2]
 __all__ = ["own_folders"]
 
+pytestmark = pytest.mark.timeout(600)
+"""The first of these tests has cargo build it."""
+
 
 @pytest.fixture(scope="module")
 def agent() -> Path:
     return built()
 
 
-@pytest.mark.timeout(600)  # where cargo builds it first
 def test_a_simulated_server_has_the_same_digits(agent: Path) -> None:
     ours, theirs = by_agent([agent], specification(SIM)), by_python(specification(SIM))
     assert digits(ours[1]) == digits(theirs[1])

@@ -114,14 +114,14 @@ def test_a_stage_waits_for_the_others_at_each_point(agent: Path, tmp_path: Path)
             return begins[-1]
         return 0
 
-    def work(engine: FarEngine) -> list[str]:
+    def work(engine: FarEngine) -> str:
         run = engine.open(spec_of(tmp_path, together=True), owner_mark("x"), 8, None)
         end = json.loads(run.stage(cells_of(tmp_path), listen))
         assert (end["status"], end["error"]) == ("complete", None)
         assert run_folders(tmp_path) != []
         return run.finish()
 
-    assert asked(agent, work) == []
+    assert asked(agent, work) == "[]"
     kept = [each for each in said if each[0] != "progress"]
     one = [("before", None), ("together", "prepared"), ("together", "opened"), ("cell", None)]
     assert kept == one * 2 and len(begins) == 2
@@ -138,7 +138,7 @@ def test_what_is_raised_in_between_ends_the_stage(agent: Path, tmp_path: Path) -
         run = engine.open(spec_of(tmp_path, together=True), owner_mark("x"), 8, None)
         with pytest.raises(KeyError, match="prepared"):
             run.stage(cells_of(tmp_path), listen)
-        assert run.finish() == []
+        assert json.loads(run.finish()) == []
 
     asked(agent, work)
     assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from cli_tools import Cli, may_trace, need
 from naslab.trace import Operation, Trace
@@ -39,7 +40,7 @@ def profile(operations: list[Operation]) -> dict[str, Any]:
             folders.add(o.handle)
         if o.handle not in folders or o.handle is None:
             found.add(o)
-    return found.document()
+    return to_builtins(found.document())  # type: ignore[no-any-return]
 
 
 @pytest.mark.lab

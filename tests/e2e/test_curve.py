@@ -173,6 +173,5 @@ def test_a_real_server(cli: Cli) -> None:
     assert [cell["workload"] for cell in cells].count("fill") == 1
     loads = [cell for cell in cells if cell["workload"] == "curve"]
     assert all(cell["errors"] == 0 and cell["wire_bytes"] >= cell["bytes"] for cell in loads)
-    carried = [step for step in curve["steps"] if not step["saturated"]]
-    assert carried and all(step["response_ns"]["p99"] >= step["service_ns"]["p50"] for step in carried)
+    assert all(step["response_ns"]["p99"] >= step["service_ns"]["p50"] for step in curve["steps"])
     assert "left_behind" not in {warning["kind"] for warning in document["warnings"]}

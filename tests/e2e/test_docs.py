@@ -27,11 +27,13 @@ from naslab.cli.build import parser_of
 from naslab.cli.lookup import choose
 from naslab.commands.diskspd import args as diskspd
 from naslab.commands.iozone import checks as iozone
+from otlp_collector import listening
 
 SIM = "sim:?link_bytes_per_s=1GB&latency_ns=100us&disk_read_bytes_per_s=400MB&disk_write_bytes_per_s=300MB"
 SIM += "&server_cache_bytes=64m&capacity_bytes=2t"
 SERVER = re.compile(r"^((smb|nfs)://[^ ]+/[^ ]+|lab:.*|TARGET(-\d)?)$")
 MOUNT = re.compile(r"^(/mnt/\w+|smb://\w+@nas/\w+|nfs://\w+/\w+|lab:\w+)(?=[/?]|$)(\?.*)?")
+COLLECTOR = re.compile(r"^http://[\w.]+:4318$")
 REAL = ("job", "durable", "replay", "diskspd", "iozone", "doctor")
 """Commands whose stand-in is a folder; others take the simulated server SIM."""
 STORED = re.compile(r"^(RUN|OTHER)(-[\w-]+)?$|^20\d{6}-\d{6}-\w{4}$")
@@ -135,6 +137,8 @@ class World:
     folder: Path
     ids: list[str]
     """Runs in the store."""
+    collector: str = ""
+    """Where metrics can be sent."""
     taken: int = 0
     whole: bool = False
     """Nothing is made smaller but what has a stand-in."""
@@ -168,6 +172,8 @@ class World:
             if word.startswith(("smb:", "nfs:")) and not real:
                 return SIM
             return MOUNT.sub(str(self.folder / "mount"), word)
+        if COLLECTOR.match(word):
+            return self.collector
         return SIM if SERVER.match(word) else word
 
 
@@ -228,7 +234,7 @@ def seed(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture
-def world(seed: World, tmp_path: Path) -> World:
+def world(seed: World, tmp_path: Path) -> Iterator[World]:
     """A copy of that machine with the files pages take for granted."""
     shutil.copy(seed.folder / "store.sqlite", tmp_path)
     for name, sample in FILES.items():
@@ -242,7 +248,8 @@ def world(seed: World, tmp_path: Path) -> World:
         (tmp_path / "home" / name / "1.jpg").write_bytes(bytes(range(256)) * 40)
     (tmp_path / "home" / ".nas").write_text("username=ann\npassword=secret\n")
     (tmp_path / "home" / ".nas").chmod(0o600)
-    return World(tmp_path, seed.ids)
+    with listening() as collector:
+        yield World(tmp_path, seed.ids, collector.url)
 
 
 def parts(page: str, *languages: str) -> Iterator[Block]:

@@ -137,9 +137,44 @@ def test_exports_are_listed(cli: Cli, ganesha: Server) -> None:
     assert done.code == 1 and kinds(found) == {"export"}, found
 
 
+@pytest.mark.parametrize(("version", "told"), [("3", False), ("4.1", True)])
+def test_a_path_that_is_not_exported(cli: Cli, ganesha: Server, version: str, told: bool) -> None:
+    """Linux' own server knows an export by its real path in NFS 4, and by that of a symbolic link in NFS 3, too."""
+    done, found = doctor(cli, f"{ganesha.url}&version={version}".replace("/data?", "/link?"))
+    message = found["advice"][0]["message"]
+    assert done.code == 1 and "/link is not exported" in message and ("symbolic links" in message) is told, message
+
+
 def test_squashed(cli: Cli, ganesha: Server) -> None:
     """Another user may not use root's folder, and is told whose numbers to give."""
     base, _, query = ganesha.url.partition("?")
     done, found = doctor(cli, base + "?" + "&".join(filter(None, [query, "uid=12345", "gid=12345"])))
     assert done.code == 1 and kinds(found) <= {"list", "make_folder"}, found
     assert any("uid 12345" in one["message"] for one in found["advice"])
+
+
+@pytest.mark.parametrize("version", ["3", "4.0", "4.2"])
+@pytest.mark.parametrize("rest", ["", "/below/and/deeper"])
+def test_a_symbolic_link_on_the_path_is_named(cli: Cli, ganesha: Server, version: str, rest: str) -> None:
+    """NFS leaves it to the client to follow one: it was called a file, or a folder that does not exist."""
+    (ganesha.data / "real").mkdir(exist_ok=True)
+    link = ganesha.data / f"link-{version}-{bool(rest)}"
+    link.symlink_to("real")
+    url = f"{ganesha.url}&version={version}".replace("/data?", f"/data/{link.name}{rest}?")
+    reason = f"/data/{link.name} is a symbolic link, which a client has to follow: name the folder it points to"
+    done, found = doctor(cli, url)
+    assert done.code == 1 and [reason in one["message"] for one in found["advice"]] == [True], found["advice"]
+    swept = cli("sweep", url, "--file-size", "64k", "--record", "64k").sound()
+    assert swept.code == 2 and reason in swept.err
+    whole = f"{ganesha.url}&version={version}".replace("/data?", "/data/real?")
+    assert doctor(cli, whole)[0].code == 0
+
+
+def test_samba_follows_symbolic_links_within_the_share(cli: Cli, samba: Server) -> None:
+    (samba.data / "real").mkdir()
+    (samba.data / "link").symlink_to("real")
+    (samba.data / "out").symlink_to("/etc")
+    assert doctor(cli, f"{samba.url}/link", "--credentials", samba.credentials)[0].code == 0
+    done, found = doctor(cli, f"{samba.url}/out", "--credentials", samba.credentials)
+    assert done.code == 1 and [one["kind"] for one in found["advice"]] == ["folder"], found["advice"]
+    assert "symbolic link" in found["advice"][0]["message"]

@@ -245,7 +245,7 @@ def test_a_write_that_fails_ends_the_job_and_names_the_file(cli: Cli) -> None:
     before = populate(cli.target)
     words = ("job", cli.target, "find,copy-in", "--corpus", "article", "--scale", "0.1")
     done = cli(*words, prefix=["prlimit", "--fsize=700000"]).sound()
-    assert done.code == 1 and "no_space" in done.err and "copy/gimms/00/geo1981" in done.err, done
+    assert done.code == 1 and "File too large" in done.err and "copy/gimms/00/geo1981" in done.err, done
     assert snapshot(cli.target) == before
     check_failed(cli.runs()[0], "no_space")
 

@@ -14,8 +14,10 @@ import shares
 from cli_tools import SIM, Cli, populate, snapshot, wait_until
 from naslab import _engine
 from naslab.errors import SpecError, UsageError
+from naslab.execution import workspace
 from naslab.execution.execute import Execution, Hooks, start
 from naslab.results.store import Store
+from naslab.results.store.process import owner
 from naslab.spec import CellSpec, RunSpec
 from naslab.targets import parse_target
 
@@ -128,7 +130,7 @@ def test_misuse_is_refused(target: Path) -> None:
         run.stage(cells_json(read(0, queue_depth=2)), lambda *_: None)
     with pytest.raises(SpecError, match="under way"):
         run.stage(cells_json(write(0)), lambda *_: run.finish())
-    assert run.finish() == [] and run.finish() == []
+    assert run.finish() == run.finish() == "[]"
     with pytest.raises(UsageError, match="the run has ended"):
         run.stage(cells_json(write(0)), lambda *_: None)
     assert list(target.iterdir()) == []
@@ -151,3 +153,16 @@ def test_signals_in_a_later_stage(number: int, cli: Cli) -> None:
         assert child.returncode == 130 and "Traceback" not in out + err
         assert "interrupted" in {w["kind"] for w in run["warnings"]} and run["curve"]["steps"]
     assert snapshot(cli.target) == before and run["status"] == "partial"
+
+
+def test_the_mark_of_a_folder_is_as_long_for_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write of it takes a simulated server 8 ns a byte: the same seed gave other digits from process 10000 on."""
+    found = owner()
+    marks = []
+    for pid, start_time in ((7, "1"), (9999, "99999"), (10000, "100000"), (4194304, "12345678901234"), (5, None)):
+        monkeypatch.setattr(
+            workspace, "owner", lambda own=(pid, start_time): {**found, "pid": own[0], "start_time": own[1]}
+        )
+        marks.append(workspace.owner_mark("r1"))
+        assert json.loads(marks[-1])["pid"] == pid
+    assert len({len(mark) for mark in marks[:4]}) == 1

@@ -1,8 +1,9 @@
 """File servers that others wrote, from their packages: how each is had, started and reached.
 
-They share no code with naslab and none with its lab. Versions are pinned. What is built is kept in `CACHE`, outside of
-the project; a server that cannot be had here is a reported skip with its reason. All listen in a network namespace of
-their own (`inside.py`), for some of them know no other address than that of all networks.
+They share no code with naslab, and none with its lab but for the guest of `knfsd.py`. Versions are pinned. What is
+built is kept in `CACHE`, outside of the project; a server that cannot be had here is a reported skip with its reason.
+All listen in a network namespace of their own (`inside.py`), for some of them know no other address than that of all
+networks.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from interop import domain, knfsd, quota
+from naslab.lab.guest import GUEST
+from naslab.lab.guest.agent import DATA
+from naslab.lab.guest.servers import MOUNT_PORT, NFS_PORT
+
 CACHE = Path(os.environ.get("NASLAB_INTEROP_CACHE") or Path.home() / ".cache" / "naslab-tests" / "interop")
 HERE = Path(__file__).parent
 PORT = 24049
-USER, PASSWORD = "ann", "of-the-interop-tests"
+USER, PASSWORD = "ann", "Of-the-interop-tests"
 BUILD_S = 1500
 
 
@@ -28,10 +34,20 @@ class MissingError(Exception):
     """A server cannot be had here; the text says why."""
 
 
+class NotServedError(MissingError):
+    """No registry of packages has it: no machine can be blamed."""
+
+
 @dataclass(frozen=True)
 class Foreign:
-    """One server. what: its version and where it comes from. command: words from the folder to serve; asking it builds
-    what is missing. url: with {port}. keeps: whether files lie in the folder and survive a restart."""
+    """One server.
+
+    what: its version and where it comes from. command: words from the folder to serve; asking it builds what is
+    missing. url: with {port}. keeps: whether files survive a restart. host: where it listens.
+    last_port: the one that answers last; 0: `port`.
+    beside: starts what it needs beside it, in its namespace; the environment of the server and of its clients.
+    room_bytes: what a quota leaves at most; 0: none is known.
+    """
 
     name: str
     what: str
@@ -39,7 +55,11 @@ class Foreign:
     url: str
     keeps: bool = True
     port: int = PORT
+    host: str = "127.0.0.1"
+    last_port: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
+    beside: Callable[[Path], Mapping[str, str]] = lambda data: {}
+    room_bytes: int = 0
 
     @property
     def target(self) -> str:
@@ -47,9 +67,14 @@ class Foreign:
         return self.url.format(port=self.port)
 
     @property
+    def ready_at(self) -> tuple[str, int]:
+        """Host and port that answer when it is ready."""
+        return self.host, self.last_port or self.port
+
+    @property
     def logs_in(self) -> bool:
         """Whether a password is needed."""
-        return self.url.startswith("smb://")
+        return self.url.startswith("smb://") and "auth=kerberos" not in self.url
 
 
 def _run(words: list[str], **environment: str) -> None:
@@ -97,6 +122,24 @@ def of_here(program: str) -> str:
     return str(root / "release" / program)
 
 
+def of_maven(program: str) -> list[str]:
+    """The words that begin a program of our own around libraries that Maven gets, `java/PROGRAM.java`."""
+    source, root = HERE / "java", CACHE / "java"
+    made = root / "classes" / f"{program}.class"
+    if not (root / "jars").exists():
+        try:
+            _run(["mvn", "--quiet", "--batch-mode", "--file", str(source / "pom.xml"), "dependency:copy-dependencies",
+                  f"-DoutputDirectory={root / 'jars'}"])  # fmt: skip
+        except MissingError as error:
+            raise NotServedError(
+                f"{error}: the jars of {program} are in its project's own repository, which Maven's settings must name"
+            ) from error
+    files = sorted(source.glob("*.java"))
+    if not made.exists() or made.stat().st_mtime < max(file.stat().st_mtime for file in files):
+        _run(["javac", "-cp", f"{root / 'jars'}/*", "-d", str(root / "classes"), *map(str, files)])
+    return ["java", "-cp", f"{root / 'jars'}/*:{root / 'classes'}", program]
+
+
 def _rclone(data: Path) -> list[str]:
     program = of_go("github.com/rclone/rclone", "1.69.1", "rclone")
     return [program, "serve", "nfs", str(data), "--addr", f"127.0.0.1:{PORT}", "--vfs-cache-mode", "full",
@@ -122,6 +165,16 @@ def _nfs_mirror(data: Path) -> list[str]:
     return [of_cargo("nfs_mirror", "0.1.2", "nfs_mirror"), str(data), "-t", "/data", "-i", "127.0.0.1", "-p", str(PORT)]
 
 
+def _nfs4j(data: Path) -> list[str]:
+    return [*of_maven("Nfs4j"), str(data), str(PORT)]
+
+
+def _knfsd(data: Path) -> list[str]:
+    if lacking := knfsd.missing():
+        raise MissingError(f"{lacking} is not installed")
+    return knfsd.command(data.parent)
+
+
 def _ganesha_mem(data: Path) -> list[str]:
     if not list(Path("/usr/lib").glob("*/ganesha/libfsalmem.so")):
         raise MissingError("nfs-ganesha-mem is not installed")
@@ -140,19 +193,34 @@ EXPORT {{ Export_Id = 1; Path = /data; Pseudo = /data; Protocols = 4; Transports
             str(data.parent / "ganesha.pid")]  # fmt: skip
 
 
+def _domain(data: Path) -> domain.Domain:
+    return domain.Domain(data.parent, USER, PASSWORD, PORT)
+
+
+def _member(data: Path) -> list[str]:
+    if lacking := domain.missing():
+        raise MissingError(f"{lacking} is not installed")
+    return _domain(data).write(data)
+
+
 class Samba(NamedTuple):
-    """One unusual configuration. globals_, share: further lines of smb.conf. name: of the share."""
+    """One unusual configuration. globals_, share: further lines of smb.conf. name: of the share. mounted: puts another
+    file system over the folder; `quota_said`: and Samba is told of its quota."""
 
     key: str
     what: str
     globals_: Mapping[str, str] = {}
     share: Mapping[str, str] = {}
     name: str = "data"
+    mounted: Callable[[Path], Mapping[str, str]] | None = None
+    quota_said: bool = False
 
     def command(self, data: Path) -> list[str]:
         """Writes configuration and user; the password goes through standard input."""
         if shutil.which("smbd", path=_SBIN) is None:
             raise MissingError("samba is not installed")
+        if self.mounted and (lacking := quota.missing(_SBIN)):
+            raise MissingError(f"{lacking} is not installed")
         folder = data.parent / "samba"
         for name in ("etc", "lock", "state", "cache", "run", "ncalrpc"):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -165,6 +233,8 @@ class Samba(NamedTuple):
             "passdb backend": f"tdbsam:{folder}/etc/passdb.tdb", "username map": f"{folder}/users",
             "log file": f"{folder}/log", "load printers": "no", "disable spoolss": "yes", **self.globals_,
         }  # fmt: skip
+        if self.quota_said:
+            lines["get quota command"] = str(quota.command(data))
         share = {"path": str(data), "read only": "no", **self.share}
         sections = ((each, "".join(f"\t{key} = {value}\n" for key, value in of.items()))
                     for each, of in (("global", lines), (self.name, share)))  # fmt: skip
@@ -179,7 +249,10 @@ class Samba(NamedTuple):
     def foreign(self) -> Foreign:
         """As a server to try."""
         url = f"smb://{USER}@127.0.0.1:{{port}}/{quote(self.name)}"
-        return Foreign(f"samba-{self.key}", f"Samba (Debian), {self.what}", self.command, url)
+        made = Foreign(f"samba-{self.key}", f"Samba (Debian), {self.what}", self.command, url)
+        if self.mounted:
+            made = replace(made, beside=self.mounted)
+        return replace(made, room_bytes=quota.QUOTA_BYTES) if self.quota_said else made
 
 
 _SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -207,7 +280,12 @@ SAMBAS = (
         "recycle:versions": "yes"}),
     Samba("strict", "strict allocate, sync and locking", share={
         "strict allocate": "yes", "strict sync": "yes", "sync always": "yes", "strict locking": "yes"}),
+    Samba("quota", "a quota that it reports", mounted=quota.mount, quota_said=True),
+    Samba("quota-hidden", "a quota that it does not report", mounted=quota.mount),
+    Samba("quota-full", "a quota that is used up", mounted=quota.mount_full, quota_said=True),
+    Samba("quota-hidden-full", "a quota that is used up and that it does not report", mounted=quota.mount_full),
 )  # fmt: skip
+KNFSD = f"nfs://{GUEST}:{{port}}{DATA}"
 NFS3 = "nfs://127.0.0.1:{port}/?mountport={port}&version=3"
 SERVERS: tuple[Foreign, ...] = (
     Foreign("rclone", "rclone 1.69.1 over go-nfs (Go), NFS 3", _rclone, NFS3),
@@ -223,9 +301,21 @@ SERVERS: tuple[Foreign, ...] = (
             keeps=False, port=2049),
     Foreign("ganesha-mem", "NFS-Ganesha, FSAL MEM (Debian), NFS 4.1", _ganesha_mem,
             "nfs://127.0.0.1:{port}/data?version=4.1", keeps=False),
+    Foreign("nfs4j", "nfs4j 0.27.2 (Java), NFS 3", _nfs4j, NFS3),
+    Foreign("nfs4j-41", "nfs4j 0.27.2 (Java), NFS 4.1", _nfs4j, "nfs://127.0.0.1:{port}/?version=4.1"),
+    Foreign("knfsd-3", "Linux's own (knfsd, in a guest), NFS 3", _knfsd, f"{KNFSD}?mountport={MOUNT_PORT}&version=3",
+            port=NFS_PORT, host=GUEST, last_port=MOUNT_PORT),
+    Foreign("knfsd", "Linux's own (knfsd, in a guest), NFS 4.2", _knfsd, f"{KNFSD}?version=4.2", port=NFS_PORT,
+            host=GUEST, last_port=MOUNT_PORT),
     Foreign("impacket", "impacket 0.13.1 (Python), SMB 2", _impacket, f"smb://{USER}@127.0.0.1:{{port}}/DATA"),
     Foreign("smb-server", "smb-server 0.8 (Rust), SMB 3.1.1",
             lambda data: [of_here("smb"), f"127.0.0.1:{PORT}", str(data)], f"smb://{USER}@127.0.0.1:{{port}}/data",
             environment={"SMB_USER": USER, "SMB_PASSWORD": PASSWORD}),
     *(each.foreign() for each in SAMBAS),
+    Foreign("samba-ad", "Samba (Debian), member of a Samba domain, login by Kerberos ticket", _member,
+            f"smb://{domain.DOMAIN};{USER}@{domain.HOST}:{{port}}/data?auth=kerberos",
+            beside=lambda data: _domain(data).start()),
+    Foreign("samba-ad-password", "Samba (Debian), member of a Samba domain, login by password", _member,
+            f"smb://{domain.DOMAIN};{USER}@{domain.HOST}:{{port}}/data?sign=on",
+            beside=lambda data: _domain(data).start()),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from interop.servers import SERVERS, Foreign, MissingError
 
 INSIDE = Path(__file__).with_name("inside.py")
 WHOLE_S = 900
+_FAILS = "**fails**"
 _HEAD = """# Servers that others wrote
 
 naslab against file servers that share no code with it, each from its package, and against Samba in configurations that
@@ -48,9 +49,23 @@ def wrong(name: str, found: Mapping[str, Outcome]) -> list[str]:
         outcome, fault = found[what], KNOWN.get((name, what))
         if fault is None and outcome["code"]:
             said.append(f"{what}: exit {outcome['code']}: {outcome['said']}")
-        if fault is not None and not (outcome["code"] == 1 and re.search(fault.said, outcome["said"])):
+        if fault is not None and not (outcome["code"] in (1, 2) and re.search(fault.said, outcome["said"])):
             said.append(f"{what}: exit {outcome['code']}, {outcome['said']!r}, instead of the fault: {fault.why}")
-    return said
+    most = next(server.room_bytes for server in SERVERS if server.name == name)
+    free = found["doctor"].get("free_bytes", 0)
+    return [*said, *([f"doctor: {free} bytes are free, where the quota leaves {most}"] if free > most > 0 else [])]
+
+
+def kept(text: str) -> dict[str, dict[str, Outcome]]:
+    """What the page says of each server."""
+    rows = {cells[0].strip("| "): cells[1:] for cells in (line.split(" | ") for line in text.splitlines())}
+    return {
+        server.name: {
+            what: {"code": int(_FAILS in cell), "said": ""} for what, cell in zip(TRIED, rows[server.what], strict=True)
+        }
+        for server in SERVERS
+        if server.what in rows
+    }
 
 
 def page(outcomes: Mapping[str, Mapping[str, Outcome]]) -> str:
@@ -64,8 +79,8 @@ def page(outcomes: Mapping[str, Mapping[str, Outcome]]) -> str:
         for what in TRIED:
             fault = KNOWN.get((server.name, what))
             mark = f"fault {notes.setdefault(fault.why, len(notes) + 1)}" if fault else "ok"
-            cells.append(mark if fault or not outcomes[server.name][what]["code"] else "**fails**")
+            cells.append(mark if fault or not outcomes[server.name][what]["code"] else _FAILS)
         rows.append(f"| {server.what} | " + " | ".join(cells) + " |")
     faults = [f"{number}. {why}. naslab reports it." for why, number in notes.items()]
-    parts = [_HEAD, *rows, *(["", "Faults of the servers:", "", *faults] if faults else [])]
+    parts = [_HEAD, *rows, *(["", "Faults and limits of the servers:", "", *faults] if faults else [])]
     return "\n".join(parts) + "\n"

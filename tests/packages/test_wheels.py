@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from naslab import lab
 from root_tools import PIP, base_root, emulated
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +84,26 @@ def test_the_arm_extension_measures_under_an_emulator(made: Made, tmp_path: Path
     )
     assert told == here.stdout
     assert told.count("read") >= 1
+
+
+def test_the_main_job_on_arm(made: Made, tmp_path: Path) -> None:
+    """That of `make demo`, by the wheel and the pinned packages for ARM; the NFS server is this machine's own."""
+    root, place = base_root("arm64", "python3", "libstdc++6", "zlib1g"), tmp_path / "packages"
+    wanted = ["--target", place, "--python-version", "3.11", "--only-binary=:all:", "--no-deps", "--require-hashes"]
+    systems = [word for each in ("2_28", "2_17") for word in ("--platform", f"manylinux_{each}_aarch64")]
+    systems += ["--platform", "manylinux2014_aarch64"]
+    pinned = ["-r", ROOT / "constraints" / "run.txt"]
+    subprocess.run([sys.executable, *PIP, *wanted, *systems, *pinned], check=True, stdin=subprocess.DEVNULL)
+    with zipfile.ZipFile(wheel(made, "manylinux", "aarch64")) as archive:
+        archive.extractall(place)
+    store, report = tmp_path / "runs.sqlite", tmp_path / "report.html"
+    home = {"PYTHONPATH": str(place), "HOME": str(tmp_path), "OPENBLAS_CORETYPE": "ARMV8"}
+    with lab.running("demo") as server:
+        words = ("run", server.url, "--budget", "60s", "--store", store, "-o", report, "--quiet", "--json")
+        told = json.loads(emulated(root, "usr/bin/python3.11", "-m", "naslab", *words, environment=home))
+    assert told["status"] == "complete" and told["environment"]["client"]["machine"] == "aarch64"
+    assert {"write", "read", "random_read"} <= {cell["op"] for cell in told["cells"] if cell["bytes"]}
+    assert told["verdict"]["limits"] and report.stat().st_size > 1_000_000
 
 
 MEASURE = '''

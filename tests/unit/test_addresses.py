@@ -88,7 +88,7 @@ def test_the_report_has_the_line_and_all_interfaces() -> None:
     shown = testbed.section([("one", document)]).replace("\N{NO-BREAK SPACE}", " ")
     assert f"{A} 600 B (60 %), {B} 400 B (40 %)" in shown and "eth0 and eth1, 2 Gbit/s" in shown
     link = known_link(document)
-    assert link is not None and link["says"] == "eth0 and eth1 of this client, 2 Gbit/s"
+    assert link is not None and link.says == "eth0 and eth1 of this client, 2 Gbit/s"
 
 
 def _route(name: str, speed: int | None) -> route.Route:

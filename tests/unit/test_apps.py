@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -312,9 +313,10 @@ def test_the_published_table() -> None:
         assert len(values) == 6 and values[0] == values[1] and sum(values) / 6 == pytest.approx(average, abs=0.01)
 
 
-def apps_with(*rates: float) -> dict[str, object]:
-    """The part `apps` of a document, one application, these rates."""
-    return {"results": [{"name": "PhotoAlbum", "bytes_per_s": list(rates), "median_bytes_per_s": rates[0]}]}
+def apps_with(*rates: float) -> SimpleNamespace:
+    """Of the part `apps` of a document what is looked at: one application, these rates."""
+    one = SimpleNamespace(name="PhotoAlbum", bytes_per_s=list(rates), median_bytes_per_s=rates[0])
+    return SimpleNamespace(results=[one])
 
 
 def test_runs_of_several_conditions_stand_side_by_side() -> None:

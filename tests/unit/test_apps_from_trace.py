@@ -20,6 +20,8 @@ from naslab.commands.apps.mix import Share
 from naslab.commands.apps.model import definitions, parse
 from naslab.errors import UsageError
 from naslab.results import Run
+from naslab.results.describe import typed
+from naslab.results.parts.apps import Apps
 from naslab.results.store import Store
 from naslab.trace import Header, Trace, TraceWriter
 from trace_actor import Actor, start
@@ -189,8 +191,8 @@ def test_recorded_pace(tmp_path: Path, run_app: Callable[..., Run]) -> None:
     text = definition_of(trace).replace('duration = { is = "0.05', 'duration = { is = "5.05')
     run = run_app(text, pace="recorded")
     assert run.cells[1]["window_ns"] == pytest.approx(5.054e9, rel=0.02)
-    (told,) = run.document["apps"]["results"]
-    assert told["paced"] and told["missed_starts"] == 0 and told["streams_kept_up"] == 2
+    (told,) = typed(run.document["apps"], Apps).results
+    assert told.paced and told.missed_starts == 0 and told.streams_kept_up == 2 and told.set == "own"
 
 
 def test_think_time_is_offered(tmp_path: Path) -> None:

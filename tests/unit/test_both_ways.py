@@ -13,6 +13,8 @@ from naslab.commands.plans import both_ways as plans
 from naslab.comparison.judgement import compare
 from naslab.comparison.split import GIB, sentences, split
 from naslab.errors import TargetError, UsageError
+from naslab.results.describe import plain
+from naslab.results.parts.split import ClientSplit
 from naslab.targets import Target
 from naslab.targets.mounted import behind
 
@@ -36,10 +38,10 @@ def test_the_kernels_share_of_large_reads() -> None:
     """100 against 114 MB/s: the kernel's client costs 12 %, and its threads 0.8 s of each GiB."""
     busy = (dict.fromkeys(range(8), 1_000_000_000), dict.fromkeys(range(8), 400_000_000))
     (found,) = split(cells(100e6), cells(100e6 / 0.88), busy)
-    assert found["ratio"] == pytest.approx(0.88) and found["verdict"] == "worse" and found["different"]
-    assert found["ci95"][0] <= 0.88 <= found["ci95"][1] and found["n"] == 8
-    assert [found[side]["process_cpu_ns_per_gib"] for side in ("mount", "own")] == [200_000_000] * 2
-    assert [found[side]["machine_cpu_ns_per_gib"] for side in ("mount", "own")] == [1_000_000_000, 400_000_000]
+    assert found.ratio == pytest.approx(0.88) and found.verdict == "worse" and found.different
+    assert found.ci95[0] <= 0.88 <= found.ci95[1] and found.n == 8
+    assert [side.process_cpu_ns_per_gib for side in (found.mount, found.own)] == [200_000_000] * 2
+    assert [side.machine_cpu_ns_per_gib for side in (found.mount, found.own)] == [1_000_000_000, 400_000_000]
     (said,) = sentences([found])
     assert said.startswith("The kernel's client costs 12.0 % of large reads (1 MiB, 8 at a time)")
     assert "the rest is the server and the link" in said and "100 MB/s through the mount" in said
@@ -54,7 +56,7 @@ def test_the_kernels_share_of_large_reads() -> None:
 )
 def test_words_where_nothing_is_lost(mount: float, own: float, said: str) -> None:
     found = split(cells(mount, "random_write", 1, 4096), cells(own, "random_write", 1, 4096), ({}, {}))
-    assert said in sentences(found)[0] and found[0]["mount"]["machine_cpu_ns_per_gib"] is None
+    assert said in sentences(found)[0] and found[0].mount.machine_cpu_ns_per_gib is None
 
 
 def test_time_of_one_small_operation() -> None:
@@ -67,9 +69,9 @@ def test_noise_and_few_blocks_give_no_certainty() -> None:
     for cell, factor in zip(wild, (0.5, 1.6, 0.7, 1.3, 0.6, 1.5, 0.8, 1.2), strict=True):
         cell["throughput_bytes_per_s"] *= factor
     (found,) = split(wild, cells(105e6), ({}, {}))
-    assert found["verdict"] == "undecided" and "may cost up to" in sentences([found])[0]
+    assert found.verdict == "undecided" and "may cost up to" in sentences([found])[0]
     (few,) = split(cells(50e6)[:2], cells(100e6), ({}, {}))
-    assert few["verdict"] is None and few["n"] == 2 and "too few repeats" in sentences([few])[0]
+    assert few.verdict is None and few.n == 2 and "too few repeats" in sentences([few])[0]
 
 
 def test_what_failed_or_belongs_to_the_plan_is_left_out() -> None:
@@ -85,7 +87,8 @@ def test_a_comparison_of_the_two_runs_says_it() -> None:
     def run(run_id: str, **more: Any) -> dict[str, Any]:
         return {"run_id": run_id, "cells": [], "target": {}, "environment": {}, **more}
 
-    mount = run("m", client_split={"cells": found, "own": {"run_id": "o"}})
+    document = plain(ClientSplit(mount={}, own={"run_id": "o"}, not_carried=[], ended="repeats", cells=found))
+    mount = run("m", client_split=document)
     assert compare([run("o")], [mount], ("own", "mount")).says == tuple(sentences(found))
     assert compare([run("other")], [mount], ("own", "mount")).says == ()
     assert compare([mount], [run("o")], ("mount", "own")).says == ()

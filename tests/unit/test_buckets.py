@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import tracemalloc
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from naslab.analysis.buckets import BucketFit, envelope, fit_bucket, fit_envelope
+from naslab.analysis.buckets import BucketFit, fit_bucket
 from naslab.analysis.series import RateSeries
 from naslab.errors import UsageError
 from series_models import MB, NS_PER_S, Capacity, TokenServer, ar1, series_from, token_run
@@ -80,6 +81,57 @@ def fsx_like(seed: int) -> tuple[RateSeries, float]:
     rates[560:] = 32
     rates *= 1 + ar1(np.random.default_rng(seed), 900, 0.0, 0.08)
     return series_from(rates), float((rates[:560] - 32).sum())
+
+
+# --- the oracle: the envelope E(w), the most bytes moved in any window w, gives the same numbers in another way
+
+
+@dataclass(frozen=True)
+class EnvelopeFit:
+    """Two legs under the envelope: min(burst * w, size + baseline * w). error: root mean square / mean."""
+
+    burst_bytes_per_s: float
+    baseline_bytes_per_s: float
+    size_bytes: float
+    error: float
+
+
+def envelope(series: RateSeries, bins: NDArray[np.int64] | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(window_ns, bytes): the most bytes moved in any window of each length.
+
+    bins: lengths of windows in bins, 1 .. n; 60 spaced by ratio when None. E(w) = max over t of X(t + w) - X(t),
+    X the bytes moved until t. Raises UsageError for an empty series.
+    Source: minimal arrival curve (Le Boudec & Thiran 2001, theorem 1.2.2).
+    """
+    if not len(series):
+        raise UsageError("a series without bins has no envelope")
+    if bins is None:
+        bins = np.unique(np.rint(np.geomspace(1, len(series), 60)).astype(np.int64))
+    total = series.cumulative_bytes
+    most = np.array([int((total[w:] - total[:-w]).max()) for w in bins], dtype=np.int64)
+    return bins * series.bin_ns, most
+
+
+def fit_envelope(series: RateSeries) -> EnvelopeFit:
+    """Two legs under the envelope, by least squares over every place of the knee.
+
+    Windows are evenly spaced: short ones see the noise's best moments. Good only when the bucket was full at the
+    start and was emptied in the run; without a knee both legs lie on one line and the size is near 0. Raises
+    UsageError below 20 bins.
+    """
+    if len(series) < 20:
+        raise UsageError(f"an envelope of two legs needs at least 20 bins, not {len(series)}")
+    bins = np.unique(np.linspace(max(1, len(series) // 100), len(series), 100).astype(np.int64))
+    window_ns, moved = envelope(series, bins)
+    seconds, most = window_ns / NS_PER_S, moved.astype(np.float64)
+    fits = []
+    for knee in range(2, len(seconds) - 2):
+        steep = float(np.dot(seconds[:knee], most[:knee]) / np.dot(seconds[:knee], seconds[:knee]))
+        rate, size = (float(x) for x in np.polyfit(seconds[knee:], most[knee:], 1))
+        fitted = np.concatenate((steep * seconds[:knee], size + rate * seconds[knee:]))
+        error = float(np.sqrt(np.mean(np.square(fitted - most)))) / max(float(most.mean()), 1.0)
+        fits.append(EnvelopeFit(steep, rate, size, error))
+    return min(fits, key=lambda fit: fit.error)
 
 
 @pytest.mark.parametrize("seed", range(5))

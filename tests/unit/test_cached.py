@@ -12,6 +12,7 @@ from naslab.commands.plans import cached, caching
 from naslab.commands.plans.caching import Access, Place, parse_mode, sustained_access
 from naslab.commands.plans.sustained import LoadOptions
 from naslab.errors import UsageError
+from naslab.results.parts.cached import Cached
 
 MB = 1_000_000
 GIB = 1 << 30
@@ -133,7 +134,7 @@ def cells_of(first: float, warm: float, *steps: tuple[float, float], regime: str
     return found
 
 
-def part(cells: list[dict[str, Any]], own_memory: bool = False, ended_by: str = "--evict-size") -> dict[str, Any]:
+def part(cells: list[dict[str, Any]], own_memory: bool = False, ended_by: str = "--evict-size") -> Cached:
     found = cached_part(cells, own_memory, ended_by)
     assert found is not None
     return found
@@ -141,8 +142,8 @@ def part(cells: list[dict[str, Any]], own_memory: bool = False, ended_by: str = 
 
 def test_contrast_decides_what_a_cache_is() -> None:
     found = part(cells_of(118, 120, (117, 118), (50, 118)))
-    assert found["separable"] and found["network_only_bytes_per_s"] == 120 * MB and found["reason"] is None
-    assert found["cold_bytes_per_s"] == 50 * MB and found["evicted_bytes"] == 2000 * MB
+    assert found.separable and found.network_only_bytes_per_s == 120 * MB and found.reason is None
+    assert found.cold_bytes_per_s == 50 * MB and found.evicted_bytes == 2000 * MB
     assert "after 1 GB" in words(found) and "50 MB/s" in words(found)
     for cells, own, reason in (
         (cells_of(118, 120, (100, 120)), False, "1 GB of other data"),
@@ -152,31 +153,31 @@ def test_contrast_decides_what_a_cache_is() -> None:
         (cells_of(118, 120), False, "nothing was written"),
     ):
         found = part(cells, own)
-        assert not found["separable"] and found["network_only_bytes_per_s"] is None and reason in found["reason"]
+        assert not found.separable and found.network_only_bytes_per_s is None and reason in found.reason
         assert "not separable" in words(found)
-    assert "--budget" in part(cells_of(118, 120, (100, 120)), ended_by="--budget")["reason"]
+    assert "--budget" in part(cells_of(118, 120, (100, 120)), ended_by="--budget").reason
     assert cached_part(cells_of(118, 120)[:1], False, "space") is None
 
 
 def test_short_reads_need_more_contrast() -> None:
     """64 MB take 64 ms at 1 GB/s: 1.4 times that is noise, 1.4 times 100 MB/s is not."""
-    assert not part(cells_of(1400, 1400, (1000, 1400)))["separable"]
-    assert part(cells_of(1700, 1700, (1000, 1700)))["separable"]
-    assert part(cells_of(140, 140, (100, 140)))["separable"]
+    assert not part(cells_of(1400, 1400, (1000, 1400))).separable
+    assert part(cells_of(1700, 1700, (1000, 1700))).separable
+    assert part(cells_of(140, 140, (100, 140))).separable
 
 
 def test_all_files_of_a_step_must_tell() -> None:
     """One slow first read, or one slow second one, is noise."""
     cells = cells_of(118, 120, (50, 120))
     cells[3]["throughput_bytes_per_s"] = 119 * MB
-    assert not part(cells)["separable"]
+    assert not part(cells).separable
     cells = cells_of(118, 120, (50, 120))
     cells[-1]["throughput_bytes_per_s"] = 55 * MB
     (step,) = steps_of(cells)
     assert pushed_out(step, 118 * MB), "the first pass after it was still taken in"
     cells[-2]["throughput_bytes_per_s"] = 55 * MB
     (step,) = steps_of(cells)
-    assert not pushed_out(step, 118 * MB) and "smaller --size" in part(cells)["reason"]
+    assert not pushed_out(step, 118 * MB) and "smaller --size" in part(cells).reason
     cells = cells_of(118, 120, (100, 120), (50, 120))
     cells[-2]["status"] = "partial"
     assert len(steps_of(cells)) == 1, "a step that was cut is none"

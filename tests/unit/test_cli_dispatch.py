@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from cli_tools import SIM, Cli
-from naslab.cli import help_text
+from naslab.cli import build, help_text
 from naslab.cli.build import all_parsers, parser_of
 from naslab.cli.command_list import COMMANDS, OLD_NAMES
 from naslab.cli.dispatch import run_app
 from naslab.cli.lookup import choose, shown
 from naslab.cli.registry import PANELS, SYNONYMS
-from naslab.errors import UsageError
+from naslab.errors import NaslabError, UsageError
 
 SMALL = ("--file-size", "64k", "--record", "64k", "--tests", "write,read", "--quiet")
 
@@ -36,6 +39,46 @@ def test_help_needs_neither_typer_nor_a_command() -> None:
     code = code.replace("'--help'", "'runs', '--help'")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"numpy", "naslab.cli.lab", "naslab.cli.whatif", "naslab._engine"} & set(done.stderr.split())
+
+
+def test_values_that_need_no_conversion_are_what_typer_makes_of_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`build._convert_less`: by name, value and type, of every example."""
+    monkeypatch.chdir(tmp_path)
+
+    def values(parser: build.NaslabCommand, words: list[str]) -> dict[str, tuple[type, object]]:
+        try:
+            found = parser.make_context(parser.name, list(words)).params
+        except NaslabError as error:  # of a file that the example names
+            return {"error": (type(error), str(error))}
+        return {key: (type(value), value) for key, value in found.items()}
+
+    lines = [
+        (each.name, example.line) for each in shown() for example in each.examples if each.where and not each.own_syntax
+    ]
+    spared = {name: parser_of(name) for name, _ in lines}
+    monkeypatch.setattr(build, "_convert_less", lambda option: None)
+    whole = {name: parser_of.__wrapped__(name) for name, _ in lines}
+    for name, line in lines:
+        words = shlex.split(line.partition(" > ")[0])[1 + len(name.split()) :]
+        assert values(spared[name], words) == values(whole[name], words), line
+
+
+def test_a_command_begins_without_what_only_some_need() -> None:
+    """pydantic, of Typer; the lab; threads of linear algebra."""
+    code = """import sys; from naslab import cli; sys.argv = ["naslab", "runs", "--json"]
+import os, threading
+try: cli.entry()
+except SystemExit: pass
+modules = list(sys.modules)
+import numpy
+print(len(os.listdir("/proc/self/task")), *modules, file=sys.stderr)"""
+    usual = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run([sys.executable, "-c", code], env=usual, capture_output=True, text=True, check=True)
+    threads, *loaded = done.stderr.split()
+    assert not {"pydantic", "naslab.lab.server", "naslab.lab.session"} & set(loaded) and "typer" in loaded
+    assert int(threads) == 1
 
 
 @pytest.mark.parametrize("columns", [40, 59, 60, 80, 120])

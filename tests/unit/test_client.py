@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from naslab.cli.ceiling import lines
 from naslab.client import ceiling as ceilings
 from naslab.client import clocks, kept, procs, route
 from naslab.client.watch import Stretch, Traffic, Watch, foreign_bytes, watch_for
+from naslab.results.describe import plain
+from naslab.results.parts.client import ClientCeiling
 
 GBIT = 10**9
 
@@ -218,53 +220,52 @@ def test_what_is_judged_depends_on_where_the_server_is() -> None:
 
 
 @pytest.fixture(scope="module")
-def measured() -> ceilings.Ceiling:
+def measured() -> ClientCeiling:
     return ceilings.measure(0.4)
 
 
-def test_every_figure_is_measured(measured: ceilings.Ceiling) -> None:
-    memory = measured["memory"]
+def test_every_figure_is_measured(measured: ClientCeiling) -> None:
+    found = plain(measured)
+    memory = found["memory"]
     rates = [rate for part in ("one", "all") for rate in memory[part].values()]
-    rates += [each["ops_per_s"] for each in measured["null"]] + [memory["latency_ns"]]
-    rates += [each["encrypt_bytes_per_s"] for each in measured["aes"]]
-    rates += [measured["zlib"][name] for name in ("deflate_bytes_per_s", "inflate_bytes_per_s")]
-    rates += [measured["loopback"][name] for name in ("send_bytes_per_s", "receive_bytes_per_s", "round_trip_ns")]
+    rates += [each["ops_per_s"] for each in found["null"]] + [memory["latency_ns"]]
+    rates += [each["encrypt_bytes_per_s"] for each in found["aes"]]
+    rates += [found["zlib"][name] for name in ("deflate_bytes_per_s", "inflate_bytes_per_s")]
+    rates += [found["loopback"][name] for name in ("send_bytes_per_s", "receive_bytes_per_s", "round_trip_ns")]
     assert len(rates) >= 15 and all(rate > 0 for rate in rates)
-    assert {each["record_bytes"] for each in measured["null"]} == {4096, 1 << 20}
-    assert measured["zlib"]["ratio"] > 2
+    assert {each["record_bytes"] for each in found["null"]} == {4096, 1 << 20}
+    assert found["zlib"]["ratio"] > 2
 
 
-def test_the_table_names_the_articles_figures(measured: ceilings.Ceiling) -> None:
+def test_the_table_names_the_articles_figures(measured: ClientCeiling) -> None:
     text = "\n".join(lines(measured))
     for name in ("memory copy", "memory read", "memory write", "memory latency", "zlib packing", "aes-128-gcm"):
         assert name in text
     assert "--again" not in text and "--again" in "\n".join(lines(measured, fresh=False))
-    busy = {**measured, "foreign_cpu_fraction": 0.5}
-    assert "too low" in "\n".join(lines(busy)) and "too low" not in "\n".join(
-        lines({**measured, "foreign_cpu_fraction": 0.1})
-    )
+    busy, calm = (replace(measured, foreign_cpu_fraction=share) for share in (0.5, 0.1))
+    assert "too low" in "\n".join(lines(busy)) and "too low" not in "\n".join(lines(calm))
 
 
 @pytest.mark.parametrize(
     "change", [{"boot": "other"}, {"naslab_version": "0.0"}, {"host": "x"}, {"measured_wall_ns": 1}, {"null": []}]
 )
 def test_only_a_recent_measurement_of_this_boot_counts(
-    change: dict[str, Any], measured: ceilings.Ceiling, tmp_path: Path
+    change: dict[str, Any], measured: ClientCeiling, tmp_path: Path
 ) -> None:
     store = tmp_path / "runs.sqlite"
     assert kept.recent(store) is None
     kept.keep(store, measured)
-    assert kept.recent(store) == json.loads(json.dumps(measured))
-    kept.keep(store, {**measured, **change})
+    assert kept.recent(store) == measured
+    kept.keep(store, replace(measured, **change))
     assert kept.recent(store) is None
 
 
 def test_a_kept_measurement_is_used_and_a_disturbed_one_not_kept(
-    measured: ceilings.Ceiling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measured: ClientCeiling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = tmp_path / "runs.sqlite"
     told: list[str] = []
-    monkeypatch.setattr(kept, "measure", lambda seconds: {**measured, "foreign_cpu_fraction": 0.9})
+    monkeypatch.setattr(kept, "measure", lambda seconds: replace(measured, foreign_cpu_fraction=0.9))
     assert kept.ceiling_for(store, 1.0, told.append)[1] and len(told) == 1 and kept.recent(store) is None
-    monkeypatch.setattr(kept, "measure", lambda seconds: {**measured, "foreign_cpu_fraction": 0.0})
+    monkeypatch.setattr(kept, "measure", lambda seconds: replace(measured, foreign_cpu_fraction=0.0))
     assert kept.ceiling_for(store)[1] and not kept.ceiling_for(store)[1]

@@ -92,3 +92,14 @@ def test_times_that_run_backwards_are_refused(exchange: Exchange) -> None:
 def test_nothing_is_known_before_the_first_exchange() -> None:
     with pytest.raises(ValueError, match="no exchange"):
         ClientClock().offset(0)
+
+
+def test_a_clock_is_read_while_exchanges_are_added() -> None:
+    """The loop that calls clients adds one as the results of a cell are merged in another thread."""
+    clock = ClientClock()
+    for at in range(4):
+        clock.add(Exchange(at * 1000, at * 1000 + 10, at * 1000 + 20, at * 1000 + 30))
+    seen = iter(clock.exchanges)
+    next(seen)
+    clock.add(Exchange(9000, 9010, 9020, 9030))
+    assert len([*seen]) == 3 and len(clock.exchanges) == 5

@@ -22,8 +22,11 @@ from naslab.execution.clients.agent import SILENCE_S, Agent
 from naslab.execution.clients.launch import LoopThread
 from naslab.execution.clients.link import Client
 from naslab.spec import CellSpec, RunSpec
+from naslab.text.messages import sentence
 from unit.test_cluster_merge import measured
 
+NO_ROOM = {"kind": "no_space", "status": 28, "operation": "open", "cause": "no room", "facts": [["path", "a"]]}
+CLOSED = {"kind": "permission", "status": 13, "operation": "", "cause": "no permission", "facts": []}
 Script = Callable[[int, str, dict[str, Any]], Any]
 
 
@@ -131,7 +134,7 @@ def test_many_clients_are_one_engine(cell: tuple[dict[str, Any], list[bytes]], l
     assert merged["clients"]["count"] == 40 and merged["clients"]["start_skew_ns"] < 50_000_000
     order = [method for index, method in agents.calls if index == 3 and method != "clock"]
     assert order == ["describe", "open", "prepare", "open_files", "begin", "result"]
-    assert run.finish() == []
+    assert json.loads(run.finish()) == []
     assert [method for index, method in agents.calls if index == 3][-2:] == ["finish", "close"]
     with pytest.raises(UsageError, match="the run has ended"):
         stage(run, CELL)
@@ -156,10 +159,10 @@ def test_a_client_that_goes_away_ends_the_others(cell: tuple[dict[str, Any], lis
     agents = Agents(cell, lost)
     run = cluster.ClusterRun(Owner(agents, 3), loop, SPEC, "{}", 1)  # type: ignore[arg-type]
     end, (merged,) = stage(run, CELL)
-    assert end["status"] == "failed" and end["error"] == "client 1 (h1) went away: stream is closed"
+    assert end["status"] == "failed" and end["error"]["cause"] == "client 1 (h1) went away: stream is closed"
     assert merged["status"] == "failed" and [each["client"] for each in merged["clients"]["each"]] == [0, 2]
     assert (0, "stop") in agents.calls and (2, "stop") in agents.calls
-    assert run.finish() == [] and (0, "unmark") in agents.calls, "another removes its folder"
+    assert json.loads(run.finish()) == [] and (0, "unmark") in agents.calls, "another removes its folder"
 
 
 def test_a_client_that_stands_still_is_lost(
@@ -170,7 +173,7 @@ def test_a_client_that_stands_still_is_lost(
     agents = Agents(cell, lambda index, method, _: asyncio.sleep(60) if (index, method) == (2, "result") else None)
     run = cluster.ClusterRun(Owner(agents, 3), loop, SPEC, "{}", 1)  # type: ignore[arg-type]
     end, _ = stage(run, CELL)
-    assert end["status"] == "failed" and "client 2 (h2) did not answer" in end["error"]
+    assert end["status"] == "failed" and "client 2 (h2) did not answer" in end["error"]["cause"]
     run.finish()
 
 
@@ -178,13 +181,12 @@ def test_a_client_that_stands_still_is_lost(
 def test_a_set_up_that_fails_names_the_client(
     cell: tuple[dict[str, Any], list[bytes]], loop: LoopThread, method: str
 ) -> None:
-    failed = {"ended": True, "error": None, "end": {"error": "no room", "error_kind": "no_space", "error_status": 28}}
+    failed = {"ended": True, "error": None, "end": {"error": NO_ROOM}}
     agents = Agents(cell, lambda index, asked, _: failed if (index, asked) == (1, method) else None)
     run = cluster.ClusterRun(Owner(agents, 2), loop, SPEC, "{}", 1)  # type: ignore[arg-type]
     end, came = stage(run, CELL)
-    assert (end["status"], end["error_kind"]) == ("failed", "no_space") and end["error"].startswith(
-        "client 1 (h1): no room"
-    )
+    assert (end["status"], end["error"]["kind"]) == ("failed", "no_space")
+    assert sentence(end["error"]).startswith("client 1 (h1): cannot open a: no room")
     assert (0, "stop") in agents.calls and not any(each[1] == "begin" for each in agents.calls)
     run.finish()
     assert not came or came[0]["status"] != "complete"
@@ -229,7 +231,7 @@ def test_the_room_is_divided(cell: tuple[dict[str, Any], list[bytes]]) -> None:
         ("probe", {"probe": {"facts": {"filesystem": "ext4"}, "space": None}}, TargetError, "filesystem is ext4, not"),
         ("sees", {"sees": False}, TargetError, "does not see the files of client 0"),
         ("sees", {"error": {"class": "TargetError", "message": "no permission", "kind": "permission", "status": 13,
-                            "space": False}}, TargetError, "no permission"),
+                            "space": False, "failure": CLOSED}}, TargetError, "no permission"),
     ],
 )  # fmt: skip
 def test_clients_that_differ_are_refused(
@@ -243,9 +245,9 @@ def test_clients_that_differ_are_refused(
 
 
 def test_an_error_without_a_name_is_no_reply() -> None:
-    assert isinstance(
-        link.raised({"class": "SpecError", "message": "x", "kind": "", "status": 0, "space": False}, "c"), UsageError
-    )
+    told = {"class": "SpecError", "message": "x", "kind": "", "status": 0, "space": False, "failure": CLOSED}
+    assert isinstance(link.raised(told, "c"), UsageError) and str(link.raised(told, "c")) == "c: no permission"
+    assert link.raised(told).failure == ("permission", 13, "", "no permission", [])
 
 
 @pytest.mark.parametrize(("clients", "seconds"), [(1, 1.0), (200, 1.0), (600, 3.0), (1000, 5.0), (100_000, 5.0)])

@@ -38,7 +38,10 @@ def ladder(
                 for size in ("64 MiB", "128 MiB")},
         "again": {"read 1 MiB, depth 1": figure(large * 7, half)},
     }  # fmt: skip
-    parts = [{"name": name, "cells": [], "figures": found, "says": ""} for name, found in steps.items()]
+    parts = [
+        {"name": name, "title": name, "cells": [], "figures": found, "says": "", "points": []}
+        for name, found in steps.items()
+    ]
     return {"command": "run", "ladder": {"steps": parts}}
 
 
@@ -117,7 +120,7 @@ def test_equal_targets_and_intervals_that_are_too_wide() -> None:
 def test_repeated_runs_are_judged_between_them() -> None:
     """Runs that differ by 15 % among themselves hide 8 %, whatever their own intervals say; 4 calm ones show it."""
     noisy = np.random.default_rng(5).normal(1, 0.15, 8)
-    spread = [ladder(large=118e6 * each, half=0.001) for each in noisy]
+    spread = [ladder(large=118e6 * each, half=0.001) for each in noisy.tolist()]
     found = why(spread[:4], spread[4:], NAMES)
     assert of(found)["depth"] != "part" and found.runs == (4, 4)
     calm = [1.0, 1.004, 0.997, 1.002]

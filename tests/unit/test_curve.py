@@ -13,6 +13,8 @@ from naslab.commands.plans.curve import CurveOptions, Seen
 from naslab.errors import UsageError
 from naslab.render.report import curve as picture
 from naslab.render.terminal import tables
+from naslab.results.describe import typed
+from naslab.results.parts.curve import CurveComparison, CurveDocument
 
 OPTIONS = CurveOptions(64 << 20, 4096, random=True)
 
@@ -93,24 +95,29 @@ def test_rates_as_people_write_them() -> None:
             curves.parse_rate(text, "--max-rate")
 
 
-def made_curve(scale: float = 1.0, **more: object) -> dict[str, object]:
+TIMES = dict.fromkeys(("min", "mean", "p50", "p90", "p99", "p99_9", "max"))
+
+
+def made_curve(scale: float = 1.0, **more: object) -> CurveDocument:
     """A curve whose p99 doubles near 600; times `scale` in load."""
     steps = [
         {
             "offered_per_s": load * scale, "achieved_per_s": min(load, 1000) * scale, "saturated": load > 1000,
             "achieved_bytes_per_s": min(load, 1000) * scale * 4096, "ops": 1, "missed_starts": 0, "errors": 0,
-            "response_ns": {"p50": 5 * 10**5, "p99": p99, "p99_9": 2 * p99}, "service_ns": {}, "cells": [],
+            "response_ns": {**TIMES, "p50": 5 * 10**5, "p99": p99, "p99_9": 2 * p99}, "service_ns": TIMES, "cells": [],
         }
         for load, p99 in ((100, 10**6), (400, 10**6), (600, 2 * 10**6), (900, 4 * 10**6), (1400, 10**9))
     ]  # fmt: skip
-    return {
+    document = {
         "arrivals": "poisson", "block_bytes": 4096, "write_fraction": 0.0, "random": True, "file_bytes": 1,
         "workers": 1, "queue_depth": 32, "step_ns": 1, "steps": steps, "saturated": True,
         "capacity_per_s": 1000 * scale, "capacity_ci95_per_s": [990 * scale, 1010 * scale],
         "capacity_bytes_per_s": 4096e3 * scale,
         "knee_per_s": 600 * scale, "knee_ci95_per_s": [550 * scale, 650 * scale], "low_load_p99_ns": 10**6,
-        "depth_limited": False, "stop_reason": "saturated", "compared": None, **more,
+        "depth_limited": False, "stop_reason": "saturated", "compared": None, "factor": 1.5, "probe_alone": None,
+        "probe_full": None, "knee_method": "", **more,
     }  # fmt: skip
+    return typed(document, CurveDocument)
 
 
 def ratio(verdict: str | None, value: float = 1.0, **more: object) -> dict[str, object]:
@@ -152,7 +159,7 @@ def test_a_comparison_in_words() -> None:
 
 
 def test_a_comparison_in_a_picture() -> None:
-    figure = picture.beside(made_comparison())
+    figure = picture.beside(typed(made_comparison(), CurveComparison))
     assert {trace["name"]: trace["y"] for trace in figure["data"]} == {
         "equivalent": [1.0], "undecided": [1.1], "worse": [1.5],
     }  # fmt: skip

@@ -19,7 +19,9 @@ from naslab.cli import main
 from naslab.cli.doctor import describe
 from naslab.commands.doctor import advice, check_target, checkup, describe_machine, machine_advice
 from naslab.commands.doctor.checkup import percentiles
+from naslab.commands.doctor.machine import Machine
 from naslab.errors import TargetError
+from naslab.results.describe import plain, typed
 from naslab.targets import Target, parse_target
 
 DENIED, NO_SHARE, BAD_LOGON = 0xC0000022, 0xC00000CC, 0xC000006D
@@ -171,9 +173,9 @@ def test_all_is_well(serve: Serve) -> None:
     assert found.usable and heard == ["name", "connect", "log in", "ping"] and all(step.ok for step in found.steps)
     assert {name for name, right in found.rights.items() if right.allowed} == set(checkup._Rights.ORDER)
     assert session.entries == {} and session.ended and found.left_behind is None
-    assert found.space == {"free_bytes": 1 << 40, "total_bytes": 1 << 41}
+    assert found.space == checkup.Space(1 << 40, 1 << 41)
     trip = found.round_trip_ns
-    assert trip and trip["count"] == checkup.PINGS and trip["min"] <= trip["p50"] <= trip["p99"] <= trip["max"]
+    assert trip and trip.count == checkup.PINGS and trip.min <= trip.p50 <= trip.p99 <= trip.max
     document = json.loads(json.dumps(found.document()))
     assert document["schema"] == 1 and document["usable"] and document["negotiated"]["dialect"] == "3.1.1"
     assert "pw" not in document["target"]["url"] and '"pw"' not in json.dumps(document)
@@ -335,7 +337,7 @@ def test_negotiated(text: str, facts: dict[str, str], kinds: set[str]) -> None:
     ],
 )
 def test_latency(p50: int, p99: int, tcp_ns: int | None, kinds: set[str]) -> None:
-    assert {one.kind for one in advice.latency_advice({"p50": p50, "p99": p99}, tcp_ns)} == kinds
+    assert {one.kind for one in advice.latency_advice(advice.RoundTrip(9, 1, p50, p50, p99, p99, p99), tcp_ns)} == kinds
 
 
 def test_what_is_demanded_is_not_advised_against() -> None:
@@ -397,10 +399,10 @@ def test_the_servers_clock_is_compared(ahead_s: float, said: str, serve: Serve) 
 def test_percentiles_are_those_of_the_definition(samples: list[int]) -> None:
     found = percentiles(samples)
     for name, share in (("p50", 50), ("p90", 90), ("p99", 99)):
-        at_most = sum(value <= found[name] for value in samples)
-        below = sum(value < found[name] for value in samples)
+        at_most = sum(value <= getattr(found, name) for value in samples)
+        below = sum(value < getattr(found, name) for value in samples)
         assert at_most * 100 >= share * len(samples) > below * 100
-    assert (found["min"], found["max"], found["count"]) == (min(samples), max(samples), len(samples))
+    assert (found.min, found.max, found.count) == (min(samples), max(samples), len(samples))
 
 
 def test_a_real_folder_is_left_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -445,11 +447,11 @@ def test_machine(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_machine_advice() -> None:
     good = {
-        **describe_machine(), "io_uring": {"available": True, "reason": None}, "clock_source": "tsc",
+        **plain(describe_machine()), "io_uring": {"available": True, "reason": None}, "clock_source": "tsc",
         "open_files_limit": {"soft": 4096, "hard": None}, "memory_available_bytes": 8 << 30, "load_1min": 0.0,
         "cpu_governor": None, "sysctls": {"net.ipv4.tcp_rmem": "4096 131072 33554432"},
     }  # fmt: skip
-    assert machine_advice(good) == []
+    assert machine_advice(typed(good, Machine)) == []
     for change, kind in (
         ({"io_uring": {"available": False, "reason": "refused"}}, "io_uring"),
         ({"clock_source": "hpet"}, "clock"),
@@ -459,4 +461,4 @@ def test_machine_advice() -> None:
         ({"cpu_governor": "powersave"}, "governor"),
         ({"sysctls": {"net.ipv4.tcp_wmem": "4096 16384 65536"}}, "tcp_window"),
     ):
-        assert [one.kind for one in machine_advice({**good, **change})] == [kind]
+        assert [one.kind for one in machine_advice(typed({**good, **change}, Machine))] == [kind]

@@ -35,7 +35,7 @@ from naslab.render import report
 from naslab.render.report import durable as view
 from naslab.render.terminal.show import show_run
 from naslab.render.terminal.summary import summarise
-from naslab.results.describe import typed
+from naslab.results.describe import plain, typed
 from naslab.results.document import new_document
 from naslab.results.parts.durable import Durable
 from naslab.results.run import Run
@@ -145,7 +145,7 @@ def test_every_write_is_in_its_class(seed: int) -> None:
         np.array([1000 * (at + 1) * flag for at, flag in enumerate(columns[2])], np.int64),
         np.array(columns[3], np.bool_),
     )  # fmt: skip
-    row = check.judge("end", arrays, found)
+    row = plain(check.judge("end", arrays, found))
     expected = oracle(writes, sectors)
     for name in ("survived", "overwritten", "lost", "torn", "damaged"):
         assert row[name] == expected[name], (name, seed)
@@ -250,7 +250,7 @@ def prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
             log.close()
         assert not proof.owes_check and len(parts) == cuts
         assert [one.result is not None for one in journal.read(path).cuts] == [True] * cuts
-        return parts[-1]
+        return plain(parts[-1])
 
     monkeypatch.setattr("naslab.commands.durable.proof.Sentinel", lambda *_: None)
     return carry_out
@@ -294,11 +294,11 @@ def test_a_lost_end_of_the_journal_accuses_nobody(prove: Callable[..., Any], tmp
         path.write_bytes(b"".join(lines[:count]))
         facts = journal.read(path).cuts[0]
         for row in check.check(session, PLAN, facts, 400):
-            assert row["violations"] == 0, (count, row)
-            seen[row["mode"]] += row["promised"]
-        for row in metadata.judge(session, PLAN, facts, metadata.promises("nfs", "3")):
-            assert row["violations"] == 0, (count, row)
-            seen[row["op"]] += row["promised"]
+            assert row.violations == 0, (count, row)
+            seen[row.mode] += row.promised
+        for each in metadata.judge(session, PLAN, facts, metadata.promises("nfs", "3")):
+            assert each.violations == 0, (count, each)
+            seen[each.op] += each.promised
     assert seen["none"] == 0 and min(seen["end"], seen["each"], seen["create"], seen["rename"]) > 0
 
 
@@ -429,17 +429,9 @@ def test_a_cut_that_reaches_nothing_is_told(prove: Callable[..., Any]) -> None:
         prove(FakeServer(5), lambda: None, timeout_s=0.05)
 
 
-EMPTY = {
-    "file_bytes": 1 << 20, "record_bytes": 4096, "queue_depth": 1, "flush_writes": 1, "checked_run": None,
-}  # fmt: skip
-"""What a part has besides its totals and cuts."""
-
-
 def test_the_words_count_the_cuts() -> None:
-    assert words.totals([])["violations"] == 0
-    assert words.sentences(typed({**EMPTY, **words.totals([]), "cuts": []}, Durable)) == [
-        "No power cut was checked, so there is no result."
-    ]
+    assert words.totals([], PLAN).violations == 0
+    assert words.sentences(words.totals([], PLAN)) == ["No power cut was checked, so there is no result."]
 
 
 def test_load_stops_for_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

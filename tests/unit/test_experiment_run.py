@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -21,10 +23,12 @@ from naslab.execution.waits import termination_as_interrupt
 from naslab.lab import experiment
 from naslab.lab.bench import AddressBench, Bench, bring_up_addresses
 from naslab.lab.experiment import System
+from naslab.lab.experiment_bench import ServerBench
 from naslab.lab.experiment_result import published_copies
 from naslab.lab.experiment_state import read_state
 from naslab.lab.experiment_tune import search
 from naslab.lab.run_experiment import run_experiment
+from naslab.lab.server import Server
 from naslab.render.report.experiment import charts, ours, published_table, render, section
 from naslab.results.describe import typed
 from naslab.results.foreign import foreign_cell, foreign_document
@@ -227,6 +231,24 @@ def test_what_a_bench_is_asked_and_its_measured_limits_count() -> None:
         "end sustained --size 1m --write 50", "end tree", "close",
     ]  # fmt: skip
     assert found["claims"][0]["verdict"] == "reproduced", "100 over the 60 that were measured, not the 50 planted"
+
+
+def test_other_load_runs_at_the_client_that_is_named() -> None:
+    log: list[str] = []
+    found = experiment.parse(ONE, "f", "n")
+    second = replace(found, conditions=tuple(replace(one, beside_client=2) for one in found.conditions))
+    done = run_experiment(second, lambda system, seed: Fake(log), repeats=1)
+    assert log[:2] == ["beside sustained --size 1m --write 50 at client 2", "beside tree at client 2"]
+    assert done["conditions"][0]["beside"][1] == "tree, at client 2"
+
+
+def test_a_server_is_reached_from_each_clients_network() -> None:
+    facts = {"backend": "native", "inside": {"net": "/n/1", "nets": ["/n/1", "/n/2"]}}
+    bench = ServerBench(cast(Server, SimpleNamespace(facts=facts, url="smb://x/data", credentials=None)), 0, None)
+    assert bench.command(["sweep"])[:3] == ["nsenter", "--net=/n/1", "--"]
+    assert bench.command(["sweep"], 2)[:3] == ["nsenter", "--net=/n/2", "--"]
+    bench.server.facts["inside"] = {}
+    assert bench.prefix_at(1) == ()
 
 
 def test_a_lost_repeat_is_told_and_the_bench_closed() -> None:

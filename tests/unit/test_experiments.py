@@ -110,6 +110,37 @@ def test_a_system_like_another_keeps_what_it_does_not_change() -> None:
     assert plain.volume.mode is None, "a table with a level of its own begins anew"
 
 
+def test_the_tiers_network_has_the_credit_that_is_documented() -> None:
+    for scale in SCALES:
+        found = experiment.load("fsx-32", scale)
+        tier, spent = (found.systems[name].checked for name in ("tier-32", "tier-32-network"))
+        assert tier is not None and spent is not None and tier.link is not None and spent.link is not None
+        assert (tier.disks, tier.server) == (spent.disks, spent.server), "only the network differs"
+        rates, burst = {one.id: one.scaled for one in found.published}, spent.link.burst
+        assert burst is not None and (burst.rate_bytes_per_s, burst.base_bytes_per_s) == (
+            rates["tier-network"], rates["tier-baseline"],
+        )  # fmt: skip
+        assert tier.link.rate_bits_per_s == 8 * burst.rate_bytes_per_s
+
+
+def test_the_pool_of_four_differs_in_its_number_of_drives_alone() -> None:
+    for scale in SCALES:
+        systems = experiment.load("fast-nas", scale).systems
+        two, four = systems["home-server-1g"].checked, systems["home-server-four"].checked
+        assert two is not None and four is not None
+        assert (len(two.disks), len(four.disks), {each.rate_bytes_per_s for each in four.disks}) == (2, 4, {67 * 10**6})
+        assert (four.server, four.link, four.volume) == (two.server, two.link, two.volume)
+
+
+def test_the_slow_device_works_at_a_client_of_its_own() -> None:
+    found = experiment.load("nas4220")
+    alone, mixed = found.condition("quick-alone"), found.condition("quick-and-slow")
+    assert (alone.beside, mixed.beside_client, alone.system) == ((), 2, mixed.system)
+    assert mixed.beside_words[0].endswith("1h, at client 2")
+    made = found.systems[mixed.system].checked
+    assert made is not None and made.clients.own_bits_per_s == (3 * 10**9, 3 * 10**8)
+
+
 def test_the_guides_example_is_one() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "guide" / "experiments.md").read_text("utf-8")
     found = experiment.parse(guide.split("```toml\n")[1].split("```")[0], "guide", "guide")
@@ -171,6 +202,7 @@ MISTAKES = [
     ('conditions = ["slow", "fast"]', 'conditions = ["slow"]', "an order has two conditions or more"),
     ('published = "fast-write / slow-write"', 'published = "fast-write"', "write a number, or `a / b`"),
     ('not_testable = "it is', 'expect = "more"\nnot_testable = "it is', "a claim is tested or not"),
+    ('system = "slow"', 'system = "slow"\nbeside_client = 2', "beside_client = 2: write a whole number from 1 to 1"),
     ('limits = ["disk", "memory"]', 'limits = ["disk", "cpu"]', "chart[write].limits: 'cpu': no such limit"),
     ('kind = "surface"', 'kind = "cake"', "kind = 'cake': use one of line, bars, surface, time"),
     ('value = "write" }', 'value = "iops" }', "chart[course].of.value = 'iops': use one of throughput, read, write"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from datetime import datetime
 from pathlib import Path
@@ -88,12 +89,14 @@ def test_runs_that_answer_come_first_each_by_number(climbed_run: Run, tmp_path: 
     assert names[:2] == ["answer 2", "runs"], "the sweep looked for no limit"
 
 
-def test_without_a_working_set_the_picture_is_of_what_there_is() -> None:
+def test_without_a_working_set_the_picture_is_of_what_there_is(climbed_run: Run) -> None:
+    ladder = copy.deepcopy(climbed_run.document["ladder"])
+    point = next(each for step in ladder["steps"] for each in step["points"] if each["op"] == "read")
     points = [
-        {"op": "read", "record_bytes": 4096, "depth": depth, "workers": 1, "rate": {"value": depth * 1e6}}
+        {**point, "record_bytes": 4096, "depth": depth, "workers": 1, "rate": {**point["rate"], "value": depth * 1e6}}
         for depth in (1, 4)
     ]
-    ladder = {"steps": [{"name": "small_depth", "points": points}]}
+    ladder["steps"] = [{**ladder["steps"][0], "name": "small_depth", "points": points}]
     found = excel_answer.picture_of({"ladder": ladder}, [])
     assert found is not None and found.rows == [("1", 1.0), ("4", 4.0)] and found.lines == ("4 KiB reads",)
     limit = {"kind": "link", "applies_to": {"op": "read", "size": "large"}, "value": 117e6, "unit": "bytes_per_s"}

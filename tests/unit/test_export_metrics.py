@@ -12,7 +12,7 @@ from prometheus_client import parser as old_parser
 from prometheus_client.openmetrics import parser
 
 from fixtures_run import make_run
-from naslab.exchange import openmetrics
+from naslab.exchange import openmetrics, samples
 from naslab.exchange.export import export
 from naslab.results import Run
 from naslab.results.foreign import foreign_cell, foreign_document
@@ -33,7 +33,7 @@ def families(run: Run | list[Run], openmetrics_text: bool = True) -> dict[str, A
 def test_values_are_the_cells(openmetrics_text: bool) -> None:
     made = small(pace_per_s=100.0)
     found = families(made, openmetrics_text)
-    for metric in openmetrics.METRICS:
+    for metric in samples.METRICS:
         for sample in found[metric.name].samples:
             value: Any = made.cell(int(sample.labels["cell"]))
             for part in metric.field.split("."):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from naslab.targets.first_contact import first_contact
+from told import told
 
 SMB, NFS = "smb://ann@nas:1445/photos/raw", "nfs://nas/export"
 
@@ -44,14 +45,15 @@ SMB, NFS = "smb://ann@nas:1445/photos/raw", "nfs://nas/export"
     ],
 )  # fmt: skip
 def test_lines(url: str, text: str, words: tuple[str, ...]) -> None:
-    line = first_contact(url, text, True)
+    line = first_contact(url, told(text), True)
     assert line is not None and "\n" not in line
     assert all(word in line for word in words), line
     assert "os error" not in line and "STATUS" not in line and "ERR_" not in line
 
 
 def test_what_happens_during_a_run_is_told_as_it_is() -> None:
-    assert first_contact(SMB, "receive: the server closed the connection", False) is None
-    assert first_contact(SMB, "read: something else", True) is None
-    assert first_contact("sim:", "connect: Connection refused", True) is None
-    assert first_contact("smb://nas:99999/x", "connect: Connection refused", True) is None
+    assert first_contact(SMB, told("receive: the server closed the connection"), False) is None
+    assert first_contact(SMB, told("read: something else"), True) is None
+    assert first_contact("sim:", told("connect: Connection refused"), True) is None
+    assert first_contact("smb://nas:99999/x", told("connect: Connection refused"), True) is None
+    assert first_contact(SMB, None, True) is None, "no error of the engine"

@@ -52,12 +52,20 @@ def test_a_file_that_ends_early_is_a_partial_run() -> None:
     assert [found["kind"] for found in run.document["warnings"]] == ["interrupted"]
 
 
+LOST = {"kind": "disconnected", "status": 104, "operation": "read", "facts": [],
+        "cause": "Connection reset by peer (os error 104)"}  # fmt: skip
+
+
 def test_what_went_wrong_is_told() -> None:
-    end = {**LINES[-1]["data"], "status": "failed", "error": "read: Connection reset by peer (os error 104)",
-           "error_kind": "disconnected", "left_behind": ["naslab-x"]}  # fmt: skip
+    end = {**LINES[-1]["data"], "status": "failed", "error": LOST,
+           "left_behind": [{"path": "naslab-x", "why": LOST}, {"path": "naslab-x/mine", "why": None}]}  # fmt: skip
     (run,) = parse(text([*LINES[:-1], {"event": "end", "data": end}]))
     assert run.document["status"] == "failed"
-    assert [found["kind"] for found in run.document["warnings"]] == ["error", "left_behind"]
+    error, left, foreign = run.document["warnings"]
+    assert [found["kind"] for found in (error, left, foreign)] == ["error", "left_behind", "left_behind"]
+    why = "cannot read: Connection reset by peer; check the server and the network"
+    assert error["message"] == why and f"left on the target: naslab-x: {why}; look" in left["message"]
+    assert "left on the target: naslab-x/mine; look" in foreign["message"]
 
 
 def test_a_server_is_named() -> None:

@@ -237,6 +237,15 @@ def with_disk(words: str) -> Definition:
     return system("samba", text=SYSTEM.replace('read = "67MB/s"', words))
 
 
+def test_guests_that_mount_have_rates_of_their_own() -> None:
+    text = SYSTEM + 'rates = ["1Gbit/s", "100Mbit/s"]\n'
+    made = system("knfsd", access="nfs4.1", count=2, text=text)
+    outside = [(words[4], words[8]) for _, words in backend._shapers(made, "/net")]
+    assert outside == [("tap1", "1000000000bit"), ("tap2", "100000000bit")]
+    inside = [(name, line.split()[8]) for name, line in backend._inside(made) if "tbf" in line]
+    assert inside == [("client1", "1000000000bit"), ("client2", "100000000bit")]
+
+
 def test_disks_that_fail() -> None:
     made = with_disk('errors = "1%"')
     assert not backend.refusals(made)

@@ -168,6 +168,36 @@ def test_several_clients_share_the_servers_port() -> None:
     assert "C3: ip addr add 10.77.0.4/24 dev eth0" in found
 
 
+def test_clients_with_rates_of_their_own() -> None:
+    found = commands(Link(rate_bits_per_s=10**9), Clients(count=2, rates_bits_per_s=(10**9, 10**8)))
+    shaped = {line.split(":")[0] + " " + line.split()[5]: line.split()[9] for line in found if "tbf" in line}
+    slow, fast = "100000000bit", "1000000000bit"
+    assert shaped == {
+        "S eth0": fast, "W port0": fast, "C1 eth0": fast, "C2 eth0": slow, "W port1": fast, "W port2": slow,
+    }  # fmt: skip
+    trains = [line.split("gso_max_size ")[1].split()[0] for line in found if "gso_max_size" in line]
+    assert trains == ["16000", "16000", "4608"], "each end sends trains of its own rate"
+
+
+MIXED = """what = "mixed"
+[server]
+kind = "samba"
+[link]
+rate = "1Gbit/s"
+[clients]
+count = 2
+rates = ["1Gbit/s", "100Mbit/s"]
+"""
+
+
+def test_each_clients_rate_is_a_limit_and_is_drawn() -> None:
+    found = definition.parse(MIXED, "mixed.toml", "mixed")
+    named = {each.name: each.value for each in limits.planted(found)}
+    assert named == {"link.rate": 1e9, "clients.rates[1]": 1e9, "clients.rates[2]": 1e8}
+    assert "1 of them 1 Gbit/s" in drawing.draw(found) and "1 of them 100 Mbit/s" in drawing.draw(found)
+    assert definition.parse(MIXED, "f", "m", {"clients.rates": "1Gbit/s,2Mbit/s"}).clients.own_bits_per_s[1] == 2 * MB
+
+
 def test_a_link_with_credit() -> None:
     burst = definition.Burst(100 * MB, 500 * MB, 20 * MB)
     shaper = next(line for line in commands(Link(burst=burst, queue_ns=10 * MB), Clients()) if "tbf" in line)

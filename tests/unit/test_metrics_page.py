@@ -17,6 +17,7 @@ from cli_tools import called
 from docs_pages import ROOT
 from fixtures_run import make_parts
 from naslab.exchange import scrape
+from naslab.exchange.samples import ALLOWED, ENDED, PROBABILITY, WARNINGS, WARNINGS_BY_KIND
 from naslab.render.web.app import application
 from naslab.render.web.metrics import MAX_TARGETS, Metrics
 from naslab.results.store import Store
@@ -98,26 +99,26 @@ def test_the_newest_run_of_each_target(filled: Store) -> None:
     for sample in rates:
         cell = filled.load(sample.labels["run"]).cell(int(sample.labels["cell"]))
         assert sample.value == cell["throughput_bytes_per_s"]
-    ended = {s.labels["target"]: (s.labels["status"], s.labels["run"]) for s in found[scrape.ENDED].samples}
+    ended = {s.labels["target"]: (s.labels["status"], s.labels["run"]) for s in found[ENDED.name].samples}
     assert ended == {SMB: ("complete", "20261120-190003-abcd"), NFS: ("failed", "20261120-190004-abcd")}
 
 
 def test_verdict_and_warnings_are_the_runs(measured: Store) -> None:
     found = families(Metrics(Library(measured)).text())
     limits = naslab.Run.of(measured.load("last")).verdict().limits
-    told = {
-        tuple(s.labels[name] for name in ("op", "size", "limit")): s.value for s in found[scrape.PROBABILITY].samples
-    }
+    told = {tuple(s.labels[name] for name in ("op", "size", "limit")): s.value for s in found[PROBABILITY.name].samples}
     assert told and told == {(limit.op, limit.size, limit.kind): limit.probability for limit in limits}
-    for unit, (name, scale) in scrape.RATES.items():
-        allowed = {tuple(s.labels[name] for name in ("op", "size", "limit")): s.value for s in samples(found, name)}
+    for unit, (family, scale) in ALLOWED.items():
+        allowed = {
+            tuple(s.labels[name] for name in ("op", "size", "limit")): s.value for s in samples(found, family.name)
+        }
         assert allowed == pytest.approx(
             {(each.op, each.size, each.kind): (each.value or 0) * scale for each in limits if each.unit == unit}
         )
-    counted = {s.labels["run"]: s.value for s in found[scrape.WARNINGS].samples}
+    counted = {s.labels["run"]: s.value for s in found[WARNINGS.name].samples}
     assert counted == {run_id: len(measured.load(run_id).document["warnings"]) for run_id in counted}
     kinds: dict[str, float] = {}
-    for sample in found[scrape.WARNINGS_BY_KIND].samples:
+    for sample in found[WARNINGS_BY_KIND.name].samples:
         kinds[sample.labels["run"]] = kinds.get(sample.labels["run"], 0) + sample.value
     assert kinds == {run_id: count for run_id, count in counted.items() if count} != {}
 
@@ -127,7 +128,7 @@ def test_every_name_is_listed(measured: Store) -> None:
     assert told <= set(scrape.NAMES)
     page = (ROOT / "docs" / "guide" / "prometheus.md").read_text("utf-8")
     assert {name for name in re.findall(r"naslab_\w+", page) if name != "naslab_run"} <= set(scrape.NAMES)
-    assert set(scrape.ABOUT) <= set(re.findall(r"naslab_\w+", page)), "the guide names each"
+    assert {family.name for family in scrape.OF_TARGETS} <= set(re.findall(r"naslab_\w+", page)), "the guide names each"
 
 
 def test_a_new_run_appears(filled: Store) -> None:
@@ -143,7 +144,7 @@ def test_a_new_run_appears(filled: Store) -> None:
 def test_only_the_targets_measured_last(store: Store) -> None:
     for number in range(MAX_TARGETS + 2):
         save(store, number, f"nfs://host{number}/export")
-    ended = families(Metrics(Library(store)).text())[scrape.ENDED].samples
+    ended = families(Metrics(Library(store)).text())[ENDED.name].samples
     assert {s.labels["target"] for s in ended} == {f"nfs://host{n}/export" for n in range(2, MAX_TARGETS + 2)}
 
 
@@ -151,7 +152,7 @@ def test_a_damaged_run_is_told(filled: Store) -> None:
     with filled.write() as db:
         db.execute("UPDATE cells SET document = '{' WHERE run_id = '20261120-190003-abcd'")
     found = families(Metrics(Library(filled)).text())
-    assert {s.labels["target"]: s.labels["status"] for s in found[scrape.ENDED].samples}[SMB] == "damaged"
+    assert {s.labels["target"]: s.labels["status"] for s in found[ENDED.name].samples}[SMB] == "damaged"
     assert {s.labels["target"] for s in found["naslab_throughput_bytes_per_second"].samples} == {NFS}
 
 
@@ -160,11 +161,11 @@ def test_without_names(filled: Store) -> None:
     for name in ("tester", "nas.example", "bench", "filer", "export"):
         assert name not in text
     found = families(text)
-    targets = {s.labels["target"] for s in found[scrape.ENDED].samples}
+    targets = {s.labels["target"] for s in found[ENDED.name].samples}
     assert targets == {s.labels["target"] for s in found["naslab_throughput_bytes_per_second"].samples}
     assert targets == {"nfs://host-1/share-1", "smb://host-2/share-2"}
     save(filled, 9, "smb://later.example/other")
-    again = families(Metrics(Library(filled), redacted=True).text())[scrape.ENDED].samples
+    again = families(Metrics(Library(filled), redacted=True).text())[ENDED.name].samples
     assert {s.labels["target"] for s in again} > targets, "a later target changes no earlier name"
 
 
@@ -180,7 +181,7 @@ def test_the_token_guards_it(filled: Store) -> None:
     status, headers, text = ask(filled, "/metrics", token=TOKEN)
     assert status == 401 and "naslab_" not in text
     status, headers, text = ask(filled, "/metrics", token=TOKEN, authorization=f"Bearer {TOKEN}")
-    assert status == 200 and headers["content-type"] == scrape.MEDIA_TYPE and scrape.ENDED in text
+    assert status == 200 and headers["content-type"] == scrape.MEDIA_TYPE and ENDED.name in text
     assert ask(filled, "/metrics", host="evil.example")[0] == 400
 
 

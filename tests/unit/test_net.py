@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from naslab.cli.net import DEFAULT_PORT, describe, listen_address, split_host
+from naslab.cli.net import DEFAULT_PORT, Flow, NetResult, RoundTrip, Wire, describe, listen_address, split_host
 from naslab.errors import UsageError
 
 
@@ -56,15 +54,12 @@ def test_bad_addresses(text: str) -> None:
         listen_address(text)
 
 
-def result(again: int) -> dict[str, Any]:
-    flow = {"bytes": 10**9, "duration_ns": 10**9}
-    return {
-        "host": "nas", "port": 1, "connections": 2, "duration_ns": 10**9, "upload_bytes_per_s": 117e6,
-        "download_bytes_per_s": 118e6, "both_upload_bytes_per_s": 90e6, "both_download_bytes_per_s": 95e6,
-        "round_trip_ns": {"p50": 200_000, "p99": 400_000, "message_bytes": 64, "count": 5},
-        "flows": {"upload": flow, "both_upload": flow},
-        "wire": {"mss_bytes": 1448, "mtu_bytes": 1500, "retransmitted_segments": again},
-    }  # fmt: skip
+def result(again: int) -> NetResult:
+    flow = Flow(10**9, 10**9)
+    return NetResult(
+        "nas", 1, 2, 10**9, 117e6, 118e6, 90e6, 95e6, RoundTrip(200_000, 400_000, 64, 5),
+        {"upload": flow, "both_upload": flow}, Wire(1448, 1500, again),
+    )  # fmt: skip
 
 
 def test_words() -> None:

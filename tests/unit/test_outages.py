@@ -14,11 +14,11 @@ from naslab.results.outages import outage_sentences, outage_warnings, outages_of
 S = 10**9
 
 
-def _outage(worker: int, start_s: float, end_s: float, lost: int = 0) -> dict[str, Any]:
+def _outage(worker: int, start_s: float, end_s: float, lost: int = 0, **more: int) -> dict[str, Any]:
     return {
         "worker": worker, "start_ns": int(start_s * S), "end_ns": int(end_s * S), "attempts": 3, "repeated_ops": 4,
         "read_back_writes": 10, "read_back_bytes": 640_000, "lost_writes": lost,
-        "first_lost": "f at 0" if lost else None,
+        "first_lost": "f at 0" if lost else None, **more,
     }  # fmt: skip
 
 
@@ -34,6 +34,22 @@ def test_what_workers_saw_at_one_time_is_one_outage() -> None:
     first, second = outage_sentences({"cells": cells})
     assert first == "there was no service for 12 s, 1.50 s, 1 s, 3 times: the server went away and came back"
     assert second == "the last 40 acknowledged writes (2.56 MB) were read back: all had survived"
+
+
+def test_files_that_the_server_kept_are_told() -> None:
+    cells = [{"id": 1, "outages": [
+        _outage(0, 1, 3, kept_files=2, reopened_files=0), _outage(1, 2, 3, kept_files=0, reopened_files=1),
+    ]}]  # fmt: skip
+    told = outage_sentences({"cells": cells})
+    assert told[1] == "2 of 3 open files were kept by the server, 1 opened again by name"
+    assert not any("kept" in each for each in outage_sentences({"cells": [{"id": 1, "outages": [_outage(0, 1, 3)]}]}))
+
+
+def test_only_the_files_of_older_documents_may_be_missing() -> None:
+    one = _outage(0, 1, 3)
+    del one["lost_writes"]
+    with pytest.raises(KeyError):
+        outages_of({"cells": [{"id": 1, "outages": [one]}]})
 
 
 def test_lost_writes_are_told_and_runs_without_outages_say_nothing() -> None:

@@ -7,6 +7,7 @@ import statistics
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from naslab.analysis import position
 from naslab.commands.plans import profile as profiles
@@ -14,6 +15,8 @@ from naslab.commands.plans.profile import ProfileOptions
 from naslab.errors import UsageError
 from naslab.render.report import profile as picture
 from naslab.render.terminal import tables
+from naslab.results.parts.cell import Latency
+from naslab.results.parts.profile import ProfileDocument, Zone
 
 OPTIONS = ProfileOptions(64 << 20, 1 << 20, 16, 64 << 20)
 
@@ -55,23 +58,23 @@ def test_wrong_options_are_named(more: dict[str, Any], says: str) -> None:
         profiles.check(dataclasses.replace(OPTIONS, **more))
 
 
-def made(rates: list[float]) -> dict[str, Any]:
+def made(rates: list[float]) -> ProfileDocument:
     cells: list[dict[str, Any]] = [
         {"workload": "zone", "block": i, "id": i, "bytes": 1 << 20, "duration_ns": 1, "throughput_bytes_per_s": rate}
         for i, rate in enumerate(rates)
     ]
     cells.append({"workload": "burst", "bytes": 1, "ops": 1, "throughput_bytes_per_s": 3e8})
-    latency = {"mean": 8_000_000, "p50": 8_000_000, "p99": 12_000_000}
+    latency = {**dict.fromkeys(Latency.__struct_fields__), "mean": 8_000_000, "p50": 8_000_000, "p99": 12_000_000}
     cells.append({"workload": "random access", "bytes": 1, "ops": 1, "latency_ns": latency})
     return position.profile_of(cells, dataclasses.replace(OPTIONS, zones=len(rates)))
 
 
 def test_a_disk_that_slows_down_towards_its_end() -> None:
     found = made([(200 - 5 * i) * 1e6 for i in range(20)])
-    assert found["head_bytes_per_s"] == pytest.approx(197.5e6) and found["tail_bytes_per_s"] == pytest.approx(107.5e6)
-    assert found["slowest_bytes_per_s"] == 105e6 and found["fastest_bytes_per_s"] == 200e6
+    assert found.head_bytes_per_s == pytest.approx(197.5e6) and found.tail_bytes_per_s == pytest.approx(107.5e6)
+    assert found.slowest_bytes_per_s == 105e6 and found.fastest_bytes_per_s == 200e6
     # Zones of one length: all of it takes the sum of their times.
-    assert found["mean_bytes_per_s"] == pytest.approx(20 / sum(1 / (200e6 - 5e6 * i) for i in range(20)))
+    assert found.mean_bytes_per_s == pytest.approx(20 / sum(1 / (200e6 - 5e6 * i) for i in range(20)))
     text = " ".join(position.sentences(found))
     assert "198 MB/s at the head, 108 MB/s at the tail" in text and "Burst: 300 MB/s" in text and "8 ms" in text
     assert "head and tail alike" in " ".join(position.sentences(made([100e6] * 5)))
@@ -83,10 +86,10 @@ def test_the_picture_holds_the_zones() -> None:
     assert len(list(tables.profile_rows(made([1e8] * 100)))) == tables.MAX_ROWS
 
 
-def shown(file_bytes: int, rates: list[float]) -> Any:
+def shown(file_bytes: int, rates: list[float]) -> ProfileDocument:
     zone = file_bytes // len(rates)
-    zones = [{"offset_bytes": at * zone, "bytes": zone, "bytes_per_s": rate} for at, rate in enumerate(rates)]
-    return {"file_bytes": file_bytes, "zones": zones, "mean_bytes_per_s": statistics.harmonic_mean(rates)}
+    zones = [Zone(at * zone, zone, rate, at) for at, rate in enumerate(rates)]
+    return replace(made(rates), file_bytes=file_bytes, zones=zones, mean_bytes_per_s=statistics.harmonic_mean(rates))
 
 
 def test_the_picture_has_the_zones_and_their_average() -> None:

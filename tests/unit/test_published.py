@@ -269,7 +269,7 @@ def test_a_mean_is_drawn_over_its_sizes() -> None:
 def test_a_small_article() -> None:
     found = parse(SEEDS, "two.toml", "two")
     assert [run.name for run in found.runs] == ["two-slow", "two-all"] and len(found.runs[1].cells) == 4
-    assert found.derived[0].of[0][1] == 96e6 and found.runs[0].setting["labels"] == {"colour": "red"}
+    assert found.derived[0].number.of[0].bytes_per_s == 96e6 and found.runs[0].setting.labels == {"colour": "red"}
 
 
 MISTAKES = [

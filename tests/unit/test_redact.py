@@ -33,7 +33,7 @@ from naslab.cli import main
 from naslab.exchange import references
 from naslab.exchange.export import FORMATS, export
 from naslab.exchange.importers.build import read_file
-from naslab.exchange.redact import REMOVED, Names, Outgoing, redact, redact_all, store_for, target_name
+from naslab.exchange.redact import REMOVED, Names, Outgoing, redact, store_for, target_name
 from naslab.exchange.redact_words import FILE, words
 from naslab.render.report import write
 from naslab.render.terminal.show import show_run
@@ -221,7 +221,9 @@ def test_the_same_server_keeps_one_name_within_one_output() -> None:
         document, _, _ = make_parts(ops=("read",), file_sizes=(1 << 20,), record_sizes=(65536,))
         return Run({**document, "argv": None, "target": {**document["target"], "url": url}})  # type: ignore[arg-type]
 
-    runs = redact_all([at("smb://ann@Tower/films/a"), at("smb://bob@tower:445/films/b"), at("nfs://attic/x")])
+    names = Names()
+    targets = ("smb://ann@Tower/films/a", "smb://bob@tower:445/films/b", "nfs://attic/x")
+    runs = [redact(at(each), names) for each in targets]
     urls = [run.document["target"]["url"] for run in runs]
     assert urls == ["smb://host-2/share-1/folder-1", "smb://host-2/share-1/folder-2", "nfs://host-3/share-2"]
     assert runs[0].document["environment"]["client"]["host"] == runs[2].document["environment"]["client"]["host"]

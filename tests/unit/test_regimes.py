@@ -58,7 +58,7 @@ def cell(number: int, **more: Any) -> dict[str, Any]:
         "kinds": {"write" if "write" in made["op"] else "read": {"ops": made["ops"]}}, "latency_ns": latency,
         "duration_ns": round(took), "acknowledged_ns": round(took), "iops": made["ops"] / took * 1e9 if took else 0.0,
         "throughput_bytes_per_s": made["bytes"] / took * 1e9 if took else 0.0,
-        "start_ns": number * 10**12, "end_ns": number * 10**12 + round(took), "cpu_fraction": 0.0,
+        "start_ns": number * 10**12, "end_ns": number * 10**12 + round(took), "cpu_fraction": 0.02,
     }  # fmt: skip
     return {**made, **computed, **{name: more[name] for name in computed if name in more}}
 

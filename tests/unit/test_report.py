@@ -14,6 +14,7 @@ import sys
 import zlib
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,9 @@ from naslab.render.report.rules import rules, uprights
 from naslab.render.report.thinning import keep_extremes
 from naslab.render.report.views import charts, shown
 from naslab.results import Run
+from naslab.results.describe import plain
 from naslab.results.foreign import foreign_cell, foreign_document
+from naslab.results.parts.cached import WorkingSet
 from naslab.results.run import MemoryBlobs
 from naslab.units import size_label
 
@@ -498,12 +501,15 @@ BURST = {
 
 def burst_run(cause: str = "token_bucket") -> Run:
     run = small(ops=("write",), file_sizes=(1 << 30,), record_sizes=(1 << 20,), command="sustained")
-    cached = {"network_only_bytes_per_s": 600e6, "cold_bytes_per_s": 250e6, "warm_bytes_per_s": 600e6}
-    sets = {"knee_bytes": 256 << 20, "memory_bytes_per_s": 590e6, "beyond_bytes_per_s": 31e6}
-    run.document["sustained"] = {  # type: ignore[typeddict-item]
-        "regimes": [], "burst": {**BURST, "cause": cause}, "cached": cached, "working_set": None, "cost": None,
+    cached = {
+        "network_only_bytes_per_s": 600e6, "cold_bytes_per_s": 250e6, "warm_bytes_per_s": 600e6, "file_bytes": 1 << 26,
+        "contrast": 2.4, "separable": True, "reason": None,
     }  # fmt: skip
-    assert way.stages({"sustained": {"working_set": {**sets}}})[1].says[0].startswith("holds a working set of 256 MiB")
+    part = {"regimes": [], "burst": {**BURST, "cause": cause}, "cached": cached, "working_set": None, "cost": None}
+    run.document["sustained"] = part
+    sets = WorkingSet(256 << 20, [200 << 20, 300 << 20], 590e6, 31e6, own_memory=False, reason=None, steps=[])
+    stages = way.stages({"sustained": {**part, "burst": None, "cached": None, "working_set": plain(sets)}})
+    assert stages[1].says[0].startswith("holds a working set of 256 MiB")
     return run
 
 
@@ -541,7 +547,7 @@ def test_the_network_of_jobs_is_drawn_from_what_was_on_the_wire() -> None:
         blobs[cell["id"]]["wire_series"] = sent[cell["id"]].tobytes()
     run = Run(document, MemoryBlobs(blobs))  # type: ignore[arg-type]
     steps = [
-        {"job": f"job-{at}", "cell": cell["id"], "repeat": 0, "wall_ns": cell["window_ns"]}
+        SimpleNamespace(job=f"job-{at}", cell=cell["id"], repeat=0, wall_ns=cell["window_ns"])
         for at, cell in enumerate(run.cells[:2])
     ]
     series = [one for cell in run.cells if (one := read_series(run, 0, cell))]

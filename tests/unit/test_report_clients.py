@@ -5,8 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from naslab.render.report.clients import by_client, by_number, of_server
+from naslab.results.parts.clients import (
+    CellClients,
+    ClientPart,
+    DiskRates,
+    MonitorDocument,
+    MonitorSample,
+    NetRates,
+    Scaling,
+    ScalingRung,
+)
 
 MB = 1e6
 DOCUMENT: dict[str, Any] = {"environment": {"clients": [{"client": 0, "host": "a"}, {"client": 1, "host": "b<i>"}]}}
@@ -14,10 +25,13 @@ DOCUMENT: dict[str, Any] = {"environment": {"clients": [{"client": 0, "host": "a
 
 def test_a_bar_for_each_client_and_a_line_at_an_even_share() -> None:
     each = [
-        {"client": at, "bytes_per_s": rate * MB, "start_offset_ns": at * 1_000_000, "errors": at}
+        ClientPart(
+            client=at, bytes=1, ops=1, errors=at, status="complete", start_offset_ns=at * 1_000_000, duration_ns=1,
+            bytes_per_s=rate * MB, cpu_ns=0, latency_ns={}, wire_bytes=None,
+        )
         for at, rate in enumerate((30.0, 10.0))
-    ]
-    figure = by_client({"clients": {"count": 2, "each": each, "stragglers": [1]}}, DOCUMENT)
+    ]  # fmt: skip
+    figure = by_client(CellClients(2, 0, 0, 0, 0, 1, 1, 1.0, 1.0, 1.0, 1.0, each, [1]), DOCUMENT)
     (bars,) = figure["data"]
     assert bars["x"] == [30.0, 10.0] and bars["customdata"] == [[0.0, 0], [1.0, 1]]
     assert bars["y"][0] == "client 0 (a)" and "<i>" not in bars["y"][1], "names are no markup"
@@ -25,15 +39,13 @@ def test_a_bar_for_each_client_and_a_line_at_an_even_share() -> None:
     assert [line["x0"] for line in figure["layout"]["shapes"]] == [20.0]
 
 
-def scaling(limit: float | None) -> dict[str, Any]:
+def scaling(limit: float | None) -> Scaling:
     rungs = [
-        {"clients": n, "bytes_per_s": min(10 * n, 25) * MB, "ci95_bytes_per_s": [min(10 * n, 25) * MB - 1, 26 * MB]}
+        ScalingRung(n, 2, min(10 * n, 25) * MB, [min(10 * n, 25) * MB - 1, 26 * MB], min(10, 25 / n) * MB, False)
         for n in (1, 2, 4)
     ]
-    return {
-        "rungs": rungs, "one_client_bytes_per_s": 10 * MB, "limit_bytes_per_s": limit,
-        "knee_clients": limit and limit / (10 * MB),
-    }  # fmt: skip
+    knee = limit and limit / (10 * MB)
+    return Scaling(10 * MB, limit, None, 25 * MB, knee, None, "unknown", rungs)
 
 
 @pytest.mark.parametrize(("limit", "bend", "top"), [(25 * MB, 2.5, 25.0), (None, 4.0, 40.0)])
@@ -45,12 +57,11 @@ def test_the_line_bends_at_the_knee(limit: float | None, bend: float, top: float
 
 
 def test_what_hardly_moved_is_left_out() -> None:
-    sample = {
-        "at_ns": 1_000_000_000, "cpu_fraction": 0.5,
-        "disks": {"sda": {"read_bytes_per_s": 50 * MB, "write_bytes_per_s": 0.0, "busy_fraction": 0.9}},
-        "nets": {"eth0": {"received_bytes_per_s": 100.0, "sent_bytes_per_s": 51 * MB}},
-    }  # fmt: skip
-    busy, moved = of_server({"samples": [sample, {**sample, "at_ns": 2_000_000_000, "disks": {}}]})
+    sample = MonitorSample(
+        1_000_000_000, 0.5, 1, 1, 1, {"sda": DiskRates(50 * MB, 0.0, 0.9)}, {"eth0": NetRates(100.0, 51 * MB)}
+    )
+    later = replace(sample, at_ns=2_000_000_000, disks={})
+    busy, moved = of_server(MonitorDocument("ssh://a", None, False, [sample, later]))
     assert {line["name"]: line["y"] for line in busy["data"]} == {"Processors": [50.0, 50.0], "Disk sda": [90.0, 0.0]}
     assert {line["name"]: line["y"] for line in moved["data"]} == {"sda read": [50.0, 0.0], "eth0 sent": [51.0, 51.0]}
     assert busy["data"][0]["x"] == [1.0, 2.0]

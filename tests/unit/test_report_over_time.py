@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from naslab import load
 from naslab.render.report import experiment, experiment_time
 from naslab.render.report.sustained import as_told, regimes, words
 from naslab.results import Run
+from naslab.results.parts.sustained import Bucket, ChangeDocument, EstimateDocument, Regimes, SegmentDocument, Steady
 
 SERVER = """
 link_bytes_per_s = 1_000_000_000
@@ -88,20 +90,20 @@ def test_runs_without_a_change_and_runs_that_are_not_there_have_no_chart(result:
 
 def test_the_line_of_a_burst_and_its_caption_are_the_headlines() -> None:
     """Whole seconds say 28.9 s and a floor of 35 MB/s; the fit, which the headline has, 29.6 s and 32 MB/s."""
-    regime = {
-        "cell": 1, "kind": "read", "best_second_bytes_per_s": 170e6, "dropped_ns": 29_600_000_000,
-        "burst_bytes_per_s": 167.2e6, "baseline_bytes_per_s": 32.0e6, "percentiles_ns": {},
-        "segments": [{"start_ns": 0, "end_ns": 28_900_000_000, "mean_bytes_per_s": 167.2e6},
-                     {"start_ns": 28_900_000_000, "end_ns": 59_500_000_000, "mean_bytes_per_s": 35.1e6}],
-        "changes": [{"at_ns": 28_900_000_000, "earliest_ns": 28_900_000_000, "latest_ns": 29_000_000_000,
-                     "effect": -0.79}],
-        "steady": {"word": "steady", "reason": "it is", "snia_steady": None},
-    }  # fmt: skip
-    bucket = {
-        "dropped_ns": 29_600_000_000,
-        "burst_bytes_per_s": {"value": 166.4e6},
-        "baseline_bytes_per_s": {"value": 32.04e6},
-    }
+    sides = [0.0, 0.0]
+    regime = Regimes(
+        cell=1, kind="read", best_second_bytes_per_s=170e6, mean_bytes_per_s=100e6, dropped_ns=29_600_000_000,
+        burst_bytes_per_s=167.2e6, baseline_bytes_per_s=32.0e6, percentiles_ns={},
+        segments=[SegmentDocument(0, 28_900_000_000, 167.2e6, sides),
+                  SegmentDocument(28_900_000_000, 59_500_000_000, 35.1e6, sides)],
+        changes=[ChangeDocument(28_900_000_000, 28_900_000_000, 29_000_000_000, -0.79, sides)],
+        steady=Steady("steady", True, "it is", [], 32e6, 0, None, None, None, None, None, None),
+    )  # fmt: skip
+    bucket = Bucket(
+        dropped_ns=29_600_000_000, burst_bytes_per_s=EstimateDocument(166.4e6, sides),
+        baseline_bytes_per_s=EstimateDocument(32.04e6, sides), size_bytes=EstimateDocument(4e9, sides),
+        burst_bytes=5_000_000_000, precision=None, refill_ns=None,
+    )  # fmt: skip
     told = as_told(regime, bucket)
     assert "166 MB/s until 29.6 s, then 32.0 MB/s until 59.5 s. Changes: -81 % at 29.6 s." in words(told)
     figure = regimes(*(np.ones(600),) * 3, told)
@@ -109,5 +111,6 @@ def test_the_line_of_a_burst_and_its_caption_are_the_headlines() -> None:
     assert line["x"][:5] == [0, 29.6, None, 29.6, 59.5] and line["y"][:5] == [166.4, 166.4, None, 32.04, 32.04]
     assert {shape["x0"] for shape in figure["layout"]["shapes"]} == {28.9, 29.6}
     assert figure["layout"]["shapes"][0]["x1"] == 29.6, "the moment lies in the band of what it may be"
-    assert as_told({**regime, "dropped_ns": None}) == {**regime, "dropped_ns": None}
-    assert as_told(regime)["segments"][1]["mean_bytes_per_s"] == 32.0e6, "without a fit of the burst its own"
+    undropped = replace(regime, dropped_ns=None)
+    assert as_told(undropped) is undropped
+    assert as_told(regime).segments[1].mean_bytes_per_s == 32.0e6, "without a fit of the burst its own"

@@ -23,11 +23,11 @@ def test_the_planted_limit_is_found(seed: int) -> None:
     draw = np.random.default_rng(seed)
     one, most = float(draw.uniform(20, 40)) * MB, float(draw.uniform(90, 150)) * MB
     found = judge(measured(one, most, (1, 2, 4, 8), 0.01, seed), set())
-    assert found["limited_by"] == "server"
-    assert found["limit_bytes_per_s"] == pytest.approx(most, rel=0.02)
-    assert found["knee_clients"] == pytest.approx(most / one, rel=0.05)
-    low, high = found["knee_ci95_clients"]
-    assert low <= found["knee_clients"] <= high
+    assert found.limited_by == "server"
+    assert found.limit_bytes_per_s == pytest.approx(most, rel=0.02)
+    assert found.knee_clients == pytest.approx(most / one, rel=0.05)
+    low, high = found.knee_ci95_clients
+    assert low <= found.knee_clients <= high
 
 
 @pytest.mark.lab
@@ -35,21 +35,21 @@ def test_intervals_cover() -> None:
     within = 0
     for seed in range(40):
         found = judge(measured(30 * MB, 110 * MB, (1, 2, 4, 8), 0.02, seed), set())
-        low, high = found["limit_ci95_bytes_per_s"]
+        low, high = found.limit_ci95_bytes_per_s
         within += low <= 110 * MB <= high
     assert within >= 35
 
 
 def test_growth_to_the_end_is_no_limit_of_the_server() -> None:
     found = judge(measured(30 * MB, 1000 * MB, (1, 2, 4, 8), 0.01, 1), set())
-    assert (found["limited_by"], found["limit_bytes_per_s"], found["knee_clients"]) == ("clients", None, None)
-    assert found["at_least_bytes_per_s"] == pytest.approx(240 * MB, rel=0.02)
+    assert (found.limited_by, found.limit_bytes_per_s, found.knee_clients) == ("clients", None, None)
+    assert found.at_least_bytes_per_s == pytest.approx(240 * MB, rel=0.02)
 
 
 def test_busy_clients_are_no_proof() -> None:
     rates = measured(30 * MB, 110 * MB, (1, 2, 4, 8), 0.01, 1)
-    assert judge(rates, {8})["limited_by"] == "clients"
-    assert judge(rates, {1})["limited_by"] == "server", "only what is beyond the knee counts"
+    assert judge(rates, {8}).limited_by == "clients"
+    assert judge(rates, {1}).limited_by == "server", "only what is beyond the knee counts"
 
 
 def test_a_single_client_may_be_all_it_takes() -> None:
@@ -59,8 +59,7 @@ def test_a_single_client_may_be_all_it_takes() -> None:
 
 def test_words() -> None:
     found = judge(measured(30 * MB, 110 * MB, (1, 2, 4, 8), 0.005, 1), set())
-    rungs = [{"clients": n, "bytes_per_s": min(30 * n, 110) * MB} for n in (1, 2, 4, 8)]
-    text = " ".join(sentences({**found, "rungs": rungs}))
+    text = " ".join(sentences(found))
     assert "8: 110 MB/s" in text and "more clients add nothing: 110 MB/s" in text and "limit of the server" in text
 
 

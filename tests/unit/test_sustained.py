@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from naslab.analysis.buckets import Estimate, fit_bucket
 from naslab.analysis.causes import BurstEvidence, decide_cause
@@ -25,6 +26,7 @@ from naslab.cli.progress import SPARKS, Progress, sparkline
 from naslab.commands.plans import burst, sustained
 from naslab.commands.plans.sustained import LoadOptions, load_cell, parse_distribution, parse_rate
 from naslab.errors import UsageError
+from naslab.results.parts.sustained import Sustained
 from naslab.spec import CellSpec
 
 MB = 1_000_000
@@ -144,20 +146,20 @@ def test_a_step_of_few_coarse_bins_is_a_step() -> None:
 
 def test_regime_of_a_burst() -> None:
     found = regime(rates((260, 200), (32, 400)), 3, "write", {"p50": 1})
-    assert found["burst_bytes_per_s"] == pytest.approx(260 * MB) and found["dropped_ns"] == 20 * NS
-    assert found["baseline_bytes_per_s"] == pytest.approx(32 * MB) and found["steady"]["word"] == "slowdown"
+    assert found.burst_bytes_per_s == pytest.approx(260 * MB) and found.dropped_ns == 20 * NS
+    assert found.baseline_bytes_per_s == pytest.approx(32 * MB) and found.steady.word == "slowdown"
     level = regime(rates((100, 300)), 3, "write", {})
-    assert level["burst_bytes_per_s"] is None and level["changes"] == [] and level["steady"]["is_steady"]
-    part = {"regimes": [found], "burst": None, "cached": None, "cost": None}
+    assert level.burst_bytes_per_s is None and level.changes == [] and level.steady.is_steady
+    part = Sustained(regimes=[found], burst=None, cached=None, cost=None)
     assert rates_to_pay_for(part) == (pytest.approx(32 * MB), pytest.approx(260 * MB))
-    assert rates_to_pay_for({**part, "regimes": [level]})[1] is None
-    assert rates_to_pay_for({**part, "regimes": []}) == (0.0, None)
+    assert rates_to_pay_for(structs.replace(part, regimes=[level]))[1] is None
+    assert rates_to_pay_for(structs.replace(part, regimes=[])) == (0.0, None)
 
 
 def test_cost_of_a_rate() -> None:
     cost = cost_part(Price(per_month=730), 10 * MB, None)
-    assert cost["burst"] is None and cost["per_hour"] == 1
-    assert cost["sustained"]["per_mb_per_s_month"] == 73
+    assert cost.burst is None and cost.per_hour == 1
+    assert cost.sustained.per_mb_per_s_month == 73
 
 
 def test_overlapping_rates_name_no_cause() -> None:
@@ -165,19 +167,20 @@ def test_overlapping_rates_name_no_cause() -> None:
     clear = rates((260, 200), (32, 400))
     clear = RateSeries((clear.moved_bytes * noise).astype(np.int64), clear.ops, clear.bin_ns)
     verdict = decide_cause(BurstEvidence("write", clear))
-    assert burst_part(verdict, "write", clear)["missing"] == list(verdict.missing)
+    assert burst_part(verdict, "write", clear).missing == list(verdict.missing)
     fit = verdict.bucket
     assert fit is not None
     vague = replace(fit, baseline_bytes_per_s=Estimate(32e6, 1e6, 300e6))
     found = burst_part(replace(verdict, word="thermal_or_drift", bucket=vague), "write", clear)
-    assert found["cause"] == "undecided" and "longer first run" in found["missing"][0]
+    assert found.cause == "undecided" and "longer first run" in found.missing[0]
 
 
 def test_percentiles_reach_nine_nines() -> None:
     assert len(PERCENTILES) == 11 and PERCENTILES[-1][1] == pytest.approx(1 - 1e-9, abs=1e-12)
-    rows = percentile_rows([{"percentiles_ns": {"p50": 1000, "p99": None}}])
+    rows = percentile_rows([regime(rates((100, 300)), 3, "write", {"p50": 1000, "p99": None})])
     assert rows == [("p50", ["1 µs"])], "no rows of nothing but `-`"
-    rows = percentile_rows([{"percentiles_ns": {"p50": 1000}}, {"percentiles_ns": {"p50": 2000, "p99_9999999": 3000}}])
+    found = ({"p50": 1000}, {"p50": 2000, "p99_9999999": 3000})
+    rows = percentile_rows([regime(rates((100, 300)), 3, "write", percentiles) for percentiles in found])
     assert rows == [("p50", ["1 µs", "2 µs"]), ("p99.9999999", ["-", "3 µs"])]
 
 

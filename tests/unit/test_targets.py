@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naslab.errors import UsageError
+from naslab.errors import TargetError, UsageError
 from naslab.targets import Target, folder_target, parse_target
-from naslab.text.messages import readable, without_secrets
+from naslab.text.messages import say, sentence, told_of, without_secrets, words_of
+from told import told
 
 PIECES = st.lists(
     st.sampled_from(
@@ -116,17 +117,33 @@ def test_words_with_a_colon_are_left_alone() -> None:
             "cannot connect to nas: there is no Kerberos ticket: kinit USER@REALM",
         ),
         ("mount: the export is closed, path=/e", "permission", "cannot mount /e: the export is closed"),
-        ("plan: cell 3 (read): the null target has no flush: x", None, "the null target has no flush: x"),
-        ("open: No space left on device (os error 28), file=a, offset=3", None,
+        ("plan: cell 3 (read): the null target has no flush: x", "invalid", "the null target has no flush: x"),
+        ("open: No space left on device (os error 28), file=a, offset=3", "no_space",
          "cannot open a: No space left on device, offset 3; free some space or choose smaller sizes"),
-        ("something else, a=b", None, "something else, a=b"),
-        ("umount: failed, a=b", None, "umount: failed, a=b"),
+        ("umount: failed, a=b", "io", "failed, a b"),
     ],
 )  # fmt: skip
-def test_engine_errors_read_well(raw: str, kind: str | None, words: str) -> None:
-    assert readable(raw, kind) == words
+def test_engine_errors_read_well(raw: str, kind: str, words: str) -> None:
+    assert sentence(told(raw, kind)) == words
+    assert sentence(told(raw, kind), step=False) == words.partition("; ")[0]
 
 
-@given(st.text())
-def test_any_text_is_readable(text: str) -> None:
-    assert isinstance(readable(text), str)
+def test_names_that_look_like_facts_stay_whole() -> None:
+    """The parts come as parts: a name may hold whatever separates them in a line."""
+    parts = ("not_found", 2, "open", "it is not there", [("path", "a, b=c: d"), ("share", "x")])
+    error = TargetError("open: it is not there, path=a, b=c: d, share=x", "not_found", 2)
+    error.failure = parts
+    assert words_of(error) == "cannot open a, b=c: d: it is not there, share x"
+    assert told_of(error) == {
+        "kind": "not_found", "status": 2, "operation": "open", "cause": "it is not there", "facts": parts[4]
+    }  # fmt: skip
+    say(error)
+    assert str(error) == "cannot open a, b=c: d: it is not there, share x" and error.failure is None
+    say(error)
+    assert str(error).count("cannot open") == 1, "words stay as they are"
+
+
+def test_words_of_python_stay_as_they_are() -> None:
+    error = UsageError("connect: to what, path=x")
+    assert words_of(error) == sentence(str(error)) == str(error)
+    assert sentence(told_of(error)) == str(error) and told_of(error)["kind"] == "invalid"

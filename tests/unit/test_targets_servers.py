@@ -105,6 +105,7 @@ def test_smb(text: str, changed: dict[str, Any]) -> None:
         ("nfs://nas/data?sec=KRB5", {"sec": "krb5"}),
         ("nfs://ann@nas/data?sec=krb5i", {"sec": "krb5i", "principal": "ann"}),
         ("nfs://corp.lab;ann@nas/data?sec=krb5p", {"sec": "krb5p", "principal": "ann@CORP.LAB"}),
+        ("nfs://CORP;ann@nas/data?sec=krb5p", {"sec": "krb5p", "principal": "ann"}),
         ("nfs://ann%40CORP.LAB@nas/data?sec=krb5p", {"sec": "krb5p", "principal": "ann@CORP.LAB"}),
     ],
 )  # fmt: skip

@@ -15,6 +15,7 @@ from naslab.render.terminal import pictures
 from naslab.render.terminal.show import folded, render, show_run
 from naslab.results import Run
 from naslab.results.foreign import foreign_cell, foreign_document
+from naslab.results.parts.curve import CurveDocument
 from naslab.text import screen as terminal
 from naslab.text.screen import plain_table
 
@@ -60,7 +61,10 @@ def curve(steps: int = 12) -> Run:
             }
             for at in range(steps)
         ],
-        "knee_per_s": None, "capacity_per_s": None,
+        **dict.fromkeys(name for name in CurveDocument.__struct_fields__ if "_per_s" in name), "compared": None,
+        "probe_alone": None, "probe_full": None, "low_load_p99_ns": None, "arrivals": "poisson", "block_bytes": 4096,
+        "write_fraction": 0.0, "random": True, "file_bytes": 4096, "workers": 1, "queue_depth": 1, "step_ns": 1,
+        "factor": 1.5, "stop_reason": "saturated", "saturated": True, "depth_limited": False, "knee_method": "",
     }  # fmt: skip
     return made
 

@@ -54,7 +54,7 @@ def test_folders_that_are_linked_into_themselves() -> None:
     for each in (operation("link", "a", "b"), operation("stat", "b/x"), operation("rename", "a", "b/c")):
         files.add(each)
     assert [fact.path for fact in files.needed()] == ["a", "a/x"]
-    assert files.shape()["folders"] == 1
+    assert files.shape().folders == 1
     doubled = FileSet()
     doubled.add(operation("stat", "d0/file"))
     for depth in range(60):
@@ -62,7 +62,7 @@ def test_folders_that_are_linked_into_themselves() -> None:
         for name in "xy":
             doubled.add(operation("link", f"d{depth}", f"d{depth + 1}/{name}"))
     assert [fact.path for fact in doubled.needed()] == ["d0", "d0/file"]
-    assert doubled.shape()["folders"] == 61
+    assert doubled.shape().folders == 61
 
 
 def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

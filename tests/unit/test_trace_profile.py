@@ -10,9 +10,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from msgspec import convert, to_builtins
 
 from naslab.cli import main
 from naslab.trace import FileSet, Header, Operation, Trace, TraceWriter, files_of
+from naslab.trace.described import DescribedTrace, PowerCount, TraceTree
 from naslab.trace.profile import Profile
 from naslab.trace.text import profile_text
 
@@ -59,7 +61,7 @@ def test_what_the_trace_makes_need_not_be_there() -> None:
     for operation in s.operations:
         files.add(operation)
     assert (files.created_files, files.created_folders, files.removed, files.unreadable) == (1, 1, 2, 0)
-    assert files.shape() == {"files": 0, "folders": 0, "depth": 0, "most_entries": 0}
+    assert files.shape() == TraceTree(files=0, folders=0, depth=0, most_entries=0)
 
 
 def test_files_that_may_be_made_are_there_if_their_old_contents_are_read() -> None:
@@ -82,8 +84,8 @@ def test_cut_files() -> None:
     profile = Profile()
     for operation in s.operations:
         profile.add(operation)
-    files = profile.document()["files"]
-    assert files["unreadable"] == 1 and files["needed_sizes"] == [{"up_to_bytes": 128, "count": 1}]
+    files = profile.document().files
+    assert files.unreadable == 1 and files.needed_sizes == [PowerCount(128, 1)]
     cut = Script()("open", "a", handle=0, flags="wt").io("write", 0, 0, 10)
     assert cut.io("read", 0, 0, 90).needed() == [("a", False, 0, None)], (
         "an open without permission to make it: it was there"
@@ -105,7 +107,7 @@ def profile_of(script: Script) -> dict[str, Any]:
     profile = Profile()
     for operation in script.operations:
         profile.add(operation)
-    return profile.document()
+    return to_builtins(profile.document())  # type: ignore[no-any-return]
 
 
 def test_sequential_shares() -> None:
@@ -192,7 +194,7 @@ def test_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert document["profile"]["sequential"]["global"] == 1.0 and document["header"]["source"] == "fio"
     assert main(["trace", "show", str(made)]) == 0
     text = capsys.readouterr().out
-    assert text == profile_text(document)
+    assert text == profile_text(convert(document, DescribedTrace))
     for words in (
         "4,001", "262 MB read", "65,536 B (4,000)", "100.0 % as a server sees it", "a note",
         "needed first 1 files (262 MB", "mean 0.90", "         3  mmap",
@@ -257,7 +259,7 @@ from naslab.trace.profile import Profile
 trace, profile = Trace(Path(sys.argv[1])), Profile()
 for operation in trace:
     profile.add(operation)
-facts = [profile.document()["operations"], len(files_of(trace))]
+facts = [profile.document().operations, len(files_of(trace))]
 # Not ru_maxrss, in which a child begins with the peak of its parent.
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(json.dumps([*facts, int(peak.split()[1])]))

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from naslab.analysis.metadata import LOOKS, PHASES, WARM_UP, header, phases, rows, sentences
 from naslab.cli.arguments import CommonArguments, TreeArguments
@@ -18,6 +20,8 @@ from naslab.render.report import theme
 from naslab.render.report.tree import fill, section
 from naslab.render.report.views import Chart, shown
 from naslab.results import Run
+from naslab.results.describe import plain
+from naslab.results.parts.tree import TreeDocument, TreePhase
 from naslab.results.run import MemoryBlobs
 from naslab.results.store import Store
 from naslab.text.messages import safe_argv
@@ -212,35 +216,34 @@ def test_cold_beside_warm() -> None:
     cells += [cell("stat", "cold", 6, 1), cell("stat", "warm", 7, 1, status="failed")]
     cells.append(cell("stat", "warm", 8, 1, workload=WARM_UP))
     warm, cold = phases(cells)
-    assert (warm["caches"], warm["repeats"], cold["caches"], cold["repeats"]) == ("warm", 6, "cold", 7)
-    assert cold["of_warm"] == pytest.approx(0.25) and cold["of_warm_ci95"] == pytest.approx([0.25, 0.25])
-    assert warm["ops_per_s_ci95"] == pytest.approx([100e9 / 15e6, 100e9 / 10e6]), "lowest to highest of six"
-    assert "of_warm" not in warm
+    assert (warm.caches, warm.repeats, cold.caches, cold.repeats) == ("warm", 6, "cold", 7)
+    assert cold.of_warm == pytest.approx(0.25) and cold.of_warm_ci95 == pytest.approx([0.25, 0.25])
+    assert warm.ops_per_s_ci95 == pytest.approx([100e9 / 15e6, 100e9 / 10e6]), "lowest to highest of six"
+    assert warm.of_warm is UNSET
     (few,) = phases(cells[:1])
-    assert few["ops_per_s_ci95"] is None and few["ops_per_s"] == pytest.approx(10_000)
+    assert few.ops_per_s_ci95 is None and few.ops_per_s == pytest.approx(10_000)
+
+
+def tree_of(cells: list[dict[str, Any]]) -> TreeDocument:
+    return TreeDocument(
+        depth=1, fan_out=2, workers=1, shared=False, mean_bytes=4096, lognormal=False, folders=3, files=9,
+        cold="command", cold_note="N.", phases=phases(cells),
+    )  # fmt: skip
 
 
 def test_the_table_has_the_columns_that_are_needed() -> None:
     cells = [cell("stat", "warm", block, 10**6) for block in range(6)]
-    told: dict[str, Any] = {
-        "folders": 3,
-        "files": 9,
-        "workers": 1,
-        "shared": False,
-        "cold": "command",
-        "cold_note": "N.",
-    }
-    alone = {**told, "phases": phases(cells[:1])}
+    alone = tree_of(cells[:1])
     assert header(alone) == ("operation", "count", "per second", "p50", "p99")
     assert list(rows(alone)) == [("stat", "100", "100,000", "10 ms", "20 ms")]
-    both = {**told, "phases": phases([*cells, *(cell("stat", "cold", block, 4 * 10**6) for block in range(6))])}
+    both = tree_of([*cells, *(cell("stat", "cold", block, 4 * 10**6) for block in range(6))])
     assert header(both) == ("operation", "caches", "count", "per second", "95 %", "p50", "p99", "of warm", "95 %")
     assert [row[1:3] + row[4:5] + row[-2:] for row in rows(both)] == [
         ("warm", "100", "100,000-100,000", "-", "-"), ("cold", "100", "25,000-25,000", "25 %", "25-25"),
     ]  # fmt: skip
     assert "Of the warm rate, with cold caches: stat 25 % (95 % interval 25-25 %)." in sentences(both)
-    old = {**alone, "phases": [{"op": "stat", "count": 1, "repeats": 1, "ops_per_s": 5.0, "latency_ns_p50": 1000,
-                                "latency_ns_p99": 2000}]}  # fmt: skip
+    phase = TreePhase(op="stat", count=1, repeats=1, ops_per_s=5.0, latency_ns_p50=1000, latency_ns_p99=2000)
+    old = replace(alone, phases=[phase])
     assert list(rows(old)) == [("stat", "1", "5", "1 µs", "2 µs")], "a run stored before there were cold passes"
 
 
@@ -250,10 +253,7 @@ def stored(*states: str, repeats: int = 6) -> Run:
         cell(op, state, block, (10 + block) * 10**5 * (1 if state == "warm" else 4))
         for op in ("stat", "readdir") for state in states for block in range(repeats)
     ]  # fmt: skip
-    tree = {
-        "folders": 3, "files": 9, "workers": 1, "shared": False, "cold": "command", "cold_note": "N.",
-        "phases": phases(cells),
-    }  # fmt: skip
+    tree = plain(tree_of(cells))
     document: Any = {"run_id": "r", "target": {"url": "sim:"}, "environment": {}, "cells": [], "tree": tree}
     return Run(document, MemoryBlobs({}))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from naslab.analysis.validity import cell_regime, cell_warnings, run_warnings
+from naslab.analysis.validity import cell_findings, cell_regime, run_warnings
 from naslab.render.terminal.summary import summarise
 
 
@@ -86,14 +86,14 @@ CELL_WARNINGS: list[tuple[dict[str, Any], list[str], str]] = [
 @pytest.mark.parametrize(("more", "kinds", "words"), CELL_WARNINGS)
 def test_cell_warnings(more: dict[str, Any], kinds: list[str], words: str) -> None:
     found = cell(id=7, **more)
-    warnings = cell_warnings(found, document(found))
+    warnings = [each.warning() for each in cell_findings(found, document(found))]
     assert [w["kind"] for w in warnings] == kinds and all(w["cell"] == 7 for w in warnings)
     assert not kinds or words in warnings[0]["message"]
 
 
 def test_statuses_of_other_protocols_stay_raw() -> None:
     found = cell(errors=1, errors_by_status=[{"kind": "io", "status": 0xC000007F, "count": 1}])
-    assert "(status 0xc000007f)" in cell_warnings(found, document(found, protocol="smb"))[0]["message"]
+    assert "(status 0xc000007f)" in cell_findings(found, document(found, protocol="smb"))[0].warning()["message"]
 
 
 def test_run_warnings() -> None:

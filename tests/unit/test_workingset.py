@@ -11,8 +11,8 @@ from naslab.analysis import workingset as ws
 MB = 1_000_000
 
 
-def steps(*pairs: tuple[int, float]) -> list[dict[str, Any]]:
-    return [{"bytes": size * MB, "bytes_per_s": rate * MB} for size, rate in pairs]
+def steps(*pairs: tuple[int, float]) -> list[ws.Step]:
+    return [ws.Step(size * MB, rate * MB, from_memory=False) for size, rate in pairs]
 
 
 def cells(size: int, *rates: float, status: str = "complete") -> list[dict[str, Any]]:
@@ -24,7 +24,7 @@ def cells(size: int, *rates: float, status: str = "complete") -> list[dict[str, 
 
 def test_a_set_counts_by_its_fastest_pass_after_it_settled() -> None:
     found = ws.steps_of([*cells(64, 900, 40, 110, 100), *cells(16, 30, 31), *cells(8, 1, 1, 1, status="partial")])
-    assert found == [{"bytes": 64 * MB, "bytes_per_s": 110 * MB}]
+    assert found == steps((64, 110))
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,6 @@ def test_equal_rates_tell_nothing() -> None:
     for known in (steps((16, 100)), steps((16, 100), (400, 90)), steps((16, 100), (400, 0)), []):
         assert ws.bracket(known) is None
     found = ws.finding(cells(16, 100, 100, 100) + cells(400, 100, 100, 95), own_memory=True)
-    assert found is not None and found["knee_bytes"] is None and "--size" in found["reason"]
+    assert found is not None and found.knee_bytes is None and "--size" in found.reason
     assert "this machine's memory" in ws.words(found)
     assert ws.finding([], own_memory=False) is None
