@@ -13,6 +13,7 @@ Every error raised on purpose is a `naslab.Error`.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ _WHERE = {
 def __getattr__(name: str) -> object:
     if name not in _WHERE:
         raise AttributeError(f"module 'naslab' has no attribute {name!r}")
-    from importlib import import_module
 
     found = getattr(import_module(f"naslab.{_WHERE[name]}"), "NaslabError" if name == "Error" else name)
     globals()[name] = found

@@ -39,8 +39,8 @@ class Run:
         """
     def interrupt(self) -> None:
         """End the stage under way, from any thread, as Ctrl-C would; what is measured comes as a partial cell."""
-    def finish(self) -> list[str]:
-        """Remove what the run made; what is left of it, and why. Later calls have nothing to do.
+    def finish(self) -> str:
+        """Remove what the run made; what is left of it, and why, as JSON. Later calls have nothing to do.
 
         Raises what a signal handler raised meanwhile.
         """
@@ -72,6 +72,8 @@ class Session:
 
         Outcomes in the order of `ops`: bytes moved, data read, class of the error or None, raw status.
         """
+    def explain(self, kind: str, status: int) -> str:
+        """What class and raw status of a failed operation mean, in words."""
     def flush(self, file: int) -> None:
         """Make acknowledged writes durable."""
     def set_len(self, file: int, len_bytes: int) -> None:
@@ -196,14 +198,15 @@ class InferModel:
         high: list[float],
         switches: list[tuple[str, float]],
         columns: dict[str, bytes],
-        conditions: tuple[float, float, float, bool, bool],
+        conditions: tuple[float, float, float, list[bool]],
         client: list[tuple[float, float]],
         server: list[tuple[float, float]],
     ) -> InferModel:
         """columns: those of `Rows`, flags as 0 and 1, with `order`, `charge`, `scale` (sigma with the model's error).
 
         conditions: the interface's bytes a second (0: unknown), processors, the quota (0: none), whether client and
-        server are one machine. client: counted seconds of an operation of so many bytes: (bytes, seconds).
+        server may share one machine, were seen to, with all that the server does counted, and nothing was varied.
+        client: counted seconds of an operation of so many bytes: (bytes, seconds).
         Raises ValueError where names differ from the engine's, or a column is missing.
         """  # fmt: skip
     def predict(self, theta: bytes) -> bytearray:

@@ -30,9 +30,14 @@ INTERRUPTED = 130
 
 
 class NaslabError(Exception):
-    """Base of all naslab errors. `exit_code` is what the command line ends with."""
+    """Base of all naslab errors. `exit_code` is what the command line ends with.
+
+    failure: of one that the engine raised, its parts: class, raw status, operation, cause, and pairs of a fact's name
+    and value (naslab.text.messages puts them into words).
+    """
 
     exit_code = 1
+    failure: tuple[str, int, str, str, list[tuple[str, str]]] | None = None
 
 
 class UsageError(NaslabError):

@@ -9,6 +9,7 @@ from typing import Any
 
 from naslab.analysis.surface_model import LEAST_WIDTH, REAL_WIDTH, Model, Predicted, Surface, all_seen
 from naslab.results.document import cell_document
+from naslab.results.parts.adaptive import AdaptiveDocument
 from naslab.spec import CellSpec
 from naslab.units import amount_text, duration_text, percent_text
 
@@ -55,7 +56,7 @@ def _cell(spec: CellSpec, found: Predicted) -> Cell:
     }
 
 
-def finding(cells: Sequence[Cell], grid: Sequence[CellSpec], full_bytes: int) -> dict[str, Any]:
+def finding(cells: Sequence[Cell], grid: Sequence[CellSpec], full_bytes: int) -> AdaptiveDocument:
     """`adaptive` of the run document. grid: one block of it; full_bytes: of the whole grid, repeats included."""
     measured = [cell for cell in cells if not cell["predicted"]]
     predicted = [cell for cell in cells if cell["predicted"]]
@@ -68,19 +69,19 @@ def finding(cells: Sequence[Cell], grid: Sequence[CellSpec], full_bytes: int) ->
         if not cell["workload"] and cell["throughput_bytes_per_s"]:
             times.setdefault(_spot(cell), []).append(planned[_spot(cell)] * 1e9 / cell["throughput_bytes_per_s"])
     widths = sorted(_half_width(cell) for cell in predicted)
-    return {
-        "grid_cells": len(grid),
-        "measured_cells": len(own),
-        "predicted_cells": len(predicted),
-        "unknown_cells": len(grid) - len(own) - len(predicted),
-        "parts": sum(cell["workload"] == WORKLOAD for cell in measured),
-        "full_grid_bytes": full_bytes,
-        "moved_bytes": sum(cell["bytes"] + cell["warmup_bytes"] for cell in measured),
-        "full_grid_ns": round(blocks * sum(median(each) for each in times.values())),
-        "moved_ns": spent,
-        "median_ci90": median(widths) if widths else None,
-        "p90_ci90": widths[int(0.9 * (len(widths) - 1))] if widths else None,
-    }
+    return AdaptiveDocument(
+        grid_cells=len(grid),
+        measured_cells=len(own),
+        predicted_cells=len(predicted),
+        unknown_cells=len(grid) - len(own) - len(predicted),
+        parts=sum(cell["workload"] == WORKLOAD for cell in measured),
+        full_grid_bytes=full_bytes,
+        moved_bytes=sum(cell["bytes"] + cell["warmup_bytes"] for cell in measured),
+        full_grid_ns=round(blocks * sum(median(each) for each in times.values())),
+        moved_ns=spent,
+        median_ci90=median(widths) if widths else None,
+        p90_ci90=widths[int(0.9 * (len(widths) - 1))] if widths else None,
+    )
 
 
 def _half_width(cell: Mapping[str, Any]) -> float:
@@ -88,18 +89,18 @@ def _half_width(cell: Mapping[str, Any]) -> float:
     return float((high - low) / 2 / cell["throughput_bytes_per_s"])
 
 
-def sentences(part: Mapping[str, Any]) -> list[str]:
+def sentences(part: AdaptiveDocument) -> list[str]:
     """What was measured, predicted and saved."""
-    full, moved = part["full_grid_bytes"], part["moved_bytes"]
+    full, moved = part.full_grid_bytes, part.moved_bytes
     said = [
-        f"Adaptive: {part['measured_cells']} of {part['grid_cells']} cells were measured and "
-        f"{part['predicted_cells']} predicted, from {amount_text(moved)} instead of {amount_text(full)} "
-        f"({percent_text(moved / full, 1)}), in {duration_text(part['moved_ns'])} of reading and writing instead of "
-        f"about {duration_text(part['full_grid_ns'])}."
+        f"Adaptive: {part.measured_cells} of {part.grid_cells} cells were measured and "
+        f"{part.predicted_cells} predicted, from {amount_text(moved)} instead of {amount_text(full)} "
+        f"({percent_text(moved / full, 1)}), in {duration_text(part.moved_ns)} of reading and writing instead of "
+        f"about {duration_text(part.full_grid_ns)}."
     ]
-    if part["median_ci90"] is not None:
+    if part.median_ci90 is not None and part.p90_ci90 is not None:
         said.append(
-            f"90 % intervals of predicted cells: ±{percent_text(part['median_ci90'], 1)} in the median, "
-            f"±{percent_text(part['p90_ci90'], 1)} or less for nine of ten."
+            f"90 % intervals of predicted cells: ±{percent_text(part.median_ci90, 1)} in the median, "
+            f"±{percent_text(part.p90_ci90, 1)} or less for nine of ten."
         )
     return said

@@ -5,7 +5,6 @@ arrival curves, Le Boudec & Thiran 2001, chapter 1): credit up to B saved while 
 Under constant demand from a full bucket the rate is high until the credit is spent and r from then on. So the
 baseline after the drop is the refill rate, and the bytes moved above it until the drop are the size; those are
 counted, not fitted, and an error in the instant of the drop hardly matters: at the drop nothing is above.
-The envelope E(w), the most bytes moved in any window w, gives the same two numbers in another way.
 That a series looks like this does not make it a bucket: see naslab.analysis.causes.
 """
 
@@ -19,7 +18,6 @@ import numpy as np
 
 from naslab.analysis.changepoints import Changes, find_changes, noise_of
 from naslab.analysis.series import NS_PER_S, RateSeries
-from naslab.errors import UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +29,6 @@ LEAST_RATIO = 1.25
 """A burst is at least this many times the baseline, or there is none."""
 RECOVERY_SHARE = 0.3
 """A rise after the drop by more than this share of it: the floor is no floor."""
-ENVELOPE_WINDOWS = 60
 _LEAST_BASELINE_BINS = 5
 _LEAST_HALF = 0.001
 
@@ -84,16 +81,6 @@ class BucketFit:
         if self.floor_bins < LEAST_FLOOR_BINS:
             return math.inf
         return max(self.baseline_bytes_per_s.relative_half_width, self.size_bytes.relative_half_width)
-
-
-@dataclass(frozen=True)
-class EnvelopeFit:
-    """Two legs under the envelope: min(burst * w, size + baseline * w). error: root mean square / mean."""
-
-    burst_bytes_per_s: float
-    baseline_bytes_per_s: float
-    size_bytes: float
-    error: float
 
 
 def fit_bucket(series: RateSeries, changes: Changes | None = None, *, seed: int = 0) -> BucketFit | None:
@@ -235,41 +222,3 @@ def _recovers(changes: Changes, dropped_ns: int) -> bool:
         if mean - lowest > RECOVERY_SHARE * (max(before) - lowest):
             return True
     return False
-
-
-def envelope(series: RateSeries, bins: NDArray[np.int64] | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(window_ns, bytes): the most bytes moved in any window of each length.
-
-    bins: lengths of windows in bins, 1 .. n; 60 spaced by ratio when None. E(w) = max over t of X(t + w) - X(t),
-    X the bytes moved until t. Raises UsageError for an empty series.
-    Source: minimal arrival curve (Le Boudec & Thiran 2001, theorem 1.2.2).
-    """
-    if not len(series):
-        raise UsageError("a series without bins has no envelope")
-    if bins is None:
-        bins = np.unique(np.rint(np.geomspace(1, len(series), ENVELOPE_WINDOWS)).astype(np.int64))
-    total = series.cumulative_bytes
-    most = np.array([int((total[w:] - total[:-w]).max()) for w in bins], dtype=np.int64)
-    return bins * series.bin_ns, most
-
-
-def fit_envelope(series: RateSeries) -> EnvelopeFit:
-    """Two legs under the envelope, by least squares over every place of the knee.
-
-    Windows are evenly spaced: short ones see the noise's best moments. Good only when the bucket was full at the
-    start and was emptied in the run; without a knee both legs lie on one line and the size is near 0. Raises
-    UsageError below 20 bins.
-    """
-    if len(series) < 20:
-        raise UsageError(f"an envelope of two legs needs at least 20 bins, not {len(series)}")
-    bins = np.unique(np.linspace(max(1, len(series) // 100), len(series), 100).astype(np.int64))
-    window_ns, moved = envelope(series, bins)
-    seconds, most = window_ns / NS_PER_S, moved.astype(np.float64)
-    fits = []
-    for knee in range(2, len(seconds) - 2):
-        steep = float(np.dot(seconds[:knee], most[:knee]) / np.dot(seconds[:knee], seconds[:knee]))
-        rate, size = (float(x) for x in np.polyfit(seconds[knee:], most[knee:], 1))
-        fitted = np.concatenate((steep * seconds[:knee], size + rate * seconds[knee:]))
-        error = float(np.sqrt(np.mean(np.square(fitted - most)))) / max(float(most.mean()), 1.0)
-        fits.append(EnvelopeFit(steep, rate, size, error))
-    return min(fits, key=lambda fit: fit.error)

@@ -9,6 +9,8 @@ from typing import Any
 from naslab.analysis.findings import Finding
 from naslab.analysis.saturation import BUSY_CORE, LEAST_NS, busy_thread
 from naslab.results.cell_names import load_name, op_words
+from naslab.results.describe import part_of
+from naslab.results.parts.clients import CellClients, ClientPart
 from naslab.units import duration_text, percent_text, rate_text, size_label
 
 LEAST_SKEW_NS, SKEW_SHARE = 50_000_000, 0.01
@@ -24,7 +26,7 @@ def many_findings(cell: Cell, document: Mapping[str, Any], paced: bool = False) 
 
     paced: operations start at set times, for which workers wait on their processors.
     """
-    clients = cell.get("clients")
+    clients = part_of(cell, "clients", CellClients)
     if not clients or not cell["ops"]:
         return
     yield from _apart(cell, clients, document)
@@ -37,39 +39,47 @@ def many_findings(cell: Cell, document: Mapping[str, Any], paced: bool = False) 
 
 def sentences(document: Mapping[str, Any]) -> list[str]:
     """What many clients got together, of the longest cell; nothing where there were none."""
-    cells, cell = _longest(document)
-    if cell is None:
+    every = measured(document)
+    if not every:
         return []
-    found = cell["clients"]
+    cell, found = _longest(every)
     where = f"{op_words(cell['op'])} of {size_label(cell['record_bytes'])}"
     told = [
-        f"{found['count']} clients together, {where}: {rate_text(found['common_bytes_per_s'])} over "
-        f"{duration_text(found['common_window_ns'])} in which all were under load; until the first client finished "
-        f"{rate_text(found['first_done_bytes_per_s'])}, until the last {rate_text(found['last_done_bytes_per_s'])}.",
-        f"They began within {duration_text(found['start_skew_ns'])} of one another (clocks known to "
-        f"{duration_text(found['clock_bound_ns'])})"
-        + (f"; fairness {found['fairness']:.3f} of 1." if found["fairness"] is not None else "."),
+        f"{found.count} clients together, {where}: {rate_text(found.common_bytes_per_s)} over "
+        f"{duration_text(found.common_window_ns)} in which all were under load; until the first client finished "
+        f"{rate_text(found.first_done_bytes_per_s)}, until the last {rate_text(found.last_done_bytes_per_s)}.",
+        f"They began within {duration_text(found.start_skew_ns)} of one another (clocks known to "
+        f"{duration_text(found.clock_bound_ns)})"
+        + (f"; fairness {found.fairness:.3f} of 1." if found.fairness is not None else "."),
     ]
-    slow = sorted({name_of(each, document) for cell in cells for each in cell["clients"]["stragglers"]})
+    slow = sorted({name_of(each, document) for _, clients in every for each in clients.stragglers})
     return [*told, *([f"Far slower than the others: {', '.join(slow)}."] if slow else [])]
 
 
-def _longest(document: Mapping[str, Any]) -> tuple[list[Cell], Cell | None]:
-    """The cells of many clients, and the one in which they were under load together for longest."""
-    cells = [each for each in document["cells"] if each.get("clients") and each["ops"]]
-    return cells, max(cells, key=lambda each: each["clients"]["common_window_ns"], default=None)
+def measured(document: Mapping[str, Any]) -> list[tuple[Cell, CellClients]]:
+    """The cells of many clients."""
+    return [
+        (cell, clients)
+        for cell in document["cells"]
+        if (clients := part_of(cell, "clients", CellClients)) and cell["ops"]
+    ]
+
+
+def _longest(cells: Sequence[tuple[Cell, CellClients]]) -> tuple[Cell, CellClients]:
+    """The one in which they were under load together for longest."""
+    return max(cells, key=lambda each: each[1].common_window_ns)
 
 
 def rows(document: Mapping[str, Any]) -> tuple[str, list[tuple[str, ...]]]:
     """(which cell, a row of `HEADER` for each client) of the same cell; clients that were lost are named at the end."""
-    _, cell = _longest(document)
-    if cell is None:
+    every = measured(document)
+    if not every:
         return "", []
-    found = cell["clients"]
-    even = sum(each["bytes_per_s"] for each in found["each"]) / found["count"]
-    about = {each["client"]: each for each in document["environment"].get("clients") or []}
-    table = [_row(each, about.get(each["client"]) or {}, even, found["stragglers"], document) for each in found["each"]]
-    known = {each["client"] for each in found["each"]}
+    cell, found = _longest(every)
+    even = sum(each.bytes_per_s for each in found.each) / found.count
+    about = _about(document)
+    table = [_row(each, about.get(each.client) or {}, even, found.stragglers, document) for each in found.each]
+    known = {each.client for each in found.each}
     for client, each in about.items():
         if client not in known and each.get("lost"):
             table.append((name_of(client, document), *["-"] * (len(HEADER) - 2), str(each["lost"])))
@@ -78,41 +88,48 @@ def rows(document: Mapping[str, Any]) -> tuple[str, list[tuple[str, ...]]]:
 
 
 def _row(
-    each: Mapping[str, Any], about: Mapping[str, Any], even: float, slow: Sequence[int], document: Mapping[str, Any]
+    each: ClientPart, about: Mapping[str, Any], even: float, slow: Sequence[int], document: Mapping[str, Any]
 ) -> tuple[str, ...]:
     clock = about.get("clock")
-    notes = [str(about.get("lost") or ""), "far slower" if each["client"] in slow else "", _not_complete(each)]
+    notes = [
+        str(about.get("lost") or ""),
+        "far slower" if each.client in slow else "",
+        "" if each.status == "complete" else each.status,
+    ]
     return (
-        name_of(each["client"], document), f"{each['bytes_per_s'] / 1e6:,.1f}",
-        f"{percent_text(each['bytes_per_s'] / even)}" if even else "-", duration_text(each["start_offset_ns"]),
-        str(each["errors"]), duration_text(clock["bound_ns"]) if clock else "-", ", ".join(filter(None, notes)),
+        name_of(each.client, document), f"{each.bytes_per_s / 1e6:,.1f}",
+        f"{percent_text(each.bytes_per_s / even)}" if even else "-", duration_text(each.start_offset_ns),
+        str(each.errors), duration_text(clock["bound_ns"]) if clock else "-", ", ".join(filter(None, notes)),
     )  # fmt: skip
-
-
-def _not_complete(each: Mapping[str, Any]) -> str:
-    return "" if each["status"] == "complete" else str(each["status"])
 
 
 def name_of(client: int, document: Mapping[str, Any]) -> str:
     """A client as people know it."""
-    for each in document["environment"].get("clients") or []:
-        if each["client"] == client:
-            return f"client {client} ({each['host']})"
-    return f"client {client}"
+    about = _about(document).get(client)
+    return f"client {client} ({about['host']})" if about else f"client {client}"
 
 
-def _apart(cell: Cell, clients: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Finding]:
+def _about(document: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """What is known of each client, by its number."""
+    return {each["client"]: each for each in document["environment"].get("clients") or []}
+
+
+def _host(client: int, about: Mapping[int, Mapping[str, Any]]) -> str:
+    return str((about.get(client) or {}).get("host") or f"client {client}")
+
+
+def _apart(cell: Cell, clients: CellClients, document: Mapping[str, Any]) -> Iterator[Finding]:
     most = max(LEAST_SKEW_NS, SKEW_SHARE * cell["window_ns"])
-    skew = clients["start_skew_ns"] + clients["clock_bound_ns"]
+    skew = clients.start_skew_ns + clients.clock_bound_ns
     if skew > most:
-        last = max(clients["each"], key=lambda each: each["start_offset_ns"])["client"]
+        last = max(clients.each, key=lambda each: each.start_offset_ns).client
         text = (
             f"the clients began up to {duration_text(skew)} apart, {name_of(last, document)} last, more than "
             f"{duration_text(round(most))}: the load was not simultaneous"
         )
         yield Finding("start_skew", text, cell["id"], skew, "ns", most)
-    if clients["count"] > 1 and clients["common_window_ns"] < LEAST_OVERLAP * cell["window_ns"]:
-        share = clients["common_window_ns"] / max(cell["window_ns"], 1)
+    if clients.count > 1 and clients.common_window_ns < LEAST_OVERLAP * cell["window_ns"]:
+        share = clients.common_window_ns / max(cell["window_ns"], 1)
         text = (
             f"all clients were under load together for only {percent_text(share)} of the window: one "
             "finished long before another; choose larger files or a duration"
@@ -120,21 +137,21 @@ def _apart(cell: Cell, clients: Mapping[str, Any], document: Mapping[str, Any]) 
         yield Finding("clients_apart", text, cell["id"], share, "fraction", LEAST_OVERLAP)
 
 
-def _stragglers(cell: Cell, clients: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Finding]:
-    for slow in clients["stragglers"]:
-        own = next(each for each in clients["each"] if each["client"] == slow)
-        text = f"{name_of(slow, document)} got {rate_text(own['bytes_per_s'])}, far less than the others"
-        yield Finding("straggler", text, cell["id"], own["bytes_per_s"], "bytes_per_s")
+def _stragglers(cell: Cell, clients: CellClients, document: Mapping[str, Any]) -> Iterator[Finding]:
+    for slow in clients.stragglers:
+        own = next(each for each in clients.each if each.client == slow)
+        text = f"{name_of(slow, document)} got {rate_text(own.bytes_per_s)}, far less than the others"
+        yield Finding("straggler", text, cell["id"], own.bytes_per_s, "bytes_per_s")
 
 
-def _busy(cell: Cell, clients: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Finding]:
+def _busy(cell: Cell, clients: CellClients, document: Mapping[str, Any]) -> Iterator[Finding]:
     """By host, as clients of one host share its processors."""
-    about = {each["client"]: each for each in document["environment"].get("clients") or []}
+    about = _about(document)
     used: dict[str, int] = defaultdict(int)
     workers: dict[str, int] = defaultdict(int)
-    for each in clients["each"]:
-        host = (about.get(each["client"]) or {}).get("host") or f"client {each['client']}"
-        used[host] += each["cpu_ns"]
+    for each in clients.each:
+        host = _host(each.client, about)
+        used[host] += each.cpu_ns
         workers[host] += cell["workers"]
     cpus = _limits(clients, about)
     for host, cpu_ns in used.items():
@@ -148,13 +165,12 @@ def _busy(cell: Cell, clients: Mapping[str, Any], document: Mapping[str, Any]) -
             yield Finding("client_saturated", text, cell["id"], busy, "processors", most)
 
 
-def _limits(clients: Mapping[str, Any], about: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
+def _limits(clients: CellClients, about: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
     """Processors that clients may use by host: what those on it measured, else what it said of itself."""
     found = {each["host"]: float(each.get("cpus_usable") or 1) for each in about.values()}
     known: dict[str, float] = {}
-    for each in clients["each"]:
-        limit = (each.get("conditions") or {}).get("cpu_limit_cores")
-        if limit is not None:
-            host = (about.get(each["client"]) or {}).get("host") or f"client {each['client']}"
-            known[host] = max(known.get(host, 0.0), limit)
+    for each in clients.each:
+        if each.conditions and each.conditions.cpu_limit_cores is not None:
+            host = _host(each.client, about)
+            known[host] = max(known.get(host, 0.0), each.conditions.cpu_limit_cores)
     return {**found, **known}

@@ -13,6 +13,8 @@ from naslab.analysis.changepoints import find_changes
 from naslab.analysis.regimes_cells import View
 from naslab.analysis.series import NS_PER_S, RateSeries
 from naslab.errors import NaslabError
+from naslab.results.describe import part_of
+from naslab.results.parts.sustained import Sustained
 from naslab.units import amount_text, duration_text, rate_text
 
 if TYPE_CHECKING:
@@ -73,9 +75,10 @@ def drops_of(run: Run, document: Mapping[str, Any], views: Sequence[View]) -> di
 def _known(document: Mapping[str, Any]) -> dict[int, list[tuple[int, float]]]:
     """(duration, mean rate) of the segments that the run's own part holds, by cell."""
     kinds: dict[int, list[tuple[int, float]]] = {}
-    for each in (document.get("sustained") or {}).get("regimes") or []:
-        if each["cell"] not in kinds or each["kind"] == "all":
-            kinds[each["cell"]] = [(s["end_ns"] - s["start_ns"], s["mean_bytes_per_s"]) for s in each["segments"]]
+    part = part_of(document, "sustained", Sustained)
+    for each in part.regimes if part else ():
+        if each.cell not in kinds or each.kind == "all":
+            kinds[each.cell] = [(s.end_ns - s.start_ns, s.mean_bytes_per_s) for s in each.segments]
     return kinds
 
 

@@ -148,11 +148,11 @@ def link_findings(cell: Cell, document: Document) -> Iterator[Finding]:
     link = known_link(document)
     if link is None:
         return
-    most = link["bytes_per_s"] * ABOVE_LINK
+    most = link.bytes_per_s * ABOVE_LINK
     for kind, rate in _one_way(cell):
         if rate > most:
             text = (
-                f"{kind} at {rate_text(rate)}, above the {rate_text(link['bytes_per_s'])} that {link['says']}, can "
+                f"{kind} at {rate_text(rate)}, above the {rate_text(link.bytes_per_s)} that {link.says}, can "
                 "carry: a cache answered, or the data were compressed on the path"
             )
-            yield Finding("above_link", text, cell["id"], rate, "bytes_per_s", link["bytes_per_s"])
+            yield Finding("above_link", text, cell["id"], rate, "bytes_per_s", link.bytes_per_s)

@@ -10,11 +10,12 @@ which so few rungs could not tell apart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from naslab.analysis.intervals import t_interval
+from naslab.results.parts.clients import Scaling, ScalingRung
 from naslab.units import rate_text
 
 DRAWS = 400
@@ -24,7 +25,7 @@ LEAST_BLOCKS = 2
 Rungs = Mapping[int, Sequence[float]]
 
 
-def part(document: Mapping[str, Any]) -> dict[str, Any] | None:
+def part(document: Mapping[str, Any]) -> Scaling | None:
     """The document's part `scaling` from cells with different numbers of clients; None where there are no two."""
     rungs: dict[int, list[float]] = {}
     busy: set[int] = set()
@@ -36,10 +37,10 @@ def part(document: Mapping[str, Any]) -> dict[str, Any] | None:
                 busy.add(clients["count"])
     if len(rungs) < 2:
         return None
-    return {**judge(dict(sorted(rungs.items())), busy), "rungs": [_rung(n, rungs[n], n in busy) for n in sorted(rungs)]}
+    return judge(dict(sorted(rungs.items())), busy)
 
 
-def judge(rungs: Rungs, busy: set[int], seed: int = 0) -> dict[str, Any]:
+def judge(rungs: Rungs, busy: set[int], seed: int = 0) -> Scaling:
     """Knee, limit, and whose limit it is. rungs: throughput of every block by number of clients, bytes/s. busy: numbers
     of clients at which their own hosts were what was busy."""
     one, most = fit({n: float(np.mean(rates)) for n, rates in rungs.items()})
@@ -49,20 +50,21 @@ def judge(rungs: Rungs, busy: set[int], seed: int = 0) -> dict[str, Any]:
     largest = max(rungs)
     reached = bool(np.quantile(knees, 0.975) < REACHED * largest)
     beyond = [n for n in rungs if n >= most / one] or [largest]
-    by = "unknown"
+    by: Literal["server", "clients", "unknown"] = "unknown"
     if reached:
         by = "clients" if any(n in busy for n in beyond) else "server"
     elif np.quantile(knees, 0.025) >= REACHED * largest:
         by = "clients"
-    return {
-        "one_client_bytes_per_s": one,
-        "limit_bytes_per_s": most if reached else None,
-        "limit_ci95_bytes_per_s": _ends(limits) if reached else None,
-        "at_least_bytes_per_s": max(float(np.mean(rates)) for rates in rungs.values()),
-        "knee_clients": most / one if reached else None,
-        "knee_ci95_clients": _ends(knees) if reached else None,
-        "limited_by": by,
-    }
+    return Scaling(
+        one_client_bytes_per_s=one,
+        limit_bytes_per_s=most if reached else None,
+        limit_ci95_bytes_per_s=_ends(limits) if reached else None,
+        at_least_bytes_per_s=max(float(np.mean(rates)) for rates in rungs.values()),
+        knee_clients=most / one if reached else None,
+        knee_ci95_clients=_ends(knees) if reached else None,
+        limited_by=by,
+        rungs=[_rung(n, rates, n in busy) for n, rates in rungs.items()],
+    )
 
 
 def fit(rates: Mapping[int, float]) -> tuple[float, float]:
@@ -95,27 +97,25 @@ def _draws(rungs: Rungs, seed: int) -> Iterator[dict[int, float]]:
         }
 
 
-def sentences(scaling: Mapping[str, Any]) -> list[str]:
+def sentences(scaling: Scaling) -> list[str]:
     """The ladder, and what it says."""
-    steps = ", ".join(f"{each['clients']}: {rate_text(each['bytes_per_s'])}" for each in scaling["rungs"])
+    steps = ", ".join(f"{each.clients}: {rate_text(each.bytes_per_s)}" for each in scaling.rungs)
     told = [f"By number of clients: {steps}."]
-    most, by = scaling["rungs"][-1]["clients"], scaling["limited_by"]
-    if scaling["limit_bytes_per_s"] is not None:
-        low, high = scaling["limit_ci95_bytes_per_s"]
-        least, greatest = scaling["knee_ci95_clients"]
+    most, by = scaling.rungs[-1].clients, scaling.limited_by
+    limit, ends, knees = scaling.limit_bytes_per_s, scaling.limit_ci95_bytes_per_s, scaling.knee_ci95_clients
+    if limit is not None and ends and knees:
         whose = {
             "server": "the limit of the server or its network, not of the clients",
             "clients": "but the clients' hosts were busy there: this may be their limit; use more hosts",
         }[by]
         told.append(
-            f"From {_clients(scaling['knee_clients'])} on (95 %: {least:.1f} to {greatest:.1f}) more clients add "
-            "nothing: "
-            f"{rate_text(scaling['limit_bytes_per_s'])} (95 %: {rate_text(low)} to {rate_text(high)}), {whose}."
+            f"From {_clients(scaling.knee_clients or 0)} on (95 %: {knees[0]:.1f} to {knees[1]:.1f}) more clients add "
+            f"nothing: {rate_text(limit)} (95 %: {rate_text(ends[0])} to {rate_text(ends[1])}), {whose}."
         )
     elif by == "clients":
         told.append(
             f"Throughput grows with the clients up to {most}: the server reaches at least "
-            f"{rate_text(scaling['at_least_bytes_per_s'])}, but its limit was not reached; use more clients."
+            f"{rate_text(scaling.at_least_bytes_per_s)}, but its limit was not reached; use more clients."
         )
     else:
         told.append(f"Whether {most} clients reach the server's limit is undecided; use more clients, or --repeat.")
@@ -126,16 +126,13 @@ def _clients(count: float) -> str:
     return "1 client" if count < 1.05 else f"{count:.1f} clients"
 
 
-def _rung(clients: int, rates: Sequence[float], busy: bool) -> dict[str, Any]:
+def _rung(clients: int, rates: Sequence[float], busy: bool) -> ScalingRung:
     ends = None
     if len(rates) >= LEAST_BLOCKS:
         _, low, high = t_interval(np.log(rates))
         ends = [float(np.exp(low)), float(np.exp(high))]
     mean = float(np.mean(rates))
-    return {
-        "clients": clients, "n": len(rates), "bytes_per_s": mean, "ci95_bytes_per_s": ends,
-        "bytes_per_s_each": mean / clients, "clients_busy": busy,
-    }  # fmt: skip
+    return ScalingRung(clients, len(rates), mean, ends, mean / clients, busy)
 
 
 def _ends(values: Any) -> list[float]:

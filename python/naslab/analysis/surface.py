@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from naslab.analysis.intervals import LEAST_SPREAD, LEVEL, t_interval
+from naslab.analysis.intervals import LEVEL, t_interval
 
 DIP = 0.8
 """A dip's interval lies below this share of its neighbours' median."""
@@ -104,11 +104,3 @@ def _groups(found: dict[tuple[int, int], Dip]) -> list[list[tuple[int, int]]]:
                     edge.append(at)
         groups.append(group)
     return groups
-
-
-def typical_spread(surfaces: Floats) -> float:
-    """Median over the spots of the deviation of the repeats' logarithms; at least the least that is believed."""
-    logs = np.log(np.where(surfaces > 0, surfaces, np.nan))
-    spread = np.std(logs, axis=0, ddof=1) if len(logs) > 1 else np.full(logs.shape[1:], np.nan)
-    known = spread[np.isfinite(spread)]
-    return max(float(np.median(known)), LEAST_SPREAD) if len(known) else math.nan

@@ -82,11 +82,6 @@ def _by_share(share: float, above: str | None) -> str | None:
     return "client_cache" if share < CACHED_SHARE_MAX else "mixed"
 
 
-def cell_warnings(cell: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a reader of this cell must know. Typed, in words."""
-    return [found.warning() for found in cell_findings(cell, document)]
-
-
 def cell_findings(cell: Mapping[str, Any], document: Mapping[str, Any], spec: CellSpec | None = None) -> list[Finding]:
     """What a reader of this cell must know, with its numbers. spec: what was asked for, where it is known."""
     return [

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from naslab.results.parts.cached import WorkingSet, WorkingSetStep
 from naslab.units import amount_text, rate_text
 
 Cell = Mapping[str, Any]
-Step = dict[str, Any]
+Step = WorkingSetStep
 WORKLOAD = "working set"
 MISSED = 0.1
 """Of a working set, how much may come from the disks."""
@@ -40,7 +41,7 @@ def steps_of(cells: Sequence[Cell]) -> list[Step]:
         if cell["workload"] == WORKLOAD and cell["status"] == "complete":
             passes.setdefault(cell["bytes"], []).append(cell["throughput_bytes_per_s"])
     return [
-        {"bytes": size, "bytes_per_s": max(rates[SETTLING:])}
+        Step(size, max(rates[SETTLING:]), from_memory=False)
         for size, rates in sorted(passes.items())
         if len(rates) > SETTLING
     ]
@@ -64,14 +65,14 @@ def bracket(steps: Sequence[Step]) -> tuple[int, int] | None:
     """
     if len(steps) < 2:
         return None
-    memory, beyond = steps[0]["bytes_per_s"], steps[-1]["bytes_per_s"]
+    memory, beyond = steps[0].bytes_per_s, steps[-1].bytes_per_s
     if beyond <= 0 or memory < CONTRAST * beyond:
         return None
     low = 0
     for at, step in enumerate(steps):
-        if not is_served(step["bytes_per_s"], memory, beyond):
-            return steps[low]["bytes"], step["bytes"]
-        memory, low = median(each["bytes_per_s"] for each in steps[: at + 1]), at
+        if not is_served(step.bytes_per_s, memory, beyond):
+            return steps[low].bytes, step.bytes
+        memory, low = median(each.bytes_per_s for each in steps[: at + 1]), at
     return None
 
 
@@ -84,7 +85,7 @@ def next_bytes(steps: Sequence[Step], unit_bytes: int) -> int | None:
     return size if found[0] < size < found[1] else None
 
 
-def finding(cells: Sequence[Cell], own_memory: bool) -> dict[str, Any] | None:
+def finding(cells: Sequence[Cell], own_memory: bool) -> WorkingSet | None:
     """`working_set` of the run document; None when nothing was measured.
 
     own_memory: the target is a path that this machine's own page cache may answer.
@@ -94,17 +95,17 @@ def finding(cells: Sequence[Cell], own_memory: bool) -> dict[str, Any] | None:
         return None
     found = bracket(steps)
     for step in steps:
-        step["from_memory"] = found is not None and step["bytes"] <= found[0]
-    served = [step["bytes_per_s"] for step in steps if step["from_memory"]]
-    return {
-        "knee_bytes": round(math.sqrt(found[0] * found[1])) if found else None,
-        "interval_bytes": list(found) if found else None,
-        "memory_bytes_per_s": median(served) if served else steps[0]["bytes_per_s"],
-        "beyond_bytes_per_s": steps[-1]["bytes_per_s"],
-        "own_memory": own_memory,
-        "reason": None if found else _reason(steps),
-        "steps": steps,
-    }
+        step.from_memory = found is not None and step.bytes <= found[0]
+    served = [step.bytes_per_s for step in steps if step.from_memory]
+    return WorkingSet(
+        knee_bytes=round(math.sqrt(found[0] * found[1])) if found else None,
+        interval_bytes=list(found) if found else None,
+        memory_bytes_per_s=median(served) if served else steps[0].bytes_per_s,
+        beyond_bytes_per_s=steps[-1].bytes_per_s,
+        own_memory=own_memory,
+        reason=None if found else _reason(steps),
+        steps=steps,
+    )
 
 
 def _reason(steps: Sequence[Step]) -> str:
@@ -112,22 +113,22 @@ def _reason(steps: Sequence[Step]) -> str:
     if len(steps) < 2:
         return "the run ended before two working sets were read; use a longer --budget"
     first, last = steps[0], steps[-1]
-    rates = f"{rate_text(first['bytes_per_s'])} at {amount_text(first['bytes'])}, {rate_text(last['bytes_per_s'])} at "
+    rates = f"{rate_text(first.bytes_per_s)} at {amount_text(first.bytes)}, {rate_text(last.bytes_per_s)} at "
     return (
-        f"the largest working set was read about as fast as the smallest ({rates}{amount_text(last['bytes'])}): give "
+        f"the largest working set was read about as fast as the smallest ({rates}{amount_text(last.bytes)}): give "
         "a --size "
         "larger than the server cache, unless the disks are as fast as the network"
     )
 
 
-def words(found: Mapping[str, Any]) -> str:
+def words(found: WorkingSet) -> str:
     """The finding in a sentence."""
-    whose = "this machine's memory" if found["own_memory"] else "the server cache"
-    if found["knee_bytes"] is None:
-        return f"Working set in {whose}: not detected, because {found['reason']}."
-    low, high = found["interval_bytes"]
+    whose = "this machine's memory" if found.own_memory else "the server cache"
+    if found.knee_bytes is None or found.interval_bytes is None:
+        return f"Working set in {whose}: not detected, because {found.reason}."
+    low, high = (each or 0 for each in found.interval_bytes)
     return (
-        f"Working sets up to {amount_text(found['knee_bytes'])} ({amount_text(low)} to {amount_text(high)}) are read "
-        f"from {whose}, at {rate_text(found['memory_bytes_per_s'])}; larger ones at "
-        f"{rate_text(found['beyond_bytes_per_s'])}."
+        f"Working sets up to {amount_text(found.knee_bytes)} ({amount_text(low)} to {amount_text(high)}) are read "
+        f"from {whose}, at {rate_text(found.memory_bytes_per_s)}; larger ones at "
+        f"{rate_text(found.beyond_bytes_per_s)}."
     )

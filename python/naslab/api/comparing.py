@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from naslab.api.html import comparison_html
+from naslab.api.listing import load
 from naslab.comparison import judgement
+from naslab.comparison import why as whys
 from naslab.errors import UsageError
 from naslab.results.run import Run
 
@@ -44,7 +46,6 @@ def compare(
         found.verdict, found.ratio, found.interval
     """
     from naslab.cli.compare import labels_of
-    from naslab.comparison import why as whys
 
     if not 0.1 <= margin <= 100:
         raise UsageError(f"margin={margin:g}: give a percentage from 0.1 to 100")
@@ -61,8 +62,6 @@ def compare(
 
 def _runs(side: Run | str | Sequence[Run | str], store: str | os.PathLike[str] | None) -> list[Run]:
     """Raises UsageError for no run."""
-    from naslab.api.listing import load
-
     several: Sequence[Run | str] = [side] if isinstance(side, Run | str) else side
     if not several:
         raise UsageError("compare: give at least one run on each side")

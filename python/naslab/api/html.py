@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from naslab.explain import tell
 from naslab.results.cell_names import op_words
 from naslab.units import count_text, duration_text, rate_text, size_label
 
@@ -121,7 +122,6 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
 
 
 def _limit_texts(limit: Limit) -> tuple[str, ...]:
-    from naslab.explain import tell
 
     document = limit.document()
     sure = "" if limit.probability is None else f"{limit.probability:.2f}"

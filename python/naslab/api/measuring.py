@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from naslab.api.arguments import Kind, Option, command_line
+from naslab.errors import INTERRUPTED, Interrupted, NaslabError, RunFailedError
 
 if TYPE_CHECKING:
     from naslab.api.runs import Run
@@ -63,7 +64,6 @@ def _carried_out(words: list[str], progress: bool | Callable[[Progress], None]) 
     from naslab.api.runs import Run
     from naslab.cli import carry_out
     from naslab.cli.caller import Caller, called_by
-    from naslab.errors import INTERRUPTED, Interrupted, NaslabError, RunFailedError
 
     program = Caller(words, progress if callable(progress) else None, quiet=progress is not True)
     with called_by(program):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import comb
 from statistics import median
 from typing import Any
 
 from naslab.analysis.repeats import COMMANDS
+from naslab.analysis.stated import derived_findings
 from naslab.audit.figures import digits, number, rounding
 from naslab.audit.finding import Finding, Grade
 from naslab.audit.subject import Cell, Subject
@@ -72,7 +74,6 @@ def averages(subject: Subject) -> Iterator[Finding]:
     """Means and differences that the source itself prints (part `stated`), computed again."""
     if not subject.document.get("stated"):
         return
-    from naslab.analysis.stated import derived_findings
 
     for found in derived_findings(subject.document):
         grade: Grade = "doubtful" if found.kind == "mixed_mean" else "impossible"
@@ -126,8 +127,6 @@ def round_values(subject: Subject) -> Iterator[Finding]:
 
 def _tail(least: int, of: int, share: float) -> float:
     """Probability of at least so many of `of` independent events of probability `share`."""
-    from math import comb
-
     return sum(comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(least, of + 1))
 
 

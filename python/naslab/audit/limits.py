@@ -14,7 +14,6 @@ from naslab.units import amount_text, duration_text, rate_text, size_label
 
 MEMORY_ONE_BYTES_PER_S, MEMORY_ALL_BYTES_PER_S = 100e9, 2e12
 """No processor's one thread copies more, no machine's memory gives more (HBM3 of one package is about 1 TB/s)."""
-OFF_MACHINE = ("smb", "nfs")
 _READS = ("read", "reread", "random_read", "backward_read", "stride_read", "pread", "repread", "fread", "freread")
 
 
@@ -23,18 +22,18 @@ def link(subject: Subject) -> Iterator[Finding]:
     known = subject.link
     if known is None:
         return
-    most = known["bytes_per_s"] * ABOVE_LINK
+    most = known.bytes_per_s * ABOVE_LINK
     for cell in subject.cells:
         for kind, rate in _one_way(cell):
             if rate - (rounding(rate) if not subject.own else 0.0) > most:
                 text = (
-                    f"{cell_name(cell)}: {kind} at {rate_text(rate)}, above the {rate_text(known['bytes_per_s'])} that "
-                    f"the link can carry ({known['says']})"
+                    f"{cell_name(cell)}: {kind} at {rate_text(rate)}, above the {rate_text(known.bytes_per_s)} that "
+                    f"the link can carry ({known.says})"
                 )
                 yield Finding(
                     "impossible", text, "a cache on the client's side of the link answered: use a file larger than "
                     "all memory, or bypass the caches", {"bytes_per_s": rate, "link_bytes_per_s":
-                    known["bytes_per_s"]}, (cell["id"],), rate / most,
+                    known.bytes_per_s}, (cell["id"],), rate / most,
                 )  # fmt: skip
 
 
@@ -72,11 +71,11 @@ def quickest(subject: Subject) -> Iterator[Finding]:
         kinds = set(cell.get("kinds") or {cell.get("op"): None}) - {"flush"}
         if not least or not record or not kinds or not kinds <= {"read", "write", *_READS}:
             continue
-        wire_ns = record / known["bytes_per_s"] * 1e9
+        wire_ns = record / known.bytes_per_s * 1e9
         if least + rounding(least) < wire_ns * 0.95 and _whole(cell, record):
             text = (
                 f"{cell_name(cell)}: the fastest operation took {duration_text(least)}, but the link needs "
-                f"{duration_text(wire_ns)} for its {size_label(record)} ({known['says']})"
+                f"{duration_text(wire_ns)} for its {size_label(record)} ({known.says})"
             )
             yield Finding(
                 "doubtful", text, "a cache on the client's side of the link answered some operations: the latencies "

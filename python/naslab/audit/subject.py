@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from naslab.analysis.linkrate import known_link
+from naslab.analysis.linkrate import Link, known_link
 from naslab.results.cell_names import long_name
 
 if TYPE_CHECKING:
@@ -92,14 +92,14 @@ class Subject:
             yield from (cell for cell in self.cells if cell.get("workload") in (None, "ladder", "sustained", "curve"))
 
     @cached_property
-    def link(self) -> dict[str, Any] | None:
-        """The link on the way, given or known: `bytes_per_s` and `says`, as `linkrate.known_link` has them."""
+    def link(self) -> Link | None:
+        """The link on the way, given or known."""
         if self.link_given is not None:
-            return {"bytes_per_s": self.link_given[1], "says": self.link_given[0]}
+            return Link(self.link_given[1], self.link_given[0])
         found = known_link(self.document)
         if found is None or not self.simulated:
             return found
-        return {**found, "bytes_per_s": found["bytes_per_s"] * (1 + _NOISE_WIDTHS * self._link_noise())}
+        return replace(found, bytes_per_s=found.bytes_per_s * (1 + _NOISE_WIDTHS * self._link_noise()))
 
     def _link_noise(self) -> float:
         """Of a simulated link, whose rate is drawn around what it is called."""

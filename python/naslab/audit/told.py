@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from naslab.analysis.validity import cell_findings, run_findings
 from naslab.audit.figures import number
 from naslab.audit.finding import Finding, Grade
 from naslab.audit.subject import Subject, cell_name
@@ -58,8 +59,6 @@ def _stated(subject: Subject) -> list[Mapping[str, Any]]:
 
 def _doubts(subject: Subject) -> Iterator[Mapping[str, Any]]:
     """Stored ones, then those found now that are not among them."""
-    from naslab.analysis.validity import cell_findings, run_findings
-
     document, told = subject.document, set()
     for each in document.get("validity") or []:
         told.add((each.get("kind"), tuple(each.get("cells") or ())))

@@ -128,6 +128,9 @@ def _in_lab(args: list[str]) -> int:
 def entry() -> None:
     """Console script."""
     _fill_closed_streams()
+    # numpy's library of linear algebra begins a thread for each processor as it is loaded, which takes a third of
+    # numpy's start on two processors, and more on more; nothing here multiplies matrices that would need them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = main()
     # What is left is Python's own end, which would print a traceback of it.
     signal.signal(signal.SIGINT, lambda *_: os._exit(code))

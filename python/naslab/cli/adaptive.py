@@ -15,6 +15,7 @@ from naslab.commands.plans.adaptive import Adaptive
 from naslab.commands.plans.sweep import SweepOptions, plan_cells, rows_of
 from naslab.errors import UsageError
 from naslab.execution.execute import Execution, start
+from naslab.results.describe import plain
 from naslab.results.store import Store
 from naslab.spec import CellSpec, RunSpec
 from naslab.targets import Target
@@ -107,9 +108,9 @@ class AdaptiveSweep:
         for cell in predicted:
             execution.store.add_cell(execution.run_id, cell, {})
         execution.document["cells"] = [*execution.document["cells"], *predicted]
-        execution.document["adaptive"] = analysis.finding(execution.document["cells"], grid, self.plan.full_bytes)
-        execution.keep(adaptive=execution.document["adaptive"])
-        left = execution.document["adaptive"]["unknown_cells"]
+        found = analysis.finding(execution.document["cells"], grid, self.plan.full_bytes)
+        execution.keep(adaptive=plain(found))
+        left = found.unknown_cells
         if left:
             message = f"{left} cells were neither measured nor could be predicted: no file as large was measured"
             execution.warn("unpredicted", message)

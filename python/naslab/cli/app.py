@@ -11,6 +11,7 @@ from naslab.cli import arguments as a
 from naslab.cli import options as o
 from naslab.cli.clients import with_clients, with_scaled_clients
 from naslab.cli.groups import with_arguments
+from naslab.cli.published import list_published
 from naslab.errors import UsageError
 
 
@@ -114,8 +115,6 @@ def runs(
     from naslab.cli.read import list_runs
 
     if published:
-        from naslab.cli.published import list_published
-
         return list_published(label, target, limit, as_json)
     return list_runs(label, target, limit, store, as_json, redact)
 

@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from naslab.cli.apps_steps import STEPS, Steps
 from naslab.cli.apps_streams import Finder, check_find
@@ -19,6 +19,8 @@ from naslab.commands.apps.model import Definition, Value, chosen
 from naslab.commands.apps.prepared import inner_target
 from naslab.errors import SpaceError, UsageError
 from naslab.execution.execute import SPACE_FACTOR, Execution, probe, start
+from naslab.results.describe import plain
+from naslab.results.parts.apps import StreamsHeld
 from naslab.results.store import Store
 from naslab.spec import CellSpec, DataSpec
 from naslab.text.outputs import APPS_CSV, check_output, write_output
@@ -147,16 +149,16 @@ def _measure(execution: Execution, common: Common, blocks: Sequence[list[CellSpe
 
 def conclude(
     execution: Execution, plans: Sequence[Plan], recorded: bool, csv: Path | None = None,
-    held: Sequence[dict[str, Any]] = (),
+    held: Sequence[StreamsHeld] = (),
 ) -> None:  # fmt: skip
     """Keeps what the applications did, however that ended."""
     run = execution.store.load(execution.run_id)
     found = results.apps_document(run, plans, recorded)
-    if not found["results"]:
+    if not found.results:
         return
-    found["streams_held"] = list(held)
-    execution.keep(apps=found)
-    for group in found["identical_repeats"]:
+    found.streams_held = list(held)
+    execution.keep(apps=plain(found))
+    for group in found.identical_repeats:
         execution.warn("identical_repeats", results.identical_text(group))
     if csv is not None:
         write_output(results.csv_text(found), csv, "--csv", APPS_CSV)

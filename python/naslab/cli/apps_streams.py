@@ -15,6 +15,7 @@ from naslab.commands.apps.cells import cells_of, room_bytes
 from naslab.commands.apps.generate import Plan, plan
 from naslab.errors import UsageError
 from naslab.execution.execute import SPACE_FACTOR, Execution
+from naslab.results.parts.apps import StreamsHeld, StreamsTried
 from naslab.spec import DataSpec
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Finder:
     data: DataSpec
     progress: Progress
     free_bytes: int | None
-    found: list[dict[str, Any]] = field(default_factory=list)
+    found: list[StreamsHeld] = field(default_factory=list)
     _budget: Budget | None = None
 
     def find(self, made: Plan) -> None:
@@ -50,18 +51,16 @@ class Finder:
         limit = self.common.budget_ns()
         self._budget = Budget(limit, self.execution) if limit is not None else None
         search = Search(streams_of(own), step_of(own))
-        tries: list[dict[str, Any]] = []
+        tries: list[StreamsTried] = []
         stopped: list[str] = []
         search.run(lambda streams: self._attempt(own, streams, tries, stopped))
         each = made.prepared_bytes() + made.moved_bytes("write")
         assert made.duration_ns is not None
-        self.found.append({
-            "name": own.name, "streams": search.held, "failed_streams": search.failed,
-            "stream_bytes_per_s": each * 1e9 / made.duration_ns / streams_of(own), "tried": tries,
-            "stopped": stopped[0] if stopped else None,
-        })  # fmt: skip
+        rate = each * 1e9 / made.duration_ns / streams_of(own)
+        why = stopped[0] if stopped else None
+        self.found.append(StreamsHeld(own.name, search.held, search.failed, rate, tries, why))
 
-    def _attempt(self, own: Any, streams: int, tries: list[dict[str, Any]], stopped: list[str]) -> bool | None:
+    def _attempt(self, own: Any, streams: int, tries: list[StreamsTried], stopped: list[str]) -> bool | None:
         """Whether so many are held; one that failed on a real server is tried once more, for a hiccup of the client."""
         made = plan(multiplied(own, streams), self.common.seed, self.scale)
         for last in (self.execution.target.protocol == "sim", True):
@@ -70,9 +69,9 @@ class Finder:
                 stopped.append(reason)
                 return None
             tries.append(self._measure(made, streams))
-            if tries[-1]["held"] or last:
+            if tries[-1].held or last:
                 break
-        return bool(tries[-1]["held"])
+        return tries[-1].held
 
     def _cannot(self, made: Plan) -> str | None:
         if self.execution.status != "complete":
@@ -91,7 +90,7 @@ class Finder:
             return "--max-bytes was reached"
         return None
 
-    def _measure(self, made: Plan, streams: int) -> dict[str, Any]:
+    def _measure(self, made: Plan, streams: int) -> StreamsTried:
         first = max((cell["id"] for cell in self.execution.cells), default=-1) + 1
         with tempfile.TemporaryDirectory(prefix="naslab-apps-") as folder:
             row = cells_of(made, Path(folder), True, self.data)
@@ -100,8 +99,5 @@ class Finder:
             self.progress.drop(self.execution.stage(row))
         cell = next((c for c in self.execution.cells if c["id"] == first + 1), None)
         if cell is None:
-            return {"streams": streams, "held": False, "missed_starts": None, "late_ns": None, "cell": None}
-        return {
-            "streams": streams, "held": is_held(made, cell), "missed_starts": cell["missed_starts"],
-            "late_ns": late_ns(made, cell), "cell": cell["id"],
-        }  # fmt: skip
+            return StreamsTried(streams, held=False, missed_starts=None, late_ns=None, cell=None)
+        return StreamsTried(streams, is_held(made, cell), cell["missed_starts"], late_ns(made, cell), cell["id"])

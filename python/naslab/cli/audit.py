@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from naslab.cli import options as o
+from naslab.cli.report import parse_link
+from naslab.units import parse_size
 
 if TYPE_CHECKING:
     from naslab.audit import Finding, Subject
@@ -83,7 +85,6 @@ def _subjects(
     from naslab.audit.opening import open_runs
     from naslab.audit.redacted import nameless
     from naslab.results.store import Store
-    from naslab.units import parse_size
 
     link, client_memory, server_memory = given
     rate = _link(link) if link else None
@@ -97,7 +98,6 @@ def _subjects(
 
 
 def _link(text: str) -> tuple[str, float]:
-    from naslab.cli.report import parse_link
 
     words, rate = parse_link(text)
     return f"{words.split(',')[0]}, given", rate

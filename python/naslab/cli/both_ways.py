@@ -26,9 +26,12 @@ from naslab.cli.interleave import end_interleaved, ended_by, exit_of, numbered
 from naslab.commands.plans import both_ways as plans
 from naslab.commands.plans.sweep import SweepOptions
 from naslab.comparison import split
+from naslab.comparison.judgement import compare
 from naslab.errors import TargetError, UsageError
 from naslab.execution.execute import SPACE_FACTOR, Execution, Hooks, probe, start
 from naslab.execution.waits import termination_as_interrupt
+from naslab.results.describe import plain
+from naslab.results.parts.split import ClientSplit
 from naslab.results.store import Store, new_run_id
 from naslab.spec import CellSpec
 from naslab.targets.mounted import Behind, behind
@@ -224,15 +227,15 @@ class _Both:
         mount, own = self.executions
         busy = [meter.busy_ns for meter in self.meters]
         cells = split.split(mount.cells, own.cells, busy)
-        result: dict[str, Any] = {
-            "mount": {"type": self.found.mount.type, "source": self.found.mount.source, "options": self.found.options},
-            "own": {"url": self.own.url, "run_id": own.run_id},
-            "not_carried": list(self.found.left_out),
-            "ended": ended,
-            "cells": cells,
-        }
+        result = ClientSplit(
+            mount={"type": self.found.mount.type, "source": self.found.mount.source, "options": self.found.options},
+            own={"url": self.own.url, "run_id": own.run_id},
+            not_carried=list(self.found.left_out),
+            ended=ended,
+            cells=cells,
+        )
         stored = end_interleaved(own, ended, OF_ITSELF, "run")
-        both = end_interleaved(mount, ended, OF_ITSELF, "run", split.sentences(cells), client_split=result)
+        both = end_interleaved(mount, ended, OF_ITSELF, "run", split.sentences(cells), client_split=plain(result))
         return self._say(both, stored, ended)
 
     def _say(self, mount: Run, own: Run, ended: str) -> int:
@@ -256,7 +259,6 @@ class _Both:
 
 def _report(mount: Run, own: Run, path: Path) -> None:
     """The page of a comparison: naslab's own client is the baseline."""
-    from naslab.comparison.judgement import compare
     from naslab.render.report import write_comparison
 
     compared = compare([own.document], [mount.document], ("naslab's own client", "the mount"))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
 from naslab.cli.extras import extended
+from naslab.cli.help_text import coloured, command_help, width
 from naslab.cli.lookup import table
 from naslab.cli.option_files import expand
 from naslab.cli.registry import OLD_OPTIONS, SYNONYMS, Command
@@ -29,9 +32,13 @@ class NaslabCommand(TyperCommand):
 
     def get_help(self, ctx: Any) -> str:
         """The help, at the width of the terminal."""
-        from naslab.cli.help_text import coloured, command_help, width
-
         return coloured(command_help(self, width()))
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """`-h, --help`."""
+        option = super().get_help_option(ctx)
+        _convert_less(option)
+        return option
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As click does; keeps what is to be said of old spellings until the command has ended."""
@@ -59,7 +66,35 @@ def parser_of(name: str) -> NaslabCommand:
     assert isinstance(command, NaslabCommand)
     command.entry = entry
     _take_other_spellings(command)
+    for each in command.params:
+        _convert_less(each)
     return command
+
+
+class _Conversion:
+    """How Typer converts an option, but for values that need none: for the first that does it loads pydantic, which is
+    an eighth of what a command takes to begin. made: Typer's own. annotation: the type that the function declares.
+    """
+
+    def __init__(self, made: Callable[[], Any], annotation: Any) -> None:
+        self._made, self._annotation = made, annotation
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value of a parameter. Raises click's BadParameter."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if self._annotation in (str, int, float, Path) and isinstance(value, self._annotation):
+            return value  # text as it was typed; a number or a path only as the default
+        if self._annotation is Path and isinstance(value, str):
+            return Path(value)  # no option of ours asks Typer to look at the file
+        return self._made().coerce(value, param=param, ctx=ctx)
+
+
+def _convert_less(option: Any) -> None:
+    """Once. Typer before 0.29 has no such step, and no pydantic."""
+    made, kind = getattr(option, "get_runtime_param", None), getattr(option, "type_descriptor", None)
+    if made is not None and kind is not None and "get_runtime_param" not in vars(option):
+        option.get_runtime_param = functools.partial(_Conversion, made, kind.annotation)
 
 
 def all_parsers() -> dict[str, NaslabCommand]:

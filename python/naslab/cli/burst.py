@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from naslab.analysis.series import NS_PER_S
+from naslab.analysis.series import NS_PER_S, RateSeries
 from naslab.cli.arguments import BurstArguments
 from naslab.cli.common import Common, Load
 from naslab.cli.loads import DEFAULT_SIZE, Task, carry_out, load_options, price_of, rest_of
@@ -16,6 +16,7 @@ from naslab.cli.progress import Progress
 from naslab.commands.plans.sustained import LoadOptions, numbered
 from naslab.errors import UsageError
 from naslab.execution.execute import Execution
+from naslab.results.parts.sustained import Sustained
 from naslab.spec import CellSpec
 from naslab.units import duration_text
 
@@ -52,13 +53,13 @@ class _Burst(Task):
         budget_ns = self.common.budget_ns() or burst.BUDGET_NS
         return numbered(burst.first_run_cells(self.options, budget_ns, self.rest_ns))
 
-    def measure(self, execution: Execution, progress: Progress, part: dict[str, Any]) -> None:
+    def measure(self, execution: Execution, progress: Progress, part: Sustained) -> None:
         """The first run, then what tells why the burst ended."""
         find_burst(execution, progress, self.options, self.common.budget_ns(), part)
 
 
 def find_burst(
-    execution: Execution, progress: Progress, options: LoadOptions, budget_ns: int | None, part: dict[str, Any]
+    execution: Execution, progress: Progress, options: LoadOptions, budget_ns: int | None, part: Sustained
 ) -> None:
     """First run, retests, verdict, into `part`; nothing when not even a part of the first run was measured.
 
@@ -81,12 +82,12 @@ def find_burst(
         if parts:
             before, flush_ns = burst.joined(parts)
             verdict = decide_cause(BurstEvidence(op, before, tuple(retests), flush_ns, reads=reads))
-            part["burst"] = analysis.burst_part(verdict, op, before)
+            part.burst = analysis.burst_part(verdict, op, before)
             run = execution.store.load(execution.run_id)
             cells = [cell for cell in run.cells if cell["workload"] == "first run"]
             kind = "all" if options.op == "mixed" else op
             latency = analysis.percentiles(run, cells, kind)
-            part["regimes"].append(analysis.regime(before, cells[-1]["id"], kind, latency))
+            part.regimes.append(analysis.regime(before, cells[-1]["id"], kind, latency))
 
 
 def _stage_until_known(execution: Execution, progress: Progress) -> None:
@@ -194,7 +195,6 @@ def _retests_of(execution: Execution, factor: int) -> list[Retest]:
 def _reads_of(execution: Execution, plan: ReadPlan | None) -> Reads | None:
     """The reads as evidence; None when there were none, or one of them failed."""
     from naslab.analysis.causes import READ_DEPTH, Reads
-    from naslab.analysis.series import RateSeries
     from naslab.analysis.sustained import series_of_cell
 
     run = execution.store.load(execution.run_id)

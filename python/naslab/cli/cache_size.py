@@ -13,6 +13,7 @@ from naslab.cli.progress import Progress
 from naslab.commands.plans import workingset as plans
 from naslab.commands.plans.sustained import LoadOptions, numbered
 from naslab.execution.execute import Execution
+from naslab.results.parts.sustained import Sustained
 from naslab.spec import CellSpec
 
 
@@ -34,7 +35,7 @@ class _Size(Task):
         plans.smallest_bytes(self.options)
         return numbered(plans.fill_cells(self.options))
 
-    def measure(self, execution: Execution, progress: Progress, part: dict[str, Any]) -> None:
+    def measure(self, execution: Execution, progress: Progress, part: Sustained) -> None:
         """One set after another."""
         budget_ns = self.common.budget_ns() or plans.BUDGET_NS
         measure_working_set(execution, progress, self.options, budget_ns, self.own_memory, part)
@@ -42,9 +43,9 @@ class _Size(Task):
 
 def measure_working_set(
     execution: Execution, progress: Progress, options: LoadOptions, budget_ns: int, own_memory: bool,
-    part: dict[str, Any],
+    part: Sustained,
 ) -> None:  # fmt: skip
-    """Fills the file (`execution.spec.cells`), then measures sets, into `part["working_set"]`, however it ended.
+    """Fills the file (`execution.spec.cells`), then measures sets, into `part.working_set`, however it ended.
 
     own_memory: as analysis.finding has it. Sets after the first two are left out once the budget is spent.
     """
@@ -59,7 +60,7 @@ def measure_working_set(
                 break
             _measure(execution, progress, options, between)
     finally:
-        part["working_set"] = analysis.finding(execution.cells, own_memory)
+        part.working_set = analysis.finding(execution.cells, own_memory)
 
 
 def _measure(execution: Execution, progress: Progress, options: LoadOptions, size_bytes: int) -> None:

@@ -14,6 +14,7 @@ from naslab.cli.progress import Progress
 from naslab.commands.plans import cached as plans
 from naslab.errors import UsageError
 from naslab.execution.execute import Execution
+from naslab.results.parts.sustained import Sustained
 from naslab.spec import CellSpec
 
 
@@ -48,16 +49,16 @@ class _Speed(Task):
             self.room = plans.room(self.options, self.evict_bytes, self.common.most_bytes(), free)
         return plans.cached_cells(self.options, probed["caps"], self.room.evict_bytes)
 
-    def measure(self, execution: Execution, progress: Progress, part: dict[str, Any]) -> None:
+    def measure(self, execution: Execution, progress: Progress, part: Sustained) -> None:
         """Step after step."""
         budget_ns = self.common.budget_ns() or plans.BUDGET_NS
         measure_cached(execution, progress, budget_ns, self.room.by, self.own_memory, part)
 
 
 def measure_cached(
-    execution: Execution, progress: Progress, budget_ns: int, bound: str, own_memory: bool, part: dict[str, Any]
+    execution: Execution, progress: Progress, budget_ns: int, bound: str, own_memory: bool, part: Sustained
 ) -> None:
-    """Step after step of `execution.spec.cells` until one tells, into `part["cached"]`, however it ended.
+    """Step after step of `execution.spec.cells` until one tells, into `part.cached`, however it ended.
 
     bound: what set the size of the last step. own_memory: as analysis.cached_part has it.
     """
@@ -79,7 +80,7 @@ def measure_cached(
     try:
         progress.drop(execution.stage(cells, enough))
     finally:
-        part["cached"] = analysis.cached_part(execution.cells, own_memory, ended_by)
+        part.cached = analysis.cached_part(execution.cells, own_memory, ended_by)
 
 
 def _known(execution: Execution) -> bool:

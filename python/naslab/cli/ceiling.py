@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from naslab.cli import options as o
+from naslab.errors import UsageError
 from naslab.units import percent_text
+
+if TYPE_CHECKING:
+    from naslab.results.parts.client import ClientCeiling
 
 SECONDS = 5.0
 
@@ -32,7 +36,7 @@ def ceiling(
     """What this client can do at most, without any server: memory, zlib, AES, TCP to itself."""
     from naslab.client import ceiling_for, keep, measure, route_to
     from naslab.client.kept import is_quiet
-    from naslab.errors import UsageError
+    from naslab.results.describe import plain
     from naslab.results.store import Store
 
     route = route_to(host) if host else None
@@ -53,23 +57,23 @@ def ceiling(
     else:
         found, fresh = ceiling_for(place, SECONDS, say)
     if as_json:
-        json.dump({"schema": 1, "client_ceiling": found, "route": route}, sys.stdout)
+        json.dump({"schema": 1, "client_ceiling": plain(found), "route": route}, sys.stdout)
         print()
     else:
         print("\n".join(lines(found, route, fresh)))
     return 0
 
 
-def lines(found: Mapping[str, Any], route: Mapping[str, Any] | None = None, fresh: bool = True) -> list[str]:
-    """The figures as a table. found: part `client_ceiling`. fresh: measured now, else kept from when it says."""
+def lines(found: ClientCeiling, route: Mapping[str, Any] | None = None, fresh: bool = True) -> list[str]:
+    """The figures as a table. fresh: measured now, else kept from when it says."""
     from naslab.analysis.client_table import rows
     from naslab.client.kept import QUIET_SHARE
     from naslab.results.document import iso_utc
 
-    when = "" if fresh else f"; measured {iso_utc(found['measured_wall_ns'])}, --again repeats it"
-    told = [f"{found['host']}, {found['cpus']} {'processor' if found['cpus'] == 1 else 'processors'}{when}"]
+    when = "" if fresh else f"; measured {iso_utc(found.measured_wall_ns)}, --again repeats it"
+    told = [f"{found.host}, {found.cpus} {'processor' if found.cpus == 1 else 'processors'}{when}"]
     told += [f"  {name:<34}{value:>16}  {more}".rstrip() for name, value, more in rows(found, route)]
-    foreign = found["foreign_cpu_fraction"] or 0.0
+    foreign = found.foreign_cpu_fraction or 0.0
     if foreign > QUIET_SHARE:
         told.append(
             f"Other programs used {percent_text(foreign)} of the processors meanwhile: these figures are too low."

@@ -19,7 +19,7 @@ from naslab.execution.execute import engine_errors
 from naslab.lab.opening import open_target
 from naslab.results.store.process import is_dead
 from naslab.targets import Target
-from naslab.text.messages import readable
+from naslab.text.messages import sentence, words_of
 from naslab.units import parse_duration
 
 BEGINNING_S = 3.0
@@ -81,7 +81,7 @@ def clean_folders(target: Target, force: bool, only: str | None = None) -> Clean
         for left in all_left:
             folder = left["folder"]
             if left["unread"]:
-                cleaned.failed.append({"folder": folder, "why": readable(left["unread"])})
+                cleaned.failed.append({"folder": folder, "why": sentence(left["unread"])})
             elif left["unmarked"] or force or _is_abandoned(left["owner"]):
                 _remove(target, folder, cleaned)
             else:
@@ -123,7 +123,7 @@ def _remove(target: Target, folder: str, cleaned: Cleaned) -> None:
         kind = getattr(error, "kind", None)
         if kind in GONE:
             raise
-        cleaned.failed.append({"folder": folder, "why": readable(str(error), kind)})
+        cleaned.failed.append({"folder": folder, "why": words_of(error)})
         return
     cleaned.foreign.extend(foreign)
     cleaned.removed += [] if foreign else [folder]

@@ -19,6 +19,7 @@ import typer
 
 from naslab.commands.plans.scale import MOST_CLIENTS
 from naslab.errors import UsageError
+from naslab.execution.clients.share import SHARES
 
 if TYPE_CHECKING:
     from naslab.execution.clients.run import Clients
@@ -217,7 +218,6 @@ class _Asked:
         from naslab.execution.clients.launch import check_scheduler, hosts_of
         from naslab.execution.clients.run import Clients
         from naslab.execution.clients.settings import Ssh, Wanted
-        from naslab.execution.clients.share import SHARES
 
         chosen = next((each for each in SHARES if each == self.share), None)
         if chosen is None:

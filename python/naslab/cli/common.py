@@ -23,7 +23,9 @@ from naslab.errors import INTERRUPTED, NaslabError, UsageError
 from naslab.execution.execute import Execution
 from naslab.execution.waits import termination_as_interrupt
 from naslab.lab.opening import open_target
+from naslab.render.report import write
 from naslab.render.terminal.summary import summarise
+from naslab.results.cell_names import long_name
 from naslab.results.document import INTERRUPTION
 from naslab.spec import CellSpec, DataSpec, RunSpec
 from naslab.text.messages import safe_argv
@@ -260,8 +262,6 @@ def say_run(run: Run, common: Common, report: Path | None) -> None:
 
 def report_of(runs: list[Run], path: Path) -> str:
     """Writes the page; why it could not be written, empty if it was. The run is none the worse for it."""
-    from naslab.render.report import write
-
     try:
         write(runs, path)
     except NaslabError as error:
@@ -327,7 +327,6 @@ def _told_since_resumed(run: Run) -> list[dict[str, Any]]:
 def _reason(run: Run, failure: NaslabError | None) -> str:
     if failure is not None:
         return str(failure)
-    from naslab.results.cell_names import long_name
 
     for found in _told_since_resumed(run):
         if found["kind"] == "error":

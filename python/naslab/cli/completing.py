@@ -9,9 +9,11 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
+from naslab.cli.describe import arguments_of, options_of, spellings
 from naslab.cli.lookup import Choice, choose, shown
 from naslab.cli.registry import ASK
 from naslab.errors import UsageError
@@ -130,7 +132,6 @@ def _fitting(found: Iterable[Answer], current: str) -> list[Answer]:
 
 def _after_command(choice: Choice, current: str) -> list[Answer]:
     from naslab.cli.build import parser_of
-    from naslab.cli.describe import arguments_of, options_of, spellings
 
     command = parser_of(choice.command.name)
     named = {name: option for option in options_of(command) for name in (*option.opts, *option.secondary_opts)}
@@ -205,8 +206,6 @@ def _targets(current: str) -> Iterator[Answer]:
 
 def _stored(query: str) -> list[tuple[Any, ...]]:
     """Rows of the store, which is neither made nor changed; none where it cannot be read."""
-    from urllib.parse import quote
-
     from naslab.results.store.store import default_path
 
     path = default_path()

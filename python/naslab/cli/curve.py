@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from naslab.analysis import loadcurve
 from naslab.cli.arguments import CurveArguments
@@ -13,6 +13,8 @@ from naslab.commands.plans import curve as curves
 from naslab.errors import UsageError
 from naslab.exchange.references import load
 from naslab.execution.execute import Execution, check_space, probe, start
+from naslab.results.describe import plain
+from naslab.results.parts.curve import CurveDocument, StopReason
 from naslab.results.store import Store
 from naslab.spec import CellSpec
 from naslab.units import parse_duration, parse_size
@@ -102,7 +104,7 @@ class _Work:
     options: curves.CurveOptions
     budget: Budget
     most_bytes: int | None
-    enough: str = ""
+    enough: StopReason | None = None
     seen: dict[float, curves.Seen] = field(default_factory=dict)
 
     def measure(self, progress: Progress) -> None:
@@ -115,7 +117,9 @@ class _Work:
         reached = full[0]["iops"]
         self._rise(progress, reached)
         for _ in range(MAX_REFINEMENTS):
-            rates = curves.between(list(self.seen.values()), self._knee()) if self.seen and not self.enough else []
+            if self.enough or not self.seen:
+                break
+            rates = curves.between(list(self.seen.values()), self._curve().knee_per_s)
             if not rates:
                 break
             self._stage(progress, rates, stop_when_saturated=False)
@@ -132,7 +136,7 @@ class _Work:
         if self.seen and all(one.saturated for one in self.seen.values()) and not self.enough:
             self._stage(progress, curves.lower(self.options, list(self.seen.values())), stop_when_saturated=True)
 
-    def _end_of_ladder(self) -> str:
+    def _end_of_ladder(self) -> StopReason:
         most = self.options.most_per_s
         return "max_rate" if most is not None and max(self.seen, default=0.0) >= most * 0.999 else "max_steps"
 
@@ -175,14 +179,10 @@ class _Work:
         offered = last_part.pace.rate_per_s if last_part.pace else 0.0
         run = self.execution.store.load(self.execution.run_id)
         _, step = loadcurve.step_of(run, loadcurve.load_cells(run)[offered])
-        p99 = step["response_ns"]["p99"]
-        self.seen[offered] = curves.Seen(offered, step["achieved_per_s"], step["saturated"], p99)
+        self.seen[offered] = curves.Seen(offered, step.achieved_per_s, step.saturated, step.response_ns.p99)
         return self.seen[offered]
 
-    def _knee(self) -> float | None:
-        return self._curve()["knee_per_s"]  # type: ignore[no-any-return]
-
-    def _curve(self) -> dict[str, Any]:
+    def _curve(self) -> CurveDocument:
         options = self.options
         settings = {
             "arrivals": options.arrivals, "block_bytes": options.block_bytes,
@@ -200,5 +200,5 @@ class _Work:
         curve = self._curve()
         if other is not None:
             run = self.execution.store.load(self.execution.run_id)
-            curve["compared"] = loadcurve.compare(run, curve, other)
-        self.execution.keep(curve=curve)
+            curve.compared = loadcurve.compare(run, curve, other)
+        self.execution.keep(curve=plain(curve))

@@ -11,6 +11,7 @@ import typer
 
 from naslab.cli import options as o
 from naslab.errors import UsageError
+from naslab.text.printable import printable
 from naslab.units import duration_text, parse_duration
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ def discover(wait: WaitOpt = "3s", interface: InterfaceOpt = None, as_json: o.Js
 
 def _lines(found: Sequence[Found], asked: Mapping[str, str], wait: str) -> Iterator[str]:
     """For people: each machine, and what to type for what it offers."""
-    from naslab.text.printable import printable
-
     if not found:
         networks = ", ".join(f"{name} ({address})" for name, address in asked.items())
         yield f"No file server announced itself within {wait} on {networks}."

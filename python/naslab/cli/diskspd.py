@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from naslab import _engine
 from naslab.cli.options import parse_labels
 from naslab.cli.progress import Progress
 from naslab.commands.diskspd import results_xml, text
@@ -22,6 +23,8 @@ from naslab.commands.diskspd.processors import Watches
 from naslab.commands.diskspd.profile import Profile, TargetSpec, TimeSpan
 from naslab.commands.diskspd.profile_xml import profile_text
 from naslab.errors import INTERRUPTED, NaslabError, SpaceError, TargetError, UsageError
+from naslab.execution.execute import engine_errors, execute, probe
+from naslab.results.store import Store
 from naslab.spec import CellSpec
 from naslab.text.messages import without_secrets
 from naslab.units import parse_duration
@@ -60,9 +63,6 @@ def run(request: Request) -> int:
 
 def look(target: Target, profile: Profile, names: Mapping[str, str]) -> Setting:
     """What the plan must know: sizes of the files that are there, and what the target can do."""
-    from naslab import _engine
-    from naslab.execution.execute import engine_errors, probe
-
     sizes: dict[str, int] = {}
     root = Path(target.options["root"]) if target.protocol == "local" else None
     if root is not None:
@@ -139,8 +139,6 @@ class _Session:
         return self._finish(run, failure)
 
     def _execute(self) -> Run:
-        from naslab.execution.execute import execute
-        from naslab.results.store import Store
 
         dots = _Dots(self.profile.progress)
         with Progress(self.plan.cells, quiet=self.own.quiet or bool(self.profile.progress)) as shown:
@@ -191,8 +189,6 @@ class _Session:
 
     def _remove_unfinished(self) -> None:
         """Files that this run began to create and did not write whole would pass for whole ones the next time."""
-        from naslab import _engine
-
         if not self.unfinished or self.target.protocol in ("sim", "null"):
             return
         with contextlib.suppress(NaslabError):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
+from naslab import __version__
+from naslab.cli.around import around
 from naslab.cli.lookup import Choice, choose, nearest, nearest_command, parts_of
 from naslab.cli.registry import ASK, LIVE, NOTIFY, OPTIONS, Command
 from naslab.errors import INTERRUPTED, UsageError
@@ -27,8 +30,6 @@ def run_app(args: list[str]) -> int:
     if args[0] in _HELP:
         return _help(args[1:])
     if args[0] in _VERSION:
-        from naslab import __version__
-
         print(f"naslab {__version__}")
         return 0
     if args[0] == ASK:
@@ -115,8 +116,6 @@ def _group(command: Command, rest: list[str]) -> int:
 
 def _foreign(command: Command, rest: list[str]) -> int:
     """Another tool's command line; our options and examples follow its help."""
-    from importlib import import_module
-
     module, _, function = command.where.partition(":")
     main = getattr(import_module(module), function)
     if rest not in ([], ["--help"]):
@@ -130,7 +129,6 @@ def _foreign(command: Command, rest: list[str]) -> int:
 
 def _with_shared(command: Command, rest: list[str], main: Callable[[list[str]], int]) -> int:
     """Another tool's command line with the options that every command has. Raises UsageError."""
-    from naslab.cli.around import around
     from naslab.cli.option_files import expand_foreign, taken
 
     given, words = taken(rest, [each.option for each in command.shared()])

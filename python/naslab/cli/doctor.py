@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Any
+
+from msgspec import to_builtins
 
 from naslab.commands.doctor import Advice, Checkup, Step, check_target, describe_machine, machine_advice
 from naslab.commands.doctor.advice import WRONG_CLOCK_NS
+from naslab.commands.doctor.machine import Machine
 from naslab.commands.doctor.nearby import advice, host_of, look, to_type
 from naslab.errors import UsageError
 from naslab.lab.opening import open_target
@@ -76,10 +77,7 @@ def _machine(as_json: bool) -> int:
     machine = describe_machine()
     advice = machine_advice(machine)
     if as_json:
-        document = {
-            "schema": 1, "machine": machine, "usable": True, "advice": [dataclasses.asdict(one) for one in advice],
-        }  # fmt: skip
-        json.dump(document, sys.stdout)
+        json.dump(to_builtins({"schema": 1, "machine": machine, "usable": True, "advice": advice}), sys.stdout)
         print()
     else:
         print(describe_in_words(machine))
@@ -107,13 +105,13 @@ def describe(found: Checkup) -> str:
     if found.rights:
         lines += ["", *_rights(found)]
     if found.space:
-        free, total = (amount_text(found.space[name]) for name in ("free_bytes", "total_bytes"))
-        lines.append(f"Space: {free} free of {total}.")
+        lines.append(f"Space: {amount_text(found.space.free_bytes)} free of {amount_text(found.space.total_bytes)}.")
     if found.clock_ahead_ns is not None:
         lines.append(f"Clock: {_clock(found.clock_ahead_ns)}.")
     if found.round_trip_ns:
-        p50, p99 = (duration_text(found.round_trip_ns[name]) for name in ("p50", "p99"))
-        lines.append(f"Null operation: {p50} (p50), {p99} (p99), {found.round_trip_ns['count']} times.")
+        trip = found.round_trip_ns
+        times = f"{duration_text(trip.p50)} (p50), {duration_text(trip.p99)} (p99), {trip.count} times"
+        lines.append(f"Null operation: {times}.")
     return "\n".join([*lines, _advice_text(found.advice, "Nothing to fix.")])
 
 
@@ -151,33 +149,33 @@ def _advice_text(advice: list[Advice], none: str) -> str:
     return "\n".join(["", *(f"{_LABELS[one.severity]}: {one.message}" for one in ranked)])
 
 
-def _held_to(machine: dict[str, Any]) -> str:
+def _held_to(machine: Machine) -> str:
     """What a control group leaves of the processors, in words; nothing where it leaves all."""
-    quota = machine["cpu_quota_cores"]
-    return "" if quota is None else f", a control group allows {quota:g}"
+    quota = machine.cpu_quota_cores
+    return f", a control group allows {quota:g}" if quota else ""
 
 
-def describe_in_words(machine: dict[str, Any]) -> str:
+def describe_in_words(machine: Machine) -> str:
     """The machine as text."""
-    uring, limit = machine["io_uring"], machine["open_files_limit"]
-    memory = amount_text(machine["memory_bytes"]) if machine["memory_bytes"] else "unknown"
+    uring, limit = machine.io_uring, machine.open_files_limit
+    memory = amount_text(machine.memory_bytes) if machine.memory_bytes else "unknown"
     lines = [
-        f"naslab {machine['naslab_version']}, engine {machine['engine_version']}, Python {machine['python']}",
-        f"  system      {machine['system']}, {machine['machine']}",
-        f"  CPU         {machine['cpu']}, {machine['cpus_usable']} of {machine['cpus']} usable{_held_to(machine)}",
+        f"naslab {machine.naslab_version}, engine {machine.engine_version}, Python {machine.python}",
+        f"  system      {machine.system}, {machine.machine}",
+        f"  CPU         {machine.cpu}, {machine.cpus_usable} of {machine.cpus} usable{_held_to(machine)}",
         f"  memory      {memory}",
-        f"  io_uring    {'available' if uring['available'] else 'not available: ' + str(uring['reason'])}",
-        f"  clock       {machine['clock_source'] or 'unknown'}",
-        f"  open files  {limit['soft'] or 'any number'} (hard limit {limit['hard'] or 'none'})",
-        f"  passwords   {'keyring, ' if machine['keyring'] else ''}NASLAB_PASSWORD, --credentials FILE, prompt",
+        f"  io_uring    {'available' if uring.available else 'not available: ' + str(uring.reason)}",
+        f"  clock       {machine.clock_source or 'unknown'}",
+        f"  open files  {limit.soft or 'any number'} (hard limit {limit.hard or 'none'})",
+        f"  passwords   {'keyring, ' if machine.keyring else ''}NASLAB_PASSWORD, --credentials FILE, prompt",
     ]
-    for interface in machine["interfaces"]:
-        speed = interface["speed_bits_per_s"]
+    for interface in machine.interfaces or []:
+        speed = interface.speed_bits_per_s
         rate = f", {speed / 1e9:g} Gbit/s" if speed else ""
-        lines.append(f"  interface   {interface['name']}, packets of {interface['mtu_bytes']} bytes{rate}")
-    lines += [f"  {name} = {value}" for name, value in machine["sysctls"].items() if value is not None]
-    missing = [program for program in machine["programs"] if program["path"] is None]
-    there = [program["name"] for program in machine["programs"] if program["path"]]
+        lines.append(f"  interface   {interface.name}, packets of {interface.mtu_bytes} bytes{rate}")
+    lines += [f"  {name} = {value}" for name, value in machine.sysctls.items() if value is not None]
+    missing = [program for program in machine.programs if program.path is None]
+    there = [program.name for program in machine.programs if program.path]
     lines.append(f"Optional programs installed: {', '.join(there) or 'none'}.")
-    lines += [f"  missing {one['name']}: {one['used_for']} (package {one['package']})" for one in missing]
+    lines += [f"  missing {one.name}: {one.used_for} (package {one.package})" for one in missing]
     return "\n".join(lines)

@@ -6,29 +6,32 @@ import contextlib
 import dataclasses
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from naslab.cli.arguments import DurableArguments
 from naslab.cli.cold import ColdCommand
 from naslab.cli.common import Common, finish
 from naslab.commands.durable import journal as journals
 from naslab.commands.durable.block import SECTOR_BYTES
-from naslab.commands.durable.cutters import AskCutter, CommandCutter, Cutter, LabCutter
+from naslab.commands.durable.cutters import AskCutter, CommandCutter, Cutter, How, LabCutter
 from naslab.commands.durable.plan import METADATA, MODES, Plan
 from naslab.commands.durable.proof import Proof
 from naslab.errors import NaslabError, UsageError
 from naslab.execution.execute import Execution, engine_errors, start
 from naslab.execution.waits import is_in_doubt, termination_as_interrupt
+from naslab.results.describe import plain
 from naslab.results.store import Store
 from naslab.spec import CellSpec
 from naslab.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
+    from naslab.results.parts.durable import Durable
     from naslab.targets import Target
 
 MOST_RECORD_BYTES, MOST_FILE_BYTES = 1 << 20, 1 << 32
-LATER = "later"
+LATER: How = "later"
 _LOCAL = (
     "a path is read through this machine's caches: the check covers the disk only if this machine lost its "
     "power; name a share as smb:// or nfs://, not by its mount point"
@@ -161,7 +164,7 @@ def run_durable(arguments: DurableArguments) -> int:
         execution.withdraw(error)
         raise
     proof = _proof(arguments, common, execution, plan, power, journal)
-    code = _carry_out(proof, common, execution, lambda: proof.carry_out(arguments.repeat, _keeper(execution)))
+    code = _carry_out(proof, common, execution, lambda keep: proof.carry_out(arguments.repeat, keep))
     if not proof.owes_check and arguments.journal is None:
         path.unlink(missing_ok=True)
     return code
@@ -173,7 +176,7 @@ def _start(common: Common, target: Target, plan: Plan) -> Execution:
     spec.cells = [
         CellSpec(
             "random_write", plan.file_bytes, plan.record_bytes, [mode], id=number, queue_depth=plan.queue_depth,
-            durability=mode, write_fraction=1.0,  # type: ignore[arg-type]
+            durability=mode, write_fraction=1.0,
         )
         for number, mode in enumerate(MODES)
     ]  # fmt: skip
@@ -211,13 +214,6 @@ def _proof(
     )  # fmt: skip
 
 
-def _keeper(execution: Execution) -> Any:
-    def keep(part: dict[str, Any]) -> None:
-        execution.keep(durable=part)
-
-    return keep
-
-
 def _check(arguments: DurableArguments, common: Common, path: Path) -> int:
     """`naslab durable --check JOURNAL TARGET`."""
     recorded = journals.read(path)
@@ -239,15 +235,12 @@ def _check(arguments: DurableArguments, common: Common, path: Path) -> int:
     journal = journals.Journal.reopen(path, recorded.sound_bytes)
     execution = _start(common, target, recorded.plan)
     proof = _proof(arguments, common, execution, recorded.plan, power, journal)
-    keep = _keeper(execution)
-
-    def keep_named(part: dict[str, Any]) -> None:
-        keep({**part, "checked_run": recorded.plan.run_id})
-
-    return _carry_out(proof, common, execution, lambda: proof.check_later(recorded, keep_named))
+    return _carry_out(proof, common, execution, lambda keep: proof.check_later(recorded, keep))
 
 
-def _carry_out(proof: Proof, common: Common, execution: Execution, work: Any) -> int:
+def _carry_out(
+    proof: Proof, common: Common, execution: Execution, work: Callable[[Callable[[Durable], None]], None]
+) -> int:
     """Does the work, cleans up unless a check is owed, ends the run; the exit code."""
     failure: NaslabError | None = None
     in_doubt = False
@@ -257,7 +250,7 @@ def _carry_out(proof: Proof, common: Common, execution: Execution, work: Any) ->
         execution.begun = True
         try:
             with engine_errors(execution.target.url):
-                work()
+                work(lambda part: execution.keep(durable=plain(part)))
         except KeyboardInterrupt:
             execution.status, in_doubt = "partial", True
             execution.warn("interrupted", "the run was interrupted; the cuts checked so far are kept")
@@ -270,7 +263,7 @@ def _carry_out(proof: Proof, common: Common, execution: Execution, work: Any) ->
         else:
             for left in proof.clean(in_doubt):
                 execution.note_left(left)
-        violations = proof.part.get("violations", 0)
+        violations = proof.part.violations if proof.part else 0
         if violations:
             execution.warn("acknowledges_before_durable", f"{violations} guarantees were broken: see `durable`")
         code = finish(execution, common, failure)

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from naslab import load
 from naslab.cli import options as o
 from naslab.cli.groups import with_arguments
-from naslab.errors import INTERRUPTED, UsageError
-from naslab.units import percent_text
+from naslab.errors import INTERRUPTED, UnknownRunError, UsageError
+from naslab.units import parse_duration, percent_text
 
 if TYPE_CHECKING:
     from naslab.lab.experiment import Experiment
@@ -114,7 +115,6 @@ def run(arguments: ExperimentArguments) -> int:
     from naslab.lab.experiment_bench import bring_up_lab
     from naslab.lab.run_experiment import run_experiment
     from naslab.text.outputs import HTML, check_output
-    from naslab.units import parse_duration
 
     a = arguments
     found = _asked_for(a)
@@ -179,7 +179,6 @@ def _add_series(found: Experiment, result: dict[str, Any], state: Path | None, s
 
 
 def _document(run_id: str, store: Path | None) -> dict[str, Any]:
-    from naslab import load
 
     return dict(load(run_id, None if store is None else str(store)).document)
 
@@ -216,9 +215,6 @@ def _tell(result: dict[str, Any], report: Path | None, as_json: bool, quiet: boo
 
 def _stored(run_ids: Sequence[str], store: Path | None) -> dict[str, Run]:
     """Runs that are in the store; those that came by --import are not."""
-    from naslab import load
-    from naslab.errors import UnknownRunError
-
     found: dict[str, Run] = {}
     for run_id in run_ids:
         with contextlib.suppress(UnknownRunError):
@@ -252,7 +248,7 @@ def _plan(found: Experiment, repeats: int, until: bool = False) -> list[str]:
         told = [f"on {_parts(system.parts)}" if system.parts else f"on {system.target}"]
         for test in (found.tests[name] for name in one.tests):
             told.append(f"naslab {' '.join([test.command, *test.words, *one.words])}")
-        told += [f"other load: naslab {' '.join(words)}" for words in one.beside]
+        told += [f"other load: naslab {words}" for words in one.beside_words]
         told += ["with naslab's own client in the guest"] if one.client == "own" else []
         lines += [f"{one.id:<16} {system.what}", *(f"{'':<16} {line}" for line in told)]
     if found.tune:

@@ -14,7 +14,7 @@ from naslab.execution.execute import Execution
 from naslab.execution.validity_watch import addresses_of
 from naslab.explain import outcome, steps
 from naslab.explain.climb import Climb
-from naslab.explain.evidence import Evidence
+from naslab.explain.evidence import Evidence, slots_of
 from naslab.targets.target import SERVERS
 
 
@@ -24,13 +24,13 @@ def climb_ladder(
 ) -> None:  # fmt: skip
     """Climbs, and keeps ladder and verdict with the run, however far it came."""
     protocol = execution.target.protocol
-    bounds = steps.bounds_of(
-        execution.caps, budget_ns, room_bytes, most_bytes, options.data, options.seed, protocol
-    )  # fmt: skip
     facts: dict[str, Any] = execution.document["environment"]["target"]
+    bounds = steps.bounds_of(
+        execution.caps, budget_ns, room_bytes, most_bytes, options.data, options.seed, protocol, facts
+    )  # fmt: skip
     evidence = Evidence(
         granted_depth=bounds.most_depth if bounds.granted else None, most_depth=bounds.most_depth,
-        client_cpus=processors(),
+        slots=slots_of(protocol, facts, int(execution.caps["max_depth"])), client_cpus=processors(),
         nic_bytes_per_s=_interface(execution, facts), simulated=protocol == "sim", protocol=protocol,
         local_disk=is_local_disk(protocol, facts), same_machine=_is_here(execution),
     )  # fmt: skip

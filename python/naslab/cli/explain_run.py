@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -12,6 +13,9 @@ import typer
 
 from naslab.cli import options as o
 from naslab.exchange.references import load
+from naslab.explain import tell
+from naslab.render.report import write
+from naslab.text.screen import plain_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -51,8 +55,6 @@ def explain_run(reference: str, output: Path | None, store: Path | None, as_json
     else:
         print(text_of(found), end="")
     if output is not None:
-        from naslab.render.report import write
-
         loaded.document.update(document_of(found))
         written = write([loaded], output)
         print(f"Report: {written.resolve()}", file=sys.stderr)
@@ -108,9 +110,6 @@ def _limits(found: Answer, columns: int) -> Iterator[RenderableType]:
     """The table of limits, then the reasons, each once."""
     from rich.text import Text
 
-    from naslab.explain import tell
-    from naslab.text.screen import plain_table
-
     table = plain_table(tell.HEADER, right=tell.HEADER[2:4], optional=tell.HEADER[3:4])
     for row in tell.rows(found.limits):
         table.add_row(*map(Text, row))
@@ -125,7 +124,6 @@ def _limits(found: Answer, columns: int) -> Iterator[RenderableType]:
 
 
 def _open(found: Answer, columns: int) -> Iterator[RenderableType]:
-    from naslab.explain import tell
 
     yield from _listed(
         "Still open",
@@ -164,8 +162,6 @@ def _next(commands: list[tuple[str, str]], columns: int) -> Iterator[RenderableT
 
 def _folded(text: str, columns: int, first: str) -> list[str]:
     """Lines of so many columns, broken between words; a longer word stays whole. first: before the first line."""
-    import textwrap
-
     return textwrap.wrap(
         text, columns, initial_indent=first, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
@@ -176,11 +172,12 @@ def _steps(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from naslab.explain import ladder_table
-    from naslab.text.screen import plain_table
+    from naslab.results.describe import typed
+    from naslab.results.parts.ladder import Ladder
 
     yield Text("The ladder", style="bold")
     table = plain_table(ladder_table.HEADER)
-    for row in ladder_table.rows(document["ladder"]):
+    for row in ladder_table.rows(typed(document["ladder"], Ladder)):
         table.add_row(*map(Text, row))
     yield table
     yield Text(ladder_table.ended(document))

@@ -19,6 +19,13 @@ SiteOpt = Annotated[
         help="Write pages for any web server instead of a file; DIR is new, empty or an earlier export.",
     ),
 ]  # fmt: skip
+OtlpOpt = Annotated[
+    str,
+    typer.Option(
+        "--otlp", metavar="URL", show_default=False,
+        help="Send them to an OpenTelemetry collector, http://HOST:4318, instead of a file.",
+    ),
+]  # fmt: skip
 NEWEST = 50
 """Runs of a site where none are named."""
 
@@ -47,6 +54,7 @@ def export(
         ),
     ] = "",
     site: SiteOpt = None,
+    otlp: OtlpOpt = "",
     target: Annotated[str, typer.Option("--target", metavar="TEXT", help="Only targets with this in the name.")] = "",
     limit: Annotated[
         Optional[int],  # noqa: UP045
@@ -58,18 +66,28 @@ def export(
     """Write runs as JSON (one, complete), CSV, XLSX, Parquet, Prometheus or OpenMetrics text, fio's JSON, or a site.
 
     With --site the library is written as files, for any web server or to be opened from a disk; --target and --limit
-    choose its runs if none are named.
+    choose its runs if none are named. With --otlp the runs go to an OpenTelemetry collector.
     """
     if site is not None:
-        if output is not None or format:
-            raise UsageError(f"--site {site}: pages are written, and no file; leave -o and --format out")
+        _check_no_file(f"--site {site}: pages are written", output, format)
+        if otlp:
+            raise UsageError(f"--site {site}: pages are written, and nothing is sent; leave --otlp out")
         return export_site(runs or [], target, NEWEST if limit is None else limit, site, store, redact)
     if target or limit is not None:
         raise UsageError("--target and --limit choose the runs of a --site; name the runs to export: naslab runs")
+    if otlp:
+        _check_no_file(f"--otlp {otlp}: a collector gets the runs", output, format)
+        return _send(runs or [], otlp, store, redact)
     if not runs or output is None:
         missing = "RUN" if not runs else "-o FILE"
         raise UsageError(f"export: {missing} is missing; for example: naslab export last -o run.xlsx")
     return _export_file(runs, output, format, store, redact)
+
+
+def _check_no_file(instead: str, output: Path | None, format: str) -> None:
+    """Raises UsageError where a file is named, too."""
+    if output is not None or format:
+        raise UsageError(f"{instead}, and no file; leave -o and --format out")
 
 
 def export_site(runs: list[str], target: str, limit: int, folder: Path, store: Path | None, redact: bool) -> int:
@@ -79,6 +97,17 @@ def export_site(runs: list[str], target: str, limit: int, folder: Path, store: P
 
     written = write_site(store_for(store, redact), Chosen(tuple(runs), target, limit), folder)
     print(f"Site: {written.resolve() / 'index.html'}")
+    return 0
+
+
+def _send(runs: list[str], where: str, store: Path | None, redact: bool) -> int:
+    from naslab.exchange import otlp
+
+    where = otlp.endpoint(where)
+    if not runs:
+        raise UsageError(f"export: RUN is missing; for example: naslab export last --otlp {where}")
+    count = otlp.send(_loaded(runs, store, redact), where)
+    print(f"Sent: {count:,} values to {where}")
     return 0
 
 

@@ -19,7 +19,7 @@ from naslab.cli.option_files import preset_commands
 from naslab.cli.registry import ADDRESS, LIVE, MEASURE, NOTIFY, PRESET, RIDE_OUT, START, TARGETS, Command, Shared
 from naslab.cli.ride_out import riding_out
 from naslab.errors import UsageError
-from naslab.targets.forms import check_local
+from naslab.targets.forms import check_local, with_addresses
 from naslab.text.outputs import forcing
 
 OUTPUTS = ("output", "report", "csv", "junit", "emit_app")
@@ -71,8 +71,6 @@ def _parameter(shared: Shared) -> str:
 
 def _at(target: str | None, addresses: str) -> str:
     """The target's name with these addresses of its server. Raises UsageError."""
-    from naslab.targets.forms import with_addresses
-
     if not target:
         raise UsageError(f"--address {addresses}: name the target too; a run goes on with the addresses that it had")
     return with_addresses(target, addresses)

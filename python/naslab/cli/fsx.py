@@ -12,6 +12,8 @@ from typing import Any
 from naslab.analysis import fsx as model
 from naslab.errors import UsageError
 from naslab.exchange.references import load
+from naslab.results.describe import part_of
+from naslab.results.parts.sustained import Sustained
 from naslab.results.store import Store
 from naslab.units import duration_text, percent_text, rate_text, size_label
 
@@ -27,7 +29,8 @@ def print_model(
     limits = _limits(tier, storage, tib, year)
     measured = measured_rates(dict(load(Store(store), run).document), run) if run else None
     if as_json:
-        json.dump({"schema": 1, "model": as_document(limits), "measured": measured}, sys.stdout)
+        found = measured and dataclasses.asdict(measured)
+        json.dump({"schema": 1, "model": as_document(limits), "measured": found}, sys.stdout)
         print()
     else:
         print("\n".join(lines(limits, measured)))
@@ -51,39 +54,52 @@ def as_document(limits: model.FsxLimits) -> dict[str, Any]:
     return found
 
 
-def measured_rates(document: Mapping[str, Any], reference: str) -> dict[str, Any]:
-    """What a run measured, under the model's names; None where it did not. Raises UsageError for a run without data.
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """What a run measured, under the model's names; None where it did not."""
+
+    run_id: str
+    command: str
+    network_bytes_per_s: float | None
+    baseline_bytes_per_s: float | None
+    burst_bytes_per_s: float | None
+    bucket_bytes: float | None
+    refill_ns: int | None
+    best_second_bytes_per_s: float | None
+    highest_bytes_per_s: float
+
+
+def measured_rates(document: Mapping[str, Any], reference: str) -> Measured:
+    """Of a stored run. Raises UsageError for one without data.
 
     Baseline, burst and bucket are those of `naslab sustained`; of any other run only the highest rate is told.
     """
-    part = document.get("sustained") or {}
-    bucket = (part.get("burst") or {}).get("bucket") or {}
-    loads = [r for r in part.get("regimes") or [] if r["kind"] == "all"] or part.get("regimes") or []
-    last = loads[-1] if loads else {}
+    part = part_of(document, "sustained", Sustained)
+    bucket = part.burst.bucket if part and part.burst else None
+    regimes = part.regimes if part else []
+    last = next(reversed([each for each in regimes if each.kind == "all"] or regimes), None)
     cells = [
         c for c in document["cells"]
         if c.get("throughput_bytes_per_s") and not c["errors"] and c.get("workload") not in ("fill", "probe")
     ]  # fmt: skip
-    published = {c["workload"]: c["throughput_bytes_per_s"] for c in cells if c.get("workload")}
+    published: dict[str, float] = {c["workload"]: c["throughput_bytes_per_s"] for c in cells if c.get("workload")}
     best = max((c["throughput_bytes_per_s"] for c in cells), default=None)
     if best is None:
         raise UsageError(f"--run {reference}: the run moved no data; name a run of `naslab sustained`")
-
-    def one(name: str) -> float | None:
-        found = bucket[name]["value"] if name in bucket else last.get(name)
-        return found or published.get(f"{name.partition('_')[0]} write")
-
-    return {
-        "run_id": document["run_id"], "command": document["command"],
-        "network_bytes_per_s": (part.get("cached") or {}).get("network_only_bytes_per_s")
-        or published.get("cached read"),
-        "baseline_bytes_per_s": one("baseline_bytes_per_s"), "burst_bytes_per_s": one("burst_bytes_per_s"),
-        "bucket_bytes": bucket["size_bytes"]["value"] if bucket else None, "refill_ns": bucket.get("refill_ns"),
-        "best_second_bytes_per_s": last.get("best_second_bytes_per_s"), "highest_bytes_per_s": best,
-    }  # fmt: skip
+    baseline, burst = (
+        (bucket.baseline_bytes_per_s.value, bucket.burst_bytes_per_s.value) if bucket
+        else (last.baseline_bytes_per_s, last.burst_bytes_per_s) if last else (None, None)
+    )  # fmt: skip
+    network = part.cached.network_only_bytes_per_s if part and part.cached else None
+    return Measured(
+        document["run_id"], document["command"], network or published.get("cached read"),
+        baseline or published.get("baseline write"), burst or published.get("burst write"),
+        bucket.size_bytes.value if bucket else None, bucket.refill_ns if bucket else None,
+        last.best_second_bytes_per_s if last else None, best,
+    )  # fmt: skip
 
 
-def lines(limits: model.FsxLimits, measured: Mapping[str, Any] | None) -> list[str]:
+def lines(limits: model.FsxLimits, measured: Measured | None) -> list[str]:
     """The model in words, line by line."""
     head = f"FSx for Windows, {limits.tier_mb_per_s} MB/s, {limits.tib:g} TiB of {limits.storage.upper()}"
     found = [f"{head}, as Amazon published it in {limits.year}", ""]
@@ -118,23 +134,23 @@ def _iops(pair: tuple[int, int]) -> str:
     return f"{pair[0]:,} IOPS" + (f", burst {pair[1]:,}" if pair[1] > pair[0] else "")
 
 
-def _beside(limits: model.FsxLimits, measured: Mapping[str, Any]) -> list[str]:
+def _beside(limits: model.FsxLimits, measured: Measured) -> list[str]:
     """Measured values, each with its share of the published one."""
     rows = (
-        ("Network", measured["network_bytes_per_s"], limits.network.burst_bytes_per_s, rate_text),
-        ("Baseline", measured["baseline_bytes_per_s"], limits.disk.baseline_bytes_per_s, rate_text),
-        ("Burst", measured["burst_bytes_per_s"], limits.disk.burst_bytes_per_s, rate_text),
-        ("Burst credit", measured["bucket_bytes"], limits.bucket and limits.bucket.size_bytes, _size),
-        ("Refill", measured["refill_ns"], limits.bucket and limits.bucket.refill_ns, duration_text),
+        ("Network", measured.network_bytes_per_s, limits.network.burst_bytes_per_s, rate_text),
+        ("Baseline", measured.baseline_bytes_per_s, limits.disk.baseline_bytes_per_s, rate_text),
+        ("Burst", measured.burst_bytes_per_s, limits.disk.burst_bytes_per_s, rate_text),
+        ("Burst credit", measured.bucket_bytes, limits.bucket and limits.bucket.size_bytes, _size),
+        ("Refill", measured.refill_ns, limits.bucket and limits.bucket.refill_ns, duration_text),
     )
-    found = ["", f"Run {measured['run_id']} (naslab {measured['command']})"]
+    found = ["", f"Run {measured.run_id} (naslab {measured.command})"]
     for name, value, published, text in rows:
         if value is not None:
             share = f", {percent_text(value / published)} of the published {text(published)}" if published else ""
             found.append(f"{name:<{WIDTH}}  {text(value)}{share}")
     if len(found) == 2:
-        value = rate_text(measured["highest_bytes_per_s"])
-        found.append(f"{'Highest rate':<{WIDTH}}  {value}; `naslab burst` measures burst and baseline")
+        highest = rate_text(measured.highest_bytes_per_s)
+        found.append(f"{'Highest rate':<{WIDTH}}  {highest}; `naslab burst` measures burst and baseline")
     return found
 
 

@@ -11,8 +11,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from naslab.cli.describe import panels_of, usage
 from naslab.cli.lookup import parts_of, shown
 from naslab.cli.registry import PANELS, Command, Example
+from naslab.text.printable import colours_of
 
 if TYPE_CHECKING:
     from naslab.cli.build import NaslabCommand
@@ -75,8 +77,6 @@ def group_help(command: Command, columns: int) -> str:
 
 def command_help(command: NaslabCommand, columns: int) -> str:
     """The help of a command: usage, what it does, arguments and options in panels, its parts, examples."""
-    from naslab.cli.describe import panels_of, usage
-
     head = [*_usage(usage(command), columns), "", *_paragraphs(command.help or "", columns)]
     panels = [_panel(name, rows, columns) for name, rows in panels_of(command)]
     return _page([head, *panels, _parts(command.entry, columns), _examples(command.entry.examples, columns)])
@@ -92,7 +92,6 @@ def coloured(text: str) -> str:
     """The same with headings in bold, where standard output is a terminal that may show them."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb" or not sys.stdout.isatty():
         return text
-    from naslab.text.printable import colours_of
 
     lines = (f"\x1b[1m{line}\x1b[0m" if line and line[0] != " " and line[-1] == ":" else line
              for line in text.split("\n"))  # fmt: skip

@@ -23,11 +23,9 @@ from naslab.commands.iozone.plan import Plan, make_plan
 from naslab.commands.iozone.remount import Remounter
 from naslab.commands.iozone.tables import Results
 from naslab.errors import INTERRUPTED, InterruptedRunError, NaslabError
+from naslab.results.store import Store
 from naslab.text.messages import without_secrets
 from naslab.text.outputs import forcing
-
-Execute = Callable[..., Any]
-"""`naslab.execution.execute.execute`: (spec, *, store, document_extra, on_cell, before_cell, progress) -> Run."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -50,7 +48,6 @@ def _run(args: Args) -> int:
     """Plan, then execute. Raises NaslabError for what is wrong before anything was written."""
     from naslab.execution.execute import execute
     from naslab.lab.opening import open_target
-    from naslab.results.store import Store
 
     plan = make_plan(args)
     with forcing(args.force):

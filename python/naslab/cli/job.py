@@ -17,6 +17,7 @@ from naslab.commands.jobs.source import Source, open_folder
 from naslab.commands.jobs.work import JOBS
 from naslab.errors import SpaceError, UsageError
 from naslab.execution.execute import SPACE_FACTOR, probe, start
+from naslab.results.describe import plain
 from naslab.results.store import Store
 from naslab.spec import CellSpec
 from naslab.units import amount_text, size_text
@@ -42,7 +43,8 @@ def _plan(arguments: JobArguments, seed: int) -> Plan:
         raise UsageError(f"--streams {arguments.streams}: give 1 to {MOST_STREAMS}")
     if arguments.in_flight is not None and not 1 <= arguments.in_flight <= MOST_IN_FLIGHT:
         raise UsageError(f"--depth {arguments.in_flight}: give 1 to {MOST_IN_FLIGHT}")
-    if arguments.method not in SUFFIXES:
+    method = next((each for each in SUFFIXES if each == arguments.method), None)
+    if method is None:
         raise UsageError(f"--method {arguments.method!r}: use {' or '.join(SUFFIXES)}")
     if arguments.durability not in ("none", "end", "each"):
         raise UsageError(f"--durability {arguments.durability!r}: use none, end or each")
@@ -53,7 +55,7 @@ def _plan(arguments: JobArguments, seed: int) -> Plan:
         planned(names, arguments.repeat),
         arguments.streams,
         arguments.durability,
-        arguments.method,
+        method,
         arguments.verify,
         arguments.to,
     )
@@ -116,7 +118,7 @@ def run_job(arguments: JobArguments) -> int:
         try:
             carrier.carry_out()
         finally:
-            execution.document["job"] = carrier.part
+            execution.document["job"] = plain(carrier.part)
 
     return measure(execution, common, cells, work)
 

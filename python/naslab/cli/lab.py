@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from naslab import lab
 from naslab.cli import options as o
 from naslab.errors import UsageError
+from naslab.units import amount_text, rate_text
 
 if TYPE_CHECKING:
     from naslab.lab import Server
@@ -127,7 +129,6 @@ def up(
     as_json: o.JsonOpt = False,
 ) -> int:
     """Start a server, wait until it answers, print its address; it stays until `naslab lab down`."""
-    from naslab import lab
     from naslab.lab import state
 
     if folder is not None and fast:
@@ -299,7 +300,6 @@ def _say(server: Server, as_json: bool) -> None:
 
 
 def _planted_text(planted: dict[str, int]) -> str:
-    from naslab.units import amount_text, rate_text
 
     return (
         f"{rate_text(planted['burst_bytes_per_s'])} until {amount_text(planted['size_bytes'])} of credit are spent, "

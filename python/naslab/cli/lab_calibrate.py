@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from naslab.cli import options as o
+from naslab.cli.lab import chosen_limits
 from naslab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +67,6 @@ def run(
 
 def _calibrated(name: str, planted: list[str], say: Callable[[str], None], quick: bool) -> Calibration:
     """One that is up is measured as it is; another is built. Raises UsageError, TargetError."""
-    from naslab.cli.lab import chosen_limits
     from naslab.lab import calibrate, state
 
     called = Path(name).stem if name.endswith(".toml") else name

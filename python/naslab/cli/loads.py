@@ -13,6 +13,8 @@ from naslab.commands.plans import caching
 from naslab.commands.plans import sustained as plans
 from naslab.errors import UsageError
 from naslab.execution.execute import Execution, probe, start
+from naslab.results.describe import plain
+from naslab.results.parts.sustained import CacheModeDocument, Sustained
 from naslab.results.store import Store
 from naslab.spec import CellSpec
 from naslab.units import parse_duration, parse_size
@@ -43,7 +45,7 @@ class Task:
         """What is measured in the first stage. Raises UsageError when the room is too small."""
         raise NotImplementedError
 
-    def measure(self, execution: Execution, progress: Progress, part: dict[str, Any]) -> None:
+    def measure(self, execution: Execution, progress: Progress, part: Sustained) -> None:
         """Measures; what it finds goes into the part `sustained` of the document, however it ends."""
         execution.stage(execution.spec.cells)
 
@@ -156,10 +158,8 @@ def _check_bytes(cells: list[CellSpec], common: Common) -> None:
 
 def _work(task: Task, execution: Execution, progress: Progress, way: caching.Access) -> None:
     """Measures, and describes what was measured however it ended."""
-    part: dict[str, Any] = {
-        "regimes": [], "burst": None, "cached": None, "cost": None,
-        "cache": {"mode": way.name, "asked": bool(task.options.cache), "notes": list(way.notes)},
-    }  # fmt: skip
+    mode = CacheModeDocument(way.name, bool(task.options.cache), list(way.notes))
+    part = Sustained(regimes=[], burst=None, cached=None, cost=None, cache=mode)
     try:
         task.measure(execution, progress, part)
     finally:
@@ -167,18 +167,16 @@ def _work(task: Task, execution: Execution, progress: Progress, way: caching.Acc
             _describe(task, execution, part)
 
 
-def _describe(task: Task, execution: Execution, part: dict[str, Any]) -> None:
+def _describe(task: Task, execution: Execution, part: Sustained) -> None:
     from naslab.analysis import sustained as analysis
 
     run = execution.store.load(execution.run_id)
     for cell in run.cells:
         # A series with a time without the server shows no plateau and no burst of the server.
         if cell["workload"] in ("sustained", "warm") and cell["status"] != "failed" and not cell.get("outages"):
-            part["regimes"] += analysis.regimes_of(run, cell)
+            part.regimes += analysis.regimes_of(run, cell)
     sustained, burst = analysis.rates_to_pay_for(part)
     if task.price and sustained > 0:
-        part["cost"] = analysis.cost_part(task.price, sustained, burst)
-    execution.document["sustained"] = part
-    further = task.further_parts(execution.document)
-    execution.document.update(further)
-    execution.keep(sustained=part, **further)
+        part.cost = analysis.cost_part(task.price, sustained, burst)
+    execution.document["sustained"] = plain(part)
+    execution.keep(sustained=execution.document["sustained"], **task.further_parts(execution.document))

@@ -6,6 +6,7 @@ Nothing here imports Typer or a command's own module: help is printed and a name
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from naslab.cli.command_list import COMMANDS, OLD_NAMES
@@ -52,8 +53,6 @@ def parts_of(name: str) -> list[Command]:
 
 def nearest(word: str, among: Sequence[str], likeness: float = 0.6) -> str:
     """The name most like a mistyped one; empty when none is."""
-    from difflib import get_close_matches
-
     return next(iter(get_close_matches(word, among, 1, likeness)), "")
 
 

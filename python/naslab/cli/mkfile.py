@@ -7,13 +7,14 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from naslab import _engine
 from naslab.cli.progress import Progress
 from naslab.errors import TargetError, UsageError
 from naslab.execution.execute import check_space, engine_errors, probe
 from naslab.execution.waits import termination_as_interrupt
 from naslab.spec import CellSpec, RunSpec
 from naslab.targets import Target, folder_target
-from naslab.text.messages import readable
+from naslab.text.messages import Told, sentence
 from naslab.units import parse_size
 
 BLOCK_BYTES, RECORD_BYTES = 4096, 1 << 20
@@ -21,8 +22,6 @@ BLOCK_BYTES, RECORD_BYTES = 4096, 1 << 20
 
 def make_file(path: Path, size: str, sparse: bool, seed: int, as_json: bool, quiet: bool) -> int:
     """A new file, of naslab's tagged incompressible blocks or of holes. Nothing is left when it fails."""
-    from naslab import _engine
-
     size_bytes = parse_size(size, "--size")
     if size_bytes < 1:
         raise UsageError(f"--size {size}: give at least 1 byte")
@@ -57,14 +56,12 @@ def _removed_on_failure(path: Path) -> Iterator[None]:
 
 def _write_file(target: Target, path: Path, size_bytes: int, seed: int, quiet: bool) -> None:
     """Whole records, the last of which is then cut to the size."""
-    from naslab import _engine
-
     record = min(RECORD_BYTES, -(-size_bytes // BLOCK_BYTES) * BLOCK_BYTES)
     whole = -(-size_bytes // record) * record
     cell = CellSpec("write", whole, record, [path.name], write_fraction=1.0, create="new", seed=seed)
     check_space([cell], probe(target, [cell]))
     spec = RunSpec(target.engine_spec(), [cell], run_id=f"mkfile-{seed}", command="mkfile", seed=seed)
-    failed: str | None = None
+    failed: Told | None = None
 
     def on_event(kind: str, text: str, _blobs: list[bytes]) -> None:
         nonlocal failed
@@ -78,7 +75,7 @@ def _write_file(target: Target, path: Path, size_bytes: int, seed: int, quiet: b
         with engine_errors(target.url, before_run=True):
             end = json.loads(_engine.run(spec.to_json(), "{}", on_event))
         if end["status"] != "complete":
-            reason = readable(end["error"] or failed or "not all of it could be written", end["error_kind"])
+            reason = sentence(end["error"] or failed or "not all of it could be written")
             raise TargetError(f"{path}: {reason}; nothing of it was left", before_run=True)
         if whole != size_bytes:
             with engine_errors(target.url):

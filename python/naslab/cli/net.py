@@ -6,21 +6,25 @@ import ipaddress
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from naslab import __version__
+from msgspec.json import decode
+
+from naslab import __version__, _engine
 from naslab.errors import TargetError, UsageError
+from naslab.results.describe import Part
 from naslab.results.foreign import foreign_cell, foreign_document
 from naslab.results.store import Store, new_run_id
-from naslab.text.messages import readable
+from naslab.text.messages import failure_of, say, words_of
 from naslab.units import duration_text, parse_duration, percent_text, rate_text
 
 if TYPE_CHECKING:
     from naslab.results.document import Document
 
+T = TypeVar("T")
 DEFAULT_PORT = 6277
 """As in crates/wire/src/reference.rs."""
 MAX_DURATION_NS = 600 * 10**9
@@ -35,6 +39,46 @@ _FLOWS = {
 _PHASES = {
     "upload": "sending", "download": "receiving", "both": "both at once", "round_trip": "round trips",
 }  # fmt: skip
+
+
+class Flow(Part):
+    """One way, of one measurement."""
+
+    bytes: int
+    duration_ns: int
+
+
+class RoundTrip(Part):
+    """Times of small messages, ns."""
+
+    p50: int
+    p99: int
+    message_bytes: int
+    count: int
+
+
+class Wire(Part):
+    """What the kernel says of the connections."""
+
+    mss_bytes: int | None
+    mtu_bytes: int | None
+    retransmitted_segments: int
+
+
+class NetResult(Part):
+    """What the engine measured."""
+
+    host: str
+    port: int
+    connections: int
+    duration_ns: int
+    upload_bytes_per_s: float
+    download_bytes_per_s: float
+    both_upload_bytes_per_s: float
+    both_download_bytes_per_s: float
+    round_trip_ns: RoundTrip
+    flows: dict[str, Flow]
+    wire: Wire
 
 
 @dataclass
@@ -94,7 +138,6 @@ def _port(port: str, text: str, name: str, lowest: int = 1) -> int:
 
 
 def _measure(request: NetRequest, host: str, port: int) -> int:
-    from naslab import _engine
     from naslab.cli.live import current
 
     options = {
@@ -114,11 +157,10 @@ def _measure(request: NetRequest, host: str, port: int) -> int:
             print(f"naslab reference net: {_PHASES.get(phase, phase)} ...", file=sys.stderr)
 
     found = _call(lambda: _engine.net_measure(json.dumps(options), on_event))
-    result: dict[str, Any] = json.loads(found)
-    document = run_of(result)
-    run_id = Store(request.store).save(document)
+    result = decode(found, type=NetResult)
+    run_id = Store(request.store).save(run_of(result))
     if request.as_json:
-        json.dump({**result, "run_id": run_id}, sys.stdout)
+        json.dump({**json.loads(found), "run_id": run_id}, sys.stdout)
         print()
     else:
         print(describe(result))
@@ -126,72 +168,64 @@ def _measure(request: NetRequest, host: str, port: int) -> int:
     return 0
 
 
-def run_of(result: Mapping[str, Any]) -> Document:
+def run_of(result: NetResult) -> Document:
     """The measurement as a run of the library: a cell for each way, and for both at once."""
     ended = time.time_ns()
     cells = []
     for number, (flow, (what, op)) in enumerate(_FLOWS.items(), 1):
-        told = result["flows"][flow]
+        told = result.flows[flow]
         cells.append(foreign_cell(
-            number, op, result[f"{flow}_bytes_per_s"], workload=what, workers=result["connections"],
-            bytes=told["bytes"], duration_ns=told["duration_ns"], errors=0,
+            number, op, getattr(result, f"{flow}_bytes_per_s"), workload=what, workers=result.connections,
+            bytes=told.bytes, duration_ns=told.duration_ns, errors=0,
         ))  # fmt: skip
     source = {"kind": "imported", "tool": "naslab reference net", "tool_version": __version__, "format": "raw TCP"}
-    wire = result["wire"]
-    route = {"mtu_bytes": wire["mtu_bytes"]} if wire["mtu_bytes"] else {}
+    route = {"mtu_bytes": result.wire.mtu_bytes} if result.wire.mtu_bytes else {}
     return foreign_document(
-        new_run_id(), source, cells, target=f"tcp://{result['host']}:{result['port']}", protocol="tcp",
-        label=f"raw TCP to {result['host']}", environment={"route": route} if route else {},
-        start_wall_ns=ended - 4 * result["duration_ns"], end_wall_ns=ended,
+        new_run_id(), source, cells, target=f"tcp://{result.host}:{result.port}", protocol="tcp",
+        label=f"raw TCP to {result.host}", environment={"route": route} if route else {},
+        start_wall_ns=ended - 4 * result.duration_ns, end_wall_ns=ended,
     )  # fmt: skip
 
 
-def _call(work: Callable[[], Any]) -> Any:
+def _call(work: Callable[[], T]) -> T:
     """The engine's errors in words. Raises TargetError, UsageError."""
     try:
         return work()
     except (TargetError, UsageError) as error:
         if isinstance(error, TargetError):
-            error.refuse(str(error).startswith("connect:"))
-        error.args = (_readable(str(error)),)
+            found = failure_of(error)
+            error.refuse(found is not None and found.operation == "connect")
+        say(error, words_of(error, step=False))  # it is in the engine's words already; none about files is added
         raise
 
 
-def _readable(text: str) -> str:
-    """The next step is in the engine's words already; none about files is added."""
-    return readable(text, "io")
-
-
-def describe(result: dict[str, Any]) -> str:
+def describe(result: NetResult) -> str:
     """The result in a few lines of text."""
-    trip, wire = result["round_trip_ns"], result["wire"]
-    number = result["connections"]
+    trip, wire = result.round_trip_ns, result.wire
+    number = result.connections
     each = "1 connection" if number == 1 else f"{number} connections each way"
-    took = duration_text(result["duration_ns"])
+    took = duration_text(result.duration_ns)
     lines = [
-        f"raw TCP to {result['host']} (port {result['port']}), {each}, {took} each",
-        f"  upload      {rate_text(result['upload_bytes_per_s']):>12}",
-        f"  download    {rate_text(result['download_bytes_per_s']):>12}",
-        f"  both        {rate_text(result['both_upload_bytes_per_s']):>12} up, "
-        f"{rate_text(result['both_download_bytes_per_s'])} down",
-        f"  round trip  {duration_text(trip['p50']):>12} (p50), {duration_text(trip['p99'])} (p99) "
-        f"of {trip['message_bytes']} bytes, {trip['count']} times",
+        f"raw TCP to {result.host} (port {result.port}), {each}, {took} each",
+        f"  upload      {rate_text(result.upload_bytes_per_s):>12}",
+        f"  download    {rate_text(result.download_bytes_per_s):>12}",
+        f"  both        {rate_text(result.both_upload_bytes_per_s):>12} up, "
+        f"{rate_text(result.both_download_bytes_per_s)} down",
+        f"  round trip  {duration_text(trip.p50):>12} (p50), {duration_text(trip.p99)} (p99) "
+        f"of {trip.message_bytes} bytes, {trip.count} times",
     ]
-    if wire["mtu_bytes"]:
-        lines.append(
-            f"  path        {wire['mtu_bytes']:>8} byte packets (MTU), {wire['mss_bytes']} bytes of data in each"
-        )
-    again = wire["retransmitted_segments"]
-    if again and wire["mss_bytes"]:
-        flows = result["flows"]
-        share = again * wire["mss_bytes"] / max(1, flows["upload"]["bytes"] + flows["both_upload"]["bytes"])
+    if wire.mtu_bytes:
+        lines.append(f"  path        {wire.mtu_bytes:>8} byte packets (MTU), {wire.mss_bytes} bytes of data in each")
+    again = wire.retransmitted_segments
+    if again and wire.mss_bytes:
+        flows = result.flows
+        share = again * wire.mss_bytes / max(1, flows["upload"].bytes + flows["both_upload"].bytes)
         lost = ": packets are lost on the path to the server" if share > LOSS_SHARE else ""
         lines.append(f"  sent again  {again:>8} segments, {percent_text(share, 2)} of the upload{lost}")
     return "\n".join(lines)
 
 
 def _listen(request: NetRequest) -> int:
-    from naslab import _engine
 
     address, port = listen_address(request.host)
     idle = None if request.idle == "never" else request.duration_ns("--idle", request.idle)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from naslab.cli.lookup import nearest
-from naslab.cli.registry import OPTIONS, PRESET, Command
+from naslab.cli.registry import LIVE, NOTIFY, OPTIONS, PRESET, Command
 from naslab.errors import UsageError
 
 PRESETS = tuple(PRESET.value.split("|"))
@@ -89,7 +89,6 @@ def taken(args: Sequence[str], options: Collection[str]) -> tuple[list[tuple[str
 
 
 def _example(option: str) -> str:
-    from naslab.cli.registry import LIVE, NOTIFY
 
     return next(each.value for each in (OPTIONS, PRESET, LIVE, NOTIFY) if each.option == option)
 

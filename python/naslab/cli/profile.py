@@ -15,6 +15,7 @@ from naslab.cli.progress import Progress
 from naslab.commands.plans import profile as profiles
 from naslab.errors import UsageError
 from naslab.execution.execute import Execution, check_space, probe, start
+from naslab.results.describe import plain
 from naslab.results.store import Store
 from naslab.spec import CellSpec
 from naslab.targets import folder_target
@@ -164,5 +165,4 @@ def _conclude(execution: Execution, options: profiles.ProfileOptions) -> None:
     """Keeps the profile of what was measured, however that ended."""
     zones = [cell for cell in execution.cells if cell["workload"] == ZONE]
     if zones:
-        found = profile_of(execution.cells, options)
-        execution.keep(profile=found)
+        execution.keep(profile=plain(profile_of(execution.cells, options)))

@@ -7,6 +7,8 @@ import json
 import sys
 from typing import Any
 
+from naslab.text.screen import plain_table
+
 
 def list_published(label: str, target: str, limit: int, as_json: bool) -> int:
     """Lists the published runs whose label and target contain these texts, upper or lower case alike, by article."""
@@ -48,7 +50,6 @@ def _article(each: Any) -> dict[str, Any]:
 
 def _text(runs: list[Any]) -> str:
     from naslab.render.terminal.show import columns_of, render
-    from naslab.text.screen import plain_table
 
     if not runs:
         return "No published result fits; see all with: naslab runs --published\n"

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from naslab import load
 from naslab.cli import options as o
-from naslab.errors import UsageError
+from naslab.errors import UnknownRunError, UsageError
+from naslab.render.report.drawing import Drawing
+from naslab.units import parse_size, rate_text
 
 if TYPE_CHECKING:
     from naslab.render.report.drawing import Drawing
@@ -66,8 +69,6 @@ def parse_drawing(links: list[str], lines: list[str], y_max: str, store: Path | 
 
     store: has the runs that lines are of.
     """
-    from naslab.render.report.drawing import Drawing
-
     limit = _rate(y_max, "--y-max", "150MB/s") if y_max else None
     drawn = [each for line in lines for each in _drawn(line, store)]
     return Drawing((*map(parse_link, links), *drawn), limit)
@@ -97,10 +98,7 @@ def run_lines(text: str, store: Path | None = None) -> list[tuple[str, float]]:
 
     Raises UnknownRunError for a published one.
     """
-    from naslab import load
-    from naslab.errors import UnknownRunError
     from naslab.results.cell_names import op_words
-    from naslab.units import rate_text
 
     name = text.strip()
     if "=" in name:
@@ -129,7 +127,6 @@ def _named(run: Run) -> str:
 def parse_link(text: str) -> tuple[str, float]:
     """(text, bytes per second) of `1g` or `10g:9000`: bits per second, and the largest packet in bytes."""
     from naslab.analysis.linkrate import payload_bytes_per_s, speed_text
-    from naslab.units import rate_text
 
     match = _LINK.match(text.strip())
     speed = float(match.group(1)) * _FACTOR[match.group(2).lower()] if match else 0.0
@@ -145,8 +142,6 @@ def parse_link(text: str) -> tuple[str, float]:
 
 def parse_line(text: str) -> tuple[str, float]:
     """(text, bytes per second) of `110MB/s=raw network`; without a text the rate is the text."""
-    from naslab.units import rate_text
-
     head, _, words = text.partition("=")
     rate = _rate(head, "--line", "110MB/s=raw network")
     return (f"{words.strip()}, {rate_text(rate)}" if words.strip() else rate_text(rate)), rate
@@ -154,8 +149,6 @@ def parse_line(text: str) -> tuple[str, float]:
 
 def _rate(text: str, option: str, example: str) -> float:
     """Bytes per second from `110MB/s` or `110MB`."""
-    from naslab.units import parse_size
-
     try:
         rate = parse_size(text.strip().removesuffix("/s"), option)
     except UsageError as error:

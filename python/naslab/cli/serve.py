@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from naslab.cli import options as o
+from naslab.cli.exporting import export_site
 from naslab.errors import UsageError
 from naslab.text.printable import raw
 
@@ -83,8 +84,6 @@ def site(
     store: o.StoreOpt = None,
 ) -> int:
     """The library as files, for any web server or to be opened from a disk."""
-    from naslab.cli.exporting import export_site
-
     return export_site(runs or [], target, limit, output, store, redact)
 
 

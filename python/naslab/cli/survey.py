@@ -15,6 +15,7 @@ from naslab.commands.plans import survey
 from naslab.commands.plans import sweep as sweeps
 from naslab.execution.execute import SPACE_FACTOR, Execution, probe, start
 from naslab.explain import steps
+from naslab.results.describe import plain
 from naslab.results.store import Store
 from naslab.spec import CellSpec, RunSpec
 from naslab.units import amount_text
@@ -116,7 +117,7 @@ def keep_client(execution: Execution, budget_ns: int, quiet: bool) -> None:
         return
     say = None if quiet else lambda text: print(text, file=sys.stderr)
     found, _ = ceiling_for(execution.store.path, seconds, say)
-    execution.keep(client_ceiling=found)
+    execution.keep(client_ceiling=plain(found))
 
 
 def run_survey(target_text: str, load: Load, common: Common, sweep: bool = True, apps: str = "") -> int:

@@ -25,6 +25,7 @@ from naslab.cli.options import is_given
 from naslab.commands.plans import scale as scales
 from naslab.commands.plans import sustained as plans
 from naslab.errors import UsageError
+from naslab.results.describe import plain
 from naslab.spec import CellSpec
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ class _Sustained(Task):
 
     def further_parts(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """How rates grew with the clients."""
-        found = scaling.part(dict(document)) if self.scale else None
-        return {"scaling": found} if found else {}
+        found = scaling.part(document) if self.scale else None
+        return {"scaling": plain(found)} if found else {}
 
 
 def _run_old(old: list[str], context: typer.Context) -> int:

@@ -6,7 +6,7 @@ import gc
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -15,6 +15,7 @@ from naslab.errors import INTERRUPTED, UsageError
 from naslab.text.outputs import APP, HTML, NEW_TRACE, check_output, write_output
 
 if TYPE_CHECKING:
+    from naslab.trace.described import DescribedTrace
     from naslab.trace.names import Anonymiser
     from naslab.trace.reader import Trace
 
@@ -114,6 +115,8 @@ def show(
     as_json: o.JsonOpt = False,
 ) -> int:
     """The profile of a trace: kinds, sizes, sequentiality, mix, concurrency, think time, files."""
+    from msgspec import to_builtins
+
     from naslab.trace.reader import Trace
     from naslab.trace.text import profile_text
 
@@ -136,23 +139,20 @@ def show(
 
         gc.collect()  # the profile's tree of files has references in circles
         write_output(definition_of(opened), emit_app, "--emit-app", APP)
-    print(json.dumps(document) if as_json else profile_text(document), end="\n" if as_json else "")
+    print(json.dumps(to_builtins(document)) if as_json else profile_text(document), end="\n" if as_json else "")
     return 0
 
 
-def _described(trace: Trace) -> dict[str, Any]:
+def _described(trace: Trace) -> DescribedTrace:
     """The document of `naslab trace show --json`."""
-    import msgspec
-
+    from naslab.trace.described import DescribedTrace
     from naslab.trace.profile import Profile
 
     profile = Profile()
     for operation in trace:
         profile.add(operation)
-    return {
-        "schema": 1, "trace": str(trace.path), "header": msgspec.to_builtins(trace.header),
-        "end": msgspec.to_builtins(trace.end), "profile": profile.document(),
-    }  # fmt: skip
+    assert trace.end is not None  # it was read to its end
+    return DescribedTrace(1, str(trace.path), trace.header, trace.end, profile.document())
 
 
 def _anonymiser(wanted: bool, drop_extensions: bool) -> Anonymiser | None:

@@ -15,6 +15,8 @@ from naslab.cli.common import Common, data_of, measure
 from naslab.commands.plans import tree as trees
 from naslab.errors import SpaceError, UsageError
 from naslab.execution.execute import SPACE_FACTOR, Execution, probe, start
+from naslab.results.describe import plain
+from naslab.results.parts.tree import TreeDocument
 from naslab.results.store import Store
 from naslab.spec import CellSpec
 from naslab.units import amount_text, parse_size
@@ -97,11 +99,10 @@ def _before_cells(execution: Execution, cold: set[int], command: ColdCommand) ->
 def _conclude(execution: Execution, options: trees.TreeOptions, note: str) -> None:
     """Keeps what was measured, however that ended."""
     folders, files = trees.items(options)
-    document = {
-        "depth": options.depth, "fan_out": options.fan_out, "workers": options.workers, "shared": options.shared,
-        "mean_bytes": options.mean_bytes, "lognormal": options.lognormal, "neighbour": options.neighbour,
-        "shuffled": options.shuffled, "cold": options.cold, "cold_note": note,
-        "folders": folders, "files": files,
-        "phases": phases(execution.cells),
-    }  # fmt: skip
-    execution.keep(tree=document)
+    document = TreeDocument(
+        depth=options.depth, fan_out=options.fan_out, workers=options.workers, shared=options.shared,
+        mean_bytes=options.mean_bytes, lognormal=options.lognormal, neighbour=options.neighbour,
+        shuffled=options.shuffled, cold=options.cold, cold_note=note, folders=folders, files=files,
+        phases=phases(execution.cells),
+    )  # fmt: skip
+    execution.keep(tree=plain(document))

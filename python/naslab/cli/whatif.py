@@ -192,7 +192,8 @@ def _payload(scale: Scale | None, run: Run, evidence: Any) -> Scale | None:
         return Scale(value=scale.value / 8)
     known, fitted = known_link(run.document), fit(evidence)
     part = fitted.parts["link_read_bytes_per_s"] if fitted and known else None
-    if known and part and part.known and 0.5 < (share := part.value * 8 / known["bits_per_s"]) <= 1.0:
+    bits = known.bits_per_s if known else None
+    if bits and part and part.known and 0.5 < (share := part.value * 8 / bits) <= 1.0:
         return Scale(value=scale.value / 8 * share)
     return Scale(value=payload_bytes_per_s(scale.value, timestamps=True))
 

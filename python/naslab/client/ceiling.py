@@ -17,9 +17,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec.json import decode
+
 from naslab import __version__, _engine
+from naslab.client.environment import describe_client
 from naslab.client.limit import cpu_limit_cores, processors
 from naslab.client.procs import foreign_share, foreign_ticks
+from naslab.results.parts.client import (
+    ClientCeiling,
+    ClientCipher,
+    ClientLoopback,
+    ClientMemory,
+    ClientZlib,
+    MemoryRates,
+    NullRate,
+)
 from naslab.spec import CellSpec, RunSpec
 
 RECORD_SIZES = (4 << 10, 1 << 20)
@@ -30,10 +42,8 @@ _SHARE = {"null": 0.26, "memory": 0.20, "latency": 0.06, "zlib": 0.10, "aes": 0.
 """Parts of the time; what is left goes into buffers that are filled."""
 _WAIT_S = 10.0
 
-Ceiling = dict[str, Any]
 
-
-def measure(seconds: float = 5.0) -> Ceiling:
+def measure(seconds: float = 5.0) -> ClientCeiling:
     """Measures for about so many seconds: part `client_ceiling` of the run document, described in its schema.
 
     Every processor is busy meanwhile. Raises TargetError where loopback does not carry TCP.
@@ -43,19 +53,13 @@ def measure(seconds: float = 5.0) -> Ceiling:
     before = foreign_ticks()
     budget = {name: round(share * seconds * 1e9) for name, share in _SHARE.items()}
     buf_bytes = _buf_bytes(cpus)
-    found: Ceiling = {
-        "measured_wall_ns": begun,
-        **machine(),
-        "cpus": cpus,
-        "null": _null(cpus, budget["null"]),
-        "memory": {"buf_bytes": buf_bytes, **_memory(buf_bytes, cpus, budget["memory"], budget["latency"])},
-        "zlib": _zlib(budget["zlib"]),
-        "aes": _aes(budget["aes"]),
-        "loopback": _loopback(budget["tcp"]),
-    }
-    found["foreign_cpu_fraction"] = foreign_share(before, foreign_ticks())
-    found["took_ns"] = time.perf_counter_ns() - clock
-    return found
+    null, memory = _null(cpus, budget["null"]), _memory(buf_bytes, cpus, budget["memory"], budget["latency"])
+    packed, aes, loopback = _zlib(budget["zlib"]), _aes(budget["aes"]), _loopback(budget["tcp"])
+    return ClientCeiling(
+        measured_wall_ns=begun, **machine(), cpus=cpus, null=null, memory=memory, zlib=packed, aes=aes,
+        loopback=loopback, foreign_cpu_fraction=foreign_share(before, foreign_ticks()),
+        took_ns=time.perf_counter_ns() - clock,
+    )  # fmt: skip
 
 
 def machine() -> dict[str, Any]:
@@ -70,7 +74,7 @@ def machine() -> dict[str, Any]:
     return {"host": platform.node(), "boot": boot, "naslab_version": __version__, "cpu_limit_cores": cpu_limit_cores()}
 
 
-def _null(cpus: int, budget_ns: int) -> list[dict[str, Any]]:
+def _null(cpus: int, budget_ns: int) -> list[NullRate]:
     """The engine on a target that answers at once, for each record size with one worker and with one a processor."""
     workers = sorted({1, cpus})
     each_ns = budget_ns // (len(workers) * len(RECORD_SIZES))
@@ -99,29 +103,21 @@ def _null_cell(at: int, record_bytes: int, workers: int, duration_ns: int) -> Ce
     )  # fmt: skip
 
 
-def _rates(spec: CellSpec, cell: dict[str, Any]) -> dict[str, Any]:
+def _rates(spec: CellSpec, cell: dict[str, Any]) -> NullRate:
     seconds = max(cell["duration_ns"], 1) / 1e9
-    return {
-        "record_bytes": spec.record_bytes,
-        "workers": spec.workers,
-        "ops_per_s": cell["ops"] / seconds,
-        "bytes_per_s": cell["bytes"] / seconds,
-    }
+    return NullRate(spec.record_bytes, spec.workers, cell["ops"] / seconds, cell["bytes"] / seconds)
 
 
-def _memory(buf_bytes: int, cpus: int, budget_ns: int, latency_ns: int) -> dict[str, Any]:
+def _memory(buf_bytes: int, cpus: int, budget_ns: int, latency_ns: int) -> ClientMemory:
     """Bandwidth of one thread and of one a processor; latency of loads that wait for each other."""
     threads = sorted({1, cpus})
     each_ns = budget_ns // (3 * len(threads))
-    rates = {n: json.loads(_engine.memory_rates(buf_bytes // n, n, each_ns)) for n in threads}
-    latency = _engine.memory_latency_ns(buf_bytes, latency_ns)
-    return {"one": rates[1], "all": rates[cpus], "latency_ns": latency}
+    rates = {n: decode(_engine.memory_rates(buf_bytes // n, n, each_ns), type=MemoryRates) for n in threads}
+    return ClientMemory(buf_bytes, rates[1], rates[cpus], _engine.memory_latency_ns(buf_bytes, latency_ns))
 
 
 def _buf_bytes(cpus: int) -> int:
     """Memory to measure with: four times the largest cache, and never more than an eighth of what is free."""
-    from naslab.client.environment import describe_client
-
     caches = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
     largest = max((_size(path) for path in caches), default=0)
     wanted = min(max(4 * largest, _LEAST_BUF_BYTES), _MOST_BUF_BYTES)
@@ -148,15 +144,15 @@ def sample_text(size: int) -> bytes:
     return b" ".join(parts)[:size]
 
 
-def _zlib(budget_ns: int) -> dict[str, Any]:
+def _zlib(budget_ns: int) -> ClientZlib:
     """zlib at its default level on one processor; rates in bytes of clear text."""
     clear = sample_text(1 << 20)
     packed = zlib.compress(clear)
-    return {
-        "deflate_bytes_per_s": _repeat(lambda: zlib.compress(clear), len(clear), budget_ns // 2),
-        "inflate_bytes_per_s": _repeat(lambda: zlib.decompress(packed), len(clear), budget_ns // 2),
-        "ratio": len(clear) / len(packed),
-    }
+    return ClientZlib(
+        _repeat(lambda: zlib.compress(clear), len(clear), budget_ns // 2),
+        _repeat(lambda: zlib.decompress(packed), len(clear), budget_ns // 2),
+        len(clear) / len(packed),
+    )
 
 
 def _repeat(work: Any, size: int, budget_ns: int) -> float:
@@ -167,18 +163,17 @@ def _repeat(work: Any, size: int, budget_ns: int) -> float:
     return count * size * 1e9 / (time.perf_counter_ns() - begun)
 
 
-def _aes(budget_ns: int) -> list[dict[str, Any]]:
+def _aes(budget_ns: int) -> list[ClientCipher]:
     """What SMB's encryption costs: the engine's own ciphers on one processor, in messages of 64 KiB."""
     found = []
     for cipher in CIPHERS:
         speed = _engine.cipher_speed(cipher, MESSAGE_BYTES, budget_ns // (2 * len(CIPHERS)))
         if speed is not None:
-            rates = {"encrypt_bytes_per_s": speed[0], "decrypt_bytes_per_s": speed[1]}
-            found.append({"cipher": cipher, "message_bytes": MESSAGE_BYTES, **rates})
+            found.append(ClientCipher(cipher, MESSAGE_BYTES, *speed))
     return found
 
 
-def _loopback(budget_ns: int) -> dict[str, Any]:
+def _loopback(budget_ns: int) -> ClientLoopback:
     """Raw TCP to ourselves, both ends on this machine's processors: a real link spares this client one of them."""
     with _listening() as port:
         options = {
@@ -186,12 +181,10 @@ def _loopback(budget_ns: int) -> dict[str, Any]:
             "timeout_ns": int(_WAIT_S * 1e9),
         }  # fmt: skip
         found = json.loads(_engine.net_measure(json.dumps(options), lambda *_: None))
-    return {
-        "send_bytes_per_s": found["upload_bytes_per_s"],
-        "receive_bytes_per_s": found["download_bytes_per_s"],
-        "both_bytes_per_s": found["both_upload_bytes_per_s"] + found["both_download_bytes_per_s"],
-        "round_trip_ns": found["round_trip_ns"]["p50"],
-    }
+    both = found["both_upload_bytes_per_s"] + found["both_download_bytes_per_s"]
+    return ClientLoopback(
+        found["upload_bytes_per_s"], found["download_bytes_per_s"], both, found["round_trip_ns"]["p50"]
+    )
 
 
 @contextmanager

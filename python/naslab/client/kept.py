@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from naslab.client.ceiling import Ceiling, machine, measure
+from msgspec import MsgspecError
+from msgspec.json import decode, encode
+
+from naslab.client.ceiling import machine, measure
+from naslab.results.parts.client import ClientCeiling
 
 FRESH_NS = 24 * 3600 * 10**9
 """A measurement counts for a day, on the same boot and with the same naslab."""
@@ -23,26 +26,24 @@ def place_of(store: str | Path) -> Path:
     return path.with_name(f"{path.stem}.client.json")
 
 
-def recent(store: str | Path) -> Ceiling | None:
+def recent(store: str | Path) -> ClientCeiling | None:
     """What was measured on this machine since it started, with this naslab, within a day; None otherwise."""
     try:
-        found: Ceiling = json.loads(place_of(store).read_text(encoding="utf-8"))
-        age_ns = time.time_ns() - found["measured_wall_ns"]
-        same = all(found[name] == value for name, value in machine().items())
-        whole = all(found[part] for part in ("null", "memory", "zlib", "aes", "loopback"))
-    except (OSError, ValueError, KeyError, TypeError):
+        found = decode(place_of(store).read_bytes(), type=ClientCeiling)
+    except (OSError, MsgspecError):
         return None
-    known_boot = machine()["boot"] is not None
-    return found if same and whole and known_boot and 0 <= age_ns < FRESH_NS else None
+    age_ns = time.time_ns() - found.measured_wall_ns
+    same = found.boot is not None and all(getattr(found, name) == value for name, value in machine().items())
+    return found if same and found.null and found.aes and 0 <= age_ns < FRESH_NS else None
 
 
-def keep(store: str | Path, ceiling: Ceiling) -> None:
+def keep(store: str | Path, ceiling: ClientCeiling) -> None:
     """Keeps a measurement. A folder that cannot be written to is no error: the next run measures again."""
     path = place_of(store)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(ceiling), encoding="utf-8")
+        part.write_bytes(encode(ceiling))
         part.replace(path)
     with contextlib.suppress(OSError):
         part.unlink()
@@ -50,7 +51,7 @@ def keep(store: str | Path, ceiling: Ceiling) -> None:
 
 def ceiling_for(
     store: str | Path, seconds: float = 5.0, say: Callable[[str], None] | None = None
-) -> tuple[Ceiling, bool]:
+) -> tuple[ClientCeiling, bool]:
     """(what this client can do, whether it was measured now): the kept measurement where it is recent, else a new one.
 
     say: told in one sentence before it takes `seconds`. Raises TargetError as `measure` does.
@@ -66,6 +67,6 @@ def ceiling_for(
     return measured, True
 
 
-def is_quiet(ceiling: Ceiling) -> bool:
+def is_quiet(ceiling: ClientCeiling) -> bool:
     """Whether the machine had room for it, as far as is known."""
-    return bool((ceiling["foreign_cpu_fraction"] or 0.0) <= QUIET_SHARE)
+    return (ceiling.foreign_cpu_fraction or 0.0) <= QUIET_SHARE

@@ -6,6 +6,7 @@ not known here.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import struct
@@ -104,8 +105,6 @@ def speed_of(name: str, root: Path = NET, seen: tuple[str, ...] = ()) -> tuple[i
 
 def _mtu(name: str) -> int | None:
     """From the socket interface, which sees this process's own network namespace."""
-    import fcntl
-
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
             found = fcntl.ioctl(asking.fileno(), 0x8921, struct.pack("256s", name[:15].encode()))  # SIOCGIFMTU

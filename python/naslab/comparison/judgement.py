@@ -23,7 +23,10 @@ from naslab.comparison.doubts import doubts_of
 from naslab.comparison.ranges import over_ranges
 from naslab.comparison.split import sentences
 from naslab.comparison.why import Why
+from naslab.comparison.words import sentence
+from naslab.results.describe import typed
 from naslab.results.measurements import HIGHER, Block, Document, Key, Measure, Side
+from naslab.results.parts.split import ClientSplit
 
 MARGINS: dict[Measure, float] = {
     "throughput": ratios.RATE_MARGIN,
@@ -92,8 +95,6 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """The verdict in words, with its interval and its repeats."""
-        from naslab.comparison.words import sentence
-
         return sentence(self)
 
     def __str__(self) -> str:
@@ -137,7 +138,7 @@ def _both_ways(one: Sequence[Document], other: Sequence[Document]) -> Sequence[s
         return ()
     found = other[0].get("client_split") or {}
     is_its_own = "own" in found and found["own"]["run_id"] == one[0]["run_id"]
-    return tuple(sentences(found["cells"])) if is_its_own else ()
+    return tuple(sentences(typed(found, ClientSplit).cells)) if is_its_own else ()
 
 
 class _Pair:

@@ -14,19 +14,18 @@ from typing import Any
 import numpy as np
 
 from naslab.analysis import ratios
-from naslab.analysis.ratios import Judged
 from naslab.commands.plans.both_ways import SMALL_BYTES, WORKLOAD
 from naslab.results.cell_names import op_words
+from naslab.results.parts.split import ClientSplit, ClientSplitCell, ClientSplitSide
 from naslab.units import duration_text, percent_text, rate_text, size_label
 
 Cells = Sequence[Mapping[str, Any]]
 Kind = tuple[str, int, int]
 """(op, record size, depth): one measurement."""
 GIB = 1 << 30
-_SIDES = ("mount", "own")
 
 
-def split(mount: Cells, own: Cells, busy: Sequence[Mapping[int, int]]) -> list[dict[str, Any]]:
+def split(mount: Cells, own: Cells, busy: Sequence[Mapping[int, int]]) -> list[ClientSplitCell]:
     """The measurements that both have, as `client_split.cells` of the run document.
 
     mount, own: cells of the two runs. busy: of each of the two, by a cell's id, the time that all processors of this
@@ -41,12 +40,12 @@ def split(mount: Cells, own: Cells, busy: Sequence[Mapping[int, int]]) -> list[d
     found = [_ratio(sides[0][kind], sides[1][kind]) for kind in shared]
     judged = ratios.judge(found, higher=True)
     return [
-        {
-            "op": kind[0], "record_bytes": kind[1], "queue_depth": kind[2],
-            **{name: _side(list(side[kind].values()), used) for name, side, used in
-               zip(_SIDES, sides, busy, strict=True)},
-            **_judged(each),
-        }
+        ClientSplitCell(
+            op=kind[0], record_bytes=kind[1], queue_depth=kind[2],
+            mount=_side(list(sides[0][kind].values()), busy[0]), own=_side(list(sides[1][kind].values()), busy[1]),
+            ratio=each.ratio.value, n=each.ratio.n, verdict=each.verdict, different=each.different,
+            ci95=[each.ratio.low, each.ratio.high if math.isfinite(each.ratio.high) else None],
+        )
         for kind, each in zip(shared, judged, strict=True)
     ]  # fmt: skip
 
@@ -72,101 +71,91 @@ def _ratio(mount: Mapping[int, Mapping[str, Any]], own: Mapping[int, Mapping[str
     return ratios.paired(rates[0], rates[1], ratios.RATE_MARGIN)
 
 
-def _side(cells: Cells, busy: Mapping[int, int]) -> dict[str, Any]:
+def _side(cells: Cells, busy: Mapping[int, int]) -> ClientSplitSide:
     """One side of a measurement: medians over the blocks; processor time over the bytes of all."""
     moved = sum(cell["bytes"] + cell["warmup_bytes"] for cell in cells)
     own = sum(cell["cpu_user_ns"] + cell["cpu_system_ns"] for cell in cells)
     machine = [busy[cell["id"]] for cell in cells if cell["id"] in busy]
     latencies = [cell["latency_ns"]["mean"] for cell in cells if cell["latency_ns"]["mean"] is not None]
-    return {
-        "bytes_per_s": float(median(cell["throughput_bytes_per_s"] for cell in cells)),
-        "latency_ns": int(median(latencies)) if latencies else None,
-        "process_cpu_ns_per_gib": int(own * GIB / moved),
-        "machine_cpu_ns_per_gib": int(sum(machine) * GIB / moved) if len(machine) == len(cells) else None,
-    }
+    return ClientSplitSide(
+        bytes_per_s=float(median(cell["throughput_bytes_per_s"] for cell in cells)),
+        latency_ns=int(median(latencies)) if latencies else None,
+        process_cpu_ns_per_gib=int(own * GIB / moved),
+        machine_cpu_ns_per_gib=int(sum(machine) * GIB / moved) if len(machine) == len(cells) else None,
+    )
 
 
-def _judged(each: Judged) -> dict[str, Any]:
-    ratio = each.ratio
-    return {
-        "ratio": ratio.value,
-        "ci95": [ratio.low, ratio.high if math.isfinite(ratio.high) else None],
-        "n": ratio.n,
-        "verdict": each.verdict,
-        "different": each.different,
-    }
-
-
-def sentences(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+def sentences(cells: Sequence[ClientSplitCell]) -> list[str]:
     """What the kernel's client costs, in words: of large and small reads and writes at the deepest, and of one small
     operation at a time in microseconds."""
     told = []
-    deepest = max((cell["queue_depth"] for cell in cells), default=1)
+    deepest = max((cell.queue_depth for cell in cells), default=1)
     for cell in cells:
-        if cell["queue_depth"] == deepest:
+        if cell.queue_depth == deepest:
             told.append(_cost(cell))
     for cell in cells:
-        if cell["queue_depth"] == 1 and cell["record_bytes"] == SMALL_BYTES and cell["different"]:
+        if cell.queue_depth == 1 and cell.record_bytes == SMALL_BYTES and cell.different:
             told += _latency(cell)
     return told
 
 
-def name(cell: Mapping[str, Any]) -> str:
+def name(cell: ClientSplitCell) -> str:
     """`large reads`, `small writes`."""
-    size = "small" if cell["record_bytes"] == SMALL_BYTES else "large"
-    return f"{size} {'writes' if str(cell['op']).endswith('write') else 'reads'}"
+    size = "small" if cell.record_bytes == SMALL_BYTES else "large"
+    return f"{size} {'writes' if cell.op.endswith('write') else 'reads'}"
 
 
-def _cost(cell: Mapping[str, Any]) -> str:
-    low, high = cell["ci95"]
-    mount, own = cell["mount"], cell["own"]
-    what = f"{name(cell)} ({size_label(cell['record_bytes'])}, {_deep(cell['queue_depth'])})"
-    rates = (
-        f"{rate_text(mount['bytes_per_s'])} through the mount, {rate_text(own['bytes_per_s'])} by naslab's own client"
-    )
-    if cell["verdict"] is None or high is None:
+def _cost(cell: ClientSplitCell) -> str:
+    low, high = _ends(cell)
+    mount, own = cell.mount, cell.own
+    what = f"{name(cell)} ({size_label(cell.record_bytes)}, {_deep(cell.queue_depth)})"
+    rates = f"{rate_text(mount.bytes_per_s)} through the mount, {rate_text(own.bytes_per_s)} by naslab's own client"
+    if cell.verdict is None or high is None:
         return f"{what[0].upper()}{what[1:]}: {rates}; too few repeats to compare the clients."
-    if cell["verdict"] == "equivalent":
+    if cell.verdict == "equivalent":
         return f"The kernel's client has no measurable cost for {what}: both are equal within 5 %: {rates}."
-    if not cell["different"]:
+    if not cell.different:
         most = f"the kernel's client may cost up to {percent_text(max(1 - low, 0), 1)}"
         return f"No difference between the clients was detected for {what}; {most}: {rates}."
-    if cell["ratio"] < 1:
+    if cell.ratio < 1:
         interval = f"95 % {percent_text(max(1 - high, 0), 1)} to {percent_text(1 - low, 1)}"
         rest = "the rest is the server and the link"
-        return (
-            f"The kernel's client costs {percent_text(1 - cell['ratio'], 1)} of {what} ({interval}); {rest}: {rates}."
-        )
-    more = f"{percent_text(cell['ratio'] - 1, 1)} (95 % {percent_text(low - 1, 1)} to {percent_text(high - 1, 1)})"
+        return f"The kernel's client costs {percent_text(1 - cell.ratio, 1)} of {what} ({interval}); {rest}: {rates}."
+    more = f"{percent_text(cell.ratio - 1, 1)} (95 % {percent_text(low - 1, 1)} to {percent_text(high - 1, 1)})"
     return f"The kernel's client has no cost for {what}: it is {more} faster than naslab's own: {rates}."
+
+
+def _ends(cell: ClientSplitCell) -> tuple[float, float | None]:
+    low, high = cell.ci95
+    return low or 0.0, high
 
 
 def _deep(depth: int) -> str:
     return "one at a time" if depth == 1 else f"{depth} at a time"
 
 
-def _latency(cell: Mapping[str, Any]) -> list[str]:
+def _latency(cell: ClientSplitCell) -> list[str]:
     """The kernel's share of a small operation's time, where it has one."""
-    mount, own = cell["mount"]["latency_ns"], cell["own"]["latency_ns"]
+    mount, own = cell.mount.latency_ns, cell.own.latency_ns
     if mount is None or own is None or own >= mount:
         return []
     part = f"{duration_text(mount - own)} of {duration_text(mount)}"
     return [f"One at a time, {part} of {name(cell)} is spent in the kernel's client."]
 
 
-def table(found: Mapping[str, Any]) -> Any:
+def table(found: ClientSplit) -> Any:
     """The measurements as a table for a terminal."""
     from naslab.text.screen import plain_table
 
     heads = ("measurement", "mount", "own client", "ratio", "95 %", "CPU/GiB", "own CPU/GiB")
     shown = plain_table(heads, right=heads[1:4])
-    for cell in found["cells"]:
-        low, high = cell["ci95"]
-        sides = [cell[side] for side in _SIDES]
-        used = [side["machine_cpu_ns_per_gib"] or side["process_cpu_ns_per_gib"] for side in sides]
-        what = f"{op_words(cell['op'])} {size_label(cell['record_bytes'])}, depth {cell['queue_depth']}"
+    for cell in found.cells:
+        low, high = _ends(cell)
+        sides = (cell.mount, cell.own)
+        used = [side.machine_cpu_ns_per_gib or side.process_cpu_ns_per_gib for side in sides]
+        what = f"{op_words(cell.op)} {size_label(cell.record_bytes)}, depth {cell.queue_depth}"
         shown.add_row(
-            what, *(rate_text(side["bytes_per_s"]) for side in sides), f"{cell['ratio']:.3f}",
+            what, *(rate_text(side.bytes_per_s) for side in sides), f"{cell.ratio:.3f}",
             f"{low:.2f}-{'…' if high is None else f'{high:.2f}'}", *map(duration_text, used),
         )  # fmt: skip
     return shown

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from naslab.analysis import ratios
 from naslab.analysis.ratios import LATENCY_MARGIN, LEAST_REPEATS, RATE_MARGIN
@@ -24,7 +25,9 @@ from naslab.comparison.stations import Part
 from naslab.errors import UsageError
 from naslab.explain import trust
 from naslab.explain.steps import STEP_NAMES
+from naslab.results.describe import typed
 from naslab.results.measurements import Document
+from naslab.results.parts.ladder import LadderFigure, LadderStep
 from naslab.units import count_text, duration_text, rate_text, size_label
 
 Judgement = Literal["agree", "part", "open"]
@@ -136,14 +139,14 @@ def _worst(documents: Sequence[Document]) -> list[trust.Doubt]:
     return min((trust.doubts(document) for document in documents if _ladder(document)), key=trust.most, default=[])
 
 
-Figures = dict[str, Mapping[str, Any]]
+Figures = dict[str, LadderFigure]
 """Of one step of one run: a figure by what it is, alike on all targets."""
 
 
 def _ladder(document: Document) -> dict[str, Figures]:
     """The figures of each step; empty for a run without a ladder."""
-    steps = (document.get("ladder") or {}).get("steps") or []
-    return {step["name"]: found for step in steps if (found := _figures(step))}
+    steps = [typed(step, LadderStep) for step in (document.get("ladder") or {}).get("steps") or []]
+    return {step.name: found for step in steps if (found := _figures(step))}
 
 
 def _order(sides: Sequence[Sequence[Mapping[str, Figures]]]) -> Iterator[str]:
@@ -153,13 +156,13 @@ def _order(sides: Sequence[Sequence[Mapping[str, Figures]]]) -> Iterator[str]:
     return (name for name in known if name in both[0] and name in both[1] and name not in _LEFT_OUT)
 
 
-def _figures(step: Mapping[str, Any]) -> Figures:
+def _figures(step: LadderStep) -> Figures:
     """What a step says, under names that do not tell how far this run had to go."""
-    name, stored = step["name"], step["figures"]
-    usable = {label: figure for label, figure in stored.items() if figure["value"] > 0}
+    name, stored = step.name, step.figures
+    usable = {label: figure for label, figure in stored.items() if figure.value > 0}
     if name in _CURVES:
-        rates = [figure for figure in usable.values() if figure["unit"] != "ns"]
-        return {_CURVES[name]: max(rates, key=lambda figure: float(figure["value"]))} if rates else {}
+        rates = [figure for figure in usable.values() if figure.unit != "ns"]
+        return {_CURVES[name]: max(rates, key=lambda figure: figure.value)} if rates else {}
     found: Figures = {}
     for label, figure in usable.items():
         timed = label.endswith(_TIME)
@@ -168,7 +171,7 @@ def _figures(step: Mapping[str, Any]) -> Figures:
             continue  # one at a time: the time says it, the rate is the same once more
         what = _plain(bare, name)
         best = _with_interval(figure, usable.get(bare)) if timed else figure
-        if what not in found or best["value"] > found[what]["value"]:
+        if what not in found or best.value > found[what].value:
             found[what] = best
     return found
 
@@ -182,23 +185,23 @@ def _plain(label: str, step: str) -> str:
     return _SET.sub(", beyond the server cache" if step == "beyond" else "", text)
 
 
-def _with_interval(time: Mapping[str, Any], rate: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _with_interval(time: LadderFigure, rate: LadderFigure | None) -> LadderFigure:
     """A time without an interval takes that of the rate, whose inverse it is."""
-    low, high = time["ci95"]
+    low, high = time.ci95
     if rate is None or high > low:
         return time
-    return {**time, "ci95": [time["value"] * rate["value"] / rate["ci95"][1],
-                             time["value"] * rate["value"] / max(rate["ci95"][0], 1e-9)]}  # fmt: skip
+    product = time.value * rate.value
+    return replace(time, ci95=[product / rate.ci95[1], product / max(rate.ci95[0], 1e-9)])
 
 
 def _compare(sides: Sequence[Sequence[Figures]]) -> list[Compared]:
     """The figures that all runs of both sides have."""
     runs = [figures for side in sides for figures in side]
     shared = [what for what in runs[0] if all(what in figures for figures in runs)] if all(sides) else []
-    values = [[np.array([float(run[what]["value"]) for run in side]) for side in sides] for what in shared]
+    values = [[np.array([run[what].value for run in side]) for side in sides] for what in shared]
     between = min(map(len, sides), default=0) >= LEAST_REPEATS
     if between:
-        margins = [_margin(runs[0][what]["unit"]) for what in shared]
+        margins = [_margin(runs[0][what].unit) for what in shared]
         found = [ratios.unpaired(other, one, margin) for (one, other), margin in zip(values, margins, strict=True)]
         words: dict[str | None, Judgement] = {"equivalent": "agree", "better": "part", "worse": "part"}
         judged = [(each.ratio.low, each.ratio.high, words.get(each.verdict, "open"))
@@ -206,17 +209,17 @@ def _compare(sides: Sequence[Sequence[Figures]]) -> list[Compared]:
     else:
         judged = [_within(what, sides) for what in shared]
     return [
-        Compared(what, str(runs[0][what]["unit"]), float(one.mean()), float(other.mean()), low, high, between, verdict)
+        Compared(what, runs[0][what].unit, float(one.mean()), float(other.mean()), low, high, between, verdict)
         for what, (one, other), (low, high, verdict) in zip(shared, values, judged, strict=True)
     ]
 
 
 def _within(what: str, sides: Sequence[Sequence[Figures]]) -> tuple[float, float, Judgement]:
     """Low and high of the ratio by the intervals within the runs, the widest of each side, and what they say."""
-    ends = [(min(run[what]["ci95"][0] for run in side), max(run[what]["ci95"][1] for run in side)) for side in sides]
+    ends = [(min(run[what].ci95[0] for run in side), max(run[what].ci95[1] for run in side)) for side in sides]
     (one_low, one_high), (other_low, other_high) = ends
     low, high = other_low / one_high, other_high / one_low if one_low > 0 else math.inf
-    margin = WITHIN * _margin(sides[0][0][what]["unit"])
+    margin = WITHIN * _margin(sides[0][0][what].unit)
     if low > 1 + margin or high < 1 / (1 + margin):
         return low, high, "part"
     return low, high, "agree" if low >= 1 / (1 + margin) and high <= 1 + margin else "open"

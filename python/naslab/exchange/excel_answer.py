@@ -14,6 +14,8 @@ from naslab.exchange.excel_cells import fit_to_width, styled, title_of
 from naslab.exchange.excel_charts import describe, line_chart
 from naslab.explain import ladder_table, tell
 from naslab.explain.grounds import actions, evidence, grounds, sentences
+from naslab.results.describe import part_of
+from naslab.results.parts.ladder import Ladder, LadderPoint
 from naslab.units import size_label
 
 if TYPE_CHECKING:
@@ -151,34 +153,32 @@ def rounded(value: float) -> float:
 
 def picture_of(document: Mapping[str, Any], limits: Sequence[Mapping[str, Any]]) -> Picture | None:
     """What shows the limit best: rates over the working set, over outstanding requests, or the limits side by side."""
-    ladder = document.get("ladder")
+    ladder = part_of(document, "ladder", Ladder)
     return (_by_set(ladder) or _by_depth(ladder) if ladder else None) or _by_class(limits)
 
 
-def _points(ladder: Mapping[str, Any], *names: str) -> list[Mapping[str, Any]]:
-    return [point for step in ladder["steps"] if step["name"] in names for point in step["points"]]
+def _points(ladder: Ladder, *names: str) -> list[LadderPoint]:
+    return [point for step in ladder.steps if step.name in names for point in step.points]
 
 
-def _by_set(ladder: Mapping[str, Any]) -> Picture | None:
+def _by_set(ladder: Ladder) -> Picture | None:
     rates: dict[int, dict[str, float]] = {}
     for point in _points(ladder, "set"):
-        if point["op"] in ("read", "write"):
-            rate = point["rate"]["value"] if point["op"] == "read" else point["durable"] or point["rate"]["value"]
-            rates.setdefault(int(point["set_bytes"]), {})[point["op"]] = rounded(rate / 1e6)
+        if point.op in ("read", "write"):
+            rate = point.rate.value if point.op == "read" else point.durable or point.rate.value
+            rates.setdefault(point.set_bytes, {})[point.op] = rounded(rate / 1e6)
     if sum("read" in found for found in rates.values()) < 2:
         return None
     rows = [(size_label(size), rates[size].get("read"), rates[size].get("write")) for size in sorted(rates)]
     return Picture("Rate over working set", "working set", ("read", "written, including flush"), rows)
 
 
-def _by_depth(ladder: Mapping[str, Any]) -> Picture | None:
+def _by_depth(ladder: Ladder) -> Picture | None:
     rates: dict[int, dict[int, float]] = {}
     for point in _points(ladder, "round_trip", "depth", "small_depth"):
-        if point["op"] == "read":
+        if point.op == "read":
             found = rates.setdefault(ladder_table.in_flight(point), {})
-            found[point["record_bytes"]] = max(
-                rounded(point["rate"]["value"] / 1e6), found.get(point["record_bytes"], 0)
-            )
+            found[point.record_bytes] = max(rounded(point.rate.value / 1e6), found.get(point.record_bytes, 0))
     if len(rates) < 2:
         return None
     records = sorted({record for found in rates.values() for record in found}, reverse=True)

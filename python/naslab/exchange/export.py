@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.errors import UsageError
+from naslab.exchange import series_table
 from naslab.exchange.files import safe_text
+from naslab.exchange.fio_json import write_fio
 from naslab.exchange.json_file import json_text
+from naslab.exchange.series_table import write_csv
 from naslab.results.columns import CELL_COLUMNS, cell_row
 from naslab.text.outputs import EXPORT, written
 
@@ -106,7 +109,6 @@ def _write_openmetrics(runs: list[Run], path: Path, say: Say) -> None:
 
 
 def _write_fio(runs: list[Run], path: Path, say: Say) -> None:
-    from naslab.exchange.fio_json import write_fio
 
     write_fio(runs, path, say)
 
@@ -134,13 +136,11 @@ def _write_columns(columns: dict[str, Any], kinds: Mapping[str, str], path: Path
 
 
 def _write_series_csv(runs: list[Run], path: Path, say: Say) -> None:
-    from naslab.exchange.series_table import write_csv
 
     write_csv(runs, path)
 
 
 def _write_series_parquet(runs: list[Run], path: Path, say: Say) -> None:
-    from naslab.exchange import series_table
 
     kinds = {"run_id": "str", "t_s": "float", "bytes_per_s": "float"}
     _write_columns(series_table.columns(runs), {name: kinds.get(name, "int") for name in series_table.HEADER}, path)

@@ -7,11 +7,12 @@ naslab or not. Hosts and shares become stable names, so that two runs of one ser
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.inspect import (
@@ -26,6 +27,7 @@ from msgspec.inspect import (
     UnionType,
 )
 
+from naslab.errors import NaslabError
 from naslab.results.describe import MACHINES, OpenPart
 from naslab.results.fields import Field, extra_of, fields_of, without_null
 from naslab.results.parts.client import DoubtDocument
@@ -120,7 +122,6 @@ def words_about(run: Run, names: Names) -> Callable[[str], str]:
 def _is_public(run: Run) -> bool:
     if not run.run_id.startswith("published:"):
         return False
-    from naslab.errors import NaslabError
     from naslab.published import load
 
     try:
@@ -237,8 +238,6 @@ class _Redaction:
 
     def _identifiers(self) -> tuple[dict[str, str], set[str]]:
         """(names with what stands for them, names that are plain words: a sentence with one goes as a whole)."""
-        from urllib.parse import urlsplit
-
         found: dict[str, str] = {}
         target = self._whole.get("target") or {}
         environment = self._whole.get("environment") or {}
@@ -483,9 +482,3 @@ _TEXT_KEYS: dict[str, Rule] = {
     "what": _Redaction.sentence, "ended": _Redaction.sentence, "reason": _Redaction.sentence,
 }  # fmt: skip
 """The same for the parts that the schema leaves open, by key: facts about client and target."""
-
-
-def redact_all(runs: Sequence[Run]) -> list[Run]:
-    """Runs of one output: the same server has the same name in all of them."""
-    names = Names()
-    return [redact(run, names) for run in runs]

@@ -26,14 +26,16 @@ from naslab.execution.waits import termination_as_interrupt
 from naslab.execution.workspace import owner_mark, remove
 from naslab.results.document import cell_blobs, cell_document, negotiated, new_document, typed_facts
 from naslab.results.outages import outage_warnings
+from naslab.results.run import Run
 from naslab.results.store import new_run_id
+from naslab.results.store.store import StoreBlobs
 from naslab.results.store.underway import UnderWay
 from naslab.spec import CellSpec, RunSpec
 from naslab.targets import Target
 from naslab.targets.first_contact import first_contact
 from naslab.targets.nfs import check_low_ports
 from naslab.targets.target import SERVERS
-from naslab.text.messages import readable
+from naslab.text.messages import failure_of, left_words, say, sentence
 from naslab.units import amount_text
 
 if TYPE_CHECKING:
@@ -175,8 +177,8 @@ class Execution:
             return
         with termination_as_interrupt():
             try:
-                for path in run.finish():
-                    self.note_left(path)
+                for left in json.loads(run.finish()):
+                    self.note_left(left_words(left))
             except KeyboardInterrupt:
                 self.status = "partial"
                 self._note_left_folder()
@@ -197,7 +199,7 @@ class Execution:
 
     def note_left(self, path: str) -> None:
         """Warns of a file or folder of the run that is still on the target."""
-        message = f"left on the target: {readable(path)}; look at it, then run `naslab clean` on the target"
+        message = f"left on the target: {path}; look at it, then run `naslab clean` on the target"
         self.warn("left_behind", message)
 
     def withdraw(self, error: BaseException) -> None:
@@ -244,8 +246,6 @@ class Execution:
     def explain_cells(self, **updates: Any) -> None:
         """Names the regime of every cell from all that is known by now, `updates` included; saved with its evidence."""
         from naslab.explain.regimes import regimes_of
-        from naslab.results.run import Run
-        from naslab.results.store.store import StoreBlobs
 
         document: Any = {**self.document, **updates}
         run = Run(document, StoreBlobs(self.store, self.run_id))
@@ -323,7 +323,7 @@ class Execution:
         """Keeps a cell that was measured, as the engine gives it (docs/notes/0001-seams.md)."""
         cell: dict[str, Any] = dict(cell_document(dataclasses.asdict(spec), event, blobs))
         if cell["first_error"]:
-            cell["first_error"] = readable(cell["first_error"])
+            cell["first_error"] = sentence(cell["first_error"])
         cell["regime"] = cell_regime(cell, self.document)
         cell["warnings"] = [*self._doubts.cell(cell, spec), *outage_warnings(cell)]
         self.store.add_cell(self.run_id, cell, cell_blobs(event, blobs))
@@ -337,9 +337,9 @@ class Execution:
         elif end["status"] != "complete" and (end["error"] or not self._goes_on(end)):
             self.status = "failed"
             if refused := end.get("refused"):
-                self.warn("error", readable(next(iter(refused.values()))))
+                self.warn("error", sentence(next(iter(refused.values()))))
         if end["error"]:
-            self.warn("error", readable(end["error"], end["error_kind"]))
+            self.warn("error", sentence(end["error"]))
         facts = typed_facts(end["facts"]) or self.document["environment"]["target"]
         self._know(target=facts, **({"clients": end["clients"]} if "clients" in end else {}))
 
@@ -354,13 +354,13 @@ class Execution:
         self.forgives -= len(lost)
         self._forgiven |= set(lost)
         for cell, why in lost.items():
-            self.warn("connection_lost", f"{readable(why)}; the run continued over a new connection", int(cell))
+            self.warn("connection_lost", f"{sentence(why)}; the run continued over a new connection", int(cell))
         for cell, why in refused.items():
             wanted = self._planned[int(cell)].workers
             self.connections = min(self.connections or wanted, wanted - 1)
             self.warn(
                 "connections_refused",
-                f"a load over {wanted} connections was not measured: {readable(why)}; the run continued with fewer",
+                f"a load over {wanted} connections was not measured: {sentence(why)}; the run continued with fewer",
             )
         return True
 
@@ -472,16 +472,15 @@ def engine_errors(url: str, before_run: bool = False) -> Iterator[None]:
     try:
         yield
     except TargetError as error:
-        line = first_contact(url, str(error), before_run)
-        error.args = (line or readable(str(error), error.kind),)
+        say(error, first_contact(url, failure_of(error), before_run))
         error.refuse(before_run)
         raise
     except UsageError as error:
-        options = "target: options of the target: "
-        if str(error).startswith(options):
-            error.args = (f"target {url!r}: {str(error).removeprefix(options)}{_reference(url)}",)
+        found, options = failure_of(error), "options of the target: "
+        if found and found.operation == "target" and found.cause.startswith(options):
+            say(error, f"target {url!r}: {found.cause.removeprefix(options)}{_reference(url)}")
         else:
-            error.args = (first_contact(url, str(error), True) or readable(str(error)),)
+            say(error, first_contact(url, found, True))
         raise
 
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from naslab.analysis.findings import Finding
 from naslab.analysis.validity import cell_findings, run_findings
 from naslab.client import own_servers
+from naslab.client.kept import recent
 from naslab.client.route import Route, route_to_all
 from naslab.client.watch import Watch, watch_for
+from naslab.results.describe import plain
 from naslab.spec import CellSpec, RunSpec
 from naslab.targets.unwritten import WRITTEN_SHARE, written_share
 from naslab.units import amount_text
@@ -99,8 +101,6 @@ def found_at_start(target: Target, facts: Mapping[str, Any], store: Path) -> dic
 
     facts: of the target. A simulated target has neither: its client is simulated, too.
     """
-    from naslab.client.kept import recent
-
     if target.protocol in ("sim", "null"):
         return {}
     hosts = addresses_of(target, facts)
@@ -108,7 +108,7 @@ def found_at_start(target: Target, facts: Mapping[str, Any], store: Path) -> dic
     ceiling = recent(store)
     return {
         **({"route": route} if route else {}),
-        **({"client_ceiling": ceiling} if ceiling else {}),
+        **({"client_ceiling": plain(ceiling)} if ceiling else {}),
     }
 
 

@@ -12,15 +12,23 @@ from naslab import _engine
 from naslab.errors import NaslabError
 from naslab.execution.waits import ask
 from naslab.results.store.process import owner
+from naslab.text.messages import words_of
 
 MARK, FILES = "naslab-owner.json", "naslab.files"
 """Names that crates/engine/src/workspace.rs and script.rs use, too."""
+NUMBERS = 30
+"""Digits that a process and the ticks at its start have at most."""
 
 
 def owner_mark(run_id: str) -> str:
-    """Text of the mark in a run's folder: who made it, and how it goes away."""
-    what = "made by naslab; `naslab clean` removes it when its run is gone"
-    return json.dumps({"naslab_run": run_id, **owner(), "what": what})
+    """Text of the mark in a run's folder: who made it, and how it goes away.
+
+    It is as long for every process of a machine: each byte takes a simulated server some time, and runs with the same
+    seed are to have the same digits.
+    """
+    what, made_by = "made by naslab; `naslab clean` removes it when its run is gone", owner()
+    text = json.dumps({"naslab_run": run_id, **made_by, "what": what})
+    return text + " " * (NUMBERS - len(f"{made_by['pid']}{made_by['start_time']}"))
 
 
 def make(session: _engine.Session, folder: str, run_id: str, *, durable: bool = False) -> None:
@@ -60,4 +68,4 @@ def remove(target: str, folder: str, run_id: str, *, in_doubt: bool = False) -> 
             return [folder] if folder in found else []
         return _engine.clean(target, folder)
     except NaslabError as error:
-        return [f"{folder} ({error})"]
+        return [f"{folder} ({words_of(error)})"]

@@ -46,8 +46,8 @@ class Bench(Protocol):
     def empty(self) -> None:
         """Makes the server's memory forget what it holds of files. Raises UsageError where nobody can."""
 
-    def beside(self, commands: Sequence[Sequence[str]]) -> contextlib.AbstractContextManager[None]:
-        """Such commands at work while the context lasts. Raises NaslabError."""
+    def beside(self, commands: Sequence[Sequence[str]], client: int = 1) -> contextlib.AbstractContextManager[None]:
+        """Such commands at work while the context lasts. client: which of several, from 1. Raises NaslabError."""
 
     def set_cpu(self, share: float) -> None:
         """Gives the server another share of one processor. Raises UsageError where that cannot be changed."""
@@ -81,12 +81,16 @@ class AddressBench:
         self.target, self.seed, self.store, self.place = target, seed, store, place
         self.prefix, self.credentials = tuple(prefix), credentials
 
-    def command(self, words: Sequence[str]) -> list[str]:
-        """The whole command line. words: the command, then its options."""
+    def command(self, words: Sequence[str], client: int = 1) -> list[str]:
+        """The whole command line. words: the command, then its options. client: where it runs, of several."""
         more = ["--json", "--quiet", *([] if "--seed" in words else ["--seed", str(self.seed)])]
         for option, path in (("--store", self.store), ("--credentials", self.credentials)):
             more += [] if path is None else [option, str(path)]
-        return [*self.prefix, sys.executable, "-m", "naslab", words[0], self.target, *words[1:], *more]
+        return [*self.prefix_at(client), sys.executable, "-m", "naslab", words[0], self.target, *words[1:], *more]
+
+    def prefix_at(self, client: int) -> tuple[str, ...]:
+        """Words before a command of this client; an address has one, which is here."""
+        return self.prefix
 
     def measure(self, words: Sequence[str], client: str = "") -> Document:
         """The document that a child of this process prints. Raises TargetError with what it says, UsageError."""
@@ -119,7 +123,7 @@ class AddressBench:
         raise UsageError("cold: the cache of a server with an address cannot be emptied from here; leave it out")
 
     @contextlib.contextmanager
-    def beside(self, commands: Sequence[Sequence[str]]) -> Iterator[None]:
+    def beside(self, commands: Sequence[Sequence[str]], client: int = 1) -> Iterator[None]:
         """Children that work until the end of the context. Raises TargetError when one ended by itself before."""
         if commands and self.target.startswith("sim:"):
             raise UsageError("beside: a simulated server is one command's own; no other load can run on it")
@@ -128,7 +132,7 @@ class AddressBench:
             for words in commands:
                 with held_back():
                     children.append(subprocess.Popen(
-                        self.command(words), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                        self.command(words, client), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                         stderr=subprocess.PIPE, text=True,
                     ))  # fmt: skip
             yield

@@ -20,6 +20,7 @@ from naslab.errors import UsageError
 from naslab.lab.bucket import Plan
 from naslab.toml.values import (
     bit_rate,
+    bit_rates,
     choice,
     choices,
     duration,
@@ -154,7 +155,13 @@ class Clients:
         "access", choice(*ACCESS), "naslab's own protocol client (`direct`), or a kernel mount in a guest", "direct"
     )
     rate_bits_per_s: int | None = key("rate", bit_rate, "of each client's own link; the server's if omitted", None)
+    rates_bits_per_s: tuple[int, ...] = key("rates", bit_rates, "the same where they differ, one for each client", ())
     ram_bytes: int | None = key("ram", size(64 * MIB, 1 << 42), "memory of the guest that mounts", None)
+
+    @property
+    def own_bits_per_s(self) -> tuple[int | None, ...]:
+        """The rate of each client's own link; None: the server's."""
+        return self.rates_bits_per_s or (self.rate_bits_per_s,) * self.count
 
 
 @dataclass(frozen=True)
@@ -392,7 +399,12 @@ def _check_clients(found: Definition, where: str) -> None:
         found.server.dialect or "3.1.1"
     ):
         raise UsageError(f"{where}clients.access = {clients.access!r}: server.dialect is older; raise it")
-    if found.link is None and (clients.count > 1 or clients.rate_bits_per_s):
+    if clients.rates_bits_per_s:
+        if clients.rate_bits_per_s is not None:
+            raise UsageError(f"{where}clients.rate and .rates: clients have one rate or one each; leave one out")
+        if (given := len(clients.rates_bits_per_s)) != clients.count:
+            raise UsageError(f"{where}clients.rates: {given} rates for {clients.count} clients; give one for each")
+    if found.link is None and (clients.count > 1 or any(clients.own_bits_per_s)):
         raise UsageError(f"{where}clients: several clients, or a rate of theirs, need a [link]; add one")
     if clients.ram_bytes and clients.access == "direct":
         raise UsageError(f"{where}clients.ram: for the guest of a kernel mount only; leave it out with direct access")

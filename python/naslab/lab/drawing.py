@@ -94,6 +94,8 @@ def _clients(clients: Clients, kind: str) -> list[str]:
     found = [f"{clients.count} clients: {how}" if clients.count > 1 else f"client: {how}"]
     if clients.rate_bits_per_s is not None:
         found.append(f"{bits_text(clients.rate_bits_per_s)} each")
+    for rate in dict.fromkeys(clients.rates_bits_per_s):
+        found.append(f"{clients.rates_bits_per_s.count(rate)} of them {bits_text(rate)}")
     if clients.ram_bytes is not None:
         found.append(f"{size_label(clients.ram_bytes)} of memory")
     return found

@@ -74,10 +74,10 @@ class Test:
 class Condition:
     """A system under a circumstance.
 
-    words: further options of its tests. beside: commands that run meanwhile on the same target. client: one of CLIENTS,
-    of a system whose clients are guests; empty elsewhere. missing: why it cannot exist here; then it is never measured.
-    repeats: in how many of the blocks it is measured, where not in all. replaces: the condition that stands for it in
-    the claims while nothing is known of it.
+    words: further options of its tests. beside: commands that run meanwhile on the same target, at the client
+    beside_client of several, from 1. client: one of CLIENTS, of a system whose clients are guests; empty elsewhere.
+    missing: why it cannot exist here; then it is never measured. repeats: in how many of the blocks it is measured,
+    where not in all. replaces: the condition that stands for it in the claims while nothing is known of it.
     """
 
     id: str
@@ -90,6 +90,13 @@ class Condition:
     missing: str = ""
     repeats: int | None = None
     replaces: str = ""
+    beside_client: int = 1
+
+    @property
+    def beside_words(self) -> list[str]:
+        """What runs meanwhile, and where if not at the client that measures."""
+        at = f", at client {self.beside_client}" if self.beside_client > 1 else ""
+        return [f"{' '.join(words)}{at}" for words in self.beside]
 
 
 @dataclass(frozen=True)
@@ -360,7 +367,8 @@ def _words(text: str, where: str) -> tuple[str, ...]:
 def _condition(
     data: Any, where: str, systems: Mapping[str, System], tests: Mapping[str, Test], scale: int
 ) -> Condition:
-    known = ("id", "what", "system", "tests", "options", "beside", "client", "missing", "repeats", "replaces")
+    known = ("id", "what", "system", "tests", "options", "beside", "beside_client", "client", "missing", "repeats",
+             "replaces")  # fmt: skip
     table = Table(data, where, known)
     missing = table.text("missing", "")
     system = "" if missing and "system" not in table.data else table.word("system", tuple(systems))
@@ -376,7 +384,9 @@ def _condition(
     client = _client(table, systems.get(system))
     repeats = _repeats(table, scale) if "repeats" in table.data else None
     told = (table.name("id"), table.text("what"), system, chosen, options, beside, client, missing, repeats)
-    return Condition(*told, table.text("replaces", ""))
+    made = systems[system].checked if system else None
+    clients = 1 if made is None or made.clients.access != "direct" else made.clients.count
+    return Condition(*told, table.text("replaces", ""), table.whole("beside_client", 1, 1, clients))
 
 
 def without_stand_ins(experiment: Experiment, there: Collection[str]) -> Experiment:

@@ -32,12 +32,16 @@ class ServerBench(AddressBench):
     """A server of the lab and naslab's own client at the other end of its link."""
 
     def __init__(self, server: Server, seed: int, store: Path | None) -> None:
-        net = server.facts.get("inside", {}).get("net")
-        prefix = ["nsenter", f"--net={net}", "--"] if net else []
-        place = HOST if server.facts.get("backend") == "native" else GUEST_SERVER
-        super().__init__(server.url, seed, store, place, prefix, server.credentials)
         self.server = server
+        place = HOST if server.facts.get("backend") == "native" else GUEST_SERVER
+        super().__init__(server.url, seed, store, place, self.prefix_at(1), server.credentials)
         self._share: float | None = None
+
+    def prefix_at(self, client: int) -> tuple[str, ...]:
+        """Words that put a command at a client's end of the link; none where there is no link."""
+        where = self.server.facts.get("inside", {})
+        nets = where.get("nets") or [where.get("net")]
+        return ("nsenter", f"--net={nets[client - 1]}", "--") if nets[client - 1] else ()
 
     def measure(self, words: Sequence[str], client: str = "") -> Document:
         """As anywhere; `durable` has the power of the server's guest cut. Raises UsageError where it is no guest."""
@@ -111,7 +115,7 @@ class MountBench:
         return [url, "--credentials", _CREDENTIALS] if self.server.credentials else [url]
 
     @contextlib.contextmanager
-    def beside(self, commands: Sequence[Sequence[str]]) -> Iterator[None]:
+    def beside(self, commands: Sequence[Sequence[str]], client: int = 1) -> Iterator[None]:
         """A guest has one processor: what ran beside a test would be measured, not the server."""
         if commands:
             raise UsageError(f"beside {commands[0][0]}: no other load can run in a guest, which has one processor")

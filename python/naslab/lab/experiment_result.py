@@ -110,7 +110,7 @@ def _condition(experiment: Experiment, name: str, found: Measurements) -> dict[s
     return {
         "id": name, "what": condition.what, "system": condition.system, "built": system.what if system else "",
         "stands_for": system.stands_for if system else "", "tests": list(condition.tests),
-        "options": " ".join(condition.words), "beside": [" ".join(words) for words in condition.beside],
+        "options": " ".join(condition.words), "beside": condition.beside_words,
         "place": ", ".join(places), "missing": found.missing.get(name, ""),
     }  # fmt: skip
 

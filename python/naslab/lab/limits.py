@@ -46,7 +46,14 @@ def planted(definition: Definition) -> list[Planted]:
             found.append(Planted("link.latency", link.latency_ns, NS, "each direction"))
     if clients.rate_bits_per_s is not None:
         found.append(Planted("clients.rate", clients.rate_bits_per_s, BITS_PER_S, "each client's wire"))
+    for at, rate in enumerate(clients.rates_bits_per_s, 1):
+        found.append(Planted(client_rate(at), rate, BITS_PER_S, f"the wire of client {at}"))
     return found
+
+
+def client_rate(client: int) -> str:
+    """The name of one client's limit where their rates differ."""
+    return f"clients.rates[{client}]"
 
 
 def kinds(definition: Definition) -> list[tuple[int, Disk]]:

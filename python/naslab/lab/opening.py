@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from naslab.errors import UsageError
-from naslab.lab.session import open_lab_target
 from naslab.targets import Target, parse_target
 from naslab.targets.credentials import log_in
 
@@ -26,6 +25,8 @@ def open_target(
     if text[:4].lower() == "lab:" and not os.path.lexists(text):
         if credentials is not None:
             raise UsageError(f"--credentials {credentials}: the lab's servers have users of their own; leave it out")
+        from naslab.lab.session import open_lab_target
+
         target = open_lab_target(text)
     else:
         target = log_in(parse_target(text, whole_server=whole_server), credentials)

@@ -240,7 +240,7 @@ class _Run:
             for test in tests:
                 if not test.measures:
                     bench.prepare([test.command, *test.words, *condition.words])
-            with bench.beside(condition.beside):
+            with bench.beside(condition.beside, condition.beside_client):
                 for test in tests:
                     if test.cold:
                         bench.empty()

@@ -9,6 +9,7 @@ import typer
 
 from naslab.cli import options as o
 from naslab.errors import UsageError
+from naslab.execution.waits import termination_as_interrupt
 
 MISSING = "mcp: the package mcp (2 or newer) is not installed: pip install 'naslab[mcp]'"
 TargetsOpt = Annotated[
@@ -60,7 +61,6 @@ def mcp(
         raise UsageError(f"{given[0]}: nothing can be measured without --target; add one, or leave {given[0]} out")
     if redact and target:
         raise UsageError("--redact hides names of targets, and --target shows them; leave one of them out")
-    from naslab.execution.waits import termination_as_interrupt
     from naslab.mcp.measuring import Limits
     from naslab.mcp.reading import Reading
 

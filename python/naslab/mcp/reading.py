@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from naslab.api.runs import Run
 from naslab.errors import NaslabError, UsageError
 from naslab.exchange.references import load
+from naslab.results.columns import CELL_COLUMNS, cell_row
 
 if TYPE_CHECKING:
     from naslab.results.store import Store
@@ -150,7 +151,6 @@ def _table(run: Run, table: Table) -> tuple[Sequence[str], list[Sequence[Any]]]:
         from naslab.exchange.series_table import HEADER, rows
 
         return HEADER, list(rows([run]))
-    from naslab.results.columns import CELL_COLUMNS, cell_row
 
     return [column.name for column in CELL_COLUMNS], [list(cell_row(run.document, cell)) for cell in run.cells]
 

@@ -14,17 +14,14 @@ from importlib import resources
 from typing import Any
 
 from naslab.errors import UsageError
+from naslab.results.describe import typed
 from naslab.results.numbers import is_positive
+from naslab.results.parts.stated import StatedLimit, StatedNumber, StatedPart
 from naslab.spec import DATA_OPS
 from naslab.toml.tables import UNITS, Table, limit_value, where_of
 
 _TOP = ("source", "setting", "numbers", "tables", "findings", "run", "derived")
-_SETTING = (
-    "tool", "tool_version", "target", "protocol", "link", "limits", "labels", "depth", "workers", "command", "prepare",
-    "sizes", "client", "server",
-)  # fmt: skip
 _MACHINE = ("machine", "system", "cpu")
-_RUN = ("name", "what", "place", "cells", "table", "columns", *_SETTING)
 _CELL = ("number", "op", "file", "record", "workload", "regime")
 RATE_UNITS = ("MB/s", "KiB/s", "Gbit/s")
 HOW = ("mean", "difference")
@@ -63,6 +60,32 @@ class NumberTable:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """The circumstances of a run; None, or nothing, where the article does not tell. link: bits per second. sizes: of
+    files, from and to. client, server: facts, as a run of naslab's own has them of its client.
+    """
+
+    tool: str
+    tool_version: str | None
+    target: str
+    protocol: str
+    link: float | None
+    limits: list[StatedLimit]
+    labels: dict[str, str]
+    depth: int | None
+    workers: int | None
+    command: str | None
+    prepare: str | None
+    sizes: tuple[int, int] | None
+    client: dict[str, Any]
+    server: dict[str, Any]
+
+
+_SETTING = tuple(Setting.__annotations__)
+_RUN = ("name", "what", "place", "cells", "table", "columns", *_SETTING)
+
+
+@dataclass(frozen=True)
 class PublishedCell:
     """A rate of a run. file_bytes, record_bytes: (low, high), (0, 0) where not told; a range of file sizes is a mean.
 
@@ -80,28 +103,21 @@ class PublishedCell:
 
 @dataclass(frozen=True)
 class PublishedRun:
-    """Rates that were measured together. setting: keys of _SETTING."""
+    """Rates that were measured together."""
 
     name: str
     what: str
     place: str
-    setting: Mapping[str, Any]
+    setting: Setting
     cells: tuple[PublishedCell, ...]
 
 
 @dataclass(frozen=True)
 class Derived:
-    """A number that the article computes from others of its own. run: name of the run it belongs to.
+    """A number that the article computes from others of its own. run: name of the run it belongs to."""
 
-    of: (name, bytes/s, labels) of each, in the article's order.
-    """
-
-    what: str
-    how: str
     run: str
-    bytes_per_s: float
-    printed_to: float
-    of: tuple[tuple[str, float, Mapping[str, str]], ...]
+    number: StatedNumber
 
 
 @dataclass(frozen=True)
@@ -213,22 +229,28 @@ def _run(
     return PublishedRun(whole, table.text("what"), table.text("place"), setting, cells)
 
 
-def _setting(table: Table, run: Table) -> dict[str, Any]:
+def _setting(table: Table, run: Table) -> Setting:
     """The circumstances of a run, read."""
-    found: dict[str, Any] = {key: table.text(key) for key in ("tool", "target")}
-    found["labels"] = _labels(run.table("labels"), f"{table.where}.labels")
-    found["protocol"] = table.word("protocol", ("smb", "nfs", "local"))
-    for key in ("tool_version", "command", "prepare"):
-        found[key] = table.text(key) if key in table.data else None
-    for key in ("depth", "workers"):
-        found[key] = table.whole(key, 0, 1, 1 << 20) if key in table.data else None
-    found["link"] = limit_value(table.text("link"), f"{table.where}.link") * 8 if "link" in table.data else None
-    found["limits"] = tuple(_limit(each, at) for each, at in table.tables("limits"))
+
+    def text(key: str) -> str | None:
+        return table.text(key) if key in table.data else None
+
+    def whole(key: str) -> int | None:
+        return table.whole(key, 0, 1, 1 << 20) if key in table.data else None
+
+    def machine(key: str) -> dict[str, Any]:
+        return _machine(Table(table.table(key), f"{table.where}.{key}", (*_MACHINE, "cpus", "memory")))
+
     sizes = where_of(Table({"file": table.data["sizes"]}, table.where, None)) if "sizes" in table.data else {}
-    found["sizes"] = sizes.get("file")
-    for key in ("client", "server"):
-        found[key] = _machine(Table(table.table(key), f"{table.where}.{key}", (*_MACHINE, "cpus", "memory")))
-    return found
+    return Setting(
+        table.text("tool"), text("tool_version"), table.text("target"),
+        table.word("protocol", ("smb", "nfs", "local")),
+        limit_value(table.text("link"), f"{table.where}.link") * 8 if "link" in table.data else None,
+        [_limit(each, at) for each, at in table.tables("limits")],
+        _labels(run.table("labels"), f"{table.where}.labels"),
+        whole("depth"), whole("workers"), text("command"), text("prepare"), sizes.get("file"),
+        machine("client"), machine("server"),
+    )  # fmt: skip
 
 
 def _machine(table: Table) -> dict[str, Any]:
@@ -241,12 +263,12 @@ def _machine(table: Table) -> dict[str, Any]:
     return found
 
 
-def _limit(data: Any, where: str) -> dict[str, Any]:
+def _limit(data: Any, where: str) -> StatedLimit:
     table = Table(data, where, ("what", "value", "op", "kind"))
     op = table.word("op", DATA_OPS) if "op" in table.data else None
     rate = limit_value(table.text("value"), f"{where}.value")
     kind = table.word("kind", ("link", "disk"))
-    return {"what": table.text("what"), "kind": kind, "bytes_per_s": rate, "op": op}
+    return typed({"what": table.text("what"), "kind": kind, "bytes_per_s": rate, "op": op}, StatedLimit)
 
 
 def _cell(data: Any, where: str, numbers: Mapping[str, Number]) -> PublishedCell:
@@ -295,20 +317,21 @@ def _derived(
     if "table" in table.data:
         printed, members = tables[table.word("table", tables)], tables[table.word("of", tables)]
         for row, values in printed.rows.items():
-            factor = UNITS[printed.unit]
             columns = zip(members.columns, members.rows[row], members.labels, strict=True)
-            yield Derived(
-                f"{row}, {printed.columns[0]}", how, run, values[0] * factor, _step(values[0]) * factor,
-                tuple((column, value * UNITS[members.unit], labels) for column, value, labels in columns),
-            )  # fmt: skip
+            of = [StatedPart(column, value * UNITS[members.unit], dict(labels)) for column, value, labels in columns]
+            yield _stated(run, f"{row}, {printed.columns[0]}", how, values[0], printed.unit, of)
         return
     number = numbers[table.word("number", numbers)]
     names = table.texts("of", ())
     if len(names) < 2 or any(each not in numbers for each in names):
         raise UsageError(f"{where}.of = {list(names)}: name two numbers or more")
-    unlabelled: Mapping[str, str] = {}
-    of = tuple((numbers[each].what, numbers[each].scaled, unlabelled) for each in names)
-    yield Derived(number.what, how, run, number.scaled, _step(number.value) * UNITS[number.unit], of)
+    of = [StatedPart(numbers[each].what, numbers[each].scaled, {}) for each in names]
+    yield _stated(run, number.what, how, number.value, number.unit, of)
+
+
+def _stated(run: str, what: str, how: str, value: float, unit: str, of: list[StatedPart]) -> Derived:
+    rate, step = value * UNITS[unit], _step(value) * UNITS[unit]
+    return Derived(run, StatedNumber(what, "mean" if how == "mean" else "difference", rate, step, of))
 
 
 def _step(value: float) -> float:

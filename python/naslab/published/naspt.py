@@ -16,7 +16,7 @@ def table() -> dict[str, Any]:
     source = ", ".join(found.source[key] for key in ("author", "title", "date"))
     return {
         "source": source,
-        "system": runs["raid5-naspt"].setting["target"],
+        "system": runs["raid5-naspt"].setting.target,
         "conditions": [runs[f"raid5-naspt-{at}"].what for at in range(1, 7)],
         "mb_per_s": {row: list(values) for row, values in found.tables["naspt"].rows.items()},
     }

@@ -11,13 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from naslab.analysis.findings import Finding
 from naslab.errors import UnknownRunError
+from naslab.published.article import articles
+from naslab.results.describe import plain
+from naslab.results.foreign import foreign_cell, foreign_document
+from naslab.results.parts.stated import Stated
+from naslab.results.run import Run
 from naslab.units import size_label
 
 if TYPE_CHECKING:
-    from naslab.analysis.findings import Finding
-    from naslab.published.article import Article, Derived, PublishedCell, PublishedRun
-    from naslab.results.run import Run
+    from naslab.published.article import Article, PublishedCell, PublishedRun, Setting
 
 PREFIX = "published:"
 
@@ -29,7 +33,6 @@ def is_published(reference: str) -> bool:
 
 @cache
 def _all() -> dict[str, tuple[Article, PublishedRun]]:
-    from naslab.published.article import articles
 
     return {run.name: (article, run) for article in articles().values() for run in article.runs}
 
@@ -41,8 +44,6 @@ def names() -> list[str]:
 
 def load(reference: str) -> Run:
     """The run of `published:NAME` (or `NAME`). Raises UnknownRunError, which names near ones."""
-    from naslab.results.run import Run
-
     name = reference.removeprefix(PREFIX)
     if name not in _all():
         near = [n for n in names() if name and name in n] or difflib.get_close_matches(name, names(), cutoff=0.4)
@@ -53,22 +54,18 @@ def load(reference: str) -> Run:
 
 def _document(article: Article, run: PublishedRun) -> Any:
     from naslab.analysis.validity import cell_findings, run_findings
-    from naslab.results.foreign import foreign_document
 
     setting = run.setting
     source = {
-        "kind": "published", "tool": setting["tool"], "tool_version": setting["tool_version"], "format": "article",
+        "kind": "published", "tool": setting.tool, "tool_version": setting.tool_version, "format": "article",
         "title": article.source["title"], "place": run.place, "url": article.source.get("url"),
-        "command_line": setting["command"], "date": article.source.get("date"),
+        "command_line": setting.command, "date": article.source.get("date"),
     }  # fmt: skip
     cells = [_cell(number, cell, setting) for number, cell in enumerate(run.cells, 1)]
-    stated = {
-        "limits": [dict(each) for each in setting["limits"]],
-        "derived": [_derived(each) for each in article.derived if each.run == run.name],
-    }
+    stated = Stated(setting.limits, [each.number for each in article.derived if each.run == run.name])
     document: dict[str, Any] = foreign_document(
-        PREFIX + run.name, source, cells, target=setting["target"], protocol=setting["protocol"], label=run.name,
-        labels=setting["labels"], environment=_environment(setting), parts={"stated": stated},
+        PREFIX + run.name, source, cells, target=setting.target, protocol=setting.protocol, label=run.name,
+        labels=setting.labels, environment=_environment(setting), parts={"stated": plain(stated)},
     )  # fmt: skip
     document["note"] = run.what
     document["summary"] = [words for _, words in article.findings.values()] if _is_whole(article, run) else []
@@ -86,25 +83,28 @@ def _is_whole(article: Article, run: PublishedRun) -> bool:
     return run.name == article.name
 
 
-def _environment(setting: Mapping[str, Any]) -> dict[str, Any]:
+def _environment(setting: Setting) -> dict[str, Any]:
     """Client, server and the link, as a run of naslab's own names the client's interface."""
-    found = {part: setting[key] for part, key in (("client", "client"), ("target", "server")) if setting[key]}
-    if setting["link"] is not None:
-        speed = round(setting["link"])
+    found = {
+        part: getattr(setting, key)
+        for part, key in (("client", "client"), ("target", "server"))
+        if getattr(setting, key)
+    }
+    if setting.link is not None:
+        speed = round(setting.link)
         found["route"] = {"interface": "network card", "mtu_bytes": 1500, "speed_bits_per_s": speed}
     return found
 
 
-def _other_sizes(setting: Mapping[str, Any]) -> Iterator[Finding]:
+def _other_sizes(setting: Setting) -> Iterator[Finding]:
     """`file_sizes`: the article tells other file sizes than its IOzone command line measures."""
-    from naslab.analysis.findings import Finding
     from naslab.commands.iozone.checks import parse
     from naslab.commands.iozone.plan import file_sizes
 
-    if setting["tool"] != "iozone" or not setting["command"] or not setting["sizes"]:
+    if setting.tool != "iozone" or not setting.command or not setting.sizes:
         return
-    measured = file_sizes(parse(shlex.split(setting["command"])[1:]))
-    told, low, high = setting["sizes"], measured[0] << 10, measured[-1] << 10
+    measured = file_sizes(parse(shlex.split(setting.command)[1:]))
+    told, low, high = setting.sizes, measured[0] << 10, measured[-1] << 10
     if told != (low, high):
         text = (
             f"The article speaks of files of {size_label(told[0])} to {size_label(told[1])}, but its command line "
@@ -113,12 +113,10 @@ def _other_sizes(setting: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("file_sizes", text, None, float(told[1]), "bytes", float(high))
 
 
-def _unwritten(setting: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def _unwritten(setting: Setting, cells: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """`unwritten`: reads of a file whose blocks were allocated, and never written before."""
-    from naslab.analysis.findings import Finding
-
     read = tuple(cell["id"] for cell in cells if cell["write_fraction"] == 0)
-    if read and "fsutil file createnew" in (setting["prepare"] or ""):
+    if read and "fsutil file createnew" in (setting.prepare or ""):
         text = (
             "The file that was read was made by fsutil file createnew, which allocates it and writes nothing: a server "
             "may answer with zeros that neither its disks nor its memory hold"
@@ -126,12 +124,10 @@ def _unwritten(setting: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -
         yield Finding("unwritten", text, read[0] if len(read) == 1 else None, cells=read)
 
 
-def _cell(number: int, cell: PublishedCell, setting: Mapping[str, Any]) -> dict[str, Any]:
-    from naslab.results.foreign import foreign_cell
-
+def _cell(number: int, cell: PublishedCell, setting: Setting) -> dict[str, Any]:
     told: dict[str, Any] = {
         "workload": cell.workload, "block": cell.block, "file_bytes": _one(cell.file_bytes),
-        "record_bytes": _one(cell.record_bytes), "queue_depth": setting["depth"], "workers": setting["workers"],
+        "record_bytes": _one(cell.record_bytes), "queue_depth": setting.depth, "workers": setting.workers,
     }  # fmt: skip
     if cell.regime != "unknown":
         told |= {"regime": cell.regime, "regime_evidence": "according to the article"}
@@ -143,11 +139,3 @@ def _cell(number: int, cell: PublishedCell, setting: Mapping[str, Any]) -> dict[
 def _one(ends: tuple[int, int]) -> int | None:
     """The size where it is one and told."""
     return ends[0] if ends[0] == ends[1] and ends[0] else None
-
-
-def _derived(each: Derived) -> dict[str, Any]:
-    of = [{"what": what, "bytes_per_s": rate, "labels": dict(labels)} for what, rate, labels in each.of]
-    return {
-        "what": each.what, "how": each.how, "bytes_per_s": each.bytes_per_s, "printed_to_bytes_per_s": each.printed_to,
-        "of": of,
-    }  # fmt: skip

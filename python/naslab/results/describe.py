@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from msgspec import Meta, Struct, convert
+from msgspec import Meta, Struct, convert, to_builtins
 
 CIPHERS = (
     "aes-128-gcm", "aes-256-gcm", "aes-128-ccm", "aes-256-ccm", "aes-gmac", "aes-cmac", "hmac-sha256", "required",
@@ -40,6 +40,21 @@ def typed(document: Mapping[str, Any], part: type[P]) -> P:
     Every part that `naslab.results.shape` accepts is one: a whole number may be written 7.0, too.
     """
     return convert(document, part, strict=False)
+
+
+def part_of(document: Mapping[str, Any], name: str, part: type[P]) -> P | None:
+    """The part of this name as `typed` gives it; None where the document has none, or one that holds nothing."""
+    found = document.get(name)
+    return typed(found, part) if found else None
+
+
+def plain(part: Part) -> dict[str, Any]:
+    """A part as a document holds it, and JSON: dicts and lists; numbers of NumPy become Python's."""
+    return _plain(part)  # type: ignore[no-any-return]
+
+
+def _plain(value: Any) -> Any:
+    return to_builtins(value, enc_hook=lambda number: number.item())
 
 
 def about(

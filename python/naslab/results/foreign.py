@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from naslab.results.columns import LATENCY_NAMES
 from naslab.results.document import Document, iso_utc, new_document
-from naslab.results.parts.cell import CellDocument, unreported_fields
 
 NO_REGIME = "the source reports nothing about caches, so no regime is assigned"
 _WRITES = ("write", "rewrite", "random_write", "record_rewrite", "fwrite", "frewrite", "pwrite", "repwrite")
@@ -38,6 +37,8 @@ def foreign_cell(number: int, op: str, throughput_bytes_per_s: float | None, **t
     in: MiB/s, operations per second of a known record size, pattern and share of writes of a named operation.
     Raises ValueError for names that no cell has.
     """
+    from naslab.results.parts.cell import CellDocument, unreported_fields  # 8 ms of `show`, which makes no cells
+
     rate = float(throughput_bytes_per_s or 0.0)
     cell: dict[str, Any] = {
         "id": number, "op": op, "workload": None, "block": 0, "cache_state": "unknown", "throughput_bytes_per_s": rate,
@@ -107,6 +108,8 @@ def source_part(
     source: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], start_wall_ns: int, target: str
 ) -> dict[str, Any]:
     """The `source` part with every field; `unknown` holds what no cell tells, and what the run does not."""
+    from naslab.results.parts.cell import unreported_fields
+
     fields: tuple[Literal["tool_version", "file", "sha256", "title", "place", "url", "command_line", "date"], ...] = (
         "tool_version", "file", "sha256", "title", "place", "url", "command_line", "date",
     )  # fmt: skip

@@ -9,17 +9,22 @@ from typing import Any
 from naslab.results.document import warning
 from naslab.units import amount_text, duration_text
 
+_FILES = ("kept_files", "reopened_files")
+_WRITES = ("read_back_writes", "read_back_bytes", "lost_writes")
+
 
 @dataclass
 class Outage:
     """One time without the server. start_ns: the last answer that any worker got before; end_ns: the last worker was
-    served again. attempts, writes and bytes: of all workers.
+    served again. files, writes and bytes: of all workers. Documents written before files were counted have none.
     """
 
     cell: int
     start_ns: int
     end_ns: int
     workers: int = 0
+    kept_files: int = 0
+    reopened_files: int = 0
     read_back_writes: int = 0
     read_back_bytes: int = 0
     lost_writes: int = 0
@@ -41,8 +46,9 @@ def outages_of(document: Mapping[str, Any]) -> list[Outage]:
                 found.append(last)
             last.end_ns = max(last.end_ns, one["end_ns"])
             last.workers += 1
-            for name in ("read_back_writes", "read_back_bytes", "lost_writes"):
-                setattr(last, name, getattr(last, name) + one[name])
+            for name in (*_FILES, *_WRITES):
+                count = one.get(name, 0) if name in _FILES else one[name]
+                setattr(last, name, getattr(last, name) + count)
     return found
 
 
@@ -62,6 +68,9 @@ def outage_sentences(document: Mapping[str, Any]) -> list[str]:
     times = ", ".join(duration_text(each.no_service_ns) for each in found)
     count = "" if len(found) == 1 else f", {len(found)} times"
     told = [f"there was no service for {times}{count}: the server went away and came back"]
+    held, again = sum(each.kept_files for each in found), sum(each.reopened_files for each in found)
+    if held + again:
+        told.append(f"{held:,} of {held + again:,} open files were kept by the server, {again:,} opened again by name")
     writes, lost = sum(each.read_back_writes for each in found), sum(each.lost_writes for each in found)
     if writes:
         size = amount_text(sum(each.read_back_bytes for each in found))

@@ -5,6 +5,7 @@ NumPy, pandas and polars are imported when a method needs them.
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
@@ -358,7 +359,6 @@ def _array(values: list[Any], kind: str, nullable: bool) -> NDArray[Any]:
 
 
 def _import(name: str) -> Any:
-    import importlib
 
     try:
         return importlib.import_module(name)

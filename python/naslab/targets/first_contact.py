@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
 from naslab.targets import nfs, smb
-from naslab.text.messages import parts_of
+from naslab.text.messages import Failure
 
 FEWER_CONNECTIONS = "end other connections to it, or raise its limit (Samba: max connections, max smbd processes)"
 """What helps with a server that takes no more connections."""
@@ -98,6 +98,10 @@ def _other_security(place: _Place, facts: dict[str, str]) -> str:
     return f"{place.host}: {facts.get('path') or place.path} {facts['cause'].removeprefix('the export ')}"
 
 
+def _link(place: _Place, facts: dict[str, str]) -> str:
+    return f"{place.host}: {facts['cause']}"
+
+
 def _closed_port(place: _Place, facts: dict[str, str]) -> str:
     port = facts.get("port") or place.port
     return (
@@ -166,6 +170,7 @@ _RULES: tuple[tuple[str, str, Line], ...] = (
     ("connect|mount", r"(NFS3|NFS4|MNT3?)ERR_NOENT|no export of the server is this path", _no_export),
     ("connect|mount", r"(NFS3|NFS4|MNT3?)ERR_(ACCES|PERM)", _export_closed),
     ("connect|mount", r"the export takes .*, not sec=", _other_security),
+    ("connect", r"is a symbolic link", _link),
     ("connect", r"Connection refused", _closed_port),
     ("connect", r"host name is not known", _unknown_host),
     ("connect", r"No route to host|unreachable|Host is down", _unreachable),
@@ -180,16 +185,17 @@ _RULES: tuple[tuple[str, str, Line], ...] = (
 )  # fmt: skip
 
 
-def first_contact(url: str, text: str, before_run: bool) -> str | None:
+def first_contact(url: str, error: Failure | None, before_run: bool) -> str | None:
     """The line for an error of the engine; None for one that is not of these. before_run: nothing had worked yet."""
-    if url.startswith("lab:") and re.search(r"ERR_NOENT|STATUS_(BAD_NETWORK_NAME|OBJECT)", text):
+    if error is None:
+        return None
+    if url.startswith("lab:") and re.search(r"ERR_NOENT|STATUS_(BAD_NETWORK_NAME|OBJECT)", error.cause):
         name, _, folder = url.partition("/")
         return f"{name} serves no folder {folder}: leave it out, or name one that is there (naslab lab show)"
     place = _place(url)
-    found = parts_of(text)
-    if place is None or found is None:
+    if place is None:
         return None
-    operation, cause, facts = found
+    operation, cause, facts = error.operation, error.cause, error.facts
     if facts.get("host") and "address=" in url:
         place = _at(place, facts["host"])
     for wanted, pattern, line in _RULES:

@@ -90,7 +90,10 @@ def _version(options: Options) -> str | None:
 
 
 def _security(address: Address, options: Options) -> dict[str, Any]:
-    """The security flavour, and with Kerberos the principal; `domain;user` is the user of a realm."""
+    """The security flavour, and with Kerberos the principal; `domain;user` is the user of a realm.
+
+    A domain without a dot is the short name that Windows gives it, which no realm has.
+    """
     sec = options.text("sec").lower()
     if sec not in ("", *SECURITY):
         raise options.error(f"sec={sec!r}; use {', '.join(SECURITY[:-1])} or {SECURITY[-1]}")
@@ -105,7 +108,7 @@ def _security(address: Address, options: Options) -> dict[str, Any]:
     given = [name for name in ("uid", "gid", "gids") if options.given(name)]
     if kerberos and given:
         raise options.error(f"sec={sec} takes the user from the Kerberos ticket; leave {'= and '.join(given)}= out")
-    realm = address.domain.upper()
+    realm = address.domain.upper() if "." in address.domain else ""
     principal = f"{address.user}@{realm}" if realm and "@" not in address.user else address.user
     return {"sec": sec or None, "principal": principal or None}
 

@@ -1,16 +1,17 @@
 """Errors of the engine as sentences for people, and texts without secrets.
 
-The engine says `mkdir: Permission denied (os error 13), path=naslab-x`: operation, cause, named facts. Here
-that becomes `cannot make the folder naslab-x: Permission denied`, with a next step where one is known.
+The engine tells operation, cause and named facts: `mkdir`, `Permission denied (os error 13)`, path `naslab-x`. Here
+that becomes `cannot create the folder naslab-x: Permission denied`, with a next step where one is known.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-_SHAPE = re.compile(r"(?P<operation>[a-z_ ]+): (?P<cause>.*)\Z", re.DOTALL)
-_FACT = re.compile(r", (?P<name>[a-z_]+)=(?P<value>[^=]*)\Z", re.DOTALL)
+from naslab.errors import NaslabError
+
 _OS_ERROR = re.compile(r" \(os error \d+\)")
 _CELL = re.compile(r"\Acell \d+ \(\w+\): ")
 _SECRET = re.compile(r"((?://|\\\\|\b(?:smb|cifs|nfs):/?)[^/@\s:]*):.*@", re.DOTALL | re.IGNORECASE)
@@ -30,7 +31,6 @@ _ACTIONS = {
 }  # fmt: skip
 _LOGINS = ("connect", "mount")
 """A refused login has a reason, and a next step, of its own."""
-_SILENT = ("run", "plan", "verify", "choose engine", "receive", "send", "smb", "target", "session", "reap", "clean")
 _STEPS = {
     "permission": "give a folder with write access",
     "read_only": "mount it writable or choose another folder",
@@ -40,53 +40,88 @@ _STEPS = {
     "delayed": "the server is temporarily busy: try again in a minute",
     "protocol": "check that this is the right port and protocol; `naslab doctor` on the target shows what it speaks",
 }
-_KIND_WORDS = (
-    ("permission", "Permission denied"), ("permission", "Operation not permitted"),
-    ("read_only", "Read-only file system"),
-    ("no_space", "No space left"), ("no_space", "quota exceeded"),
-)  # fmt: skip
 _THINGS = ("path", "file", "root", "host", "address")
 
 
-def readable(text: str, kind: str | None = None) -> str:
-    """One sentence from the engine's error text. kind: class of the error; None to guess it from the text."""
-    shape = _SHAPE.match(text.strip())
-    if shape is None or shape["operation"] not in (*_ACTIONS, *_SILENT):
-        return text
-    cause, facts = _facts(_OS_ERROR.sub("", shape["cause"]))
-    cause = _CELL.sub("", cause)
-    step = _STEPS.get(kind or _kind(cause), "")
-    if shape["operation"] in _LOGINS and step == _STEPS["permission"]:
-        step = ""
-    end = f"; {step}" if step else ""
+class Failure(NamedTuple):
+    """What the engine says of an error. kind: its class, as `no_space`. status: errno, NTSTATUS or nfsstat. operation:
+    the call that failed; empty where the cause says all. facts: path, host, option and the like, by name."""
+
+    kind: str
+    status: int
+    operation: str
+    cause: str
+    facts: dict[str, str]
+
+
+Told = Mapping[str, Any] | str
+"""An error in a result of the engine: its parts, or words of Python's own."""
+
+
+def failure(told: Mapping[str, Any]) -> Failure:
+    """The parts of an error in a result of the engine."""
+    return Failure(
+        str(told["kind"]), int(told["status"]), str(told["operation"]),
+        _CELL.sub("", _OS_ERROR.sub("", str(told["cause"]))), dict(told["facts"]),
+    )  # fmt: skip
+
+
+def failure_of(error: NaslabError) -> Failure | None:
+    """The parts of an error that the engine raised; None of one that Python raised, or that has its words by now."""
+    if error.failure is None:
+        return None
+    return failure(dict(zip(("kind", "status", "operation", "cause", "facts"), error.failure, strict=True)))
+
+
+def hand_on(error: NaslabError, told: Mapping[str, Any]) -> None:
+    """Gives an error the parts that another process told of it."""
+    error.failure = (told["kind"], told["status"], told["operation"], told["cause"], told["facts"])
+
+
+def sentence(told: Failure | Told, step: bool = True) -> str:
+    """An error in one sentence. step: with what to do next, where that is known and the cause does not say all."""
+    if isinstance(told, str):
+        return told
+    found = told if isinstance(told, Failure) else failure(told)
+    next_step = _STEPS.get(found.kind, "") if step and found.operation else ""
+    if found.operation in _LOGINS and next_step == _STEPS["permission"]:
+        next_step = ""
+    end = f"; {next_step}" if next_step else ""
+    facts = dict(found.facts)
     thing = next((facts.pop(name) for name in _THINGS if facts.get(name)), None)
     extra = "".join(f", {name.replace('_', ' ')} {value}" for name, value in facts.items())
-    action = _ACTIONS.get(shape["operation"])
+    action = _ACTIONS.get(found.operation)
     if action is None:
         named = f" ({thing})" if thing else ""
-        return f"{cause}{named}{extra}{end}"
-    return f"cannot {f'{action} {thing}' if thing else action.removesuffix(' to')}: {cause}{extra}{end}"
+        return f"{found.cause}{named}{extra}{end}"
+    return f"cannot {f'{action} {thing}' if thing else action.removesuffix(' to')}: {found.cause}{extra}{end}"
 
 
-def parts_of(text: str) -> tuple[str, str, dict[str, str]] | None:
-    """Operation, cause and named facts of the engine's error text; None for other texts."""
-    shape = _SHAPE.match(text.strip())
-    if shape is None or shape["operation"] not in (*_ACTIONS, *_SILENT):
-        return None
-    return (shape["operation"], *_facts(_OS_ERROR.sub("", shape["cause"])))
+def words_of(error: NaslabError, step: bool = True) -> str:
+    """An error in one sentence, whoever raised it."""
+    found = failure_of(error)
+    return str(error) if found is None else sentence(found, step)
 
 
-def _facts(cause: str) -> tuple[str, dict[str, str]]:
-    """The cause without its named facts, and these."""
-    facts: dict[str, str] = {}
-    while found := _FACT.search(cause):
-        facts = {found["name"]: found["value"], **facts}
-        cause = cause[: found.start()]
-    return cause, facts
+def say(error: NaslabError, words: str | None = None) -> None:
+    """Gives an error its words; None: those of `words_of`. It has no parts from then on."""
+    error.args = (words_of(error) if words is None else words,)
+    error.failure = None
 
 
-def _kind(cause: str) -> str:
-    return next((kind for kind, words in _KIND_WORDS if words in cause), "")
+def told_of(error: NaslabError) -> dict[str, Any]:
+    """An error as a result of the engine has it."""
+    kind, status = getattr(error, "kind", "invalid"), getattr(error, "status", 0)
+    found = failure_of(error) or Failure(kind, status, "", str(error), {})
+    return {**found._asdict(), "facts": list(found.facts.items())}
+
+
+def left_words(left: Told) -> str:
+    """What is left of a run on the target, and why."""
+    if isinstance(left, str):
+        return left
+    path, why = str(left["path"]), left["why"] and sentence(left["why"])
+    return f"{path}: {why}" if path and why else why or path
 
 
 def without_secrets(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -123,7 +124,6 @@ def _fold_line(line: str, width: int) -> str:
     if len(line) <= width or "\x1b" in line or line.startswith(("{", "[")) or line.endswith(" \\"):
         return line
     found = _HANGING.match(line)
-    import textwrap
 
     indent = len(found.group()) if found and len(found.group()) <= width // 2 else 2
     # A number stays with its unit.

@@ -171,6 +171,15 @@ def bit_rate(value: Any) -> int:
     return found
 
 
+@_reader("list of rates of links: `1Gbit/s`, `100Mbit/s`")
+def bit_rates(value: Any) -> tuple[int, ...]:
+    """Several of `bit_rate`: a list, or one text with commas, as `--set` gives it."""
+    found = value.split(",") if isinstance(value, str) else value
+    if not isinstance(found, list) or not found:
+        raise _WrongError("write a list of links' rates: ['1Gbit/s', '100Mbit/s']")
+    return tuple(bit_rate(each) for each in found)
+
+
 @_reader("time: `8ms`, `200us`")
 def duration(value: Any) -> int:
     """Nanoseconds: `8ms`."""

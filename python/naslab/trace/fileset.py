@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from naslab.errors import TraceError
+from naslab.trace.described import TraceTree
 from naslab.trace.format import Operation
 
 MAX_NAMES = 1 << 21
@@ -119,7 +120,7 @@ class FileSet:
             yield node, level
             waiting.extend((child, level + 1) for child in (node.children or {}).values())
 
-    def shape(self) -> dict[str, int]:
+    def shape(self) -> TraceTree:
         """The tree of all names that the trace used and that are there at its end: files, folders, depth, width."""
         files = folders = depth = widest = 0
         for node, level in self._walk([self._root]):
@@ -129,7 +130,7 @@ class FileSet:
                 continue
             folders += 1
             widest = max(widest, len(node.children))
-        return {"files": files, "folders": folders - 1, "depth": depth, "most_entries": widest}
+        return TraceTree(files, folders - 1, depth, widest)
 
     # The tree
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
+from naslab.trace.described import DescribedTrace, TraceConcurrency, TraceFiles, TraceProfile, TraceRequests
 from naslab.trace.text import profile_text
 from naslab.units import amount_text, count_text, duration_text, percent_text, size_label
 
@@ -41,26 +41,26 @@ svg {{ width: 100%; height: auto; display: block; }} text {{ font: 12px system-u
 """
 
 
-def picture(document: dict[str, Any]) -> str:
+def picture(document: DescribedTrace) -> str:
     """HTML text for the document of `naslab trace show --json`."""
-    profile = document["profile"]
-    name = escape(document["trace"])
+    profile = document.profile
+    name = escape(document.trace)
     parts = [f"<h1>What {name} does</h1>", f"<p>{escape(_summary(profile))}</p>"]
-    parts += _over_time(profile) + _sizes(profile["requests"]) + _kinds(profile) + _levels(profile["concurrency"])
-    parts += _file_sizes(profile["files"])
+    parts += _over_time(profile) + _sizes(profile.requests) + _kinds(profile) + _levels(profile.concurrency)
+    parts += _file_sizes(profile.files)
     parts += ["<h2>Complete profile</h2>", f"<pre>{escape(profile_text(document))}</pre>"]
     return _PAGE.format(title=f"Trace {name}", body="\n".join(parts))
 
 
-def _summary(profile: dict[str, Any]) -> str:
+def _summary(profile: TraceProfile) -> str:
     words = [
-        f"{profile['operations']:,} operations of {profile['streams']['count']:,} streams in "
-        f"{duration_text(profile['duration_ns'])}",
-        f"{amount_text(profile['read_bytes'])} read and {amount_text(profile['written_bytes'])} written",
+        f"{profile.operations:,} operations of {profile.streams.count:,} streams in "
+        f"{duration_text(profile.duration_ns)}",
+        f"{amount_text(profile.read_bytes)} read and {amount_text(profile.written_bytes)} written",
     ]
-    shares = profile["sequential"]
-    if shares["global"] is not None and shares["per_handle"] is not None:
-        own, all_ = (percent_text(shares[name], 1) for name in ("per_handle", "global"))
+    shares = profile.sequential
+    if shares.at_server is not None and shares.per_handle is not None:
+        own, all_ = (percent_text(share, 1) for share in (shares.per_handle, shares.at_server))
         words.append(f"{own} of requests are sequential within their file, {all_} as the server receives them")
     return "; ".join(words) + "."
 
@@ -73,12 +73,12 @@ def _chart(title: str, finding: str, drawing: str, height: int) -> list[str]:
     ]  # fmt: skip
 
 
-def _over_time(profile: dict[str, Any]) -> list[str]:
-    series = profile["series"]
-    interval_ns = series["interval_ns"]
+def _over_time(profile: TraceProfile) -> list[str]:
+    series = profile.series
+    interval_ns = series.interval_ns
     lines: list[str] = []
     for key, title, style, unit, factor in _SERIES:
-        values = series[key]
+        values = getattr(series, key)
         if len(values) > 1 and any(values):
             rate = max(values) * factor / interval_ns
             most = f"{count_text(rate)} {unit}"
@@ -119,49 +119,45 @@ def _rows(rows: Sequence[tuple[str, float, str, str]]) -> tuple[str, int]:
     return "".join(parts), len(rows) * _ROW
 
 
-def _sizes(requests: dict[str, Any]) -> list[str]:
+def _sizes(requests: dict[str, TraceRequests]) -> list[str]:
     lines: list[str] = []
     for op, style in (("read", "a"), ("write", "b")):
         facts = requests[op]
-        if facts["count"]:
+        if facts.count:
             rows = [
-                (f"up to {size_label(row['up_to_bytes'])}", row["count"], f"{row['count']:,}", style)
-                for row in facts["histogram"]
+                (f"up to {size_label(row.up_to_bytes)}", row.count, f"{row.count:,}", style) for row in facts.histogram
             ]
-            first = facts["common"][0]
-            finding = f"{facts['count']:,} requests; most often {first['bytes']:,} bytes ({first['count']:,} times)."
+            first = facts.common[0]
+            finding = f"{facts.count:,} requests; most often {first.bytes:,} bytes ({first.count:,} times)."
             lines += _chart(f"Sizes of {op}s", finding, *_rows(rows))
     return lines
 
 
-def _kinds(profile: dict[str, Any]) -> list[str]:
-    if not profile["kinds"]:
+def _kinds(profile: TraceProfile) -> list[str]:
+    if not profile.kinds:
         return []
-    rows = [(name, k["operations"], f"{k['operations']:,}", "a") for name, k in profile["kinds"].items()]
-    finding = f"Most often {rows[0][0]}; {profile['failed']:,} of {profile['operations']:,} operations failed."
+    rows = [(name, k.operations, f"{k.operations:,}", "a") for name, k in profile.kinds.items()]
+    finding = f"Most often {rows[0][0]}; {profile.failed:,} of {profile.operations:,} operations failed."
     return _chart("Kinds of operations", finding, *_rows(rows))
 
 
-def _levels(concurrency: dict[str, Any] | None) -> list[str]:
-    if concurrency is None or not concurrency["share_of_time"]:
+def _levels(concurrency: TraceConcurrency | None) -> list[str]:
+    if concurrency is None or not concurrency.share_of_time:
         return []
     rows = [
-        (f"{row['operations']} outstanding", row["share"], f"{percent_text(row['share'], 1)}", "b")
-        for row in concurrency["share_of_time"][:24]
+        (f"{row.operations} outstanding", row.share, f"{percent_text(row.share, 1)}", "b")
+        for row in concurrency.share_of_time[:24]
     ]
     finding = (
-        f"On average {concurrency['mean']:.2f} operations are outstanding, at most {concurrency['max']}; "
+        f"On average {concurrency.mean:.2f} operations are outstanding, at most {concurrency.max}; "
         "the bars are shares of the time."
     )
     return _chart("Concurrency", finding, *_rows(rows))
 
 
-def _file_sizes(files: dict[str, Any]) -> list[str]:
-    if not files["needed_sizes"]:
+def _file_sizes(files: TraceFiles) -> list[str]:
+    if not files.needed_sizes:
         return []
-    rows = [
-        (f"up to {size_label(row['up_to_bytes'])}", row["count"], f"{row['count']:,}", "a")
-        for row in files["needed_sizes"]
-    ]
-    finding = f"{files['needed_files']:,} files, {amount_text(files['needed_bytes'])}, must exist at the start."
+    rows = [(f"up to {size_label(row.up_to_bytes)}", row.count, f"{row.count:,}", "a") for row in files.needed_sizes]
+    finding = f"{files.needed_files:,} files, {amount_text(files.needed_bytes)}, must exist at the start."
     return _chart("Sizes of the files it needs", finding, *_rows(rows))

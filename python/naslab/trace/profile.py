@@ -16,8 +16,22 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
+from naslab.trace.described import (
+    LevelShare,
+    PowerCount,
+    SequentialShares,
+    SizeCount,
+    ThinkTime,
+    TraceConcurrency,
+    TraceFiles,
+    TraceKind,
+    TraceProfile,
+    TraceRequests,
+    TraceSeries,
+    TraceStream,
+    TraceStreams,
+)
 from naslab.trace.fileset import FileSet
 from naslab.trace.format import Operation
 
@@ -219,51 +233,49 @@ class Profile:
 
     # The result
 
-    def document(self) -> dict[str, Any]:
-        """The profile as plain data, documented in docs/reference/trace.md."""
+    def document(self) -> TraceProfile:
+        """The profile of all operations so far."""
         self._concurrency.finish()
         reads, writes = (self._kinds.get(op, _KindTotals()) for op in ("read", "write"))
         requests = {op: sum(self._powers[op].values()) for op in ("read", "write")}
         moved, asked = reads.bytes + writes.bytes, sum(requests.values())
-        return {
-            "duration_ns": self._last_ns, "operations": sum(k.operations for k in self._kinds.values()),
-            "failed": sum(k.failed for k in self._kinds.values()), "errors": dict(self._errors.most_common(20)),
-            "inferred_opens": self._inferred, "kinds": self._kind_rows(),
-            "read_bytes": reads.bytes, "written_bytes": writes.bytes,
-            "read_share_of_bytes": reads.bytes / moved if moved else None,
-            "read_share_of_requests": requests["read"] / asked if asked else None,
-            "requests": {op: self._sizes_of(op) for op in ("read", "write")},
-            "sequential": {
-                "per_handle": _joined(self._by_handle.values()).share(),
-                "per_handle_read": self._by_handle["read"].share(),
-                "per_handle_write": self._by_handle["write"].share(),
-                "per_stream": self._by_stream.share(), "global": self._global.share(),
-            },
-            "concurrency": self._concurrency_facts(), "think": self._think_facts(), "series": self._series(),
-            "streams": self._stream_rows(), "files": self._file_facts(),
-        }  # fmt: skip
+        return TraceProfile(
+            duration_ns=self._last_ns, operations=sum(k.operations for k in self._kinds.values()),
+            failed=sum(k.failed for k in self._kinds.values()), errors=dict(self._errors.most_common(20)),
+            inferred_opens=self._inferred, kinds=self._kind_rows(),
+            read_bytes=reads.bytes, written_bytes=writes.bytes,
+            read_share_of_bytes=reads.bytes / moved if moved else None,
+            read_share_of_requests=requests["read"] / asked if asked else None,
+            requests={op: self._sizes_of(op) for op in ("read", "write")},
+            sequential=SequentialShares(
+                per_handle=_joined(self._by_handle.values()).share(),
+                per_handle_read=self._by_handle["read"].share(), per_handle_write=self._by_handle["write"].share(),
+                per_stream=self._by_stream.share(), at_server=self._global.share(),
+            ),
+            concurrency=self._concurrency_facts(), think=self._think_facts(), series=self._series(),
+            streams=self._stream_rows(), files=self._file_facts(),
+        )  # fmt: skip
 
-    def _kind_rows(self) -> dict[str, Any]:
+    def _kind_rows(self) -> dict[str, TraceKind]:
         order = sorted(self._kinds.items(), key=lambda pair: -pair[1].operations)
         return {
-            name: {
-                "operations": k.operations, "failed": k.failed, "bytes": k.bytes,
-                "mean_ns": k.duration_ns // k.timed if k.timed else None, "max_ns": k.longest_ns if k.timed else None,
-            }
+            name: TraceKind(
+                k.operations, k.failed, k.bytes,
+                mean_ns=k.duration_ns // k.timed if k.timed else None, max_ns=k.longest_ns if k.timed else None,
+            )
             for name, k in order
         }  # fmt: skip
 
-    def _sizes_of(self, op: str) -> dict[str, Any]:
+    def _sizes_of(self, op: str) -> TraceRequests:
         powers, sizes = self._powers[op], self._sizes[op]
         count = sum(powers.values())
         total = self._kinds[op].bytes if op in self._kinds else 0
-        return {
-            "count": count, "at_end_of_file": self._empty[op], "mean_bytes": total / count if count else None,
-            "common": [{"bytes": size, "count": n} for size, n in sizes.most_common(8)],
-            "histogram": _histogram(powers),
-        }  # fmt: skip
+        return TraceRequests(
+            count=count, at_end_of_file=self._empty[op], mean_bytes=total / count if count else None,
+            common=[SizeCount(size, n) for size, n in sizes.most_common(8)], histogram=_histogram(powers),
+        )  # fmt: skip
 
-    def _concurrency_facts(self) -> dict[str, Any] | None:
+    def _concurrency_facts(self) -> TraceConcurrency | None:
         if not self._timed:
             return None
         time_ns = self._concurrency.time_ns
@@ -271,41 +283,33 @@ class Profile:
         busy = whole - time_ns[0]
         area = sum(level * ns for level, ns in time_ns.items())
         levels = sorted(level for level, ns in time_ns.items() if ns)
-        return {
-            "max": max(levels, default=0), "mean": area / whole if whole else None,
-            "mean_while_busy": area / busy if busy else None,
-            "share_of_time": [{"operations": n, "share": time_ns[n] / whole} for n in levels[:64]],
-        }  # fmt: skip
+        return TraceConcurrency(
+            max=max(levels, default=0), mean=area / whole if whole else None,
+            mean_while_busy=area / busy if busy else None,
+            share_of_time=[LevelShare(n, time_ns[n] / whole) for n in levels[:64]],
+        )  # fmt: skip
 
-    def _think_facts(self) -> dict[str, Any] | None:
+    def _think_facts(self) -> ThinkTime | None:
         count = sum(self._think.values())
         if not count or not self._timed:
             return None
         total = sum(stream.think_ns for stream in self._streams.values())
-        return {
-            "count": count, "total_ns": total, "mean_ns": total // count, "overlaps": self._overlaps,
-            **{f"p{q}_below_ns": _quantile(self._think, q / 100) for q in (50, 90, 99)},
-        }  # fmt: skip
+        quantiles = (_quantile(self._think, q) for q in (0.5, 0.9, 0.99))
+        return ThinkTime(count, total, total // count, self._overlaps, *quantiles)
 
-    def _series(self) -> dict[str, Any]:
-        names = ("operations", "read_bytes", "written_bytes", "busy_ns")
+    def _series(self) -> TraceSeries:
         columns = zip(*self._bins.rows, strict=True) if self._bins.rows else ([], [], [], [])
-        return {"interval_ns": self._bins.width_ns} | {
-            name: list(column) for name, column in zip(names, columns, strict=True)
-        }
+        return TraceSeries(self._bins.width_ns, *(list(column) for column in columns))
 
-    def _stream_rows(self) -> dict[str, Any]:
+    def _stream_rows(self) -> TraceStreams:
         busiest = heapq.nlargest(_MAX_STREAMS, self._streams.items(), key=lambda pair: pair[1].operations)
         rows = [
-            {
-                "stream": number, "operations": s.operations, "bytes": s.bytes,
-                "think_mean_ns": s.think_ns // s.thinks if s.thinks and self._timed else None,
-            }
+            TraceStream(number, s.operations, s.bytes, s.think_ns // s.thinks if s.thinks and self._timed else None)
             for number, s in busiest
-        ]  # fmt: skip
-        return {"count": len(self._streams), "busiest": rows}
+        ]
+        return TraceStreams(len(self._streams), rows)
 
-    def _file_facts(self) -> dict[str, Any]:
+    def _file_facts(self) -> TraceFiles:
         sizes: Counter[int] = Counter()
         folders = total = largest = 0
         for fact in self.files.needed():
@@ -314,12 +318,12 @@ class Profile:
                 sizes[_power(fact.size_bytes)] += 1
                 total += fact.size_bytes
                 largest = max(largest, fact.size_bytes)
-        return {
-            "needed_files": sizes.total(), "needed_folders": folders, "needed_bytes": total,
-            "largest_needed_bytes": largest, "needed_sizes": _histogram(sizes),
-            "created_files": self.files.created_files, "created_folders": self.files.created_folders,
-            "removed": self.files.removed, "unreadable": self.files.unreadable, "tree": self.files.shape(),
-        }  # fmt: skip
+        return TraceFiles(
+            needed_files=sizes.total(), needed_folders=folders, needed_bytes=total,
+            largest_needed_bytes=largest, needed_sizes=_histogram(sizes),
+            created_files=self.files.created_files, created_folders=self.files.created_folders,
+            removed=self.files.removed, unreadable=self.files.unreadable, tree=self.files.shape(),
+        )  # fmt: skip
 
 
 def _power(size_bytes: int) -> int:
@@ -327,8 +331,8 @@ def _power(size_bytes: int) -> int:
     return max(size_bytes - 1, 0).bit_length()
 
 
-def _histogram(powers: Counter[int]) -> list[dict[str, int]]:
-    return [{"up_to_bytes": 1 << power, "count": powers[power]} for power in sorted(powers)]
+def _histogram(powers: Counter[int]) -> list[PowerCount]:
+    return [PowerCount(1 << power, powers[power]) for power in sorted(powers)]
 
 
 def _count(sequence: _Sequence, sequential: bool) -> None:

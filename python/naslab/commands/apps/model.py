@@ -13,11 +13,14 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from naslab.errors import UsageError
 from naslab.spec.script import MOST_STEP_BYTES
 from naslab.units import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from naslab.results.parts.apps import AppSet
 
 TWELVE = (
     "HDVideo_1Play", "HDVideo_2Play", "HDVideo_4Play", "HDVideo_1Record", "HDVideo_1Play_1Record", "ContentCreation",
@@ -102,7 +105,7 @@ class Definition:
     """One application. sources: what the names in `from` stand for."""
 
     name: str
-    set: str
+    set: AppSet
     about: str
     rationale: str
     sources: Mapping[str, str]

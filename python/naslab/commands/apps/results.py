@@ -11,6 +11,7 @@ from naslab.commands.apps.capacity import can_multiply
 from naslab.commands.apps.generate import Plan
 from naslab.commands.apps.model import TWELVE
 from naslab.commands.apps.order import sequential_share
+from naslab.results.parts.apps import App, Apps, StreamsHeld
 from naslab.units import count_text, rate_text, size_label
 
 if TYPE_CHECKING:
@@ -22,17 +23,11 @@ THROUGHPUT = "bytes read and written by the application, over the window of its 
 Cell = Mapping[str, Any]
 
 
-def apps_document(run: Run, plans: Sequence[Plan], recorded: bool) -> dict[str, Any]:
-    """The part `apps` of the run document; its fields are in naslab.results.schema."""
+def apps_document(run: Run, plans: Sequence[Plan], recorded: bool) -> Apps:
+    """The part `apps` of the run document."""
     results = [_result(run, plan, _cells_of(plan, run.cells), recorded) for plan in plans]
-    found = [result for result in results if result["cells"]]
-    return {
-        "scale": plans[0].scale,
-        "pace": "recorded" if recorded else "fast",
-        "throughput": THROUGHPUT,
-        "results": found,
-        "identical_repeats": _identical(found),
-    }
+    found = [result for result in results if result.cells]
+    return Apps(plans[0].scale, "recorded" if recorded else "fast", THROUGHPUT, found, _identical(found))
 
 
 def _cells_of(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
@@ -45,31 +40,31 @@ def _cells_of(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
     return sorted(own, key=lambda cell: cell["block"])
 
 
-def _result(run: Run, plan: Plan, cells: Sequence[Cell], recorded: bool) -> dict[str, Any]:
+def _result(run: Run, plan: Plan, cells: Sequence[Cell], recorded: bool) -> App:
     # Not the cell's own rate: its window leaves out the time in which a stream waits for its turn.
     rates = [cell["bytes"] * 1e9 / cell["window_ns"] for cell in cells]
     operations = [cell["ops"] * 1e9 / cell["window_ns"] for cell in cells]
     interval, coverage = median_interval(rates)
     paced = recorded and plan.duration_ns is not None
-    return {
-        "name": plan.definition.name,
-        "set": plan.definition.set,
-        "about": plan.definition.about,
+    return App(
+        name=plan.definition.name,
+        set=plan.definition.set,
+        about=plan.definition.about,
         **plan.facts(),
-        "sequential_issued": [share for cell in cells if (share := issued_share(run, cell, plan)) is not None],
-        "cells": [cell["id"] for cell in cells],
-        "repeats": [cell["block"] + 1 for cell in cells],
-        "bytes_per_s": rates,
-        "median_bytes_per_s": median(rates) if rates else None,
-        "interval_bytes_per_s": interval,
-        "interval_coverage": coverage,
-        "operations_per_s": operations,
-        "median_operations_per_s": median(operations) if operations else None,
-        "paced": paced,
-        "missed_starts": sum(cell["missed_starts"] for cell in cells) if paced else None,
-        "streams_kept_up": min((_kept_up(plan, cell) for cell in cells), default=None) if paced else None,
-        "needs_bytes_per_s": needed_rate(plan),
-    }
+        sequential_issued=[share for cell in cells if (share := issued_share(run, cell, plan)) is not None],
+        cells=[cell["id"] for cell in cells],
+        repeats=[cell["block"] + 1 for cell in cells],
+        bytes_per_s=rates,
+        median_bytes_per_s=median(rates) if rates else None,
+        interval_bytes_per_s=[*interval] if interval else None,
+        interval_coverage=coverage,
+        operations_per_s=operations,
+        median_operations_per_s=median(operations) if operations else None,
+        paced=paced,
+        missed_starts=sum(cell["missed_starts"] for cell in cells) if paced else None,
+        streams_kept_up=min((_kept_up(plan, cell) for cell in cells), default=None) if paced else None,
+        needs_bytes_per_s=needed_rate(plan),
+    )
 
 
 def needed_rate(plan: Plan) -> float | None:
@@ -109,9 +104,9 @@ def _kept_up(plan: Plan, cell: Cell) -> int:
     return sum(worker["end_ns"] <= late for worker in workers)
 
 
-def _identical(results: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+def _identical(results: Sequence[App]) -> list[list[int]]:
     """Groups of repeats whose rates are the same to a thousandth of a MB/s in every application."""
-    tables = [dict(zip(one["repeats"], one["bytes_per_s"], strict=True)) for one in results]
+    tables = [dict(zip(one.repeats, one.bytes_per_s, strict=True)) for one in results]
     groups: dict[tuple[float | None, ...], list[int]] = {}
     for repeat in sorted({repeat for table in tables for repeat in table}):
         rates = tuple(round(table[repeat] / 1e6, 3) if repeat in table else None for table in tables)
@@ -119,18 +114,18 @@ def _identical(results: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def identical_runs(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[list[str]]:
+def identical_runs(runs: Sequence[tuple[str, Apps]]) -> list[list[str]]:
     """Groups of runs whose rates are the same to 0.001 MB/s in every application and repeat. runs: (name, `apps`)."""
     groups: dict[tuple[Any, ...], list[str]] = {}
     for name, apps in runs:
-        rates = [(one["name"], tuple(round(rate / 1e6, 3) for rate in one["bytes_per_s"])) for one in apps["results"]]
+        rates = [(one.name, tuple(round(rate / 1e6, 3) for rate in one.bytes_per_s)) for one in apps.results]
         groups.setdefault(tuple(sorted(rates)), []).append(name)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def median_rows(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, ...]]:
+def median_rows(runs: Sequence[tuple[str, Apps]]) -> Iterator[tuple[str, ...]]:
     """Each application with its median (MB/s) in every run, side by side; "-" where a run has none."""
-    tables = [{one["name"]: one["median_bytes_per_s"] for one in apps["results"]} for _, apps in runs]
+    tables = [{one.name: one.median_bytes_per_s for one in apps.results} for _, apps in runs]
     for name in dict.fromkeys(name for table in tables for name in table):
         yield (name, *(_mb(table.get(name)) for table in tables))
 
@@ -144,67 +139,64 @@ def identical_text(group: Sequence[int]) -> str:
     )
 
 
-def sentences(apps: Mapping[str, Any]) -> Iterator[str]:
+def sentences(apps: Apps) -> Iterator[str]:
     """What was run, how fast, and who kept up."""
-    scale = "" if apps["scale"] == 1 else f" Files were scaled to {apps['scale']:g} of their size."
-    count = len(apps["results"])
+    scale = "" if apps.scale == 1 else f" Files were scaled to {apps.scale:g} of their size."
+    count = len(apps.results)
     yield f"MB/s of {count} application{'s' * (count != 1)}; those with NASPT's names are not NASPT scores.{scale}"
-    ranked = sorted(apps["results"], key=lambda one: one["median_bytes_per_s"] or 0)
-    free = [one for one in ranked if not one["paced"] and one["median_bytes_per_s"]]
+    ranked = sorted(apps.results, key=lambda one: one.median_bytes_per_s or 0)
+    free = [f"{one.name}, {rate_text(rate)}" for one in ranked if not one.paced and (rate := one.median_bytes_per_s)]
     if free:
-        fast, slow = free[-1], free[0]
-        text = f"Fastest: {fast['name']}, {rate_text(fast['median_bytes_per_s'])}"
-        yield text + (f"; slowest: {slow['name']}, {rate_text(slow['median_bytes_per_s'])}." if slow != fast else ".")
-    for one in apps["results"]:
-        if one.get("think_ns") and not one["paced"]:
-            most = (one["read_bytes"] + one["written_bytes"]) * 1e9 / one["think_ns"]
-            yield f"{one['name']} pauses by itself: on no server does it exceed about {rate_text(most)}."
-        if one["paced"]:
-            streams = f"{one['streams_kept_up']} of {one['streams']} streams kept up"
-            yield f"{one['name']} at recorded pace: {streams}, {one['missed_starts']} steps started too late."
-    for one in apps.get("streams_held", ()):
-        yield _held_text(one)
+        yield f"Fastest: {free[-1]}" + (f"; slowest: {free[0]}." if len(free) > 1 else ".")
+    for one in apps.results:
+        if one.think_ns and not one.paced:
+            most = (one.read_bytes + one.written_bytes) * 1e9 / one.think_ns
+            yield f"{one.name} pauses by itself: on no server does it exceed about {rate_text(most)}."
+        if one.paced:
+            streams = f"{one.streams_kept_up} of {one.streams} streams kept up"
+            yield f"{one.name} at recorded pace: {streams}, {one.missed_starts} steps started too late."
+    yield from map(_held_text, apps.streams_held or ())
 
 
-def _held_text(one: Mapping[str, Any]) -> str:
+def _held_text(one: StreamsHeld) -> str:
     """How many streams were held, and why no more were found."""
-    text = f"{one['name']}: {one['streams']} streams of {rate_text(one['stream_bytes_per_s'])} were sustained"
-    if one["failed_streams"] is not None:
-        text += f", {one['failed_streams']} were not"
-    if one["stopped"]:
-        text += f"; the true number may lie between, the search ended early: {one['stopped']}"
-    elif one["failed_streams"] is None:
+    text = f"{one.name}: {one.streams} streams of {rate_text(one.stream_bytes_per_s)} were sustained"
+    if one.failed_streams is not None:
+        text += f", {one.failed_streams} were not"
+    if one.stopped:
+        text += f"; the true number may lie between, the search ended early: {one.stopped}"
+    elif one.failed_streams is None:
         text += ", the maximum that naslab tries"
     return f"{text}."
 
 
-def csv_text(apps: Mapping[str, Any]) -> str:
+def csv_text(apps: Apps) -> str:
     """Lines as in NASPerf-APP.csv: the twelve are lines 3 to 14, name and MB/s (10^6, median over the repeats).
 
     A test that was not run has no number; tests beside the twelve follow.
     """
-    by_name = {one["name"]: one for one in apps["results"]}
+    by_name = {one.name: one for one in apps.results}
     names = [*TWELVE, *(name for name in by_name if name not in TWELVE)]
     lines = [
-        f"NASPT-class applications by naslab, scale {apps['scale']:g}, pace {apps['pace']}",
+        f"NASPT-class applications by naslab, scale {apps.scale:g}, pace {apps.pace}",
         "Test,Throughput MB/s",
     ]
     for name in names:
-        rate = by_name[name]["median_bytes_per_s"] if name in by_name else None
+        rate = by_name[name].median_bytes_per_s if name in by_name else None
         lines.append(f"{name},{'' if rate is None else f'{rate / 1e6:.3f}'}")
     return "\n".join(lines) + "\n"
 
 
-def rows(apps: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def rows(apps: Apps) -> Iterator[tuple[str, ...]]:
     """The rates of each application as texts, in the columns of `header`."""
     repeats = _repeats(apps)
-    for one in apps["results"]:
-        rates = dict(zip(one["repeats"], one["bytes_per_s"], strict=True))
+    for one in apps.results:
+        rates = dict(zip(one.repeats, one.bytes_per_s, strict=True))
         each = [_mb(rates.get(repeat)) for repeat in repeats] if len(repeats) > 1 else []
-        yield (one["name"], *each, _mb(one["median_bytes_per_s"]))
+        yield (one.name, *each, _mb(one.median_bytes_per_s))
 
 
-def header(apps: Mapping[str, Any]) -> tuple[str, ...]:
+def header(apps: Apps) -> tuple[str, ...]:
     """Columns of `rows`: the name, MB/s (10^6) of each repeat, their median. Six repeats fit into 80 characters."""
     repeats = _repeats(apps)
     each = [f"run {repeat}" for repeat in repeats] if len(repeats) > 1 else []
@@ -216,20 +208,21 @@ FACTS = ("application", "95 %", "ops/s", "largest", "% seq.", "issued", "publ.")
 request, percentage of sequential requests as planned, as issued (median over the repeats) and as published."""
 
 
-def fact_rows(apps: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def fact_rows(apps: Apps) -> Iterator[tuple[str, ...]]:
     """What each application did, as texts, in the columns of `FACTS`."""
-    for one in apps["results"]:
-        issued, interval = one["sequential_issued"], one["interval_bytes_per_s"]
+    for one in apps.results:
+        issued = [share for share in one.sequential_issued if share is not None]
+        interval = one.interval_bytes_per_s
         yield (
-            one["name"], f"{_mb(interval[0])}-{_mb(interval[1])}" if interval else "-",
-            _count(one.get("median_operations_per_s")), size_label(one["largest_request_bytes"]),
-            _percent(one["sequential"]), _percent(median(issued) if issued else None),
-            _percent(one["sequential_published"]),
+            one.name, f"{_mb(interval[0])}-{_mb(interval[1])}" if interval else "-",
+            _count(one.median_operations_per_s), size_label(one.largest_request_bytes),
+            _percent(one.sequential), _percent(median(issued) if issued else None),
+            _percent(one.sequential_published),
         )  # fmt: skip
 
 
-def _repeats(apps: Mapping[str, Any]) -> list[int]:
-    return sorted({repeat for one in apps["results"] for repeat in one["repeats"]})
+def _repeats(apps: Apps) -> list[int]:
+    return sorted({repeat for one in apps.results for repeat in one.repeats})
 
 
 def _mb(rate: float | None) -> str:

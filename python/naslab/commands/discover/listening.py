@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import select
 import socket
 import struct
@@ -35,8 +36,6 @@ def interfaces(names: Sequence[str] = ()) -> dict[str, str]:
 
 def _address(name: str) -> str | None:
     """The first IPv4 address of an interface; None where it has none."""
-    import fcntl
-
     request = struct.pack("256s", name.encode()[:15])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:

@@ -33,6 +33,28 @@ class Advice:
     message: str
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """An error of the engine: class, raw status, words."""
+
+    kind: str
+    status: int
+    message: str
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    """How long null operations took, in ns; p50 and others: the smallest sample at or above each share."""
+
+    count: int
+    min: int
+    mean: int
+    p50: int
+    p90: int
+    p99: int
+    max: int
+
+
 _LOGON_FAILED = (0xC000006D, 0xC000006A, 0xC0000064)
 _ACCOUNT = {
     0xC0000072: "the account is disabled: enable it on the server",
@@ -80,39 +102,43 @@ def clock_advice(ahead_ns: int | None) -> list[Advice]:
     return [Advice("hint", "clock", message)]
 
 
-def login_advice(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:
+def login_advice(target: Target, error: Refusal, names: list[str] | None) -> Advice:
     """Why the session could not be set up. names: shares or exports of the server, when they could be listed."""
-    if "takes no more connections" in error["message"]:
-        return Advice("error", "connections", f"{error['message']}: {FEWER_CONNECTIONS}")
-    if error["kind"] in ("timeout", "disconnected", "protocol"):
-        message = f"{error['message']}; check that this is the port of {target.protocol.upper()} there"
-        return Advice("error", error["kind"], message)
+    if "takes no more connections" in error.message:
+        return Advice("error", "connections", f"{error.message}: {FEWER_CONNECTIONS}")
+    if error.kind in ("timeout", "disconnected", "protocol"):
+        message = f"{error.message}; check that this is the port of {target.protocol.upper()} there"
+        return Advice("error", error.kind, message)
     if target.protocol == "smb":
         return _smb_login(target, error, names)
     if target.protocol == "nfs":
         return _nfs_login(target, error, names)
-    return Advice("error", "open", str(error["message"]))
+    return Advice("error", "open", error.message)
 
 
-def _smb_login(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:
-    status, options = error["status"] & 0xFFFFFFFF, target.options
+def _smb_login(target: Target, error: Refusal, names: list[str] | None) -> Advice:
+    status, options = error.status & 0xFFFFFFFF, target.options
     user, share = _user(options), options["share"]
     if status in _LOGON_FAILED or status in _ACCOUNT:
-        return _refused_user(options, user, status, str(error["message"]))
+        return _refused_user(options, user, status, error.message)
     if status == _BAD_SHARE and names and share.casefold() in (name.casefold() for name in names):
         message = f"the server lists the share {share} and cannot open it: check there that its folder exists"
         return Advice("error", "share", message)
     if status == _BAD_SHARE:
         return Advice("error", "share", f"there is no share {share}; {_there_are(names, 'shares')}")
-    if error["kind"] == "permission" and status:
+    if error.kind == "permission" and status:
         why = "the share refuses this identity, or requires encryption or signing that was turned off"
         return Advice("error", "permission", f"user {user} may not use share {share}: {why}; give another user")
-    if error["kind"] == "not_found":
-        return Advice("error", "folder", f"share {share} has no folder {options['root']!r}: create it, or leave it out")
-    message = str(error["message"])
-    if error["kind"] == "unsupported" and options["dialect"]:
+    if error.kind == "not_found":
+        message = (
+            f"share {share} has no folder {options['root']!r}: create it, or leave it out "
+            "(Samba hides a symbolic link that leads out of the share)"
+        )
+        return Advice("error", "folder", message)
+    message = error.message
+    if error.kind == "unsupported" and options["dialect"]:
         message = f"{message}; leave dialect={options['dialect']} out to let the server choose"
-    return Advice("error", error["kind"], message)
+    return Advice("error", error.kind, message)
 
 
 def _user(options: Mapping[str, Any]) -> str:
@@ -130,23 +156,26 @@ def _refused_user(options: Mapping[str, Any], user: str, status: int, message: s
     return Advice("error", "password", f"the server refuses user {user}{domain}: check name, password and domain")
 
 
-def _nfs_login(target: Target, error: Mapping[str, Any], names: list[str] | None) -> Advice:
+def _nfs_login(target: Target, error: Refusal, names: list[str] | None) -> Advice:
     options = target.options
     path = options["path"]
-    if error["status"] == _WRONG_SECURITY:
-        return Advice("error", "security", _other_security(options, str(error["message"])))
-    if error["kind"] == "permission" and not error["status"] and _is_kerberos(options):
-        return Advice("error", "kerberos", str(error["message"]))
-    if error["kind"] == "not_found":
-        return Advice("error", "export", f"{path} is not exported or does not exist; {_there_are(names, 'exports')}")
-    if error["kind"] == "permission":
+    if error.status == _WRONG_SECURITY:
+        return Advice("error", "security", _other_security(options, error.message))
+    if error.kind == "permission" and not error.status and _is_kerberos(options):
+        return Advice("error", "kerberos", error.message)
+    if error.kind == "not_found":
+        message = f"{path} is not exported or does not exist; {_there_are(names, 'exports')}"
+        if str(options["version"] or "").startswith("4"):
+            message += " (with NFS 4 by their real paths, not by those of symbolic links to them)"
+        return Advice("error", "export", message)
+    if error.kind == "permission":
         port = "" if options["privileged_port"] == "on" else _privileged(options["uid"])
         message = f"the server refuses {path} to this host: add its address to the export{port}; "
         return Advice("error", "permission", message + _there_are(names, "exports"))
-    if error["kind"] == "unsupported" and options["version"]:
+    if error.kind == "unsupported" and options["version"]:
         message = f"leave version={options['version']} out to let the server choose"
-        return Advice("error", "version", f"{error['message']}; {message}")
-    return Advice("error", error["kind"], str(error["message"]))
+        return Advice("error", "version", f"{error.message}; {message}")
+    return Advice("error", error.kind, error.message)
 
 
 def _other_security(options: Mapping[str, Any], message: str) -> str:
@@ -173,29 +202,29 @@ def _there_are(names: list[str] | None, what: str) -> str:
     return f"the server's {what}: {', '.join(names)}" if names else f"the server lists no {what}"
 
 
-def right_advice(target: Target, refused: Mapping[str, Mapping[str, Any]]) -> list[Advice]:
+def right_advice(target: Target, refused: Mapping[str, Refusal]) -> list[Advice]:
     """What the identity may not do, from the first thing that was refused. refused: right -> error."""
     for name, error in refused.items():
         what = f"this identity may not {_WORDS[name]}"
-        if error["kind"] == "not_found" and name == "make_folder" and "list" not in refused:
+        if error.kind == "not_found" and name == "make_folder" and "list" not in refused:
             message = "the server accepts no folder of the name naslab-…: allow it there (Samba: veto files)"
             return [Advice("error", name, message)]
-        if error["kind"] == "not_found":
+        if error.kind == "not_found":
             return [Advice("error", "folder", "the folder is not there: create it on the server, or check its name")]
-        if error["kind"] == "read_only":
+        if error.kind == "read_only":
             step = "export it read-write" if target.protocol == "nfs" else "give a share with write access"
             message = f"the target is read-only: {step}"
-        elif error["kind"] == "permission" and target.protocol == "nfs":
+        elif error.kind == "permission" and target.protocol == "nfs":
             message = f"{what}: {_squashed(target.options)}"
-        elif error["kind"] == "permission" and target.protocol == "smb":
+        elif error.kind == "permission" and target.protocol == "smb":
             user = _user(target.options)
             message = f"{what}: give user {user} write access to the share and to its folder, or name another user"
-        elif error["kind"] == "permission":
+        elif error.kind == "permission":
             message = f"{what}: give a folder with write access"
-        elif error["kind"] == "no_space":
+        elif error.kind == "no_space":
             message = "no space or quota is left: free some"
         else:
-            message = f"{what}: {error['message']}"
+            message = f"{what}: {error.message}"
         return [Advice("error", name, message)]
     return []
 
@@ -268,10 +297,10 @@ def space_advice(free_bytes: int) -> list[Advice]:
     ]
 
 
-def latency_advice(ping: Mapping[str, int], tcp_ns: int | None) -> list[Advice]:
+def latency_advice(ping: RoundTrip, tcp_ns: int | None) -> list[Advice]:
     """What the time of a null operation says of network and server."""
     found = []
-    p50, p99 = ping["p50"], ping["p99"]
+    p50, p99 = ping.p50, ping.p99
     if p50 > SLOW_NS:
         message = (
             f"a null operation takes {duration_text(p50)}: the server is not on the local network, or is reached over "

@@ -7,12 +7,14 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import to_builtins
 
 from naslab import _engine
 from naslab.commands.doctor import advice as words
-from naslab.commands.doctor.advice import Advice
+from naslab.commands.doctor.advice import Advice, Refusal, RoundTrip
 from naslab.commands.doctor.network import Reached, Unreached, ports, reach, resolve
 from naslab.errors import NaslabError, TargetError
 from naslab.execution import recycle
@@ -20,7 +22,7 @@ from naslab.execution.workspace import MARK, owner_mark
 from naslab.results.store import new_run_id
 from naslab.targets import Target, smb
 from naslab.targets.target import SERVERS
-from naslab.text.messages import readable
+from naslab.text.messages import words_of
 from naslab.units import duration_text
 
 PINGS, PING_NS = 1000, 2_000_000_000
@@ -56,6 +58,14 @@ class Right:
     error: str | None = None
 
 
+@dataclass(frozen=True)
+class Space:
+    """On the target."""
+
+    free_bytes: int
+    total_bytes: int
+
+
 @dataclass
 class Checkup:
     """All that was found out about a target. usable: nothing found prevents measuring.
@@ -70,9 +80,9 @@ class Checkup:
     abilities: dict[str, Any] = field(default_factory=dict)
     rights: dict[str, Right] = field(default_factory=dict)
     exports: list[dict[str, str]] | None = None
-    space: dict[str, int] | None = None
+    space: Space | None = None
     probe_folder: str | None = field(default=None, repr=False)
-    round_trip_ns: dict[str, int] | None = None
+    round_trip_ns: RoundTrip | None = None
     versions: list[str] | None = None
     clock_ahead_ns: int | None = None
     left_behind: str | None = None
@@ -86,16 +96,12 @@ class Checkup:
 
     def document(self) -> dict[str, Any]:
         """As one JSON document."""
-        plain = {name: value for name, value in vars(self).items() if name not in _NOT_IN_DOCUMENT}
-        return {
-            "schema": 1,
-            "target": {"url": self.target.url, "protocol": self.target.protocol},
-            "usable": self.usable,
-            "steps": [asdict(step) for step in self.steps],
-            "rights": {name: asdict(right) for name, right in self.rights.items()},
-            **plain,
-            "advice": [asdict(one) for one in self.advice],
-        }
+        others = {name: value for name, value in vars(self).items() if name not in _NOT_IN_DOCUMENT}
+        found: dict[str, Any] = to_builtins({
+            "schema": 1, "target": {"url": self.target.url, "protocol": self.target.protocol}, "usable": self.usable,
+            "steps": self.steps, "rights": self.rights, **others, "advice": self.advice,
+        })  # fmt: skip
+        return found
 
 
 def check_target(target: Target, timeout_ns: int, on_step: Callable[[Step], None] = lambda step: None) -> Checkup:
@@ -168,7 +174,7 @@ class _Doctor:
             self.found.exports = json.loads(_engine.list_exports(self.target.engine_json()))
         except NaslabError as error:
             told = _told(error)
-            self._step("list", False, told["message"], since, error)
+            self._step("list", False, told.message, since, error)
             self.found.advice.append(words.login_advice(self.target, told, None))
             return
         self._ask_versions(lambda target: _engine.list_exports(target.engine_json()))
@@ -185,7 +191,7 @@ class _Doctor:
             session = _engine.Session(self.target.engine_json())
         except NaslabError as error:
             told = _told(error)
-            self._step(name, False, told["message"], since, error)
+            self._step(name, False, told.message, since, error)
             self.found.advice.append(words.login_advice(self.target, told, self._names()))
             return None
         self.found.negotiated = session.facts()
@@ -239,7 +245,7 @@ class _Doctor:
         try:
             free, total = session.space()
             if total:  # a file system of no size is one whose server does not say
-                found.space = {"free_bytes": free, "total_bytes": total}
+                found.space = Space(free, total)
                 found.advice += words.space_advice(free)
         except NaslabError:
             pass  # not every server tells; a plan then asks for no room either
@@ -270,33 +276,28 @@ class _Doctor:
                 samples.append(end - start)
                 start = time.perf_counter_ns()
         except NaslabError as error:
-            self._step("ping", False, _told(error)["message"], begin, error)
-            self.found.advice.append(Advice("error", "ping", _told(error)["message"]))
+            self._step("ping", False, _told(error).message, begin, error)
+            self.found.advice.append(Advice("error", "ping", _told(error).message))
             return
         trip = percentiles(samples)
         self.found.round_trip_ns = trip
-        self._step("ping", True, f"a null operation takes {duration_text(trip['p50'])} (p50 of {trip['count']})", begin)
+        self._step("ping", True, f"a null operation takes {duration_text(trip.p50)} (p50 of {trip.count})", begin)
         self.found.advice += words.latency_advice(trip, self._tcp_ns)
 
 
-def percentiles(samples_ns: list[int]) -> dict[str, int]:
-    """count, min, mean, p50, p90, p99, max of at least one sample; the smallest sample at or above each share."""
+def percentiles(samples_ns: list[int]) -> RoundTrip:
+    """Of at least one sample."""
     ordered = sorted(samples_ns)
     count = len(ordered)
 
     def at(hundredths: int) -> int:
         return ordered[max(0, -(-count * hundredths // 100) - 1)]
 
-    return {
-        "count": count, "min": ordered[0], "mean": sum(ordered) // count, "p50": at(50), "p90": at(90),
-        "p99": at(99), "max": ordered[-1],
-    }  # fmt: skip
+    return RoundTrip(count, ordered[0], sum(ordered) // count, at(50), at(90), at(99), ordered[-1])
 
 
-def _told(error: NaslabError) -> dict[str, Any]:
-    """Class, raw status and words of an error of the engine."""
-    kind = getattr(error, "kind", "io")
-    return {"kind": kind, "status": getattr(error, "status", 0), "message": readable(str(error), "io")}
+def _told(error: NaslabError) -> Refusal:
+    return Refusal(getattr(error, "kind", "io"), getattr(error, "status", 0), words_of(error, step=False))
 
 
 class _Rights:
@@ -307,13 +308,13 @@ class _Rights:
     def __init__(self, session: _engine.Session, found: Checkup) -> None:
         self._session = session
         self._found = found
-        self._refused: dict[str, dict[str, Any]] = {}
+        self._refused: dict[str, Refusal] = {}
         self._run_id = new_run_id()
         self._folder = f"naslab-{self._run_id}"
         self._file: int | None = None
         self._data = os.urandom(PROBE_BYTES)
 
-    def try_all(self) -> dict[str, dict[str, Any]]:
+    def try_all(self) -> dict[str, Refusal]:
         """Fills in the checkup's rights; errors of those refused, in order."""
         self._found.rights = {name: Right(None) for name in self.ORDER}
         self._try("list", lambda: self._session.readdir(""))
@@ -331,7 +332,7 @@ class _Rights:
         except NaslabError as error:
             told = _told(error)
             self._refused[name] = told
-            self._found.rights[name] = Right(False, told["message"])
+            self._found.rights[name] = Right(False, told.message)
             return False
         self._found.rights[name] = Right(True)
         return True

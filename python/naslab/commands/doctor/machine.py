@@ -9,12 +9,13 @@ import resource
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from naslab import __version__, _engine
 from naslab.client.environment import describe_client
 from naslab.commands.doctor.advice import Advice
 from naslab.errors import NaslabError
+from naslab.results.describe import Part, typed
+from naslab.results.parts.environment import EnvironmentClient
 from naslab.units import amount_text, rate_text
 
 SYSCTLS = (
@@ -39,11 +40,48 @@ _FEW_DESCRIPTORS = 1024
 _LITTLE_MEMORY_BYTES = 1 << 30
 
 
-def describe_machine() -> dict[str, Any]:
-    """Facts of this machine as plain data. Missing facts are None."""
+class IoUring(Part):
+    """reason: why it cannot be used."""
+
+    available: bool
+    reason: str | None
+
+
+class FileLimit(Part):
+    """Files that a process may have open; None: any number."""
+
+    soft: int | None
+    hard: int | None
+
+
+class Program(Part):
+    """An optional program. path: None where it is not installed."""
+
+    name: str
+    path: str | None
+    package: str
+    used_for: str
+
+
+class Machine(EnvironmentClient, kw_only=True):
+    """Facts of this machine. Missing facts are None."""
+
+    naslab_version: str
+    engine_version: str
+    io_uring: IoUring
+    clock_source: str | None
+    cpu_governor: str | None
+    open_files_limit: FileLimit
+    sysctls: dict[str, str | None]
+    keyring: bool
+    programs: list[Program]
+
+
+def describe_machine() -> Machine:
+    """Looks at this machine."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     uring, why = _io_uring()
-    return {
+    found = {
         "naslab_version": __version__,
         "engine_version": _engine.__version__,
         **describe_client(),
@@ -58,6 +96,7 @@ def describe_machine() -> dict[str, Any]:
             for name, package, used_for in PROGRAMS
         ],
     }
+    return typed(found, Machine)
 
 
 def _io_uring() -> tuple[bool, str | None]:
@@ -85,26 +124,26 @@ def _find(name: str) -> str | None:
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/local/sbin")
 
 
-def machine_advice(machine: dict[str, Any]) -> list[Advice]:
+def machine_advice(machine: Machine) -> list[Advice]:
     """What on this machine stands in the way of good measurements."""
     found = [
         _window(machine, "net.ipv4.tcp_rmem", "receive"),
         _window(machine, "net.ipv4.tcp_wmem", "send"),
         _uring_advice(machine),
-        _clock_advice(machine["clock_source"]),
-        _descriptors(machine["open_files_limit"]["soft"]),
-        _memory(machine["memory_available_bytes"]),
+        _clock_advice(machine.clock_source),
+        _descriptors(machine.open_files_limit.soft),
+        _memory(machine.memory_available_bytes or None),
         _load(machine),
         _quota(machine),
     ]
-    if machine["cpu_governor"] == "powersave":
+    if machine.cpu_governor == "powersave":
         message = "the CPU frequency governor is powersave, which can raise latency and make it uneven: use performance"
         found.append(Advice("hint", "governor", message))
     return [one for one in found if one is not None]
 
 
-def _window(machine: dict[str, Any], name: str, what: str) -> Advice | None:
-    parts = (machine["sysctls"].get(name) or "").split()
+def _window(machine: Machine, name: str, what: str) -> Advice | None:
+    parts = (machine.sysctls.get(name) or "").split()
     if len(parts) != 3 or not parts[2].isdigit() or int(parts[2]) >= _SMALL_WINDOW_BYTES:
         return None
     most = int(parts[2])
@@ -116,10 +155,10 @@ def _window(machine: dict[str, Any], name: str, what: str) -> Advice | None:
     )
 
 
-def _uring_advice(machine: dict[str, Any]) -> Advice | None:
-    if machine["io_uring"]["available"]:
+def _uring_advice(machine: Machine) -> Advice | None:
+    if machine.io_uring.available:
         return None
-    reason = machine["io_uring"]["reason"]
+    reason = machine.io_uring.reason
     return Advice(
         "hint", "io_uring", f"local folders cannot use a queue depth above 1 here ({reason}); smb:// and nfs:// do"
     )
@@ -145,9 +184,9 @@ def _memory(free_bytes: int | None) -> Advice | None:
     return Advice("warning", "memory", f"only {amount_text(free_bytes)} of memory is available; end other programs")
 
 
-def _quota(machine: dict[str, Any]) -> Advice | None:
-    quota, cpus = machine["cpu_quota_cores"], machine["cpus_usable"] or 1
-    if quota is None or quota >= cpus:
+def _quota(machine: Machine) -> Advice | None:
+    quota, cpus = machine.cpu_quota_cores, machine.cpus_usable or 1
+    if not quota or quota >= cpus:
         return None
     message = (
         f"a control group lets naslab use {quota:g} of {cpus} processors and stops it for the rest of each period: "
@@ -156,8 +195,8 @@ def _quota(machine: dict[str, Any]) -> Advice | None:
     return Advice("warning", "cpu_quota", message)
 
 
-def _load(machine: dict[str, Any]) -> Advice | None:
-    load, cpus = machine["load_1min"], machine["cpus_usable"] or 1
+def _load(machine: Machine) -> Advice | None:
+    load, cpus = machine.load_1min or 0.0, machine.cpus_usable or 1
     if load <= cpus * 0.7:
         return None
     return Advice("warning", "load", f"other programs keep {load:.1f} of {cpus} CPUs busy; results will vary")

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from naslab import _engine
 from naslab.errors import NaslabError, UsageError
+from naslab.targets import parse_target
 from naslab.targets.nfs import DEFAULT_PORT as NFS_PORT
 from naslab.targets.nfs import PORTMAP_PORT
 from naslab.targets.smb import DEFAULT_PORT as SMB_PORT
@@ -91,9 +93,6 @@ def _takes(host: str, port: int) -> bool:
 
 def listed(url: str) -> list[str] | None:
     """Shares or exports that a server lists to a guest; None where it does not."""
-    from naslab import _engine
-    from naslab.targets import parse_target
-
     try:
         target = parse_target(url, whole_server=True).with_timeout(int(LIST_S * 1e9))
         found: list[dict[str, Any]] = json.loads(_engine.list_exports(target.engine_json()))

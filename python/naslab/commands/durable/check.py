@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,9 @@ from numpy.typing import NDArray
 from naslab import _engine
 from naslab.commands.durable.block import UNREADABLE, Found, Tagger
 from naslab.commands.durable.metadata import AWAY
-from naslab.commands.durable.plan import FILL, FIRST, MODES
+from naslab.commands.durable.plan import FILL, FIRST, MODES, Mode
 from naslab.errors import TargetError
+from naslab.results.parts.durable import DurableAge, DurableMode
 
 if TYPE_CHECKING:
     from naslab.commands.durable.journal import CutFacts, ModeFacts
@@ -98,7 +100,7 @@ def read_records(session: _engine.Session, plan: Plan, cut: int, mode: str) -> R
         outcomes = session.run_ops(file, [("read", offset, length) for offset in offsets], plan.queue_depth)
         for offset, (_, data, kind, status) in zip(offsets, outcomes, strict=True):
             if kind in AWAY:
-                raise TargetError(f"read: {kind} (status {status:#x})", kind, status)
+                raise TargetError(f"read: {session.explain(kind or 'io', status)}", kind, status)
             readable = kind in (None, "short")
             found.append(tagger.look(data or b"", offset, length) if readable else UNREADABLE)
     session.close(file)
@@ -111,8 +113,8 @@ def records(found: list[Found]) -> Records:
     return Records(low, high, bad > 0)
 
 
-def judge(mode: str, writes: Writes, found: Records) -> dict[str, Any]:
-    """Every acknowledged write in exactly one class; the row of a mode in the run document."""
+def judge(mode: Mode, writes: Writes, found: Records) -> DurableMode:
+    """Every acknowledged write in exactly one class."""
     acked = writes.ack_ns > 0
     at, generation = writes.record, writes.generation
     low, high, bad = found.low[at], found.high[at], found.bad[at]
@@ -135,17 +137,21 @@ def judge(mode: str, writes: Writes, found: Records) -> dict[str, Any]:
     counts = {
         "survived": survived, "overwritten": over | hurt_over, "lost": lost, "torn": torn, "damaged": damaged
     }  # fmt: skip
-    return {
-        "mode": mode,
-        "acknowledged": int(acked.sum()),
-        "promised": int(writes.promised.sum()),
-        "unacknowledged": int((~acked).sum()),
+    age, judged = _ages(writes), acked & ~(over | hurt_over)
+    gone = judged & ~survived
+    return DurableMode(
+        mode=mode,
+        acknowledged=int(acked.sum()),
+        promised=int(writes.promised.sum()),
+        unacknowledged=int((~acked).sum()),
+        unacknowledged_found=_unacknowledged(writes, found),
         **{name: int(flags.sum()) for name, flags in counts.items()},
-        "violations": sum(violations.values()),
-        "violations_by_kind": violations,
-        **_unacknowledged(writes, found),
-        **_times(writes, over | hurt_over, survived),
-    }
+        violations=sum(violations.values()),
+        violations_by_kind=violations,
+        at_risk=int((judged & writes.promised & (age <= AT_RISK_NS)).sum()),
+        reach_ns=int(age[gone].max()) if gone.any() else None,
+        ages=list(_by_age(age, judged & ~writes.promised, survived)),
+    )
 
 
 def _newest(writes: Writes, chosen: Flags, count: int) -> Ints:
@@ -155,36 +161,27 @@ def _newest(writes: Writes, chosen: Flags, count: int) -> Ints:
     return newest
 
 
-def _unacknowledged(writes: Writes, found: Records) -> dict[str, int]:
+def _unacknowledged(writes: Writes, found: Records) -> int:
     """How many writes that nobody had acknowledged are there all the same, whole."""
     pending = writes.ack_ns == 0
     here = (found.low[writes.record] == writes.generation) & (found.high[writes.record] == writes.generation)
-    return {"unacknowledged_found": int((pending & here & ~found.bad[writes.record]).sum())}
+    return int((pending & here & ~found.bad[writes.record]).sum())
 
 
-def _times(writes: Writes, over: Flags, survived: Flags) -> dict[str, Any]:
-    """By age: from a write's acknowledgement to the last acknowledgement of the mode."""
-    acked = writes.ack_ns > 0
-    last = int(writes.ack_ns.max(initial=0))
-    age = np.where(acked, last - writes.ack_ns, 0)
-    judged = acked & ~over
-    gone = judged & ~survived
-    free = judged & ~writes.promised
-    ages = []
+def _ages(writes: Writes) -> Ints:
+    """From each write's acknowledgement to the last acknowledgement of the mode; 0 of the others."""
+    return np.where(writes.ack_ns > 0, int(writes.ack_ns.max(initial=0)) - writes.ack_ns, 0)
+
+
+def _by_age(age: Ints, free: Flags, survived: Flags) -> Iterator[DurableAge]:
     for low, high in itertools.pairwise(AGES_NS):
         inside = free & (age >= low) & (age < high)
         if inside.any():
             bound = None if high == AGES_NS[-1] else high
-            count, kept = int(inside.sum()), int((inside & survived).sum())
-            ages.append({"from_ns": low, "to_ns": bound, "judged": count, "survived": kept})
-    return {
-        "at_risk": int((judged & writes.promised & (age <= AT_RISK_NS)).sum()),
-        "reach_ns": int(age[gone].max()) if gone.any() else None,
-        "ages": ages,
-    }
+            yield DurableAge(low, bound, int(inside.sum()), int((inside & survived).sum()))
 
 
-def check(session: _engine.Session, plan: Plan, facts: CutFacts, further: int = 1) -> list[dict[str, Any]]:
+def check(session: _engine.Session, plan: Plan, facts: CutFacts, further: int = 1) -> list[DurableMode]:
     """Reads and judges the files of a cut; a row for each mode. further: as of `writes_of`. Raises TargetError."""
     found = []
     for mode in plan.modes:

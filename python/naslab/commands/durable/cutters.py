@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import threading
 
 Kind = Literal["power", "process", "unknown"]
+How = Literal["ask", "command", "lab", "later"]
 """power: the machine lost its memory. process: the server program was killed, its machine and caches lived on. unknown:
 nobody confirmed what it was."""
 
@@ -36,7 +37,7 @@ class Cutter(Protocol):
     """Cuts the power of the server and gives it back."""
 
     kind: Kind
-    how: str
+    how: How
 
     def cut(self, lost: threading.Event) -> None:
         """Returns when the power is cut; `lost` is set when the load has met that. Raises TargetError."""
@@ -55,7 +56,7 @@ class LabCutter:
     kind: Kind
     kill: Callable[[], None]
     start: Callable[[], None]
-    how: str = "lab"
+    how: How = "lab"
 
     def cut(self, lost: threading.Event) -> None:
         """Kills it."""
@@ -76,7 +77,7 @@ class CommandCutter:
     cutting: Command
     restoring: Command | None
     kind: Kind = "power"
-    how: str = "command"
+    how: How = "command"
 
     def cut(self, lost: threading.Event) -> None:
         """Runs the command for it."""
@@ -108,7 +109,7 @@ class AskCutter:
     wait_s: float
     has_terminal: bool
     kind: Kind = "unknown"
-    how: str = "ask"
+    how: How = "ask"
     said_off: bool = False
 
     def cut(self, lost: threading.Event) -> None:

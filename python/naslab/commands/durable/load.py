@@ -44,7 +44,7 @@ def fill(session: _engine.Session, plan: Plan, cut: int) -> None:
             ops = [("write", offset, tagger.record(FILL, offset, length)) for offset in offsets]
             failed = _failures(session.run_ops(file, list(ops), plan.queue_depth))
             if failed:
-                raise _as_error(failed[0])
+                raise _as_error(session, failed[0])
         session.flush(file)
         session.close(file)
 
@@ -134,7 +134,7 @@ class Load:
         only = {"only": [at for at, one in enumerate(outcomes) if one[2] is None]} if failed else {}
         self.journal.write(mode=mode, batch=batch, at=time.monotonic_ns(), **only)
         if failed:
-            raise _as_error(failed[0])
+            raise _as_error(session, failed[0])
 
 
 Outcome = tuple[int, bytes | None, str | None, int]
@@ -144,8 +144,9 @@ def _failures(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [one for one in outcomes if one[2] is not None]
 
 
-def _as_error(outcome: Outcome) -> TargetError:
-    return TargetError(f"write: {outcome[2]} (status {outcome[3]:#x})", outcome[2] or "io", outcome[3])
+def _as_error(session: _engine.Session, outcome: Outcome) -> TargetError:
+    kind, status = outcome[2] or "io", outcome[3]
+    return TargetError(f"write: {session.explain(kind, status)}", kind, status)
 
 
 def end_quietly(session: _engine.Session) -> None:

@@ -14,11 +14,12 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from naslab import _engine
 from naslab.commands.durable.block import Tagger
 from naslab.errors import TargetError
+from naslab.results.parts.durable import DurableMetadata
 
 if TYPE_CHECKING:
     from naslab.commands.durable.journal import CutFacts, Journal
@@ -42,7 +43,8 @@ _NEW = json.dumps({"read": True, "write": True, "create": "new"})
 _WRITE = json.dumps({"read": True, "write": True})
 _READ = json.dumps({"read": True})
 
-OPS = ("create", "contents", "rename", "extend", "remove")
+Op = Literal["create", "contents", "rename", "extend", "remove"]
+OPS: tuple[Op, ...] = ("create", "contents", "rename", "extend", "remove")
 """Rows of the result: the name is there; its flushed contents; the new name alone; the new length; it is gone."""
 
 
@@ -116,15 +118,13 @@ def promises(protocol: str, dialect: str | None) -> dict[str, str | None]:
 
 def judge(
     session: _engine.Session, plan: Plan, facts: CutFacts, promised: Mapping[str, str | None]
-) -> list[dict[str, Any]]:
-    """A row for each of OPS: acknowledged, promised, survived, lost, violations. Raises TargetError.
+) -> list[DurableMetadata]:
+    """A row for each of OPS. Raises TargetError.
 
     Judged are the files that are to be there, and those that were to go last. What may have been under way when the
     server was lost is not: a file may have its next name or length, and one that was being removed may be there or not.
     """
-    rows: dict[str, dict[str, Any]] = {
-        op: {"op": op, "acknowledged": 0, "promised": 0, "survived": 0, "lost": 0, "violations": 0} for op in OPS
-    }
+    rows = {op: DurableMetadata(op, 0, 0, 0, 0, 0) for op in OPS}
     reached: dict[int, list[str]] = {}
     for number, step, _ in facts.steps:
         reached.setdefault(number, []).append(step)
@@ -135,15 +135,15 @@ def judge(
         looked = _look(session, plan, facts.number, number)
         for op, survived in _judgements(steps, looked):
             row, is_promised = rows[op], promised[op] in steps
-            row["acknowledged"] += 1
-            row["promised"] += is_promised
-            row["survived"] += survived
-            row["lost"] += not survived
-            row["violations"] += is_promised and not survived
+            row.acknowledged += 1
+            row.promised += is_promised
+            row.survived += survived
+            row.lost += not survived
+            row.violations += is_promised and not survived
     return list(rows.values())
 
 
-def _judgements(steps: list[str], looked: tuple[int | None, int | None, bool]) -> Iterator[tuple[str, bool]]:
+def _judgements(steps: list[str], looked: tuple[int | None, int | None, bool]) -> Iterator[tuple[Op, bool]]:
     """(row, whether it survived) of a file with these steps acknowledged."""
     first_bytes, second_bytes, sound = looked
     there = first_bytes is not None or second_bytes is not None

@@ -9,12 +9,13 @@ import hashlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from naslab.errors import UsageError
 
 METADATA = "metadata"
-MODES = ("none", "end", "each")
+Mode = Literal["none", "end", "each"]
+MODES: tuple[Mode, ...] = ("none", "end", "each")
 """none: written, never flushed. end: flushed after every group of writes. each: every write is a durable one."""
 FILL = 1
 """Generation of the first contents of a record, flushed before the load begins."""
@@ -39,7 +40,7 @@ class Plan:
     loads: tuple[str, ...] = (*MODES, METADATA)
 
     @property
-    def modes(self) -> tuple[str, ...]:
+    def modes(self) -> tuple[Mode, ...]:
         """Those of MODES that run."""
         return tuple(mode for mode in MODES if mode in self.loads)
 

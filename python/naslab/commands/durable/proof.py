@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from naslab import _engine
 from naslab.commands.durable import check, metadata, place, words
@@ -17,6 +17,8 @@ from naslab.commands.durable.verifier import Sentinel
 from naslab.commands.jobs.place import remove_tree
 from naslab.errors import TargetError
 from naslab.execution import workspace
+from naslab.results.describe import plain, typed
+from naslab.results.parts.durable import Durable, DurableCut, DurableMetadata
 from naslab.units import duration_text
 
 if TYPE_CHECKING:
@@ -42,24 +44,23 @@ class Proof:
     wait_s: float
     timeout_s: float
     say: Callable[[str], None] = lambda text: None
-    part: dict[str, Any] = field(default_factory=dict)
+    part: Durable | None = None
     owes_check: bool = False
 
-    def carry_out(self, cuts: int, on_part: Callable[[dict[str, Any]], None]) -> None:
+    def carry_out(self, cuts: int, on_part: Callable[[Durable], None]) -> None:
         """All cuts; `on_part` hears the part after each. Raises NaslabError, KeyboardInterrupt."""
         for number in range(cuts):
             with self._session() as session:
                 sentinel = self._prepare(session, number)
             facts, load_ns = self._load_and_cut(number, sentinel)
-            self._after(facts, load_ns, sentinel)
-            on_part(self.part)
+            on_part(self._after(facts, load_ns, sentinel))
 
-    def check_later(self, recorded: Recorded, on_part: Callable[[dict[str, Any]], None]) -> None:
+    def check_later(self, recorded: Recorded, on_part: Callable[[Durable], None]) -> None:
         """Checks the last cut of a journal that another process wrote. Raises NaslabError."""
-        self.part = self._part([cut.result for cut in recorded.cuts if cut.result is not None])
+        cuts = [typed(cut.result, DurableCut) for cut in recorded.cuts if cut.result is not None]
+        self.part = words.totals(cuts, self.plan, recorded.plan.run_id)
         self.owes_check = True
-        self._after(recorded.cuts[-1], None, None)
-        on_part(self.part)
+        on_part(self._after(recorded.cuts[-1], None, None))
 
     def _prepare(self, session: _engine.Session, number: int) -> Sentinel | None:
         self.say(f"writing and flushing {len(self.plan.modes)} files of {self.plan.file_bytes:,} bytes")
@@ -112,7 +113,7 @@ class Proof:
         if load.failure is not None:
             raise load.failure
 
-    def _after(self, facts: CutFacts, load_ns: int | None, sentinel: Sentinel | None) -> None:
+    def _after(self, facts: CutFacts, load_ns: int | None, sentinel: Sentinel | None) -> Durable:
         """Waits for the server and checks. Keeps the result in the journal, too."""
         self.say("waiting for the server")
         self._wait()
@@ -124,31 +125,32 @@ class Proof:
         further = 1 if load_ns is not None else 1 + -(-MOST_WRITES_PER_S // self.plan.queue_depth)
         with self._session() as session:
             modes = check.check(session, self.plan, facts, further)
-            rows = []
+            rows: list[DurableMetadata] = []
             if METADATA in self.plan.loads:
                 promised = metadata.promises(self.target.protocol, self.dialect)
                 rows = metadata.judge(session, self.plan, facts, promised)
-        result = {
-            "kind": self.cutter.kind, "how": self.cutter.how, "load_ns": load_ns, "away_ns": away_ns,
-            "modes": modes, "metadata": rows, **self._verifier(modes, sentinel),
-        }  # fmt: skip
-        self.journal.write(result=result)
-        self.part = self._part([*self.part.get("cuts", []), result])
+        changed = self._verifier_changed(sentinel)
+        uncommitted = sum(row.acknowledged - row.promised for row in modes if row.mode != "each")
+        # An NFS server that lost uncommitted writes and kept its verifier keeps that from its clients.
+        lost = any(row.lost + row.torn + row.damaged for row in modes)
+        result = DurableCut(
+            kind=self.cutter.kind, how=self.cutter.how, load_ns=load_ns, away_ns=away_ns, modes=modes, metadata=rows,
+            verifier_changed=changed, to_send_again=uncommitted if self.target.protocol == "nfs" else None,
+            verifier_violation=changed is False and lost,
+        )  # fmt: skip
+        self.journal.write(result=plain(result))
+        known, checked_run = (self.part.cuts, self.part.checked_run) if self.part else ([], None)
+        self.part = words.totals([*known, result], self.plan, checked_run)
         self.owes_check = False
+        return self.part
 
-    def _verifier(self, modes: list[dict[str, Any]], sentinel: Sentinel | None) -> dict[str, Any]:
-        """An NFS server that lost uncommitted writes and kept its verifier keeps that from its clients."""
-        changed = None
-        if sentinel is not None:
-            changed = sentinel.changed()
-            sentinel.end()
-        uncommitted = sum(row["acknowledged"] - row["promised"] for row in modes if row["mode"] != "each")
-        lost = any(row["lost"] + row["torn"] + row["damaged"] for row in modes)
-        return {
-            "verifier_changed": changed,
-            "to_send_again": uncommitted if self.target.protocol == "nfs" else None,
-            "verifier_violation": changed is False and lost,
-        }
+    @staticmethod
+    def _verifier_changed(sentinel: Sentinel | None) -> bool | None:
+        if sentinel is None:
+            return None
+        changed = sentinel.changed()
+        sentinel.end()
+        return changed
 
     def _wait(self) -> None:
         end = time.monotonic() + self.wait_s
@@ -161,14 +163,6 @@ class Proof:
                 if time.monotonic() > end:
                     raise TargetError(f"--wait: the server does not answer: {error}", error.kind) from error
             time.sleep(RETRY_S)
-
-    def _part(self, cuts: list[dict[str, Any]]) -> dict[str, Any]:
-        plan = self.plan
-        return words.totals(cuts) | {
-            "file_bytes": plan.file_bytes, "record_bytes": plan.record_bytes, "queue_depth": plan.queue_depth,
-            "flush_writes": plan.flush_batches * plan.queue_depth, "cuts": cuts,
-            "checked_run": None,
-        }  # fmt: skip
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[_engine.Session]:

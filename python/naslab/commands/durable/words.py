@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from naslab.results.parts.durable import Durable, DurableMode
+from naslab.results.parts.durable import Durable, DurableAge, DurableCut, DurableMetadata, DurableMode
 from naslab.units import duration_text, percent_text, size_text
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from naslab.commands.durable.plan import Plan
 
 _COUNTS = (
     "acknowledged", "promised", "unacknowledged", "unacknowledged_found", "survived", "overwritten", "lost", "torn",
     "damaged", "violations", "at_risk",
 )  # fmt: skip
+_METADATA_COUNTS = ("acknowledged", "promised", "survived", "lost", "violations")
 KIND_WORDS = {
     "power": "the server's power was cut",
     "process": "the server program was killed and restarted: a crash of the program, not a power cut, because the "
@@ -38,46 +40,47 @@ _OP_WORDS = {
 }  # fmt: skip
 
 
-def totals(cuts: Sequence[Mapping[str, Any]]) -> Row:
+def totals(cuts: list[DurableCut], plan: Plan, checked_run: str | None = None) -> Durable:
     """Sums over the cuts. loss_bound95: without a violation, the share of cuts that may break a promise all the same.
 
     Source of the bound: none of n independent trials; the exact upper limit 1 - 0.05^(1/n), about 3/n (the rule of
     three; Hanley and Lippman-Hand, JAMA 249, 1983). The trial is the cut: writes of one cut are lost together.
     """
-    modes = [_sum([cut["modes"][at] for cut in cuts]) for at in range(len(cuts[0]["modes"]))] if cuts else []
+    modes = [_sum(rows) for rows in zip(*(cut.modes for cut in cuts), strict=True)]
     metadata = [
-        {"op": row["op"], **{
-            name: sum(cut["metadata"][at][name] for cut in cuts)
-            for name in ("acknowledged", "promised", "survived", "lost", "violations")
-        }}
-        for at, row in enumerate(cuts[0]["metadata"])
-    ] if cuts else []  # fmt: skip
-    verifier = sum(cut["verifier_violation"] for cut in cuts)
-    violations = sum(row["violations"] for row in [*modes, *metadata]) + verifier
-    kinds = {cut["kind"] for cut in cuts}
-    return {
-        "kind": next(iter(kinds)) if len(kinds) == 1 else "unknown",
-        "modes": modes, "metadata": metadata, "violations": violations,
-        "loss_bound95": 1 - 0.05 ** (1 / len(cuts)) if cuts and not violations else None,
-    }  # fmt: skip
+        DurableMetadata(op=rows[0].op, **_added(rows, _METADATA_COUNTS))
+        for rows in zip(*(cut.metadata for cut in cuts), strict=True)
+    ]
+    broken = [row.violations for row in modes] + [row.violations for row in metadata]
+    violations = sum(broken) + sum(cut.verifier_violation for cut in cuts)
+    kinds = {cut.kind for cut in cuts}
+    return Durable(
+        kind=next(iter(kinds)) if len(kinds) == 1 else "unknown",
+        file_bytes=plan.file_bytes, record_bytes=plan.record_bytes, queue_depth=plan.queue_depth,
+        flush_writes=plan.flush_batches * plan.queue_depth, violations=violations,
+        loss_bound95=1 - 0.05 ** (1 / len(cuts)) if cuts and not violations else None,
+        modes=modes, metadata=metadata, cuts=cuts, checked_run=checked_run,
+    )  # fmt: skip
 
 
-def _sum(rows: Sequence[Mapping[str, Any]]) -> Row:
+def _added(rows: Sequence[DurableMode] | Sequence[DurableMetadata], names: Sequence[str]) -> dict[str, int]:
+    return {name: sum(getattr(row, name) for row in rows) for name in names}
+
+
+def _sum(rows: Sequence[DurableMode]) -> DurableMode:
     """One mode over all cuts."""
-    reached = [row["reach_ns"] for row in rows if row["reach_ns"] is not None]
-    ages: dict[int, Row] = {}
-    for age in (age for row in rows for age in row["ages"]):
-        known = ages.setdefault(age["from_ns"], {**age, "judged": 0, "survived": 0})
-        known["judged"] += age["judged"]
-        known["survived"] += age["survived"]
-    kinds = rows[0]["violations_by_kind"]
-    return {
-        "mode": rows[0]["mode"],
-        **{name: sum(row[name] for row in rows) for name in _COUNTS},
-        "violations_by_kind": {kind: sum(row["violations_by_kind"][kind] for row in rows) for kind in kinds},
-        "reach_ns": max(reached, default=None),
-        "ages": [ages[at] for at in sorted(ages)],
-    }
+    ages: dict[int, DurableAge] = {}
+    for age in (age for row in rows for age in row.ages):
+        known = ages.setdefault(age.from_ns, DurableAge(age.from_ns, age.to_ns, 0, 0))
+        known.judged += age.judged
+        known.survived += age.survived
+    kinds = rows[0].violations_by_kind
+    return DurableMode(
+        mode=rows[0].mode, **_added(rows, _COUNTS),
+        violations_by_kind={kind: sum(row.violations_by_kind[kind] for row in rows) for kind in kinds},
+        reach_ns=max((row.reach_ns for row in rows if row.reach_ns is not None), default=None),
+        ages=[ages[at] for at in sorted(ages)],
+    )  # fmt: skip
 
 
 HEADER = (

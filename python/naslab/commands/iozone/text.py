@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from naslab import __version__
-from naslab.commands.iozone.args import Args
+from naslab.commands.iozone.args import Args, parse_kib
 from naslab.commands.iozone.options import Option
-from naslab.commands.iozone.plan import Plan
+from naslab.commands.iozone.plan import BY_OP, Plan
 from naslab.commands.iozone.tables import Results, Table, is_complete, value
 from naslab.text.messages import without_secrets
 
@@ -74,7 +74,6 @@ def echo_lines(args: Args) -> list[str]:
 
 
 def _echo(args: Args, option: Option, operand: str) -> str:
-    from naslab.commands.iozone.args import parse_kib
 
     number = parse_kib(option, operand) if option.kind == "kib" else operand
     if option.dest in ("min_file", "max_file"):
@@ -163,7 +162,6 @@ class TableWriter:
         self._next = stop
 
     def _left_out(self, op: str) -> bool:
-        from naslab.commands.iozone.plan import BY_OP
 
         return op in self._plan.ops and BY_OP[op].retest and self._plan.args.no_retest
 

@@ -9,7 +9,7 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import zstandard
 
@@ -17,7 +17,8 @@ from naslab.commands.jobs.pipeline import Stream
 from naslab.commands.jobs.source import REQUEST_BYTES
 
 DEFLATE_LEVEL, ZSTD_LEVEL = 6, 3
-SUFFIXES = {"deflate": "zip", "zstd": "tar.zst"}
+Method = Literal["deflate", "zstd"]
+SUFFIXES: dict[Method, str] = {"deflate": "zip", "zstd": "tar.zst"}
 TIME_RESOLUTION_NS = 1_000_000_000
 """Of times in archives of both kinds."""
 _FIRST_DOS_TIME = (1980, 1, 1, 0, 0, 0)
@@ -218,7 +219,7 @@ class _Counting:
         return self._at
 
 
-def new_archive(method: str, stream: Stream, path: str) -> ZipArchive | ZstdArchive:
+def new_archive(method: Method, stream: Stream, path: str) -> ZipArchive | ZstdArchive:
     """An archive to be written. method: deflate or zstd."""
     return ZipArchive(stream, path) if method == "deflate" else ZstdArchive(stream, path)
 
@@ -238,7 +239,7 @@ class Member(NamedTuple):
     data: Any
 
 
-def members(method: str, stream: Stream, path: str) -> Iterator[Member]:
+def members(method: Method, stream: Stream, path: str) -> Iterator[Member]:
     """An archive's entries in order; each is read before the next."""
     with _reading(stream, path) as reader:
         if method == "deflate":

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab.commands.jobs.crew import Ended, Streams
-from naslab.commands.jobs.outcome import before, cell_event, step_of
+from naslab.commands.jobs.outcome import RawArchives, before, cell_event, step_of
 from naslab.commands.jobs.place import names_on, remove_tree, run_folder, time_resolution_ns
 from naslab.commands.jobs.source import REQUEST_BYTES, Source
 from naslab.commands.jobs.verify import verify
 from naslab.commands.jobs.work import ARCHIVES, JOBS, MAKERS, Context, Job
 from naslab.errors import TargetError, UsageError
 from naslab.execution.execute import engine_errors
+from naslab.results.describe import plain
+from naslab.results.parts.job import Archives, JobDocument
 from naslab.spec import CellSpec
-from naslab.text.messages import readable
+from naslab.text.messages import say
 
 if TYPE_CHECKING:
+    from naslab.commands.jobs.archive import Method
     from naslab.execution.execute import Execution
 
 TIMES_WORDS = "modification times were not preserved: the target does not accept them"
@@ -44,7 +47,7 @@ class Plan:
     jobs: list[Planned]
     streams: int
     durability: str
-    method: str
+    method: Method
     verify: bool
     to: Path | None = None
     in_flight: int = 1
@@ -88,25 +91,23 @@ def cells_of(plan: Plan) -> list[CellSpec]:
     ]  # fmt: skip
 
 
-def part_of(plan: Plan, paths: dict[str, str]) -> dict[str, Any]:
-    """The document's `job` part before anything was done."""
-    held = [item for item in plan.source.items if item.path in paths]
-    return {
-        "source": plan.source.label, "source_ratio": plan.source.ratio(), "streams": plan.streams,
-        "in_flight": plan.in_flight,
-        "files": sum(not item.is_dir for item in held), "folders": sum(item.is_dir for item in held),
-        "bytes": sum(item.size_bytes for item in held), "method": plan.method, "durability": plan.durability,
-        "request_bytes": REQUEST_BYTES, "skipped": dict(plan.source.skipped), "names_changed": 0, "changed": 0,
-        "times_preserved": False, "time_resolution_ns": None, "archives": None, "steps": [],
-    }  # fmt: skip
+def placed(plan: Plan, protocol: str) -> tuple[dict[str, str], JobDocument]:
+    """Paths of the source's items on the target, and the document's `job` before anything was done.
 
-
-def placed(plan: Plan, protocol: str) -> tuple[dict[str, str], dict[str, Any]]:
-    """Paths of the source's items on the target, and the document's part. Items that cannot be there are noted."""
+    Items that cannot be there are noted.
+    """
     paths, changed, left_out = names_on(protocol, plan.source.items)
     if left_out:
         plan.source.skipped["names too long for the target"] = len(left_out)
-    return paths, {**part_of(plan, paths), "names_changed": changed}
+    held = [item for item in plan.source.items if item.path in paths]
+    part = JobDocument(
+        source=plan.source.label, source_ratio=plan.source.ratio(), files=sum(not item.is_dir for item in held),
+        folders=sum(item.is_dir for item in held), bytes=sum(item.size_bytes for item in held), streams=plan.streams,
+        method=plan.method, durability=plan.durability, request_bytes=REQUEST_BYTES, in_flight=plan.in_flight,
+        skipped=dict(plan.source.skipped), names_changed=changed, changed=0, times_preserved=False,
+        time_resolution_ns=None, archives=None, steps=[],
+    )  # fmt: skip
+    return paths, part
 
 
 def clear(context: Context, job: Job) -> None:
@@ -116,29 +117,30 @@ def clear(context: Context, job: Job) -> None:
             remove_tree(session, f"{context.folder}/{job.makes}")
 
 
-def complete(event: dict[str, Any], context: Context, plan: Plan, job: Job, time_resolution_ns: int | None) -> None:
+def complete(event: dict[str, Any], context: Context, plan: Plan, job: Job, part: JobDocument) -> None:
     """Adds to a job's cell what can be said once it has ended well: that all was flushed, and what verifying found."""
     if plan.durability == "end" and "flush" in event["kinds"] and "read" not in event["kinds"]:
         event["flush_ns"] = 0  # every file was flushed within the window
     if plan.verify:
-        files, bad, first = verify(context, job.name, job.makes, time_resolution_ns)
-        event["verified"] = {"blocks": files, "bad": bad, "first_bad": readable(first) if first else None}
+        files, bad, first = verify(context, job.name, job.makes, part.time_resolution_ns or None)
+        event["verified"] = {"blocks": files, "bad": bad, "first_bad": first}
         if bad:
             event |= {"status": "failed", "stop_reason": "error"}
 
 
-def archives_in(context: Context) -> dict[str, int]:
-    """The archives that the last zip made: how many, their bytes, and the bytes of what is in them."""
+def archives_in(context: Context) -> RawArchives:
+    """The archives that the last zip made."""
     with context.streams.session() as session:
         sizes = [session.stat(context.archive(number))[0] for number in range(context.streams.count)]
     raw = sum(item.size_bytes for item in context.files)
-    return {"files": len(sizes), "bytes": sum(sizes), "raw": raw}
+    return RawArchives(len(sizes), sum(sizes), raw)
 
 
-def archives_part(found: Sequence[Mapping[str, int]]) -> dict[str, Any]:
+def archives_part(found: Sequence[RawArchives]) -> Archives:
     """The document's `archives`, of one client or of several."""
-    files, size, raw = (sum(each[name] for each in found) for name in ("files", "bytes", "raw"))
-    return {"files": files, "bytes": size, "ratio": raw / size if size else 0.0}
+    size = sum(each.bytes for each in found)
+    ratio = sum(each.raw for each in found) / size if size else 0.0
+    return Archives(sum(each.files for each in found), size, ratio)
 
 
 def looker(streams: Streams, cell: int, tell: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
@@ -158,7 +160,7 @@ class Carrier:
     def __init__(self, execution: Execution, plan: Plan, cells: list[CellSpec]) -> None:
         self.execution, self.plan, self.cells = execution, plan, cells
         self._paths, self.part = placed(plan, execution.target.protocol)
-        execution.document["job"] = self.part
+        execution.document["job"] = plain(self.part)
 
     def carry_out(self) -> None:
         """All jobs. Raises TargetError and KeyboardInterrupt, after the folder was removed."""
@@ -174,7 +176,7 @@ class Carrier:
             raise
         finally:
             if self.execution.begun:
-                self.execution.keep(job=self.part)
+                self.execution.keep(job=plain(self.part))
 
     def _carry_out(self) -> None:
         plan = self.plan
@@ -192,7 +194,7 @@ class Carrier:
     def _note_times(self, context: Context, resolution_ns: int | None) -> None:
         """Whether times can be kept on the target at all, and how exactly."""
         context.times = resolution_ns is not None
-        self.part["times_preserved"], self.part["time_resolution_ns"] = context.times, resolution_ns
+        self.part.times_preserved, self.part.time_resolution_ns = context.times, resolution_ns
         if not context.times and any(one.job.dates and not one.prepares for one in self.plan.jobs):
             self.execution.warn("times_not_preserved", TIMES_WORDS)
 
@@ -208,17 +210,17 @@ class Carrier:
             ended = one.job.work(context)
         except BaseException as error:
             if isinstance(error, TargetError):
-                error.args = (readable(str(error), error.kind),)
+                say(error)
             self._keep(one, cell, context.streams.ended, *cell_event(cell.id, began, context.streams.ended, error))
             raise
         event, blobs = cell_event(cell.id, began, ended)
         context.look = lambda: None
-        complete(event, context, self.plan, one.job, self.part["time_resolution_ns"])
+        complete(event, context, self.plan, one.job, self.part)
         if event["status"] == "failed":
             self.execution.status = "failed"
         self._note_source(context, lost)
         if one.job.makes == ARCHIVES:
-            self.part["archives"] = archives_part([archives_in(context)])
+            self.part.archives = archives_part([archives_in(context)])
         self._keep(one, cell, ended, event, blobs)
 
     def _keep(self, one: Planned, cell: CellSpec, ended: list[Ended], event: Any, blobs: list[bytes]) -> None:
@@ -226,33 +228,35 @@ class Carrier:
         if not any(stream.meter.begun_ns for stream in ended):
             return
         self.execution.take_cell(cell, event, blobs)
-        step = step_of(one.job.name, one.repeat, self.execution.cells[-1], [stream.meter for stream in ended])
-        self.part["steps"].append({**step, "prepares": one.prepares, "status": event["status"]})
-        self.execution.keep(job=self.part)
+        meters = [stream.meter for stream in ended]
+        step = step_of(one.job.name, one.repeat, self.execution.cells[-1], meters, one.prepares)
+        step.status = event["status"]
+        self.part.steps.append(step)
+        self.execution.keep(job=plain(self.part))
 
     def _note_source(self, context: Context, lost_before: set[str]) -> None:
         """Files of the source that could not be read, or were not what they were when the tree was listed."""
-        lost, skipped = len(context.unreadable - lost_before), self.part["skipped"]
+        lost, skipped = len(context.unreadable - lost_before), self.part.skipped
         if lost:
             skipped["unreadable files"] = skipped.get("unreadable files", 0) + lost
             self.execution.warn("skipped", LOST_WORDS.format(lost))
-        if len(context.changed) > self.part["changed"]:
-            self.part["changed"] = len(context.changed)
+        if len(context.changed) > (self.part.changed or 0):
+            self.part.changed = len(context.changed)
             self.execution.warn("source_changed", CHANGED_WORDS.format(len(context.changed)))
 
     def _warn(self) -> None:
-        self.part["skipped"] = dict(self.plan.source.skipped)
+        self.part.skipped = dict(self.plan.source.skipped)
         for kind, text in unlike(self.part):
             self.execution.warn(kind, text)
 
 
-def unlike(part: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(kind, sentence) of what is not on the target as it is in the source. part: the document's."""
-    if part["skipped"]:
-        listed = ", ".join(f"{count} {reason}" for reason, count in part["skipped"].items())
+def unlike(part: JobDocument) -> Iterator[tuple[str, str]]:
+    """(kind, sentence) of what is not on the target as it is in the source."""
+    if part.skipped:
+        listed = ", ".join(f"{count} {reason}" for reason, count in part.skipped.items())
         yield "skipped", f"left out of the source: {listed}"
-    if part["names_changed"]:
-        text = f"{part['names_changed']} names are not possible on the target; they were written with %XX instead"
+    if part.names_changed:
+        text = f"{part.names_changed} names are not possible on the target; they were written with %XX instead"
         yield "names_changed", text
 
 

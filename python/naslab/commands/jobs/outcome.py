@@ -5,11 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import UNSET
 
 from naslab.client.limit import cpu_limit_cores
 from naslab.commands.jobs.crew import Ended
 from naslab.commands.jobs.meter import INTERVAL_NS, SIDES, Meter, kinds_of, requests, series_of, wire_series_of
+from naslab.results.describe import Part
+from naslab.results.parts.job import JobDocument, JobShares, JobStep, JobStream
 from naslab.units import amount_text, count_text, duration_text, rate_text
 
 MOST_SHARE = 0.5
@@ -23,7 +27,30 @@ _SUMS = (
     "source_bytes", "local_bytes",
 )  # fmt: skip
 """Of a step, what adds up over clients."""
-LIMITS = ("source", "target", "local", "client_cpu", "mixed")
+Limit = Literal["source", "target", "local", "client_cpu", "mixed"]
+_LIMITS: dict[str, Limit] = {"source": "source", "target": "target", "local": "local", "cpu": "client_cpu"}
+"""By the side on which the time went."""
+
+
+class RawArchives(Part):
+    """Archives that were made: how many, their bytes, and the bytes of what is in them."""
+
+    files: int
+    bytes: int
+    raw: int
+
+
+class ClientJob(Part):
+    """What one of many clients says of a job. unreadable, changed: files of its source."""
+
+    step: JobStep
+    names_changed: int
+    times_preserved: bool
+    time_resolution_ns: int | None
+    skipped: dict[str, int]
+    unreadable: int
+    changed: int
+    archives: RawArchives | None
 
 
 @dataclass
@@ -103,142 +130,145 @@ def _worker(number: int, meter: Meter) -> dict[str, int]:
     }  # fmt: skip
 
 
-def step_of(job: str, repeat: int, cell: Mapping[str, Any], meters: Sequence[Meter]) -> dict[str, Any]:
+def step_of(job: str, repeat: int, cell: Mapping[str, Any], meters: Sequence[Meter], prepares: bool = False) -> JobStep:
     """One job carried out once, for the document's `job` part. Times in ns, sizes in bytes."""
     wall = int(cell["duration_ns"])
     spent = {side: sum(meter.shares_ns()[side] for meter in meters) for side in SIDES}
     busy = max(1, sum(spent.values()))
     shares = {side: spent[side] / busy for side in SIDES}
-    moved = {kind: int(cell["kinds"].get(kind, {}).get("bytes", 0)) for kind in ("read", "write")}
+    read, write = (int(cell["kinds"].get(kind, {}).get("bytes", 0)) for kind in ("read", "write"))
     files = sum(meter.files for meter in meters)
     source_bytes = sum(meter.source_bytes for meter in meters)
     cpu = int(cell["cpu_user_ns"] + cell["cpu_system_ns"])
-    step = {
-        "job": job, "repeat": repeat, "cell": cell["id"], "files": files, "wall_ns": wall,
-        "read_bytes": moved["read"], "write_bytes": moved["write"],
-        "read_bytes_per_s": moved["read"] * 1e9 / wall, "write_bytes_per_s": moved["write"] * 1e9 / wall,
-        "files_per_s": files * 1e9 / wall, "cpu_ns": cpu, "cpu_fraction": cpu / wall,
-        "compute_cpu_ns": sum(meter.compute_cpu_ns for meter in meters),
-        "request_cpu_ns": sum(meter.request_cpu_ns for meter in meters),
-        "processor_wait_ns": sum(meter.delayed_ns for meter in meters),
-        "shares": shares, "source_bytes": source_bytes,
-        "source_bytes_per_s": source_bytes * 1e9 * len(meters) / spent["source"] if spent["source"] else None,
-        "local_bytes": sum(meter.local_bytes for meter in meters),
-        "streams": [
-            {"busy_ns": m.busy_ns, "cpu_ns": m.cpu_ns, "files": m.files, "source_bytes": m.source_bytes,
-             **{f"{side}_ns": value for side, value in m.shares_ns().items()}}
+    step = JobStep(
+        job=job, prepares=prepares, repeat=repeat, cell=cell["id"], files=files, wall_ns=wall,
+        read_bytes=read, write_bytes=write, read_bytes_per_s=read * 1e9 / wall, write_bytes_per_s=write * 1e9 / wall,
+        files_per_s=files * 1e9 / wall, cpu_ns=cpu, cpu_fraction=cpu / wall,
+        compute_cpu_ns=sum(meter.compute_cpu_ns for meter in meters),
+        request_cpu_ns=sum(meter.request_cpu_ns for meter in meters),
+        processor_wait_ns=sum(meter.delayed_ns for meter in meters),
+        shares=JobShares(**shares), source_bytes=source_bytes,
+        source_bytes_per_s=source_bytes * 1e9 * len(meters) / spent["source"] if spent["source"] else None,
+        local_bytes=sum(meter.local_bytes for meter in meters),
+        streams=[
+            JobStream(m.files, m.busy_ns, source_bytes=m.source_bytes,
+                      **{f"{side}_ns": value for side, value in m.shares_ns().items()})
             for m in meters
         ],
-    }  # fmt: skip
-    step["limit"] = limit_of(shares, step["cpu_fraction"] / cpu_limit_cores())
-    step["evidence"] = _evidence(step) + (", in too short a time to rely on" if wall < SHORT_NS else "")
+        limit=limit_of(shares, cpu / wall / cpu_limit_cores()), evidence="",
+    )  # fmt: skip
+    step.evidence = _evidence(step) + (", in too short a time to rely on" if wall < SHORT_NS else "")
     return step
 
 
-def merged_step(steps: Sequence[Mapping[str, Any]], cell: Mapping[str, Any]) -> dict[str, Any]:
+def merged_step(steps: Sequence[JobStep], cell: Mapping[str, Any]) -> JobStep:
     """One job that several clients carried out at once; its time and rates are of the cell that holds all of them."""
     wall, first = int(cell["duration_ns"]), steps[0]
-    streams = [stream for step in steps for stream in step["streams"]]
-    busy = max(1, sum(stream[f"{side}_ns"] for stream in streams for side in SIDES))
-    shares = {side: sum(stream[f"{side}_ns"] for stream in streams) / busy for side in SIDES}
-    total = {name: sum(step[name] for step in steps) for name in _SUMS}
-    known = [step["source_bytes_per_s"] for step in steps if step["source_bytes_per_s"]]
-    limits = [step["limit"] for step in steps]
-    limit = "client_cpu" if 2 * limits.count("client_cpu") > len(limits) else limit_of(shares)
-    step = {
-        "job": first["job"], "repeat": first["repeat"], "cell": cell["id"], "wall_ns": wall,
-        "prepares": first["prepares"], **total,
-        "read_bytes_per_s": total["read_bytes"] * 1e9 / wall, "write_bytes_per_s": total["write_bytes"] * 1e9 / wall,
-        "files_per_s": total["files"] * 1e9 / wall, "cpu_fraction": total["cpu_ns"] / wall, "shares": shares,
-        "source_bytes_per_s": sum(known) or None, "streams": streams, "limit": limit,
-    }  # fmt: skip
-    step["evidence"] = _evidence(step) if limit != "client_cpu" else next(
-        each["evidence"] for each in steps if each["limit"] == "client_cpu"
+    streams = [stream for step in steps for stream in step.streams]
+    spent = {side: sum(getattr(stream, f"{side}_ns") for stream in streams) for side in SIDES}
+    shares = {side: value / max(1, sum(spent.values())) for side, value in spent.items()}
+    total: dict[str, int] = {name: sum(getattr(step, name) for step in steps) for name in _SUMS}
+    held_up = [step for step in steps if step.limit == "client_cpu"]
+    step = JobStep(
+        job=first.job, prepares=first.prepares, repeat=first.repeat, cell=cell["id"], wall_ns=wall,
+        **total, status=UNSET,
+        read_bytes_per_s=total["read_bytes"] * 1e9 / wall, write_bytes_per_s=total["write_bytes"] * 1e9 / wall,
+        files_per_s=total["files"] * 1e9 / wall, cpu_fraction=total["cpu_ns"] / wall, shares=JobShares(**shares),
+        source_bytes_per_s=sum(each.source_bytes_per_s or 0.0 for each in steps) or None, streams=streams,
+        limit="client_cpu" if 2 * len(held_up) > len(steps) else limit_of(shares), evidence="",
     )  # fmt: skip
+    step.evidence = _evidence(step) if step.limit != "client_cpu" else held_up[0].evidence
     return step
 
 
-def limit_of(shares: Mapping[str, float], busy: float = 0.0) -> str:
-    """One of LIMITS: the side on which most of the streams' time went; `mixed` where none took half of it.
+def limit_of(shares: Mapping[str, float], busy: float = 0.0) -> Limit:
+    """The side on which most of the streams' time went; `mixed` where none took half of it.
 
     shares: by name of SIDES, 0 to 1. busy: share of all processors that the job used; from BUSY_SHARE on they are it.
     """
     side = max(shares, key=lambda name: shares[name])
     if busy >= BUSY_SHARE:
         return "client_cpu"
-    return "mixed" if shares[side] < MOST_SHARE else "client_cpu" if side == "cpu" else side
+    return "mixed" if shares[side] < MOST_SHARE else _LIMITS[side]
 
 
-def _evidence(step: Mapping[str, Any]) -> str:
-    share = {side: f"{100 * value:.0f} %" for side, value in step["shares"].items()}
-    if step["limit"] == "source":
-        rate = rate_text(step["source_bytes_per_s"])
+def _evidence(step: JobStep) -> str:
+    shares = {side: float(getattr(step.shares, side)) for side in SIDES}
+    share = {side: f"{100 * value:.0f} %" for side, value in shares.items()}
+    if step.limit == "source":
+        rate = rate_text(step.source_bytes_per_s or 0.0)
         return f"the source delivered {rate} while it was read and was the limit {share['source']} of the time"
-    if step["limit"] == "target":
+    if step.limit == "target":
         return f"the streams waited for the target {share['target']} of the time"
-    if step["limit"] == "local":
+    if step.limit == "local":
         return f"writing this machine's own files took {share['local']} of the time"
-    if step["limit"] == "client_cpu":
-        busy = f"{step['cpu_fraction']:.2g} of {cpu_limit_cores():g}"
-        spent = (("compute", "computing"), ("request", "in requests"))
-        used = [f"{duration_text(step[f'{name}_cpu_ns'])} {word}" for name, word in spent]
+    if step.limit == "client_cpu":
+        busy = f"{step.cpu_fraction:.2g} of {cpu_limit_cores():g}"
+        spent = ((step.compute_cpu_ns, "computing"), (step.request_cpu_ns or 0, "in requests"))
+        used = ", ".join(f"{duration_text(cpu_ns)} {word}" for cpu_ns, word in spent)
         return (
-            f"the client's CPU was the limit: the job kept {busy} processors busy ({', '.join(used)}), and streams "
-            f"waited {duration_text(step['processor_wait_ns'])} for a processor"
+            f"the client's CPU was the limit: the job kept {busy} processors busy ({used}), and streams "
+            f"waited {duration_text(step.processor_wait_ns or 0)} for a processor"
         )
-    parts = ", ".join(f"{side} {text}" for side, text in share.items() if step["shares"][side] >= 0.005)
+    parts = ", ".join(f"{side} {text}" for side, text in share.items() if shares[side] >= 0.005)
     return f"no side took half of the streams' time: {parts}"
 
 
-def sentences(part: Mapping[str, Any]) -> list[str]:
+def sentences(part: JobDocument) -> list[str]:
     """The result in words."""
-    ratio = f", compressing {part['source_ratio']:.2g} : 1 by deflate" if part["source_ratio"] else ""
+    ratio = f", compressing {part.source_ratio:.2g} : 1 by deflate" if part.source_ratio else ""
     told = [
-        f"Source: {part['source']}, {part['files']:,} files in {part['folders']:,} folders, "
-        f"{amount_text(part['bytes'])}{ratio}; {part['streams']} stream{'s' if part['streams'] > 1 else ''}"
+        f"Source: {part.source}, {part.files:,} files in {part.folders:,} folders, "
+        f"{amount_text(part.bytes)}{ratio}; {part.streams} stream{'s' if part.streams > 1 else ''}"
         f"{_on_clients(part)}."
     ]
-    steps = [step for step in part["steps"] if not step["prepares"]]
-    for job in dict.fromkeys(step["job"] for step in steps):
-        told.append(_job_sentence([step for step in steps if step["job"] == job]))
-    if part["archives"]:
-        found = part["archives"]
-        size, ratio = amount_text(found["bytes"]), f"{found['ratio']:.3g} : 1 ({part['method']})"
-        told.append(f"Archives: {found['files']}, together {size}, {ratio}.")
+    steps = [step for step in part.steps if not step.prepares]
+    for job in dict.fromkeys(step.job for step in steps):
+        told.append(_job_sentence([step for step in steps if step.job == job]))
+    if part.archives:
+        found = part.archives
+        size, ratio = amount_text(found.bytes), f"{found.ratio:.3g} : 1 ({part.method})"
+        told.append(f"Archives: {found.files}, together {size}, {ratio}.")
     return told
 
 
-def _on_clients(part: Mapping[str, Any]) -> str:
+def _on_clients(part: JobDocument) -> str:
     """That each of several clients has a source and streams of its own; empty for one."""
-    count = part.get("clients") or 1
+    count = part.clients or 1
     return f" on each of {count} clients" if count > 1 else ""
 
 
-def _job_sentence(steps: Sequence[Mapping[str, Any]]) -> str:
+def _job_sentence(steps: Sequence[JobStep]) -> str:
     """One job, of several repeats the median one by its time, with the range of the times."""
-    ranked = sorted(steps, key=lambda step: step["wall_ns"])
+    ranked = sorted(steps, key=lambda step: step.wall_ns)
     step = ranked[(len(ranked) - 1) // 2]
-    rates = [f"{verb} {rate_text(step[f'{verb}_bytes_per_s'])}" for verb in ("read", "write") if step[f"{verb}_bytes"]]
-    head = f"{step['job']}: {step['files']:,} files in {duration_text(step['wall_ns'])}"
+    rates = [f"{verb} {rate_text(rate)}" for verb, rate in _moved(step)]
+    head = f"{step.job}: {step.files:,} files in {duration_text(step.wall_ns)}"
     if len(ranked) > 1:
-        low, high = duration_text(ranked[0]["wall_ns"]), duration_text(ranked[-1]["wall_ns"])
+        low, high = duration_text(ranked[0].wall_ns), duration_text(ranked[-1].wall_ns)
         head += f" (median of {len(ranked)}, {low} to {high})"
-    figures = [*rates, f"{count_text(step['files_per_s'])} files/s", f"CPU {100 * step['cpu_fraction']:.0f} %"]
-    return f"{head}, {', '.join(figures)}; {step['evidence']}."
+    figures = [*rates, f"{count_text(step.files_per_s)} files/s", f"CPU {100 * step.cpu_fraction:.0f} %"]
+    return f"{head}, {', '.join(figures)}; {step.evidence}."
+
+
+def _moved(step: JobStep) -> list[tuple[str, float]]:
+    """What a step moved with the rate (bytes/s): `read`, `write`, or both."""
+    kinds = (("read", step.read_bytes, step.read_bytes_per_s), ("write", step.write_bytes, step.write_bytes_per_s))
+    return [(kind, rate) for kind, moved, rate in kinds if moved]
 
 
 HEADER = ("job", "files", "time", "read MB/s", "write MB/s", "files/s", "CPU %", "limit")
 """Columns of `rows`."""
 
 
-def rows(part: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def rows(part: JobDocument) -> Iterator[tuple[str, ...]]:
     """A row for each job, as texts in the columns of HEADER; a side as limit has its percent of the streams' time."""
-    for step in part["steps"]:
-        name = step["job"] + (" (prepares)" if step["prepares"] else "")
-        moved = (step[f"{kind}_bytes_per_s"] / 1e6 if step[f"{kind}_bytes"] else None for kind in ("read", "write"))
-        rates = ("-" if rate is None else f"{rate:,.4g}" for rate in moved)
-        share = step["shares"].get(step["limit"])
-        limit = step["limit"].replace("_", " ") + ("" if share is None else f" {100 * share:.0f} %")
-        cpu = f"{100 * step['cpu_fraction']:.0f}"
-        time_text = duration_text(step["wall_ns"])
-        yield name, f"{step['files']:,}", time_text, *rates, count_text(step["files_per_s"]), cpu, limit
+    for step in part.steps:
+        name = step.job + (" (prepares)" if step.prepares else "")
+        moved = dict(_moved(step))
+        rates = (f"{moved[kind] / 1e6:,.4g}" if kind in moved else "-" for kind in ("read", "write"))
+        share = getattr(step.shares, step.limit, None)
+        limit = step.limit.replace("_", " ") + ("" if share is None else f" {100 * share:.0f} %")
+        cpu = f"{100 * step.cpu_fraction:.0f}"
+        time_text = duration_text(step.wall_ns)
+        yield name, f"{step.files:,}", time_text, *rates, count_text(step.files_per_s), cpu, limit

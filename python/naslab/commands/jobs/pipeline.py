@@ -129,7 +129,8 @@ class Stream:
         self._board.tell(self.number, self.meter.moved_bytes)
         for moved, _, error, status in done:
             if error is not None and not (kind == "read" and error == "short"):
-                raise TargetError(f"{kind}: {error} (status {status:#x}) after {moved} bytes", error, status)
+                why = self.session.explain(error, status)
+                raise TargetError(f"{kind}: {why} after {moved} bytes", error, status)
         return [data or b"" for _, data, _, _ in done]
 
     def finish(self, file: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from naslab.commands.jobs.carry import Plan, archives_in, clear, complete, looker, placed, planned
 from naslab.commands.jobs.corpus import CorpusSource, corpus
 from naslab.commands.jobs.crew import Ended, Streams
-from naslab.commands.jobs.outcome import Before, before, cell_event, step_of
+from naslab.commands.jobs.outcome import Before, ClientJob, before, cell_event, step_of
 from naslab.commands.jobs.place import time_resolution_ns
 from naslab.commands.jobs.source import Source, open_folder
 from naslab.commands.jobs.work import ARCHIVES, Context
@@ -25,8 +25,9 @@ from naslab.errors import TargetError
 from naslab.execution import workspace
 from naslab.execution.waits import is_in_doubt, until
 from naslab.execution.workspace import FILES
+from naslab.results.describe import plain
 from naslab.results.document import ENGINE_DEFAULTS
-from naslab.text.messages import readable
+from naslab.text.messages import say, told_of
 
 OnEvent = Callable[[str, str, list[bytes]], Any]
 _NOTHING: dict[str, Any] = {
@@ -87,7 +88,7 @@ class JobRun:
 
     def stage(self, cells_json: str, on_event: OnEvent) -> str:
         """Carries the cells' jobs out; how that ended, as JSON."""
-        end: dict[str, Any] = {"status": "complete", "error": None, "error_kind": None, "error_status": 0, "facts": {}}
+        end: dict[str, Any] = {"status": "complete", "error": None, "facts": {}}
         try:
             end |= until(self._stopped.is_set, KeyboardInterrupt, lambda: self._stage(cells_json, on_event))
         except KeyboardInterrupt:
@@ -101,20 +102,18 @@ class JobRun:
                 self._one(cell["id"], on_event)
             except TargetError as error:
                 self._in_doubt = is_in_doubt(error)
-                said = {"error": str(error), "error_kind": error.kind, "error_status": error.status}
-                return {"status": "failed", **said}
+                return {"status": "failed", "error": told_of(error)}
         return {}
 
     def interrupt(self) -> None:
         """Ends the job under way, from any thread."""
         self._stopped.set()
 
-    def finish(self) -> list[str]:
-        """Removes the folder, if it has this run's mark; what is left of it, and why."""
+    def finish(self) -> str:
+        """Removes the folder, if it has this run's mark; what is left of it, and why, as JSON."""
         run_id = str(json.loads(self._mark)["naslab_run"])
-        if not self._made:
-            return []
-        return workspace.remove(self._target.text, self._folder, run_id, in_doubt=self._in_doubt)
+        left = workspace.remove(self._target.text, self._folder, run_id, in_doubt=self._in_doubt) if self._made else []
+        return json.dumps(left)
 
     def _make(self) -> None:
         """The folder, and what times are worth in it; once."""
@@ -126,7 +125,7 @@ class JobRun:
             session.mkdir(self._context.folder)
             resolution_ns = time_resolution_ns(session, self._context.folder)
         self._context.times = resolution_ns is not None
-        self._part |= {"times_preserved": self._context.times, "time_resolution_ns": resolution_ns}
+        self._part.times_preserved, self._part.time_resolution_ns = self._context.times, resolution_ns
 
     def _one(self, number: int, on_event: OnEvent) -> None:
         """One job, which all clients begin together."""
@@ -139,7 +138,7 @@ class JobRun:
             ended = one.job.work(context)
         except (KeyboardInterrupt, TargetError) as error:
             if isinstance(error, TargetError):
-                error.args = (readable(str(error), error.kind),)
+                say(error)
             self._tell(number, began, context.streams.ended, on_event, error)
             raise
         self._tell(number, began, ended, on_event)
@@ -153,14 +152,14 @@ class JobRun:
         one, context = self._plan.jobs[number], self._context
         event, blobs = cell_event(number, began, ended, error)
         if error is None:
-            complete(event, context, self._plan, one.job, self._part["time_resolution_ns"])
-        step = step_of(one.job.name, one.repeat, event, [stream.meter for stream in ended])
-        about = {
-            **self._part, "step": {**step, "prepares": one.prepares}, "unreadable": len(context.unreadable),
-            "changed": len(context.changed), "skipped": dict(self._plan.source.skipped),
-            "archives": archives_in(context) if one.job.makes == ARCHIVES and error is None else None,
-        }  # fmt: skip
-        on_event("cell", json.dumps({**_NOTHING, **event, "job": about}), blobs)
+            complete(event, context, self._plan, one.job, self._part)
+        meters, part = [stream.meter for stream in ended], self._part
+        about = ClientJob(
+            step_of(one.job.name, one.repeat, event, meters, one.prepares), part.names_changed, part.times_preserved,
+            part.time_resolution_ns or None, dict(self._plan.source.skipped), len(context.unreadable),
+            len(context.changed), archives_in(context) if one.job.makes == ARCHIVES and error is None else None,
+        )  # fmt: skip
+        on_event("cell", json.dumps({**_NOTHING, **event, "job": plain(about)}), blobs)
 
     def _check(self) -> None:
         """Raises KeyboardInterrupt once the job shall end."""

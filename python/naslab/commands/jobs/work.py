@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from naslab.commands.jobs.archive import SUFFIXES, TargetReader, members, new_archive
+from naslab.commands.jobs.archive import SUFFIXES, Method, TargetReader, members, new_archive
 from naslab.commands.jobs.crew import Ended, Phase, Streams
 from naslab.commands.jobs.pipeline import Queue, Stream
 from naslab.commands.jobs.source import REQUEST_BYTES, Item, Source
@@ -36,7 +36,7 @@ class Context:
     source: Source
     folder: str
     paths: dict[str, str]
-    method: str = "deflate"
+    method: Method = "deflate"
     to: Path | None = None
     times: bool = True
     look: Look = lambda: None

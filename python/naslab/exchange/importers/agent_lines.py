@@ -19,7 +19,7 @@ from naslab.explain.regimes import regimes_of
 from naslab.results.document import cell_blobs, cell_document, iso_utc, negotiated, new_document, typed_facts, warning
 from naslab.results.run import MemoryBlobs, Run
 from naslab.spec import CellSpec
-from naslab.text.messages import readable
+from naslab.text.messages import left_words, sentence
 
 STATUS = {"complete": "complete", "interrupted": "partial", "failed": "failed"}
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -58,7 +58,7 @@ def _run(source: Input, events: list[tuple[str, dict[str, Any], list[str]]]) -> 
         if kind == "cell":
             raw = [base64.b64decode(text, validate=True) for text in texts]
             cell = cell_document(dataclasses.asdict(planned[data["id"]]), data, raw)
-            cell["first_error"] = cell["first_error"] and readable(cell["first_error"])
+            cell["first_error"] = cell["first_error"] and sentence(cell["first_error"])
             cells.append(cell)
             blobs[int(cell["id"])] = cell_blobs(data, raw)
     if not cells:
@@ -90,9 +90,9 @@ def _end(document: dict[str, Any], end: Mapping[str, Any] | None) -> None:
         document["warnings"].append(warning("interrupted", "the agent's lines end before the run does"))
         return
     if end.get("error"):
-        document["warnings"].append(warning("error", readable(str(end["error"]), end.get("error_kind") or "")))
-    for path in end.get("left_behind") or ():
-        text = f"left on the target: {readable(str(path))}; look at it, then run `naslab clean` on the target"
+        document["warnings"].append(warning("error", sentence(end["error"])))
+    for left in end.get("left_behind") or ():
+        text = f"left on the target: {left_words(left)}; look at it, then run `naslab clean` on the target"
         document["warnings"].append(warning("left_behind", text))
 
 

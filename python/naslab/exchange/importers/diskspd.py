@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from naslab.exchange.importers.base import Cell
+from naslab.results.columns import LATENCY_NAMES
 from naslab.results.foreign import foreign_cell
 from naslab.spec import operation_name
 
@@ -112,7 +113,6 @@ def _latency(span: Span, kind: str) -> dict[str, int]:
 
 
 def _kind(span: Span, kind: str) -> dict[str, Any]:
-    from naslab.results.columns import LATENCY_NAMES
 
     part = span.parts[kind]
     latency = {**dict.fromkeys(LATENCY_NAMES), **_latency(span, kind)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 from xml.parsers import expat
 
 from naslab.exchange.importers.base import Draft, Input, checked, date_ns, number, short, whole
@@ -46,7 +47,6 @@ def parse(source: Input) -> Draft:
 
 
 def _root(source: Input) -> Element:
-    from xml.etree import ElementTree
 
     data = source.data
     if len(data) > MAX_XML_BYTES:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from naslab.errors import NaslabError, SpaceError, TargetError
 from naslab.execution.clients.engines import NodeEngine, OwnEngine, Reply
 from naslab.execution.waits import until
+from naslab.text.messages import told_of
 
 if TYPE_CHECKING:
     from naslab.execution.clients.link import MakeRun, NodeRun
@@ -154,7 +155,7 @@ class Agent:
             return {"left": []}
         if self._stage is not None:
             await self._stage.ended.wait()
-        return await self._guarded(lambda: {"left": run.finish()})
+        return await self._guarded(lambda: {"left": json.loads(run.finish())})
 
     async def close(self) -> Reply:
         """The end of this agent."""
@@ -282,13 +283,14 @@ async def close_all() -> None:
 
 def _failure(error: BaseException) -> Reply:
     """An error as data; its class by name."""
-    known = isinstance(error, NaslabError)
+    said = error if isinstance(error, NaslabError) else TargetError(f"{type(error).__name__}: {error}")
     return {
         "error": {
-            "class": type(error).__name__ if known else "TargetError",
-            "message": str(error) if known else f"{type(error).__name__}: {error}",
-            "kind": getattr(error, "kind", "io"),
-            "status": getattr(error, "status", 0),
-            "space": isinstance(error, SpaceError),
+            "class": type(said).__name__,
+            "message": str(said),
+            "kind": getattr(said, "kind", "io"),
+            "status": getattr(said, "status", 0),
+            "space": isinstance(said, SpaceError),
+            "failure": told_of(said),
         }
     }

@@ -8,8 +8,7 @@ whose middle is the estimate and whose half width the bound.
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 MOST_DRIFT_PPM = 500
 """Of one clock against another: Linux slews no clock by more (adjtimex(2), 500 ppm)."""
@@ -44,24 +43,19 @@ class Offset:
 
 @dataclass
 class ClientClock:
-    """What is known of one client's clock."""
+    """What is known of one client's clock. The loop that calls clients adds to it while another thread reads: what was
+    exchanged is replaced as a whole."""
 
-    exchanges: deque[Exchange] = field(default_factory=lambda: deque(maxlen=KEPT))
+    exchanges: tuple[Exchange, ...] = ()
 
     def add(self, exchange: Exchange) -> None:
         """One more exchange. Raises ValueError for one whose times run backwards."""
         if exchange.t4 < exchange.t1 or exchange.t3 < exchange.t2:
             raise ValueError(f"an exchange of timestamps runs backwards: {exchange}")
-        if len(self.exchanges) == KEPT:
-            self._drop_widest(exchange.t4)
-        self.exchanges.append(exchange)
-
-    def _drop_widest(self, at_ns: int) -> None:
-        def width(each: Exchange) -> float:
-            low, high = each.interval(at_ns)
-            return high - low
-
-        self.exchanges.remove(max(self.exchanges, key=width))
+        kept = list(self.exchanges)
+        if len(kept) == KEPT:
+            kept.remove(max(kept, key=lambda each: _width(each.interval(exchange.t4))))
+        self.exchanges = (*kept, exchange)
 
     def offset(self, at_ns: int) -> Offset:
         """At a time of this machine's clock. Raises ValueError where there was no exchange."""
@@ -70,7 +64,7 @@ class ClientClock:
         intervals = [each.interval(at_ns) for each in self.exchanges]
         low, high = max(each[0] for each in intervals), min(each[1] for each in intervals)
         if low > high:
-            low, high = min(intervals, key=lambda each: each[1] - each[0])
+            low, high = min(intervals, key=_width)
             return Offset(round((low + high) / 2), round((high - low) / 2), stepped=True)
         return Offset(round((low + high) / 2), -(-round(high - low) // 2))
 
@@ -83,3 +77,7 @@ class ClientClock:
         last = self.exchanges[-1]
         near = there_ns - self.offset(last.t4).offset_ns
         return there_ns - self.offset(near).offset_ns
+
+
+def _width(interval: tuple[float, float]) -> float:
+    return interval[1] - interval[0]

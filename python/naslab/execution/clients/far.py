@@ -175,6 +175,6 @@ class FarRun:
         """Ends the stage under way."""
         self._engine.tell("interrupt")
 
-    def finish(self) -> list[str]:
-        """Removes what the run made; what is left."""
-        return list(self._engine.call("finish")["left"])
+    def finish(self) -> str:
+        """Removes what the run made; what is left, as JSON."""
+        return json.dumps(self._engine.call("finish")["left"])

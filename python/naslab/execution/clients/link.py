@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from naslab.errors import NaslabError, SpaceError, TargetError, UsageError
 from naslab.execution.clients.clock import ClientClock, Exchange
+from naslab.text.messages import hand_on, sentence
 
 CALL_S = 10.0
 """A client that does not answer for so long is lost."""
@@ -31,8 +32,8 @@ class NodeRun(Protocol):
         """Ends the cell under way, from any thread."""
         ...
 
-    def finish(self) -> list[str]:
-        """Removes what it made; what is left."""
+    def finish(self) -> str:
+        """Removes what it made; what is left, as JSON."""
         ...
 
 
@@ -105,11 +106,16 @@ def _short(error: OSError) -> str:
 
 def raised(error: dict[str, Any], who: str = "") -> NaslabError:
     """An agent's error, with the client's name in front."""
-    message = f"{who}: {error['message']}" if who else str(error["message"])
+    message = f"{who}: {sentence(error['failure'])}" if who else str(error["message"])
+    found: NaslabError
     if error["class"] in ("UsageError", "SpecError"):
-        return UsageError(message)
-    kind = SpaceError if error["space"] else TargetError
-    return kind(message, error["kind"], error["status"])
+        found = UsageError(message)
+    else:
+        kind = SpaceError if error["space"] else TargetError
+        found = kind(message, error["kind"], error["status"])
+    if not who:
+        hand_on(found, error["failure"])
+    return found
 
 
 async def of_all(clients: list[Client], method: str, wait_s: float = CALL_S, **arguments: Any) -> list[dict[str, Any]]:

@@ -18,6 +18,8 @@ from naslab.analysis.many import LEAST_OVERLAP
 from naslab.analysis.saturation import LEAST_NS
 from naslab.execution.clients.conditions import merge_conditions
 from naslab.results import histogram as histograms
+from naslab.results.describe import part_of, plain, typed
+from naslab.results.parts.cell import ClientStall, DirectProof, ErrorCount, Verified
 from naslab.results.run import SERIES_COLUMNS
 
 _SERIES, _WIRE = len(SERIES_COLUMNS), 2
@@ -34,11 +36,9 @@ Series = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Part:
-    (
-        """What one client measured of a cell. result, blobs: the engine's. here: from its clock to this machine's, ns.
-    bound_ns: how far off that can be. host: of the client; empty: not known, one of its own."""
-        ""
-    )
+    """What one client measured of a cell. result, blobs: the engine's. here: from its clock to this machine's, ns.
+    bound_ns: how far off that can be. host: of the client; empty: not known, one of its own.
+    """
 
     client: int
     result: dict[str, Any]
@@ -110,15 +110,18 @@ def merge(parts: Sequence[Part], begin_ns: int) -> tuple[dict[str, Any], list[by
 
 def _client_stall(results: Sequence[dict[str, Any]]) -> dict[str, int] | None:
     """Of the client that stood still longest; counts and times add up. None where no client watched."""
-    found = [each["client_stall"] for each in results if each.get("client_stall")]
+    found = [stall for each in results if (stall := part_of(each, "client_stall", ClientStall))]
     if not found:
         return None
-    return {
-        "longest_ns": max(each["longest_ns"] for each in found),
-        **{name: sum(each[name] for each in found) for name in ("total_ns", "count")},
-        "asleep_ns": max(each["asleep_ns"] for each in found),
-        "clock_step_ns": max((each["clock_step_ns"] for each in found), key=abs),
-    }
+    return plain(
+        ClientStall(
+            longest_ns=max(each.longest_ns for each in found),
+            total_ns=sum(each.total_ns for each in found),
+            count=sum(each.count for each in found),
+            asleep_ns=max(each.asleep_ns for each in found),
+            clock_step_ns=max((each.clock_step_ns for each in found), key=abs),
+        )
+    )
 
 
 def clients_of(parts: Sequence[Part], begin_ns: int) -> dict[str, Any]:
@@ -208,12 +211,10 @@ def _reason(found: Sequence[str]) -> str:
 
 
 def _statuses(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    counts: dict[tuple[str, int], int] = {}
-    for each in results:
-        for found in each["errors_by_status"]:
-            key = (found["kind"], found["status"])
-            counts[key] = counts.get(key, 0) + found["count"]
-    return [{"kind": kind, "status": status, "count": count} for (kind, status), count in counts.items()]
+    counts: dict[tuple[str, int], ErrorCount] = {}
+    for found in (typed(found, ErrorCount) for each in results for found in each["errors_by_status"]):
+        counts.setdefault((found.kind, found.status), ErrorCount(found.kind, found.status, 0)).count += found.count
+    return [plain(found) for found in counts.values()]
 
 
 def _workers(parts: Sequence[Part], start_ns: int) -> list[dict[str, Any]]:
@@ -251,23 +252,19 @@ def _known_sum(results: Sequence[dict[str, Any]], name: str) -> int | None:
 
 
 def _verified(results: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    known = [each["verified"] for each in results if each["verified"] is not None]
+    known = [found for each in results if (found := part_of(each, "verified", Verified))]
     if not known:
         return None
-    first_bad = next((each["first_bad"] for each in known if each["first_bad"]), None)
-    return {**{name: sum(each[name] for each in known) for name in ("blocks", "bad")}, "first_bad": first_bad}
+    first_bad = next((each.first_bad for each in known if each.first_bad), None)
+    return plain(Verified(sum(each.blocks for each in known), sum(each.bad for each in known), first_bad))
 
 
 def _direct_proof(results: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    known = [each["direct_proof"] for each in results if each["direct_proof"] is not None]
+    known = [found for each in results if (found := part_of(each, "direct_proof", DirectProof))]
     if len(known) < len(results):
         return None
-    cached = [each["cached_fraction"] for each in known if each["cached_fraction"] is not None]
-    return {
-        "o_direct": all(each["o_direct"] for each in known),
-        "cached_fraction": max(cached, default=None),
-        "proven": all(each["proven"] for each in known),
-    }
+    cached = max((each.cached_fraction for each in known if isinstance(each.cached_fraction, float)), default=None)
+    return plain(DirectProof(all(each.o_direct for each in known), cached, all(each.proven for each in known)))
 
 
 def _kinds(parts: Sequence[Part], start_ns: int, blobs: list[bytes]) -> dict[str, Any]:

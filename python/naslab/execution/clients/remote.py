@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from naslab.execution.clients import agent
 from naslab.execution.clients.agent_host import AgentHost, agent_on
+from naslab.execution.clients.settings import CONFIG, security_of, silence
 
 PEM = "naslab.pem"
 """Key and certificate of the run, in DIR; both ends show it."""
@@ -66,7 +67,6 @@ async def _serve(scheduler: str, pem: str, name: str, line: int, ready: Callable
     import dask
 
     from naslab.execution.clients.nodes import Worker
-    from naslab.execution.clients.settings import CONFIG, security_of, silence
 
     silence()
     gone = asyncio.Event()

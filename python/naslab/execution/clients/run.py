@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from naslab.execution.clients.merge import Part, merge
 from naslab.execution.clients.settings import Wanted
 from naslab.execution.clients.share import Share
 from naslab.spec import CellSpec, RunSpec
+from naslab.text.messages import Told, sentence, told_of, words_of
 
 LEAD_NS = 30_000_000
 """The common start is at least so far ahead, and twice as far as the last message to all clients took."""
@@ -169,7 +170,7 @@ class ClusterRun:
                 )
             for each in range(count):
                 parts.cell_spec(cell, self._share, each, count).validate()
-        end: dict[str, Any] = {"status": "complete", "error": None, "error_kind": None, "error_status": 0}
+        end: dict[str, Any] = {"status": "complete", "error": None}
         if not self._opened:
             self._loop.run(self._open())
             self._opened = True
@@ -191,10 +192,10 @@ class ClusterRun:
             for each in self.clients
         ]
 
-    def finish(self) -> list[str]:
-        """Removes what the clients made; what is left, and why. Agents of lost clients end themselves."""
+    def finish(self) -> str:
+        """Removes what the clients made; what is left, and why, as JSON. Agents of lost clients end themselves."""
         self._over = True
-        return self._loop.run(self._finish())
+        return json.dumps(self._loop.run(self._finish()))
 
     async def _open(self) -> None:
         for _ in range(EXCHANGES):
@@ -237,10 +238,7 @@ class ClusterRun:
             self._over = True
             with contextlib.suppress(NaslabError):
                 self._loop.run(work.stop())
-            end |= {
-                "status": "failed", "error": str(error), "error_kind": getattr(error, "kind", "invalid"),
-                "error_status": getattr(error, "status", 0),
-            }  # fmt: skip
+            end |= {"status": "failed", "error": told_of(error)}
             if not work.parts and not any(each.lost for each in self.clients) and not isinstance(error, TargetError):
                 raise
         return self._give(work, on_event)
@@ -258,13 +256,13 @@ class ClusterRun:
         on_event("cell", json.dumps(result), blobs)
         return str(result["status"])
 
-    async def _finish(self) -> list[str]:
+    async def _finish(self) -> list[Told]:
         """Clients remove what they made; what a lost one made is removed by another."""
         if self._keeper is not None:
             self._keeper.cancel()
         there = [each for each in self.clients if not each.lost]
         done = await asyncio.gather(*(each.call("finish", END_S) for each in there), return_exceptions=True)
-        left = [path for reply in done if not isinstance(reply, BaseException) for path in reply["left"]]
+        left = [each for reply in done if not isinstance(reply, BaseException) for each in reply["left"]]
         folders = {parts.folder_of(self._spec, self._share, each.index): each for each in self.clients if each.lost}
         if self._share != "own":
             folders = {str(self._spec.folder): self.clients[0]} if self._common_folder else {}
@@ -273,7 +271,7 @@ class ClusterRun:
         await asyncio.gather(*(each.call("close", END_S) for each in there), return_exceptions=True)
         return left
 
-    async def _remove(self, folder: str, client: Client) -> list[str]:
+    async def _remove(self, folder: str, client: Client) -> list[Told]:
         """What is left of a folder after any client that is there removed it."""
         why: object = f"{client.name} {client.lost}"
         for each in self.clients:
@@ -283,7 +281,7 @@ class ClusterRun:
                 except TargetError as error:
                     if error.kind == "not_found":
                         return []
-                    why = error
+                    why = words_of(error)
         return [f"{folder}: {why}"]
 
 
@@ -374,7 +372,7 @@ class _Cell:
             self.parts.append(Part(client.index, result, blobs, clock.here, bound, client.host))
         end = reply.get("end") or {}
         if end.get("error"):
-            raise TargetError(f"{client.name}: {end['error']}", end["error_kind"] or "io", end["error_status"])
+            raise _of_client(client, end["error"])
         return reply
 
     def _tell(self, client: Client, progress: dict[str, Any] | None) -> None:
@@ -416,5 +414,11 @@ def _refuse_early_end(client: Client, reply: dict[str, Any]) -> None:
     """An agent whose cell ended in its set-up says why. Raises TargetError."""
     if reply.get("ended"):
         end = reply.get("end") or {}
-        why = end.get("error") or "the cell ended before it began"
-        raise TargetError(f"{client.name}: {why}", end.get("error_kind") or "io", end.get("error_status") or 0)
+        if end.get("error"):
+            raise _of_client(client, end["error"])
+        raise TargetError(f"{client.name}: the cell ended before it began")
+
+
+def _of_client(client: Client, told: Mapping[str, Any]) -> TargetError:
+    """The error that ended a client's cell."""
+    return TargetError(f"{client.name}: {sentence(told)}", told["kind"], told["status"])

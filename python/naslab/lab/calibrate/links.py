@@ -15,6 +15,7 @@ from naslab.errors import TargetError
 from naslab.lab.calibrate.bursts import Fitted, fit_bucket
 from naslab.lab.calibrate.probe import Probe
 from naslab.lab.calibrate.tools import RAMP_S, chunks, iperf_series, iperf_words
+from naslab.lab.limits import client_rate
 
 _PORT = 5201
 _HEAD_BYTES, _FRAME_BYTES = 52, 14
@@ -65,7 +66,7 @@ def measure_link(probe: Probe) -> None:
         return
     if "link.mtu" in names:
         _mtu(probe)
-    if any(each in names for each in ("link.rate", "link.burst.rate", "clients.rate")):
+    if any(each in ("link.rate", "link.burst.rate") or each.startswith("clients.") for each in names):
         with contextlib.ExitStack() as stack:
             for port in range(_PORT, _PORT + _clients(probe)):
                 words = ["iperf3", "-s", "-p", str(port), "--forceflush"]
@@ -77,21 +78,29 @@ def _rates(probe: Probe, names: Sequence[str]) -> None:
     if "link.burst.rate" in names:
         for way, reverse in _WAYS.items():
             _burst(probe, way, reverse)
-    if "clients.rate" in names:
-        for client in range(1, _clients(probe) + 1):
-            for way, reverse in _WAYS.items():
-                at = f"client {client} {way}" if _clients(probe) > 1 else way
-                _rate(probe, "clients.rate", at, [client], reverse)
+    for client in range(1, _clients(probe) + 1):
+        name = _own(probe, client)
+        for way, reverse in _WAYS.items() if name in names else ():
+            at = f"client {client} {way}" if _clients(probe) > 1 else way
+            _rate(probe, name, at, [client], reverse)
     if "link.rate" in names:
         _link_rate(probe)
 
 
+def _own(probe: Probe, client: int) -> str:
+    """The name of the limit of a client's own link, which it may have."""
+    return "clients.rate" if "clients.rate" in probe.planted else client_rate(client)
+
+
 def _link_rate(probe: Probe) -> None:
-    """One client fills the link, or all together where each has a slower one."""
-    own, rate = probe.planted.get("clients.rate"), probe.planted["link.rate"].value
-    needed = 1 if own is None else math.ceil(rate / own.value)
+    """One client fills the link, or as many together as it takes where each has a slower one."""
+    rate, carried, needed = probe.planted["link.rate"].value, 0.0, 0
+    while carried < rate and needed < _clients(probe):
+        needed += 1
+        own = probe.planted.get(_own(probe, needed))
+        carried += rate if own is None else own.value
     for way, reverse in _WAYS.items():
-        if needed > _clients(probe):
+        if carried < rate:
             probe.skip("link.rate", "its clients' own links are slower in total", way, "iperf3")
         else:
             _rate(probe, "link.rate", way, list(range(1, needed + 1)), reverse)

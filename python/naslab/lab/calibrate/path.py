@@ -48,7 +48,7 @@ def ceiling(found: Definition | None, way: str) -> float | None:
     bounds: list[float] = []
     share = wire_share(1500 if found.link is None or found.link.mtu is None else found.link.mtu)
     if found.link is not None:
-        rates = [found.link.rate_bits_per_s, found.clients.rate_bits_per_s]
+        rates = [found.link.rate_bits_per_s, found.clients.own_bits_per_s[0]]
         bounds += [each / 8 * share for each in rates if each is not None]
         if found.link.burst is not None:
             bounds.append(found.link.burst.rate_bytes_per_s * share)

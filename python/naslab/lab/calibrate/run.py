@@ -75,7 +75,7 @@ def _tools(names: Iterable[str], through: str) -> list[str]:
     limits, found = [*names], [through] if through else []
     if any(each.startswith(("disks", "volume")) for each in limits):
         found.append("fio")
-    if any(each in ("link.rate", "link.burst.rate", "clients.rate") for each in limits):
+    if any(each in ("link.rate", "link.burst.rate") or each.startswith("clients.") for each in limits):
         found.append("iperf3")
     return [*found, *(["ip"] if "link.mtu" in limits else [])]
 

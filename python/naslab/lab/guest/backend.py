@@ -209,7 +209,7 @@ def _networks(definition: Definition) -> tuple[str, str]:
     for prefix in (("nsenter", f"--net={server_net}"), ()):
         links.run_command(*prefix, "ip", "link", "set", "wire", *size, "master", BRIDGE, "up")
         links.run_command(*prefix, "ip", "link", "set", BRIDGE, *size)
-    own = definition.clients.rate_bits_per_s if definition.clients.access == "direct" else None
+    own = definition.clients.own_bits_per_s[0] if definition.clients.access == "direct" else None
     for where in (server_net, client_net):
         for _, words in net.shaped(where, "wire", definition.link, own):
             links.run_command("nsenter", f"--net={where}", *words)
@@ -219,11 +219,11 @@ def _networks(definition: Definition) -> tuple[str, str]:
 def _shapers(definition: Definition, client_net: str) -> list[tuple[str, tuple[str, ...]]]:
     """Commands at the host's ends of the clients' own links."""
     link, clients = definition.link, definition.clients
-    if link is None or clients.rate_bits_per_s is None or clients.access == "direct":
+    if link is None or clients.access == "direct":
         return []
     found: list[tuple[str, tuple[str, ...]]] = []
-    for number in range(1, clients.count + 1):
-        for where, words in net.shaped(client_net, f"tap{number}", link, clients.rate_bits_per_s):
+    for number, own in enumerate(clients.own_bits_per_s, 1):
+        for where, words in net.shaped(client_net, f"tap{number}", link, own) if own else ():
             found.append((where, tuple(words)))
     return found
 
@@ -240,10 +240,9 @@ def _inside(definition: Definition) -> list[tuple[str, str]]:
         found += [(name, "ip link set vec0 gso_max_segs 1") for name in names]
     if link.latency_ns:
         found += [("server", line) for line in _delay_lines(link.latency_ns)]
-    if clients.rate_bits_per_s is not None:
-        for name in names[1:]:
-            words = net.shaped("", "vec0", link, clients.rate_bits_per_s)
-            found += [(name, " ".join(each)) for _, each in words]
+    for name, own in zip(names[1:], clients.own_bits_per_s, strict=False):
+        words = net.shaped("", "vec0", link, own) if own else ()
+        found += [(name, " ".join(each)) for _, each in words]
     return found
 
 

@@ -62,19 +62,18 @@ def build(link: Link, clients: Clients) -> Network:
 def commands(network: Network, switch: str, link: Link, clients: Clients) -> list[tuple[str, list[str]]]:
     """What is done, in order: a namespace, and a command in it. switch: empty with one client."""
     found: list[tuple[str, list[str]]] = []
-    own = clients.rate_bits_per_s
     if not switch:
-        (client,) = network.clients
+        (client,), (own,) = network.clients, clients.own_bits_per_s
         found += _pair(client, "eth0", network.server)
         found += _end(network.server, SERVER, link, own) + _end(client, NETWORK + "2", link, own)
         return found + _way_out(network.server, link, own) + _way_out(client, link, own)
     found.append((switch, ["ip", "link", "add", "br0", "type", "bridge"]))
     found.append((switch, ["ip", "link", "set", "br0", *size_words(link), "up"]))
-    for at, where in enumerate((network.server, *network.clients)):
+    ends = zip((network.server, *network.clients), (None, *clients.own_bits_per_s), strict=True)
+    for at, (where, rate) in enumerate(ends):
         port = f"port{at}"
         found += _pair(switch, port, where)
         found.append((switch, ["ip", "link", "set", port, *size_words(link), "master", "br0", "up"]))
-        rate = own if at else None
         found += _end(where, f"{NETWORK}{at + 1}", link, rate)
         found += _way_out(where, link, rate) + shaped(switch, port, link, rate, True)
     return found

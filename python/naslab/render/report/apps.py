@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from naslab.commands.apps.results import FACTS, fact_rows, header, identical_runs, median_rows, rows
+from naslab.commands.apps.results import FACTS, fact_rows, header, identical_runs, median_rows, rows, sentences
 from naslab.published import naspt
 from naslab.render.report import theme
 from naslab.render.report.axes import base_layout, number, numbers, plain_axis, rate_axis
 from naslab.render.report.figures import Figure, Trace
 from naslab.render.report.labels import esc, plot_text, text_table
+from naslab.results.describe import part_of
+from naslab.results.parts.apps import Apps
 
 if TYPE_CHECKING:
     from naslab.render.report.views import Chart, Shown
     from naslab.results.run import Run
 
-Apps = Mapping[str, Any]
-
 
 def fill(chart: Chart, runs: Sequence[Shown]) -> None:
     """Adds one figure with all runs that hold applications, and one of each set of a run that holds several."""
-    from naslab.commands.apps.results import sentences
-
-    found: list[tuple[str, Any]] = [(run.name, run.run.document.get("apps")) for run in runs]
-    found = [(name, apps) for name, apps in found if apps and apps["results"]]
+    found = _with_apps([(run.name, run.run) for run in runs])
     if found:
         words = [f"{name}: " * (len(found) > 1) + " ".join(sentences(apps)) for name, apps in found]
         words += [f"{', '.join(group)}: the same rates within 0.001 MB/s." for group in identical_runs(found)]
         chart.add(["Applications"], bars(found), " ".join([*words, _published_words()]))
+
+
+def _with_apps(runs: Sequence[tuple[str, Run]]) -> list[tuple[str, Apps]]:
+    every = [(name, part_of(run.document, "apps", Apps)) for name, run in runs]
+    return [(name, apps) for name, apps in every if apps and apps.results]
 
 
 def _published_words() -> str:
@@ -41,7 +43,7 @@ def _published_words() -> str:
 
 def bars(runs: Sequence[tuple[str, Apps]]) -> Figure:
     """Horizontal bars of the medians (MB/s, logarithmic), a dot for each repeat, a diamond for each published run."""
-    names = list(dict.fromkeys(one["name"] for _, apps in runs for one in apps["results"]))
+    names = list(dict.fromkeys(one.name for _, apps in runs for one in apps.results))
     traces: list[Trace] = []
     for index, (run, apps) in enumerate(runs):
         colour = theme.run_colour(index) if len(runs) > 1 else theme.ACCENT
@@ -70,13 +72,13 @@ def _published(name: str) -> list[float]:
 
 
 def _run_traces(run: str, apps: Apps, colour: str) -> list[Trace]:
-    found = [one for one in apps["results"] if one["median_bytes_per_s"]]
-    each = [(one["name"], rate / 1e6) for one in found for rate in one["bytes_per_s"]]
+    found = [(one, middle) for one in apps.results if (middle := one.median_bytes_per_s)]
+    each = [(one.name, rate / 1e6) for one, _ in found for rate in one.bytes_per_s]
     name = plot_text(run)
     return [
         {
             "type": "bar", "orientation": "h", "name": name, "legendgroup": run, "offsetgroup": run,
-            "x": numbers(one["median_bytes_per_s"] / 1e6 for one in found), "y": [one["name"] for one in found],
+            "x": numbers(middle / 1e6 for _, middle in found), "y": [one.name for one, _ in found],
             "marker": {"color": colour, "opacity": 0.75},
             "hovertemplate": "<b>%{x:,.4~g} MB/s</b><br>%{y}, median<extra></extra>",
         },
@@ -104,8 +106,7 @@ def _published_trace(theirs: Sequence[tuple[str, float, int]]) -> Trace:
 
 def section(runs: Sequence[tuple[str, Run]]) -> str:
     """The tables of the applications, with the published numbers, as HTML; empty without any. runs: (name, run)."""
-    every: list[tuple[str, Any]] = [(name, run.document.get("apps")) for name, run in runs]
-    found = [(name, apps) for name, apps in every if apps and apps["results"]]
+    found = _with_apps(runs)
     if not found:
         return ""
     parts = [_side_by_side(found)] if len(found) > 1 else []
@@ -130,7 +131,7 @@ def _side_by_side(runs: Sequence[tuple[str, Apps]]) -> str:
 
 def _app_tables(apps: Apps) -> str:
     shown = [(*row, _published_range(row[0])) for row in rows(apps)]
-    caption = f"Each repeat, MB/s: pace {apps['pace']}, scale {apps['scale']:g}"
+    caption = f"Each repeat, MB/s: pace {apps.pace}, scale {apps.scale:g}"
     did = list(fact_rows(apps))
     return text_table(caption, (*header(apps), "published MB/s"), shown) + text_table("Work done", FACTS, did)
 

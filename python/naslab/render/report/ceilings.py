@@ -33,10 +33,10 @@ def link_ceilings(document: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 def _on_the_way(document: Mapping[str, Any]) -> list[tuple[str, float]]:
     known = known_link(document)
-    if known and known["bits_per_s"] is None:
-        return [(f"{known['says']}, {rate_text(known['bytes_per_s'])}", known["bytes_per_s"])]
+    if known and known.bits_per_s and known.mtu_bytes:
+        return [_ceiling(known.bits_per_s, known.mtu_bytes)]
     if known:
-        return [_ceiling(known["bits_per_s"], known["mtu_bytes"])]
+        return [(f"{known.says}, {rate_text(known.bytes_per_s)}", known.bytes_per_s)]
     if (document.get("target") or {}).get("protocol") in ("local", "sim", "null"):
         return []
     facts = dict(_facts({"target": document.get("target"), "environment": document.get("environment")}))

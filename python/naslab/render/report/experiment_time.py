@@ -10,6 +10,8 @@ from naslab.render.report.rawdata import read_series
 from naslab.render.report.rules import asked, said
 from naslab.render.report.sustained import regime_figures
 from naslab.render.report.views import Chart
+from naslab.results.describe import part_of
+from naslab.results.parts.sustained import Regimes, Sustained
 from naslab.units import rate_text
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def over_time(result: Result, runs: Mapping[str, Run]) -> Chart:
     chart = Chart("over-time", "Over time", lead, ["Measurement"])
     for one in result["measurements"]:
         run = runs.get(one["run_id"])
-        if run is None or not any(len(regime["segments"]) > 1 for regime in _regimes(run)):
+        if run is None or not any(len(regime.segments) > 1 for regime in _regimes(run)):
             continue
         series = [found for cell in run.cells if (found := read_series(run, 0, cell))]
         lines = Drawing(tuple(_lines(result, run)))
@@ -45,8 +47,9 @@ def over_time(result: Result, runs: Mapping[str, Run]) -> Chart:
     return chart
 
 
-def _regimes(run: Run) -> list[Mapping[str, Any]]:
-    return list((run.document.get("sustained") or {}).get("regimes") or [])
+def _regimes(run: Run) -> list[Regimes]:
+    part = part_of(run.document, "sustained", Sustained)
+    return part.regimes if part else []
 
 
 def _lines(result: Result, run: Run) -> Iterator[tuple[str, float]]:
@@ -62,7 +65,7 @@ def _lines(result: Result, run: Run) -> Iterator[tuple[str, float]]:
 
 def _groups(chart: Mapping[str, Any], run: Run) -> Iterator[str]:
     """Groups of a chart of rates that hold a value of this run."""
-    values = [regime[name] / 1e6 for regime in _regimes(run) for name in _TOLD if regime.get(name)]
+    values = [rate / 1e6 for regime in _regimes(run) for name in _TOLD if (rate := getattr(regime, name))]
     for series in chart["series"] if chart["unit"] == "MB/s" else ():
         for point in series.get("points", ()):
             if any(abs(value - own) <= 1e-6 * own for value in point.get("values", ()) for own in values):

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from naslab.render.report import job_network, theme
 from naslab.render.report.axes import base_layout, legend_above, numbers, plain_axis
 from naslab.render.report.figures import Figure, Trace
+from naslab.results.describe import part_of
+from naslab.results.parts.job import JobDocument, JobStep
 from naslab.units import count_text, duration_text, rate_text
 
 if TYPE_CHECKING:
     from naslab.render.report.rawdata import Series
     from naslab.render.report.views import Chart, Shown
-
-Job = Mapping[str, Any]
-Step = Mapping[str, Any]
 
 SIDES = (
     ("source", "Source"), ("target", "Target"), ("local", "This machine's files"), ("cpu", "Client's CPU"),
@@ -51,38 +50,38 @@ VIEWS = (
 def fill(chart: Chart, runs: Sequence[Shown], series: Sequence[Series] = ()) -> None:
     """Adds the figures of each run of jobs. series: of all runs, for the network over time."""
     for run in runs:
-        job: Any = run.run.document.get("job")
-        if not job or not job["steps"]:
+        job = part_of(run.run.document, "job", JobDocument)
+        if not job or not job.steps:
             continue
         chart.add([run.name, "Where the time went"], shares(job), _shares_words(job))
-        course = job_network.over_time(run.run, run.index, job["steps"], series)
+        course = job_network.over_time(run.run, run.index, job.steps, series)
         if course is not None:
             chart.add([run.name, "Network over time"], *course)
         for name, axis, quantities in VIEWS:
-            wanted = [one for one in quantities if any(step[one.field] > 0 for step in job["steps"])]
+            wanted = [one for one in quantities if any(getattr(step, one.field) > 0 for step in job.steps)]
             if wanted:
                 chart.add([run.name, name], bars(job, axis, wanted), _bars_words(job, wanted))
 
 
-def shares(job: Job) -> Figure:
+def shares(job: JobDocument) -> Figure:
     """Stacked horizontal bars: percent of the streams' time at each side, a bar for each job in order."""
-    steps = job["steps"]
+    steps = job.steps
     labels = [_label(step, number) for number, step in enumerate(steps)]
     traces: list[Trace] = [
         {
             "type": "bar", "orientation": "h", "name": name, "marker": {"color": theme.run_colour(index)},
-            "x": numbers(100 * step["shares"][side] for step in steps), "y": labels,
+            "x": numbers(100 * getattr(step.shares, side) for step in steps), "y": labels,
             "hovertemplate": f"<b>%{{x:.3~g}} %</b><br>%{{y}}: {name}<extra></extra>",
         }
         for index, (side, name) in enumerate(SIDES)
-        if any(step["shares"][side] > 0 for step in steps)
+        if any(getattr(step.shares, side) > 0 for step in steps)
     ]  # fmt: skip
     found = _layout(labels, plain_axis("Share of the streams' time (%)", range=[0, 100]), "stack")
     found["layout"]["legend"]["traceorder"] = "normal"
     return {"data": traces, **found}
 
 
-def bars(job: Job, axis: str, quantities: Sequence[Quantity]) -> Figure:
+def bars(job: JobDocument, axis: str, quantities: Sequence[Quantity]) -> Figure:
     """Horizontal bars, a group for each job: the median of its repeats, and a dot for each where there are several."""
     groups = _groups(job)
     labels = list(groups)
@@ -90,7 +89,7 @@ def bars(job: Job, axis: str, quantities: Sequence[Quantity]) -> Figure:
     # Plotly stacks the bars of a group upwards: the first quantity goes last, to be on top.
     for at, one in reversed([*enumerate(quantities)]):
         colour = theme.run_colour(at)
-        values = {label: [step[one.field] * one.scale for step in steps] for label, steps in groups.items()}
+        values = {label: [getattr(step, one.field) * one.scale for step in steps] for label, steps in groups.items()}
         traces.append({
             "type": "bar", "orientation": "h", "name": one.name, "offsetgroup": one.name, "legendgroup": one.name,
             "x": numbers(statistics.median(values[label]) for label in labels), "y": labels,
@@ -126,37 +125,37 @@ def _layout(labels: Sequence[str], xaxis: dict[str, Any], mode: str, rows: int =
     return {"layout": layout}
 
 
-def _groups(job: Job) -> dict[str, list[Step]]:
+def _groups(job: JobDocument) -> dict[str, list[JobStep]]:
     """The repeats of each job by its name; those that only prepare stand for themselves."""
-    groups: dict[str, list[Step]] = {}
-    for step in job["steps"]:
-        groups.setdefault(step["job"] + (" (prepares)" if step["prepares"] else ""), []).append(step)
+    groups: dict[str, list[JobStep]] = {}
+    for step in job.steps:
+        groups.setdefault(step.job + (" (prepares)" if step.prepares else ""), []).append(step)
     return groups
 
 
-def _label(step: Step, number: int) -> str:
+def _label(step: JobStep, number: int) -> str:
     """Names the step; unlike all others of the run."""
-    again = f", repeat {step['repeat'] + 1}" if step["repeat"] else ""
-    return f"{number + 1}. {step['job']}{again}" + (" (prepares)" if step["prepares"] else "")
+    again = f", repeat {step.repeat + 1}" if step.repeat else ""
+    return f"{number + 1}. {step.job}{again}" + (" (prepares)" if step.prepares else "")
 
 
-def _shares_words(job: Job) -> str:
+def _shares_words(job: JobDocument) -> str:
     told = []
     for name, steps in _groups(job).items():
-        shares = {side: statistics.median(step["shares"][side] for step in steps) for side, _ in SIDES}
+        shares = {side: statistics.median(getattr(step.shares, side) for step in steps) for side, _ in SIDES}
         parts = [f"{label.lower()} {100 * shares[side]:.0f} %" for side, label in SIDES if shares[side] >= 0.005]
         told.append(f"{name}: {', '.join(parts)}")
     return "; ".join(told).replace("client's cpu", "client's CPU") + "."
 
 
-def _bars_words(job: Job, quantities: Sequence[Quantity]) -> str:
+def _bars_words(job: JobDocument, quantities: Sequence[Quantity]) -> str:
     return "; ".join(f"{name}: {_told(steps, quantities)}" for name, steps in _groups(job).items()) + "."
 
 
-def _told(steps: Sequence[Step], quantities: Sequence[Quantity]) -> str:
+def _told(steps: Sequence[JobStep], quantities: Sequence[Quantity]) -> str:
     parts = []
     for one in quantities:
-        values = sorted(step[one.field] for step in steps)
+        values = sorted(getattr(step, one.field) for step in steps)
         if values[-1] <= 0 and len(quantities) > 1:
             continue
         text = one.text(statistics.median(values))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,25 +14,25 @@ from naslab.render.report.figures import Figure, Trace
 from naslab.render.report.labels import plot_text
 from naslab.render.report.rawdata import COLUMN, Series
 from naslab.render.report.thinning import keep_extremes
+from naslab.results.parts.job import JobStep
 from naslab.units import rate_text
 
 if TYPE_CHECKING:
     from naslab.results.run import Run
 
-Step = Mapping[str, Any]
 Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 _POINTS = 2400
 LEAST_INTERVALS = 3
 """Jobs shorter than so many intervals have no course to show."""
 
 
-def over_time(run: Run, index: int, steps: Sequence[Step], series: Sequence[Series]) -> tuple[Figure, str] | None:
+def over_time(run: Run, index: int, steps: Sequence[JobStep], series: Sequence[Series]) -> tuple[Figure, str] | None:
     """(figure, words) of the jobs of a run, one after the other; None without a series. index: of the run.
 
     Bytes on the wire where the target counts them in every job, else the files' data.
     """
     own = {one.cell.get("id"): one for one in series if one.run == index and len(one.rows)}
-    drawn = [(step, own[step["cell"]]) for step in steps if step["cell"] in own]
+    drawn = [(step, own[step.cell]) for step in steps if step.cell in own]
     if sum(len(one.rows) for _, one in drawn) < LEAST_INTERVALS:
         return None
     wire = [run.wire_series(one.cell) for _, one in drawn]
@@ -52,7 +52,7 @@ def over_time(run: Run, index: int, steps: Sequence[Step], series: Sequence[Seri
     return _figure(parts, names, counted), _words(parts, names, counted)
 
 
-def _figure(parts: Sequence[tuple[Step, Any, Any, Any]], names: tuple[str, str], counted: bool) -> Figure:
+def _figure(parts: Sequence[tuple[JobStep, Any, Any, Any]], names: tuple[str, str], counted: bool) -> Figure:
     buckets = max(_POINTS // 2 // len(parts), 20)
     traces = [
         _line([(times, rates[at]) for _, times, *rates in parts], name, colour, buckets)
@@ -87,21 +87,21 @@ def _line(parts: Sequence[Points], name: str, colour: str, buckets: int) -> Trac
     }  # fmt: skip
 
 
-def _band(step: Step, times: NDArray[np.float64], at: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _band(step: JobStep, times: NDArray[np.float64], at: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """The time of one job behind the lines, every other one shaded; its name, over the grid."""
-    again = f" {step['repeat'] + 1}" if step["repeat"] else ""
-    start, end = float(times[0]), float(times[0]) + step["wall_ns"] / 1e9
+    again = f" {step.repeat + 1}" if step.repeat else ""
+    start, end = float(times[0]), float(times[0]) + step.wall_ns / 1e9
     where = {
         "type": "rect", "xref": "x", "yref": "paper", "x0": number(start), "x1": number(end), "y0": 0, "y1": 1,
         "line": {"width": 0},
     }  # fmt: skip
     font = {"color": theme.MUTED, "size": 11, "shadow": theme.HALO}
-    label = {"text": plot_text(step["job"] + again), "textposition": "top center", "font": font}
+    label = {"text": plot_text(step.job + again), "textposition": "top center", "font": font}
     shade = {**where, "layer": "below", "fillcolor": theme.ACCENT_BAND if at % 2 else "rgba(0,0,0,0)"}
     return shade, {**where, "layer": "above", "fillcolor": "rgba(0,0,0,0)", "label": label}
 
 
-def _words(parts: Sequence[tuple[Step, Any, Any, Any]], names: tuple[str, str], counted: bool) -> str:
+def _words(parts: Sequence[tuple[JobStep, Any, Any, Any]], names: tuple[str, str], counted: bool) -> str:
     told = []
     for step, _, sent, received in parts[:8]:
         rates = [
@@ -109,6 +109,6 @@ def _words(parts: Sequence[tuple[Step, Any, Any, Any]], names: tuple[str, str], 
             for name, found in zip(names, (sent, received), strict=True)
             if len(found) and found.any()
         ]
-        told.append(f"{step['job']}: {', '.join(rates) or 'nothing moved'}")
+        told.append(f"{step.job}: {', '.join(rates) or 'nothing moved'}")
     basis = "" if counted else " Bytes on the wire were not counted: the files' data are shown."
     return "; ".join(told) + "." + basis

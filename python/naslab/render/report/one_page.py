@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naslab import __version__
+from naslab.analysis.sustained import percentile_rows, regime_name
 from naslab.errors import UsageError
 from naslab.explain import tell
 from naslab.render.report import svg_chart, testbed, theme
@@ -24,7 +25,10 @@ from naslab.render.report.rasterise import check_tools, png
 from naslab.render.report.rawdata import read_series
 from naslab.render.report.svg_chart import FONT, text, text_width
 from naslab.render.report.views import Chart, Shown, charts, shown
+from naslab.render.terminal.tables import command_tables
 from naslab.render.terminal.telling import told_once
+from naslab.results.describe import typed
+from naslab.results.parts.sustained import Sustained
 from naslab.text.outputs import HTML, ONE_PAGE_PNG, ONE_PAGE_SVG, Kind, check_output, write_output, written
 
 if TYPE_CHECKING:
@@ -172,29 +176,15 @@ def _table(runs: list[Shown]) -> Table:
 def _of_command(run: Run) -> Table | None:
     """The table that a command's own part of the document has; None for runs without such a part."""
     document: Any = run.document
-    if document.get("apps"):
-        from naslab.commands.apps import results
-
-        return Table("Applications, MB/s", results.header(document["apps"]), list(results.rows(document["apps"])))
     if (document.get("sustained") or {}).get("regimes"):
-        from naslab.analysis.sustained import percentile_rows, regime_name
-
-        regimes = document["sustained"]["regimes"][:4]
+        regimes = typed(document["sustained"], Sustained).regimes[:4]
         rows = [(name, *texts) for name, texts in percentile_rows(regimes)]
         return Table("Latency", ("Percentile", *(regime_name(run, one) for one in regimes)), rows)
-    if document.get("curve"):
-        from naslab.render.terminal.tables import CURVE_HEADER, curve_rows
-
-        return Table("Loads", CURVE_HEADER, _spread(list(curve_rows(document["curve"]))))
-    if (document.get("tree") or {}).get("phases"):
-        from naslab.analysis import metadata
-
-        return Table("Operations", metadata.header(document["tree"]), list(metadata.rows(document["tree"])))
-    if (document.get("job") or {}).get("steps"):
-        from naslab.commands.jobs import outcome
-
-        return Table("Jobs", outcome.HEADER, list(outcome.rows(document["job"])))
-    return None
+    found = next((table for table in command_tables(document) if table.title), None)
+    if found is None:
+        return None
+    whole = [tuple(row) for row in found.rows]
+    return Table(found.title, found.header, _spread(whole) if found.title == "Loads" else whole)
 
 
 def _spread(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -35,8 +35,10 @@ from naslab.render.terminal.facts import fact
 from naslab.render.terminal.telling import told_once
 from naslab.results.cell_names import test_name
 from naslab.results.columns import CELL_COLUMNS, Column
+from naslab.results.describe import part_of
 from naslab.results.foreign import who_measured
 from naslab.results.numbers import is_number
+from naslab.results.parts.client import ClientCeiling
 from naslab.units import duration_text
 
 if TYPE_CHECKING:
@@ -584,7 +586,7 @@ def _ceiling(document: Mapping[str, Any]) -> dict[str, str]:
     """What the client can do without any server, where that was measured."""
     from naslab.analysis.client_table import rows
 
-    found = document.get("client_ceiling")
+    found = part_of(document, "client_ceiling", ClientCeiling)
     told = rows(found, (document.get("environment") or {}).get("route")) if found else []
     return {name: f"{rate} ({under})" if under else rate for name, rate, under in told}
 

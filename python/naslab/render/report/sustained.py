@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from naslab.analysis.sustained import STEADY_WORDS, percentile_rows, regime_name
@@ -14,13 +15,14 @@ from naslab.render.report.labels import count_label, esc, percent, text_table, t
 from naslab.render.report.latency_map import FIRST_RUN
 from naslab.render.report.rawdata import COLUMN, Series
 from naslab.render.report.thinning import keep_extremes
+from naslab.results.describe import part_of
+from naslab.results.parts.sustained import Bucket, ChangeDocument, Regimes, Sustained
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from naslab.results.run import Run
 
-Part = dict[str, Any]
 _COLUMNS = {"read": ("read_bytes",), "write": ("write_bytes",), "all": ("read_bytes", "write_bytes")}
 _BUCKETS = 600
 WIRE_DIFFERS = 0.1
@@ -28,51 +30,46 @@ WIRE_DIFFERS = 0.1
 _NS = 1e9
 
 
-def part_of(run: Run) -> Part | None:
-    """The run's `sustained` part; None for other runs."""
-    return run.document.get("sustained")
-
-
 def regime_figures(run: Run, index: int, series: Sequence[Series]) -> list[tuple[list[str], dict[str, Any], str]]:
     """(path, figure, words) for each series that was cut into regimes. index: of the run among those shown."""
-    part = part_of(run)
+    part = part_of(run.document, "sustained", Sustained)
     found = []
-    for regime in (part or {}).get("regimes", []):
-        own = _own(regime, [one for one in series if one.run == index])
-        regime = as_told(regime, ((part or {}).get("burst") or {}).get("bucket"))  # noqa: PLW2901
+    for each in part.regimes if part else ():
+        own = _own(each, [one for one in series if one.run == index])
+        regime = as_told(each, part.burst.bucket if part and part.burst else None)
         if own:
             lines, wire = _lines(regime, own), _wire(run, own)
             found.append(([regime_name(run, regime)], regimes(*lines, regime, wire), words(regime)))
     return found
 
 
-def as_told(regime: Part, bucket: Part | None = None) -> Part:
+def as_told(regime: Regimes, bucket: Bucket | None = None) -> Regimes:
     """The regime with one fall as its headline has it: the fitted moment and rates, not those of the whole seconds in
     which the fall was looked for, of which the one with the fall in it belongs to both.
 
     bucket: the fit of the run's burst, which is the headline of the series that fell at the same moment.
     """
-    dropped_ns, segments, changes = regime.get("dropped_ns"), regime["segments"], regime["changes"]
-    if not dropped_ns or len(segments) != 2 or len(changes) != 1 or not regime.get("baseline_bytes_per_s"):
+    dropped_ns, segments, changes = regime.dropped_ns, regime.segments, regime.changes
+    high, low = regime.burst_bytes_per_s, regime.baseline_bytes_per_s
+    if not dropped_ns or len(segments) != 2 or len(changes) != 1 or not high or not low:
         return regime
-    high, low = (regime[f"{name}_bytes_per_s"] for name in ("burst", "baseline"))
-    if bucket and bucket["dropped_ns"] == dropped_ns:
-        high, low = (bucket[f"{name}_bytes_per_s"]["value"] for name in ("burst", "baseline"))
-    earliest_ns, latest_ns = min(changes[0]["earliest_ns"], dropped_ns), max(changes[0]["latest_ns"], dropped_ns)
-    fell = {"at_ns": dropped_ns, "earliest_ns": earliest_ns, "latest_ns": latest_ns, "effect": low / high - 1}
-    first = {**segments[0], "end_ns": dropped_ns, "mean_bytes_per_s": high}
-    second = {**segments[1], "start_ns": dropped_ns, "mean_bytes_per_s": low}
-    return {**regime, "changes": [{**changes[0], **fell}], "segments": [first, second]}
+    if bucket and bucket.dropped_ns == dropped_ns:
+        high, low = bucket.burst_bytes_per_s.value, bucket.baseline_bytes_per_s.value
+    earliest_ns, latest_ns = min(changes[0].earliest_ns, dropped_ns), max(changes[0].latest_ns, dropped_ns)
+    fell = replace(changes[0], at_ns=dropped_ns, earliest_ns=earliest_ns, latest_ns=latest_ns, effect=low / high - 1)
+    first = replace(segments[0], end_ns=dropped_ns, mean_bytes_per_s=high)
+    second = replace(segments[1], start_ns=dropped_ns, mean_bytes_per_s=low)
+    return replace(regime, changes=[fell], segments=[first, second])
 
 
-def _own(regime: Part, series: Sequence[Series]) -> list[Series]:
+def _own(regime: Regimes, series: Sequence[Series]) -> list[Series]:
     """The series that a regime was found in: one, or the parts of a first run."""
-    own = [one for one in series if one.cell.get("id") == regime["cell"]]
+    own = [one for one in series if one.cell.get("id") == regime.cell]
     if not own or own[0].cell.get("workload") != FIRST_RUN:
         return own
     own = [one for one in series if one.cell.get("workload") == FIRST_RUN]
     # A long flush began the series anew: what came before it is longer than the series' segments.
-    length_ns = regime["segments"][-1]["end_ns"]
+    length_ns = regime.segments[-1].end_ns
     end_ns = max(one.cell["start_ns"] + one.cell["window_ns"] for one in own)
     return [one for one in own if one.cell["start_ns"] >= end_ns - 1.05 * length_ns]
 
@@ -83,12 +80,12 @@ def _starts(own: Sequence[Series]) -> list[NDArray[Any]]:
     return [one.whole()[0] + (one.cell["start_ns"] - origin_ns) / _NS for one in own]
 
 
-def _lines(regime: Part, own: Sequence[Series]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _lines(regime: Regimes, own: Sequence[Series]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(start of each interval in s, bytes/s, worst latency in ns)."""
     rates, worst = [], []
     for one in own:
         _, rows = one.whole()
-        rates.append(sum(rows[:, COLUMN[name]] for name in _COLUMNS[regime["kind"]]) / one.interval_s)
+        rates.append(sum(rows[:, COLUMN[name]] for name in _COLUMNS[regime.kind]) / one.interval_s)
         worst.append(rows[:, COLUMN["max_latency_ns"]].astype(np.float64))
     return np.concatenate(_starts(own)), np.concatenate(rates), np.concatenate(worst)
 
@@ -117,7 +114,11 @@ def _means(values: NDArray[Any], width: int) -> NDArray[Any]:
 
 
 def regimes(
-    times_s: NDArray[Any], rates: NDArray[Any], worst_ns: NDArray[Any], regime: Part, wire: NDArray[Any] | None = None
+    times_s: NDArray[Any],
+    rates: NDArray[Any],
+    worst_ns: NDArray[Any],
+    regime: Regimes,
+    wire: NDArray[Any] | None = None,
 ) -> dict[str, Any]:
     """The series, the mean of each stretch over it, and a line with its interval at each change; latency below.
 
@@ -142,7 +143,7 @@ def regimes(
         height=460,
         hovermode="x",
         showlegend=True,
-        shapes=[shape for change in regime["changes"] for shape in _mark(change)],
+        shapes=[shape for change in regime.changes for shape in _mark(change)],
     )
     legend_above(layout)
     layout["margin"]["t"] = 36
@@ -159,13 +160,13 @@ def _line(
     }  # fmt: skip
 
 
-def _plateaus(regime: Part) -> dict[str, Any]:
+def _plateaus(regime: Regimes) -> dict[str, Any]:
     """A flat line over each stretch."""
     xs: list[float | None] = []
     ys: list[float | None] = []
-    for segment in regime["segments"]:
-        level = number(segment["mean_bytes_per_s"] / 1e6)
-        xs += [number(segment["start_ns"] / _NS), number(segment["end_ns"] / _NS), None]
+    for segment in regime.segments:
+        level = number(segment.mean_bytes_per_s / 1e6)
+        xs += [number(segment.start_ns / _NS), number(segment.end_ns / _NS), None]
         ys += [level, level, None]
     return {
         "type": "scatter", "mode": "lines", "name": "Mean of a stretch", "x": xs, "y": ys, "yaxis": "y",
@@ -173,9 +174,9 @@ def _plateaus(regime: Part) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _mark(change: Part) -> list[dict[str, Any]]:
+def _mark(change: ChangeDocument) -> list[dict[str, Any]]:
     """The change, and a band over its 95 % interval."""
-    at, low, high = (number(change[name] / _NS) for name in ("at_ns", "earliest_ns", "latest_ns"))
+    at, low, high = (number(ns / _NS) for ns in (change.at_ns, change.earliest_ns, change.latest_ns))
     band = {
         "type": "rect", "xref": "x", "yref": "paper", "x0": low, "x1": high, "y0": 0.4, "y1": 1,
         "fillcolor": theme.band(theme.LATENCY), "line": {"width": 0}, "layer": "below",
@@ -187,26 +188,24 @@ def _mark(change: Part) -> list[dict[str, Any]]:
     return [band, rule]
 
 
-def words(regime: Part) -> str:
+def words(regime: Regimes) -> str:
     """The finding of one series in words."""
-    steady = regime["steady"]
-    best = value_label(regime["best_second_bytes_per_s"], "bytes")
+    steady = regime.steady
+    best = value_label(regime.best_second_bytes_per_s, "bytes")
     stretches = ", then ".join(
-        f"{value_label(s['mean_bytes_per_s'], 'bytes')} until {s['end_ns'] / _NS:,.4g} s"
-        for s in regime["segments"][:6]
+        f"{value_label(s.mean_bytes_per_s, 'bytes')} until {s.end_ns / _NS:,.4g} s"
+        for s in regime.segments[:6]
     )  # fmt: skip
-    more = len(regime["segments"]) - 6
+    more = len(regime.segments) - 6
     stretches += f" and {count_label(more, 'further stretch', 'further stretches')}" if more > 0 else ""
-    snia = {None: "", True: " SNIA's criterion: steady.", False: " SNIA's criterion: not steady."}[
-        steady["snia_steady"]
-    ]
+    snia = {None: "", True: " SNIA's criterion: steady.", False: " SNIA's criterion: not steady."}[steady.snia_steady]
     changes = ", ".join(
-        f"{percent(c['effect'])} at {c['at_ns'] / _NS:,.4g} s" for c in regime["changes"][:6]
+        f"{percent(c.effect)} at {c.at_ns / _NS:,.4g} s" for c in regime.changes[:6]
     )  # fmt: skip
     tail = f" Changes: {changes}." if changes else " No change of rate was detected."
-    latency = regime["percentiles_ns"].get("p99")
+    latency = regime.percentiles_ns.get("p99")
     slow = f" 99 % of the operations within {time_label(latency)}." if latency else ""
-    state = f" {STEADY_WORDS.get(steady['word'], steady['word'])}: {steady['reason']}."
+    state = f" {STEADY_WORDS.get(steady.word, steady.word)}: {steady.reason}."
     return f"Best second {best}; {stretches}.{tail}{state}{snia}{slow}"
 
 
@@ -214,7 +213,7 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
     """Tables of percentiles and cost, as HTML; empty without a sustained run. runs: (name, run)."""
     parts = []
     for name, run in runs:
-        part = part_of(run)
+        part = part_of(run.document, "sustained", Sustained)
         if part:
             head = f"<h3>{esc(name)}</h3>" if len(runs) > 1 else ""
             tables = _percentile_table(run, part) + _cost_table(part)
@@ -223,8 +222,8 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
     return f'<section id="sustained"><h2>Percentiles and cost</h2>{body}</section>' if body else ""
 
 
-def _percentile_table(run: Run, part: Part) -> str:
-    shown = part["regimes"][:6]
+def _percentile_table(run: Run, part: Sustained) -> str:
+    shown = part.regimes[:6]
     if not shown:
         return ""
     heads = ["Latency", *(regime_name(run, regime) for regime in shown)]
@@ -232,14 +231,14 @@ def _percentile_table(run: Run, part: Part) -> str:
     return text_table("Latency percentiles, as far as there were enough operations", heads, rows)
 
 
-def _cost_table(part: Part) -> str:
-    cost = part["cost"]
+def _cost_table(part: Sustained) -> str:
+    cost = part.cost
     if not cost:
         return ""
     heads = ["Rate", "MB/s", "A month's cost per MB/s", "Cost per TiB moved"]
     rows = [
-        [name, f"{found['bytes_per_s'] / 1e6:,.4g}", f"{found['per_mb_per_s_month']:,.4g}",
-         f"{found['per_tib_moved']:,.4g}"]
-        for name, found in (("Sustained", cost["sustained"]), ("Burst", cost["burst"])) if found
+        [name, f"{found.bytes_per_s / 1e6:,.4g}", f"{found.per_mb_per_s_month:,.4g}",
+         f"{found.per_tib_moved:,.4g}"]
+        for name, found in (("Sustained", cost.sustained), ("Burst", cost.burst)) if found
     ]  # fmt: skip
-    return text_table(f"Cost at {cost['per_hour']:,.4g} an hour, {cost['per_month']:,.6g} a month", heads, rows)
+    return text_table(f"Cost at {cost.per_hour:,.4g} an hour, {cost.per_month:,.6g} a month", heads, rows)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from naslab.analysis.metadata import CACHES, header, percent_text, rows, sentences
+from naslab.analysis.metadata import CACHES, caches_of, header, percent_text, rows, sentences
 from naslab.render.report import theme
 from naslab.render.report.axes import base_layout, legend_above, numbers, plain_axis, rate_axis, time_axis
 from naslab.render.report.figures import Figure, Trace
 from naslab.render.report.labels import esc, op_label, plot_text, text_table, time_label
+from naslab.results.describe import part_of
+from naslab.results.parts.tree import TreeDocument, TreePhase
 from naslab.units import count_text
 
 if TYPE_CHECKING:
     from naslab.render.report.views import Chart, Shown
     from naslab.results.run import Run
-
-Tree = Mapping[str, Any]
-Row = Mapping[str, Any]
 
 _COLOURS = {"warm": theme.run_colour(1), "new_connection": theme.run_colour(3), "cold": theme.run_colour(0)}
 assert set(_COLOURS) == set(CACHES.values())
@@ -31,16 +30,15 @@ class Series:
 
     name: str
     colour: str
-    rows: Sequence[Row]
+    rows: Sequence[TreePhase]
 
 
 def fill(chart: Chart, runs: Sequence[Shown]) -> None:
     """Adds one figure for each run of `naslab tree`; before them, of several runs, one for each state of the caches."""
-    found: list[tuple[str, Any]] = [(run.name, run.run.document.get("tree")) for run in runs]
-    found = [(name, tree) for name, tree in found if tree and tree["phases"]]
+    found = _with_phases([(run.name, run.run) for run in runs])
     if len(found) > 1:
         for caches in _COLOURS:
-            every = [(name, [row for row in tree["phases"] if _caches(row) == caches]) for name, tree in found]
+            every = [(name, [row for row in tree.phases if caches_of(row) == caches]) for name, tree in found]
             series = [Series(name, theme.run_colour(at), some) for at, (name, some) in enumerate(every) if some]
             if len(series) > 1:
                 label = f"All runs, {_words(caches)}"
@@ -49,13 +47,14 @@ def fill(chart: Chart, runs: Sequence[Shown]) -> None:
         series = [
             Series(_words(caches), colour, some)
             for caches, colour in _COLOURS.items()
-            if (some := [row for row in tree["phases"] if _caches(row) == caches])
+            if (some := [row for row in tree.phases if caches_of(row) == caches])
         ]
         chart.add([name], figure(series), " ".join(sentences(tree)))
 
 
-def _caches(row: Row) -> str:
-    return str(row.get("caches", "warm"))
+def _with_phases(runs: Sequence[tuple[str, Run]]) -> list[tuple[str, TreeDocument]]:
+    every = [(name, part_of(run.document, "tree", TreeDocument)) for name, run in runs]
+    return [(name, tree) for name, tree in every if tree and tree.phases]
 
 
 def _words(caches: str) -> str:
@@ -63,8 +62,8 @@ def _words(caches: str) -> str:
 
 
 def _range(series: Series) -> str:
-    slow, fast = (choose(series.rows, key=lambda row: row["ops_per_s"]) for choose in (min, max))
-    ends = (f"{row['op']} {count_text(row['ops_per_s'])}/s" for row in (slow, fast))
+    slow, fast = (choose(series.rows, key=lambda row: row.ops_per_s) for choose in (min, max))
+    ends = (f"{row.op} {count_text(row.ops_per_s)}/s" for row in (slow, fast))
     return f"{series.name}: {' (slowest) to '.join(ends)} (fastest)."
 
 
@@ -73,11 +72,11 @@ def figure(series: Sequence[Series]) -> Figure:
 
     Where it is narrow, the second stands below the first.
     """
-    names = list(dict.fromkeys(op_label(row["op"]) for one in series for row in one.rows))
+    names = list(dict.fromkeys(op_label(row.op) for one in series for row in one.rows))
     # Plotly stacks the bars of a phase upwards: the first series goes last, to be on top, and first in the legend.
     traces = [trace for at, one in reversed([*enumerate(series)]) for trace in (*_rate(one, at), *_latency(one, at))]
     rates = [rate for one in series for row in one.rows for rate in _rates(row)]
-    times = [row[f"latency_ns_{name}"] / 1e6 for one in series for row in one.rows for name in ("p50", "p99")]
+    times = [ns / 1e6 for one in series for row in one.rows for ns in (row.latency_ns_p50, row.latency_ns_p99)]
     category = {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "ticklabelstandoff": 6}
     high = _AROUND_PX + len(names) * (_PHASE_PX + _BAR_PX * len(series))
 
@@ -100,30 +99,30 @@ def figure(series: Sequence[Series]) -> Figure:
     return {"data": traces, "layout": layout, "narrow": narrow}
 
 
-def _rates(row: Row) -> Iterator[float]:
-    yield row["ops_per_s"]
-    yield from row.get("ops_per_s_each") or ()
-    yield from row.get("ops_per_s_ci95") or ()
+def _rates(row: TreePhase) -> Iterator[float]:
+    yield row.ops_per_s
+    yield from row.ops_per_s_each or ()
+    yield from row.ops_per_s_ci95 or ()
 
 
 def _rate(one: Series, at: int) -> Iterator[Trace]:
-    labels = [op_label(row["op"]) for row in one.rows]
+    labels = [op_label(row.op) for row in one.rows]
     name, group = plot_text(one.name), {"legendgroup": one.name, "offsetgroup": str(at)}
-    ends = [row.get("ops_per_s_ci95") or [row["ops_per_s"]] * 2 for row in one.rows]
+    ends = [row.ops_per_s_ci95 or [row.ops_per_s] * 2 for row in one.rows]
     bars: Trace = {
         "type": "bar", "orientation": "h", "name": name, **group, "y": labels,
-        "x": numbers(row["ops_per_s"] for row in one.rows), "marker": {"color": one.colour, "opacity": 0.75},
+        "x": numbers(row.ops_per_s for row in one.rows), "marker": {"color": one.colour, "opacity": 0.75},
         "customdata": [_told(row) for row in one.rows],
         "hovertemplate": f"<b>%{{x:,.4~g}}/s</b><br>%{{y}}, {name}%{{customdata}}<extra></extra>",
     }  # fmt: skip
-    if any(row.get("ops_per_s_ci95") for row in one.rows):
+    if any(row.ops_per_s_ci95 for row in one.rows):
         bars["error_x"] = {
             "type": "data", "symmetric": False, "color": theme.INK, "thickness": 1.2, "width": 3,
-            "array": numbers(end[1] - row["ops_per_s"] for end, row in zip(ends, one.rows, strict=True)),
-            "arrayminus": numbers(row["ops_per_s"] - end[0] for end, row in zip(ends, one.rows, strict=True)),
+            "array": numbers(end[1] - row.ops_per_s for end, row in zip(ends, one.rows, strict=True)),
+            "arrayminus": numbers(row.ops_per_s - end[0] for end, row in zip(ends, one.rows, strict=True)),
         }  # fmt: skip
     yield bars
-    each = [(op_label(row["op"]), rate) for row in one.rows for rate in row.get("ops_per_s_each") or ()]
+    each = [(op_label(row.op), rate) for row in one.rows for rate in row.ops_per_s_each or ()]
     if len(each) > len(labels):
         yield {
             "type": "scatter", "mode": "markers", "name": f"{name}, each repeat", **group, "showlegend": False,
@@ -133,22 +132,22 @@ def _rate(one: Series, at: int) -> Iterator[Trace]:
         }  # fmt: skip
 
 
-def _told(row: Row) -> str:
+def _told(row: TreePhase) -> str:
     """What is known of a bar beside its length."""
-    parts = [f"{row['count']:,} operations" + (f", median of {row['repeats']}" if row["repeats"] > 1 else "")]
-    if row.get("ops_per_s_ci95"):
-        low, high = row["ops_per_s_ci95"]
+    parts = [f"{row.count:,} operations" + (f", median of {row.repeats}" if row.repeats > 1 else "")]
+    if row.ops_per_s_ci95:
+        low, high = row.ops_per_s_ci95
         parts.append(f"95 % interval {low:,.4g} to {high:,.4g}/s")
-    if row.get("of_warm"):
-        parts.append(f"{percent_text(row['of_warm'])} of the warm rate")
+    if row.of_warm:
+        parts.append(f"{percent_text(row.of_warm)} of the warm rate")
     return "".join(f"<br>{part}" for part in parts)
 
 
 def _latency(one: Series, at: int) -> Iterator[Trace]:
-    labels = [op_label(row["op"]) for row in one.rows]
+    labels = [op_label(row.op) for row in one.rows]
     name = plot_text(one.name)
     for quantile, symbol in (("p50", "circle"), ("p99", "diamond-open")):
-        times = [row[f"latency_ns_{quantile}"] for row in one.rows]
+        times = [row.latency_ns_p50 if quantile == "p50" else row.latency_ns_p99 for row in one.rows]
         trace: Trace = {
             "type": "scatter", "mode": "markers", "name": f"{name}, {quantile}", "legendgroup": one.name,
             "offsetgroup": str(at), "showlegend": False, "orientation": "h", "xaxis": "x2", "yaxis": "y2",
@@ -160,7 +159,7 @@ def _latency(one: Series, at: int) -> Iterator[Trace]:
         if quantile == "p50":
             trace["error_x"] = {
                 "type": "data", "symmetric": False, "color": one.colour, "thickness": 1.2, "width": 0,
-                "array": numbers((row["latency_ns_p99"] - row["latency_ns_p50"]) / 1e6 for row in one.rows),
+                "array": numbers((row.latency_ns_p99 - row.latency_ns_p50) / 1e6 for row in one.rows),
                 "arrayminus": [0.0] * len(one.rows),
             }  # fmt: skip
         yield trace
@@ -169,12 +168,10 @@ def _latency(one: Series, at: int) -> Iterator[Trace]:
 def section(runs: Sequence[tuple[str, Run]]) -> str:
     """The table of the phases, warm and cold side by side, as HTML; empty without any. runs: (name, run)."""
     parts = []
-    for name, run in runs:
-        tree: Any = run.document.get("tree")
-        if tree and tree["phases"]:
-            head = f"<h3>{esc(name)}</h3>" if len(runs) > 1 else ""
-            shown = [(op_label(op), *rest) for op, *rest in rows(tree)]
-            parts.append(head + text_table(next(iter(sentences(tree))), header(tree), shown))
+    for name, tree in _with_phases(runs):
+        head = f"<h3>{esc(name)}</h3>" if len(runs) > 1 else ""
+        shown = [(op_label(op), *rest) for op, *rest in rows(tree)]
+        parts.append(head + text_table(next(iter(sentences(tree))), header(tree), shown))
     if not parts:
         return ""
     lead = "Medians over the repeats; intervals of the median need six. Latency is that of one call."

@@ -12,7 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from naslab.explain import tell
 from naslab.render.report.labels import esc, tight
+from naslab.results.describe import part_of
+from naslab.results.parts.sustained import BurstDocument, Sustained
 from naslab.units import amount_text, duration_text, rate_text, size_label
 
 Document = Mapping[str, Any]
@@ -75,59 +78,55 @@ def worth_drawing(found: Sequence[Stage]) -> bool:
 def stages(document: Document) -> list[Stage]:
     """Network, memory and disks with what the run measured of each."""
     found = {name: Stage(name) for name in STAGES}
-    part = document.get("sustained") or {}
-    _cached(part, found)
-    _burst(part.get("burst") or {}, found)
+    part = part_of(document, "sustained", Sustained)
+    if part:
+        _cached(part, found)
+    if part and part.burst:
+        _burst(part.burst, found)
     _limits(document, found)
     return [found[name] for name in STAGES]
 
 
-def _cached(part: Mapping[str, Any], found: Mapping[str, Stage]) -> None:
-    cached, sets = part.get("cached") or {}, part.get("working_set") or {}
-    network = cached.get("network_only_bytes_per_s")
-    if network:
+def _cached(part: Sustained, found: Mapping[str, Stage]) -> None:
+    cached, sets = part.cached, part.working_set
+    if cached and (network := cached.network_only_bytes_per_s):
         found[NETWORK].add(f"{rate_text(network)}, reads from the server cache", network, network)
-        found[DISKS].add(f"{rate_text(cached['cold_bytes_per_s'])}, reads outside the caches")
-    if sets.get("knee_bytes"):
-        rates = sets["memory_bytes_per_s"], sets["beyond_bytes_per_s"]
-        found[MEMORY].add(f"holds a working set of {size_label(sets['knee_bytes'])}", rates[0])
+        found[DISKS].add(f"{rate_text(cached.cold_bytes_per_s)}, reads outside the caches")
+    if sets and sets.knee_bytes:
+        rates = sets.memory_bytes_per_s, sets.beyond_bytes_per_s
+        found[MEMORY].add(f"holds a working set of {size_label(sets.knee_bytes)}", rates[0])
         found[MEMORY].add(f"{rate_text(rates[0])} from the cache")
         found[DISKS].add(f"{rate_text(rates[1])}, working sets that do not fit", rates[1], rates[1])
 
 
-def _burst(burst: Mapping[str, Any], found: Mapping[str, Stage]) -> None:
+def _burst(burst: BurstDocument, found: Mapping[str, Stage]) -> None:
     """Burst and floor at the part that the cause names; the disks where it is not known, and that is said."""
-    bucket, cause = burst.get("bucket"), burst.get("cause")
+    bucket, cause = burst.bucket, burst.cause
     if not bucket:
-        if burst:
-            rate = burst["mean_bytes_per_s"]
-            found[DISKS].add(
-                f"{rate_text(rate)} for {duration_text(burst['duration_ns'])}, no burst detected", rate, rate
-            )
+        rate = burst.mean_bytes_per_s
+        found[DISKS].add(f"{rate_text(rate)} for {duration_text(burst.duration_ns)}, no burst detected", rate, rate)
         return
-    fast, slow = bucket["burst_bytes_per_s"]["value"], bucket["baseline_bytes_per_s"]["value"]
-    lasted = f"{rate_text(fast)} for {duration_text(bucket['dropped_ns'])}"
+    fast, slow = bucket.burst_bytes_per_s.value, bucket.baseline_bytes_per_s.value
+    lasted = f"{rate_text(fast)} for {duration_text(bucket.dropped_ns)}"
     floor = f"then {rate_text(slow)}"
     if cause == "write_back_cache":
-        found[MEMORY].add(f"accepts {amount_text(bucket['burst_bytes'])} of writes: {lasted}", fast, slow)
+        found[MEMORY].add(f"accepts {amount_text(bucket.burst_bytes)} of writes: {lasted}", fast, slow)
         found[DISKS].add(f"{rate_text(slow)}, once it is full", slow, slow)
         return
     found[DISKS].add(lasted, fast, slow)
     found[DISKS].add(floor)
     if cause == "token_bucket":
-        found[DISKS].add(f"credit: {amount_text(bucket['size_bytes']['value'])} above that rate")
-        if bucket.get("refill_ns"):
-            found[DISKS].add(f"refilled after {duration_text(bucket['refill_ns'])} of rest")
+        found[DISKS].add(f"credit: {amount_text(bucket.size_bytes.value)} above that rate")
+        if bucket.refill_ns:
+            found[DISKS].add(f"refilled after {duration_text(bucket.refill_ns)} of rest")
     elif cause == "slc_cache":
-        found[DISKS].add(f"fast flash of {amount_text(bucket['burst_bytes'])}")
+        found[DISKS].add(f"fast flash of {amount_text(bucket.burst_bytes)}")
     else:
         found[DISKS].add("slower with time" if cause == "thermal_or_drift" else "cause of the drop undecided")
 
 
 def _limits(document: Document, found: Mapping[str, Stage]) -> None:
     """The verdict's limits, each at its part."""
-    from naslab.explain import tell
-
     for limit in (document.get("verdict") or {}).get("limits") or []:
         kind, value = str(limit.get("kind")), limit.get("value")
         if kind not in _OF_LIMIT or not value:

@@ -13,6 +13,7 @@ from naslab.units import count_text, duration_text, size_label, size_text
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from naslab.results.parts.curve import CurveDocument
     from naslab.results.run import Run
 
 LEAST_SIZES = 3
@@ -78,8 +79,11 @@ def _rate(value: float) -> str:
 
 def sparklines(run: Run, swept: Sequence[str], width: int) -> list[Text | str]:
     """Rate over time of the loads that lasted, and p99 against load of a curve; [] where there is neither."""
-    if curve := run.document.get("curve"):
-        return list(_curve(curve, width))
+    if document := run.document.get("curve"):
+        from naslab.results.describe import typed
+        from naslab.results.parts.curve import CurveDocument
+
+        return list(_curve(typed(document, CurveDocument), width))
     found = [(cell, values) for cell in run.cells if cell["op"] not in swept and len(values := _rates(run, cell))]
     found = [(cell, values) for cell, values in found if len(values) >= LEAST_INTERVALS]
     if not found or run.document.get("profile"):
@@ -120,14 +124,14 @@ def _framed(values: Sequence[float], low: float, high: float, first: str, last: 
     return f"  {first} {terminal.spark(values, low, high, marks)} {last}"
 
 
-def _curve(curve: Mapping[str, Any], width: int) -> Iterator[Text | str]:
+def _curve(curve: CurveDocument, width: int) -> Iterator[Text | str]:
     """p99 of the response time at each load, on a log scale: it climbs over decades."""
-    steps = [step for step in curve["steps"] if step["response_ns"]["p99"]]
+    steps = [(step.offered_per_s, p99) for step in curve.steps if (p99 := step.response_ns.p99)]
     if len(steps) < LEAST_SIZES:
         return
-    times = [step["response_ns"]["p99"] for step in steps]
+    times = [p99 for _, p99 in steps]
     logs = [math.log10(value) for value in times]
-    loads = f"{count_text(steps[0]['offered_per_s'])}/s to {count_text(steps[-1]['offered_per_s'])}/s"
+    loads = f"{count_text(steps[0][0])}/s to {count_text(steps[-1][0])}/s"
     yield _text("p99 of the response time, one mark per load, log scale", "bold")
     yield _text(_framed(logs, min(logs), max(logs), duration_text(times[0]), duration_text(times[-1]), width))
     yield _text(f"  offered {loads}")

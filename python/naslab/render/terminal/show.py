@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from naslab.analysis import regimes_words
+from naslab.explain import tell, trust
+from naslab.render.terminal import pictures
 from naslab.render.terminal.facts import fact
-from naslab.render.terminal.tables import CURVE_HEADER, PROFILE_HEADER, curve_rows, profile_rows
+from naslab.render.terminal.tables import CommandTable, command_tables
 from naslab.render.terminal.telling import told_once
 from naslab.results.addresses import address_line
 from naslab.results.cell_names import op_words, stage_words
+from naslab.results.describe import part_of, typed
 from naslab.results.foreign import who_measured
 from naslab.results.numbers import is_number
 from naslab.results.outages import outage_sentences
+from naslab.results.parts.security import Security
+from naslab.results.parts.split import ClientSplit
+from naslab.text import screen as terminal
 from naslab.text.printable import colours_of, printable
 from naslab.text.screen import plain_table
 from naslab.units import duration_text, size_text, three_digits
@@ -29,6 +38,8 @@ if TYPE_CHECKING:
 
 _STATUS_STYLE = {"complete": "green", "partial": "yellow", "running": "cyan", "failed": "red"}
 MIN_WIDTH = 40
+_LEFT = ("application", "caches", "job", "limit", "metadata", "mode", "note", "operation")
+"""Columns of words in tables of commands."""
 _SECTIONS = {"target": "server"}
 """Names of the environment's sections, where `show` has another line of that name."""
 
@@ -38,8 +49,6 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
 
     width: columns; None takes the terminal's. color: None colours a terminal unless NO_COLOR is set.
     """
-    from naslab.render.terminal import pictures
-
     columns = columns_of(width)
     parts: list[RenderableType] = [*_answer(run), *_header(run), ""]
     grids = run.sweep_ops()
@@ -51,28 +60,14 @@ def show_run(run: Run, width: int | None = None, color: bool | None = None) -> s
         if (cell.get("workload") or cell["op"] not in grids) and not (run.document.get("ladder") and _is_step(cell))
     ]  # fmt: skip
     rest = [cell for cell in rest if cell.get("workload") != "sample"]  # parts of files, read for a prediction
-    if run.document.get("curve"):
-        parts += [_curve_table(run.document["curve"]), ""]
-    elif run.document.get("profile"):
-        parts += [_profile_table(run.document["profile"]), ""]
-    elif run.document.get("durable"):
-        parts += [*_durable_tables(run.document["durable"]), ""]
-    elif (run.document.get("job") or {}).get("steps"):
-        parts += [_job_table(run.document["job"]), ""]
-    elif run.document.get("replay"):
-        parts += [_replay_table(run.document), ""]
-    elif (run.document.get("tree") or {}).get("phases"):
-        parts += [_tree_table(run.document["tree"]), ""]
-    elif run.document.get("apps"):
-        parts += [*_apps_tables(run.document["apps"]), ""]
+    if tables := command_tables(run.document):
+        parts += _drawn(tables)
     elif (run.document.get("client_split") or {}).get("cells"):
         from naslab.comparison import split
 
-        parts += [split.table(run.document["client_split"]), ""]
+        parts += [split.table(typed(run.document["client_split"], ClientSplit)), ""]
     elif run.document.get("security"):
         from naslab.comparison import security_words
-        from naslab.results.describe import typed
-        from naslab.results.parts.security import Security
 
         parts += security_words.tables(typed(run.document["security"], Security))
     elif rest:
@@ -117,8 +112,9 @@ def _ladder_table(run: Run) -> list[RenderableType]:
     from rich.text import Text
 
     from naslab.explain import ladder_table
+    from naslab.results.parts.ladder import Ladder
 
-    ladder = run.document.get("ladder")
+    ladder = part_of(run.document, "ladder", Ladder)
     if not ladder:
         return []
     table = plain_table(ladder_table.HEADER[:3])
@@ -164,10 +160,6 @@ def columns_of(width: int | None) -> int:
 
 def folded(sentence: str) -> str:
     """A sentence in lines of the terminal's width, broken between words; one line where no terminal shows it."""
-    import textwrap
-
-    from naslab.text import screen as terminal
-
     text = sentence if terminal.has_blocks() else terminal.in_ascii(sentence)
     return textwrap.fill(text, columns_of(None), break_on_hyphens=False) if sys.stdout.isatty() else text
 
@@ -178,11 +170,7 @@ def render(parts: Iterable[RenderableType], width: int, color: bool | None) -> s
     color: None colours a terminal, unless NO_COLOR or FORCE_COLOR says otherwise. Without a UTF-8 locale the text is
     ASCII, but for what people wrote.
     """
-    import io
-
     from rich.text import Text
-
-    from naslab.text import screen as terminal
 
     if color is None:
         color = terminal.has_colour()
@@ -204,8 +192,6 @@ def render(parts: Iterable[RenderableType], width: int, color: bool | None) -> s
 
 def _kept_whole(text: Any, width: int) -> Any:
     """The text in lines of so many columns, with its words that are longer, as addresses, in one piece."""
-    import textwrap
-
     from rich.text import Text
 
     lines = text.plain.split("\n")
@@ -217,8 +203,6 @@ def _kept_whole(text: Any, width: int) -> Any:
 def _fitted(part: RenderableType, width: int) -> Sequence[RenderableType]:
     """A table with names of columns in parts that fit; anything else as it is."""
     from rich.table import Table
-
-    from naslab.text import screen as terminal
 
     if isinstance(part, Table) and part.show_header and part.columns:
         return terminal.fitted(part, width)
@@ -352,7 +336,6 @@ _CELL_HEADER = (
 )  # fmt: skip
 _DROPPED_FIRST = ("CPU %", "workers", "errors", "depth", "IOPS", "p50", "file", "note", "record")
 """Columns that a narrow terminal goes without, one after another."""
-_NARROW = 84
 
 
 def _cell_table(cells: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
@@ -367,85 +350,21 @@ def _cell_table(cells: Sequence[Mapping[str, Any]], width: int) -> RenderableTyp
     return table  # type: ignore[no-any-return]
 
 
-def _curve_table(curve: Any) -> RenderableType:
-    """A row a load; percentiles are of the response time, from the due time."""
+def _drawn(tables: Sequence[CommandTable]) -> list[RenderableType]:
+    """Tables of a command, numbers to the right; of applications the repeats and more go where it is narrow."""
     from rich.text import Text
 
-    table = plain_table(CURVE_HEADER, right=[name for name in CURVE_HEADER if name != "note"])
-    for row in curve_rows(curve):
-        table.add_row(*map(Text, row))
-    return table  # type: ignore[no-any-return]
-
-
-def _profile_table(profile: Any) -> RenderableType:
-    """Some of the zones, by position."""
-    table = plain_table(PROFILE_HEADER, right=PROFILE_HEADER)
-    for row in profile_rows(profile):
-        table.add_row(*row)
-    return table  # type: ignore[no-any-return]
-
-
-def _apps_tables(apps: Any) -> list[RenderableType]:
-    """Each application: repeats side by side, median, interval; then what it did."""
-    from naslab.commands.apps.results import FACTS, fact_rows, header, rows
-
-    tables: list[RenderableType] = []
-    for names, texts in ((header(apps), rows(apps)), (FACTS, fact_rows(apps))):
-        repeats = [name for name in names if name.startswith("run ")]
-        table = plain_table(names, right=names[1:], optional=[*repeats[::-1], "issued", "publ.", "% seq.", "largest"])
-        table.columns[0].no_wrap = True
-        for row in texts:
-            table.add_row(*row)
-        tables += [table, ""]
-    return tables[:-1]
-
-
-def _tree_table(tree: Any) -> RenderableType:
-    """Rate and latency by kind of operation."""
-    from naslab.analysis.metadata import header, rows
-
-    names = header(tree)
-    table = plain_table(names, right=[name for name in names[1:] if name != "caches"])
-    for row in rows(tree):
-        table.add_row(*row)
-    return table  # type: ignore[no-any-return]
-
-
-def _replay_table(document: Any) -> RenderableType:
-    """Operations of the trace and of the replay, by kind."""
-    from naslab.analysis.replayed import HEADER, rows
-
-    table = plain_table(HEADER, right=HEADER[1:])
-    for row in rows(document):
-        table.add_row(*row)
-    return table  # type: ignore[no-any-return]
-
-
-def _durable_tables(document: Any) -> list[RenderableType]:
-    """A row a durability mode, and a row a kind of metadata."""
-    from naslab.commands.durable.words import HEADER, METADATA_HEADER, metadata_rows, rows
-    from naslab.results.describe import typed
-    from naslab.results.parts.durable import Durable
-
-    part = typed(document, Durable)
-    table, metadata = plain_table(HEADER, right=HEADER[1:]), plain_table(METADATA_HEADER, right=METADATA_HEADER[1:])
-    for row in rows(part):
-        table.add_row(*row)
-    for row in metadata_rows(part):
-        metadata.add_row(*row)
-    return [table, "", metadata]
-
-
-def _job_table(job: Any) -> RenderableType:
-    """A row a job, those that only prepare included."""
-    from rich.text import Text
-
-    from naslab.commands.jobs.outcome import HEADER, rows
-
-    table = plain_table(HEADER, right=[name for name in HEADER if name not in ("job", "limit")])
-    for row in rows(job):
-        table.add_row(*map(Text, row))
-    return table  # type: ignore[no-any-return]
+    parts: list[RenderableType] = []
+    for found in tables:
+        repeats = [name for name in found.header if name.startswith("run ")]
+        right = [name for name in found.header if name not in _LEFT]
+        shown = plain_table(found.header, right, [*repeats[::-1], "issued", "publ.", "% seq.", "largest"])
+        if found.header[0] == "application":
+            shown.columns[0].no_wrap = True
+        for row in found.rows:
+            shown.add_row(*map(Text, row))
+        parts += [shown, ""]
+    return parts
 
 
 def _cell_texts(cell: Mapping[str, Any]) -> tuple[str, ...]:
@@ -513,17 +432,18 @@ def _clients(run: Run) -> list[RenderableType]:
 
 def _percentiles(run: Run) -> list[RenderableType]:
     """Latency to nine nines of each sustained load; - where too few operations were done, no row where in all."""
-    regimes = run.document["sustained"]["regimes"] if run.document.get("sustained") else []
-    if not regimes:
+    if not (run.document.get("sustained") or {}).get("regimes"):
         return []
     from rich.text import Text
 
     from naslab.analysis.sustained import percentile_rows, regime_name
+    from naslab.results.parts.sustained import Sustained
 
     # One column a load: more than a few would not fit.
-    names = [regime_name(run, found) for found in regimes[:4]]
+    regimes = typed(run.document["sustained"], Sustained).regimes[:4]
+    names = [regime_name(run, found) for found in regimes]
     table = plain_table(("latency", *names), right=names)
-    for label, texts in percentile_rows(regimes[:4]):
+    for label, texts in percentile_rows(regimes):
         table.add_row(Text(label), *map(Text, texts))
     return [table, ""]
 
@@ -532,8 +452,6 @@ def _regimes(run: Run) -> list[RenderableType]:
     """A line for each regime of the cells, with the evidence of one of them."""
     from rich.text import Text
 
-    from naslab.analysis import regimes_words
-
     told = regimes_words.lines(run.cells)
     return [Text("Regimes", style="bold"), *(Text(_plain(line)) for line in told), ""] if told else []
 
@@ -541,8 +459,6 @@ def _regimes(run: Run) -> list[RenderableType]:
 def _limits(run: Run) -> list[RenderableType]:
     """A row a limit, by class; then the evidence, each once."""
     from rich.text import Text
-
-    from naslab.explain import tell, trust
 
     limits = trust.claimed(run.document)
     if not limits:

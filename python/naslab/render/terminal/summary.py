@@ -6,9 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from naslab.analysis import many, regimes_words
+from naslab.analysis import many, regimes_words, replayed
+from naslab.explain import tell
 from naslab.results.cell_names import capital, op_words
+from naslab.results.describe import part_of, typed
 from naslab.results.outages import outage_sentences
+from naslab.results.parts.adaptive import AdaptiveDocument
+from naslab.results.parts.apps import Apps
+from naslab.results.parts.clients import Scaling
+from naslab.results.parts.durable import Durable
+from naslab.results.parts.job import JobDocument
+from naslab.results.parts.tree import TreeDocument
 from naslab.units import duration_text, rate_text, size_label
 
 Cell = Mapping[str, Any]
@@ -26,16 +34,14 @@ def _of_one(document: Mapping[str, Any]) -> list[str]:
     With sustained cells (`naslab run`) they come first and the sweep is one sentence; a sweep alone gets one
     sentence per test.
     """
-    if document.get("durable"):
+    if durable := part_of(document, "durable", Durable):
         from naslab.commands.durable import words
-        from naslab.results.describe import typed
-        from naslab.results.parts.durable import Durable
 
-        return words.sentences(typed(document["durable"], Durable))
-    if (document.get("job") or {}).get("steps"):
+        return words.sentences(durable)
+    if (job := part_of(document, "job", JobDocument)) and job.steps:
         from naslab.commands.jobs import outcome
 
-        return [*outcome.sentences(document["job"]), *_errors(document["cells"])]
+        return [*outcome.sentences(job), *_errors(document["cells"])]
     if document.get("ladder"):
         return _of_ladder(document)
     cells = [c for c in document["cells"] if c["bytes"] and c["duration_ns"]]
@@ -52,17 +58,15 @@ def _of_one(document: Mapping[str, Any]) -> list[str]:
     else:
         rated = [*telling, *(c for c in document["cells"] if c.get("predicted"))]
         body = [*_rates(rated), *_latency(telling), *_durability(telling)]
-    if document.get("adaptive"):
+    if found := part_of(document, "adaptive", AdaptiveDocument):
         from naslab.analysis import adaptive
 
-        body = [*adaptive.sentences(document["adaptive"]), *body]
+        body = [*adaptive.sentences(found), *body]
     return [*body, *regimes_words.sentences(cells), *_errors(document["cells"])]
 
 
 def _of_ladder(document: Mapping[str, Any]) -> list[str]:
     """The verdict first, then the sweep and the large file; the ladder's own cells are what the verdict rests on."""
-    from naslab.explain import tell
-
     others = [c for c in document["cells"] if c["workload"] != tell.WORKLOAD]
     rest = {key: value for key, value in document.items() if key != "ladder"}
     told = _of_one({**rest, "cells": others}) if any(c["bytes"] for c in others) else []
@@ -76,30 +80,31 @@ def _of_command(document: Mapping[str, Any]) -> list[str] | None:
     if document.get("scaling"):
         from naslab.analysis import scaling
 
-        told = scaling.sentences(document["scaling"])
+        told = scaling.sentences(typed(document["scaling"], Scaling))
     elif document.get("sustained"):
         from naslab.analysis import sustained
 
         told = sustained.sentences(document)
     elif document.get("profile"):
         from naslab.analysis import position
+        from naslab.results.parts.profile import ProfileDocument
 
-        told = position.sentences(document["profile"])
+        told = position.sentences(typed(document["profile"], ProfileDocument))
     elif document.get("apps"):
         from naslab.commands.apps import results
 
-        told = results.sentences(document["apps"])
+        told = results.sentences(typed(document["apps"], Apps))
     elif document.get("curve"):
         from naslab.analysis import loadcurve
+        from naslab.results.parts.curve import CurveDocument
 
-        told = [*loadcurve.sentences(document["curve"]), *loadcurve.compared_sentences(document["curve"])]
+        curve = typed(document["curve"], CurveDocument)
+        told = [*loadcurve.sentences(curve), *loadcurve.compared_sentences(curve)]
     elif document.get("tree"):
         from naslab.analysis import metadata
 
-        told = metadata.sentences(document["tree"])
+        told = metadata.sentences(typed(document["tree"], TreeDocument))
     elif document.get("replay"):
-        from naslab.analysis import replayed
-
         told = replayed.sentences(document)
     return None if told is None else list(told)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp
 
 from naslab.errors import NaslabError, StoreError, UnknownRunError
 from naslab.exchange.export import export
+from naslab.exchange.scrape import MEDIA_TYPE
 from naslab.render.web.assets import by_full_name
 from naslab.render.web.cache import Pages
 from naslab.render.web.comparepage import compare_page
@@ -131,7 +133,6 @@ class _Served:
         return Response(data, media_type=MEDIA_TYPES[kind], headers=headers)
 
     def metrics(self, request: Request) -> Response:
-        from naslab.exchange.scrape import MEDIA_TYPE
 
         assert self.scraped is not None
         return Response(self.scraped.text(), headers={"Content-Type": MEDIA_TYPE})
@@ -146,7 +147,6 @@ class _Served:
         return Response(found.data, media_type=found.media_type, headers=headers)
 
     async def events(self, request: Request) -> Response:
-        from starlette.concurrency import run_in_threadpool
 
         if self.streams.full:
             raise HTTPException(503, "too many browsers are already watching runs; close one")

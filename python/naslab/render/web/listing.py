@@ -11,7 +11,7 @@ from naslab.render.web.frame import Page
 from naslab.render.web.html import Html, join, select, table, tag
 from naslab.render.web.links import Links
 from naslab.render.web.live import under_way
-from naslab.results.store.library import FACETS, Library, Listed, Wanted
+from naslab.results.store.library import Library, Listed, Wanted
 from naslab.units import rate_text
 
 PAGE_RUNS = 50
@@ -156,8 +156,3 @@ def _pager(wanted: Wanted, number: int, pages: int, links: Links) -> Html | None
         else:
             items.append(tag("span", step.words, aria_disabled="true"))
     return tag("nav", *items, tag("span", f"page {number:,} of {pages:,}"), class_="pager", aria_label="Pages of runs")
-
-
-def facet_names() -> tuple[str, ...]:
-    """Names a query may narrow by."""
-    return (*FACETS, "test")

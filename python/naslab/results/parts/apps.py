@@ -6,12 +6,14 @@ from msgspec import UNSET, UnsetType
 
 from naslab.results.describe import Bytes, BytesPerS, Count, LoadName, Ns, Number, Part, PerS, Sentence, about
 
+AppSet = Literal["naspt", "older", "modern", "own"]
+
 
 class App(Part, kw_only=True):
     """Application."""
 
     name: Annotated[LoadName, about("name of the application; of the twelve it is NASPT's name of the result")]
-    set: Annotated[Literal["naspt", "older", "modern"], about("set that it belongs to")]
+    set: Annotated[AppSet, about("set that it belongs to")]
     about: Annotated[Sentence, about("what it does")]
     files_prepared: Annotated[Count, about("files that are made before")]
     prepared_bytes: Annotated[Bytes, about("their size together")]
@@ -30,10 +32,10 @@ class App(Part, kw_only=True):
             "null: streams are independent"
         ),
     ]
+    sequential_published: Annotated[Number | None, about("the share that was published; null: none was")]
     sequential_issued: Annotated[
         list[Number | None], about("the same of each repeat, by when requests started; [] where not recorded")
     ]
-    sequential_published: Annotated[Number | None, about("the share that was published; null: none was")]
     cells: Annotated[list[Count], about("ids of the cells of its repeats")]
     repeats: Annotated[list[Count], about("numbers of the repeats, from 1")]
     bytes_per_s: Annotated[list[BytesPerS], about("rate of each repeat")]

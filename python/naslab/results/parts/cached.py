@@ -30,11 +30,11 @@ class Cached(Part, kw_only=True):
         BytesPerS, about("first read after other data was written, of the decisive or last step")
     ]
     warm_bytes_per_s: Annotated[BytesPerS, about("repeated reads of one file")]
+    contrast: Annotated[Number, about("warm / cold")]
     evicted_bytes: Annotated[Bytes | UnsetType, about("other data written before the cold reads")] = UNSET
     steps: Annotated[
         list[CachedStep] | UnsetType, about("increasing amounts of other data, until a file was evicted")
     ] = UNSET
-    contrast: Annotated[Number, about("warm / cold")]
     separable: Annotated[bool, about("the contrast shows the server's cache")]
     reason: Annotated[Sentence | None, about("why it does not; null: it does")]
     network_only_bytes_per_s: Annotated[BytesPerS | None, about("the warm rate when it does")]

@@ -125,13 +125,17 @@ class AddressBytes(Part):
     received_bytes: Annotated[Bytes, about("bytes received from it on the wire")]
 
 
-class Outage(Part):
+class Outage(Part, kw_only=True):
     """Outage."""
 
     worker: Annotated[Count, about("whose session was lost, from 0")]
     start_ns: Annotated[Ns, about("the server's last answer before, monotonic clock")]
     end_ns: Annotated[Ns, about("the files were open again, monotonic clock")]
     attempts: Annotated[Count, about("attempts to connect")]
+    kept_files: Annotated[Count | UnsetType, about("open files that the server had kept")] = UNSET
+    reopened_files: Annotated[
+        Count | UnsetType, about("open files that it had not kept, and that were opened again by name")
+    ] = UNSET
     repeated_ops: Annotated[Count, about("operations that were outstanding, and were submitted again")]
     read_back_writes: Annotated[Count, about("acknowledged writes that were read back")]
     read_back_bytes: Annotated[Bytes, about("their size")]

@@ -108,7 +108,6 @@ class ScalingRung(Part):
 class Scaling(Part):
     """Scaling."""
 
-    rungs: Annotated[list[ScalingRung], about("one for each number of clients")]
     one_client_bytes_per_s: Annotated[BytesPerS, about("of one client without interference, as fitted")]
     limit_bytes_per_s: Annotated[BytesPerS | None, about("the maximum of all together, as fitted; null: not reached")]
     limit_ci95_bytes_per_s: Annotated[Interval | None, about("its 95 % interval", "bytes/s")]
@@ -118,3 +117,4 @@ class Scaling(Part):
     limited_by: Annotated[
         Literal["server", "clients", "unknown"], about("whose limit the largest number of clients shows")
     ]
+    rungs: Annotated[list[ScalingRung], about("one for each number of clients")]

@@ -98,6 +98,9 @@ class CurveComparison(Part):
     ]
 
 
+StopReason = Literal["saturated", "max_rate", "max_steps", "budget", "max_bytes", "failed", "interrupted"]
+
+
 class CurveDocument(Part):
     """Curve."""
 
@@ -110,10 +113,7 @@ class CurveDocument(Part):
     queue_depth: Annotated[Count, about("maximum queue depth per worker")]
     step_ns: Annotated[Ns, about("how long each load is offered, over its parts")]
     factor: Annotated[Number, about("each load of the curve is this many times the previous one")]
-    stop_reason: Annotated[
-        Literal["saturated", "max_rate", "max_steps", "budget", "max_bytes", "failed", "interrupted"],
-        about("why no further load was offered"),
-    ]
+    stop_reason: Annotated[StopReason, about("why no further load was offered")]
     saturated: Annotated[bool, about("a load was offered that exceeds what the target can carry")]
     probe_alone: Annotated[ProbeDocument | None, about("closed loop of one worker at depth 1")]
     probe_full: Annotated[ProbeDocument | None, about("closed loop of all workers at queue_depth")]

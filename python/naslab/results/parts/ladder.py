@@ -156,6 +156,10 @@ class LadderConditions(Part, kw_only=True):
     granted_depth: Annotated[
         Count | None, about("outstanding operations that the server grants; null: more than was tried")
     ]
+    slots: Annotated[
+        Count | UnsetType | None,
+        about("requests that the server lets a connection have outstanding, SMB: credits of 64 KiB; null: not known"),
+    ] = UNSET
     most_depth: Annotated[Count, about("highest queue depth that was tried")]
     client_cpus: Annotated[Count, about("processors of the client")]
     nic_bytes_per_s: Annotated[
@@ -168,6 +172,14 @@ class LadderConditions(Part, kw_only=True):
     burst: Annotated[LadderBurst | None, about("credit that ended during the run; null: none")]
     null_ns: Annotated[
         dict[str, Number] | UnsetType | None, about("a call without data: p50, p99, mean; null: not timed", "ns")
+    ] = UNSET
+    refused_bytes_per_s: Annotated[
+        Number | UnsetType | None,
+        about(
+            "writes of 1 MiB, one at a time, that crossed the network and that the server refused; null: not tried, or "
+            "not refused",
+            "bytes/s",
+        ),
     ] = UNSET
     before_cores: Annotated[
         Number | UnsetType | None,

@@ -94,7 +94,7 @@ class FindingDocument(Part):
     against: Annotated[list[Word], about("causes that it rules out")]
 
 
-class BurstDocument(Part):
+class BurstDocument(Part, kw_only=True):
     """Burst."""
 
     op: Annotated[Word, about("read or write")]
@@ -107,7 +107,7 @@ class BurstDocument(Part):
     sharing: Annotated[
         Literal["shared", "separate", "unknown"],
         about("of a bucket that writes spend: whether reads spend it, too; unknown for all else"),
-    ]
+    ] = "unknown"
     best_second_bytes_per_s: Annotated[BytesPerS, about("highest rate over any second of the first run")]
     mean_bytes_per_s: Annotated[BytesPerS, about("of the first run")]
     duration_ns: Annotated[Ns, about("length of the first run")]
@@ -145,8 +145,8 @@ class Sustained(Part, kw_only=True):
     regimes: Annotated[list[Regimes], about("each load's series by kind of operation")]
     burst: Annotated[BurstDocument | None, about("`naslab burst`: the burst and why it ended")]
     cached: Annotated[Cached | None, about("`naslab cache speed`: the rate of the network alone")]
+    cost: Annotated[CostDocument | None, about("with a price: what the rates cost")]
+    cache: Annotated[CacheModeDocument | UnsetType, about("how files are reached")] = UNSET
     working_set: Annotated[
         WorkingSet | UnsetType | None, about("`naslab cache size`: the largest one that is read from the server cache")
     ] = UNSET
-    cost: Annotated[CostDocument | None, about("with a price: what the rates cost")]
-    cache: Annotated[CacheModeDocument | UnsetType, about("how files are reached")] = UNSET

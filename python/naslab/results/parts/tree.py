@@ -11,11 +11,14 @@ METADATA_OPS = (
 )  # fmt: skip
 
 
+Caches = Literal["warm", "new_connection", "cold"]
+
+
 class TreePhase(Part, kw_only=True):
     """Phase of a tree."""
 
     op: Annotated[Word, about(f"read, {', '.join(METADATA_OPS)}")]
-    caches: Annotated[Literal["warm", "new_connection", "cold"] | UnsetType, about("before the pass")] = UNSET
+    caches: Annotated[Caches | UnsetType, about("before the pass")] = UNSET
     count: Annotated[Count, about("operations of one repeat; open_close: pairs; read: files")]
     repeats: Annotated[Count, about("number of repeats; the others are medians of these")]
     blocks: Annotated[list[Count] | UnsetType, about("which repeats")] = UNSET
@@ -43,8 +46,6 @@ class TreeDocument(Part, kw_only=True):
     shared: Annotated[bool, about("one tree for all workers; else one each")]
     mean_bytes: Annotated[Bytes, about("size of a file, or mean of the sizes")]
     lognormal: Annotated[bool, about("sizes are spread")]
-    folders: Annotated[Count, about("in all trees")]
-    files: Annotated[Count, about("in all trees")]
     neighbour: Annotated[
         Count | UnsetType, about("each worker uses the files of the worker this many after it; 0: its own")
     ] = UNSET
@@ -53,4 +54,6 @@ class TreeDocument(Part, kw_only=True):
         Literal["none", "new_connection", "command"] | UnsetType, about("what is renewed before cold passes")
     ] = UNSET
     cold_note: Annotated[Sentence | UnsetType, about("what was cold and what was not")] = UNSET
+    folders: Annotated[Count, about("in all trees")]
+    files: Annotated[Count, about("in all trees")]
     phases: Annotated[list[TreePhase], about("by kind of operation, in order, cold passes after warm ones")]
