@@ -11,6 +11,10 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PINNED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 # One line for each long step of the set-up; what its programs print is kept beside the stamps.
 QUIETLY = tools/quietly $(STAMPS)/$(@F).log
+# The engine and the Rust tests are built beside each other: each leaves a processor idle now and then.
+MAKEFLAGS += --jobs=2
+# cargo would look for make's own jobs, which its recipes do not hand on.
+unexport MAKEFLAGS
 # A machine may forbid bytecode or set its own default store: neither may reach naslab here.
 unexport PYTHONDONTWRITEBYTECODE
 unexport NASLAB_STORE
@@ -37,16 +41,16 @@ $(STAMPS)/dev: $(STAMPS)/build constraints/dev.txt
 	@$(BIN)/python -m compileall -q $(VENV)/lib >/dev/null || true
 	@touch $@
 
-$(STAMPS)/rust-tests: $(STAMPS)/dev
+$(STAMPS)/rust-tests: $(RUST_SOURCES) | tools
 	@$(QUIETLY) "building the Rust tests (a few minutes the first time)" cargo test --workspace --quiet --no-run
-	@touch $@
+	@mkdir -p $(STAMPS) && touch $@
 
 build: $(STAMPS)/build
 
 demo: build
 	@tools/demo
 
-test: $(STAMPS)/rust-tests
+test: $(STAMPS)/dev $(STAMPS)/rust-tests
 	@tools/run-tests
 
 # What needs root, servers, browsers, the machine to itself or minutes. PART="hostile truth" takes parts: servers,
@@ -66,6 +70,7 @@ check: $(STAMPS)/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/make-docs --check
+	$(BIN)/python tools/late-imports --check
 	$(BIN)/python tools/constraints --check
 
 docs: build
