@@ -11,12 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from types import CodeType
 from typing import Any
 
 from naslab.errors import INTERRUPTED, NaslabError
 from naslab.text.printable import fold_for_terminals, guarded
 
-_AGAIN_S = 0.01
+_AGAIN_S, _POLL_S = 0.01, 0.001
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,9 +56,8 @@ def _interruptions_kept() -> Iterator[None]:
             return
         begun = False
         while not begun:
-            # On a busy machine the signal comes before this returns, and would be lost here.
-            with contextlib.suppress(KeyboardInterrupt):
-                _thread.start_new_thread(_interrupt_again, ())
+            with contextlib.suppress(KeyboardInterrupt):  # a second one
+                _thread.start_new_thread(_interrupt_again, (made_again.__code__,))
                 begun = True
 
     sys.unraisablehook = made_again
@@ -67,12 +67,25 @@ def _interruptions_kept() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def _interrupt_again() -> None:
-    """A signal to the main thread itself: it may wait in the system by then."""
-    time.sleep(_AGAIN_S)
+def _interrupt_again(hook: CodeType) -> None:
+    """A signal to the main thread itself, which may wait in the system by then; once it has left the hook.
+
+    What is raised in a hook is lost, and on a busy machine the main thread is in there for long.
+    """
     main_thread = threading.main_thread().ident
     assert main_thread is not None
+    time.sleep(_AGAIN_S)
+    while hook in _running(main_thread):
+        time.sleep(_POLL_S)
     signal.pthread_kill(main_thread, signal.SIGINT)
+
+
+def _running(thread: int) -> Iterator[CodeType]:
+    """The code that a thread is in, from the inside out."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        yield frame.f_code
+        frame = frame.f_back
 
 
 def _main(args: list[str]) -> int:
