@@ -22,12 +22,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from comparison import Row, Skip, print_table
-from peers import engine_floor, help_time, iozone_parity, local_io, script_floor, series_cost
-from servers import nfs, smb
+from peers import engine_floor, help_time, iozone_parity, local_io, script_floor, series_cost, small_files
+from servers import nfs, raw_tcp, smb
 
 GROUPS = {
     "floor": engine_floor, "series": series_cost, "script": script_floor, "local": local_io, "smb": smb, "nfs": nfs,
-    "iozone": iozone_parity, "start": help_time,
+    "tcp": raw_tcp, "iozone": iozone_parity, "small": small_files, "start": help_time,
 }  # fmt: skip
 
 

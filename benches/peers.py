@@ -149,6 +149,8 @@ IOZONE_MODES = {
     "direct": "-I -s 64m -s 128m -r 64k -r 1m",
     "-e -c": "-e -c -s 64m -s 128m -r 4k -r 64k -r 1m",
 }
+IOZONE_SMALL = "-a -i 0 -i 1 -i 2 -n 64k -g 64m"
+"""What a user of `-a` sees first: files from 64 KiB on, every record size."""
 COLUMNS = (
     (24, 33, "write"), (33, 42, "rewrite"), (42, 51, "read"), (51, 60, "reread"), (60, 69, "random read"),
     (69, 78, "random write"), (78, 87, "bkwd read"), (87, 97, "record rewrite"), (97, 107, "stride read"),
@@ -167,7 +169,29 @@ def iozone_parity(folder: Path, rounds: int) -> list[Row]:
     return rows
 
 
+def small_files(folder: Path, rounds: int) -> list[Row]:
+    """Files from 64 KiB on, whose passes take microseconds to milliseconds, by file size and together."""
+    ours, theirs = _tables(_need("iozone"), IOZONE_SMALL.split(), folder, rounds)
+    ratios = {key: [a[key] / b[key] for a, b in zip(ours, theirs, strict=True)] for key in ours[0]}
+    rows = []
+    for size in sorted({key[0] for key in ratios}):
+        keys = [key for key in ratios if key[0] == size]
+        middle = median(median(ratios[key]) for key in keys)
+        low = bootstrap_low([median(ratios[key][at] for key in keys) for at in range(rounds)])
+        mine, peer = (median(run[key] for run in runs for key in keys) for runs in (ours, theirs))
+        rows.append(Row(f"iozone -a: files of {size} KiB, KiB/s", mine, peer, middle, low, "", None))
+    return [*rows, _spread_row("-a", [median(values) for values in ratios.values()])]
+
+
 def _parity_of(mode: str, real: str, arguments: list[str], folder: Path, rounds: int) -> list[Row]:
+    ours, theirs = _tables(real, arguments, folder, rounds)
+    ratios = {key: [a[key] / b[key] for a, b in zip(ours, theirs, strict=True)] for key in ours[0]}
+    rows = [_test_row(mode, test, ratios, ours, theirs) for test in dict.fromkeys(key[2] for key in ratios)]
+    return [*rows, _spread_row(mode, [median(values) for values in ratios.values()])]
+
+
+def _tables(real: str, arguments: list[str], folder: Path, rounds: int) -> tuple[list[Cells], list[Cells]]:
+    """Ours and iozone's, one of each a round, the order alternating."""
     ours: list[Cells] = []
     theirs: list[Cells] = []
     commands = (
@@ -181,9 +205,7 @@ def _parity_of(mode: str, real: str, arguments: list[str], folder: Path, rounds:
         for into, command in commands if at % 2 == 0 else commands[::-1]:
             os.sync()  # what the run before left dirty must not be written during this one
             into.append(_table(command))
-    ratios = {key: [a[key] / b[key] for a, b in zip(ours, theirs, strict=True)] for key in ours[0]}
-    rows = [_test_row(mode, test, ratios, ours, theirs) for test in dict.fromkeys(key[2] for key in ratios)]
-    return [*rows, _spread_row(mode, [median(values) for values in ratios.values()])]
+    return ours, theirs
 
 
 def _table(command: list[str]) -> Cells:

@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -122,20 +122,26 @@ def _peer(program: Path, arguments: list[str], load: Load, options: list[str], e
     return Figures(found["ops"] / found["seconds"], found["cpu_s"] / gib, found["p50_us"])
 
 
-def _compile(library: str, folder: Path) -> Path:
-    """The peer's program. Raises Skip when its library is not there."""
-    if shutil.which("pkg-config") is None or shutil.which("cc") is None:
-        raise Skip("pkg-config or a C compiler is not installed")
+def _with_library(library: str, folder: Path) -> Path:
+    """The program of a peer that is a library. Raises Skip when that is not there."""
+    if shutil.which("pkg-config") is None:
+        raise Skip("pkg-config is not installed")
     asked = subprocess.run(["pkg-config", "--cflags", "--libs", library], capture_output=True, text=True, check=False)
     if asked.returncode != 0:
         raise Skip(f"{library} is not installed (set PKG_CONFIG_PATH for one built apart)")
     flags = asked.stdout.split()
-    paths = [f"-Wl,-rpath,{flag[2:]}" for flag in flags if flag.startswith("-L")]
-    program = folder / f"{library}-load"
-    command = ["cc", "-O2", "-o", str(program), str(CLIENTS / f"{library}.c"), *flags, *paths]
+    return _compile(library, folder, [*flags, *(f"-Wl,-rpath,{flag[2:]}" for flag in flags if flag.startswith("-L"))])
+
+
+def _compile(name: str, folder: Path, flags: Sequence[str] = ()) -> Path:
+    """A peer's program. Raises Skip where there is no compiler, or it does not compile."""
+    if shutil.which("cc") is None:
+        raise Skip("a C compiler is not installed")
+    program = folder / f"{name}-load"
+    command = ["cc", "-O2", "-o", str(program), str(CLIENTS / f"{name}.c"), *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise Skip(f"{library} is too old or broken: {done.stderr.strip().splitlines()[-1]}")
+        raise Skip(f"{name} is too old or broken: {done.stderr.strip().splitlines()[-1]}")
     return program
 
 
@@ -166,10 +172,12 @@ def _rows(what: str, peer_name: str, ours: list[Figures], peer: list[Figures], l
     return rows
 
 
-def _row(name: str, ours: list[float], peer: list[float], note: str, bar: float, lower: bool = False) -> Row:
-    """Missed only when the interval of the median ratio lies wholly below the bar."""
+def _row(name: str, ours: list[float], peer: list[float], note: str, bar: float | None, lower: bool = False) -> Row:
+    """Missed only when the interval of the median ratio lies wholly below the bar; without a bar for knowledge."""
     ratios = [b / a if lower else a / b for a, b in zip(ours, peer, strict=True)]
     middle, low = median(ratios), bootstrap_low(ratios)
+    if bar is None:
+        return Row(name, median(ours), median(peer), middle, low, "", None, note=f"beside {note}; no bar")
     high = 1 / bootstrap_low([1 / ratio for ratio in ratios])
     met = True if middle >= bar else None if high >= bar else False
     return Row(name, median(ours), median(peer), middle, low, f">= {bar:g}x {note}", met)
@@ -184,7 +192,7 @@ SMB_MODES = {
 
 def smb(folder: Path, rounds: int) -> list[Row]:
     """Against libsmb2 per load, and against smbclient's put and get."""
-    program = _compile("libsmb2", folder)
+    program = _with_library("libsmb2", folder)
     rows: list[Row] = []
     with _server("samba") as server:
         env = {**os.environ, "NASLAB_USER": server.user, "NASLAB_PASSWORD": server.password}
@@ -272,7 +280,7 @@ def _put_or_get(server: Server, command: str, options: list[str]) -> float:
 
 def nfs(folder: Path, rounds: int) -> list[Row]:
     """Versions 3 and 4.0 against libnfs per load, 4.1 against our own version 3."""
-    program = _compile("libnfs", folder)
+    program = _with_library("libnfs", folder)
     rows: list[Row] = []
     with _server("ganesha") as server:
         ports = [str(server.port), str(server.mount_port)]
@@ -291,3 +299,46 @@ def nfs(folder: Path, rounds: int) -> list[Row]:
             )
             rows.append(_row(f"nfs 4.1: {load.name}, ops/s", ours, theirs, "our NFS 3", 0.9))
     return rows
+
+
+RAW_LOADS = (
+    Load("write", 1 << 20, 8, 512), Load("read", 1 << 20, 8, 512), Load("write", 64 << 10, 32, 4096),
+    Load("read", 64 << 10, 32, 4096),
+)  # fmt: skip
+RAW_CPU = Load("read", 1 << 20, 8, 512)
+"""The load whose processor time has a bar: what receiving costs, with no file service in between."""
+AS_RAW = 0.8
+"""Raw TCP's processor time divided by ours, at least; of clients that neither sign nor encrypt."""
+
+
+def raw_tcp(folder: Path, rounds: int) -> list[Row]:
+    """Both clients beside raw TCP of the same sizes and depths: the limit that this machine's loopback sets."""
+    program = _compile("tcp", folder)
+    rows: list[Row] = []
+    for name, modes in (
+        ("samba", {what: query for what, (query, _options, _loads) in SMB_MODES.items()}),
+        ("ganesha", {"nfs 3": "version=3", "nfs 4.1": "version=4.1"}),
+    ):
+        with _server(name) as server:
+            for what, query in modes.items():
+                target = _target(server, query)
+                for load in RAW_LOADS:
+                    ours, raw = _both(
+                        target, load, lambda load=load: _peer(program, ["", "", ""], load, [], dict(os.environ)), rounds
+                    )
+                    rows += _raw_rows(what, load, ours, raw)
+    return rows
+
+
+def _raw_rows(what: str, load: Load, ours: list[Figures], raw: list[Figures]) -> list[Row]:
+    """The share of raw TCP's rate, without a bar (the server works, too), and of its processor time."""
+    rate = [[f.per_s * load.block_bytes / 1e6 for f in side] for side in (ours, raw)]
+    cpu = [[f.cpu_s_per_gib for f in side] for side in (ours, raw)]
+    plain = what not in ("smb signed", "smb encrypted")
+    return [
+        _row(f"{what}: {load.name}, MB/s", rate[0], rate[1], "raw TCP", None),
+        _row(
+            f"{what}: {load.name}, CPU s/GiB", cpu[0], cpu[1], "raw TCP",
+            AS_RAW if plain and load == RAW_CPU else None, lower=True,
+        ),
+    ]  # fmt: skip
