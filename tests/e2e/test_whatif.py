@@ -21,6 +21,7 @@ def large(document: Any, op: str) -> float:
 
 
 @pytest.mark.lab
+@pytest.mark.timeout(400)  # two whole runs are explained, on a busy machine for minutes
 def test_a_faster_disk(cli: Cli) -> None:
     cli("run", SERVER.format(60, 40), "--budget", "2m", "--quiet").ok()
     told = cli("whatif", "last", "--disk", "2x", "--json").ok().json()
