@@ -554,7 +554,10 @@ def test_axe_finds_nothing_serious(opened: Open, tmp_path: Path) -> None:
     burst = sustained()
     burst.document["sustained"] = {  # type: ignore[typeddict-item]
         "regimes": [], "burst": None, "cost": None, "working_set": None,
-        "cached": {"network_only_bytes_per_s": 6e8, "cold_bytes_per_s": 2e8, "warm_bytes_per_s": 6e8},
+        "cached": {
+            "file_bytes": 1 << 28, "cold_bytes_per_s": 2e8, "warm_bytes_per_s": 6e8, "contrast": 3.0,
+            "separable": True, "reason": None, "network_only_bytes_per_s": 6e8,
+        },
     }  # fmt: skip
     sweep.document["warnings"].append({"kind": "x", "message": "The server was busy.", "cell": None})
     page = opened(report.write([sweep, burst], tmp_path / "axe.html"))
