@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from naslab.explain.rows import Rows, rows_of
 from naslab.explain.verdict import CERTAIN, judge
 
 GOLDEN = Path(__file__).parent.parent / "golden"
+PROCESSORS = ("server_cache", "server_cpu", "shared_machine")
 PLAIN = {"cache": 1e12, "seek_s": 1e-6, "commit_s": 5e-3}
 
 
@@ -71,10 +73,18 @@ def kept(name: str) -> Rows:
     return found
 
 
-def test_disks_as_fast_as_processors_are_not_certain_on_the_clients_machine() -> None:
+def test_disks_as_fast_as_processors_are_not_certain_on_the_clients_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Ganesha over memory, nothing planted: it reads 1,450 MB/s and takes 2,600 MB/s, and no single rate of copying
-    explains both. Disks were named for both at 0.91 to 0.97."""
-    assert all(each.first.probability < CERTAIN for each in judge(kept("ladder_fast_nfs_here")))
+    explains both. Disks were named for both at 0.91 to 0.97; now the processors are, by most runs of the sampler."""
+    rows = kept("ladder_fast_nfs_here")
+    shares: dict[tuple[str, str], list[float]] = {}
+    for seed in range(5):
+        monkeypatch.setattr(inference, "seed_of", lambda _, seed=seed: seed)
+        for each in judge(rows):
+            assert each.first.probability < CERTAIN
+            mine = sum(c.probability for c in each.ceilings if c.kind in PROCESSORS)
+            shares.setdefault((each.op, each.size), []).append(mine)
+    assert all(median(shares[asked]) > 0.6 for asked in (("read", "large"), ("read", "small"), ("write", "small")))
 
 
 @pytest.mark.lab

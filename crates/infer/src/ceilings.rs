@@ -91,7 +91,8 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
     let queued = !load.read && load.large && value(Param::WriteBack) > HIT_EDGE_BYTES;
     let disk = if cached { 0.0 } else { at_disk(theta, load) };
     let cold = if load.read { value(Param::Cold).max(1.0) } else { 1.0 };
-    let copied = record / value(Param::Memory);
+    let copied =
+        record / (value(Param::Memory) * if load.read || !conditions.here { 1.0 } else { value(Param::CopyRatio) });
     let memory = if cached || queued { copied * cold } else { 0.0 };
     let client = value(Param::ClientS) + value(Param::ClientByteS) * record;
     let limit = if conditions.cpu_limit > 0.0 { conditions.cpu_limit.min(1.0) } else { 1.0 };

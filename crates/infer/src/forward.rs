@@ -6,7 +6,7 @@
 
 use crate::math::{exp, larger, ln, smaller};
 use crate::params::{Param, Table, Theta};
-use crate::rows::{Row, Rows};
+use crate::rows::{Conditions, Row, Rows};
 
 /// Particles side by side.
 pub(crate) const WIDTH: usize = 8;
@@ -48,7 +48,8 @@ pub(crate) struct Servers {
     pub(crate) header: Lanes,
     pub(crate) server_s: Lanes,
     pub(crate) per_lane: Lanes,
-    per_memory: Lanes,
+    /// Seconds of copying one byte that is read, written.
+    per_memory: [Lanes; 2],
     /// Inverse of the connections whose data are copied side by side.
     pub(crate) per_copy_lane: Lanes,
     /// Logs of how much longer data take that the processor's caches do not hold.
@@ -81,13 +82,15 @@ pub(crate) fn lanes(of: impl FnMut(usize) -> f64) -> Lanes {
 
 impl Servers {
     #[inline(always)]
-    pub(crate) fn new(theta: &[Theta; WIDTH], table: &Table, nic_bytes_per_s: f64) -> Servers {
+    pub(crate) fn new(theta: &[Theta; WIDTH], table: &Table, conditions: &Conditions) -> Servers {
         let value = |at: Param| lanes(|i| exp(theta[i][at as usize]));
         let inverse = |at: Param| lanes(|i| exp(-theta[i][at as usize]));
         let fewer = |at: Param| lanes(|i| smaller(exp(-theta[i][at as usize]), 1.0));
         let exists = |switch: Param| lanes(|i| flag(table.is_on(&theta[i], switch)));
-        let nic = if nic_bytes_per_s > 0.0 { 1.0 / nic_bytes_per_s } else { 0.0 };
+        let nic = if conditions.nic_bytes_per_s > 0.0 { 1.0 / conditions.nic_bytes_per_s } else { 0.0 };
         let (down, ratio) = (inverse(Param::Link), inverse(Param::UplinkRatio));
+        let copies = inverse(Param::Memory);
+        let taken = if conditions.here { inverse(Param::CopyRatio) } else { [1.0; WIDTH] };
         let (delay_s, slow_s, slow) = (value(Param::DelayS), value(Param::SlowS), exists(Param::SlowOn));
         let (lock_s, lock) = (value(Param::LockS), exists(Param::LockOn));
         let lock_share = value(Param::LockShare);
@@ -103,7 +106,7 @@ impl Servers {
             header: value(Param::Header),
             server_s: value(Param::ServerS),
             per_lane: fewer(Param::ServerLanes),
-            per_memory: inverse(Param::Memory),
+            per_memory: [copies, lanes(|i| copies[i] * taken[i])],
             per_copy_lane: fewer(Param::CopyLanes),
             ln_cold: lanes(|i| larger(theta[i][Param::Cold as usize], 0.0)),
             ln_cache: lanes(|i| theta[i][Param::Cache as usize] + ln(PAGE_SLACK)),
@@ -129,6 +132,11 @@ impl Servers {
     /// Bytes a second that the disks of a particle write while nothing else is asked of them.
     pub(crate) fn idle(&self, i: usize) -> f64 {
         smaller(1.0 / self.per_disk[1][i], DRAIN_BYTES / self.request_s[i])
+    }
+
+    /// Seconds that the server copies one byte of a row's direction for.
+    pub(crate) fn per_memory(&self, row: &Row) -> &Lanes {
+        &self.per_memory[usize::from(!row.read)]
     }
 
     /// Seconds that the link takes for one byte of a row's direction.
@@ -181,6 +189,7 @@ pub(crate) fn storage(s: &Servers, row: &Row) -> Storage {
     let (per_disk, durable) = (&s.per_disk[usize::from(!row.read)], flag(row.durable));
     let disk = lanes(|i| larger(row.record * per_disk[i], s.request_s[i]) + seeks[i] + durable * s.commit_s[i]);
     let moves = flag(!row.null);
+    let per_memory = s.per_memory(row);
     if row.read {
         let hit = match row.random {
             true => lanes(|i| s.has_cache[i] * smaller(s.cache[i] * row.per_within, 1.0)),
@@ -188,8 +197,8 @@ pub(crate) fn storage(s: &Servers, row: &Row) -> Storage {
         };
         return Storage {
             memory: match row.cold > 0.0 {
-                true => lanes(|i| hit[i] * row.record * s.per_memory[i] * exp(s.ln_cold[i] * row.cold)),
-                false => lanes(|i| hit[i] * row.record * s.per_memory[i]),
+                true => lanes(|i| hit[i] * row.record * per_memory[i] * exp(s.ln_cold[i] * row.cold)),
+                false => lanes(|i| hit[i] * row.record * per_memory[i]),
             },
             disk: lanes(|i| moves * (1.0 - hit[i]) * disk[i]),
             drain: disk,
@@ -203,7 +212,7 @@ pub(crate) fn storage(s: &Servers, row: &Row) -> Storage {
     let queued = if row.durable || row.null { Lanes::default() } else { s.has_write_back };
     let once = lanes(|i| if queued[i] * s.joins[i] > 0.5 { row.once } else { 1.0 });
     Storage {
-        memory: lanes(|i| larger(queued[i], refused) * row.record * s.per_memory[i]),
+        memory: lanes(|i| larger(queued[i], refused) * row.record * per_memory[i]),
         disk: lanes(|i| moves * (1.0 - queued[i]) * disk[i]),
         drain: lanes(|i| disk[i] * once[i]),
         seeks,
@@ -237,7 +246,7 @@ pub(crate) fn free_rate(rows: &Rows, s: &Servers, row: &Row, stored: &Storage) -
 /// Seconds of a row at the pace of its slowest station, and in rounds of what is under way.
 #[inline(always)]
 fn times(rows: &Rows, s: &Servers, row: &Row, stored: &Storage) -> (Lanes, Lanes) {
-    let per_link = s.per_link(row);
+    let (per_link, per_memory) = (s.per_link(row), s.per_memory(row));
     let (locks, ends, few) = (flag(!row.null), flag(row.whole), smaller(row.workers, 1.0));
     let shared = flag(rows.conditions.same_machine) / larger(rows.conditions.cpus, 1.0);
     let (mut pace, mut rounds) = (Lanes::default(), Lanes::default());
@@ -254,7 +263,7 @@ fn times(rows: &Rows, s: &Servers, row: &Row, stored: &Storage) -> (Lanes, Lanes
         let held = lock + s.lock_share[i] * (stored.memory[i] + stored.disk[i]);
         let copies = stored.memory[i] * larger(s.per_copy_lane[i], row.per_worker);
         let server = server_s * larger(s.per_lane[i], row.per_worker);
-        let machine = (client + server_s + row.record * s.per_memory[i]) * shared;
+        let machine = (client + server_s + row.record * per_memory[i]) * shared;
         let slowest = larger(
             larger(larger(client * row.client_lanes, window * row.per_worker), larger(link, server)),
             larger(larger(held * row.per_file, larger(copies, stored.disk[i])), machine),

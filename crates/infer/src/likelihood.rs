@@ -2,7 +2,7 @@
 
 use crate::ceilings::Forbidden;
 use crate::forward::{free_rate, lanes, rooms, storage, written_back, Lanes, Servers, Storage};
-use crate::forward::{scope_of, LEAST, WIDTH};
+use crate::forward::{scope_of, HIT_EDGE_BYTES, LEAST, WIDTH};
 use crate::math::{exp, larger, ln};
 use crate::params::{Mismatch, Param, Table, Theta};
 use crate::rows::{Columns, Conditions, Rows, FREEDOM};
@@ -29,6 +29,7 @@ const ONE_WAY_BUCKET: f64 = 3.0;
 const LINK_ONE_WAY: [u8; 2] = [4, 5];
 const COPIES: f64 = 1.0;
 const COLD: f64 = 3.0;
+const COPIED_ALIKE: f64 = 0.1;
 /// Density of the share that waits in a full link's queue, where any share is as likely; of the rest, by the share.
 const UNQUEUED: f64 = 0.3;
 /// Bytes that nearly every server keeps of what was read, and nats of one that does not.
@@ -48,6 +49,7 @@ pub struct Model {
     slots_edge: f64,
     waits: f64,
     cache_edge: f64,
+    hit_edge: f64,
     copied: f64,
     step: f64,
     as_copied: std::ops::Range<f64>,
@@ -104,8 +106,22 @@ impl Model {
         let (client, server) = (logs(client), logs(server));
         let slots_edge = ln(300.0);
         let (copied, step, as_copied) = (ln(COPIED), ln(4.0), ln(AS_COPIED[0])..ln(AS_COPIED[1]));
-        let (cache_edge, waits) = (ln(LEAST_CACHE), (1.0 - UNQUEUED) * ln(100.0));
-        Ok(Model { table, rows, client, server, most, slots_edge, waits, cache_edge, copied, step, as_copied })
+        let (cache_edge, hit_edge) = (ln(LEAST_CACHE), ln(HIT_EDGE_BYTES));
+        let waits = (1.0 - UNQUEUED) * ln(100.0);
+        Ok(Model {
+            table,
+            rows,
+            client,
+            server,
+            most,
+            slots_edge,
+            waits,
+            cache_edge,
+            hit_edge,
+            copied,
+            step,
+            as_copied,
+        })
     }
 
     /// Bounds of the parameters.
@@ -233,7 +249,7 @@ impl Model {
     #[inline(always)]
     fn servers(&self, theta: &[Theta]) -> Servers {
         let group: [Theta; WIDTH] = std::array::from_fn(|i| *theta.get(i).unwrap_or(&theta[0]));
-        Servers::new(&group, &self.table, self.rows.conditions.nic_bytes_per_s)
+        Servers::new(&group, &self.table, &self.rows.conditions)
     }
 
     /// Finds the log rates of a row before credit, with the row beside it.
@@ -355,6 +371,17 @@ impl Model {
         }
         if self.rows.conditions.here && links.iter().any(|link| self.as_copied.contains(link)) {
             found -= FAST;
+        }
+        if self.rows.conditions.here {
+            let apart = value(Param::CopyRatio) / COPIED_ALIKE;
+            found -= ln(1.0 + apart * apart);
+            for (disks, store, edge) in
+                [(Param::DiskRead, Param::Cache, self.cache_edge), (Param::DiskWrite, Param::WriteBack, self.hit_edge)]
+            {
+                if self.as_copied.contains(&value(disks)) && value(store) < edge {
+                    found -= FAST;
+                }
+            }
         }
         if self.table.is_on(theta, Param::BucketOn) && LINK_ONE_WAY.contains(&scope_of(theta, &self.table)) {
             found -= ONE_WAY_BUCKET;

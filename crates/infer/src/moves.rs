@@ -41,13 +41,15 @@ const TOGETHER: &[&[Param]] = &[
     &[ClientByteS, Memory],
     &[Overlap, Sharpness],
     &[Memory, UplinkRatio, Link],
+    &[Memory, CopyRatio],
+    &[CopyRatio, DiskWrite, WriteBack],
 ];
 /// What is said of one part of a server: two particles may be right about different parts.
 const BLOCKS: &[&[Param]] = &[
     &[Link, UplinkRatio, Header, Window, Slots, DelayS],
     &[DiskRead, DiskWrite, RequestS, SeekS, CommitS, Cache],
     &[DiskRead, DiskWrite, RequestS, SeekS, CommitS, Cache, WriteBack, Overlap, Sharpness],
-    &[ServerS, ServerLanes, Memory, CopyLanes, Cold],
+    &[ServerS, ServerLanes, Memory, CopyRatio, CopyLanes, Cold],
     &[ServerS, RequestS, SeekS, Cache],
     &[Cache, Memory, Cold, DiskRead, RequestS, SeekS],
     &[WriteBack, DiskWrite, CommitS, Memory],
@@ -149,6 +151,7 @@ pub(crate) const PARTS: &[&[Param]] = &[
     &[Link],
     &[Link, UplinkRatio],
     &[UplinkRatio],
+    &[CopyRatio],
     &[DiskRead],
     &[DiskWrite],
     &[ServerS],

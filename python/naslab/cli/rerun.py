@@ -44,7 +44,7 @@ def _again(store: Store, run_id: str, reference: str, common: Common) -> RunSpec
             f"compare rerun {reference}: {run_id} used files that its command line names; give that line again"
         )
     cells = [CellSpec.from_dict(cell) for cell in stored["cells"]]
-    # The ladder's calls that move nothing, or are refused, are scripts of that run's own folder; the rest is plain cells.
+    # The ladder's calls that move nothing, or are refused, are scripts of that run's folder; the rest is plain cells.
     cells = [cell for cell in cells if cell.script is None or cell.workload != WORKLOAD]
     if any(cell.script is not None for cell in cells):
         raise UsageError(

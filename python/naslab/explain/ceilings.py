@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from naslab.explain.compiled import predicted
 from naslab.explain.forward import NEVER, PAGE_SLACK, storage, values_of
-from naslab.explain.hypotheses import HIT_EDGE_BYTES, Array, switched_on
+from naslab.explain.hypotheses import HIT_EDGE_BYTES, Array, switched_on, taken
 from naslab.explain.rows import CREDIT_BYTES, Rows
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 
@@ -38,7 +38,7 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     if size == "small":
         disk = disk + v["seek_s"] + (0.0 if read else v["commit_s"])
     disk = np.where(cached, 0.0, disk)
-    copied = record / v["memory"]
+    copied = record / (v["memory"] * (1.0 if read else taken(v, r)))
     cold = v["cold"] if read else 1.0
     memory = np.where(cached if read else queued, copied * cold, 0.0)
     server = v["server_s"] * cold

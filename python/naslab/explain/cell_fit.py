@@ -89,7 +89,8 @@ def alone(theta: Array, r: Rows, rng: Draw) -> Array:
         made[:, AT[name]] = np.log(20 / max(byte, 1e-12)) + 3 * rng.random(count)
     for name in ("server_s", "request_s", "seek_s", "commit_s"):
         made[:, AT[name]] = np.log(max(wait, 1e-6)) - 1.5 - 4 * rng.random(count)
-    made[:, AT["uplink_ratio"]] = 0.01 * rng.standard_normal(count)
+    for name in ("uplink_ratio", "copy_ratio"):
+        made[:, AT[name]] = 0.01 * rng.standard_normal(count)
     made[:, AT["overlap"]] = np.log(3e-3) + 2 * rng.random(count)
     _one_of(made, ("link", "memory", "window"), (0.5, 0.35, 0.15), -about(byte), rng)
     _one_of(made, ("delay_s", "server_s"), (0.7, 0.3), about(wait), rng)

@@ -36,7 +36,7 @@ def coherent(theta: Array, r: Rows, rng: Draw) -> Array:
     few = {op: rng.integers(0, len(SMALL), count) for op in small}
     top = max((rate for rate in large.values() if rate is not None), default=None)
     if top is not None:
-        _large(made, {op: top if rate is None else rate for op, rate in large.items()}, by, top, rng)
+        _large(made, {op: top if rate is None else rate for op, rate in large.items()}, by, top, rng, r.here)
     quick = max((rate for rate in small.values() if rate is not None), default=None)
     if quick is not None:
         _small(made, {op: quick if rate is None else rate for op, rate in small.items()}, few, quick, rng)
@@ -65,12 +65,15 @@ def _above(rate: Array | float, count: int, rng: Draw) -> Array:
     return np.asarray(rate + ABOVE[0] + (ABOVE[1] - ABOVE[0]) * rng.random(count))
 
 
-def _large(made: Array, rates: dict[str, float], by: dict[str, NDArray[np.int64]], top: float, rng: Draw) -> None:
+def _large(
+    made: Array, rates: dict[str, float], by: dict[str, NDArray[np.int64]], top: float, rng: Draw, here: bool
+) -> None:
     """Bytes: one part of each direction is what was measured."""
     count = len(made)
     for name in ("link", "window", "memory", "disk_read", "disk_write"):
         made[:, AT[name]] = _above(top, count, rng)
-    made[:, AT["uplink_ratio"]] = 0.01 * rng.standard_normal(count)
+    for name in ("uplink_ratio", "copy_ratio"):
+        made[:, AT[name]] = 0.01 * rng.standard_normal(count)
     made[:, AT["copy_lanes"]] = rng.choice(LANES, count, p=LANES_OFTEN) + 0.01 * rng.standard_normal(count)
     for op, disk in (("read", "disk_read"), ("write", "disk_write")):
         for at, name in enumerate(LARGE):
@@ -81,6 +84,9 @@ def _large(made: Array, rates: dict[str, float], by: dict[str, NDArray[np.int64]
                 made[mine, AT["uplink_ratio"]] = rate - made[mine, AT["link"]]
             else:
                 made[mine, places] = np.minimum(made[mine, places], rate) if name != "disk" else rate
+    both = here & (by["read"] == LARGE.index("memory")) & (by["write"] == LARGE.index("memory"))
+    made[both, AT["memory"]] = _about(rates["read"], int(both.sum()), rng)
+    made[both, AT["copy_ratio"]] += rates["write"] - rates["read"]
 
 
 def _small(made: Array, rates: dict[str, float], by: dict[str, NDArray[np.int64]], quick: float, rng: Draw) -> None:

@@ -24,6 +24,7 @@ from naslab.explain.hypotheses import (
     Values,
     bucket_scope,
     chill,
+    copied,
     link_rate,
     switched_on,
 )  # fmt: skip
@@ -101,7 +102,7 @@ def storage(v: Values, r: Rows) -> Storage:
     queued = ~r.read & ~r.durable & ~r.null & (v["write_back"] > HIT_EDGE_BYTES)
     once = np.where(queued & (v["joins"] > 0), np.minimum(within / np.maximum(r.moved, 1.0), 1.0), 1.0)
     at_disk = np.where(r.null, 0.0, np.where(r.read, (1 - hit) * disk, np.where(queued, 0.0, disk)))
-    memory = np.where(r.read, hit * chill(v, r), queued | r.null) * r.record / v["memory"]
+    memory = np.where(r.read, hit * chill(v, r), queued | r.null) * copied(v, r)
     return Storage(memory, at_disk, disk * once, seeks, queued, np.where(r.read, 1 - hit, once), once)
 
 

@@ -56,7 +56,8 @@ PARAMETERS = (
     Parameter("header", 20.0, 500.0, "B", "bytes of a message besides its data"),
     Parameter("server_s", 1e-7, 0.1, "s", "server processor time per operation"),
     Parameter("server_lanes", 0.25, 16.0, "", "connections that server processors serve in parallel; at least 1"),
-    Parameter("memory", 3e5, 3e11, "B/s", "server cache, or the processor that copies, both directions together"),
+    Parameter("memory", 3e5, 3e11, "B/s", "server cache, or the processor that copies; reads, with writes beside them"),
+    Parameter("copy_ratio", 0.2, 5.0, "", "rate at which writes are copied, divided by that of reads, on one machine"),
     Parameter("copy_lanes", 0.25, 16.0, "", "connections whose data server processors copy in parallel; at least 1"),
     Parameter(
         "cold", 0.4, 2.5, "", "time to find and copy data beyond processor caches, divided by that in them; at least 1"
@@ -100,8 +101,8 @@ COPIES, COPIED, SLOW_COPY = 1.0, 60e6, 2.0
 """Nats of copying in parallel; bytes a second that one processor of a server usually copies at least, and nats of each
 factor of four less."""
 AS_COPIED, FAST = (4e8, 8e9), 3.5
-"""Bytes a second at which one processor's copying is what one connection gets, and seldom a window, or a link to a
-server that was seen to be on the client's machine; nats."""
+"""Bytes a second at which one processor's copying is what one connection gets, and seldom a window; of a server that
+was seen to be on the client's machine, seldom a link or disks with no memory in front of them; nats."""
 BUCKET_SCOPES = 7
 """What a bucket counts: the disks' reads and writes, reads, writes; the link's; or the link's, each way by itself."""
 LINK_ONE_WAY, ONE_WAY_BUCKET = (4, 5), 3.0
@@ -115,6 +116,8 @@ MOST_SKEWED = 12.0
 """Nats of disks that read and write at very different rates, at most."""
 COLD = 3.0
 """Nats of each factor of e by which data beyond the processor's caches are copied more slowly."""
+COPIED_ALIKE = 0.1
+"""Width of the log-ratio of the rates at which reads and writes are copied (Cauchy)."""
 
 
 def bucket_scope(scope: Array) -> Array:
@@ -140,12 +143,14 @@ def _as_copied(rate: Array) -> NDArray[np.bool_]:
 def log_prior(theta: Array, here: bool = False) -> Array:
     """Log density of the priors that are not log-uniform, against the log-uniform ones, by particle.
 
-    here: whether the server was seen to be on the client's machine; then no link has a rate at which processors copy.
+    here: whether the server was seen to be on the client's machine; then no link, and no disk without memory in front
+    of it, has a rate at which processors copy.
 
     Disks write about as fast as they read (log-ratio of sd 0.7). A link carries as much up as down (Cauchy, 2 %), or
     is shaped one way (one in forty). Few servers cache no reads, few connections have fewer slots than a client asks
     for, few servers serve them side by side. Data beyond the processor's caches are copied a third more slowly
-    (exponential). A window seldom has the rate at which one processor copies.
+    (exponential). Writes are copied about as fast as reads (Cauchy, 10 %). A window seldom has the
+    rate at which one processor copies.
     """
     disks = (theta[:, AT["disk_read"]] - theta[:, AT["disk_write"]]) / 0.7
     found = -np.minimum(disks**2 / 2, MOST_SKEWED)
@@ -159,6 +164,9 @@ def log_prior(theta: Array, here: bool = False) -> Array:
     if here:
         link = theta[:, AT["link"]]
         found = found - FAST * (_as_copied(link) | _as_copied(link + theta[:, AT["uplink_ratio"]]))
+        found = found - np.log1p((theta[:, AT["copy_ratio"]] / COPIED_ALIKE) ** 2)
+        for disk, store, least in (("disk_read", "cache", LEAST_CACHE), ("disk_write", "write_back", HIT_EDGE_BYTES)):
+            found = found - FAST * (_as_copied(theta[:, AT[disk]]) & (theta[:, AT[store]] < math.log(least)))
     one_way_credit = switched_on(theta, "bucket_on") & np.isin(bucket_scope(theta[:, AT["scope"]]), LINK_ONE_WAY)
     found = found - ONE_WAY_BUCKET * one_way_credit
     found = found + np.log((UNQUEUED + WAITS * np.exp(theta[:, AT["queue"]])) / (UNQUEUED + WAITS))
@@ -241,11 +249,21 @@ def _machine_lanes(v: Values, r: Rows) -> Array | float:
 def _machine(v: Values, r: Rows) -> Array:
     if not r.same_machine:
         return np.zeros((len(v["client_s"]), len(r.record)))
-    return _client(v, r) + _server(v, r) + r.record / v["memory"]
+    return _client(v, r) + _server(v, r) + copied(v, r)
 
 
 def _server(v: Values, r: Rows) -> Array:
     return np.asarray(v["server_s"] * chill(v, r))
+
+
+def copied(v: Values, r: Rows) -> Array:
+    """Seconds that the server copies one operation's data for, in its processor's caches, by (particles, rows)."""
+    return np.asarray(r.record / np.where(r.read, v["memory"], v["memory"] * taken(v, r)))
+
+
+def taken(v: Values, r: Rows) -> Array | float:
+    """Rate at which writes are copied, divided by that of reads: one, but of processors that are the client's, too."""
+    return np.asarray(v["copy_ratio"]) if r.here else 1.0
 
 
 def chill(v: Values, r: Rows) -> Array:

@@ -88,7 +88,8 @@ class Guess:
             **dict.fromkeys(("link", "window", "memory", "disk_read", "disk_write", "base"), rates),
             **dict.fromkeys(("server_s", "request_s", "seek_s", "commit_s", "lock_s", "delay_s"), times),
             "cache": np.append(sizes, np.log(NONE_BYTES)), "write_back": np.log([NONE_BYTES, 1e7, 1e8, 1e9]),
-            "uplink_ratio": _uplinks(r), "slots": np.log(np.array([1.0, 2, 4, 8, 16, 32, 64, 2000])),
+            **dict.fromkeys(("uplink_ratio", "copy_ratio"), _ratios(r)),
+            "slots": np.log(np.array([1.0, 2, 4, 8, 16, 32, 64, 2000])),
             **dict.fromkeys(("server_lanes", "copy_lanes", "cold"), np.log([0.5, 0.7])),
         }  # fmt: skip
         near |= _client_guess(r)
@@ -140,8 +141,8 @@ def _falls(r: Rows) -> Array:
     return np.array([each for each in apart if each > np.log(1.3)])
 
 
-def _uplinks(r: Rows) -> Array:
-    """Ratios of the link's two rates: one, and those of the fastest writes and reads to each other."""
+def _ratios(r: Rows) -> Array:
+    """Log ratios of a part's two rates: none, and that of the fastest writes to the fastest reads."""
     moved = r.seen + np.log(r.record)
     reads, writes = moved[r.read & ~r.null], moved[~r.read]
     return np.append(0.0, [writes.max() - reads.max()] if len(reads) and len(writes) else [])

@@ -18,8 +18,8 @@ LARGE = ("link", "window", "memory", "disk")
 SMALL = ("link", "server_s", "request_s", "seek_s", "commit_s", "delay_s")
 """Parts that may limit large and small I/O. The last, a wait, is not what many requests go by: then no part is slow."""
 OFTEN, ONE_WAY, UNBUFFERED, COPIES = 0.7, 0.5, 0.4, (0.5, 2.0, 4.0)
-"""How often reads, and writes, get other limits; how often a link's other direction keeps its rate, a disk has nothing
-in front of it; connections whose data are copied in parallel."""
+"""How often reads, and writes, get other limits; the other direction of a link, or of copying, keeps its rate; a disk
+has nothing in front of it; connections whose data are copied in parallel."""
 ABOVE, BELOW = (0.3, 3.0), (1.5, 5.0)
 """How far parts that no longer limit lie above the rates, and their times below those of the limit, in logarithms."""
 Draw = np.random.Generator
@@ -39,7 +39,7 @@ class _Exchange:
     """Of one direction. large, small: log rates of the limits as they are, in bytes and in operations a second."""
 
     def __init__(self, theta: Array, r: Rows, op: str, rng: Draw) -> None:
-        self.theta, self.read, self.rng = theta.copy(), op == "read", rng
+        self.theta, self.read, self.rng, self.here = theta.copy(), op == "read", rng, r.here
         large, small = (np.min(list(ceilings(theta, r, op, size).values()), axis=0) for size in ("large", "small"))
         self.large, self.small = np.log(large * LARGE_RECORD), np.log(small)
         self.by = rng.integers(0, len(LARGE), len(theta))
@@ -52,7 +52,7 @@ class _Exchange:
         self._link(wire, packets)
         self["window"] = self._rate("window", wire, self["window"], packets)
         cold = np.maximum(self["cold"], 0.0) if self.read else 0.0
-        self["memory"] = self._rate("memory", self.large + cold, self["memory"], self.large + cold)
+        self._memory(self.large + cold)
         copies = self.by == LARGE.index("memory")
         self["copy_lanes"] = np.where(copies, np.log(self.rng.choice(COPIES, len(self.by))), self["copy_lanes"])
         disk = "disk_read" if self.read else "disk_write"
@@ -86,6 +86,22 @@ class _Exchange:
         kept = self.rng.random(len(self.by)) < ONE_WAY
         self["uplink_ratio"] = np.where(kept, up - found, 0.01 * self.rng.standard_normal(len(self.by)))
         self["link"] = found
+
+    def _memory(self, rate: Array) -> None:
+        """Copies reads, or writes, at this rate; on one machine the other direction may keep its rate."""
+        if not self.here:
+            self["memory"] = self._rate("memory", rate, self["memory"], rate)
+            return
+        writes = self["memory"] + self["copy_ratio"]
+        found = self._rate("memory", rate, self["memory"] if self.read else writes, rate)
+        kept = (self.by == LARGE.index("memory")) & (self.rng.random(len(self.by)) < ONE_WAY)
+        if self.read:
+            ratio = np.where(kept, writes - found, self["copy_ratio"])
+            self["memory"] = found
+        else:
+            ratio = np.where(kept, found - self["memory"], self["copy_ratio"])
+            self["memory"] = np.where(kept, self["memory"], found - self["copy_ratio"])
+        self["copy_ratio"] = ratio
 
     def _times(self, cold: Array | float) -> None:
         """Of small requests: one part takes all the time, the others less."""

@@ -201,8 +201,8 @@ def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> Cla
 def _as_processors(r: Rows, posterior: Posterior, first: str, found: Mapping[str, Array], size: str) -> bool:
     """Whether the limit is disks, of a server on the client's machine, that are as fast as processors copy and answer.
 
-    Processors take in what is written faster or more slowly than they give out what is read; the model has one rate for
-    both, so that disks may explain what is theirs.
+    Processors take in what is written faster or more slowly than they give out what is read, and a file's first writes
+    more slowly than others: disks may explain what is theirs.
     """
     if not r.here or first not in DISKS:
         return False
@@ -296,7 +296,7 @@ def _hidden(
     best = mine[np.argsort(-likes)[:TRIED]]
     theta, rate = posterior.theta[best], table[names.index(first)][best] * BESIDE
     record = float(LARGE_RECORD if size == "large" else SMALL_RECORD)
-    for kind, changed in _beside(theta, rate, record, op, size):
+    for kind, changed in _beside(theta, rate, record, op, size, r.here):
         if kind == first:
             continue
         near = table[names.index(kind)][mine] < BESIDE * table[names.index(first)][mine]
@@ -344,7 +344,7 @@ def forbidden_of(r: Rows, kind: str, op: str, size: str) -> _engine.Forbidden:
     )  # fmt: skip
 
 
-def _beside(theta: Array, rate: Array, record: float, op: str, size: str) -> Iterator[tuple[str, Array]]:
+def _beside(theta: Array, rate: Array, record: float, op: str, size: str, here: bool) -> Iterator[tuple[str, Array]]:
     """The same servers with one station at a time that does `rate` operations a second: (kind, parameters).
 
     The disks twice: as they are, and without anything in front of them, no slower than that in any other way.
@@ -355,10 +355,11 @@ def _beside(theta: Array, rate: Array, record: float, op: str, size: str) -> Ite
         "disk_iops", {"request_s": -np.log(rate)})  # fmt: skip
     cold = np.maximum(theta[:, AT["cold"]], 0.0) if read else 0.0
     up = {"link": wire} if read else {"uplink_ratio": wire - theta[:, AT["link"]]}
+    copying = data - theta[:, AT["copy_ratio"]] if here and not read else data
     bare = {name: np.full(len(theta), np.log(NONE_BYTES)) for name in ("cache", "write_back")} | FASTEST_DISKS
     tried = (
         disk, (disk[0], {**bare, **disk[1]}), ("link", up), ("server_cpu", {"server_s": -np.log(rate) - cold}),
-        ("server_cache", {"memory": data}),
+        ("server_cache", {"memory": copying}),
     )  # fmt: skip
     for kind, values in tried:
         changed = theta.copy()
