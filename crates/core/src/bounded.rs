@@ -51,6 +51,10 @@ impl<S: Session> Session for Bounded<S> {
         self.bound(Session::end_reclaim)
     }
 
+    fn repeat(&mut self) {
+        self.inner.repeat();
+    }
+
     unsafe fn register_memory(&mut self, regions: &[IoBuf]) -> Result<()> {
         self.inner.register_memory(regions)
     }

@@ -247,6 +247,10 @@ pub trait Session: Send {
         Ok(())
     }
 
+    /// The next call is one that the session before this one made, and whose answer it lost: the server may have
+    /// carried it out. Where the protocol has means to be answered as the first time, they are used.
+    fn repeat(&mut self) {}
+
     /// Tells the session which memory operations will use, so that it can be registered once.
     ///
     /// # Safety
