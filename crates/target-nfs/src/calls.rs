@@ -185,6 +185,8 @@ pub(crate) struct Slots {
     /// Slots below this may be used: the server lowers and raises it.
     limit: u32,
     highest_used: u32,
+    /// The server said last that it has revoked state of this client.
+    pub tells_of_revoked: bool,
 }
 
 impl Slots {
@@ -197,6 +199,7 @@ impl Slots {
             free: (0..granted).rev().collect(),
             limit: granted,
             highest_used: 0,
+            tells_of_revoked: false,
         }
     }
 

@@ -213,7 +213,7 @@ impl Transport {
                     out.put_u32(minor);
                     out.put_u32(if slot.is_some() { 3 } else { 2 });
                     if let Some((slot, number)) = slot {
-                        put_sequence(out, &slots.session, slot, number, slots.highest_used());
+                        put_sequence(out, &slots.session, (slot, number, slots.highest_used()), false);
                     }
                     out.put_u32(op4::PUTFH);
                     out.put_opaque(file.handle.as_slice());
@@ -365,9 +365,8 @@ impl Transport {
             return Err(Bad::Wrong("SEQUENCE answers for another slot or session").error("receive"));
         }
         self.slots.obey(found.target_highest);
-        if found.flags & REVOKED_FLAGS != 0 {
-            self.events.state_revoked += 1;
-        }
+        self.slots.tells_of_revoked = found.flags & REVOKED_FLAGS != 0;
+        self.events.state_revoked += u64::from(self.slots.tells_of_revoked);
         Ok(())
     }
 
@@ -577,13 +576,19 @@ fn put_range3(out: &mut Vec<u8>, piece: &Piece, stable: u32) {
 
 /// SEQUENCE. The reply need not be cached: nothing is ever sent twice here.
 #[inline]
-pub(crate) fn put_sequence(out: &mut Vec<u8>, session: &[u8; 16], slot: u32, number: u32, highest: u32) {
+/// keep: the server is to keep its answer.
+pub(crate) fn put_sequence(
+    out: &mut Vec<u8>,
+    session: &[u8; 16],
+    (slot, number, highest): (u32, u32, u32),
+    keep: bool,
+) {
     out.put_u32(op4::SEQUENCE);
     out.put_raw(session);
     out.put_u32(number);
     out.put_u32(slot);
     out.put_u32(highest);
-    out.put_u32(0);
+    out.put_bool(keep);
 }
 
 fn put_operation4(out: &mut Vec<u8>, piece: &Piece, stable: u32, state: &[u8; 16]) {

@@ -132,6 +132,8 @@ pub(crate) trait Dialect: Send {
         options: &OpenOptions,
         number: u32,
     ) -> Result<Option<Opened>>;
+    /// The next call that changes something was made by the session before, and not answered.
+    fn repeat(&mut self) {}
     /// Nothing more is claimed.
     fn end_reclaim(&mut self, _t: &mut Transport) -> Result<()> {
         Ok(())

@@ -37,6 +37,10 @@ pub(crate) struct Events {
     pub delegation_returned: u64,
     /// Replies that say that some state of this client was revoked.
     pub state_revoked: u64,
+    /// Opens that the server had revoked, and that were given up so that it no longer tells of them.
+    pub state_freed: u64,
+    /// Calls whose answer was lost in an outage, and that the session in which they were made answered after it.
+    pub answer_replayed: u64,
     /// Replies in more than one record fragment.
     pub fragmented_reply: u64,
     /// Flushes without a COMMIT: the server had acknowledged every write as durable.
@@ -68,6 +72,8 @@ impl Events {
             ("client_renewal", self.client_renewal),
             ("delegation_returned", self.delegation_returned),
             ("state_revoked", self.state_revoked),
+            ("state_freed", self.state_freed),
+            ("answer_replayed", self.answer_replayed),
             ("fragmented_reply", self.fragmented_reply),
             ("commit_not_needed", self.commit_not_needed),
             ("slot_repaired", self.slot_repaired),

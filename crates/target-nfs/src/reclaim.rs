@@ -46,26 +46,59 @@ pub(crate) struct LastSession {
     pub next: u32,
 }
 
-/// The last session of each client that outlasts its connections, by the client's name.
+/// A call that changes something, and whose answer was lost (4.1). Its session, where that lives on, answers the same
+/// call as it did before, or carries it out now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unanswered {
+    pub operation: &'static str,
+    pub session: [u8; 16],
+    /// As SEQUENCE had them: the slot, the number of its call, and the highest slot in use.
+    pub sequence: (u32, u32, u32),
+    /// The operations after it.
+    pub arguments: Vec<u8>,
+    pub count: u32,
+}
+
+type ByClient<T> = Mutex<HashMap<Vec<u8>, T>>;
+
+/// What is remembered of each client that outlasts its connections, by the client's name.
 ///
 /// A server answers a CREATE_SESSION whose number it has seen as it did before (RFC 8881, 18.36.4), with a session
 /// whose slots may be in use. So the numbers are remembered from one attempt to connect to the next, also where one fails.
 #[derive(Default)]
-pub(crate) struct Sessions(Mutex<HashMap<Vec<u8>, LastSession>>);
+pub(crate) struct Sessions {
+    last: ByClient<LastSession>,
+    unanswered: ByClient<Unanswered>,
+}
+
+fn lock<T>(of: &ByClient<T>) -> MutexGuard<'_, HashMap<Vec<u8>, T>> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Sessions {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, LastSession>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// That of a client.
+    /// The last session of a client.
     pub fn find(&self, client: &[u8]) -> Option<LastSession> {
-        self.lock().get(client).copied()
+        lock(&self.last).get(client).copied()
     }
 
     /// A client has, or is about to have, a new one.
     pub fn remember(&self, client: &[u8], last: LastSession) {
-        self.lock().insert(client.to_vec(), last);
+        lock(&self.last).insert(client.to_vec(), last);
+    }
+
+    /// A client lost a session and with it the answer to this call.
+    pub fn note_unanswered(&self, client: &[u8], call: Unanswered) {
+        lock(&self.unanswered).insert(client.to_vec(), call);
+    }
+
+    /// Whether this session of a client owes the answer to a call.
+    pub fn is_owing(&self, client: &[u8], session: &[u8; 16]) -> bool {
+        lock(&self.unanswered).get(client).is_some_and(|call| call.session == *session)
+    }
+
+    /// The call of a client that was not answered, which is asked about now.
+    pub fn take_unanswered(&self, client: &[u8]) -> Option<Unanswered> {
+        lock(&self.unanswered).remove(client)
     }
 }
 

@@ -273,6 +273,10 @@ impl Session for NfsSession {
         Ok(())
     }
 
+    fn repeat(&mut self) {
+        self.dialect.repeat();
+    }
+
     fn close(&mut self, file: FileId) -> Result<()> {
         use ErrorKind::{Disconnected, Timeout};
         let Some(open) = self.t.files.remove(file) else {

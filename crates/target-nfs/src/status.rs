@@ -53,6 +53,8 @@ pub(crate) const OLD_STATEID: u32 = 10024;
 pub(crate) const BAD_STATEID: u32 = 10025;
 /// An administrator ended the open.
 pub(crate) const ADMIN_REVOKED: u32 = 10047;
+/// A delegation was ended without its holder.
+pub(crate) const DELEG_REVOKED: u32 = 10087;
 /// The session is not known.
 pub(crate) const BADSESSION: u32 = 10052;
 /// A call is not the next one of its slot, or a CREATE_SESSION not that of its client.

@@ -56,6 +56,10 @@ impl Identity {
         Identity { verifier: chance.to_be_bytes(), name: name.into_bytes() }
     }
 
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         out.put_raw(&self.verifier);
@@ -216,6 +220,7 @@ impl V4 {
             slots,
             client_id: 0,
             sessions: lasting.map(|lasting| Arc::clone(lasting.sessions)),
+            unanswered: None,
             life: lost.map(|_| chance() as u32),
             sequence: Vec::new(),
             most_lookups: MOST_LOOKUPS,
@@ -268,13 +273,18 @@ impl V4 {
         }
         let session = Some(t.slots.session);
         sessions.remember(&self.identity.name, LastSession { client_id, session, next: number.wrapping_add(1) });
-        if let Some(lost) = last.session.filter(|lost| *lost != t.slots.session) {
-            let mut c = Compound::new("connect");
-            c.op(op::DESTROY_SESSION).put_raw(&lost);
-            // It ends with the client at the latest.
-            drop(self.run_bare(t, &c, Some(0))?);
+        let over = last.session.filter(|lost| *lost != t.slots.session);
+        match over.filter(|lost| !sessions.is_owing(&self.identity.name, lost)) {
+            Some(lost) => self.end_session(t, &lost),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Ends a session that was lost. Where that fails it ends with the client at the latest.
+    pub(super) fn end_session(&mut self, t: &mut Transport, lost: &[u8; 16]) -> Result<()> {
+        let mut c = Compound::new("connect");
+        c.op(op::DESTROY_SESSION).put_raw(lost);
+        self.run_bare(t, &c, Some(0)).map(drop)
     }
 
     /// As `run_bare` over connection `at`, waiting visibly while the server says DELAY or GRACE.
@@ -393,12 +403,18 @@ impl V4 {
     }
 
     fn bind_connection(&mut self, t: &mut Transport, at: usize) -> Result<()> {
+        let session = t.slots.session;
+        self.bind(t, at, &session)?.ok()
+    }
+
+    /// Makes a connection one of a session's.
+    pub(super) fn bind(&mut self, t: &mut Transport, at: usize, session: &[u8; 16]) -> Result<Results> {
         let mut c = Compound::new("connect");
         let out = c.op(op::BIND_CONN_TO_SESSION);
-        out.put_raw(&t.slots.session);
+        out.put_raw(session);
         out.put_u32(FORE_CHANNEL);
         out.put_bool(false);
-        self.run_bare(t, &c, Some(at))?.ok()
+        self.run_bare(t, &c, Some(at))
     }
 
     /// Nothing more of an earlier life is claimed. Servers may want to hear that before they let files be opened.

@@ -12,15 +12,22 @@ use std::time::Duration;
 
 /// Operations to carry out.
 pub(super) struct Compound {
-    operation: &'static str,
-    arguments: Vec<u8>,
-    count: u32,
+    pub(super) operation: &'static str,
+    pub(super) arguments: Vec<u8>,
+    pub(super) count: u32,
+    /// It may not be carried out twice.
+    pub(super) changes: bool,
 }
 
 impl Compound {
     /// Without operations, for a call of this name.
     pub fn new(operation: &'static str) -> Compound {
-        Compound { operation, arguments: Vec::with_capacity(256), count: 0 }
+        Compound { operation, arguments: Vec::with_capacity(256), count: 0, changes: false }
+    }
+
+    /// As `at`, for a call that would not do the same if it were carried out twice.
+    pub fn changing(operation: &'static str, handle: &Handle) -> Compound {
+        Compound { changes: true, ..Compound::at(operation, handle) }
     }
 
     /// Beginning at a file or folder.
@@ -55,6 +62,11 @@ pub(super) struct Results {
 }
 
 impl Results {
+    /// Of a reply that was read up to `at`, with so many results left.
+    pub fn new(operation: &'static str, status: u32, reply: Reply, at: usize, left: u32) -> Results {
+        Results { status, operation, reply, at, left, count: left }
+    }
+
     /// Takes the next result, which must be that of `code`; the operation's status if it failed.
     pub fn take<T>(&mut self, code: u32, take: impl FnOnce(&mut Decoder<'_>) -> Decoded<T>) -> Result<T> {
         if self.left == 0 && self.status != status::OK {
@@ -109,6 +121,9 @@ impl V4 {
         if self.minor == 0 {
             return self.run_bare(t, compound, on);
         }
+        if let Some(results) = self.answer_of_before(t, compound)? {
+            return Ok(results);
+        }
         loop {
             let (results, slot) = self.run_in_slot(t, compound, on)?;
             // Not carried out: the server takes it for the repetition of an earlier call, of which it said nothing.
@@ -124,10 +139,11 @@ impl V4 {
         let outcome = wait_for_slot(t);
         let (slot, number) = t.guard(outcome)?;
         let session = t.slots.session;
-        let highest = t.slots.highest_used();
+        let sequence = (slot, number, t.slots.highest_used());
+        let keep = compound.changes && self.sessions.is_some();
         let sent = t.call(compound.operation, on, PROC_COMPOUND, |out| {
             put_head(out, self.minor, compound.count + 1);
-            put_sequence(out, &session, slot, number, highest);
+            put_sequence(out, &session, sequence, keep);
             out.put_raw(&compound.arguments);
         });
         let reply = match sent {
@@ -135,6 +151,9 @@ impl V4 {
             Err(e) => {
                 // Refused, most likely before the session saw it: the number counts as not used.
                 t.slots.give_back(slot, false);
+                if keep && t.is_broken() {
+                    self.note_unanswered(compound, session, sequence);
+                }
                 return Err(e);
             }
         };
@@ -149,7 +168,7 @@ impl V4 {
         } else {
             left = 0;
         }
-        Ok((Results { status, operation: compound.operation, reply, at, left, count: left }, slot))
+        Ok((Results::new(compound.operation, status, reply, at, left), slot))
     }
 
     /// Outside of any session.
@@ -162,7 +181,7 @@ impl V4 {
             let mut d = reply.decoder();
             take_head(&mut d, false).map_err(|bad| bad.error(compound.operation))?
         };
-        Ok(Results { status, operation: compound.operation, reply, at, left, count: left })
+        Ok(Results::new(compound.operation, status, reply, at, left))
     }
 }
 
@@ -178,7 +197,7 @@ fn wait_for_slot(t: &mut Transport) -> Result<(u32, u32)> {
     }
 }
 
-fn put_head(out: &mut Vec<u8>, minor: u32, count: u32) {
+pub(super) fn put_head(out: &mut Vec<u8>, minor: u32, count: u32) {
     out.put_u32(0);
     out.put_u32(minor);
     out.put_u32(count);

@@ -7,10 +7,11 @@ mod copy;
 pub(crate) mod op;
 mod open;
 mod reclaim;
+mod replay;
 
 use crate::dialect::{At, Attributes, Dialect, Entry, Found, Limits, Opened, Pages, TYPE_DIRECTORY};
 use crate::files::OpenFile;
-use crate::reclaim::Sessions;
+use crate::reclaim::{Sessions, Unanswered};
 use crate::rpc::RPCSEC_GSS;
 use crate::security::Sec;
 use crate::status;
@@ -52,6 +53,8 @@ pub(crate) struct V4 {
     client_id: u64,
     /// Where its sessions are remembered, of a client that outlasts them.
     sessions: Option<Arc<Sessions>>,
+    /// The call that an earlier session was not answered, once it is to be repeated.
+    unanswered: Option<Unanswered>,
     /// Tells open-owners of this session from those of the sessions that it follows; None of a client's first.
     life: Option<u32>,
     /// Number of the next call of each open-owner (4.0); owners are named by file numbers.
@@ -141,7 +144,7 @@ impl V4 {
 
     /// Removes a name of the right kind: REMOVE itself would take a file and an empty folder alike.
     fn remove_kind(&mut self, t: &mut Transport, operation: &'static str, at: At<'_>, folder: bool) -> Result<()> {
-        let mut c = Compound::at(operation, at.folder);
+        let mut c = Compound::changing(operation, at.folder);
         c.op(op::LOOKUP).put_opaque(at.name.as_bytes());
         put_type(c.op(if folder { op::VERIFY } else { op::NVERIFY }), TYPE_DIRECTORY);
         c.place(at.folder);
@@ -276,6 +279,11 @@ impl Dialect for V4 {
         }
     }
 
+    fn repeat(&mut self) {
+        let client = self.identity.name();
+        self.unanswered = self.sessions.as_ref().and_then(|sessions| sessions.take_unanswered(client));
+    }
+
     fn set_len(&mut self, t: &mut Transport, file: &OpenFile, len_bytes: u64) -> Result<()> {
         let mut c = Compound::at("set_len", &file.handle);
         let out = c.op(op::SETATTR);
@@ -294,7 +302,7 @@ impl Dialect for V4 {
     }
 
     fn mkdir(&mut self, t: &mut Transport, at: At<'_>) -> Result<()> {
-        let mut c = Compound::at("mkdir", at.folder);
+        let mut c = Compound::changing("mkdir", at.folder);
         let out = c.op(op::CREATE);
         out.put_u32(TYPE_DIRECTORY);
         out.put_opaque(at.name.as_bytes());
@@ -311,7 +319,7 @@ impl Dialect for V4 {
     }
 
     fn rename(&mut self, t: &mut Transport, from: At<'_>, to: At<'_>) -> Result<()> {
-        let mut c = Compound::at("rename", from.folder);
+        let mut c = Compound::changing("rename", from.folder);
         c.op(op::SAVEFH);
         c.place(to.folder);
         let out = c.op(op::RENAME);
@@ -380,6 +388,7 @@ pub(crate) fn decode_all(bytes: &[u8]) -> usize {
         client::take_exchanged(&mut d()).is_ok(),
         client::take_session(&mut d()).is_ok(),
         copy::take_copied(&mut d()).is_ok(),
+        reclaim::take_tested(&mut d()).is_ok(),
         compound::take_head(&mut d(), true).is_ok(),
         compound::take_head(&mut d(), false).is_ok(),
     ]

@@ -119,7 +119,7 @@ impl V4 {
     ) -> Result<Results> {
         let (owner, minor) = ((self.client_id, self.owner(number)), self.minor);
         let build = |sequence| {
-            let mut c = Compound::at("open", at);
+            let mut c = Compound::changing("open", at);
             put_open(c.op(op::OPEN), want, options, &owner, minor, sequence);
             if want != Want::Previous {
                 c.op(op::GETFH);

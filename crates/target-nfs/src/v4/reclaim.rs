@@ -23,7 +23,7 @@ const OF_THE_SESSION: [u32; 5] = [
     status::DEADSESSION,
 ];
 /// Statuses of a read whose open, or whose file, the server no longer has. Of any other it knows the open.
-const NOT_KEPT: [u32; 8] = [
+const NOT_KEPT: [u32; 9] = [
     status::STALE,
     status::BADHANDLE,
     status::EXPIRED,
@@ -32,7 +32,10 @@ const NOT_KEPT: [u32; 8] = [
     status::OLD_STATEID,
     status::BAD_STATEID,
     status::ADMIN_REVOKED,
+    status::DELEG_REVOKED,
 ];
+/// Of an open that the server took away, and of which it tells in every answer until it is freed.
+const REVOKED: [u32; 3] = [status::EXPIRED, status::ADMIN_REVOKED, status::DELEG_REVOKED];
 
 /// What an open file is claimed with.
 #[derive(Debug, PartialEq, Eq)]
@@ -86,6 +89,13 @@ impl V4 {
         out.put_u32(1);
         let results = self.run(t, &c)?;
         if is_refused(&results)? && NOT_KEPT.contains(&results.status) {
+            if REVOKED.contains(&results.status) {
+                self.free(t, &claimed.state)?;
+            }
+            return Ok(None);
+        }
+        if t.slots.tells_of_revoked && self.is_revoked(t, &claimed.state)? {
+            self.free(t, &claimed.state)?;
             return Ok(None);
         }
         self.owner_sequence(number);
@@ -93,6 +103,35 @@ impl V4 {
             self.sequence[number as usize] = claimed.sequence;
         }
         Ok(Some(Opened { handle: claimed.handle, state: claimed.state }))
+    }
+
+    /// Whether an open is one that the server has revoked (RFC 8881, 18.48). Servers may let reads pass without it.
+    fn is_revoked(&mut self, t: &mut Transport, state: &StateId) -> Result<bool> {
+        let mut c = Compound::new("open");
+        let out = c.op(op::TEST_STATEID);
+        out.put_u32(1);
+        out.put_raw(state);
+        let mut results = self.run(t, &c)?;
+        if is_refused(&results)? {
+            return Ok(false);
+        }
+        let found = results.take(op::TEST_STATEID, take_tested)?;
+        Ok(found.is_some_and(|status| REVOKED.contains(&status)))
+    }
+
+    /// Gives an open up that the server has revoked (RFC 8881, 18.38). Until then it says in every answer that there is
+    /// one. One that cannot be freed ends with the client.
+    fn free(&mut self, t: &mut Transport, state: &StateId) -> Result<()> {
+        if self.minor == 0 {
+            return Ok(());
+        }
+        let mut c = Compound::new("open");
+        c.op(op::FREE_STATEID).put_raw(state);
+        let results = self.run(t, &c)?;
+        if !is_refused(&results)? {
+            t.events.state_freed += 1;
+        }
+        Ok(())
     }
 
     /// Opens a file of a client that the server knew before it restarted.
@@ -109,6 +148,14 @@ impl V4 {
             return Ok(None);
         }
         self.take_opened(t, results, Some(handle), number).map(Some)
+    }
+}
+
+/// TEST_STATEID4resok, of one.
+pub(super) fn take_tested(d: &mut Decoder<'_>) -> Decoded<Option<u32>> {
+    match d.length(1)? {
+        0 => Ok(None),
+        _ => d.u32().map(Some),
     }
 }
 

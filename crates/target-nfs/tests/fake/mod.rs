@@ -29,10 +29,13 @@ pub enum On {
     Attributes,
     Close,
     Leave,
+    Free,
+    Remove,
 }
 
 /// What goes wrong.
 #[derive(Clone, Debug)]
+#[allow(dead_code)]
 pub enum Fault {
     /// The connection is closed instead of an answer.
     Close,
@@ -102,6 +105,16 @@ pub struct State {
     pub client_id: u32,
     /// Clients of before a restart may claim what they had open.
     pub grace: bool,
+    /// Sessions that were lost and live on (4.1), with their slots.
+    pub lost_sessions: Vec<(u8, Vec<u32>)>,
+    /// Answers that clients wanted to be kept: session, slot and number of the call.
+    pub kept: Vec<([u32; 3], Vec<u8>)>,
+    /// SEQUENCE says that state was revoked, until it is freed.
+    pub revoked: bool,
+    /// What TEST_STATEID says.
+    pub tested: u32,
+    /// A guarded creation fails where the file exists, and a name is found only then (4.1).
+    pub guards: bool,
     /// NFS 4 is not spoken.
     pub only_3: bool,
 }
@@ -151,6 +164,11 @@ impl Fake {
             client: None,
             client_id: 9,
             grace: false,
+            lost_sessions: Vec::new(),
+            kept: Vec::new(),
+            revoked: false,
+            tested: 0,
+            guards: false,
             only_3: false,
         }));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

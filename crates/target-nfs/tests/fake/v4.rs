@@ -21,6 +21,10 @@ pub fn nfs(procedure: u32, words: &mut Words<'_>, state: &Mutex<State>) -> Answe
     }
     let before = state.slots.clone();
     let mut body = Vec::new();
+    let call = call_of(words);
+    if let Some(kept) = call.and_then(|call| state.kept.iter().find(|(of, _)| *of == call)) {
+        return Answer { results: kept.1.clone(), fault: None };
+    }
     let (mut done, mut overall, mut fault) = (0, 0, None);
     for _ in 0..count {
         let op = words.u32();
@@ -40,7 +44,19 @@ pub fn nfs(procedure: u32, words: &mut Words<'_>, state: &Mutex<State>) -> Answe
     let mut results = Vec::new();
     put(&mut results, &[overall, 0, done]);
     results.extend_from_slice(&body);
+    state.kept.extend(call.map(|call| (call, results.clone())));
     Answer { results, fault }
+}
+
+/// Session, slot and number of a call whose answer is to be kept.
+fn call_of(words: &Words<'_>) -> Option<[u32; 3]> {
+    let mut words = Words(words.0);
+    if words.0.len() < 36 || words.u32() != 53 {
+        return None;
+    }
+    let session = u32::from(words.raw(16)[0]);
+    let (number, slot, _) = (words.u32(), words.u32(), words.u32());
+    (words.u32() == 1).then_some([session, slot, number])
 }
 
 fn carry_out(
@@ -61,6 +77,8 @@ fn carry_out(
         9 => On::Limits,
         4 => On::Close,
         44 | 57 => On::Leave,
+        45 => On::Free,
+        28 => On::Remove,
         _ => On::Any,
     };
     if kind != On::Any {
@@ -105,7 +123,20 @@ fn carry_out(
                 BAD_SEQID
             }
         }
-        22 | 15 => {
+        15 => {
+            if words.opaque() == b"data" && state.guards && !state.exists {
+                2
+            } else {
+                0
+            }
+        }
+        22 => {
+            words.opaque();
+            0
+        }
+        17 => {
+            // NVERIFY: it is no folder.
+            words.raw(8);
             words.opaque();
             0
         }
@@ -114,7 +145,41 @@ fn carry_out(
             state.client = None;
             0
         }
-        24 | 44 => 0,
+        24 => 0,
+        44 => {
+            let session = words.raw(16)[0];
+            state.lost_sessions.retain(|(lost, _)| *lost != session);
+            0
+        }
+        41 => {
+            let session = words.raw(16);
+            words.raw(8);
+            match session[0] == state.session || state.lost_sessions.iter().any(|(lost, _)| *lost == session[0]) {
+                true => {
+                    out.extend_from_slice(session);
+                    put(&mut out, &[1, 0]);
+                    0
+                }
+                false => 10052,
+            }
+        }
+        45 => {
+            words.raw(16);
+            state.revoked = false;
+            0
+        }
+        55 => {
+            let count = words.u32();
+            words.raw(16 * count as usize);
+            put(&mut out, &[1, state.tested]);
+            0
+        }
+        28 => {
+            words.opaque();
+            state.exists = false;
+            put(&mut out, &[0, 0, 0, 0, 0]);
+            0
+        }
         other => panic!("operation {other}"),
     };
     (status, out)
@@ -122,13 +187,17 @@ fn carry_out(
 
 /// Checks that each slot's numbers count up by one: exactly once.
 fn sequence(words: &mut Words<'_>, state: &mut State) -> (u32, Vec<u8>) {
-    let session = [state.session; 16];
-    if words.raw(16) != session {
-        return (10052, Vec::new());
-    }
+    let session = words.raw(16);
+    let State { slots, lost_sessions, .. } = state;
+    let slots = match lost_sessions.iter_mut().find(|(lost, _)| *lost == session[0]) {
+        _ if session == [state.session; 16] => slots,
+        Some((_, slots)) => slots,
+        None => return (10052, Vec::new()),
+    };
     let (number, slot, highest, _) = (words.u32(), words.u32(), words.u32(), words.u32());
-    assert!(slot <= highest && (highest as usize) < state.slots.len());
-    let next = &mut state.slots[slot as usize];
+    assert!(slot <= highest && (highest as usize) < slots.len());
+    let last = slots.len() as u32 - 1;
+    let next = &mut slots[slot as usize];
     if state.forgives && number + 1 == *next {
         return (10068, Vec::new());
     }
@@ -137,8 +206,7 @@ fn sequence(words: &mut Words<'_>, state: &mut State) -> (u32, Vec<u8>) {
     }
     *next += 1;
     let mut out = session.to_vec();
-    let last = state.slots.len() as u32 - 1;
-    put(&mut out, &[number, slot, last, last, 0]);
+    put(&mut out, &[number, slot, last, last, if state.revoked { 0x20 } else { 0 }]);
     (0, out)
 }
 
@@ -168,6 +236,8 @@ fn create_session(words: &mut Words<'_>, state: &mut State) -> (u32, Vec<u8>) {
     }
     if number == *next {
         *next += 1;
+        let lost = (state.session, state.slots.clone());
+        state.lost_sessions.push(lost);
         state.session += 1;
         state.slots.fill(1);
     }
@@ -213,8 +283,9 @@ fn open(minor: u32, words: &mut Words<'_>, state: &mut State, out: &mut Vec<u8>)
         // A new owner may begin anywhere.
         state.owner_next = number + 1;
     }
+    let mut guarded = false;
     if words.u32() == 1 {
-        words.u32();
+        guarded = words.u32() == 1;
         let mask = words.u32();
         words.raw(4 * mask as usize);
         words.opaque();
@@ -229,7 +300,9 @@ fn open(minor: u32, words: &mut Words<'_>, state: &mut State, out: &mut Vec<u8>)
         }
         other => panic!("claim {other}"),
     }
-    state.exists = true;
+    if std::mem::replace(&mut state.exists, true) && guarded && state.guards {
+        return 17;
+    }
     out.extend([6; 16]);
     out.extend([0; 20]);
     put(out, &[4, 0, 0]);
